@@ -1,0 +1,197 @@
+#include "arena/allocator.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "os/clock.hpp"
+#include "os/file_space.hpp"
+#include "os/shm_object.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::uint64_t kLargestStep = 64 * kMiB;
+constexpr std::uint64_t kWholePages = 64 * kKiB;  // blocks from here on get pages of their own
+
+std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_milliseconds()); }
+
+std::string in_mib(std::uint64_t bytes) {
+  return bytes == kUnlimited ? "unlimited" : std::to_string((bytes + kMiB - 1) / kMiB) + " MiB";
+}
+
+}  // namespace
+
+std::optional<Piece> Allocator::take_warm(std::uint64_t size) {
+  if (free_numbers_.empty() && books_.size() >= segment_.capacity()) return std::nullopt;
+  const Space::Range range = take_range(size);
+  if (range == Space::kNone) return std::nullopt;
+  if (!is_backed(range)) {
+    space_.give(range);
+    return std::nullopt;
+  }
+  return book(*take_number(), range);
+}
+
+std::optional<Piece> Allocator::take(std::uint64_t size) {
+  short_of_.clear();
+  if (free_numbers_.empty() && books_.size() >= segment_.capacity()) {
+    if (segment_.capacity() == segment_.geometry().max_blocks) return std::nullopt;
+    segment_.grow_capacity();
+  }
+  Space::Range range = take_range(size);
+  if (range == Space::kNone) {
+    if (!grow(size)) return std::nullopt;
+    range = take_range(size);
+  }
+  try {
+    if (back(range)) return book(*take_number(), range);
+  } catch (...) {
+    space_.give(range);
+    throw;
+  }
+  space_.give(range);
+  return std::nullopt;
+}
+
+Piece Allocator::book(BlockNumber block, Space::Range range) {
+  books_[block] = range;
+  touch(range);
+  return {block, space_.offset(range)};
+}
+
+std::optional<BlockNumber> Allocator::take_number() {
+  if (!free_numbers_.empty()) {
+    const BlockNumber block = free_numbers_.back();
+    free_numbers_.pop_back();
+    return block;
+  }
+  books_.push_back(Space::kNone);
+  free_numbers_.reserve(books_.capacity());  // so that giving back never has to allocate
+  return static_cast<BlockNumber>(books_.size() - 1);
+}
+
+Space::Range Allocator::take_range(std::uint64_t size) {
+  if (size < kWholePages) return space_.take(size);
+  return space_.take(align_up(size, page_size()), page_size());
+}
+
+void Allocator::reclaim(BlockNumber block) {
+  if (block >= books_.size() || books_[block] == Space::kNone) return;
+  const BlockWord word(segment_.record(block).word.load());
+  if (word.live()) return;
+  touch(books_[block]);
+  space_.give(books_[block]);
+  books_[block] = Space::kNone;
+  // A number whose generations are used up rests for ever.
+  if (word.generation() != BlockWord::kLastGeneration) free_numbers_.push_back(block);
+}
+
+void Allocator::touch(Space::Range range) noexcept {
+  const std::uint64_t first = space_.offset(range) / kExtent;
+  const std::uint64_t last = (space_.offset(range) + space_.size(range) - 1) / kExtent;
+  const std::uint32_t time = now();
+  for (std::uint64_t i = first; i <= last; ++i) extents_[i].used_at = time;
+}
+
+bool Allocator::is_backed(Space::Range range) const noexcept {
+  const std::uint64_t first = space_.offset(range) / kExtent;
+  const std::uint64_t last = (space_.offset(range) + space_.size(range) - 1) / kExtent;
+  return std::all_of(extents_.begin() + static_cast<std::ptrdiff_t>(first),
+                     extents_.begin() + static_cast<std::ptrdiff_t>(last) + 1,
+                     [](const Extent& extent) { return extent.backed; });
+}
+
+bool Allocator::back(Space::Range range) {
+  const std::uint64_t last = (space_.offset(range) + space_.size(range) - 1) / kExtent;
+  for (std::uint64_t i = space_.offset(range) / kExtent; i <= last; ++i) {
+    if (extents_[i].backed) continue;
+    std::uint64_t end = i + 1;
+    while (end <= last && !extents_[end].backed) ++end;
+    if (!reserve(i * kExtent, (end - i) * kExtent)) return false;
+    for (; i < end; ++i) extents_[i].backed = true;
+  }
+  return true;
+}
+
+bool Allocator::grow(std::uint64_t size) {
+  const std::uint64_t committed = space_.total();
+  const std::uint64_t reserve_left = segment_.geometry().data_reserve - committed;
+  const std::uint64_t needed = align_up(size + page_size(), kExtent);
+  if (needed > reserve_left) return false;
+  // Double, up to a step that takes a few milliseconds; what is needed, if there is no more.
+  const std::uint64_t wished =
+      std::min(std::max(needed, std::clamp(committed, kExtent, kLargestStep)), reserve_left);
+  std::uint64_t step = wished;
+  if (!reserve(committed, step)) {
+    step = needed;
+    if (wished == needed || !reserve(committed, step)) return false;
+  }
+  extents_.resize((committed + step) / kExtent, {now(), true});
+  segment_.header().committed.store(committed + step, std::memory_order_release);
+  space_.extend(step);
+  return true;
+}
+
+bool Allocator::reserve(std::uint64_t offset, std::uint64_t size) {
+  const bool named = segment_.strategy() == Strategy::file_system;
+  // What may throw comes before anything is taken.
+  const Segment::File file = segment_.file();
+  std::byte* const data = segment_.data(Access::read_write);
+  if (!budget_.take(size)) {
+    short_of_ = "this process has reserved " + in_mib(budget_.reserved()) + " of the " +
+                in_mib(budget_.limit()) +
+                " that shmtensor.set_limit or SHMTENSOR_MAX_BYTES allows; free tensors or raise it";
+    return false;
+  }
+  const AvailableMemory available = available_memory();
+  if (size > available.bytes) {
+    short_of_ = in_mib(available.bytes) + " are available (" + available.limited_by +
+                "); free memory or raise that limit";
+  } else {
+    if (reserve_pages(*file, segment_.geometry().data() + offset, size)) {
+      reserved_ += size;
+      populate(data + offset, size, Access::read_write);
+      return true;
+    }
+    discard_pages(*file, segment_.geometry().data() + offset, size);
+    const ShmSpace space = shm_space();
+    short_of_ = named
+                    ? "/dev/shm has " + in_mib(space.free) + " free of " + in_mib(space.total) +
+                          "; enlarge it (docker run --shm-size, mount -o remount,size=), free "
+                          "tensors, or use the file_descriptor sharing strategy, which it does "
+                          "not limit"
+                    : "the kernel gives no more shared memory; free tensors, or look at the memory "
+                      "cgroup, vm.overcommit_memory and RLIMIT_FSIZE";
+  }
+  budget_.give(size);
+  return false;
+}
+
+void Allocator::trim(std::uint64_t idle_milliseconds) noexcept {
+  const std::uint32_t time = now();
+  const auto idle = [&](const Extent& extent) {
+    return extent.backed && time - extent.used_at >= idle_milliseconds;
+  };
+  std::optional<Segment::File> file;
+  space_.for_each_free(kExtent, [&](std::uint64_t offset, std::uint64_t size) {
+    const std::uint64_t last = (offset + size) / kExtent;
+    for (std::uint64_t i = align_up(offset, kExtent) / kExtent; i < last; ++i) {
+      std::uint64_t end = i;
+      while (end < last && idle(extents_[end])) ++end;
+      if (end == i) continue;
+      try {
+        if (!file) file.emplace(segment_.file());
+      } catch (const Error&) {
+        return;  // no descriptor is to be had: the pages stay where they are
+      }
+      const std::uint64_t freed = (end - i) * kExtent;
+      for (std::uint64_t gone = i; gone < end; ++gone) extents_[gone].backed = false;
+      discard_pages(**file, segment_.geometry().data() + i * kExtent, freed);
+      reserved_ -= freed;
+      budget_.give(freed);
+      i = end - 1;
+    }
+  });
+}
+
+}  // namespace shmtensor

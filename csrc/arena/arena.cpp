@@ -1,0 +1,290 @@
+#include "arena/arena.hpp"
+
+#include <string>
+
+#include "arena/try_free.hpp"
+#include "base/error.hpp"
+#include "base/report.hpp"
+#include "os/clock.hpp"
+#include "os/fault_point.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::uint64_t kIdleMilliseconds = 10'000;
+
+}  // namespace
+
+TransitWriter& Member::writer() const {
+  TransitWriter* writer = writer_.load(std::memory_order_acquire);
+  if (writer == nullptr) {
+    auto made = std::make_unique<TransitWriter>(memory_, slot_);
+    if (writer_.compare_exchange_strong(writer, made.get())) writer = made.release();
+  }
+  return *writer;
+}
+
+void Member::lock_for_fork() noexcept {
+  locked_for_fork_ = writer_.load();
+  if (locked_for_fork_ != nullptr) locked_for_fork_->lock().lock();
+}
+
+void Member::unlock_after_fork() noexcept {
+  if (locked_for_fork_ != nullptr) locked_for_fork_->lock().unlock();
+}
+
+// The parent's writer is left alone: a thread that does not exist here may have been inside of it.
+void Member::become(SlotNumber slot) noexcept {
+  slot_ = slot;
+  writer_.store(nullptr);
+}
+
+void Member::require_slot() const {
+  if (!lost()) return;
+  throw SessionError(
+      "this process was forked while the session's manager could not be reached; it cannot use "
+      "what it inherited");
+}
+
+Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget)
+    : segment_(std::move(segment)), member_(member), local_(segment_->geometry().max_blocks) {
+  if (budget != nullptr) {
+    allocator_ = std::make_unique<Allocator>(*segment_, *budget);
+    deaths_seen_ = member_.memory().header().deaths.load();
+  }
+}
+
+std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
+  const std::lock_guard guard(mutex_);
+  take_freed();
+  const std::optional<Piece> piece = allocator_->take_warm(size);
+  if (!piece) return std::nullopt;
+  return activate(*piece, size);
+}
+
+std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
+  const std::lock_guard guard(mutex_);
+  take_freed();
+  std::optional<Piece> piece = allocator_->take(size);
+  if (!piece) {
+    compare_with_table();
+    allocator_->trim(0);
+    piece = allocator_->take(size);
+  }
+  if (!piece && !allocator_->short_of().empty()) {
+    throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + allocator_->short_of());
+  }
+  if (!piece) return std::nullopt;
+  return activate(*piece, size);
+}
+
+// The entry's lock keeps a thread out that tries a stale handle on the same block: it would set and
+// then clear the bit that is set here.
+BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
+  const BlockNumber block = piece.block;
+  BlockRecord& record = segment_->record(block);
+  LocalTable::Lock lock(local_, block);
+  record.offset.store(piece.offset, std::memory_order_relaxed);
+  record.size.store(size, std::memory_order_relaxed);
+  // Nobody who sends this generation can have set a bit yet: they must hold it first.
+  for (std::uint32_t planes = segment_->planes(); planes != 0; planes &= planes - 1) {
+    segment_->senders(static_cast<std::uint32_t>(std::countr_zero(planes)), block).store(0);
+  }
+  SHMTENSOR_FAULT_POINT("allocate.before_bit");
+  segment_->holders(plane_of(member_.slot()), block).fetch_or(bit_of(member_.slot()));
+  SHMTENSOR_FAULT_POINT("allocate.before_live");
+  record.word.store(BlockWord::live_at(BlockWord(record.word.load()).generation()).bits());
+  lock.set_count(1);
+  held_.fetch_add(1);
+  pin();
+  return block;
+}
+
+void Arena::collect(std::uint64_t idle_milliseconds) {
+  const std::lock_guard guard(mutex_);
+  take_freed();
+  compare_with_table();
+  allocator_->trim(idle_milliseconds);
+}
+
+std::uint64_t Arena::reserved() const noexcept { return allocator_ ? allocator_->reserved() : 0; }
+
+void Arena::take_freed() {
+  const FreedMap freed = segment_->freed();
+  if (freed.any()) {
+    freed.take([this](BlockNumber block) { allocator_->reclaim(block); });
+  }
+  if (member_.memory().header().deaths.load(std::memory_order_relaxed) != deaths_seen_) {
+    compare_with_table();
+  }
+  maybe_trim();
+}
+
+// A process may be killed after it freed a block and before it marked it in the freed map.
+void Arena::compare_with_table() {
+  deaths_seen_ = member_.memory().header().deaths.load();
+  allocator_->for_each_given([this](BlockNumber block) { allocator_->reclaim(block); });
+}
+
+// Looking at the clock costs a few nanoseconds, looking through the free ranges time in proportion
+// to their number: now and then.
+void Arena::maybe_trim() {
+  if (++operations_ % 64 != 0) return;
+  const std::uint64_t now = coarse_milliseconds();
+  if (now - trimmed_at_ < kIdleMilliseconds / 4) return;
+  trimmed_at_ = now;
+  allocator_->trim(kIdleMilliseconds);
+}
+
+// Four cases. The process holds the block already: a handle of the same generation is good, and its
+// ticket is taken if it still is there. The ticket is live: the block cannot have been freed before
+// the claim, and whoever looks for tickets after it looks for holder bits after that and finds
+// ours. The ticket is spent, because the bytes were loaded before: the bit may have come too late
+// for somebody who is about to free the block, so the epoch must be moved while the block lives.
+// Else the handle is stale.
+bool Arena::hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
+                 const Ticket& ticket, TransitTable& transit) noexcept {
+  std::atomic<std::uint64_t>& state = segment_->record(block).word;
+  if (member_.lost()) {
+    pin();
+    return false;
+  }
+  if (lock.count() > 0) {
+    if (!BlockWord(state.load()).live_at_generation(generation)) {
+      pin();
+      return false;
+    }
+    transit.claim(ticket, segment_->number(), block, generation);
+    lock.set_count(lock.count() + 1);
+    return true;
+  }
+  SHMTENSOR_FAULT_POINT("hold.before_bit");
+  segment_->holders(plane_of(member_.slot()), block).fetch_or(bit_of(member_.slot()));
+  SHMTENSOR_FAULT_POINT("hold.before_claim");
+  bool held = transit.claim(ticket, segment_->number(), block, generation);
+  SHMTENSOR_FAULT_POINT("hold.after_claim");
+  if (!held) {
+    std::uint64_t word = state.load();
+    while (!held && BlockWord(word).live_at_generation(generation)) {
+      held = state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits());
+    }
+  }
+  if (held) {
+    lock.set_count(1);
+    held_.fetch_add(1);
+  } else {
+    SHMTENSOR_FAULT_POINT("hold.before_undo");
+    segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
+  }
+  pin();
+  return held;
+}
+
+void Arena::abandon(BlockNumber block) noexcept {
+  SHMTENSOR_FAULT_POINT("release.before_free");
+  free_or_leave(block);
+  unpin();
+}
+
+void Arena::release(BlockNumber block) noexcept {
+  if (local_.drop_one_of_many(block)) return;
+  bool last = false;
+  {
+    LocalTable::Lock lock(local_, block);
+    last = release(lock, block);
+  }
+  if (last) abandon(block);
+}
+
+bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
+  if (lock.count() > 1) {
+    lock.set_count(lock.count() - 1);
+    return false;
+  }
+  if (member_.lost()) return false;
+  SHMTENSOR_FAULT_POINT("release.before_bit");
+  segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
+  lock.set_count(0);
+  held_.fetch_sub(1);
+  return true;
+}
+
+void Arena::free_or_leave(BlockNumber block) noexcept {
+  if (!try_free(*segment_, block, member_.memory())) return;
+  SHMTENSOR_FAULT_POINT("free.before_mark");
+  if (owned()) {
+    const std::lock_guard guard(mutex_);
+    allocator_->reclaim(block);
+    maybe_trim();
+  } else {
+    segment_->freed().mark(block);
+  }
+}
+
+// The ticket is published before the epoch moves, and the epoch moves before the message can be
+// read: whoever looked for tickets too early fails to free.
+Ticket Arena::send(BlockNumber block) {
+  member_.require_slot();
+  std::atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
+  if ((senders.load() & bit_of(member_.slot())) == 0) senders.fetch_or(bit_of(member_.slot()));
+  SHMTENSOR_FAULT_POINT("send.before_ticket");
+  const Ticket ticket = member_.writer().issue(segment_->number(), block, generation(block));
+  SHMTENSOR_FAULT_POINT("send.before_epoch");
+  std::atomic<std::uint64_t>& state = segment_->record(block).word;
+  std::uint64_t word = state.load();
+  while (!state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) {
+  }
+  SHMTENSOR_FAULT_POINT("send.before_message");
+  return ticket;
+}
+
+void Arena::unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {
+  member_.memory().transit(ticket.sender).claim(ticket, segment_->number(), block, generation);
+  free_or_leave(block);
+}
+
+Generation Arena::generation(BlockNumber block) const noexcept {
+  return BlockWord(segment_->record(block).word.load(std::memory_order_acquire)).generation();
+}
+
+std::uint64_t Arena::size(BlockNumber block) const noexcept {
+  return segment_->record(block).size.load(std::memory_order_relaxed);
+}
+
+std::byte* Arena::address(BlockNumber block, Access access) const {
+  const BlockRecord& record = segment_->record(block);
+  const std::uint64_t offset = record.offset.load(std::memory_order_relaxed);
+  const std::uint64_t limit = std::min(segment_->header().committed.load(std::memory_order_acquire),
+                                       segment_->geometry().data_reserve);
+  if (!fits(offset, size(block), limit)) {
+    throw SessionError("block " + std::to_string(block) + " of arena " +
+                       std::to_string(segment_->number()) + " points outside of the arena");
+  }
+  return segment_->data(access) + offset;
+}
+
+void Arena::wait_for_fork() const noexcept {
+  const std::uint32_t capacity = segment_->capacity();
+  for (BlockNumber block = 0; block < capacity; ++block) local_.wait_unlocked(block);
+}
+
+void Arena::hold_for_child(SlotNumber child) {
+  if (!holds_any()) return;
+  segment_->ensure_plane(child);
+  const std::uint32_t capacity = segment_->capacity();
+  for (BlockNumber block = 0; block < capacity; ++block) {
+    if (!local_.holds(block)) continue;
+    segment_->holders(plane_of(child), block).fetch_or(bit_of(child));
+    std::atomic<std::uint64_t>& state = segment_->record(block).word;
+    std::uint64_t word = state.load();
+    while (!state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) {
+    }
+  }
+}
+
+void Arena::disown() noexcept {
+  local_.unlock_in_child(segment_->capacity());
+  allocator_.reset();
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,132 @@
+// An arena as this process sees it: the block protocol over a segment.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "arena/allocator.hpp"
+#include "arena/local_table.hpp"
+#include "arena/segment.hpp"
+#include "arena/session_memory.hpp"
+#include "arena/transit.hpp"
+
+namespace shmtensor {
+
+/// This process as a member of a session.
+/// Threads: all members may be called at the same time, but for `become`.
+class Member {
+ public:
+  Member(const SessionMemory& memory, SlotNumber slot) noexcept : memory_(memory), slot_(slot) {}
+  ~Member() { delete writer_.load(); }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  [[nodiscard]] const SessionMemory& memory() const noexcept { return memory_; }
+  [[nodiscard]] SlotNumber slot() const noexcept { return slot_; }
+  /// Made at the first send. Throws OutOfMemory.
+  [[nodiscard]] TransitWriter& writer() const;
+
+  void lock_for_fork() noexcept;
+  void unlock_after_fork() noexcept;
+  /// The forked child's new identity; kNoSlot when it could get none. Then nothing that it
+  /// inherited is protected, and nothing of it may be released: the bits are the parent's.
+  void become(SlotNumber slot) noexcept;
+  [[nodiscard]] bool lost() const noexcept { return slot_ == kNoSlot; }
+  /// Throws SessionError when this process is lost: it has no bits that it could set.
+  void require_slot() const;
+
+ private:
+  const SessionMemory& memory_;
+  SlotNumber slot_;
+  mutable std::atomic<TransitWriter*> writer_{nullptr};
+  TransitWriter* locked_for_fork_ = nullptr;
+};
+
+/// Threads: all members may be called at the same time.
+/// Processes: only the owner allocates; anybody holds, sends and releases.
+class Arena {
+ public:
+  /// `budget` for an arena that this process owns, null for a peer's.
+  Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget);
+
+  [[nodiscard]] const Segment& segment() const noexcept { return *segment_; }
+  [[nodiscard]] bool owned() const noexcept { return allocator_ != nullptr; }
+
+  // --- the owner's ---
+
+  /// A live block with one reference, without a system call. Nothing when that is not possible.
+  [[nodiscard]] std::optional<BlockNumber> allocate_warm(std::uint64_t size);
+  /// The same, growing the arena. Nothing when it is full. Throws OutOfMemory when memory is short.
+  [[nodiscard]] std::optional<BlockNumber> allocate(std::uint64_t size);
+  /// Takes back what others freed, finds what kills lost, gives idle extents to the system.
+  void collect(std::uint64_t idle_milliseconds);
+  [[nodiscard]] std::uint64_t reserved() const noexcept;
+
+  // --- everybody's ---
+
+  /// Makes this process a holder, under the entry's lock, for a handle that was received. False
+  /// when the handle is stale: then `abandon` must be called once the lock is given back. `transit`
+  /// is the table of the ticket's sender.
+  [[nodiscard]] bool hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
+                          const Ticket& ticket, TransitTable& transit) noexcept;
+  /// Frees the block if nobody needs it, and takes away the pin that its holder had.
+  void abandon(BlockNumber block) noexcept;
+
+  /// Drops one reference; the last one clears the holder bit and tries to free the block.
+  void release(BlockNumber block) noexcept;
+  /// The same for a caller that has the entry locked: true when the caller must `abandon` the block
+  /// after giving the lock back.
+  [[nodiscard]] bool release(LocalTable::Lock& lock, BlockNumber block) noexcept;
+
+  /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.
+  [[nodiscard]] Ticket send(BlockNumber block);
+  /// Takes a ticket back that no message carries.
+  void unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
+
+  [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
+  [[nodiscard]] const SessionMemory& memory() const noexcept { return member_.memory(); }
+  [[nodiscard]] Generation generation(BlockNumber block) const noexcept;
+  [[nodiscard]] std::uint64_t size(BlockNumber block) const noexcept;
+  /// Where the block's bytes lie in this process. Throws SessionError when its record points
+  /// outside of what the segment holds.
+  [[nodiscard]] std::byte* address(BlockNumber block, Access access) const;
+  /// Keeps the arena mapped while it is looked at. Every block that is held has a pin, too, until
+  /// it is abandoned: with one count, no moment lies between holding and letting go.
+  void pin() noexcept { pins_.fetch_add(1); }
+  void unpin() noexcept { pins_.fetch_sub(1); }
+  [[nodiscard]] bool in_use() const noexcept { return pins_.load() != 0; }
+  [[nodiscard]] bool holds_any() const noexcept { return held_.load() != 0; }
+
+  // --- fork ---
+
+  /// In this order for all arenas: lock, LocalTable::stop_locking, wait.
+  void lock_for_fork() noexcept { mutex_.lock(); }
+  void wait_for_fork() const noexcept;
+  /// Makes the child a holder of everything that this process holds. Between lock and unlock.
+  void hold_for_child(SlotNumber child);
+  void unlock_after_fork() noexcept { mutex_.unlock(); }
+  /// In the child: it owns nothing of what it inherited, and none of its threads has locked a
+  /// block.
+  void disown() noexcept;
+
+ private:
+  BlockNumber activate(const Piece& piece, std::uint64_t size);
+  void take_freed();
+  void compare_with_table();
+  void free_or_leave(BlockNumber block) noexcept;
+  void maybe_trim();
+
+  std::unique_ptr<Segment> segment_;
+  const Member& member_;
+  LocalTable local_;
+  std::atomic<std::uint32_t> pins_{0};
+  std::atomic<std::uint32_t> held_{0};  // blocks of which this process is a holder
+  std::mutex mutex_;                    // guards what follows
+  std::unique_ptr<Allocator> allocator_;
+  std::uint64_t deaths_seen_ = 0;
+  std::uint64_t trimmed_at_ = 0;
+  std::uint32_t operations_ = 0;
+};
+
+}  // namespace shmtensor

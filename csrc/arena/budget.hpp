@@ -1,0 +1,37 @@
+// How much shared memory this process may reserve, over all its arenas.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "os/limits.hpp"
+
+namespace shmtensor {
+
+/// Threads: all members may be called at the same time.
+class Budget {
+ public:
+  void set_limit(std::uint64_t bytes) noexcept { limit_.store(bytes); }
+  [[nodiscard]] std::uint64_t limit() const noexcept { return limit_.load(); }
+  [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_.load(); }
+
+  /// False when that would go over the limit.
+  [[nodiscard]] bool take(std::uint64_t bytes) noexcept {
+    std::uint64_t now = reserved_.load();
+    do {
+      const std::uint64_t limit = limit_.load();
+      if (bytes > limit || now > limit - bytes) return false;
+    } while (!reserved_.compare_exchange_weak(now, now + bytes));
+    return true;
+  }
+  void give(std::uint64_t bytes) noexcept { reserved_.fetch_sub(bytes); }
+
+  /// For a forked child, which owns no arena yet.
+  void forget() noexcept { reserved_.store(0); }
+
+ private:
+  std::atomic<std::uint64_t> limit_{kUnlimited};
+  std::atomic<std::uint64_t> reserved_{0};
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,62 @@
+// Tells the owner of an arena which blocks others have freed.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+#include "base/ids.hpp"
+
+namespace shmtensor {
+
+/// Three levels of bits in shared memory: one bit a block, one bit a word of those, and 64 bits
+/// over all. Whoever freed a block sets its bit and then the bits above it; the owner takes all
+/// bits away from the top down. Every step is one idempotent atomic: a bit set twice, or late, does
+/// no harm, because the owner looks at the block's word before it believes it. A bit whose upper
+/// ones were lost to a kill is found when the owner compares its table with its books.
+///
+/// Processes: `mark` by anybody; `take` by the owner, behind its lock.
+class FreedMap {
+ public:
+  FreedMap(std::atomic<std::uint64_t>* top, std::atomic<std::uint64_t>* words,
+           std::uint32_t max_blocks) noexcept
+      : top_(top), low_(words), middle_(words + max_blocks / 64), max_blocks_(max_blocks) {}
+
+  void mark(BlockNumber block) const noexcept {
+    low_[block / 64].fetch_or(std::uint64_t{1} << block % 64);
+    middle_[block / 4096].fetch_or(std::uint64_t{1} << block / 64 % 64);
+    top_->fetch_or(std::uint64_t{1} << block / span());
+  }
+
+  [[nodiscard]] bool any() const noexcept { return top_->load(std::memory_order_relaxed) != 0; }
+
+  /// Calls `visit(block)` for every bit found, and clears it.
+  template <typename Visit>
+  void take(Visit&& visit) const {
+    for_each_bit(top_->exchange(0), [&](std::uint32_t t) {
+      const std::uint32_t first = t * span() / 4096;
+      const std::uint32_t count = span() < 4096 ? 1 : span() / 4096;
+      for (std::uint32_t m = first; m < first + count; ++m) {
+        for_each_bit(middle_[m].exchange(0), [&](std::uint32_t bit) {
+          const std::uint32_t low = m * 64 + bit;
+          for_each_bit(low_[low].exchange(0), [&](std::uint32_t b) { visit(low * 64 + b); });
+        });
+      }
+    });
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t span() const noexcept { return max_blocks_ / 64; }
+
+  template <typename Visit>
+  static void for_each_bit(std::uint64_t bits, Visit&& visit) {
+    for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
+  }
+
+  std::atomic<std::uint64_t>* top_;
+  std::atomic<std::uint64_t>* low_;
+  std::atomic<std::uint64_t>* middle_;
+  std::uint32_t max_blocks_;
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,75 @@
+// What this process holds of an arena: private memory, one entry a block.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/ids.hpp"
+#include "os/backoff.hpp"
+#include "os/mapping.hpp"
+
+namespace shmtensor {
+
+/// A holder bit says that a process has a block in use, however many of its objects refer to it;
+/// the number of those stands here. The bit and the number change together, under the entry's lock.
+///
+/// Threads: through Lock; a fork waits until no entry is locked and lets none be locked meanwhile.
+class LocalTable {
+  struct Entry {
+    std::atomic<std::uint32_t> word;  ///< locked:1 | count:31
+    std::uint32_t padding;
+    void* objects[2];
+  };
+
+ public:
+  explicit LocalTable(std::uint32_t max_blocks)
+      : memory_(Mapping::anonymous(std::uint64_t{max_blocks} * sizeof(Entry))) {}
+
+  /// Exclusive use of one entry. Nothing that may block or run Python is done under it.
+  class Lock {
+   public:
+    Lock(const LocalTable& table, BlockNumber block) noexcept;
+    ~Lock() { entry_.word.store(count_, std::memory_order_release); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+    [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+    void set_count(std::uint32_t count) noexcept { count_ = count; }
+
+    /// A pointer kept for the layer above, by access; null while the count is zero.
+    [[nodiscard]] void*& object(Access access) const noexcept {
+      return entry_.objects[static_cast<std::size_t>(access)];
+    }
+
+   private:
+    Entry& entry_;
+    std::uint32_t count_;
+  };
+
+  /// One reference fewer if that leaves one: no lock, no shared memory. False otherwise.
+  bool drop_one_of_many(BlockNumber block) const noexcept;
+
+  [[nodiscard]] bool holds(BlockNumber block) const noexcept {
+    return (entry(block).word.load() & ~kLocked) != 0;
+  }
+
+  /// Waits until the entry is not locked. Only between the two calls below.
+  void wait_unlocked(BlockNumber block) const noexcept;
+  static void stop_locking() noexcept { stopped_.store(true); }
+  /// In the forked child: a thread of the parent may have had an entry locked for the moment in
+  /// which it saw the stop. That thread does not exist here.
+  void unlock_in_child(std::uint32_t blocks) const noexcept;
+  static void resume_locking() noexcept { stopped_.store(false); }
+
+ private:
+  static constexpr std::uint32_t kLocked = 1u << 31;
+  static std::atomic<bool> stopped_;
+
+  [[nodiscard]] Entry& entry(BlockNumber block) const noexcept {
+    return reinterpret_cast<Entry*>(memory_.data())[block];
+  }
+
+  Mapping memory_;
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,205 @@
+#include "arena/segment.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "os/file_space.hpp"
+#include "os/memfd.hpp"
+#include "os/process.hpp"
+#include "os/shm_object.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::uint32_t kFirstCapacity = 1024;
+
+bool reserve_around(const Fd& file, std::uint64_t offset, std::uint64_t size) {
+  const std::uint64_t first = align_down(offset, page_size());
+  return reserve_pages(file, first, align_up(offset + size, page_size()) - first);
+}
+
+[[noreturn]] void throw_no_room(const char* what, ArenaNumber number) {
+  throw OutOfMemory(std::string("cannot reserve pages for ") + what + " of arena " +
+                    std::to_string(number) +
+                    ": shared memory is exhausted; free tensors, or raise the limit of /dev/shm or "
+                    "of the memory cgroup");
+}
+
+}  // namespace
+
+std::string object_name(const SessionId& session) { return "shmtensor-" + session.hex(); }
+
+std::string arena_name(const SessionId& session, ArenaNumber number) {
+  return object_name(session) + "-" + std::to_string(number);
+}
+
+std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber number,
+                                         SlotNumber owner, std::uint32_t owner_life,
+                                         Strategy strategy, Geometry geometry) {
+  std::unique_ptr<Segment> segment(new Segment);
+  segment->session_ = session;
+  segment->number_ = number;
+  segment->strategy_ = strategy;
+  segment->geometry_ = geometry;
+  const std::string name = arena_name(session, number);
+  const bool named = strategy == Strategy::file_system;
+  Fd file = named ? create_shm(name) : create_memfd(name);
+  try {
+    set_file_size(file, geometry.data());
+    if (!named) seal_against_shrinking(file);
+    if (!reserve_pages(file, 0, page_size())) throw_no_room("the header", number);
+    segment->identity_ = file.identity();
+    segment->map_control(file);
+    ArenaHeader& header = segment->header();
+    header.version = kArenaVersion;
+    header.strategy = strategy;
+    header.session = session;
+    header.number = number;
+    header.owner = owner;
+    header.owner_life = owner_life;
+    header.max_blocks = geometry.max_blocks;
+    header.data_reserve = geometry.data_reserve;
+    header.pid_namespace = pid_namespace();
+    const std::uint64_t middle = geometry.freed() + geometry.max_blocks / 8;
+    if (!reserve_around(file, middle, geometry.max_blocks / 512)) {
+      throw_no_room("the freed map", number);
+    }
+    if (!named) segment->file_ = std::move(file);
+    segment->ensure_plane(owner);
+    segment->grow_capacity();
+    std::atomic_ref(header.magic).store(kArenaMagic, std::memory_order_release);
+  } catch (...) {
+    if (named) unlink_shm(name);
+    throw;
+  }
+  return segment;
+}
+
+std::unique_ptr<Segment> Segment::open(const SessionId& session, ArenaNumber number, Fd file) {
+  const auto refuse = [&](const char* why) {
+    throw SessionError("cannot use arena " + std::to_string(number) + " of session " +
+                       session.hex() + ": " + why);
+  };
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0) throw_os("inspect an arena");
+  if (!S_ISREG(info.st_mode)) refuse("it is not a file");
+  if (info.st_uid != ::geteuid()) refuse("it belongs to another user");
+  if (info.st_size < static_cast<off_t>(page_size())) refuse("it is too short");
+
+  std::unique_ptr<Segment> segment(new Segment);
+  segment->session_ = session;
+  segment->number_ = number;
+  segment->identity_ = file.identity();
+  {
+    const Mapping first = Mapping::of_file(file, 0, page_size(), Access::read_only);
+    const auto& header = *reinterpret_cast<const ArenaHeader*>(first.data());
+    if (header.magic != kArenaMagic || header.version != kArenaVersion) {
+      refuse("it was not made by this version of shmtensor");
+    }
+    if (header.session != session || header.number != number) refuse("it is another one");
+    segment->strategy_ = header.strategy;
+    segment->geometry_ = {header.max_blocks, header.data_reserve};
+  }
+  const bool named = segment->strategy_ == Strategy::file_system;
+  if (!named && segment->strategy_ != Strategy::file_descriptor) refuse("its strategy is unknown");
+  if (!segment->geometry_.valid()) refuse("its header is damaged");
+  if (info.st_size < static_cast<off_t>(segment->geometry_.data())) refuse("it is too short");
+  if (!named && !is_sealed_against_shrinking(file)) refuse("it could be shortened by a peer");
+  segment->map_control(file);
+  if (!named) segment->file_ = std::move(file);
+  return segment;
+}
+
+std::unique_ptr<Segment> Segment::open_named(const SessionId& session, ArenaNumber number) {
+  return open(session, number, open_shm(arena_name(session, number)));
+}
+
+void Segment::map_control(const Fd& file) {
+  control_ = Mapping::of_file(file, 0, geometry_.data(), Access::read_write);
+}
+
+Segment::~Segment() {
+  if (!file_.still_is(identity_)) static_cast<void>(file_.release());
+  for (const auto& start : data_) Mapping::adopt(start.load(), geometry_.data_reserve);
+}
+
+std::byte* Segment::data(Access access) const {
+  std::atomic<std::byte*>& slot = data_[static_cast<std::size_t>(access)];
+  if (std::byte* start = slot.load(std::memory_order_acquire)) return start;
+  Mapping mapping = Mapping::of_file(*file(), geometry_.data(), geometry_.data_reserve, access);
+  std::byte* first = nullptr;
+  if (!slot.compare_exchange_strong(first, mapping.data())) return first;  // another thread's won
+  return mapping.release();
+}
+
+void Segment::drop_descriptor(std::function<Fd()> fetch) {
+  fetch_ = std::move(fetch);
+  file_.reset();
+}
+
+Segment::File Segment::file() const {
+  if (file_.still_is(identity_)) return File(&file_);
+  const std::string name = arena_name(session_, number_);
+  const bool named = strategy_ == Strategy::file_system;
+  if (!named && !fetch_) {
+    throw SessionError("the descriptor of " + name +
+                       " was closed by this program; do not close descriptors you did not open");
+  }
+  Fd opened = named ? open_shm(name) : fetch_();
+  if (!opened.still_is(identity_)) throw SessionError(name + " was replaced by somebody else");
+  return File(std::move(opened));
+}
+
+// Pages must exist before anybody looks at them: where shared memory is exhausted, a look at a hole
+// is SIGBUS. So the owner, which makes records for every plane, and a process that makes a plane
+// for every record first say what they want, and then look at what the other wants: at least one
+// of them makes the pages where the two meet, before it tells that its own part is there. Both
+// sides are sequentially consistent. What somebody was killed over is made by the next.
+void Segment::ensure_plane(SlotNumber slot) const {
+  const std::uint32_t plane = plane_of(slot);
+  ArenaHeader& head = header();
+  if ((planes() & 1u << plane) != 0) return;
+  head.planes_wanted.fetch_or(1u << plane);
+  const std::uint64_t blocks = std::min(head.capacity_wanted.load(), geometry_.max_blocks);
+  const File backing = file();
+  if (!reserve_around(*backing, geometry_.holders(plane), blocks * 8) ||
+      !reserve_around(*backing, geometry_.senders(plane), blocks * 8)) {
+    throw_no_room("the holder bits", number_);
+  }
+  head.planes.fetch_or(1u << plane);
+}
+
+void Segment::grow_capacity() const {
+  ArenaHeader& head = header();
+  const std::uint32_t old = head.capacity.load(std::memory_order_relaxed);
+  const std::uint32_t target = std::min(std::max(kFirstCapacity, old * 2), geometry_.max_blocks);
+  const std::uint64_t added = target - old;
+  const File backing = file();
+  const auto reserve = [&](std::uint64_t part, std::uint64_t bits_per_block) {
+    if (!reserve_around(*backing, part + old * bits_per_block / 8, added * bits_per_block / 8)) {
+      head.capacity_wanted.store(old);
+      throw_no_room("the block table", number_);
+    }
+  };
+  head.capacity_wanted.store(target);
+  const std::uint32_t wanted = head.planes_wanted.load();
+  reserve(geometry_.records(), 8 * sizeof(BlockRecord));
+  reserve(geometry_.freed(), 1);
+  for (std::uint32_t plane = 0; plane < kPlanes; ++plane) {
+    if ((wanted & 1u << plane) == 0) continue;
+    reserve(geometry_.holders(plane), 64);
+    reserve(geometry_.senders(plane), 64);
+  }
+  head.capacity.store(target);
+}
+
+int Segment::mapping_count() const noexcept {
+  int count = 1;
+  for (const auto& start : data_) count += start.load() != nullptr ? 1 : 0;
+  return count;
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,100 @@
+#include "arena/session_memory.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "arena/segment.hpp"
+#include "base/align.hpp"
+#include "base/error.hpp"
+#include "os/file_space.hpp"
+#include "os/memfd.hpp"
+#include "os/random.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::uint64_t kHeadSize = align_up(sizeof(SessionHeader), TransitTable::kStride);
+constexpr std::uint64_t kFileSize = kHeadSize + kMaxSlots * sizeof(TransitTable);
+
+}  // namespace
+
+std::string SessionMemory::file_name(const SessionId& id) { return object_name(id) + "-session"; }
+
+SessionMemory::SessionMemory(Fd file, Mapping head)
+    : file_(std::move(file)), identity_(file_.identity()), head_(std::move(head)) {}
+
+SessionMemory::~SessionMemory() {
+  if (!file_.still_is(identity_)) static_cast<void>(file_.release());
+  for (const auto& start : transit_) Mapping::adopt(start.load(), sizeof(TransitTable));
+}
+
+std::unique_ptr<SessionMemory> SessionMemory::create(const SessionId& id) {
+  Fd file = create_memfd(file_name(id));
+  set_file_size(file, kFileSize);
+  seal_against_shrinking(file);
+  if (!reserve_pages(file, 0, kHeadSize)) {
+    throw OutOfMemory("cannot start a session: no memory for its slot table");
+  }
+  Mapping head = Mapping::of_file(file, 0, kHeadSize, Access::read_write);
+  std::unique_ptr<SessionMemory> memory(new SessionMemory(std::move(file), std::move(head)));
+  SessionHeader& header = memory->header();
+  header.version = kSessionVersion;
+  header.id = id;
+  header.key = {random_word(), random_word()};
+  std::atomic_ref(header.magic).store(kSessionMagic, std::memory_order_release);
+  return memory;
+}
+
+std::unique_ptr<SessionMemory> SessionMemory::open(const SessionId& id, Fd file) {
+  const auto refuse = [&](const char* why) {
+    throw SessionError("cannot use the memory of session " + id.hex() + ": " + why);
+  };
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0) throw_os("inspect a session's memory");
+  if (!S_ISREG(info.st_mode) || info.st_size < static_cast<off_t>(kFileSize)) {
+    refuse("it is not what it should be");
+  }
+  if (info.st_uid != ::geteuid()) refuse("it belongs to another user");
+  if (!is_sealed_against_shrinking(file)) refuse("it could be shortened by a peer");
+  Mapping head = Mapping::of_file(file, 0, kHeadSize, Access::read_write);
+  std::unique_ptr<SessionMemory> memory(new SessionMemory(std::move(file), std::move(head)));
+  const SessionHeader& header = memory->header();
+  if (header.magic != kSessionMagic || header.version != kSessionVersion) {
+    refuse("it was not made by this version of shmtensor");
+  }
+  if (header.id != id) refuse("it is another session's");
+  return memory;
+}
+
+std::uint64_t SessionMemory::transit_offset(SlotNumber sender) noexcept {
+  return kHeadSize + sender % kMaxSlots * sizeof(TransitTable);
+}
+
+TransitTable& SessionMemory::transit(SlotNumber sender) const {
+  std::atomic<std::byte*>& place = transit_[sender % kMaxSlots];
+  std::byte* start = place.load(std::memory_order_acquire);
+  if (start == nullptr) {
+    Mapping mapping =
+        Mapping::of_file(file(), transit_offset(sender), sizeof(TransitTable), Access::read_write);
+    if (place.compare_exchange_strong(start, mapping.data())) start = mapping.release();
+  }
+  return *reinterpret_cast<TransitTable*>(start);
+}
+
+const Fd& SessionMemory::file() const {
+  if (!file_.still_is(identity_)) {
+    throw SessionError("the descriptor of session " + id().hex() +
+                       " was closed by this program; do not close descriptors you did not open");
+  }
+  return file_;
+}
+
+int SessionMemory::mapping_count() const noexcept {
+  int count = 1;
+  for (const auto& start : transit_) count += start.load() != nullptr ? 1 : 0;
+  return count;
+}
+
+}  // namespace shmtensor

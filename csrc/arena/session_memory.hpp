@@ -1,0 +1,96 @@
+// The memory that all processes of a session map: who is in it, and what is in flight.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "arena/transit.hpp"
+#include "base/ids.hpp"
+#include "base/siphash.hpp"
+#include "os/fd.hpp"
+#include "os/mapping.hpp"
+
+namespace shmtensor {
+
+inline constexpr std::uint64_t kSessionMagic = 0x3161'7373'6573'7473;  // "stsessa1"
+inline constexpr std::uint32_t kSessionVersion = 1;
+
+enum class SlotStatus : std::uint32_t {
+  unused = 0,
+  active = 1,   ///< a process that connected
+  forking = 2,  ///< kept for the child of a fork that is under way; the child fills in its pid
+};
+
+/// Written by the manager; `pid` and `start_time` of a forked child by the child.
+struct alignas(64) SlotRecord {
+  std::atomic<SlotStatus> status;
+  std::atomic<std::uint32_t> life;  ///< how many processes have had this slot
+  std::atomic<std::int32_t> pid;
+  std::atomic<std::int32_t> parent;  ///< a process that may still read what this one sent; or 0
+  std::atomic<std::uint64_t> start_time;
+  std::atomic<std::uint64_t> pid_namespace;
+};
+
+struct SessionHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t padding;
+  SessionId id;
+  SipKey key;                                 ///< signs handles
+  std::atomic<std::uint32_t> last_arena;      ///< arena numbers given out
+  std::atomic<std::uint32_t> manager_starts;  ///< how many managers the session has had
+  std::atomic<std::uint64_t> deaths;          ///< slots swept; tells owners to look at their books
+  alignas(64) std::array<SlotRecord, kMaxSlots> slots;
+};
+
+/// Threads: all members may be called at the same time.
+class SessionMemory {
+ public:
+  /// A new session's memory. Throws OsError, OutOfMemory.
+  static std::unique_ptr<SessionMemory> create(const SessionId& id);
+
+  /// Maps an existing one after checking it. Throws SessionError.
+  static std::unique_ptr<SessionMemory> open(const SessionId& id, Fd file);
+
+  ~SessionMemory();
+  SessionMemory(const SessionMemory&) = delete;
+  SessionMemory& operator=(const SessionMemory&) = delete;
+
+  [[nodiscard]] SessionHeader& header() const noexcept {
+    return *reinterpret_cast<SessionHeader*>(head_.data());
+  }
+  [[nodiscard]] const SessionId& id() const noexcept { return header().id; }
+  [[nodiscard]] SlotRecord& slot(SlotNumber number) const noexcept {
+    return header().slots[number % kMaxSlots];
+  }
+  [[nodiscard]] ArenaNumber new_arena_number() const noexcept {
+    return header().last_arena.fetch_add(1) + 1;
+  }
+
+  /// A sender's transit table; mapped at the first call. Throws OsError when address space is
+  /// short.
+  TransitTable& transit(SlotNumber sender) const;
+  [[nodiscard]] static std::uint64_t transit_offset(SlotNumber sender) noexcept;
+
+  /// Throws SessionError when somebody closed the descriptor behind our back.
+  [[nodiscard]] const Fd& file() const;
+  [[nodiscard]] const Fd* file_or_null() const noexcept {
+    return file_.still_is(identity_) ? &file_ : nullptr;
+  }
+
+  [[nodiscard]] int mapping_count() const noexcept;
+
+  /// The name under which /proc shows the file.
+  [[nodiscard]] static std::string file_name(const SessionId& id);
+
+ private:
+  SessionMemory(Fd file, Mapping head);
+
+  Fd file_;
+  FileIdentity identity_;
+  Mapping head_;
+  mutable std::array<std::atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,158 @@
+#include "arena/space.hpp"
+
+#include <bit>
+
+#include "base/align.hpp"
+
+namespace shmtensor {
+
+Space::Space() {
+  for (auto& heads : heads_) heads.fill(kNone);
+}
+
+// Sizes below 32 units have a class each; above, each power of two is cut into 32 classes.
+Space::Class Space::class_of(std::uint64_t size) noexcept {
+  const std::uint64_t units = size / kUnit;
+  if (units < kSecond) return {0, static_cast<std::uint32_t>(units)};
+  const auto top = static_cast<std::uint32_t>(std::bit_width(units)) - 1;
+  return {top - kSecondBits + 1,
+          static_cast<std::uint32_t>(units >> (top - kSecondBits)) - kSecond};
+}
+
+// The head of the size's own class if it happens to be large enough (a range that the data segment
+// was just extended by is), else one from a class in which all are.
+Space::Range Space::find(std::uint64_t size) const noexcept {
+  const Class own = class_of(size);
+  if (own.first >= kFirst) return kNone;
+  const Range head = heads_[own.first][own.second];
+  if (head != kNone && nodes_[head].size >= size) return head;
+  std::uint64_t units = size / kUnit;
+  if (units >= kSecond) {
+    const auto top = static_cast<std::uint32_t>(std::bit_width(units)) - 1;
+    units += (std::uint64_t{1} << (top - kSecondBits)) - 1;
+  }
+  Class at = class_of(units * kUnit);
+  if (at.first >= kFirst) return kNone;
+  const std::uint32_t second = second_bits_[at.first] & ~std::uint32_t{0} << at.second;
+  if (second != 0) return heads_[at.first][static_cast<std::size_t>(std::countr_zero(second))];
+  const std::uint64_t first =
+      at.first + 1 < 64 ? first_bits_ & ~std::uint64_t{0} << (at.first + 1) : 0;
+  if (first == 0) return kNone;
+  const auto list = static_cast<std::size_t>(std::countr_zero(first));
+  return heads_[list][static_cast<std::size_t>(std::countr_zero(second_bits_[list]))];
+}
+
+Space::Range Space::take(std::uint64_t size, std::uint64_t alignment) {
+  size = align_up(size < kUnit ? kUnit : size, kUnit);
+  const auto misfit = [&](Range range) {
+    return align_up(nodes_[range].offset, alignment) - nodes_[range].offset;
+  };
+  Range range = find(size);
+  if (range == kNone) return kNone;
+  if (misfit(range) + size > nodes_[range].size) {
+    range = find(size + alignment - kUnit);
+    if (range == kNone) return kNone;
+  }
+  unlink(range);
+  if (const std::uint64_t front = misfit(range); front != 0) {
+    const Range rest = split(range, front);
+    link(range);
+    range = rest;
+  }
+  if (nodes_[range].size > size) link(split(range, size));
+  nodes_[range].free = false;
+  taken_ += nodes_[range].size;
+  return range;
+}
+
+void Space::give(Range range) {
+  taken_ -= nodes_[range].size;
+  nodes_[range].free = true;
+  const Range before = nodes_[range].before;
+  if (before != kNone && nodes_[before].free) {
+    unlink(before);
+    range = join(before, range);
+  }
+  const Range after = nodes_[range].after;
+  if (after != kNone && nodes_[after].free) {
+    unlink(after);
+    range = join(range, after);
+  }
+  link(range);
+}
+
+void Space::extend(std::uint64_t size) {
+  const Range range = new_node();
+  Node& node = nodes_[range];
+  node = {.offset = total_, .size = size, .before = last_};
+  if (last_ != kNone) nodes_[last_].after = range;
+  if (first_ == kNone) first_ = range;
+  last_ = range;
+  total_ += size;
+  taken_ += size;
+  give(range);
+}
+
+void Space::link(Range range) noexcept {
+  Node& node = nodes_[range];
+  const Class at = class_of(node.size);
+  Range& head = heads_[at.first][at.second];
+  node.free = true;
+  node.previous = kNone;
+  node.next = head;
+  if (head != kNone) nodes_[head].previous = range;
+  head = range;
+  second_bits_[at.first] |= 1u << at.second;
+  first_bits_ |= std::uint64_t{1} << at.first;
+}
+
+void Space::unlink(Range range) noexcept {
+  const Node& node = nodes_[range];
+  const Class at = class_of(node.size);
+  if (node.next != kNone) nodes_[node.next].previous = node.previous;
+  if (node.previous != kNone) {
+    nodes_[node.previous].next = node.next;
+    return;
+  }
+  heads_[at.first][at.second] = node.next;
+  if (node.next != kNone) return;
+  second_bits_[at.first] &= ~(1u << at.second);
+  if (second_bits_[at.first] == 0) first_bits_ &= ~(std::uint64_t{1} << at.first);
+}
+
+Space::Range Space::new_node() {
+  if (!unused_.empty()) {
+    const Range range = unused_.back();
+    unused_.pop_back();
+    return range;
+  }
+  nodes_.emplace_back();
+  unused_.reserve(nodes_.capacity());  // so that giving back never has to allocate
+  return static_cast<Range>(nodes_.size() - 1);
+}
+
+void Space::drop_node(Range range) { unused_.push_back(range); }
+
+// Cuts `range` to `size` bytes; the answer is the rest behind it, in no list.
+Space::Range Space::split(Range range, std::uint64_t size) {
+  const Range rest = new_node();
+  Node& left = nodes_[range];
+  nodes_[rest] = {
+      .offset = left.offset + size, .size = left.size - size, .before = range, .after = left.after};
+  if (left.after != kNone) nodes_[left.after].before = rest;
+  if (last_ == range) last_ = rest;
+  left.after = rest;
+  left.size = size;
+  return rest;
+}
+
+Space::Range Space::join(Range left, Range right) {
+  nodes_[left].size += nodes_[right].size;
+  nodes_[left].after = nodes_[right].after;
+  if (nodes_[right].after != kNone) nodes_[nodes_[right].after].before = left;
+  if (last_ == right) last_ = left;
+  drop_node(right);
+  return left;
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,196 @@
+#include "arena/transit.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <mutex>
+
+#include "arena/session_memory.hpp"
+#include "base/error.hpp"
+#include "os/clock.hpp"
+#include "os/fault_point.hpp"
+#include "os/file_space.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::uint32_t kAll = 0xffffffff;
+
+constexpr std::uint32_t serial_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word >> 32);
+}
+constexpr std::uint32_t live_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word);
+}
+constexpr std::uint64_t high(std::uint32_t value) noexcept { return std::uint64_t{value} << 32; }
+
+struct Link {
+  std::uint32_t index;
+  std::uint32_t serial;
+
+  static constexpr std::uint64_t pack(std::uint32_t index, std::uint32_t serial) noexcept {
+    return high(index + 1) | serial;
+  }
+  explicit constexpr Link(std::uint64_t bits) noexcept
+      : index(static_cast<std::uint32_t>(bits >> 32) - 1), serial(live_of(bits)) {}
+};
+
+}  // namespace
+
+// A reader may stand on a group that the sender unlinks and reuses under its feet. Reuse changes
+// the serial before anything else, and a link carries the serial it expects, so the reader notices
+// and starts again. A group that was only unlinked still leads on to what followed it. A group with
+// a live ticket is never unlinked, so it is found if it was linked before the search began.
+bool TransitTable::has_live(ArenaNumber arena, BlockNumber block,
+                            Generation generation) const noexcept {
+  const std::uint64_t key = block_key(arena, block);
+  const auto& bucket = buckets[bucket_of(key)];
+  for (std::uint32_t steps = 0; steps < 4 * kGroups;) {
+    std::uint64_t bits = bucket.load();
+    bool moved = false;
+    while (bits != 0 && !moved && ++steps < 4 * kGroups) {
+      const Link link(bits);
+      if (link.index >= kGroups) return true;
+      const TicketGroup& group = groups[link.index];
+      const bool match = group.block.load() == key &&
+                         static_cast<Generation>(group.mark.load() >> 32) == generation;
+      bits = group.next.load();
+      const std::uint64_t word = group.word.load();
+      moved = serial_of(word) != link.serial;
+      if (!moved && match && live_of(word) != 0) return true;
+    }
+    if (bits == 0 && !moved) return false;
+  }
+  return true;
+}
+
+bool TransitTable::claim(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
+                         Generation generation) noexcept {
+  if (ticket.group >= kGroups || ticket.group >= group_count.load()) return false;
+  TicketGroup& group = groups[ticket.group];
+  const std::uint64_t bit = std::uint64_t{1} << ticket.bit % 32;
+  std::uint64_t word = group.word.load();
+  while (serial_of(word) == ticket.serial && (word & bit) != 0) {
+    // Constant while the serial is: reading them between two looks at the word is reading them at
+    // the same time.
+    if (group.block.load() != block_key(arena, block) ||
+        static_cast<Generation>(group.mark.load() >> 32) != generation) {
+      return false;
+    }
+    if (group.word.compare_exchange_weak(word, word & ~bit)) return true;
+  }
+  return false;
+}
+
+TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
+    : memory_(memory),
+      table_(memory.transit(sender)),
+      sender_(sender),
+      reserved_(sizeof(TransitTable) / TransitTable::kStride, false) {
+  reserve_piece(0);
+  // Groups that an earlier process left are treated as full: they only drain.
+  private_.resize(std::min(table_.group_count.load(), TransitTable::kGroups));
+}
+
+Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation) {
+  const std::uint64_t key = TransitTable::block_key(arena, block);
+  const std::uint64_t mark = high(generation) | coarse_seconds();
+  const std::lock_guard guard(lock_);
+  std::atomic<std::uint64_t>& bucket = table_.buckets[TransitTable::bucket_of(key)];
+  reserve_piece(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&bucket) -
+                                           reinterpret_cast<std::byte*>(&table_)));
+
+  // A group of this block with bits to spare, or a new one at the head of the chain.
+  std::uint64_t bits = bucket.load(std::memory_order_relaxed);
+  for (; bits != 0; bits = table_.groups[Link(bits).index].next.load(std::memory_order_relaxed)) {
+    const TicketGroup& group = table_.groups[Link(bits).index];
+    if (private_[Link(bits).index].issued != kAll &&
+        group.block.load(std::memory_order_relaxed) == key &&
+        group.mark.load(std::memory_order_relaxed) >> 32 == generation) {
+      break;
+    }
+  }
+  std::uint32_t index = Link(bits).index;
+  if (bits == 0) {
+    index = take_group();
+    TicketGroup& group = table_.groups[index];
+    // The new serial comes first, and each store releases it: a reader that sees any new field sees
+    // the new serial too.
+    const std::uint64_t word = high(serial_of(group.word.load(std::memory_order_relaxed)) + 1);
+    group.word.store(word, std::memory_order_release);
+    group.block.store(key, std::memory_order_release);
+    group.mark.store(mark, std::memory_order_release);
+    group.next.store(bucket.load(std::memory_order_relaxed), std::memory_order_release);
+    private_[index] = {0, false};
+    SHMTENSOR_FAULT_POINT("send.group_ready");
+    bucket.store(Link::pack(index, serial_of(word)));
+  } else {
+    table_.groups[index].mark.store(mark, std::memory_order_relaxed);  // same generation, later
+  }
+  const auto bit = static_cast<std::uint8_t>(std::countr_one(private_[index].issued));
+  private_[index].issued |= 1u << bit;
+  SHMTENSOR_FAULT_POINT("send.before_publish");
+  const std::uint64_t word = table_.groups[index].word.fetch_or(std::uint64_t{1} << bit);
+  return {sender_, bit, index, serial_of(word)};
+}
+
+bool TransitWriter::spent(std::uint32_t index) const noexcept {
+  const std::uint64_t word = table_.groups[index].word.load();
+  // A group whose serials are used up rests for ever.
+  return !private_[index].spare && live_of(word) == 0 && serial_of(word) != kAll;
+}
+
+// Spent groups are found by a hand that goes round a few steps at each need, so that the table
+// stays about as large as what is in flight.
+std::uint32_t TransitWriter::take_group() {
+  const auto count = static_cast<std::uint32_t>(private_.size());
+  const std::uint32_t steps = count == TransitTable::kGroups ? count : std::min(count, 4u);
+  for (std::uint32_t i = 0; i < steps && spare_.empty(); ++i) {
+    hand_ = (hand_ + 1) % count;
+    if (!spent(hand_)) continue;
+    unlink(hand_);
+    private_[hand_].spare = true;
+    spare_.push_back(hand_);
+  }
+  if (!spare_.empty()) {
+    const std::uint32_t index = spare_.back();
+    spare_.pop_back();
+    return index;
+  }
+  if (count == TransitTable::kGroups) {
+    throw OutOfMemory(
+        "cannot send: more than a million tensors from this process are in messages that nobody "
+        "has "
+        "read; read or drop the queues, or call shmtensor.gc()");
+  }
+  reserve_piece(offsetof(TransitTable, groups) + std::uint64_t{count} * sizeof(TicketGroup));
+  private_.emplace_back();
+  table_.group_count.store(count + 1);
+  return count;
+}
+
+void TransitWriter::unlink(std::uint32_t index) noexcept {
+  const TicketGroup& gone = table_.groups[index];
+  std::atomic<std::uint64_t>* at = &table_.buckets[TransitTable::bucket_of(gone.block.load())];
+  for (std::uint64_t bits = at->load(); bits != 0; bits = at->load()) {
+    if (Link(bits).index == index) {
+      SHMTENSOR_FAULT_POINT("send.unlink");
+      at->store(gone.next.load());
+      return;
+    }
+    at = &table_.groups[Link(bits).index].next;
+  }
+}
+
+void TransitWriter::reserve_piece(std::uint64_t offset_in_table) {
+  const std::uint64_t piece = offset_in_table / TransitTable::kStride;
+  if (reserved_[piece]) return;
+  if (!reserve_pages(memory_.file(),
+                     SessionMemory::transit_offset(sender_) + piece * TransitTable::kStride,
+                     TransitTable::kStride)) {
+    throw OutOfMemory("cannot send: no memory for the table of messages in flight");
+  }
+  reserved_[piece] = true;
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,53 @@
+#include <new>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "bindings/python.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+// Looked up anew each time: errors are rare, and a reference kept for ever is a leak on exit.
+void raise(const char* class_name, const char* text) {
+  const py::object type = py::module_::import("shmtensor.errors").attr(class_name);
+  PyErr_SetString(type.ptr(), text);
+}
+
+void raise_os_error(const OsError& error) {
+  const py::tuple arguments = py::make_tuple(error.code(), error.what());
+  PyErr_SetObject(PyExc_OSError, arguments.ptr());
+}
+
+}  // namespace
+
+void translate_exception() noexcept {
+  try {
+    try {
+      throw;
+    } catch (py::error_already_set& error) {
+      error.restore();
+    } catch (const StaleHandle& error) {
+      raise("StaleHandleError", error.what());
+    } catch (const OutOfMemory& error) {
+      raise("OutOfSharedMemory", error.what());
+    } catch (const SessionError& error) {
+      raise("SessionError", error.what());
+    } catch (const OsError& error) {
+      raise_os_error(error);
+    } catch (const Error& error) {
+      raise("ShmTensorError", error.what());
+    } catch (const py::builtin_exception& error) {
+      error.set_error();
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+    } catch (const std::exception& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+  } catch (py::error_already_set& error) {
+    error.restore();  // the class could not even be found
+  } catch (...) {
+    PyErr_SetString(PyExc_SystemError, "shmtensor: an error could not be reported");
+  }
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,65 @@
+#include "bindings/home.hpp"
+
+#include <cstdint>
+
+namespace shmtensor::python {
+namespace {
+
+// Children that are started with a copy of os.environ find the session there.
+void publish(const SessionId& id) {
+  py::module_::import("os").attr("environ")[kSessionVariable] = id.hex();
+}
+
+// What the core cannot know by itself: where the manager program lies, and which process started
+// this one through multiprocessing. That one may read our messages after we have ended.
+void tell_runtime() {
+  Runtime& runtime = Runtime::get();
+  const auto file = py::module_::import("shmtensor._core").attr("__file__").cast<std::string>();
+  runtime.set_program(file.substr(0, file.find_last_of('/') + 1) + "shmtensor-manager");
+  const py::dict modules = py::module_::import("sys").attr("modules");
+  if (!modules.contains("multiprocessing.process")) return;
+  const py::object parent = modules["multiprocessing.process"].attr("parent_process")();
+  if (!parent.is_none()) runtime.set_parent(parent.attr("pid").cast<std::int32_t>());
+}
+
+}  // namespace
+
+Session& home() {
+  Runtime& runtime = Runtime::get();
+  if (Session* session = runtime.home_if_any()) return *session;
+  tell_runtime();
+  Session* session = nullptr;
+  {
+    const py::gil_scoped_release release;
+    session = &runtime.home();
+  }
+  publish(runtime.home_id());
+  return *session;
+}
+
+std::string home_id() {
+  const SessionId id = Runtime::get().home_id();
+  publish(id);
+  return id.hex();
+}
+
+std::shared_ptr<Session> session_of(const Handle& handle) {
+  Runtime& runtime = Runtime::get();
+  if (std::shared_ptr<Session> session = runtime.find(handle.session)) return session;
+  tell_runtime();
+  std::shared_ptr<Session> session;
+  {
+    const py::gil_scoped_release release;
+    session = runtime.join(handle.session);
+  }
+  publish(runtime.home_id());
+  return session;
+}
+
+Arena* arena_of(Session& session, const Handle& handle) {
+  if (Arena* arena = session.find(handle.arena)) return arena;
+  const py::gil_scoped_release release;
+  return session.attach(handle.arena, handle.strategy);
+}
+
+}  // namespace shmtensor::python

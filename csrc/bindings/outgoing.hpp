@@ -1,0 +1,48 @@
+// The tickets of a message that is being written.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "bindings/python.hpp"
+
+namespace shmtensor::python {
+
+/// While an Outgoing is open in a thread, every ticket that the thread issues belongs to it. A
+/// message that is not delivered, because pickling or writing failed or its queue was dropped,
+/// takes its tickets back, so that nothing stays allocated for a reader who will never come.
+class Outgoing {
+ public:
+  Outgoing();
+  ~Outgoing() { discard(); }
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+
+  void open() noexcept;
+  void close() noexcept;
+
+  /// The message is out of our hands: whoever reads it takes the tickets.
+  void delivered() noexcept;
+  /// Nobody will ever read it. In a forked child this does nothing: the message is the parent's.
+  void discard() noexcept;
+
+  /// To be called for each ticket issued.
+  static void record(Arena& arena, BlockNumber block, Generation generation, const Ticket& ticket);
+
+ private:
+  struct Sent {
+    Arena* arena;
+    BlockNumber block;
+    Generation generation;
+    Ticket ticket;
+  };
+
+  std::vector<Sent> sent_;
+  Outgoing* outer_ = nullptr;
+  std::uint32_t forks_;
+};
+
+void add_outgoing(py::module_& module);
+
+}  // namespace shmtensor::python

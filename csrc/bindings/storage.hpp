@@ -1,0 +1,80 @@
+// Storage: bytes on a device, shared or not. A Python type of its own, small and quick to make.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "bindings/python.hpp"
+#include "os/user_file.hpp"
+#include "session/session.hpp"
+
+namespace shmtensor::python {
+
+/// Where a storage's bytes lie and what keeps them there.
+struct Backing {
+  enum class Kind : std::uint8_t {
+    block,     ///< a block of an arena
+    borrowed,  ///< the private memory of another Python object
+    file,      ///< a user's file
+  };
+
+  std::byte* data = nullptr;
+  Arena* arena = nullptr;  ///< block
+  void* keeper = nullptr;  ///< borrowed: Py_buffer*; file: FileBacking*
+  BlockNumber block = 0;   ///< block
+  Kind kind = Kind::borrowed;
+  Access access = Access::read_write;
+};
+
+struct FileBacking {
+  UserFile file;
+  std::string path;
+};
+
+/// The Python object; `shmtensor.Storage` derives from it and adds no fields. `share_memory_` gives
+/// it another backing; the first one stays until the end, because somebody may look at its bytes.
+/// Threads: all functions below may be called at the same time on one object.
+struct Storage {
+  PyObject_HEAD PyObject* weak_references;
+  std::uint64_t size;
+  std::atomic<Backing*> current;  ///< &first, or one made by share_memory_
+  Backing first;
+
+  [[nodiscard]] Backing& backing() const noexcept {
+    return *current.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool read_only() const noexcept { return backing().access == Access::read_only; }
+  /// Do other processes see what is written here?
+  [[nodiscard]] bool shared() const noexcept { return backing().kind != Backing::Kind::borrowed; }
+};
+
+[[nodiscard]] bool is_storage(PyObject* object) noexcept;
+[[nodiscard]] inline Storage* as_storage(const py::object& object) noexcept {
+  return reinterpret_cast<Storage*>(object.ptr());
+}
+
+/// How new blocks are shared unless the caller says otherwise.
+[[nodiscard]] Strategy default_strategy() noexcept;
+
+/// A new block of this process's arena. Starts a session if there is none.
+[[nodiscard]] py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed);
+
+/// Wraps the memory of an object that has the buffer protocol; nothing is copied.
+[[nodiscard]] py::object borrow_storage(const py::object& exporter);
+
+/// The storage that a handle names: the one that this process has, or a new one. Takes the handle's
+/// ticket. `bytes` is the whole encoded form. Throws StaleHandle.
+[[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
+
+/// A handle of a block for one message, followed by `tail` and signed.
+[[nodiscard]] py::object send_storage(const Storage& storage, Access access,
+                                      std::span<const std::byte> tail);
+
+/// A shared copy with a handle of its own. Releases the GIL while it copies.
+[[nodiscard]] py::object share_copy(const Storage& storage);
+
+void add_storage(py::module_& module);
+
+}  // namespace shmtensor::python

@@ -1,0 +1,428 @@
+#include "bindings/tensor.hpp"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace shmtensor::python {
+namespace {
+
+PyTypeObject* g_base = nullptr;  // _core.TensorBase
+PyObject* g_class = nullptr;     // shmtensor.Tensor, which derives from it
+PyObject* g_ndarray = nullptr;   // numpy.ndarray
+
+constexpr std::int64_t kMaxSize = std::numeric_limits<std::int64_t>::max();
+
+using Dims = std::vector<std::int64_t>;
+
+Tensor* as_tensor(PyObject* object) noexcept { return reinterpret_cast<Tensor*>(object); }
+
+py::object to_tuple(std::span<const std::int64_t> values) {
+  py::object tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i),
+                     checked(PyLong_FromLongLong(values[i])).release().ptr());
+  }
+  return tuple;
+}
+
+std::string to_text(std::span<const std::int64_t> values) {
+  return py::str(to_tuple(values)).cast<std::string>();
+}
+
+// --- shapes ---
+
+std::string repr(PyObject* value) { return py::repr(value).cast<std::string>(); }
+
+std::int64_t to_number(PyObject* value, const char* name) {
+  const auto refuse = [&] {
+    return py::type_error(std::string(name) + " takes integers, not " + repr(value));
+  };
+  if (PyBool_Check(value)) throw refuse();
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value));
+  if (!index) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
+    PyErr_Clear();
+    throw refuse();
+  }
+  int overflow = 0;
+  const std::int64_t number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow != 0) {
+    throw py::value_error(std::string(name) + ": " + repr(value) + " does not fit into 64 bits");
+  }
+  return number;
+}
+
+// The elements of a sequence; null for anything else, an array of no dimension among it.
+py::object to_sequence(PyObject* value) {
+  if (PyLong_Check(value) || PySequence_Check(value) == 0) return {};
+  auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(value, ""));
+  if (!sequence) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
+    PyErr_Clear();
+  }
+  return sequence;
+}
+
+// One number, or a sequence of them, as NumPy takes them.
+Dims to_dims(PyObject* value, const char* name) {
+  Dims dims;
+  const py::object sequence = to_sequence(value);
+  if (!sequence) {
+    dims.push_back(to_number(value, name));
+    return dims;
+  }
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.ptr());
+  dims.reserve(static_cast<std::size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    dims.push_back(to_number(PySequence_Fast_GET_ITEM(sequence.ptr(), i), name));
+  }
+  return dims;
+}
+
+std::int64_t element_count(std::span<const std::int64_t> shape) noexcept {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return count;
+}
+
+// Bytes of a C-ordered array. Throws when there are too many dimensions, one is negative, or the
+// product does not fit.
+std::int64_t checked_bytes(std::span<const std::int64_t> shape, std::int64_t item_size) {
+  if (shape.size() > kMaxDims) {
+    throw py::value_error("a tensor has at most " + std::to_string(kMaxDims) + " dimensions, not " +
+                          std::to_string(shape.size()));
+  }
+  std::int64_t bytes = item_size;
+  bool empty = false;
+  for (const std::int64_t size : shape) {
+    if (size < 0) throw py::value_error("negative dimensions are not allowed: " + to_text(shape));
+    empty = empty || size == 0;
+  }
+  for (const std::int64_t size : shape) {
+    if (size != 0 && bytes > kMaxSize / size) {
+      throw py::value_error("the array is too big: shape " + to_text(shape) + " of " +
+                            std::to_string(item_size) + " bytes each");
+    }
+    bytes *= std::max<std::int64_t>(size, 1);
+  }
+  return empty ? 0 : bytes;
+}
+
+void append(Dims& dims, const Dims& more) { dims.insert(dims.end(), more.begin(), more.end()); }
+
+Dims c_strides(std::span<const std::int64_t> shape, std::int64_t item_size) {
+  Dims strides(shape.size());
+  std::int64_t stride = item_size;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<std::int64_t>(shape[i], 1);
+  }
+  return strides;
+}
+
+// Strides of dimensions that have at most one element do not matter.
+bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+                   std::int64_t item_size) noexcept {
+  std::int64_t expected = item_size;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+// Do all elements lie in [0, limit)? Computed wide, so that nothing overflows.
+bool inside(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+            std::int64_t offset, std::int64_t item_size, std::uint64_t limit) noexcept {
+  using Wide = __int128;
+  Wide low = offset;
+  Wide high = Wide{offset} + item_size;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return offset >= 0 && static_cast<std::uint64_t>(offset) <= limit;
+    const Wide reach = Wide{strides[i]} * (shape[i] - 1);
+    (reach < 0 ? low : high) += reach;
+  }
+  return low >= 0 && high <= Wide{limit};
+}
+
+// --- life ---
+
+void tensor_dealloc(PyObject* self) {
+  Tensor* tensor = as_tensor(self);
+  if (tensor->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  if (tensor->values != tensor->inline_values) std::free(tensor->values);
+  Py_XDECREF(tensor->storage);
+  Py_XDECREF(tensor->dtype);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
+  return guarded([&] {
+    static const char* names[] = {"storage", "dtype",    "shape", "strides",
+                                  "offset",  "readonly", nullptr};
+    PyObject* storage = nullptr;
+    PyObject* dtype = nullptr;
+    PyObject* shape = nullptr;
+    PyObject* strides = Py_None;
+    PyObject* offset = nullptr;
+    int read_only = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO|OOp:Tensor",
+                                     const_cast<char**>(names), &storage, &dtype, &shape, &strides,
+                                     &offset, &read_only)) {
+      throw py::error_already_set();
+    }
+    if (!is_storage(storage)) {
+      throw py::type_error("storage must be a shmtensor.Storage, not " + repr(storage));
+    }
+    Dims sizes = to_dims(shape, "shape");
+    Dims steps = strides == Py_None ? Dims() : to_dims(strides, "strides");
+    const Dtype type = to_dtype(py::reinterpret_borrow<py::object>(dtype));
+    if (strides != Py_None) {
+      if (steps.size() != sizes.size()) {
+        throw py::value_error("strides " + to_text(steps) + " do not match shape " +
+                              to_text(sizes));
+      }
+      append(steps, c_strides(type.inner, type.item_size));
+    }
+    append(sizes, type.inner);
+    return new_tensor(py::reinterpret_borrow<py::object>(storage), type, sizes, steps,
+                      offset == nullptr ? 0 : to_number(offset, "offset"), read_only != 0)
+        .release()
+        .ptr();
+  });
+}
+
+// --- conversion ---
+
+py::object to_numpy(const Tensor& tensor) {
+  const py::object shape = to_tuple(tensor.shape());
+  const py::object strides = to_tuple(tensor.strides());
+  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
+  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, tensor.storage, offset.ptr(),
+                                        strides.ptr()};
+  py::object array =
+      checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
+  if (tensor.read_only && !reinterpret_cast<Storage*>(tensor.storage)->read_only()) {
+    array.attr("flags").attr("writeable") = false;
+  }
+  return array;
+}
+
+PyObject* numpy(PyObject* self, PyObject*) {
+  return guarded([&] { return to_numpy(*as_tensor(self)).release().ptr(); });
+}
+
+// Does NumPy read the array's own dtype out of a buffer? Not if that is a void without fields, has
+// titles, or has fields and is not aligned. Throws what NumPy throws when there is no format at
+// all.
+bool survives_buffer(const py::object& array) {
+  const py::object view = checked(PyMemoryView_FromObject(array.ptr()));
+  try {
+    const py::object seen = py::module_::import("numpy").attr("asarray")(view);
+    return seen.attr("dtype").equal(array.attr("dtype"));
+  } catch (const py::error_already_set&) {
+    return false;
+  }
+}
+
+// The buffer is NumPy's, so that format, checks and errors are too. There is none where NumPy's own
+// functions, which look for a buffer first, would be misled by it: they find the dtype elsewhere.
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  const PyObject* done = guarded([&]() -> PyObject* {
+    const Tensor& tensor = *as_tensor(self);
+    const py::object array = to_numpy(tensor);
+    if (tensor.dtype_code == kNoCode && (flags & PyBUF_FORMAT) != 0 && !survives_buffer(array)) {
+      throw py::buffer_error("a buffer's format cannot describe dtype " +
+                             py::str(tensor.dtype).cast<std::string>() + "; use numpy()");
+    }
+    return PyObject_GetBuffer(array.ptr(), view, flags) == 0 ? Py_None : nullptr;
+  });
+  return done != nullptr ? 0 : -1;
+}
+
+// --- properties ---
+
+PyObject* get_shape(PyObject* self, void*) {
+  return guarded([&] { return to_tuple(as_tensor(self)->shape()).release().ptr(); });
+}
+PyObject* get_strides(PyObject* self, void*) {
+  return guarded([&] { return to_tuple(as_tensor(self)->strides()).release().ptr(); });
+}
+PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(as_tensor(self)->dtype); }
+PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(as_tensor(self)->dims); }
+PyObject* get_size(PyObject* self, void*) {
+  return PyLong_FromLongLong(element_count(as_tensor(self)->shape()));
+}
+PyObject* get_itemsize(PyObject* self, void*) {
+  return PyLong_FromLong(as_tensor(self)->item_size);
+}
+PyObject* get_nbytes(PyObject* self, void*) {
+  const Tensor* tensor = as_tensor(self);
+  return PyLong_FromLongLong(element_count(tensor->shape()) * tensor->item_size);
+}
+PyObject* get_readonly(PyObject* self, void*) {
+  const Tensor* tensor = as_tensor(self);
+  return PyBool_FromLong(tensor->read_only ||
+                         reinterpret_cast<Storage*>(tensor->storage)->read_only());
+}
+PyObject* get_contiguous(PyObject* self, PyObject*) {
+  return PyBool_FromLong(as_tensor(self)->contiguous);
+}
+PyObject* get_storage(PyObject* self, PyObject*) { return Py_NewRef(as_tensor(self)->storage); }
+PyObject* get_offset(PyObject* self, PyObject*) {
+  return PyLong_FromLongLong(as_tensor(self)->offset);
+}
+PyObject* data_ptr(PyObject* self, PyObject*) {
+  const Tensor* tensor = as_tensor(self);
+  const auto* storage = reinterpret_cast<Storage*>(tensor->storage);
+  return PyLong_FromVoidPtr(storage->backing().data + tensor->offset);
+}
+
+Py_ssize_t length(PyObject* self) {
+  const Tensor* tensor = as_tensor(self);
+  if (tensor->dims != 0) return static_cast<Py_ssize_t>(tensor->values[0]);
+  PyErr_SetString(PyExc_TypeError, "len() of unsized object");
+  return -1;
+}
+
+PyGetSetDef g_properties[] = {
+    {"shape", get_shape, nullptr, "Sizes along each axis.", nullptr},
+    {"strides", get_strides, nullptr, "Bytes from one element to the next along each axis.",
+     nullptr},
+    {"dtype", get_dtype, nullptr, "The elements' NumPy dtype.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of axes.", nullptr},
+    {"size", get_size, nullptr, "Number of elements.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements; strides do not matter.", nullptr},
+    {"readonly", get_readonly, nullptr, "Are writes through this tensor refused?", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef g_methods[] = {
+    {"numpy", numpy, METH_NOARGS,
+     "numpy()\n--\n\n"
+     "Return a NumPy array over the same memory.\n\n"
+     "Nothing is copied: writes to the array are writes to the tensor, in every process that has "
+     "it.\n"
+     "The array keeps the memory alive; it is read-only if the tensor is."},
+    {"is_contiguous", get_contiguous, METH_NOARGS,
+     "is_contiguous()\n--\n\nDo the elements lie in C order without gaps?"},
+    {"storage", get_storage, METH_NOARGS,
+     "storage()\n--\n\nReturn the Storage that the tensor is a view of."},
+    {"storage_offset", get_offset, METH_NOARGS,
+     "storage_offset()\n--\n\n"
+     "Return the bytes from the beginning of the storage to the first element."},
+    {"data_ptr", data_ptr, METH_NOARGS,
+     "data_ptr()\n--\n\n"
+     "Return the address of the first element in this process; valid while the tensor lives."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef g_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+template <typename Function>
+void* slot(Function* function) noexcept {
+  return reinterpret_cast<void*>(function);
+}
+
+py::object new_shared_tensor(PyObject* shape, const py::object& dtype, bool zeroed) {
+  const Dtype type = to_dtype(dtype);
+  Dims dims = to_dims(shape, "shape");
+  append(dims, type.inner);
+  const std::int64_t bytes = checked_bytes(dims, type.item_size);
+  const py::object storage =
+      new_shared_storage(static_cast<std::uint64_t>(bytes), default_strategy(), zeroed);
+  return new_tensor(storage, type, dims, {}, 0, false);
+}
+
+PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([&] {
+    if (count != 3) throw py::type_error("empty takes a shape, a dtype and whether to zero");
+    return new_shared_tensor(arguments[0], py::reinterpret_borrow<py::object>(arguments[1]),
+                             arguments[2] == Py_True)
+        .release()
+        .ptr();
+  });
+}
+
+PyMethodDef g_functions[] = {
+    {"empty", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty)), METH_FASTCALL,
+     nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+py::object new_tensor(const py::object& storage, const Dtype& dtype,
+                      std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+                      std::int64_t offset, bool read_only) {
+  checked_bytes(shape, dtype.item_size);
+  Dims made;
+  if (strides.empty() && !shape.empty()) {
+    made = c_strides(shape, dtype.item_size);
+    strides = made;
+  }
+  const std::uint64_t limit = as_storage(storage)->size;
+  if (!inside(shape, strides, offset, dtype.item_size, limit)) {
+    throw py::value_error("a tensor of shape " + to_text(shape) + ", strides " + to_text(strides) +
+                          " and offset " + std::to_string(offset) +
+                          " does not fit into a storage of " + std::to_string(limit) + " bytes");
+  }
+  auto* type = reinterpret_cast<PyTypeObject*>(g_class);
+  py::object object = checked(type->tp_alloc(type, 0));
+  Tensor* tensor = as_tensor(object.ptr());
+  tensor->values = tensor->inline_values;
+  if (shape.size() > Tensor::kInline) {
+    auto* values = static_cast<std::int64_t*>(std::malloc(2 * shape.size() * sizeof(std::int64_t)));
+    if (values == nullptr) throw std::bad_alloc();
+    tensor->values = values;
+  }
+  tensor->storage = py::object(storage).release().ptr();
+  tensor->dtype = py::object(dtype.object).release().ptr();
+  tensor->offset = offset;
+  tensor->item_size = dtype.item_size;
+  tensor->dims = static_cast<std::uint8_t>(shape.size());
+  tensor->dtype_code = dtype.code;
+  tensor->read_only = read_only;
+  tensor->contiguous = is_contiguous(shape, strides, dtype.item_size);
+  std::copy(shape.begin(), shape.end(), tensor->values);
+  std::copy(strides.begin(), strides.end(), tensor->values + shape.size());
+  return object;
+}
+
+bool is_tensor(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
+
+void add_tensor(py::module_& module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_new, slot(tensor_new)}, {Py_tp_dealloc, slot(tensor_dealloc)},
+      {Py_tp_getset, g_properties},  {Py_tp_methods, g_methods},
+      {Py_tp_members, g_members},    {Py_bf_getbuffer, slot(get_buffer)},
+      {Py_sq_length, slot(length)},  {0, nullptr},
+  };
+  static PyType_Spec spec = {"shmtensor._core.TensorBase", sizeof(Tensor), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  py::object type = checked(PyType_FromSpec(&spec));
+  g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
+  module.add_object("TensorBase", type.release());
+  if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
+  module.def("register_tensor_class", [](const py::object& tensor, const py::object& ndarray) {
+    g_class = py::object(tensor).release().ptr();
+    g_ndarray = py::object(ndarray).release().ptr();
+  });
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,112 @@
+#include "manager/connection.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <span>
+#include <thread>
+
+#include "arena/segment.hpp"
+#include "base/error.hpp"
+#include "os/process.hpp"
+#include "os/unix_socket.hpp"
+
+namespace shmtensor {
+namespace {
+
+std::span<const std::byte> bytes_of(const Message& message) {
+  return std::as_bytes(std::span(&message, 1));
+}
+
+bool line_is_broken(int code) noexcept {
+  return code == EPIPE || code == ECONNRESET || code == ENOTCONN;
+}
+
+}  // namespace
+
+std::string manager_address(const SessionId& session) { return object_name(session); }
+
+Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket_.identity()) {
+  set_patience(socket_, kPatience);
+}
+
+Connection Connection::open(const SessionId& session, const std::string& program) {
+  const std::string address = manager_address(session);
+  // A manager that is just leaving may refuse, or reset, a few times.
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    if (std::optional<Fd> socket = connect_abstract(address, kPatience)) {
+      if (peer_credentials(*socket).uid != ::geteuid()) {
+        throw SessionError("the manager of session " + session.hex() +
+                           " belongs to another user; start a session of your own by unsetting "
+                           "SHMTENSOR_SESSION");
+      }
+      return Connection(std::move(*socket));
+    }
+    if (program.empty()) return {};
+    // The listening socket is made here and inherited by the manager, so that the very next connect
+    // finds it: no waiting for the program to come up, and only one of several starters wins.
+    if (const std::optional<Fd> listener = listen_abstract(address)) {
+      launch_detached(program, {session.hex()}, *listener);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  throw SessionError("the manager of session " + session.hex() + " cannot be started: " + program +
+                     " ends at once; run it by hand to see why");
+}
+
+std::optional<Reply> Connection::ask(const Message& request, const Fd* fd) {
+  if (!socket_.still_is(identity_)) {
+    close();
+    return std::nullopt;
+  }
+  Reply reply;
+  try {
+    const int number = fd != nullptr ? fd->get() : -1;
+    send_message(socket_, bytes_of(request),
+                 fd != nullptr ? std::span(&number, 1) : std::span<const int>());
+    std::optional<Received> received =
+        receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));
+    if (!received || received->size == 0) {
+      close();
+      return std::nullopt;
+    }
+    if (received->size != sizeof(Message) || reply.message.magic != kProtocolMagic ||
+        reply.message.version != kProtocolVersion) {
+      throw SessionError("the manager of session " + request.session.hex() +
+                         " speaks another version of the protocol; end the processes that use an "
+                         "older shmtensor");
+    }
+    if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
+  } catch (const OsError& error) {
+    close();  // an answer that comes late must not be taken for the next one
+    if (line_is_broken(error.code())) return std::nullopt;
+    if (error.code() == EAGAIN) {
+      throw SessionError("the manager of session " + request.session.hex() +
+                         " did not answer within " + std::to_string(kPatience.count() / 1000) +
+                         " seconds; is it stopped? End it, the next call starts another");
+    }
+    throw;
+  }
+  if (reply.message.kind == Kind::refused) {
+    throw SessionError("the manager of session " + request.session.hex() +
+                       " refuses: " + std::string(reply.message.text.data()));
+  }
+  return reply;
+}
+
+bool Connection::tell(const Message& message) noexcept {
+  try {
+    send_message(socket_, bytes_of(message));
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void Connection::close() noexcept {
+  if (!socket_.still_is(identity_)) static_cast<void>(socket_.release());
+  socket_.reset();
+}
+
+}  // namespace shmtensor

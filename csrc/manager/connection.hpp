@@ -1,0 +1,50 @@
+// A process's line to its manager.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "manager/protocol.hpp"
+#include "os/fd.hpp"
+
+namespace shmtensor {
+
+/// What came back: the message and the descriptor it brought, if any.
+struct Reply {
+  Message message;
+  Fd fd;
+};
+
+/// Threads: behind the session's lock.
+class Connection {
+ public:
+  Connection() = default;
+
+  /// Connects to the session's manager, starting one if nobody listens and `program` is not empty.
+  /// An empty connection when nobody listens. Throws SessionError, OsError.
+  static Connection open(const SessionId& session, const std::string& program);
+
+  /// Takes over a socket that is connected already, as a forked child does.
+  explicit Connection(Fd socket);
+
+  /// Nothing when the line is broken: the manager is gone. Throws SessionError when it does not
+  /// answer in time or refuses.
+  [[nodiscard]] std::optional<Reply> ask(const Message& request, const Fd* fd = nullptr);
+
+  /// For the fork handler of a child: sends without waiting for an answer.
+  bool tell(const Message& message) noexcept;
+
+  explicit operator bool() const noexcept { return static_cast<bool>(socket_); }
+
+  /// Closes the line, or forgets a descriptor that is no longer ours.
+  void close() noexcept;
+
+ private:
+  Fd socket_;
+  FileIdentity identity_;
+};
+
+/// The abstract name on which a session's manager listens.
+[[nodiscard]] std::string manager_address(const SessionId& session);
+
+}  // namespace shmtensor

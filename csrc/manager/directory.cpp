@@ -1,0 +1,172 @@
+#include "manager/directory.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "arena/try_free.hpp"
+#include "base/error.hpp"
+#include "os/clock.hpp"
+#include "os/fault_point.hpp"
+#include "os/file_space.hpp"
+#include "os/shm_object.hpp"
+
+namespace shmtensor {
+namespace {
+
+template <typename Visit>
+void for_each_table(const SessionMemory& memory, Visit&& visit) {
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    if (memory.slot(slot).life.load() != 0) visit(memory.transit(slot));
+  }
+}
+
+}  // namespace
+
+std::uint64_t count_in_flight(const SessionMemory& memory) {
+  std::uint64_t count = 0;
+  for_each_table(memory, [&](TransitTable& table) {
+    table.for_each_live([&](std::uint32_t, TicketGroup&, std::uint32_t live) {
+      count += static_cast<std::uint64_t>(std::popcount(live));
+    });
+  });
+  return count;
+}
+
+void Directory::add(std::unique_ptr<Segment> segment, bool owner_lives) {
+  const ArenaNumber number = segment->number();
+  if (!owner_lives) segment->header().orphaned.store(1);
+  entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, true});
+}
+
+const Segment* Directory::find(ArenaNumber number) const {
+  const auto at = entries_.find(number);
+  return at != entries_.end() ? at->second.segment.get() : nullptr;
+}
+
+std::size_t Directory::owned_by(SlotNumber slot) const {
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [slot](const auto& pair) {
+        return !pair.second.orphan && pair.second.segment->header().owner == slot;
+      }));
+}
+
+void Directory::free_marked(Entry& entry, BlockNumber block) {
+  entry.segment->freed().mark(block);
+  entry.changed = true;
+}
+
+void Directory::sweep(const SessionMemory& memory, SlotNumber dead) {
+  for (auto& [number, entry] : entries_) {
+    if (dead != kNoSlot && !entry.orphan && entry.segment->header().owner == dead) {
+      entry.segment->header().orphaned.store(1);
+      entry.orphan = true;
+      entry.changed = true;
+    }
+    SHMTENSOR_FAULT_POINT("manager.sweep");
+    shmtensor::sweep(*entry.segment, memory, dead,
+                     [&](BlockNumber block) { free_marked(entry, block); });
+  }
+}
+
+std::uint64_t Directory::collect(const SessionMemory& memory,
+                                 std::uint64_t older_than_milliseconds) {
+  std::uint64_t spent = 0;
+  const std::uint32_t now = coarse_seconds();
+  for_each_table(memory, [&](TransitTable& table) {
+    table.for_each_live([&](std::uint32_t, TicketGroup& group, std::uint32_t) {
+      std::uint64_t word = group.word.load();
+      const std::uint64_t block = group.block.load();
+      const auto sent = static_cast<std::uint32_t>(group.mark.load());
+      if (std::uint64_t{now - sent} * 1000 < older_than_milliseconds) return;
+      const auto live = static_cast<std::uint32_t>(word);
+      // Only as it was read: a ticket published since is another message's.
+      if (!group.word.compare_exchange_strong(word, word & ~std::uint64_t{0xffffffff})) return;
+      spent += static_cast<std::uint64_t>(std::popcount(live));
+      const auto entry = entries_.find(static_cast<ArenaNumber>(block >> 32));
+      if (entry == entries_.end()) return;
+      const auto number = static_cast<BlockNumber>(block);
+      const Segment& segment = *entry->second.segment;
+      if (number < segment.capacity() && try_free(segment, number, memory)) {
+        free_marked(entry->second, number);
+      }
+    });
+  });
+  return spent;
+}
+
+bool Directory::has_orphans() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const auto& pair) { return pair.second.orphan; });
+}
+
+void Directory::tend_orphans() {
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    at = at->second.orphan && !tend(at->first, at->second) ? entries_.erase(at) : std::next(at);
+  }
+}
+
+bool Directory::tend(ArenaNumber number, Entry& entry) {
+  const FreedMap freed = entry.segment->freed();
+  if (freed.any()) {
+    freed.take([](BlockNumber) {});
+    entry.changed = true;
+  }
+  if (!std::exchange(entry.changed, false)) return true;
+  try {
+    if (give_back_gaps(*entry.segment)) return true;
+    if (entry.segment->strategy() == Strategy::file_system) {
+      unlink_shm(arena_name(entry.segment->header().session, number));
+    }
+  } catch (const Error&) {
+    // A name that is gone, or means something else now: nobody can open the arena again.
+  }
+  return false;
+}
+
+// Nobody allocates in an orphan, so what lies between its live blocks is of no use. False when
+// there is no live block.
+bool Directory::give_back_gaps(const Segment& segment) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> live;
+  const std::uint64_t committed = segment.header().committed.load();
+  const std::uint32_t capacity = segment.capacity();
+  for (BlockNumber block = 0; block < capacity; ++block) {
+    const BlockRecord& record = segment.record(block);
+    if (!BlockWord(record.word.load()).live()) continue;
+    const std::uint64_t offset = record.offset.load();
+    const std::uint64_t size = record.size.load();
+    if (!fits(offset, size, committed)) return true;  // a damaged record: leave everything alone
+    live.emplace_back(offset, offset + size);
+  }
+  std::sort(live.begin(), live.end());
+  const std::uint64_t data = segment.geometry().data();
+  const Segment::File file = segment.file();
+  std::uint64_t at = 0;
+  for (const auto& [first, last] : live) {
+    if (first > at) discard_pages(*file, data + at, first - at);
+    at = std::max(at, last);
+  }
+  if (committed > at) discard_pages(*file, data + at, committed - at);
+  return !live.empty();
+}
+
+void Directory::count(Statistics& statistics) const {
+  statistics.arenas = entries_.size();
+  for (const auto& [number, entry] : entries_) {
+    const Segment& segment = *entry.segment;
+    const std::uint32_t capacity = segment.capacity();
+    for (BlockNumber block = 0; block < capacity; ++block) {
+      if (!BlockWord(segment.record(block).word.load()).live()) continue;
+      ++statistics.blocks;
+      statistics.bytes_live += segment.record(block).size.load();
+    }
+    try {
+      statistics.bytes_reserved += file_usage(*segment.file());
+    } catch (const Error&) {
+      // A named object that somebody unlinked: its pages cannot be counted.
+    }
+  }
+}
+
+}  // namespace shmtensor

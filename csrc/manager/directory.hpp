@@ -1,0 +1,52 @@
+// The arenas of a session, as its manager knows them.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "arena/segment.hpp"
+#include "arena/session_memory.hpp"
+#include "manager/protocol.hpp"
+
+namespace shmtensor {
+
+/// Keeps every arena open as long as a block of it lives, so that messages outlive their senders.
+/// Threads: one.
+class Directory {
+ public:
+  void add(std::unique_ptr<Segment> segment, bool owner_lives);
+  [[nodiscard]] const Segment* find(ArenaNumber number) const;
+  [[nodiscard]] std::size_t owned_by(SlotNumber slot) const;
+
+  /// Clears what a dead slot held everywhere (kNoSlot: only tries what nobody holds). Its own
+  /// arenas become orphans.
+  void sweep(const SessionMemory& memory, SlotNumber dead);
+
+  /// Spends tickets that are at least so old; how many.
+  std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
+
+  /// Gives the memory of orphans back, as far as no block needs it, and drops those without blocks.
+  void tend_orphans();
+  [[nodiscard]] bool has_orphans() const;
+
+  void count(Statistics& statistics) const;
+
+ private:
+  struct Entry {
+    std::unique_ptr<Segment> segment;
+    bool orphan = false;
+    bool changed = true;  ///< a block may have been freed since the last look
+  };
+
+  void free_marked(Entry& entry, BlockNumber block);
+  /// False when the orphan may be dropped.
+  static bool tend(ArenaNumber number, Entry& entry);
+  static bool give_back_gaps(const Segment& segment);
+
+  std::map<ArenaNumber, Entry> entries_;
+};
+
+/// Live tickets of all slots.
+[[nodiscard]] std::uint64_t count_in_flight(const SessionMemory& memory);
+
+}  // namespace shmtensor

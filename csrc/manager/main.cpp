@@ -1,0 +1,64 @@
+// shmtensor-manager: the helper program of one session. Started by the first process that needs it,
+// with the listening socket as descriptor 3; see docs/design/manager-protocol.md.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "base/ids.hpp"
+#include "manager/server.hpp"
+#include "os/limits.hpp"
+
+namespace {
+
+constexpr int kListener = 3;
+
+// Whatever the user's program had open and did not mark close-on-exec stays out: a pipe kept open
+// here would make its reader wait for ever.
+void close_inherited() {
+#if defined(SYS_close_range)
+  if (::syscall(SYS_close_range, kListener + 1, ~0U, 0) == 0) return;
+#endif
+  const long limit = ::sysconf(_SC_OPEN_MAX);
+  for (int fd = kListener + 1; fd < limit; ++fd) ::close(fd);
+}
+
+// Out of the user's process group and session, and nobody's child: a Ctrl-C does not reach it, and
+// no `wait` of the user's program finds it.
+bool detach() {
+  const pid_t pid = ::fork();
+  if (pid != 0) ::_exit(pid < 0 ? 1 : 0);
+  return ::setsid() >= 0 && ::chdir("/") == 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2 || ::fcntl(kListener, F_GETFD) < 0) {
+    std::fprintf(stderr,
+                 "shmtensor-manager is started by shmtensor itself: it expects a session id and a "
+                 "listening socket as descriptor %d\n",
+                 kListener);
+    return 2;
+  }
+  const shmtensor::SessionId session = shmtensor::SessionId::parse(arguments[1]);
+  if (!detach()) return 1;
+  close_inherited();
+  ::fcntl(kListener, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kListener, F_SETFL, O_NONBLOCK);
+  ::prctl(PR_SET_NAME, "shmtensor-mgr");
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
+  shmtensor::raise_descriptor_limit();
+  try {
+    shmtensor::Server(session, shmtensor::Fd(kListener)).run();
+  } catch (const std::exception&) {
+    // Its clients start another one, which takes over.
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,126 @@
+#include "manager/recovery.hpp"
+
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.hpp"
+#include "manager/connection.hpp"
+#include "os/file_space.hpp"
+#include "os/process.hpp"
+#include "os/shm_object.hpp"
+#include "os/unix_socket.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::string_view kPrefix = "shmtensor-";
+constexpr std::size_t kHexDigits = 32;
+
+// "shmtensor-<hex>-<number>", with or without the " (deleted)" that /proc adds to a memfd.
+std::optional<ArenaNumber> number_in(std::string_view name, const SessionId& session) {
+  const std::string prefix = object_name(session) + "-";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  ArenaNumber number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const std::string_view rest(end, static_cast<std::size_t>(name.data() + name.size() - end));
+  if (error != std::errc() || (!rest.empty() && rest != " (deleted)")) return std::nullopt;
+  return number;
+}
+
+bool made_in_this_namespace(const std::string& name) {
+  try {
+    const Fd file = open_shm(name);
+    if (file_size(file) < page_size()) return true;  // as below
+    const Mapping first = Mapping::of_file(file, 0, page_size(), Access::read_only);
+    const auto& header = *reinterpret_cast<const ArenaHeader*>(first.data());
+    // A name whose maker was killed before it wrote the header belongs to nobody.
+    return header.magic != kArenaMagic || header.pid_namespace == pid_namespace();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool somebody_maps(const std::string& prefix) {
+  for (const pid_t pid : own_processes()) {
+    if (maps_file(pid, prefix).value_or(true)) return true;
+  }
+  return false;
+}
+
+// All names of a session belong together. Where the system does not know, the processes are looked
+// at; one whose mappings are hidden from this user may be anything.
+bool in_use(const std::string& session, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::optional<bool> used = shm_in_use(name);
+    if (!used) return somebody_maps("/dev/shm/" + session + "-");
+    if (*used) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
+  for (const pid_t pid : own_processes()) {
+    for (const OpenFile& found : open_files(pid, "/memfd:" + SessionMemory::file_name(session))) {
+      try {
+        if (Fd file = open_path(found.path)) return SessionMemory::open(session, std::move(file));
+      } catch (const Error&) {
+        // Not what its name says, or gone in the meantime: look on.
+      }
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session) {
+  std::map<ArenaNumber, std::unique_ptr<Segment>> found;
+  const auto keep = [&](ArenaNumber number, auto&& open) {
+    if (found.contains(number)) return;
+    try {
+      found.emplace(number, open());
+    } catch (const Error&) {
+      // As above.
+    }
+  };
+  const std::string memfd = "/memfd:";
+  for (const pid_t pid : own_processes()) {
+    for (const OpenFile& file : open_files(pid, memfd + object_name(session))) {
+      const std::string_view name = std::string_view(file.name).substr(memfd.size());
+      if (const auto number = number_in(name, session)) {
+        keep(*number, [&] { return Segment::open(session, *number, open_path(file.path)); });
+      }
+    }
+  }
+  for (const std::string& name : list_shm(object_name(session) + "-")) {
+    if (const auto number = number_in(name, session)) {
+      keep(*number, [&] { return Segment::open_named(session, *number); });
+    }
+  }
+  std::vector<std::unique_ptr<Segment>> segments;
+  for (auto& [number, segment] : found) segments.push_back(std::move(segment));
+  return segments;
+}
+
+std::vector<std::string> sweep_names(bool dry_run) {
+  std::map<std::string, std::vector<std::string>> sessions;
+  for (const std::string& name : list_shm(std::string(kPrefix))) {
+    sessions[name.substr(0, kPrefix.size() + kHexDigits)].push_back(name);
+  }
+  std::vector<std::string> removed;
+  for (const auto& [session, names] : sessions) {
+    // The socket of a manager has the session's name. Its session is alive even if the manager is
+    // about to end: it removes the names itself.
+    if (connect_abstract(session, kPatience) || in_use(session, names)) continue;
+    for (const std::string& name : names) {
+      if (!made_in_this_namespace(name)) continue;
+      if (dry_run || unlink_shm(name)) removed.push_back(name);
+    }
+  }
+  return removed;
+}
+
+}  // namespace shmtensor

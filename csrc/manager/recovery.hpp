@@ -1,0 +1,26 @@
+// Finding what a killed manager, or a killed session, left behind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arena/segment.hpp"
+#include "arena/session_memory.hpp"
+
+namespace shmtensor {
+
+/// The memory of a session, taken from a process of this user that has it open; null when there is
+/// none to be seen.
+[[nodiscard]] std::unique_ptr<SessionMemory> recover_session(const SessionId& session);
+
+/// Every arena of a session that a process of this user has open or that has a name.
+[[nodiscard]] std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session);
+
+/// Removes the names in /dev/shm of sessions that have neither a manager nor a process that maps
+/// one of them. Names made in another PID namespace are left: their processes cannot be seen from
+/// here. Returns what was removed; with `dry_run`, what would be.
+std::vector<std::string> sweep_names(bool dry_run);
+
+}  // namespace shmtensor

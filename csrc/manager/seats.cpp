@@ -1,0 +1,148 @@
+#include "manager/seats.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "os/clock.hpp"
+#include "os/fault_point.hpp"
+#include "os/file_space.hpp"
+#include "os/mapping.hpp"
+
+namespace shmtensor {
+namespace {
+
+// A child that has not said who it is after so long was never born: the fork failed, or it was
+// killed at once, while no manager ran.
+constexpr std::uint64_t kForkMilliseconds = 5'000;
+
+}  // namespace
+
+void Seats::take_over() {
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    SlotRecord& record = memory_.slot(slot);
+    Seat& seat = seats_[slot];
+    seat.life = record.life.load();
+    if (seat.life != 0) remember_parent(record.parent.load());
+    const SlotStatus status = record.status.load();
+    if (status != SlotStatus::active && status != SlotStatus::forking) continue;
+    seat.taken = true;
+    ++taken_;
+    seat.since = coarse_milliseconds();
+    seat.process = {record.pid.load(), record.start_time.load()};
+    seat.forking = status == SlotStatus::forking && seat.process.pid == 0;
+    if (!seat.forking) record.status.store(SlotStatus::active);
+    if (seat.process.pid != 0) seat.pidfd = open_pidfd(seat.process);
+  }
+}
+
+// The lowest free slot, so that few planes of holder bits come into use; one without live tickets
+// if there is any, so that a list of those names their true sender.
+std::optional<SlotNumber> Seats::choose() {
+  std::optional<SlotNumber> second_best;
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    if (seats_[slot].taken) continue;
+    bool in_flight = false;
+    if (memory_.slot(slot).life.load() != 0) {
+      memory_.transit(slot).for_each_live(
+          [&](std::uint32_t, const TicketGroup&, std::uint32_t) { in_flight = true; });
+    }
+    if (!in_flight) return slot;
+    if (!second_best) second_best = slot;
+  }
+  return second_best;
+}
+
+std::optional<SlotNumber> Seats::take(ProcessIdentity process, std::int32_t parent, Fd pidfd,
+                                      int line) {
+  Seat seat;
+  seat.process = process;
+  seat.pidfd = std::move(pidfd);
+  seat.line = line;
+  return sit(std::move(seat), parent);
+}
+
+std::optional<SlotNumber> Seats::take_for_child(std::int32_t parent, int line) {
+  Seat seat;
+  seat.forking = true;
+  seat.line = line;
+  return sit(std::move(seat), parent);
+}
+
+std::optional<SlotNumber> Seats::sit(Seat seat, std::int32_t parent) {
+  const std::optional<SlotNumber> slot = choose();
+  if (!slot) return slot;
+  // The first page of the slot's transit table, which is read to look for tickets.
+  if (!reserve_pages(memory_.file(), SessionMemory::transit_offset(*slot), page_size())) {
+    throw OutOfMemory("no memory for one more process");
+  }
+  seat.taken = true;
+  seat.life = seats_[*slot].life + 1;
+  seat.since = coarse_milliseconds();
+  SlotRecord& record = memory_.slot(*slot);
+  record.life.store(seat.life);
+  record.pid.store(seat.process.pid);
+  record.start_time.store(seat.process.start_time);
+  record.parent.store(parent);
+  record.pid_namespace.store(pid_namespace());
+  SHMTENSOR_FAULT_POINT("manager.seat");
+  record.status.store(seat.forking ? SlotStatus::forking : SlotStatus::active);
+  remember_parent(parent);
+  seats_[*slot] = std::move(seat);
+  ++taken_;
+  return slot;
+}
+
+void Seats::settle_child(SlotNumber slot, ProcessIdentity process, Fd pidfd) {
+  Seat& seat = seats_[slot];
+  seat.forking = false;
+  seat.process = process;
+  seat.pidfd = std::move(pidfd);
+  SlotRecord& record = memory_.slot(slot);
+  record.pid.store(process.pid);
+  record.start_time.store(process.start_time);
+  record.status.store(SlotStatus::active);
+}
+
+void Seats::vacate(SlotNumber slot) {
+  Seat& seat = seats_[slot];
+  const std::uint32_t life = seat.life;
+  seat = Seat{};
+  seat.life = life;
+  --taken_;
+  memory_.slot(slot).status.store(SlotStatus::unused);
+}
+
+bool Seats::has_ended(SlotNumber slot) {
+  Seat& seat = seats_[slot];
+  if (seat.forking) {
+    if (seat.line >= 0) return false;
+    // A manager before this one was killed; the child writes its pid into the table itself.
+    const SlotRecord& record = memory_.slot(slot);
+    const ProcessIdentity child{record.pid.load(), record.start_time.load()};
+    if (child.pid == 0) return coarse_milliseconds() - seat.since > kForkMilliseconds;
+    settle_child(slot, child, open_pidfd(child));
+  }
+  if (seat.pidfd) return shmtensor::has_ended(seat.pidfd);
+  return seat.process.pid != 0 ? !is_alive(seat.process) : seat.line < 0;
+}
+
+bool Seats::has_forgotten(SlotNumber slot) {
+  const pid_t pid = seats_[slot].process.pid;
+  return pid == 0 || !maps_file(pid, SessionMemory::file_name(memory_.id())).value_or(true);
+}
+
+void Seats::remember_parent(std::int32_t pid) {
+  if (pid <= 0) return;
+  const ProcessIdentity parent{pid, start_time_of(pid)};
+  if (std::find(parents_.begin(), parents_.end(), parent) == parents_.end()) {
+    parents_.push_back(parent);
+  }
+}
+
+bool Seats::has_living_parent() {
+  std::erase_if(parents_, [](const ProcessIdentity& parent) { return !is_alive(parent); });
+  return !parents_.empty();
+}
+
+}  // namespace shmtensor

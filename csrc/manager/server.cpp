@@ -1,0 +1,317 @@
+#include "manager/server.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "manager/recovery.hpp"
+#include "os/clock.hpp"
+#include "os/fault_point.hpp"
+#include "os/process.hpp"
+#include "os/shm_object.hpp"
+#include "os/unix_socket.hpp"
+
+namespace shmtensor {
+namespace {
+
+// Tags of the poller: what kind of descriptor, and which.
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kLine = 1;
+constexpr std::uint64_t kProcess = 2;
+constexpr std::uint64_t tag(std::uint64_t kind, std::uint64_t value) noexcept {
+  return kind << 32 | value;
+}
+
+constexpr std::size_t kMaxLines = 4096;
+constexpr std::size_t kMaxArenasPerSlot = 4096;
+constexpr int kOrphanMilliseconds = 100;
+constexpr int kIdleMilliseconds = 250;
+
+void reply(const Fd& socket, Message message, Kind kind, const Fd* fd = nullptr) {
+  message.kind = kind;
+  const int number = fd != nullptr ? fd->get() : -1;
+  send_message(socket, std::as_bytes(std::span(&message, 1)),
+               fd != nullptr ? std::span(&number, 1) : std::span<const int>());
+}
+
+void refuse(const Fd& socket, Message message, const std::string& why) {
+  message.set_text(why);
+  reply(socket, message, Kind::refused);
+}
+
+bool is_socket(const Fd& fd) {
+  struct stat info{};
+  return ::fstat(fd.get(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+}  // namespace
+
+Server::Server(SessionId session, Fd listener)
+    : session_(session), listener_(std::move(listener)), empty_since_(coarse_milliseconds()) {
+  poller_.add(listener_, tag(kListener, 0));
+}
+
+void Server::run() {
+  while (!finished()) {
+    for (const std::uint64_t ready : poller_.wait(timeout())) {
+      const auto value = static_cast<std::uint32_t>(ready);
+      switch (ready >> 32) {
+        case kListener:
+          accept_all();
+          break;
+        case kLine:
+          serve(static_cast<int>(value));
+          break;
+        default:
+          check_seat(static_cast<SlotNumber>(value));
+      }
+    }
+    if (seats_) {
+      seats_->for_each_taken([this](SlotNumber slot) {
+        if (!(*seats_)[slot].pidfd) check_seat(slot);  // nothing wakes us for these
+      });
+    }
+    directory_.tend_orphans();
+  }
+  // Also names of which the maker was killed before it could register them.
+  for (const std::string& name : list_shm(object_name(session_) + "-")) unlink_shm(name);
+}
+
+int Server::timeout() {
+  if (directory_.has_orphans()) return kOrphanMilliseconds;
+  if (!seats_ || seats_->taken() == 0) return kIdleMilliseconds;
+  bool all_watched = true;
+  seats_->for_each_taken(
+      [&](SlotNumber slot) { all_watched = all_watched && (*seats_)[slot].pidfd; });
+  return all_watched ? -1 : kIdleMilliseconds;
+}
+
+// The session is over when nobody has been there for a moment and nobody who lives may still read a
+// message of those who were.
+bool Server::finished() {
+  if (seats_ && seats_->taken() > 0) {
+    empty_since_ = 0;
+    return false;
+  }
+  const std::uint64_t now = coarse_milliseconds();
+  if (empty_since_ == 0) empty_since_ = now;
+  if (now - empty_since_ < static_cast<std::uint64_t>(kLinger.count())) return false;
+  return !(memory_ && count_in_flight(*memory_) != 0 && seats_->has_living_parent());
+}
+
+void Server::accept_all() {
+  while (Fd socket = accept_connection(listener_)) {
+    // Out of descriptors, or a flood: the connection closes and the client is told so by that.
+    if (lines_.size() >= kMaxLines || peer_credentials(socket).uid != ::geteuid()) continue;
+    const int descriptor = socket.get();
+    poller_.add(socket, tag(kLine, static_cast<std::uint32_t>(descriptor)));
+    lines_[descriptor] = {std::move(socket), kNoSlot};
+  }
+}
+
+void Server::serve(int descriptor) {
+  const auto at = lines_.find(descriptor);
+  if (at == lines_.end()) return;
+  Message message;
+  try {
+    std::optional<Received> received =
+        receive_message(at->second.socket, std::as_writable_bytes(std::span(&message, 1)));
+    if (!received) return;
+    if (received->size == 0) {
+      drop_line(descriptor);
+      return;
+    }
+    if (received->size != sizeof message || message.magic != kProtocolMagic ||
+        message.version != kProtocolVersion || message.session != session_) {
+      refuse(at->second.socket, {}, "the message makes no sense");
+      drop_line(descriptor);
+      return;
+    }
+    Fd fd;
+    if (!received->fds.empty()) fd = std::move(received->fds.front());
+    answer(at->second, message, std::move(fd), received->sender);
+  } catch (const Error& error) {
+    try {
+      refuse(at->second.socket, message, error.what());
+    } catch (const Error&) {
+      drop_line(descriptor);  // it does not even listen
+    }
+  }
+}
+
+void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
+  if (message.kind == Kind::hello) return hello(line, message, std::move(fd));
+  if (message.kind == Kind::child) return settle_child(line, sender);
+  if (!memory_) return refuse(line.socket, message, "say hello first");
+  switch (message.kind) {
+    case Kind::statistics:
+      message.statistics.processes = seats_->taken();
+      message.statistics.in_flight = count_in_flight(*memory_);
+      directory_.count(message.statistics);
+      return reply(line.socket, message, Kind::done);
+    case Kind::collect:
+      message.number = directory_.collect(*memory_, message.number);
+      directory_.tend_orphans();
+      return reply(line.socket, message, Kind::done);
+    case Kind::register_arena:
+      return register_arena(line, message, std::move(fd));
+    case Kind::find_arena:
+      return find_arena(line, message);
+    case Kind::fork:
+      return prepare_fork(line, std::move(fd));
+    default:
+      return refuse(line.socket, message, "the request is unknown");
+  }
+}
+
+void Server::hello(Line& line, const Message& message, Fd fd) {
+  if (line.slot != kNoSlot)
+    return refuse(line.socket, message, "this connection has a slot already");
+  if (!memory_) find_or_start(message, std::move(fd));
+  if (!memory_) return reply(line.socket, message, Kind::unknown);
+
+  Message answer = message;
+  if (message.join != Join::observe) {
+    const pid_t pid = peer_credentials(line.socket).pid;
+    Seats::Seat& old = (*seats_)[static_cast<SlotNumber>(message.slot)];
+    if (message.slot < kMaxSlots) {
+      // A member that lost its connection, or whose manager was killed.
+      if (!old.taken || old.life != message.life || old.process.pid != pid || old.line >= 0) {
+        return refuse(line.socket, message, "this process was taken for dead");
+      }
+      line.slot = static_cast<SlotNumber>(message.slot);
+      old.line = line.socket.get();
+    } else {
+      const ProcessIdentity process{pid, start_time_of(pid)};
+      Fd pidfd = peer_pidfd(line.socket);
+      if (!pidfd && pid > 0) pidfd = open_pidfd(process);
+      const auto slot = seats_->take(process, message.parent, std::move(pidfd), line.socket.get());
+      if (!slot) return refuse(line.socket, message, "all 1024 slots of the session are taken");
+      line.slot = *slot;
+      watch(*slot);
+    }
+    answer.slot = line.slot;
+    answer.life = (*seats_)[line.slot].life;
+  }
+  SHMTENSOR_FAULT_POINT("manager.before_welcome");
+  reply(line.socket, answer, Kind::welcome, &memory_->file());
+}
+
+void Server::find_or_start(const Message& message, Fd fd) {
+  if (fd) return adopt(SessionMemory::open(session_, std::move(fd)));
+  if (auto recovered = recover_session(session_)) return adopt(std::move(recovered));
+  if (message.join != Join::create) return;
+  sweep_names(false);
+  memory_ = SessionMemory::create(session_);
+  memory_->header().manager_starts.store(1);
+  seats_ = std::make_unique<Seats>(*memory_);
+}
+
+// A manager before this one was killed. What it knew lies in the session's memory and in the
+// descriptors of the members; what it may have been doing is done again.
+void Server::adopt(std::unique_ptr<SessionMemory> memory) {
+  memory_ = std::move(memory);
+  memory_->header().manager_starts.fetch_add(1);
+  seats_ = std::make_unique<Seats>(*memory_);
+  seats_->take_over();
+  SHMTENSOR_FAULT_POINT("manager.adopt");
+  for (auto& segment : recover_arenas(session_)) {
+    const ArenaHeader& header = segment->header();
+    const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
+    directory_.add(std::move(segment), owner.taken && owner.life == header.owner_life);
+  }
+  directory_.sweep(*memory_, kNoSlot);
+  seats_->for_each_taken([this](SlotNumber slot) { watch(slot); });
+  memory_->header().deaths.fetch_add(1);
+}
+
+void Server::register_arena(const Line& line, const Message& message, Fd fd) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  if (directory_.owned_by(line.slot) >= kMaxArenasPerSlot) {
+    return refuse(line.socket, message, "this process has too many arenas");
+  }
+  if (directory_.find(message.arena) == nullptr) {
+    auto segment = fd ? Segment::open(session_, message.arena, std::move(fd))
+                      : Segment::open_named(session_, message.arena);
+    const ArenaHeader& header = segment->header();
+    const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
+    SHMTENSOR_FAULT_POINT("manager.register");
+    directory_.add(std::move(segment), owner.taken && owner.life == header.owner_life);
+  }
+  reply(line.socket, message, Kind::done);
+}
+
+void Server::find_arena(const Line& line, const Message& message) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  const Segment* segment = directory_.find(message.arena);
+  if (segment == nullptr) return reply(line.socket, message, Kind::unknown);
+  Message answer = message;
+  answer.strategy = static_cast<std::uint32_t>(segment->strategy());
+  if (segment->strategy() == Strategy::file_system) return reply(line.socket, answer, Kind::done);
+  const Segment::File file = segment->file();
+  reply(line.socket, answer, Kind::done, &*file);
+}
+
+void Server::prepare_fork(const Line& line, Fd fd) {
+  Message message;
+  message.session = session_;
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  if (!is_socket(fd)) return refuse(line.socket, message, "a fork needs a socket");
+  ask_for_sender(fd);
+  const int descriptor = fd.get();
+  const auto slot = seats_->take_for_child((*seats_)[line.slot].process.pid, descriptor);
+  if (!slot) return refuse(line.socket, message, "all 1024 slots of the session are taken");
+  const Fd& parent = line.socket;  // the map may move nodes, not what they hold
+  poller_.add(fd, tag(kLine, static_cast<std::uint32_t>(descriptor)));
+  lines_[descriptor] = {std::move(fd), *slot};
+  message.slot = *slot;
+  message.life = (*seats_)[*slot].life;
+  SHMTENSOR_FAULT_POINT("manager.before_fork_reply");
+  reply(parent, message, Kind::done);
+}
+
+void Server::settle_child(const Line& line, pid_t sender) {
+  if (line.slot == kNoSlot || !(*seats_)[line.slot].forking) return;
+  const ProcessIdentity child{sender, start_time_of(sender)};
+  seats_->settle_child(line.slot, child, open_pidfd(child));
+  watch(line.slot);
+}
+
+void Server::watch(SlotNumber slot) {
+  const Seats::Seat& seat = (*seats_)[slot];
+  if (seat.pidfd) poller_.add(seat.pidfd, tag(kProcess, slot));
+}
+
+void Server::drop_line(int descriptor) {
+  const auto at = lines_.find(descriptor);
+  const SlotNumber slot = at->second.slot;
+  lines_.erase(at);
+  if (slot == kNoSlot) return;
+  Seats::Seat& seat = (*seats_)[slot];
+  seat.line = -1;
+  seat.forking = false;  // nobody is left who could be that child
+  if (seats_->has_ended(slot) || seats_->has_forgotten(slot)) vacate(slot);
+}
+
+void Server::check_seat(SlotNumber slot) {
+  if (!seats_ || !(*seats_)[slot].taken) return;
+  const bool watched = static_cast<bool>((*seats_)[slot].pidfd);
+  if (seats_->has_ended(slot)) return vacate(slot);
+  if (!watched) watch(slot);  // a forked child may have said who it is
+}
+
+void Server::vacate(SlotNumber slot) {
+  if (const int descriptor = (*seats_)[slot].line; descriptor >= 0) lines_.erase(descriptor);
+  directory_.sweep(*memory_, slot);
+  SHMTENSOR_FAULT_POINT("manager.before_vacate");
+  seats_->vacate(slot);
+  // Owners compare their tables with their books when they see this move.
+  memory_->header().deaths.fetch_add(1);
+}
+
+}  // namespace shmtensor

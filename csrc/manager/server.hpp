@@ -1,0 +1,60 @@
+// The manager's loop: one thread, one epoll, no Python.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "manager/directory.hpp"
+#include "manager/protocol.hpp"
+#include "manager/seats.hpp"
+#include "os/fd.hpp"
+#include "os/poller.hpp"
+
+namespace shmtensor {
+
+/// Serves one session until the last of its processes is gone.
+class Server {
+ public:
+  Server(SessionId session, Fd listener);
+
+  /// Returns when nobody is left.
+  void run();
+
+ private:
+  struct Line {
+    Fd socket;
+    SlotNumber slot = kNoSlot;
+  };
+
+  void accept_all();
+  void serve(int descriptor);
+  void answer(Line& line, Message& message, Fd fd, pid_t sender);
+  void hello(Line& line, const Message& message, Fd fd);
+  void adopt(std::unique_ptr<SessionMemory> memory);
+  void find_or_start(const Message& message, Fd fd);
+  void register_arena(const Line& line, const Message& message, Fd fd);
+  void find_arena(const Line& line, const Message& message);
+  void prepare_fork(const Line& line, Fd fd);
+  void settle_child(const Line& line, pid_t sender);
+
+  void watch(SlotNumber slot);
+  void drop_line(int descriptor);
+  void check_seat(SlotNumber slot);
+  void vacate(SlotNumber slot);
+
+  [[nodiscard]] int timeout();
+  [[nodiscard]] bool finished();
+
+  SessionId session_;
+  Fd listener_;
+  Poller poller_;
+  std::map<int, Line> lines_;
+  std::unique_ptr<SessionMemory> memory_;
+  std::unique_ptr<Seats> seats_;
+  Directory directory_;
+  std::uint64_t empty_since_ = 0;
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,23 @@
+// Time that never jumps.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace shmtensor {
+
+/// Milliseconds since boot, a few nanoseconds to read, exact to a scheduler tick. The same clock in
+/// every process of the machine.
+inline std::uint64_t coarse_milliseconds() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1000000;
+}
+
+inline std::uint32_t coarse_seconds() noexcept {
+  return static_cast<std::uint32_t>(coarse_milliseconds() / 1000);
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,12 @@
+// Named places where a test may kill the process: SHMTENSOR_FAULT=name[:n] kills it at the n-th
+// pass. Compiled to nothing unless the build option SHMTENSOR_FAULT_POINTS is on.
+#pragma once
+
+#if defined(SHMTENSOR_FAULT_POINTS)
+namespace shmtensor {
+void fault_point(const char* name) noexcept;
+}
+#define SHMTENSOR_FAULT_POINT(name) ::shmtensor::fault_point(name)
+#else
+#define SHMTENSOR_FAULT_POINT(name) static_cast<void>(0)
+#endif

@@ -1,0 +1,125 @@
+#include "os/limits.hpp"
+
+#include <dirent.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <optional>
+
+namespace shmtensor {
+namespace {
+
+std::uint64_t soft_limit(__rlimit_resource_t resource) noexcept {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  return limit.rlim_cur;
+}
+
+std::optional<std::uint64_t> read_number(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+// The value of one line "name: N kB" or "name N" of a file such as /proc/meminfo or memory.stat.
+std::optional<std::uint64_t> read_field(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  std::string key;
+  std::uint64_t value = 0;
+  std::string rest;
+  while (file >> key >> value && std::getline(file, rest)) {
+    if (key == name) return rest.find("kB") != std::string::npos ? value * 1024 : value;
+  }
+  return std::nullopt;
+}
+
+struct CgroupFiles {
+  const char* root;
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  ///< field of memory.stat: page cache that the kernel drops first
+};
+
+constexpr CgroupFiles kVersion2{"/sys/fs/cgroup", "/memory.max", "/memory.current",
+                                "inactive_file"};
+constexpr CgroupFiles kVersion1{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
+                                "/memory.usage_in_bytes", "total_inactive_file"};
+
+// A limit may stand at any ancestor of the group, so all of them are asked.
+void ask_cgroups(const CgroupFiles& files, std::string path, AvailableMemory& available) {
+  while (true) {
+    const std::string folder = files.root + path;
+    const auto limit = read_number(folder + files.limit);  // "max" is no number
+    const auto usage = read_number(folder + files.usage);
+    if (limit && usage) {
+      const auto cache = read_field(folder + "/memory.stat", files.reclaimable).value_or(0);
+      const std::uint64_t used = *usage > cache ? *usage - cache : 0;
+      const std::uint64_t left = *limit > used ? *limit - used : 0;
+      if (left < available.bytes) available = {left, "memory cgroup " + folder};
+    }
+    if (path.empty() || path == "/") return;
+    path.erase(path.find_last_of('/'));
+  }
+}
+
+}  // namespace
+
+std::uint64_t physical_memory() noexcept {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+AvailableMemory available_memory() {
+  AvailableMemory available;
+  if (const auto bytes = read_field("/proc/meminfo", "MemAvailable:")) {
+    available = {*bytes, "MemAvailable of this machine"};
+  }
+  std::ifstream groups("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    // "0::/path" is version 2, "N:memory,...:/path" version 1.
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string path = line.substr(second + 1);
+    if (controllers.empty()) {
+      ask_cgroups(kVersion2, path, available);
+    } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
+      ask_cgroups(kVersion1, path, available);
+    }
+  }
+  return available;
+}
+
+std::uint64_t address_space_limit() noexcept { return soft_limit(RLIMIT_AS); }
+
+std::uint64_t descriptor_limit() noexcept { return soft_limit(RLIMIT_NOFILE); }
+
+void raise_descriptor_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::uint64_t open_descriptors() noexcept {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  if (!folder) return 0;
+  std::uint64_t count = 0;
+  while (::readdir(folder.get()) != nullptr) ++count;
+  return count < 3 ? 0 : count - 3;  // ".", ".." and the folder's own descriptor
+}
+
+std::uint64_t mapping_count() noexcept {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  std::uint64_t count = 0;
+  while (std::getline(maps, line)) ++count;
+  return count;
+}
+
+}  // namespace shmtensor

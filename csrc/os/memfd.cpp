@@ -1,0 +1,46 @@
+#include "os/memfd.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+
+#if !defined(MFD_NOEXEC_SEAL)
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#if !defined(F_ADD_SEALS)
+#define F_ADD_SEALS 1033
+#define F_GET_SEALS 1034
+#define F_SEAL_SHRINK 0x0002
+#endif
+
+namespace shmtensor {
+
+Fd create_memfd(const std::string& name) {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  // Linux 6.3 wants to hear that the file is not executable and may insist on it
+  // (vm.memfd_noexec); older kernels know no such flag and answer EINVAL.
+  long fd = ::syscall(SYS_memfd_create, name.c_str(), kFlags | MFD_NOEXEC_SEAL);
+  if (fd < 0 && errno == EINVAL) fd = ::syscall(SYS_memfd_create, name.c_str(), kFlags);
+  if (fd < 0) {
+    throw_os(
+        "create a memfd (with seccomp or a kernel that forbids it, use the file_system "
+        "sharing strategy)");
+  }
+  return Fd(static_cast<int>(fd));
+}
+
+void seal_against_shrinking(const Fd& file) {
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) throw_os("seal a memfd");
+}
+
+bool is_sealed_against_shrinking(const Fd& file) noexcept {
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,192 @@
+#include "os/process.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/error.hpp"
+
+extern char** environ;
+
+namespace shmtensor {
+namespace {
+
+using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+Folder open_folder(const std::string& path) { return {::opendir(path.c_str()), ::closedir}; }
+
+// The first 4 KiB of a small file in /proc. Only system calls: the fork handler of a child uses it.
+std::size_t read_start(const char* path, std::array<char, 4096>& buffer) noexcept {
+  const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return 0;
+  const ssize_t size = ::read(file.get(), buffer.data(), buffer.size() - 1);
+  if (size <= 0) return 0;
+  buffer[static_cast<std::size_t>(size)] = '\0';
+  return static_cast<std::size_t>(size);
+}
+
+struct Stat {
+  char state = '\0';
+  std::uint64_t start_time = 0;
+};
+
+// Field 2 of /proc/PID/stat is the program's name in parentheses and may hold anything, also
+// parentheses: the fields are counted from the last one.
+Stat read_stat(pid_t pid) noexcept {
+  std::array<char, 64> path{};
+  std::array<char, 4096> text{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
+  if (read_start(path.data(), text) == 0) return {};
+  const char* at = std::strrchr(text.data(), ')');
+  if (at == nullptr) return {};
+  Stat stat;
+  stat.state = at[1] == ' ' ? at[2] : '\0';
+  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  if (at != nullptr) stat.start_time = std::strtoull(at + 1, nullptr, 10);
+  return stat;
+}
+
+}  // namespace
+
+std::uint64_t start_time_of(pid_t pid) noexcept { return read_stat(pid).start_time; }
+
+ProcessIdentity this_process() noexcept {
+  const pid_t pid = ::getpid();
+  return {pid, start_time_of(pid)};
+}
+
+bool is_alive(const ProcessIdentity& process) noexcept {
+  if (process.pid <= 0) return false;
+  const Stat stat = read_stat(process.pid);
+  if (stat.state == '\0') return ::kill(process.pid, 0) == 0 || errno == EPERM;
+  if (process.start_time != 0 && stat.start_time != process.start_time) return false;
+  return stat.state != 'Z' && stat.state != 'X';
+}
+
+Fd open_pidfd(const ProcessIdentity& process) noexcept {
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  // The pid may have been reused before the call: a match afterwards proves that it was not.
+  if (pidfd && process.start_time != 0 && start_time_of(process.pid) != process.start_time) {
+    pidfd.reset();
+  }
+  return pidfd;
+}
+
+bool has_ended(const Fd& pidfd) noexcept {
+  pollfd entry{pidfd.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) == 1;
+}
+
+std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept {
+  const std::unique_ptr<FILE, int (*)(FILE*)> maps(
+      std::fopen(("/proc/" + std::to_string(pid) + "/maps").c_str(), "re"), std::fclose);
+  // A process that is gone, and one without memory (a zombie, a thread of the kernel), map nothing.
+  if (!maps) {
+    const bool none = errno == ESRCH || (errno == ENOENT && ::kill(pid, 0) != 0 && errno == ESRCH);
+    return none ? std::optional(false) : std::nullopt;
+  }
+  char* line = nullptr;
+  std::size_t capacity = 0;
+  bool found = false;
+  while (!found && ::getline(&line, &capacity, maps.get()) > 0) {
+    found = std::strstr(line, name.c_str()) != nullptr;
+  }
+  std::free(line);
+  return found;
+}
+
+std::vector<pid_t> own_processes() {
+  std::vector<pid_t> pids;
+  const Folder proc = open_folder("/proc");
+  if (!proc) return pids;
+  while (const dirent* entry = ::readdir(proc.get())) {
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
+    struct stat info{};
+    if (::fstatat(::dirfd(proc.get()), entry->d_name, &info, 0) == 0 &&
+        info.st_uid == ::geteuid()) {
+      pids.push_back(pid);
+    }
+  }
+  return pids;
+}
+
+std::vector<OpenFile> open_files(pid_t pid, const std::string& prefix) {
+  std::vector<OpenFile> files;
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
+  const Folder folder = open_folder(path);
+  if (!folder) return files;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    std::array<char, 512> target{};
+    const ssize_t size =
+        ::readlinkat(::dirfd(folder.get()), entry->d_name, target.data(), target.size());
+    if (size <= 0) continue;
+    std::string name(target.data(), static_cast<std::size_t>(size));
+    if (name.starts_with(prefix)) files.push_back({std::move(name), path + "/" + entry->d_name});
+  }
+  return files;
+}
+
+Fd open_path(const std::string& path) noexcept {
+  return Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+}
+
+std::uint64_t pid_namespace() noexcept {
+  struct stat info{};
+  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+void launch_detached(const std::string& program, const std::vector<std::string>& arguments,
+                     const Fd& descriptor) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  for (const int standard : {0, 1, 2}) {
+    ::posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0);
+  }
+  // dup2 onto itself would keep close-on-exec, so it goes by way of a number that is free.
+  const Fd copy(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 4));
+  if (!copy) throw_os("duplicate a descriptor (raise RLIMIT_NOFILE)");
+  ::posix_spawn_file_actions_adddup2(&actions, copy.get(), 3);
+
+  sigset_t none;
+  sigset_t all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+
+  pid_t pid = 0;
+  const int code =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (code != 0) throw_os("start " + program, code);
+  // The program forks and its first process ends at once; ECHILD means that a SIGCHLD handler of
+  // the user's was quicker.
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace shmtensor

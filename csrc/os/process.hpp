@@ -1,0 +1,62 @@
+// Who a process is and whether it still lives.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "os/fd.hpp"
+
+namespace shmtensor {
+
+/// A pid alone is reused; together with its start time it names one process until reboot.
+struct ProcessIdentity {
+  pid_t pid = 0;
+  std::uint64_t start_time = 0;  ///< field 22 of /proc/PID/stat; 0 when /proc is not there
+  bool operator==(const ProcessIdentity&) const = default;
+};
+
+[[nodiscard]] ProcessIdentity this_process() noexcept;
+
+/// Field 22 of /proc/PID/stat, or 0.
+[[nodiscard]] std::uint64_t start_time_of(pid_t pid) noexcept;
+
+/// Runs, or has ended and waits to be reaped? The second counts as dead.
+[[nodiscard]] bool is_alive(const ProcessIdentity& process) noexcept;
+
+/// A descriptor that becomes readable when the process ends (Linux 5.3). Empty when the process is
+/// gone or the kernel knows no pidfd.
+[[nodiscard]] Fd open_pidfd(const ProcessIdentity& process) noexcept;
+
+[[nodiscard]] bool has_ended(const Fd& pidfd) noexcept;
+
+/// Does the process map a file whose /proc/PID/maps entry contains `name`? Nothing when that cannot
+/// be told.
+[[nodiscard]] std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept;
+
+/// Processes of this user that can be seen in /proc.
+[[nodiscard]] std::vector<pid_t> own_processes();
+
+struct OpenFile {
+  std::string name;  ///< what /proc/PID/fd/N points to
+  std::string path;  ///< "/proc/PID/fd/N", to open it again
+};
+
+/// The open descriptors of a process whose name begins with `prefix`.
+[[nodiscard]] std::vector<OpenFile> open_files(pid_t pid, const std::string& prefix);
+
+/// Opens `path` for reading and writing, close-on-exec; empty when that fails.
+[[nodiscard]] Fd open_path(const std::string& path) noexcept;
+
+/// The inode of this process's PID namespace; pids mean something only inside it.
+[[nodiscard]] std::uint64_t pid_namespace() noexcept;
+
+/// Starts a program in a session of its own, with `descriptor` as its descriptor 3, everything else
+/// closed or /dev/null, and waits for it to return: the program detaches itself.
+void launch_detached(const std::string& program, const std::vector<std::string>& arguments,
+                     const Fd& descriptor);
+
+}  // namespace shmtensor

@@ -1,0 +1,75 @@
+#include "os/shm_object.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "base/error.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr const char* kFolder = "/dev/shm";
+
+}  // namespace
+
+Fd create_shm(const std::string& name) {
+  const int fd = ::shm_open(("/" + name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) throw_os("create the shared memory object /dev/shm/" + name);
+  return Fd(fd);
+}
+
+Fd open_shm(const std::string& name) {
+  const int fd = ::shm_open(("/" + name).c_str(), O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) throw_os("open the shared memory object /dev/shm/" + name);
+  return Fd(fd);
+}
+
+bool unlink_shm(const std::string& name) noexcept {
+  return ::shm_unlink(("/" + name).c_str()) == 0;
+}
+
+std::vector<std::string> list_shm(const std::string& prefix) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(kFolder), ::closedir);
+  if (!folder) return names;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    const std::string name = entry->d_name;
+    struct stat info{};
+    if (name.starts_with(prefix) &&
+        ::fstatat(::dirfd(folder.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(info.st_mode) && info.st_uid == ::geteuid()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::optional<bool> shm_in_use(const std::string& name) noexcept {
+  const Fd file(::shm_open(("/" + name).c_str(), O_RDONLY | O_CLOEXEC, 0));
+  if (!file) return errno == ENOENT ? std::optional(false) : std::nullopt;
+  // A read lease is refused while somebody has the file open for writing, and what is mapped stays
+  // open when its descriptor is closed. Who opens it meanwhile waits for the next line, and this
+  // process is told so by a signal: by one that is ignored.
+  ::fcntl(file.get(), F_SETSIG, SIGURG);
+  if (::fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) {
+    return errno == EAGAIN ? std::optional(true) : std::nullopt;
+  }
+  ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
+  return false;
+}
+
+ShmSpace shm_space() noexcept {
+  struct statvfs info{};
+  if (::statvfs(kFolder, &info) != 0) return {};
+  return {info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize};
+}
+
+}  // namespace shmtensor

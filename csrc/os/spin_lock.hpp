@@ -1,0 +1,26 @@
+// A lock for a few dozen instructions.
+#pragma once
+
+#include <atomic>
+
+#include "os/backoff.hpp"
+
+namespace shmtensor {
+
+/// One byte, one atomic operation to take and a plain store to give. Meets the standard's
+/// requirements for std::lock_guard.
+class SpinLock {
+ public:
+  void lock() noexcept {
+    Backoff backoff;
+    while (taken_.exchange(true, std::memory_order_acquire)) {
+      while (taken_.load(std::memory_order_relaxed)) backoff.pause();
+    }
+  }
+  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
+
+}  // namespace shmtensor

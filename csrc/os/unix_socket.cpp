@@ -1,0 +1,186 @@
+#include "os/unix_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+
+#if !defined(SO_PEERPIDFD)
+#define SO_PEERPIDFD 77
+#endif
+
+namespace shmtensor {
+namespace {
+
+struct Address {
+  sockaddr_un value{};
+  socklen_t size = 0;
+};
+
+Address abstract_address(const std::string& name) {
+  Address address;
+  address.value.sun_family = AF_UNIX;
+  if (name.size() + 1 > sizeof address.value.sun_path) throw_os("name a socket", ENAMETOOLONG);
+  std::memcpy(address.value.sun_path + 1, name.data(), name.size());
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+Fd new_socket() {
+  const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw_os("open a Unix socket");
+  return Fd(fd);
+}
+
+void make_non_blocking(const Fd& socket) {
+  if (::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) throw_os("set up a Unix socket");
+}
+
+// Takes over the descriptors of every SCM_RIGHTS record, whatever else came.
+void take_ancillary(msghdr& message, Received& received) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET) continue;
+    if (c->cmsg_type == SCM_RIGHTS) {
+      const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+        received.fds.emplace_back(fd);
+      }
+    } else if (c->cmsg_type == SCM_CREDENTIALS) {
+      ucred credentials{};
+      std::memcpy(&credentials, CMSG_DATA(c), sizeof credentials);
+      received.sender = credentials.pid;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Fd> listen_abstract(const std::string& name) {
+  Fd socket = new_socket();
+  const Address address = abstract_address(name);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size) != 0) {
+    if (errno == EADDRINUSE) return std::nullopt;
+    throw_os("bind the socket @" + name);
+  }
+  if (::listen(socket.get(), SOMAXCONN) != 0) throw_os("listen on the socket @" + name);
+  return socket;
+}
+
+std::optional<Fd> connect_abstract(const std::string& name, std::chrono::milliseconds patience) {
+  Fd socket = new_socket();
+  set_patience(socket, patience);
+  const Address address = abstract_address(name);
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size) !=
+         0) {
+    if (errno == ECONNREFUSED || errno == ENOENT) return std::nullopt;
+    if (errno != EINTR) throw_os("connect to the socket @" + name);
+  }
+  return socket;
+}
+
+Fd accept_connection(const Fd& listener) {
+  return Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+std::pair<Fd, Fd> socket_pair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    throw_os("make a socket pair");
+  }
+  std::pair<Fd, Fd> pair{Fd(ends[0]), Fd(ends[1])};
+  make_non_blocking(pair.first);
+  return pair;
+}
+
+void set_patience(const Fd& socket, std::chrono::milliseconds patience) {
+  const timeval value{static_cast<time_t>(patience.count() / 1000),
+                      static_cast<suseconds_t>(patience.count() % 1000 * 1000)};
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    if (::setsockopt(socket.get(), SOL_SOCKET, option, &value, sizeof value) != 0) {
+      throw_os("set the patience of a Unix socket");
+    }
+  }
+}
+
+void ask_for_sender(const Fd& socket) {
+  const int on = 1;
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+    throw_os("ask for credentials on a Unix socket");
+  }
+}
+
+void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> fds) {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxFdsPerMessage * sizeof(int))> control{};
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  while (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0) {
+    if (errno == EINTR) continue;
+    if (errno == ETOOMANYREFS) {
+      throw_os("send descriptors (too many of this user's are in flight; raise RLIMIT_NOFILE)");
+    }
+    throw_os("send a message");
+  }
+}
+
+std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> buffer) {
+  alignas(cmsghdr)
+      std::array<std::byte, CMSG_SPACE(kMaxFdsPerMessage * sizeof(int)) + CMSG_SPACE(sizeof(ucred))>
+          control{};
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t size = 0;
+  while ((size = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN && (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0) return std::nullopt;
+    throw_os("receive a message");
+  }
+  Received received;
+  received.size = static_cast<std::size_t>(size);
+  take_ancillary(message, received);
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    throw_os("receive descriptors (this process may not open more; raise RLIMIT_NOFILE)", EMFILE);
+  }
+  if ((message.msg_flags & MSG_TRUNC) != 0) throw_os("receive a message", EMSGSIZE);
+  return received;
+}
+
+PeerCredentials peer_credentials(const Fd& socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    throw_os("ask who is at the other end of a socket");
+  }
+  return {credentials.pid, credentials.uid};
+}
+
+Fd peer_pidfd(const Fd& socket) noexcept {
+  int fd = -1;
+  socklen_t size = sizeof fd;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0 ? Fd(fd) : Fd();
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,50 @@
+// The few bytes that travel in a pickle.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "arena/layout.hpp"
+#include "arena/transit.hpp"
+#include "base/ids.hpp"
+#include "base/siphash.hpp"
+#include "os/mapping.hpp"
+
+namespace shmtensor {
+
+/// Names a block, and the message that carries the name.
+struct Handle {
+  SessionId session;
+  ArenaNumber arena = 0;
+  BlockNumber block = 0;
+  Generation generation = 0;
+  Ticket ticket;
+  Strategy strategy = Strategy::file_descriptor;
+  Access access = Access::read_write;
+};
+
+/// The encoded form, little-endian:
+///
+///   version:1 flags:1 sender:2 | arena:4 | block:4 | generation:4 | group:4 | serial:4 |
+///   session:16
+///
+/// followed by what the layer above appends, and at the very end a signature of 8 bytes over
+/// everything before it, keyed by the session. Whoever changes a byte cannot sign it.
+inline constexpr std::size_t kHandleSize = 40;
+inline constexpr std::size_t kSignatureSize = 8;
+inline constexpr std::uint8_t kHandleVersion = 1;
+
+void encode(const Handle& handle, std::span<std::byte, kHandleSize> out) noexcept;
+
+/// Throws StaleHandle when the bytes are no handle of this version.
+[[nodiscard]] Handle decode(std::span<const std::byte> bytes);
+
+/// Signs `bytes` but for its last 8, which take the signature.
+void sign(SipKey key, std::span<std::byte> bytes) noexcept;
+
+/// Throws StaleHandle when the last 8 bytes are not the signature of the others.
+void check_signature(SipKey key, std::span<const std::byte> bytes);
+
+}  // namespace shmtensor

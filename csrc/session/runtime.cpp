@@ -1,0 +1,158 @@
+#include "session/runtime.hpp"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/report.hpp"
+#include "os/random.hpp"
+
+namespace shmtensor {
+
+Runtime& Runtime::get() {
+  static Runtime* const runtime = new Runtime;
+  return *runtime;
+}
+
+Runtime::Runtime() {
+  if (const char* limit = std::getenv("SHMTENSOR_MAX_BYTES")) {
+    if (const std::uint64_t bytes = std::strtoull(limit, nullptr, 10); bytes != 0) {
+      budget_.set_limit(bytes);
+    }
+  }
+  ::pthread_atfork(before_fork, in_parent, in_child);
+}
+
+SessionId Runtime::home_id() {
+  const std::lock_guard guard(join_mutex_);
+  return choose_home();
+}
+
+void Runtime::set_home_id(const SessionId& id) {
+  const std::lock_guard guard(join_mutex_);
+  if (!home_id_) settle_home(id);
+}
+
+SessionId Runtime::choose_home() {
+  if (home_id_) return home_id_;
+  const char* named = std::getenv(kSessionVariable);
+  return settle_home(named != nullptr && *named != '\0' ? SessionId::parse(named)
+                                                        : SessionId{random_word(), random_word()});
+}
+
+SessionId Runtime::settle_home(const SessionId& id) {
+  home_id_ = id;
+  ::setenv(kSessionVariable, id.hex().c_str(), 1);
+  return id;
+}
+
+Session& Runtime::home() {
+  if (Session* session = home_.load(std::memory_order_acquire)) return *session;
+  const std::lock_guard guard(join_mutex_);
+  if (Session* session = home_.load()) return *session;
+  const SessionId id = choose_home();
+  std::shared_ptr<Session> session = find(id);
+  if (!session) {
+    session = Session::connect(id, Join::create, settings_, budget_);
+    keep(session);
+  }
+  home_.store(session.get(), std::memory_order_release);
+  return *session;
+}
+
+std::shared_ptr<Session> Runtime::find(const SessionId& id) noexcept {
+  const std::lock_guard guard(list_lock_);
+  for (const auto& session : sessions_) {
+    if (session->id() == id) return session;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Session> Runtime::join(const SessionId& id) {
+  const std::lock_guard guard(join_mutex_);
+  if (std::shared_ptr<Session> session = find(id)) return session;
+  leave_unused();
+  std::shared_ptr<Session> session = Session::connect(id, Join::existing, settings_, budget_);
+  if (!session) {
+    throw StaleHandle("cannot use a tensor's handle: its session " + id.hex() +
+                      " has ended, and every tensor of it with it");
+  }
+  keep(session);
+  const char* named = std::getenv(kSessionVariable);
+  if (!home_id_ && (named == nullptr || *named == '\0')) settle_home(id);
+  if (home_id_ == id) home_.store(session.get());
+  return session;
+}
+
+void Runtime::keep(std::shared_ptr<Session> session) {
+  const std::lock_guard guard(list_lock_);
+  sessions_.push_back(std::move(session));
+}
+
+void Runtime::leave_unused() noexcept {
+  std::vector<std::shared_ptr<Session>> left;  // closed after the lock is given back
+  const std::lock_guard guard(list_lock_);
+  for (std::size_t i = 0; i < sessions_.size();) {
+    // Nobody else can come by a reference while the list is locked.
+    if (sessions_[i].get() == home_.load() || sessions_[i]->id() == home_id_ ||
+        sessions_[i].use_count() > 1 || sessions_[i]->in_use()) {
+      ++i;
+      continue;
+    }
+    left.push_back(std::move(sessions_[i]));
+    sessions_.erase(sessions_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// No thread is left inside of a lock when the fork happens, and the child holds what it inherits
+// before the parent can let go of it. docs/design/fork-and-exit.md has the argument.
+void Runtime::before_fork() noexcept {
+  Runtime& runtime = get();
+  runtime.join_mutex_.lock();
+  runtime.list_lock_.lock();
+  for (const auto& session : runtime.sessions_) session->lock_for_fork();
+  LocalTable::stop_locking();
+  for (const auto& session : runtime.sessions_) {
+    try {
+      session->prepare_child();
+    } catch (const std::exception& error) {
+      report(std::string("a forked child gets no slot: ") + error.what());
+    }
+  }
+  for (const auto& session : runtime.sessions_) session->lock_registry_for_fork();
+}
+
+void Runtime::in_parent() noexcept {
+  Runtime& runtime = get();
+  for (const auto& session : runtime.sessions_) session->unlock_in_parent();
+  LocalTable::resume_locking();
+  runtime.list_lock_.unlock();
+  runtime.join_mutex_.unlock();
+}
+
+void Runtime::in_child() noexcept {
+  Runtime& runtime = get();
+  runtime.forks_.fetch_add(1);
+  runtime.budget_.forget();
+  Session* home = runtime.home_.load();
+  // A session of which nothing was inherited is forgotten, not destroyed, since a thread that does
+  // not exist here may have been inside of it; it can be joined anew.
+  std::vector<std::shared_ptr<Session>> kept;
+  for (std::shared_ptr<Session>& session : runtime.sessions_) {
+    if (session->unlock_in_child()) {
+      kept.push_back(std::move(session));
+      continue;
+    }
+    if (session.get() == home) runtime.home_.store(nullptr);
+    new std::shared_ptr<Session>(std::move(session));  // NOLINT: stays for ever
+  }
+  runtime.sessions_ = std::move(kept);
+  LocalTable::resume_locking();
+  runtime.list_lock_.unlock();
+  runtime.join_mutex_.unlock();
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,116 @@
+// This process's part in one session: its slot, its arenas, its line to the manager.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "arena/budget.hpp"
+#include "arena/session_memory.hpp"
+#include "manager/connection.hpp"
+#include "os/spin_lock.hpp"
+#include "session/handle.hpp"
+
+namespace shmtensor {
+
+/// A block of an arena: the unit that the layers above deal in.
+struct Block {
+  Arena* arena = nullptr;
+  BlockNumber number = 0;
+};
+
+/// Threads: all members may be called at the same time, but for those of fork.
+class Session {
+ public:
+  /// `program` is the manager's; `parent` a process that may still read what this one sends after
+  /// it has ended, or 0.
+  struct Settings {
+    std::string program;
+    std::int32_t parent = 0;
+  };
+
+  /// Connects, starting the manager if need be. Null when there is no such session and `join` does
+  /// not start one. Throws SessionError, OsError.
+  static std::unique_ptr<Session> connect(const SessionId& id, Join join, const Settings& settings,
+                                          Budget& budget);
+
+  [[nodiscard]] const SessionId& id() const noexcept { return memory_->id(); }
+  [[nodiscard]] SlotNumber slot() const noexcept { return member_.slot(); }
+  [[nodiscard]] SipKey key() const noexcept { return memory_->header().key; }
+  [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
+
+  /// A live block with one reference, without a system call; nothing when that is not possible.
+  [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Strategy strategy);
+  /// The same; grows, or makes an arena. Throws OutOfMemory, SessionError.
+  [[nodiscard]] Block allocate(std::uint64_t size, Strategy strategy);
+
+  /// The arena if this process has it mapped; pinned then.
+  [[nodiscard]] Arena* find(ArenaNumber number) noexcept;
+  /// The arena, fetched from the manager and mapped if need be; pinned. Throws StaleHandle when
+  /// there is none.
+  [[nodiscard]] Arena* attach(ArenaNumber number, Strategy strategy);
+
+  [[nodiscard]] Statistics statistics();
+  /// Takes back what is free, gives idle pages to the system, and spends tickets of the whole
+  /// session that are at least so old. How many tickets.
+  std::uint64_t collect(std::uint64_t older_than_milliseconds);
+
+  /// Does this process hold anything of it, or own an arena in it?
+  [[nodiscard]] bool in_use() noexcept;
+
+  struct Usage {
+    std::uint64_t arenas = 0;    ///< mapped here
+    std::uint64_t reserved = 0;  ///< bytes of pages in arenas that this process owns
+    int descriptors = 0;         ///< that this process keeps open for the session
+    int mappings = 0;
+  };
+  [[nodiscard]] Usage usage() noexcept;
+
+  // --- fork; in this order, with LocalTable::stop_locking after the first ---
+  void lock_for_fork();
+  /// Gives the child a slot and makes it a holder. Throws when the manager cannot be reached.
+  void prepare_child();
+  void lock_registry_for_fork() noexcept { registry_lock_.lock(); }
+  void unlock_in_parent() noexcept;
+  /// False when the child inherited nothing and may forget the session.
+  bool unlock_in_child() noexcept;
+
+ private:
+  Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
+          std::uint32_t life, const Settings& settings, Budget& budget);
+
+  Reply ask(Message message, const Fd* fd = nullptr);
+  void reconnect();
+  void send_registration(const Arena& arena);
+  Arena* add(std::unique_ptr<Segment> segment, Budget* budget);
+  void drop_unused_orphans();
+  Arena& make_arena(std::uint64_t size, Strategy strategy);
+  [[nodiscard]] std::vector<Arena*> own_arenas(Strategy strategy);
+  [[nodiscard]] std::vector<Arena*> pin_all();
+  [[nodiscard]] Message message(Kind kind) const noexcept;
+
+  std::unique_ptr<SessionMemory> memory_;
+  Member member_;
+  std::uint32_t life_;
+  Settings settings_;
+  Budget& budget_;
+
+  std::recursive_mutex line_mutex_;  // one request at a time; a fork asks while it holds it
+  Connection line_;
+
+  SpinLock registry_lock_;
+  std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_;
+  std::atomic<Arena*> current_[2]{};  // where to allocate first, by strategy
+
+  // During a fork:
+  std::vector<Arena*> forked_;  // arenas that were there when it began
+  Fd child_line_;
+  SlotNumber child_slot_ = kNoSlot;
+  std::uint32_t child_life_ = 0;
+};
+
+}  // namespace shmtensor

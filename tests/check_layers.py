@@ -1,0 +1,61 @@
+"""The layer rules of the C++ core, checked by reading the sources: no build is needed.
+
+Run by `make lint` as ``python -m tests.check_layers``, and by the tests.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1] / "csrc"
+
+# A layer may include itself and those named here; so each arrow is the only permitted direction.
+LAYERS = {
+    "base": [],
+    "os": ["base"],
+    "arena": ["os", "base"],
+    "manager": ["arena", "os", "base"],
+    "session": ["manager", "arena", "os", "base"],
+    "bindings": ["session", "manager", "arena", "os", "base"],
+}
+
+# Headers of system calls, and the files that may use them beside csrc/os.
+SYSTEM = re.compile(r"#include <(sys/.*|fcntl|sched|dirent|poll|spawn|signal|pthread|dlfcn)(\.h)?>")
+SYSTEM_ALLOWED = {
+    "arena/segment.cpp",  # fstat, to check what a peer sent
+    "arena/session_memory.cpp",  # the same
+    "manager/server.cpp",  # the same
+    "manager/main.cpp",  # a program, not a library
+    "session/runtime.cpp",  # pthread_atfork
+}
+PYTHON = re.compile(r"#include [<\"](Python\.h|pybind11/.*|structmember\.h)[>\"]")
+
+
+def broken_rules(root: Path = ROOT) -> list[str]:
+    """Return one line for each include that breaks a rule."""
+    found = []
+    for path in sorted(root.rglob("*.[ch]pp")):
+        name = path.relative_to(root).as_posix()
+        layer = name.split("/")[0]
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            own = re.match(r'#include "([a-z_]+)/', line)
+            where = f"csrc/{name}:{number}"
+            if own and layer not in LAYERS:
+                found.append(f"{where}: {layer} is no layer")
+            elif own and own[1] != layer and own[1] not in LAYERS[layer]:
+                found.append(f"{where}: {layer} may not include {own[1]}")
+            if PYTHON.match(line) and layer != "bindings":
+                found.append(f"{where}: only bindings knows Python")
+            if SYSTEM.match(line) and layer != "os" and name not in SYSTEM_ALLOWED:
+                found.append(f"{where}: system calls belong into os")
+            if line.startswith("#include <pybind11") and name != "bindings/python.hpp":
+                found.append(f"{where}: include bindings/python.hpp instead")
+    return found
+
+
+if __name__ == "__main__":
+    problems = broken_rules()
+    print("\n".join(problems) or "layers: fine")
+    sys.exit(bool(problems))

@@ -1,0 +1,56 @@
+// An allocator over a small segment, and the words of the blocks it gives.
+#pragma once
+
+#include "arena/allocator.hpp"
+#include "arena/session_memory.hpp"
+#include "os/file_space.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor::testing {
+
+class AllocatorTest : public WorldTest {
+ protected:
+  static constexpr std::uint64_t kExtent = Allocator::kExtent;
+
+  [[nodiscard]] virtual Strategy strategy() const { return Strategy::file_descriptor; }
+
+  void SetUp() override {
+    segment_ = Segment::create(memory_->id(), 1, 0, 1, strategy(), kSmall);
+    allocator_ = std::make_unique<Allocator>(*segment_, budget_);
+  }
+
+  /// Takes and makes live, as an arena does.
+  std::optional<Piece> take(std::uint64_t size) { return activated(allocator_->take(size)); }
+  std::optional<Piece> take_warm(std::uint64_t size) {
+    return activated(allocator_->take_warm(size));
+  }
+  /// Frees in shared memory; the allocator does not know yet.
+  void free_word(BlockNumber block) {
+    std::atomic<std::uint64_t>& word = segment_->record(block).word;
+    word.store(BlockWord(word.load()).freed().bits());
+  }
+  void give(BlockNumber block) {
+    free_word(block);
+    allocator_->reclaim(block);
+  }
+  [[nodiscard]] std::uint64_t usage() const { return file_usage(*segment_->file()); }
+  [[nodiscard]] std::byte* at(const Piece& piece) const {
+    return segment_->data(Access::read_write) + piece.offset;
+  }
+
+  std::unique_ptr<Segment> segment_;
+  Budget budget_;
+  std::unique_ptr<Allocator> allocator_;
+
+ private:
+  std::optional<Piece> activated(std::optional<Piece> piece) {
+    if (piece) {
+      std::atomic<std::uint64_t>& word = segment_->record(piece->block).word;
+      EXPECT_FALSE(BlockWord(word.load()).live()) << piece->block << " was given out twice";
+      word.store(BlockWord::live_at(BlockWord(word.load()).generation()).bits());
+    }
+    return piece;
+  }
+};
+
+}  // namespace shmtensor::testing

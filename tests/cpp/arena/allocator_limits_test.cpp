@@ -1,0 +1,158 @@
+// Memory that is short: the message says of what, and nothing stays taken.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "arena/allocator_fixture.hpp"
+#include "base/error.hpp"
+#include "os/shm_object.hpp"
+#include "support/child.hpp"
+#include "support/private_shm.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::AllocatorTest;
+using testing::in_child;
+
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(AllocatorTest, TheBudgetIsNamed) {
+  budget_.set_limit(5 * kMiB);
+  EXPECT_FALSE(take(8 * kMiB));
+  EXPECT_TRUE(mentions(allocator_->short_of(), "0 MiB of the 5 MiB")) << allocator_->short_of();
+  EXPECT_TRUE(mentions(allocator_->short_of(), "SHMTENSOR_MAX_BYTES"));
+  EXPECT_EQ(budget_.reserved(), 0u);
+
+  ASSERT_TRUE(take(kMiB));
+  EXPECT_TRUE(allocator_->short_of().empty());
+  EXPECT_FALSE(take(3 * kMiB));
+  EXPECT_TRUE(mentions(allocator_->short_of(), "2 MiB of the 5 MiB")) << allocator_->short_of();
+  budget_.set_limit(kUnlimited);
+  EXPECT_TRUE(take(3 * kMiB));
+}
+
+TEST_F(AllocatorTest, WhatIsNeededIsTakenWhereDoublingIsTooMuch) {
+  budget_.set_limit(10 * kMiB);
+  ASSERT_TRUE(take(7 * kMiB));
+  EXPECT_EQ(allocator_->reserved(), 8 * kMiB);
+  ASSERT_TRUE(take(kMiB)) << "from what is left";
+  ASSERT_TRUE(take(kMiB)) << "8 MiB more would be over the limit, 2 MiB are not";
+  EXPECT_EQ(allocator_->reserved(), 10 * kMiB);
+}
+
+TEST_F(AllocatorTest, ABudgetThatIsShortLeavesTrimmedExtentsUnbacked) {
+  const auto piece = take(7 * kMiB);
+  give(piece->block);
+  allocator_->trim(0);
+  budget_.set_limit(kMiB);
+  EXPECT_FALSE(take(64));
+  EXPECT_EQ(allocator_->reserved(), 0u);
+  budget_.set_limit(2 * kMiB);
+  EXPECT_EQ(take(64)->offset, piece->offset);
+}
+
+TEST_F(AllocatorTest, TheFileSizeLimitIsNamed) {
+  in_child([&] {
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = testing::kSmall.data() + 3 * kMiB;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_FALSE(take(4 * kMiB));
+    EXPECT_TRUE(mentions(allocator_->short_of(), "RLIMIT_FSIZE"));
+    EXPECT_EQ(budget_.reserved(), 0u);
+    EXPECT_EQ(allocator_->reserved(), 0u);
+    EXPECT_TRUE(take(kMiB)) << "what fits still works";
+  });
+}
+
+TEST_F(AllocatorTest, MoreThanTheMachineHasIsNamed) {
+  segment_ = Segment::create(memory_->id(), 2, 0, 1, Strategy::file_descriptor,
+                             {4096, std::uint64_t{1} << 46});
+  allocator_ = std::make_unique<Allocator>(*segment_, budget_);
+  EXPECT_FALSE(take(std::uint64_t{1} << 45));
+  EXPECT_TRUE(mentions(allocator_->short_of(), "are available")) << allocator_->short_of();
+  EXPECT_EQ(budget_.reserved(), 0u);
+}
+
+TEST_F(AllocatorTest, ADescriptorThatIsGoneCostsNoBudget) {
+  ASSERT_EQ(::close((*segment_->file()).get()), 0);
+  EXPECT_THROW(static_cast<void>(take(kMiB)), SessionError);
+  EXPECT_EQ(budget_.reserved(), 0u);
+  EXPECT_EQ(allocator_->reserved(), 0u);
+}
+
+class NamedAllocatorTest : public AllocatorTest {
+ protected:
+  Strategy strategy() const override { return Strategy::file_system; }
+  void SetUp() override {}  // in the child
+};
+
+TEST_F(NamedAllocatorTest, AFullDevShmIsNamed) {
+  if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
+  in_child([&] {
+    ASSERT_TRUE(testing::enter_private_shm(6 * kMiB));
+    AllocatorTest::SetUp();
+    EXPECT_FALSE(take(16 * kMiB));
+    EXPECT_TRUE(mentions(allocator_->short_of(), "free of 6 MiB")) << allocator_->short_of();
+    EXPECT_EQ(budget_.reserved(), 0u);
+    const auto piece = take(3 * kMiB);
+    ASSERT_TRUE(piece) << "the failure left nothing behind";
+    for (std::uint64_t i = 0; i < 3 * kMiB; i += page_size()) {
+      at(*piece)[i] = std::byte{1};
+    }
+  });
+}
+
+// A named object is opened for the moment; that fails while the process is at its limit.
+TEST_F(NamedAllocatorTest, NoDescriptorToSpareCostsNothing) {
+  in_child([&] {
+    AllocatorTest::SetUp();
+    const auto piece = take(3 * kMiB);
+    give(piece->block);
+    allocator_->trim(0);
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlim_t before = std::exchange(limit.rlim_cur, 3);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_THROW(static_cast<void>(take(3 * kMiB)), OsError);
+    EXPECT_THROW(static_cast<void>(take(30 * kMiB)), OsError);
+    EXPECT_EQ(budget_.reserved(), 0u);
+    limit.rlim_cur = before;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const auto again = take(3 * kMiB);
+    EXPECT_EQ(again->offset, piece->offset) << "its range is free again";
+    give(again->block);
+    limit.rlim_cur = 3;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    allocator_->trim(0);
+    EXPECT_TRUE(take_warm(3 * kMiB));
+    unlink_shm(arena_name(memory_->id(), 1));
+  });
+}
+
+TEST(Budget, NeverGoesOverItsLimit) {
+  Budget budget;
+  EXPECT_EQ(budget.limit(), kUnlimited);
+  EXPECT_TRUE(budget.take(kUnlimited));
+  budget.give(kUnlimited);
+  budget.set_limit(100);
+  EXPECT_TRUE(budget.take(60));
+  EXPECT_FALSE(budget.take(41));
+  EXPECT_FALSE(budget.take(kUnlimited)) << "the sum would be 59";
+  EXPECT_TRUE(budget.take(40));
+  EXPECT_EQ(budget.reserved(), 100u);
+  budget.set_limit(10);
+  EXPECT_FALSE(budget.take(1)) << "a limit below what is taken";
+  budget.give(95);
+  EXPECT_TRUE(budget.take(5));
+  budget.forget();
+  EXPECT_EQ(budget.reserved(), 0u);
+}
+
+}  // namespace
+}  // namespace shmtensor

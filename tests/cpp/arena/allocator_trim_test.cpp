@@ -1,0 +1,92 @@
+// Pages go back to the system, and come back when they are needed.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "arena/allocator_fixture.hpp"
+#include "os/memfd.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::AllocatorTest;
+
+TEST_F(AllocatorTest, TrimGivesPagesBackAndALaterTakeBacksThemAgain) {
+  const auto piece = take(6 * kMiB);
+  *at(*piece) = std::byte{77};
+  const std::uint64_t full = usage();
+  give(piece->block);
+  EXPECT_EQ(allocator_->reserved(), 8 * kMiB);
+  allocator_->trim(0);
+  EXPECT_EQ(allocator_->reserved(), 0u);
+  EXPECT_EQ(budget_.reserved(), 0u);
+  EXPECT_EQ(usage(), full - 8 * kMiB);
+
+  EXPECT_FALSE(take_warm(6 * kMiB)) << "it would be a system call";
+  EXPECT_FALSE(take_warm(64));
+  const auto again = take(3 * kMiB);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->offset, piece->offset);
+  EXPECT_EQ(allocator_->reserved(), 4 * kMiB) << "as many extents as it needs";
+  EXPECT_EQ(usage(), full - 4 * kMiB);
+  EXPECT_EQ(*at(*again), std::byte{0});
+  EXPECT_EQ(segment_->header().committed.load(), 8 * kMiB) << "the address range is the old one";
+}
+
+TEST_F(AllocatorTest, TrimLeavesExtentsInWhichABlockLives) {
+  std::vector<Piece> pieces;
+  for (int i = 0; i < 8; ++i) pieces.push_back(*take(kExtent - page_size()));
+  const std::uint64_t before = allocator_->reserved();
+  for (const int i : {0, 1, 2, 5, 6}) give(pieces[static_cast<std::size_t>(i)].block);
+  for (const int i : {3, 4, 7}) *at(pieces[static_cast<std::size_t>(i)]) = std::byte{9};
+  allocator_->trim(0);
+  EXPECT_LT(allocator_->reserved(), before);
+  for (const int i : {3, 4, 7}) {
+    EXPECT_EQ(*at(pieces[static_cast<std::size_t>(i)]), std::byte{9}) << i;
+  }
+  EXPECT_EQ(budget_.reserved(), allocator_->reserved());
+}
+
+TEST_F(AllocatorTest, TrimTwiceGivesBackOnce) {
+  give(take(kMiB)->block);
+  allocator_->trim(0);
+  allocator_->trim(0);
+  EXPECT_EQ(allocator_->reserved(), 0u);
+  EXPECT_EQ(budget_.reserved(), 0u);
+}
+
+TEST_F(AllocatorTest, TrimLeavesWhatWasInUseAMomentAgo) {
+  give(take(kMiB)->block);
+  allocator_->trim(60'000);
+  EXPECT_EQ(allocator_->reserved(), kExtent);
+  EXPECT_TRUE(take_warm(kMiB));
+}
+
+TEST_F(AllocatorTest, BackingIsWholeAcrossExtentsOfBothKinds) {
+  const auto a = take(kExtent - page_size());
+  const auto b = take(kExtent);
+  const auto c = take(kExtent);
+  give(a->block);
+  give(c->block);
+  allocator_->trim(0);
+  give(b->block);
+  const auto all = take(3 * kExtent - page_size());
+  ASSERT_TRUE(all);
+  for (std::uint64_t i = 0; i < 3 * kExtent - page_size(); i += page_size()) {
+    at(*all)[i] = std::byte{1};
+  }
+  EXPECT_EQ(budget_.reserved(), allocator_->reserved());
+}
+
+// A release calls trim now and then, and a release may not fail: daemons close every descriptor
+// they find, and a process may be at its limit when a named object must be opened.
+TEST_F(AllocatorTest, TrimWithoutADescriptorLeavesEverythingAsItIs) {
+  give(take(kMiB)->block);
+  ASSERT_EQ(::close((*segment_->file()).get()), 0);
+  EXPECT_NO_THROW(allocator_->trim(0));
+  EXPECT_EQ(allocator_->reserved(), kExtent);
+  EXPECT_EQ(budget_.reserved(), kExtent);
+  EXPECT_TRUE(take_warm(kMiB)) << "what is mapped works on";
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,124 @@
+// What the fork handlers do to an arena, one step at a time.
+#include <gtest/gtest.h>
+
+#include "arena/arena.hpp"
+#include "base/error.hpp"
+#include "support/child.hpp"
+#include "support/shared.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Child;
+using testing::Peer;
+using testing::receive;
+using testing::send;
+using testing::word_of;
+
+constexpr SlotNumber kChild = 130;
+
+class ArenaFork : public testing::WorldTest {
+ protected:
+  [[nodiscard]] bool child_holds(BlockNumber block) const {
+    const Segment& segment = arena_->segment();
+    return (segment.planes() & 1u << plane_of(kChild)) != 0 &&
+           (segment.holders(plane_of(kChild), block).load() & bit_of(kChild)) != 0;
+  }
+
+  Peer peer_{*memory_, 0};
+  const std::unique_ptr<Arena> arena_ = peer_.make_arena();
+};
+
+TEST_F(ArenaFork, TheChildBecomesAHolderOfWhatIsHeldAndNothingElse) {
+  const BlockNumber held = *arena_->allocate(64);
+  const BlockNumber sent = *arena_->allocate(64);
+  const BlockNumber freed = *arena_->allocate(64);
+  static_cast<void>(send(*arena_, sent));
+  arena_->release(sent);
+  arena_->release(freed);
+  const std::uint64_t before = word_of(*arena_, held).bits();
+  arena_->hold_for_child(kChild);
+  EXPECT_TRUE(child_holds(held));
+  EXPECT_FALSE(child_holds(sent));
+  EXPECT_FALSE(child_holds(freed));
+  EXPECT_NE(word_of(*arena_, held).bits(), before) << "the epoch tells a process that frees";
+  arena_->release(held);
+  EXPECT_TRUE(word_of(*arena_, held).live()) << "it is the child's now";
+}
+
+TEST_F(ArenaFork, AParentThatHoldsNothingMakesNoPlane) {
+  arena_->release(*arena_->allocate(64));
+  arena_->hold_for_child(kChild);
+  EXPECT_EQ(arena_->segment().planes(), 1u);
+}
+
+TEST_F(ArenaFork, TheChildGoesOnUnderItsOwnSlot) {
+  const BlockNumber block = *arena_->allocate(64);
+  const BlockNumber twice = *arena_->allocate(64);
+  EXPECT_TRUE(receive(*arena_, send(*arena_, twice)));
+  testing::Shared<testing::Sent> reply;
+  arena_->lock_for_fork();
+  peer_.member().lock_for_fork();
+  LocalTable::stop_locking();
+  arena_->wait_for_fork();
+  arena_->hold_for_child(kChild);
+  Child child([&] {
+    peer_.member().become(kChild);
+    arena_->disown();
+    arena_->unlock_after_fork();
+    LocalTable::resume_locking();
+    EXPECT_FALSE(arena_->owned());
+    EXPECT_TRUE(arena_->in_use());
+    *reply = send(*arena_, block);
+    EXPECT_EQ(reply->ticket.sender, kChild);
+    arena_->release(block);
+    EXPECT_FALSE(child_holds(block));
+    arena_->release(twice);
+    EXPECT_TRUE(child_holds(twice)) << "two objects were inherited";
+    arena_->release(twice);
+    EXPECT_FALSE(child_holds(twice));
+    EXPECT_FALSE(arena_->in_use());
+  });
+  peer_.member().unlock_after_fork();
+  arena_->unlock_after_fork();
+  LocalTable::resume_locking();
+  arena_->release(block);
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_TRUE(word_of(*arena_, block).live()) << "the child's message is in flight";
+  EXPECT_TRUE(receive(*arena_, *reply));
+  arena_->release(block);
+  EXPECT_FALSE(word_of(*arena_, block).live());
+  EXPECT_TRUE(word_of(*arena_, twice).live()) << "the parent's objects are not the child's";
+}
+
+// A child for which no slot could be had uses its parent's bits, and may not clear them.
+TEST_F(ArenaFork, ALostChildReleasesNothing) {
+  const BlockNumber block = *arena_->allocate(64);
+  testing::in_child([&] {
+    peer_.member().become(kNoSlot);
+    arena_->disown();
+    EXPECT_TRUE(peer_.member().lost());
+    arena_->release(block);
+    arena_->release(block);
+  });
+  EXPECT_TRUE(word_of(*arena_, block).live());
+  EXPECT_EQ(arena_->segment().holders(0, block).load(), bit_of(0));
+}
+
+// Its slot number is none, and a bit of that number would lie gigabytes behind the table.
+TEST_F(ArenaFork, ALostChildNeitherSendsNorReceives) {
+  const BlockNumber block = *arena_->allocate(64);
+  const testing::Sent before = send(*arena_, block);
+  testing::in_child([&] {
+    peer_.member().become(kNoSlot);
+    arena_->disown();
+    EXPECT_THROW(static_cast<void>(arena_->send(block)), SessionError);
+    EXPECT_FALSE(receive(*arena_, before));
+    EXPECT_FALSE(receive(*arena_, {block + 1, 0, {}}));
+  });
+  EXPECT_TRUE(receive(*arena_, before)) << "the message is still there";
+}
+
+}  // namespace
+}  // namespace shmtensor

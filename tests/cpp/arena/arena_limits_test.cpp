@@ -1,0 +1,120 @@
+// Arenas that are full, short of memory, damaged, or told too little.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "arena/arena.hpp"
+#include "base/error.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::kSmall;
+using testing::Peer;
+using testing::word_of;
+
+class ArenaLimits : public testing::WorldTest {
+ protected:
+  Peer peer_{*memory_, 0};
+  const std::unique_ptr<Arena> arena_ = peer_.make_arena();
+};
+
+TEST_F(ArenaLimits, FullIsNoError) {
+  EXPECT_EQ(arena_->allocate(kSmall.data_reserve), std::nullopt);
+  std::set<BlockNumber> blocks;
+  while (const auto block = arena_->allocate(64)) blocks.insert(*block);
+  EXPECT_EQ(blocks.size(), kSmall.max_blocks);
+  for (const BlockNumber block : blocks) arena_->release(block);
+  EXPECT_TRUE(arena_->allocate(64));
+}
+
+TEST_F(ArenaLimits, ShortOfMemoryIsAnErrorThatSaysOfWhat) {
+  peer_.budget().set_limit(4 * kMiB);
+  const auto block = arena_->allocate(kMiB);
+  try {
+    static_cast<void>(arena_->allocate(8 * kMiB));
+    ADD_FAILURE() << "8 MiB fit into 4";
+  } catch (const OutOfMemory& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("cannot share 8388608 bytes"), std::string::npos) << text;
+    EXPECT_NE(text.find("4 MiB"), std::string::npos) << text;
+  }
+  EXPECT_EQ(arena_->reserved(), peer_.budget().reserved());
+  arena_->release(*block);
+  EXPECT_TRUE(arena_->allocate(kMiB));
+}
+
+TEST_F(ArenaLimits, IdlePagesMakeRoom) {
+  peer_.budget().set_limit(10 * kMiB);
+  const auto idle = arena_->allocate(5 * kMiB);
+  ASSERT_TRUE(arena_->allocate(kMiB - page_size()));  // lies behind it
+  arena_->release(*idle);
+  EXPECT_EQ(arena_->reserved(), 6 * kMiB);
+  EXPECT_TRUE(arena_->allocate(7 * kMiB)) << "8 MiB more fit when 4 idle ones are given back";
+  EXPECT_EQ(peer_.budget().reserved(), 10 * kMiB);
+}
+
+// Freed by a process that was killed before it could tell the owner.
+TEST_F(ArenaLimits, WhatTheOwnerWasNotToldOfIsFoundAfterADeath) {
+  const BlockNumber block = *arena_->allocate(1000);
+  arena_->segment().holders(0, block).store(0);
+  arena_->segment().record(block).word.store(word_of(*arena_, block).freed().bits());
+  const BlockNumber other = *arena_->allocate_warm(1000);
+  EXPECT_NE(other, block);
+  memory_->header().deaths.fetch_add(1);
+  EXPECT_EQ(arena_->allocate_warm(1000), block);
+}
+
+TEST_F(ArenaLimits, WhatTheOwnerWasNotToldOfIsFoundOnAMiss) {
+  const BlockNumber block = *arena_->allocate(60 * kMiB);
+  arena_->segment().holders(0, block).store(0);
+  arena_->segment().record(block).word.store(word_of(*arena_, block).freed().bits());
+  EXPECT_EQ(arena_->allocate_warm(60 * kMiB), std::nullopt);
+  EXPECT_TRUE(arena_->allocate(60 * kMiB));
+}
+
+TEST_F(ArenaLimits, CollectGivesPagesBack) {
+  arena_->release(*arena_->allocate(5 * kMiB));
+  EXPECT_EQ(arena_->reserved(), 6 * kMiB);
+  arena_->collect(60'000);
+  EXPECT_EQ(arena_->reserved(), 6 * kMiB) << "they were in use a moment ago";
+  arena_->collect(0);
+  EXPECT_EQ(arena_->reserved(), 0u);
+  EXPECT_EQ(Peer(*memory_, 1).open_arena(arena_->segment())->reserved(), 0u);
+}
+
+TEST_F(ArenaLimits, ARecordThatPointsOutsideIsAnError) {
+  const BlockNumber block = *arena_->allocate(1000);
+  BlockRecord& record = arena_->segment().record(block);
+  const std::uint64_t committed = arena_->segment().header().committed.load();
+  EXPECT_NO_THROW(static_cast<void>(arena_->address(block, Access::read_only)));
+  for (const std::uint64_t offset : {committed - 999, committed, ~std::uint64_t{0}}) {
+    record.offset.store(offset);
+    EXPECT_THROW(static_cast<void>(arena_->address(block, Access::read_only)), SessionError);
+  }
+  record.offset.store(committed - 1000);
+  EXPECT_NO_THROW(static_cast<void>(arena_->address(block, Access::read_only)));
+  record.size.store(~std::uint64_t{0});
+  EXPECT_THROW(static_cast<void>(arena_->address(block, Access::read_only)), SessionError);
+  // A header that promises more than is mapped does not help.
+  arena_->segment().header().committed.store(~std::uint64_t{0});
+  record.size.store(1000);
+  record.offset.store(kSmall.data_reserve);
+  EXPECT_THROW(static_cast<void>(arena_->address(block, Access::read_only)), SessionError);
+}
+
+TEST_F(ArenaLimits, ABlockOfTheLastGenerationIsNotHandedOutAgain) {
+  const BlockNumber block = *arena_->allocate(64);
+  arena_->segment().record(block).word.store(BlockWord::live_at(BlockWord::kLastGeneration).bits());
+  const testing::Sent sent = testing::send(*arena_, block);
+  EXPECT_TRUE(testing::receive(*arena_, sent));
+  arena_->release(block);
+  arena_->release(block);
+  EXPECT_FALSE(word_of(*arena_, block).live());
+  EXPECT_FALSE(testing::receive(*arena_, sent));
+  EXPECT_NE(arena_->allocate(64), block);
+}
+
+}  // namespace
+}  // namespace shmtensor

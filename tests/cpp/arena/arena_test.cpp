@@ -1,0 +1,217 @@
+// The life of a block, by one process and then by two.
+#include "arena/arena.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Peer;
+using testing::receive;
+using testing::send;
+using testing::Sent;
+using testing::word_of;
+
+/// Two processes' views of one arena, in one process.
+class ArenaTest : public testing::WorldTest {
+ protected:
+  [[nodiscard]] BlockNumber allocate(std::uint64_t size = 1000) {
+    const auto block = owner_->allocate(size);
+    EXPECT_TRUE(block);
+    return *block;
+  }
+  [[nodiscard]] bool is_live(BlockNumber block) const { return word_of(*owner_, block).live(); }
+
+  Peer first_{*memory_, 0};
+  Peer second_{*memory_, 70};
+  const std::unique_ptr<Arena> owner_ = first_.make_arena();
+  const std::unique_ptr<Arena> reader_ = second_.open_arena(owner_->segment());
+};
+
+TEST_F(ArenaTest, ABlockIsBornLiveAndHeldByItsOwner) {
+  EXPECT_FALSE(owner_->allocate_warm(1000));
+  const BlockNumber block = allocate(1000);
+  EXPECT_TRUE(owner_->owned());
+  EXPECT_FALSE(reader_->owned());
+  EXPECT_EQ(owner_->size(block), 1000u);
+  EXPECT_EQ(reader_->size(block), 1000u);
+  EXPECT_TRUE(is_live(block));
+  EXPECT_EQ(owner_->segment().holders(0, block).load(), bit_of(0));
+  EXPECT_TRUE(owner_->local().holds(block));
+  EXPECT_TRUE(owner_->in_use());
+  EXPECT_FALSE(reader_->in_use());
+  owner_->release(block);
+  EXPECT_FALSE(is_live(block));
+  EXPECT_EQ(owner_->segment().holders(0, block).load(), 0u);
+  EXPECT_FALSE(owner_->in_use());
+}
+
+TEST_F(ArenaTest, AFreedBlockComesBackWarmWithTheNextGeneration) {
+  const BlockNumber block = allocate();
+  std::byte* const data = owner_->address(block, Access::read_write);
+  EXPECT_EQ(owner_->generation(block), 0u);
+  owner_->release(block);
+  EXPECT_EQ(owner_->allocate_warm(1000), block);
+  EXPECT_EQ(owner_->generation(block), 1u);
+  EXPECT_EQ(owner_->address(block, Access::read_write), data);
+}
+
+TEST_F(ArenaTest, BothSeeTheSameBytes) {
+  const BlockNumber block = allocate(100'000);
+  owner_->address(block, Access::read_write)[99'999] = std::byte{42};
+  EXPECT_TRUE(receive(*reader_, send(*owner_, block)));
+  EXPECT_EQ(reader_->address(block, Access::read_only)[99'999], std::byte{42});
+}
+
+TEST_F(ArenaTest, AMessageOutlivesItsSendersInterest) {
+  const BlockNumber block = allocate();
+  const Sent sent = send(*owner_, block);
+  owner_->release(block);
+  EXPECT_TRUE(is_live(block)) << "it is in flight";
+  EXPECT_NE(owner_->allocate(1000), block);
+  EXPECT_TRUE(receive(*reader_, sent));
+  EXPECT_TRUE(is_live(block)) << "it is held";
+  reader_->release(block);
+  EXPECT_FALSE(is_live(block));
+  EXPECT_EQ(owner_->allocate_warm(1000), block) << "the owner was told";
+}
+
+TEST_F(ArenaTest, EveryMessageKeepsTheBlock) {
+  const BlockNumber block = allocate();
+  const Sent first = send(*owner_, block);
+  const Sent second = send(*owner_, block);
+  owner_->release(block);
+  EXPECT_TRUE(receive(*reader_, first));
+  reader_->release(block);
+  EXPECT_TRUE(is_live(block)) << "the second is still in flight";
+  EXPECT_TRUE(receive(*reader_, second));
+  reader_->release(block);
+  EXPECT_FALSE(is_live(block));
+}
+
+TEST_F(ArenaTest, WhatWasReceivedCanBeSentOn) {
+  const BlockNumber block = allocate();
+  const Sent sent = send(*owner_, block);
+  owner_->release(block);
+  ASSERT_TRUE(receive(*reader_, sent));
+  const Sent onwards = send(*reader_, block);
+  reader_->release(block);
+  EXPECT_EQ(onwards.ticket.sender, 70);
+  EXPECT_TRUE(receive(*owner_, onwards));
+  owner_->release(block);
+  EXPECT_FALSE(is_live(block));
+}
+
+TEST_F(ArenaTest, AProcessHoldsOnceHoweverOftenItReceives) {
+  const BlockNumber block = allocate();
+  const Sent a = send(*owner_, block);
+  const Sent b = send(*owner_, block);
+  EXPECT_TRUE(receive(*reader_, a));
+  EXPECT_TRUE(receive(*reader_, b));
+  EXPECT_EQ(LocalTable::Lock(reader_->local(), block).count(), 2u);
+  owner_->release(block);
+  reader_->release(block);
+  EXPECT_TRUE(is_live(block));
+  reader_->release(block);
+  EXPECT_FALSE(is_live(block));
+}
+
+TEST_F(ArenaTest, PutAndGetInOneProcess) {
+  const BlockNumber block = allocate();
+  EXPECT_TRUE(receive(*owner_, send(*owner_, block)));
+  owner_->release(block);
+  EXPECT_TRUE(is_live(block));
+  owner_->release(block);
+  EXPECT_FALSE(is_live(block)) << "the ticket was taken";
+}
+
+TEST_F(ArenaTest, BytesLoadedTwiceWorkWhileTheBlockLives) {
+  const BlockNumber block = allocate();
+  const Sent sent = send(*owner_, block);
+  EXPECT_TRUE(receive(*reader_, sent));
+  reader_->release(block);
+  const std::uint64_t before = word_of(*owner_, block).bits();
+  EXPECT_TRUE(receive(*reader_, sent)) << "without a ticket, since the owner holds it";
+  EXPECT_NE(word_of(*owner_, block).bits(), before) << "the epoch tells a process that frees";
+  owner_->release(block);
+  reader_->release(block);
+  EXPECT_FALSE(receive(*reader_, sent));
+}
+
+TEST_F(ArenaTest, AStaleHandleLeavesNoTrace) {
+  const BlockNumber block = allocate();
+  const Sent stale = send(*owner_, block);
+  ASSERT_TRUE(receive(*owner_, stale));
+  owner_->release(block);
+  owner_->release(block);
+  EXPECT_FALSE(receive(*reader_, stale)) << "freed";
+  EXPECT_EQ(owner_->allocate_warm(1000), block);
+  EXPECT_FALSE(receive(*reader_, stale)) << "handed out again";
+  EXPECT_FALSE(receive(*owner_, stale)) << "while it holds the new one";
+  EXPECT_EQ(owner_->segment().holders(1, block).load(), 0u);
+  EXPECT_FALSE(reader_->in_use());
+  EXPECT_EQ(LocalTable::Lock(owner_->local(), block).count(), 1u);
+  owner_->release(block);
+  EXPECT_FALSE(is_live(block));
+}
+
+TEST_F(ArenaTest, ATicketTakenBackKeepsNothing) {
+  const BlockNumber block = allocate();
+  const Sent sent = send(*owner_, block);
+  owner_->release(block);
+  owner_->unsend(block, sent.generation, sent.ticket);
+  EXPECT_FALSE(is_live(block));
+  owner_->unsend(block, sent.generation, sent.ticket);
+  EXPECT_FALSE(receive(*reader_, sent));
+}
+
+TEST_F(ArenaTest, ATicketTakenBackAfterItWasClaimedChangesNothing) {
+  const BlockNumber block = allocate();
+  const Sent sent = send(*owner_, block);
+  ASSERT_TRUE(receive(*reader_, sent));
+  owner_->release(block);
+  owner_->unsend(block, sent.generation, sent.ticket);
+  EXPECT_TRUE(is_live(block)) << "it is the reader's";
+}
+
+TEST_F(ArenaTest, OfNothingIsABlockToo) {
+  const BlockNumber block = allocate(0);
+  EXPECT_EQ(owner_->size(block), 0u);
+  EXPECT_NE(owner_->address(block, Access::read_write), nullptr);
+  EXPECT_NE(allocate(0), block);
+}
+
+TEST_F(ArenaTest, StaysInUseUntilTheLastOneHasLetGo) {
+  // Between the lock and `abandon` the segment is still looked at: the arena must not go yet.
+  const BlockNumber block = allocate();
+  ASSERT_TRUE(receive(*reader_, send(*owner_, block)));
+  bool last = false;
+  {
+    LocalTable::Lock lock(reader_->local(), block);
+    last = reader_->release(lock, block);
+    EXPECT_TRUE(reader_->in_use());
+  }
+  EXPECT_TRUE(last);
+  EXPECT_TRUE(reader_->in_use());
+  reader_->abandon(block);
+  EXPECT_FALSE(reader_->in_use());
+
+  const Sent stale{block, 77, {}};
+  {
+    LocalTable::Lock lock(reader_->local(), block);
+    EXPECT_FALSE(reader_->hold(lock, block, 77, stale.ticket, memory_->transit(0)));
+  }
+  EXPECT_TRUE(reader_->in_use());
+  reader_->abandon(block);
+  EXPECT_FALSE(reader_->in_use());
+  reader_->pin();
+  EXPECT_TRUE(reader_->in_use());
+  reader_->unpin();
+  EXPECT_FALSE(reader_->in_use());
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,140 @@
+// Files that a peer may send and that are not what they should be.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "arena/segment.hpp"
+#include "base/error.hpp"
+#include "os/file_space.hpp"
+#include "os/memfd.hpp"
+#include "os/shm_object.hpp"
+#include "os/unix_socket.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::kSmall;
+
+class SegmentRefusal : public ::testing::Test {
+ protected:
+  /// A sealed file with the header of a good arena, changed by `damage`.
+  [[nodiscard]] Fd forged(const std::function<void(ArenaHeader&)>& damage,
+                          std::uint64_t size = kSmall.data()) const {
+    const auto good = Segment::create(id_, 7, 0, 1, Strategy::file_descriptor, kSmall);
+    Fd file = create_memfd("forged");
+    set_file_size(file, size);
+    seal_against_shrinking(file);
+    const Mapping page = Mapping::of_file(file, 0, page_size(), Access::read_write);
+    std::memcpy(page.data(), &good->header(), sizeof(ArenaHeader));
+    damage(*reinterpret_cast<ArenaHeader*>(page.data()));
+    return file;
+  }
+
+  /// Why it is refused; empty when it is not.
+  [[nodiscard]] std::string refusal(Fd file) const {
+    try {
+      static_cast<void>(Segment::open(id_, 7, std::move(file)));
+      return "";
+    } catch (const SessionError& error) {
+      const std::string text = error.what();
+      return text.substr(text.rfind(": ") + 2);
+    }
+  }
+  [[nodiscard]] std::string refusal(const std::function<void(ArenaHeader&)>& damage) const {
+    return refusal(forged(damage));
+  }
+
+  const SessionId id_ = testing::fresh_session();
+};
+
+TEST_F(SegmentRefusal, AGoodCopyIsTaken) {
+  EXPECT_EQ(refusal([](ArenaHeader&) {}), "");
+}
+
+TEST_F(SegmentRefusal, AnotherArena) {
+  const std::string other = "it is another one";
+  EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.number; }), other);
+  EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.session.low; }), other);
+  EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.session.high; }), other);
+}
+
+TEST_F(SegmentRefusal, AnotherVersionOrNoArenaAtAll) {
+  const std::string unknown = "it was not made by this version of shmtensor";
+  EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.version; }), unknown);
+  EXPECT_EQ(refusal([](ArenaHeader& header) { header.magic = 0; }), unknown)
+      << "its maker was killed";
+  EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.magic; }), unknown);
+}
+
+TEST_F(SegmentRefusal, ADamagedGeometry) {
+  const std::string damaged = "its header is damaged";
+  for (const std::uint32_t blocks : {0u, 1u, 2048u, 4097u, 1u << 25, ~0u}) {
+    EXPECT_EQ(refusal([&](ArenaHeader& header) { header.max_blocks = blocks; }), damaged) << blocks;
+  }
+  for (const std::uint64_t reserve : {std::uint64_t{0}, 2 * kMiB - 1, ~std::uint64_t{0}}) {
+    EXPECT_EQ(refusal([&](ArenaHeader& header) { header.data_reserve = reserve; }), damaged);
+  }
+}
+
+TEST_F(SegmentRefusal, AnUnknownStrategy) {
+  EXPECT_EQ(refusal([](ArenaHeader& header) { header.strategy = static_cast<Strategy>(3); }),
+            "its strategy is unknown");
+}
+
+TEST_F(SegmentRefusal, AFileThatIsTooShort) {
+  const std::string shorter = "it is too short";
+  EXPECT_EQ(refusal(create_memfd("empty")), shorter);
+  const auto nothing = [](ArenaHeader&) {};
+  EXPECT_EQ(refusal(forged(nothing, kSmall.data() - 1)), shorter);
+  EXPECT_EQ(refusal([](ArenaHeader& header) { header.max_blocks = 1u << 16; }), shorter)
+      << "for so many blocks";
+}
+
+TEST_F(SegmentRefusal, AFileThatAPeerCouldShorten) {
+  const auto good = Segment::create(id_, 7, 0, 1, Strategy::file_descriptor, kSmall);
+  Fd file = create_memfd("unsealed");
+  set_file_size(file, kSmall.data());
+  {
+    const Mapping page = Mapping::of_file(file, 0, page_size(), Access::read_write);
+    std::memcpy(page.data(), &good->header(), sizeof(ArenaHeader));
+  }
+  EXPECT_EQ(refusal(std::move(file)), "it could be shortened by a peer");
+}
+
+TEST_F(SegmentRefusal, WhatIsNoFile) {
+  const std::string no_file = "it is not a file";
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  EXPECT_EQ(refusal(Fd(ends[0])), no_file);
+  EXPECT_EQ(refusal(Fd(ends[1])), no_file);
+  EXPECT_EQ(refusal(Fd(::open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))), no_file);
+  EXPECT_EQ(refusal(Fd(::open("/dev/zero", O_RDWR | O_CLOEXEC))), no_file);
+  EXPECT_EQ(refusal(socket_pair().first), no_file);
+  EXPECT_THROW(static_cast<void>(Segment::open(id_, 7, Fd())), OsError);
+}
+
+TEST_F(SegmentRefusal, AnotherUsersFile) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  Fd file = forged([](ArenaHeader&) {});
+  ASSERT_EQ(::fchown(file.get(), 1, 1), 0);
+  EXPECT_EQ(refusal(std::move(file)), "it belongs to another user");
+}
+
+TEST_F(SegmentRefusal, ANamedObjectThatIsAnotherArena) {
+  const std::string name = arena_name(id_, 8);
+  {
+    const auto other = Segment::create(id_, 7, 0, 1, Strategy::file_system, kSmall);
+  }
+  ASSERT_EQ(std::rename(("/dev/shm/" + arena_name(id_, 7)).c_str(), ("/dev/shm/" + name).c_str()),
+            0);
+  EXPECT_THROW(static_cast<void>(Segment::open_named(id_, 8)), SessionError);
+  EXPECT_TRUE(unlink_shm(name));
+}
+
+}  // namespace
+}  // namespace shmtensor

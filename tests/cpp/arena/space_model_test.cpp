@@ -1,0 +1,104 @@
+// Space against a model that knows every byte.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <random>
+
+#include "arena/space.hpp"
+#include "base/align.hpp"
+
+namespace shmtensor {
+namespace {
+
+class SpaceModel : public ::testing::TestWithParam<std::uint64_t> {
+ protected:
+  [[nodiscard]] std::uint64_t pick(std::uint64_t below) { return random_() % below; }
+
+  // Small ones mostly, as in life; up to a few MiB.
+  [[nodiscard]] std::uint64_t pick_size() { return pick(std::uint64_t{1} << (3 + pick(19))); }
+
+  void take() {
+    const std::uint64_t size = pick_size();
+    const std::uint64_t alignment = std::uint64_t{64} << (pick(4) == 0 ? pick(7) : 0);
+    const Space::Range range = space_.take(size, alignment);
+    if (range == Space::kNone) {
+      // A good fit may overlook a range, but only one that is larger by less than a class is wide.
+      const std::uint64_t enough = size + size / 16 + 2 * alignment + 128;
+      space_.for_each_free(enough, [&](std::uint64_t offset, std::uint64_t length) {
+        ADD_FAILURE() << length << " bytes at " << offset << " were overlooked for " << size;
+      });
+      space_.extend((1 + pick(3)) * kMiB);
+      return;
+    }
+    const std::uint64_t offset = space_.offset(range);
+    const std::uint64_t length = space_.size(range);
+    EXPECT_EQ(offset % alignment, 0u);
+    EXPECT_EQ(length, align_up(std::max(size, Space::kUnit), Space::kUnit));
+    EXPECT_LE(offset + length, space_.total());
+    const auto [at, fresh] = taken_.try_emplace(offset, Taken{length, range});
+    ASSERT_TRUE(fresh) << offset << " was given twice";
+    if (at != taken_.begin()) {
+      const auto& [before, piece] = *std::prev(at);
+      EXPECT_LE(before + piece.size, offset);
+    }
+    if (const auto after = std::next(at); after != taken_.end()) {
+      EXPECT_LE(offset + length, after->first);
+    }
+  }
+
+  void give() {
+    if (taken_.empty()) return;
+    auto at = taken_.lower_bound(pick(space_.total()));
+    if (at == taken_.end()) at = taken_.begin();
+    space_.give(at->second.range);
+    taken_.erase(at);
+  }
+
+  // What is free is what is not taken, in ranges that do not touch one another.
+  void compare() const {
+    std::map<std::uint64_t, std::uint64_t> gaps;
+    std::uint64_t end = 0;
+    std::uint64_t sum = 0;
+    for (const auto& [offset, piece] : taken_) {
+      if (offset > end) gaps[end] = offset - end;
+      end = offset + piece.size;
+      sum += piece.size;
+    }
+    if (space_.total() > end) gaps[end] = space_.total() - end;
+    std::map<std::uint64_t, std::uint64_t> free;
+    space_.for_each_free(1, [&](std::uint64_t offset, std::uint64_t size) { free[offset] = size; });
+    EXPECT_EQ(free, gaps);
+    EXPECT_EQ(space_.taken(), sum);
+  }
+
+  struct Taken {
+    std::uint64_t size;
+    Space::Range range;
+  };
+  std::mt19937_64 random_{GetParam()};
+  Space space_;
+  std::map<std::uint64_t, Taken> taken_;
+};
+
+TEST_P(SpaceModel, AgreesAtEveryStepAndJoinsAllInTheEnd) {
+  for (int step = 0; step < 6'000 && !HasFailure(); ++step) {
+    // It fills and empties in turns.
+    if (pick(10) < (step / 500 % 2 == 0 ? 7u : 3u)) {
+      take();
+    } else {
+      give();
+    }
+    if (step % 50 == 0) compare();
+  }
+  EXPECT_GT(space_.total(), kMiB);
+  while (!taken_.empty()) give();
+  compare();
+  EXPECT_EQ(space_.size(space_.take(space_.total())), space_.total());
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SpaceModel, ::testing::Range(std::uint64_t{1}, std::uint64_t{9}));
+
+}  // namespace
+}  // namespace shmtensor

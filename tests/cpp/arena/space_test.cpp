@@ -1,0 +1,118 @@
+#include "arena/space.hpp"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "base/align.hpp"
+
+namespace shmtensor {
+namespace {
+
+using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+Ranges free_ranges(const Space& space, std::uint64_t size = 1) {
+  Ranges ranges;
+  space.for_each_free(size, [&](std::uint64_t offset, std::uint64_t length) {
+    ranges.emplace_back(offset, length);
+  });
+  return ranges;
+}
+
+TEST(Space, OfNothingGivesNothing) {
+  Space space;
+  EXPECT_EQ(space.take(1), Space::kNone);
+  EXPECT_EQ(space.total(), 0u);
+  EXPECT_TRUE(free_ranges(space).empty());
+}
+
+TEST(Space, RoundsUpToUnits) {
+  Space space;
+  space.extend(kMiB);
+  for (const auto& [asked, given] : Ranges{{0, 64}, {1, 64}, {64, 64}, {65, 128}, {6400, 6400}}) {
+    EXPECT_EQ(space.size(space.take(asked)), given);
+  }
+}
+
+TEST(Space, AnExtensionFitsExactly) {
+  for (std::uint64_t size = 64; size < 16 * kMiB; size += 64 + size / 7 / 64 * 64) {
+    Space space;
+    space.extend(size);
+    const Space::Range range = space.take(size);
+    ASSERT_NE(range, Space::kNone) << size;
+    EXPECT_EQ(space.offset(range), 0u);
+    EXPECT_EQ(space.taken(), size);
+    EXPECT_EQ(space.take(64), Space::kNone);
+    space.extend(size);
+    EXPECT_EQ(space.offset(space.take(size)), size);
+  }
+}
+
+TEST(Space, AnExtensionJoinsTheFreeEndBeforeIt) {
+  Space space;
+  space.extend(4 * kMiB);
+  const Space::Range first = space.take(3 * kMiB);
+  space.extend(4 * kMiB);
+  EXPECT_EQ(free_ranges(space), (Ranges{{3 * kMiB, 5 * kMiB}}));
+  EXPECT_EQ(space.offset(space.take(5 * kMiB)), 3 * kMiB);
+  space.give(first);
+  EXPECT_EQ(free_ranges(space), (Ranges{{0, 3 * kMiB}}));
+}
+
+TEST(Space, GivingJoinsBothNeighbours) {
+  Space space;
+  space.extend(kMiB);
+  const Space::Range a = space.take(1024);
+  const Space::Range b = space.take(1024);
+  const Space::Range c = space.take(1024);
+  const Space::Range d = space.take(1024);
+  space.give(a);
+  space.give(c);
+  EXPECT_EQ(free_ranges(space), (Ranges{{0, 1024}, {2048, 1024}, {4096, kMiB - 4096}}));
+  space.give(b);
+  EXPECT_EQ(free_ranges(space), (Ranges{{0, 3072}, {4096, kMiB - 4096}}));
+  space.give(d);
+  EXPECT_EQ(free_ranges(space), (Ranges{{0, kMiB}}));
+  EXPECT_EQ(space.taken(), 0u);
+}
+
+TEST(Space, AlignmentLeavesTheFrontFree) {
+  Space space;
+  space.extend(64 * kKiB);
+  static_cast<void>(space.take(64));
+  const Space::Range aligned = space.take(8192, 4096);
+  EXPECT_EQ(space.offset(aligned), 4096u);
+  EXPECT_EQ(free_ranges(space), (Ranges{{64, 4032}, {12288, 64 * kKiB - 12288}}));
+}
+
+TEST(Space, AlignmentThatFitsNowhereIsRefused) {
+  Space space;
+  space.extend(8192);
+  const Space::Range first = space.take(64);
+  EXPECT_EQ(space.take(4096 + 64, 4096), Space::kNone);
+  EXPECT_EQ(space.offset(space.take(4096, 4096)), 4096u);
+  space.give(first);
+  EXPECT_EQ(space.taken(), 4096u);
+}
+
+TEST(Space, SizesBeyondAllClassesAreRefused) {
+  Space space;
+  space.extend(kMiB);
+  for (int shift = 20; shift < 64; ++shift) {
+    EXPECT_EQ(space.take((std::uint64_t{1} << shift) + 1), Space::kNone) << shift;
+  }
+  EXPECT_NE(space.take(kMiB), Space::kNone);
+}
+
+TEST(Space, TheSmallestRangesAreLeftOutWhenAsked) {
+  Space space;
+  space.extend(kMiB);
+  const Space::Range a = space.take(1024);
+  static_cast<void>(space.take(1024));
+  space.give(a);
+  EXPECT_EQ(free_ranges(space, 1025).size(), 1u);
+  EXPECT_EQ(free_ranges(space, 1024).size(), 2u);
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,190 @@
+#include "arena/transit.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "os/clock.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr SlotNumber kSender = 2;
+constexpr ArenaNumber kArena = 5;
+
+class TransitTest : public testing::WorldTest {
+ protected:
+  [[nodiscard]] bool live(BlockNumber block, Generation generation) const {
+    return table_.has_live(kArena, block, generation);
+  }
+  bool claim(const Ticket& ticket, BlockNumber block, Generation generation) {
+    return table_.claim(ticket, kArena, block, generation);
+  }
+  [[nodiscard]] int count_live() {
+    int count = 0;
+    table_.for_each_live([&](std::uint32_t, const TicketGroup&, std::uint32_t bits) {
+      count += std::popcount(bits);
+    });
+    return count;
+  }
+
+  TransitTable& table_ = memory_->transit(kSender);
+  TransitWriter writer_{*memory_, kSender};
+};
+
+TEST_F(TransitTest, ATicketIsLiveUntilItIsClaimedOnce) {
+  EXPECT_FALSE(live(9, 4));
+  const Ticket ticket = writer_.issue(kArena, 9, 4);
+  EXPECT_EQ(ticket.sender, kSender);
+  EXPECT_TRUE(live(9, 4));
+  EXPECT_EQ(count_live(), 1);
+  EXPECT_TRUE(claim(ticket, 9, 4));
+  EXPECT_FALSE(live(9, 4));
+  EXPECT_EQ(count_live(), 0);
+  EXPECT_FALSE(claim(ticket, 9, 4)) << "twice";
+}
+
+TEST_F(TransitTest, IsForOneGenerationOfOneBlock) {
+  static_cast<void>(writer_.issue(kArena, 9, 4));
+  EXPECT_FALSE(live(9, 3));
+  EXPECT_FALSE(live(9, 5));
+  EXPECT_FALSE(live(10, 4));
+  EXPECT_FALSE(table_.has_live(kArena + 1, 9, 4));
+  EXPECT_FALSE(memory_->transit(kSender + 1).has_live(kArena, 9, 4));
+}
+
+TEST_F(TransitTest, AClaimWithAnythingWrongFailsAndTakesNothing) {
+  const Ticket ticket = writer_.issue(kArena, 9, 4);
+  const auto with = [&](auto&& change) {
+    Ticket wrong = ticket;
+    change(wrong);
+    return claim(wrong, 9, 4);
+  };
+  EXPECT_FALSE(claim(ticket, 8, 4));
+  EXPECT_FALSE(claim(ticket, 9, 3));
+  EXPECT_FALSE(table_.claim(ticket, kArena + 1, 9, 4));
+  EXPECT_FALSE(with([](Ticket& t) { ++t.serial; }));
+  EXPECT_FALSE(with([](Ticket& t) { --t.serial; }));
+  EXPECT_FALSE(with([](Ticket& t) { ++t.bit; }));
+  EXPECT_FALSE(with([](Ticket& t) { ++t.group; }));
+  EXPECT_FALSE(with([](Ticket& t) { t.group = ~0u; }));
+  EXPECT_TRUE(live(9, 4));
+  EXPECT_TRUE(claim(ticket, 9, 4));
+}
+
+TEST_F(TransitTest, AGroupHasThirtyTwoThenANewOneBegins) {
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 33; ++i) tickets.push_back(writer_.issue(kArena, 9, 4));
+  for (std::uint8_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(tickets[i].group, tickets[0].group);
+    EXPECT_EQ(tickets[i].serial, tickets[0].serial);
+    EXPECT_EQ(tickets[i].bit, i);
+  }
+  EXPECT_NE(tickets[32].group, tickets[0].group);
+  EXPECT_EQ(tickets[32].bit, 0);
+  EXPECT_EQ(count_live(), 33);
+  for (const Ticket& ticket : tickets) {
+    EXPECT_TRUE(live(9, 4));
+    EXPECT_TRUE(claim(ticket, 9, 4));
+  }
+  EXPECT_FALSE(live(9, 4));
+}
+
+TEST_F(TransitTest, ABitIsNotGivenTwiceWhileItsGroupStays) {
+  const Ticket first = writer_.issue(kArena, 9, 4);
+  EXPECT_TRUE(claim(first, 9, 4));
+  const Ticket second = writer_.issue(kArena, 9, 4);
+  // The same bytes loaded a second time must not take the second message's ticket.
+  EXPECT_FALSE(claim(first, 9, 4));
+  EXPECT_TRUE(claim(second, 9, 4));
+}
+
+TEST_F(TransitTest, GenerationsDoNotShareAGroup) {
+  const Ticket old = writer_.issue(kArena, 9, 4);
+  const Ticket fresh = writer_.issue(kArena, 9, 5);
+  EXPECT_NE(old.group, fresh.group);
+  EXPECT_TRUE(claim(old, 9, 4));
+  EXPECT_TRUE(live(9, 5));
+  EXPECT_FALSE(live(9, 4));
+}
+
+TEST_F(TransitTest, SpentGroupsAreReused) {
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    ASSERT_TRUE(claim(writer_.issue(kArena, i, i), i, i));
+  }
+  EXPECT_LT(table_.group_count.load(), 64u) << "one at a time was in flight";
+  EXPECT_EQ(count_live(), 0);
+}
+
+TEST_F(TransitTest, TheTableStaysAboutAsLargeAsWhatIsInFlight) {
+  constexpr std::uint32_t kInFlight = 1'000;
+  std::vector<Ticket> tickets(kInFlight);
+  for (std::uint32_t i = 0; i < 30 * kInFlight; ++i) {
+    const std::uint32_t place = i % kInFlight;
+    if (i >= kInFlight) {
+      ASSERT_TRUE(claim(tickets[place], i - kInFlight, 1));
+    }
+    tickets[place] = writer_.issue(kArena, i, 1);
+  }
+  EXPECT_LT(table_.group_count.load(), 2 * kInFlight);
+  EXPECT_EQ(count_live(), static_cast<int>(kInFlight));
+}
+
+TEST_F(TransitTest, AnOldTicketOfAReusedGroupIsStale) {
+  const Ticket old = writer_.issue(kArena, 9, 4);
+  ASSERT_TRUE(claim(old, 9, 4));
+  Ticket ticket;
+  std::uint32_t block = 100;
+  do {
+    ticket = writer_.issue(kArena, ++block, 1);
+    ASSERT_TRUE(claim(ticket, block, 1));
+  } while (ticket.group != old.group);
+  // Even for the same block and generation.
+  while ((ticket = writer_.issue(kArena, 9, 4)).group != old.group) {
+  }
+  EXPECT_EQ(ticket.bit, old.bit);
+  EXPECT_NE(ticket.serial, old.serial);
+  EXPECT_FALSE(claim(old, 9, 4));
+  EXPECT_TRUE(live(9, 4));
+}
+
+TEST_F(TransitTest, BlocksThatShareABucketAreToldApart) {
+  std::vector<Ticket> tickets;
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    tickets.push_back(writer_.issue(kArena, 7 + i * TransitTable::kBuckets, 1));
+  }
+  for (std::uint32_t i = 0; i < 50; i += 2) {
+    EXPECT_TRUE(claim(tickets[i], 7 + i * TransitTable::kBuckets, 1));
+  }
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(live(7 + i * TransitTable::kBuckets, 1), i % 2 == 1) << i;
+  }
+}
+
+TEST_F(TransitTest, AGroupTellsWhenItsLastTicketWasIssued) {
+  const std::uint32_t before = coarse_seconds();
+  static_cast<void>(writer_.issue(kArena, 9, 4));
+  table_.for_each_live([&](std::uint32_t, const TicketGroup& group, std::uint32_t) {
+    EXPECT_EQ(group.block.load(), TransitTable::block_key(kArena, 9));
+    EXPECT_EQ(group.mark.load() >> 32, 4u);
+    EXPECT_GE(static_cast<std::uint32_t>(group.mark.load()), before);
+    EXPECT_LE(static_cast<std::uint32_t>(group.mark.load()), coarse_seconds());
+  });
+}
+
+// A process of the same user may write nonsense. The search ends, and the block stays.
+TEST_F(TransitTest, AChainThatMakesNoSenseKeepsTheBlock) {
+  std::atomic<std::uint64_t>& bucket =
+      table_.buckets[TransitTable::bucket_of(TransitTable::block_key(kArena, 9))];
+  bucket.store(~std::uint64_t{0});
+  EXPECT_TRUE(live(9, 4)) << "an index outside of the table";
+  bucket.store(std::uint64_t{4} << 32);
+  table_.groups[3].next.store(std::uint64_t{4} << 32);
+  EXPECT_TRUE(live(9, 4)) << "a circle";
+  bucket.store(std::uint64_t{4} << 32 | 77);
+  EXPECT_TRUE(live(9, 4)) << "a serial that never comes";
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,23 @@
+#include "base/report.hpp"
+
+#include <gtest/gtest.h>
+
+namespace shmtensor {
+namespace {
+
+std::string g_heard;
+
+TEST(Report, GoesToTheHookAndWithoutOneToStandardError) {
+  set_report_hook([](const char* text) noexcept { g_heard = text; });
+  report("something is odd");
+  set_report_hook(nullptr);
+  EXPECT_EQ(g_heard, "something is odd");
+
+  ::testing::internal::CaptureStderr();
+  report("something else");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "shmtensor: something else\n");
+  EXPECT_EQ(g_heard, "something is odd");
+}
+
+}  // namespace
+}  // namespace shmtensor

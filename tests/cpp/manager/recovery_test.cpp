@@ -1,0 +1,154 @@
+// What is found of a session without its manager.
+#include "manager/recovery.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "os/file_space.hpp"
+#include "os/memfd.hpp"
+#include "os/shm_object.hpp"
+#include "os/unix_socket.hpp"
+#include "support/child.hpp"
+#include "support/shared.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Child;
+using testing::kSmall;
+using testing::Shared;
+using testing::Turn;
+
+class RecoveryTest : public ::testing::Test {
+ protected:
+  ~RecoveryTest() override {
+    for (const std::string& name : list_shm(testing::run_prefix())) unlink_shm(name);
+  }
+  [[nodiscard]] std::unique_ptr<Segment> make(ArenaNumber number, Strategy strategy) const {
+    return Segment::create(id_, number, 0, 1, strategy, kSmall);
+  }
+  /// An arena of a process that is gone, and its name.
+  std::string leave_a_name(ArenaNumber number = 1) const {
+    testing::in_child([&] { static_cast<void>(make(number, Strategy::file_system)); });
+    return arena_name(id_, number);
+  }
+  [[nodiscard]] static bool exists(const std::string& name) { return !list_shm(name).empty(); }
+  [[nodiscard]] static bool contains(const std::vector<std::string>& names,
+                                     const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+
+  const SessionId id_ = testing::fresh_session();
+};
+
+TEST_F(RecoveryTest, TheMemoryIsTakenFromAProcessThatHasIt) {
+  EXPECT_EQ(recover_session(id_), nullptr);
+  Shared<Turn> turn;
+  Child keeper([&] {
+    const auto memory = SessionMemory::create(id_);
+    memory->header().deaths.store(77);
+    turn->set(1);
+    ::pause();
+  });
+  ASSERT_TRUE(turn->reaches(1));
+  const auto memory = recover_session(id_);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(memory->header().deaths.load(), 77u);
+  keeper.kill_and_reap();
+}
+
+TEST_F(RecoveryTest, AFileThatOnlyHasTheNameIsPassedOver) {
+  const Fd impostor = create_memfd(SessionMemory::file_name(id_));
+  EXPECT_EQ(recover_session(id_), nullptr);
+  const auto memory = SessionMemory::create(id_);
+  EXPECT_NE(recover_session(id_), nullptr);
+}
+
+TEST_F(RecoveryTest, EveryArenaIsFoundOnce) {
+  const auto memory = SessionMemory::create(id_);  // is no arena, but is called nearly so
+  const auto one = make(1, Strategy::file_descriptor);
+  const auto two = make(2, Strategy::file_system);
+  const auto again = Segment::open(id_, 1, (*one->file()).duplicate());
+  const Fd impostor = create_memfd(arena_name(id_, 3));
+  const Fd odd = create_memfd(arena_name(id_, 4) + "x");
+  static_cast<void>(create_shm(arena_name(id_, 5)));
+  static_cast<void>(create_shm(object_name(id_) + "-"));
+  const auto other =
+      Segment::create(testing::fresh_session(), 6, 0, 1, Strategy::file_descriptor, kSmall);
+  const auto found = recover_arenas(id_);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0]->identity(), one->identity());
+  EXPECT_EQ(found[1]->identity(), two->identity());
+}
+
+// Sweeping is for all sessions of the user, so managers of others may be doing it right now.
+
+TEST_F(RecoveryTest, NamesOfADeadSessionAreRemoved) {
+  const std::string name = leave_a_name();
+  const std::string second = leave_a_name(2);
+  static_cast<void>(sweep_names(false));
+  EXPECT_FALSE(exists(name));
+  EXPECT_FALSE(exists(second));
+  EXPECT_FALSE(contains(sweep_names(false), name));
+}
+
+TEST_F(RecoveryTest, ADryRunOnlyTells) {
+  const std::string name = leave_a_name();
+  const auto told = sweep_names(true);
+  if (exists(name)) {
+    EXPECT_TRUE(contains(told, name));
+  }
+  static_cast<void>(sweep_names(false));
+}
+
+TEST_F(RecoveryTest, NamesThatSomebodyMapsStay) {
+  const auto segment = make(1, Strategy::file_system);
+  const std::string beside = leave_a_name(2);
+  EXPECT_FALSE(contains(sweep_names(true), arena_name(id_, 1)));
+  static_cast<void>(sweep_names(false));
+  EXPECT_TRUE(exists(arena_name(id_, 1)));
+  EXPECT_TRUE(exists(beside)) << "its session is alive";
+}
+
+TEST_F(RecoveryTest, NamesOfASessionWithAManagerStay) {
+  const auto socket = listen_abstract(object_name(id_));
+  const std::string name = leave_a_name();
+  static_cast<void>(sweep_names(false));
+  EXPECT_TRUE(exists(name));
+}
+
+TEST_F(RecoveryTest, NamesMadeInAnotherNamespaceStay) {
+  const std::string name = leave_a_name();
+  {
+    const Fd file = open_shm(name);
+    const Mapping page = Mapping::of_file(file, 0, page_size(), Access::read_write);
+    ++reinterpret_cast<ArenaHeader*>(page.data())->pid_namespace;
+  }
+  static_cast<void>(sweep_names(false));
+  EXPECT_TRUE(exists(name)) << "its processes cannot be seen from here";
+}
+
+// Killed after the name was made, and before anything was written: that page does not exist.
+TEST_F(RecoveryTest, NamesOfEmptyFilesAreRemoved) {
+  testing::in_child([&] {
+    static_cast<void>(create_shm(arena_name(id_, 1)));
+    set_file_size(create_shm(arena_name(id_, 2)), kSmall.data());
+    set_file_size(create_shm(arena_name(id_, 3)), 100);
+    static_cast<void>(sweep_names(false));
+  });
+  EXPECT_TRUE(list_shm(object_name(id_)).empty());
+}
+
+TEST_F(RecoveryTest, NamesOfOthersStay) {
+  // The word alone is not a session's name, but nobody else's either.
+  const std::string foreign = "other-" + object_name(id_) + "-1";
+  static_cast<void>(create_shm(foreign));
+  static_cast<void>(sweep_names(false));
+  EXPECT_TRUE(exists(foreign));
+  EXPECT_TRUE(unlink_shm(foreign));
+}
+
+}  // namespace
+}  // namespace shmtensor

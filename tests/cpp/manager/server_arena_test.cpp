@@ -1,0 +1,105 @@
+// Arenas that members register and others ask for.
+#include <gtest/gtest.h>
+
+#include "arena/segment.hpp"
+#include "os/file_space.hpp"
+#include "os/memfd.hpp"
+#include "os/shm_object.hpp"
+#include "support/server.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Client;
+using testing::kSmall;
+using testing::request;
+
+class ServerArenas : public testing::ServerTest {
+ protected:
+  ~ServerArenas() override {
+    for (const std::string& name : list_shm(object_name(id_))) unlink_shm(name);
+  }
+
+  [[nodiscard]] std::unique_ptr<Segment> make(Strategy strategy, ArenaNumber number = 1) const {
+    return Segment::create(id_, number, member_.slot, member_.life, strategy, kSmall);
+  }
+  std::optional<Reply> tell(const Segment& segment) {
+    Message message = request(id_, Kind::register_arena);
+    message.arena = segment.number();
+    if (segment.strategy() == Strategy::file_system) return member_.client->ask(message);
+    const Segment::File file = segment.file();
+    return member_.client->ask(message, &*file);
+  }
+  std::optional<Reply> tell(ArenaNumber number, const Fd& file) {
+    Message message = request(id_, Kind::register_arena);
+    message.arena = number;
+    return member_.client->ask(message, &file);
+  }
+  std::optional<Reply> find(ArenaNumber number) {
+    Message message = request(id_, Kind::find_arena);
+    message.arena = number;
+    return other_.client->ask(message);
+  }
+
+  const Joined member_ = join();
+  const Joined other_ = join();
+};
+
+TEST_F(ServerArenas, AMemfdIsHandedToWhoAsks) {
+  const auto segment = make(Strategy::file_descriptor);
+  EXPECT_EQ(find(1)->message.kind, Kind::unknown);
+  EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
+  EXPECT_EQ(tell(*segment)->message.kind, Kind::done) << "again, as to a new manager";
+  auto reply = find(1);
+  EXPECT_EQ(reply->message.kind, Kind::done);
+  EXPECT_EQ(reply->message.strategy, static_cast<std::uint32_t>(Strategy::file_descriptor));
+  EXPECT_EQ(reply->fd.identity(), segment->identity());
+  EXPECT_NO_THROW(static_cast<void>(Segment::open(id_, 1, std::move(reply->fd))));
+  EXPECT_EQ(find(2)->message.kind, Kind::unknown);
+  EXPECT_EQ(statistics(*other_.client).arenas, 1u);
+}
+
+TEST_F(ServerArenas, ANamedObjectIsOpenedByNameEverywhere) {
+  const auto segment = make(Strategy::file_system);
+  EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
+  const auto reply = find(1);
+  EXPECT_EQ(reply->message.kind, Kind::done);
+  EXPECT_EQ(reply->message.strategy, static_cast<std::uint32_t>(Strategy::file_system));
+  EXPECT_FALSE(reply->fd);
+}
+
+TEST_F(ServerArenas, WhatIsNoArenaIsRefusedAndNobodyIsHarmed) {
+  const auto segment = make(Strategy::file_descriptor);
+  const Segment::File file = segment->file();
+  EXPECT_NE(refusal(tell(2, *file)).find("it is another one"), std::string::npos);
+  EXPECT_NE(refusal(tell(3, create_memfd("empty"))).find("too short"), std::string::npos);
+  Fd unsealed = create_memfd("unsealed");
+  set_file_size(unsealed, kSmall.data());
+  EXPECT_NE(refusal(tell(3, unsealed)).find("not made by this version"), std::string::npos);
+  EXPECT_NE(refusal(tell(3, socket_pair().first)).find("not a file"), std::string::npos);
+  EXPECT_NE(refusal(member_.client->ask(Kind::register_arena)).find("ENOENT"), std::string::npos);
+  EXPECT_EQ(statistics(*other_.client).arenas, 0u);
+  EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
+}
+
+TEST_F(ServerArenas, StatisticsCountLiveBlocksAndPages) {
+  const auto segment = make(Strategy::file_descriptor);
+  ASSERT_EQ(tell(*segment)->message.kind, Kind::done);
+  for (BlockNumber block = 0; block < 3; ++block) {
+    segment->record(block).size.store(100);
+    segment->record(block).word.store(BlockWord::live_at(0).bits());
+  }
+  segment->record(1).word.store(BlockWord::free_at(1).bits());
+  ASSERT_TRUE(reserve_pages(*segment->file(), kSmall.data(), 4 * kMiB));
+  const Statistics statistics = ServerTest::statistics(*other_.client);
+  EXPECT_EQ(statistics.processes, 2u);
+  EXPECT_EQ(statistics.arenas, 1u);
+  EXPECT_EQ(statistics.blocks, 2u);
+  EXPECT_EQ(statistics.bytes_live, 200u);
+  EXPECT_GE(statistics.bytes_reserved, 4 * kMiB);
+  EXPECT_LT(statistics.bytes_reserved, 6 * kMiB);
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,200 @@
+// Members that die, vanish or come back.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "arena/segment.hpp"
+#include "os/shm_object.hpp"
+#include "support/server.hpp"
+#include "support/shared.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Child;
+using testing::Client;
+using testing::eventually;
+using testing::kSmall;
+using testing::Peer;
+using testing::request;
+using testing::Shared;
+using testing::Turn;
+
+struct Word {
+  Turn turn;
+  testing::Sent sent;
+  SlotNumber slot;
+  std::uint32_t life;
+};
+
+class ServerDeaths : public testing::ServerTest {
+ protected:
+  /// A member in a process of its own that has an arena with one block.
+  template <typename Then>
+  void live_with_a_block(Strategy strategy, Then&& then) {
+    const Joined member = join();
+    Peer peer(*member.memory, member.slot);
+    const auto arena =
+        std::make_unique<Arena>(Segment::create(id_, 1, member.slot, member.life, strategy, kSmall),
+                                peer.member(), &peer.budget());
+    Message message = request(id_, Kind::register_arena);
+    message.arena = 1;
+    const Segment::File file = arena->segment().file();
+    ASSERT_EQ(member.client->ask(message, strategy == Strategy::file_system ? nullptr : &*file)
+                  ->message.kind,
+              Kind::done);
+    const BlockNumber block = *arena->allocate(5 * kMiB);
+    word_->slot = member.slot;
+    then(*arena, block);
+  }
+  [[nodiscard]] bool gone(const SessionMemory& memory, SlotNumber slot) const {
+    return memory.slot(slot).status.load() == SlotStatus::unused;
+  }
+
+  const Shared<Word> word_;
+};
+
+TEST_F(ServerDeaths, AKilledMembersSlotIsFreeAgainUnderAnotherLife) {
+  const Joined member = join();
+  Child child([&] {
+    const Joined doomed = join();
+    word_->slot = doomed.slot;
+    word_->life = doomed.life;
+    word_->turn.set(1);
+    ::pause();
+  });
+  ASSERT_TRUE(word_->turn.reaches(1));
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+  child.kill();  // and not reaped: a zombie counts as dead
+  EXPECT_TRUE(eventually([&] { return gone(*member.memory, word_->slot); }));
+  EXPECT_EQ(member.memory->header().deaths.load(), 1u);
+  const Joined next = join();
+  EXPECT_EQ(next.slot, word_->slot);
+  EXPECT_EQ(next.life, word_->life + 1);
+}
+
+TEST_F(ServerDeaths, WhatADeadMemberHeldIsFreedAndItsEmptyArenaDropped) {
+  for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
+    const Joined member = join();
+    word_->turn.set(0);
+    Child child([&] {
+      live_with_a_block(strategy, [&](Arena&, BlockNumber) {
+        word_->turn.set(1);
+        ::pause();
+      });
+    });
+    ASSERT_TRUE(word_->turn.reaches(1));
+    EXPECT_EQ(statistics(*member.client).blocks, 1u);
+    EXPECT_EQ(statistics(*member.client).arenas, 1u);
+    child.kill_and_reap();
+    EXPECT_TRUE(eventually([&] { return statistics(*member.client).arenas == 0; }));
+    EXPECT_EQ(statistics(*member.client).blocks, 0u);
+    EXPECT_TRUE(list_shm(object_name(id_)).empty());
+  }
+}
+
+TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
+  for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
+    const Joined member = join();
+    Child child([&] {
+      live_with_a_block(strategy, [&](Arena& arena, BlockNumber block) {
+        arena.address(block, Access::read_write)[4 * kMiB] = std::byte{3};
+        static_cast<void>(arena.allocate(8 * kMiB));  // held by the dead only
+        word_->sent = testing::send(arena, block);
+        ::raise(SIGKILL);
+      });
+    });
+    EXPECT_EQ(child.wait(), -SIGKILL);
+    EXPECT_TRUE(eventually([&] { return statistics(*member.client).blocks == 1; }));
+    EXPECT_EQ(statistics(*member.client).in_flight, 1u);
+    // What lies between live blocks is given back.
+    EXPECT_TRUE(eventually([&] { return statistics(*member.client).bytes_reserved < 8 * kMiB; }));
+
+    Message message = request(id_, Kind::find_arena);
+    message.arena = 1;
+    auto reply = member.client->ask(message);
+    ASSERT_EQ(reply->message.kind, Kind::done);
+    auto segment = strategy == Strategy::file_system ? Segment::open_named(id_, 1)
+                                                     : Segment::open(id_, 1, std::move(reply->fd));
+    EXPECT_EQ(segment->header().orphaned.load(), 1u);
+    segment->ensure_plane(member.slot);
+    Peer peer(*member.memory, member.slot);
+    Arena arena(std::move(segment), peer.member(), nullptr);
+    ASSERT_TRUE(testing::receive(arena, word_->sent));
+    EXPECT_EQ(arena.address(word_->sent.block, Access::read_only)[4 * kMiB], std::byte{3});
+    arena.release(word_->sent.block);
+    EXPECT_TRUE(eventually([&] { return statistics(*member.client).arenas == 0; }));
+    EXPECT_TRUE(list_shm(object_name(id_)).empty());
+  }
+}
+
+TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {
+  const Joined member = join();
+  const Joined careless = join();
+  careless.client->close();
+  // It still maps the session's memory.
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+  Message message = request(id_, Kind::hello);
+  message.slot = careless.slot;
+  message.life = careless.life;
+  std::optional<Reply> reply;
+  EXPECT_TRUE(eventually([&] {
+    // The old line may not have been seen to break yet.
+    reply = Client(id_).ask(message);
+    return reply->message.kind == Kind::welcome;
+  }));
+  EXPECT_EQ(reply->message.slot, careless.slot);
+  EXPECT_EQ(reply->message.life, careless.life);
+}
+
+TEST_F(ServerDeaths, OnlyTheSameProcessComesBack) {
+  const Joined member = join();
+  const auto come_back = [&](std::uint32_t slot, std::uint32_t life) {
+    Message message = request(id_, Kind::hello);
+    message.slot = slot;
+    message.life = life;
+    return refusal(Client(id_).ask(message));
+  };
+  const std::string dead = "this process was taken for dead";
+  EXPECT_EQ(come_back(member.slot, member.life), dead) << "its line is open";
+  EXPECT_EQ(come_back(member.slot, member.life + 1), dead);
+  EXPECT_EQ(come_back(member.slot + 1, member.life), dead) << "nobody's";
+  EXPECT_EQ(come_back(kMaxSlots - 1, 0), dead);
+  member.client->close();
+  testing::in_child([&] { EXPECT_EQ(come_back(member.slot, member.life), dead); });
+}
+
+TEST_F(ServerDeaths, AMemberThatBecameAnotherProgramHasLeft) {
+  const Joined member = join();
+  Child child([&] {
+    const Joined doomed = join();
+    word_->slot = doomed.slot;
+    word_->turn.set(1);
+    ::execl("/bin/sleep", "sleep", "30", nullptr);
+  });
+  ASSERT_TRUE(word_->turn.reaches(1));
+  EXPECT_TRUE(eventually([&] { return gone(*member.memory, word_->slot); }));
+  EXPECT_TRUE(is_alive({child.pid(), 0}));
+}
+
+TEST_F(ServerDeaths, ManyAtOnce) {
+  const Joined member = join();
+  Shared<Turn> joined;
+  {
+    std::array<std::unique_ptr<Child>, 20> children;
+    for (auto& child : children) {
+      child = std::make_unique<Child>([&] {
+        const Joined doomed = join();
+        ::pause();
+      });
+    }
+    EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 21; }));
+    for (const auto& child : children) child->kill();
+  }
+  EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }));
+  EXPECT_EQ(member.memory->header().deaths.load(), 20u);
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,107 @@
+// When a manager goes away, and what it takes along.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "arena/segment.hpp"
+#include "os/clock.hpp"
+#include "os/shm_object.hpp"
+#include "support/server.hpp"
+#include "support/shared.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Child;
+using testing::eventually;
+using testing::Shared;
+using testing::Turn;
+
+class ServerEnds : public testing::ServerTest {
+ protected:
+  /// Ends like a member that sent `tickets` messages and died, whose reader may be `parent`.
+  void die_with_tickets(BlockNumber tickets, std::int32_t parent) {
+    Child member([&] {
+      testing::Client client(id_);
+      client.parent = parent;
+      const auto reply = client.hello(Join::create);
+      const auto memory = SessionMemory::open(id_, reply->fd.duplicate());
+      TransitWriter writer(*memory, static_cast<SlotNumber>(reply->message.slot));
+      for (BlockNumber block = 0; block < tickets; ++block) {
+        static_cast<void>(writer.issue(1, block, 0));
+      }
+    });
+    EXPECT_EQ(member.wait(), 0);
+    since_ = coarse_milliseconds();
+  }
+  [[nodiscard]] bool listens() const {
+    return connect_abstract(object_name(id_), kPatience).has_value();
+  }
+  [[nodiscard]] std::uint64_t elapsed() const { return coarse_milliseconds() - since_; }
+
+  std::uint64_t since_ = coarse_milliseconds();
+};
+
+constexpr auto kAlmostLinger = static_cast<std::uint64_t>(kLinger.count()) - 100;
+
+TEST_F(ServerEnds, AMomentAfterItBeganIfNobodyComes) {
+  EXPECT_EQ(server_->wait(), 0);
+  EXPECT_GE(elapsed(), kAlmostLinger);
+  EXPECT_FALSE(listens());
+  server_.reset();
+}
+
+TEST_F(ServerEnds, AMomentAfterItsLastMember) {
+  die_with_tickets(0, 0);
+  EXPECT_EQ(server_->wait(), 0);
+  EXPECT_GE(elapsed(), kAlmostLinger);
+  server_.reset();
+}
+
+TEST_F(ServerEnds, NotWhileAMemberIsThere) {
+  const Joined member = join();
+  std::this_thread::sleep_for(kLinger + std::chrono::milliseconds(500));
+  EXPECT_EQ(statistics(*member.client).processes, 1u);
+}
+
+TEST_F(ServerEnds, NotWhileAParentMayReadWhatItsChildSent) {
+  Shared<Turn> turn;
+  Child parent([&] {
+    die_with_tickets(2, ::getpid());
+    turn->set(1);
+    ::pause();
+  });
+  ASSERT_TRUE(turn->reaches(1));
+  std::this_thread::sleep_for(kLinger + std::chrono::milliseconds(500));
+  EXPECT_TRUE(listens());
+  parent.kill_and_reap();
+  EXPECT_EQ(server_->wait(), 0) << "nobody is left who could read it";
+  server_.reset();
+}
+
+TEST_F(ServerEnds, AParentWithoutMessagesDoesNotKeepIt) {
+  die_with_tickets(0, ::getpid());
+  EXPECT_EQ(server_->wait(), 0);
+  server_.reset();
+}
+
+TEST_F(ServerEnds, MessagesThatNobodyCanReadDoNotKeepIt) {
+  die_with_tickets(2, 0);
+  EXPECT_EQ(server_->wait(), 0);
+  server_.reset();
+}
+
+TEST_F(ServerEnds, ItTakesTheSessionsNamesAlong) {
+  // Its maker was killed before it could register it.
+  static_cast<void>(create_shm(arena_name(id_, 3)));
+  const std::string other = arena_name(testing::fresh_session(), 3);
+  static_cast<void>(create_shm(other));
+  EXPECT_EQ(server_->wait(), 0);
+  EXPECT_TRUE(list_shm(object_name(id_)).empty());
+  EXPECT_EQ(list_shm(other).size(), 1u);
+  EXPECT_TRUE(unlink_shm(other));
+  server_.reset();
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,117 @@
+// Slots for children that are about to be forked.
+#include <gtest/gtest.h>
+
+#include "os/memfd.hpp"
+#include "os/process.hpp"
+#include "support/server.hpp"
+#include "support/shared.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Child;
+using testing::Client;
+using testing::eventually;
+using testing::request;
+
+class ServerForks : public testing::ServerTest {
+ protected:
+  struct Place {
+    SlotNumber slot = kNoSlot;
+    std::uint32_t life = 0;
+    Fd line;  ///< the child's end
+  };
+  Place prepare() {
+    auto [ours, childs] = socket_pair();
+    const auto reply = member_.client->ask(Kind::fork, &ours);
+    EXPECT_EQ(reply->message.kind, Kind::done);
+    return {static_cast<SlotNumber>(reply->message.slot), reply->message.life, std::move(childs)};
+  }
+  [[nodiscard]] const SlotRecord& record(const Place& place) const {
+    return member_.memory->slot(place.slot);
+  }
+  [[nodiscard]] bool free_again(const Place& place) const {
+    return eventually([&] { return record(place).status.load() == SlotStatus::unused; });
+  }
+
+  const Joined member_ = join();
+};
+
+TEST_F(ServerForks, TheChildSaysWhoItIsAndIsAMember) {
+  Place place = prepare();
+  EXPECT_NE(place.slot, member_.slot);
+  EXPECT_EQ(record(place).status.load(), SlotStatus::forking);
+  EXPECT_EQ(record(place).parent.load(), ::getpid());
+  Child child([&] {
+    Client client(id_, std::move(place.line));
+    const Message message = request(id_, Kind::child);
+    client.send_bytes(std::as_bytes(std::span(&message, 1)));
+    // The line works on as its own.
+    EXPECT_EQ(statistics(client).processes, 2u);
+    ::pause();
+  });
+  place.line.reset();
+  EXPECT_TRUE(eventually([&] { return record(place).pid.load() == child.pid(); }));
+  EXPECT_TRUE(eventually([&] { return record(place).status.load() == SlotStatus::active; }));
+  EXPECT_EQ(record(place).start_time.load(), start_time_of(child.pid()));
+  child.kill_and_reap();
+  EXPECT_TRUE(free_again(place));
+  EXPECT_EQ(statistics(*member_.client).processes, 1u);
+}
+
+TEST_F(ServerForks, AForkThatFailsIsADeath) {
+  Place place = prepare();
+  EXPECT_EQ(statistics(*member_.client).processes, 2u);
+  place.line.reset();
+  EXPECT_TRUE(free_again(place));
+  EXPECT_EQ(member_.memory->header().deaths.load(), 1u);
+}
+
+TEST_F(ServerForks, AChildThatDiesBeforeItSaysAnythingIsADeath) {
+  Place place = prepare();
+  Child child([&] { ::pause(); });
+  place.line.reset();
+  EXPECT_EQ(record(place).status.load(), SlotStatus::forking) << "the child has the other end";
+  child.kill_and_reap();
+  EXPECT_TRUE(free_again(place));
+}
+
+TEST_F(ServerForks, OnlyAnAnnouncedChildIsOne) {
+  Client stranger(id_);
+  const Message message = request(id_, Kind::child);
+  stranger.send_bytes(std::as_bytes(std::span(&message, 1)));
+  member_.client->send_bytes(std::as_bytes(std::span(&message, 1)));
+  EXPECT_EQ(refusal(stranger.ask(Kind::find_arena)), "say hello first");
+  EXPECT_EQ(statistics(*member_.client).processes, 1u);
+  EXPECT_EQ(member_.memory->slot(member_.slot).pid.load(), ::getpid());
+}
+
+TEST_F(ServerForks, AForkNeedsASocket) {
+  EXPECT_EQ(refusal(member_.client->ask(Kind::fork)), "a fork needs a socket");
+  const Fd file = create_memfd("no socket");
+  EXPECT_EQ(refusal(member_.client->ask(Kind::fork, &file)), "a fork needs a socket");
+  EXPECT_EQ(statistics(*member_.client).processes, 1u);
+}
+
+TEST_F(ServerForks, SlotsRunOutAndComeBack) {
+  std::vector<Place> places;
+  places.reserve(kMaxSlots);
+  while (places.size() < kMaxSlots - 1) places.push_back(prepare());
+  std::vector<bool> seen(kMaxSlots, false);
+  for (const Place& place : places) {
+    EXPECT_FALSE(seen[place.slot]);
+    seen[place.slot] = true;
+  }
+  auto [ours, childs] = socket_pair();
+  EXPECT_EQ(refusal(member_.client->ask(Kind::fork, &ours)),
+            "all 1024 slots of the session are taken");
+  EXPECT_EQ(refusal(Client(id_).hello(Join::create)), "all 1024 slots of the session are taken");
+  const SlotNumber slot = places[500].slot;
+  places[500].line.reset();
+  EXPECT_TRUE(
+      eventually([&] { return member_.memory->slot(slot).status.load() == SlotStatus::unused; }));
+  EXPECT_EQ(prepare().slot, slot);
+}
+
+}  // namespace
+}  // namespace shmtensor

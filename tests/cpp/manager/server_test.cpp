@@ -1,0 +1,147 @@
+// What a manager says to whom.
+#include "manager/server.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "arena/session_memory.hpp"
+#include "arena/transit.hpp"
+#include "os/memfd.hpp"
+#include "os/process.hpp"
+#include "support/server.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Client;
+using testing::request;
+using testing::ServerTest;
+
+TEST_F(ServerTest, AHelloMayStartTheSession) {
+  Client client(id_);
+  EXPECT_EQ(client.hello(Join::existing)->message.kind, Kind::unknown);
+  EXPECT_EQ(client.hello(Join::observe)->message.kind, Kind::unknown);
+  const auto reply = client.hello(Join::create);
+  EXPECT_EQ(reply->message.kind, Kind::welcome);
+  EXPECT_EQ(reply->message.slot, 0u);
+  EXPECT_EQ(reply->message.life, 1u);
+  const auto memory = SessionMemory::open(id_, reply->fd.duplicate());
+  EXPECT_EQ(memory->header().manager_starts.load(), 1u);
+  const SlotRecord& record = memory->slot(0);
+  EXPECT_EQ(record.status.load(), SlotStatus::active);
+  EXPECT_EQ(record.pid.load(), ::getpid());
+  EXPECT_EQ(record.start_time.load(), start_time_of(::getpid()));
+
+  Client second(id_);
+  const auto joined = second.hello(Join::existing);
+  EXPECT_EQ(joined->message.slot, 1u);
+  EXPECT_EQ(joined->fd.identity(), reply->fd.identity());
+}
+
+TEST_F(ServerTest, AConnectionHasOneSlot) {
+  Client client(id_);
+  ASSERT_EQ(client.hello(Join::create)->message.kind, Kind::welcome);
+  EXPECT_EQ(refusal(client.hello(Join::create)), "this connection has a slot already");
+  EXPECT_EQ(statistics(client).processes, 1u);
+}
+
+TEST_F(ServerTest, AnObserverTakesNoSlot) {
+  const Joined member = join();
+  Client observer(id_);
+  EXPECT_EQ(observer.hello(Join::observe)->message.kind, Kind::welcome);
+  EXPECT_EQ(statistics(observer).processes, 1u);
+  EXPECT_EQ(observer.ask(Kind::collect)->message.kind, Kind::done);
+  EXPECT_EQ(refusal(observer.ask(Kind::register_arena)), "say hello first");
+  EXPECT_EQ(refusal(observer.ask(Kind::find_arena)), "say hello first");
+  EXPECT_EQ(refusal(observer.ask(Kind::fork)), "say hello first");
+}
+
+TEST_F(ServerTest, NothingBeforeHello) {
+  Client client(id_);
+  for (const Kind kind : {Kind::register_arena, Kind::find_arena, Kind::fork, Kind::statistics,
+                          Kind::collect, Kind::welcome}) {
+    EXPECT_EQ(refusal(client.ask(kind)), "say hello first");
+  }
+  const Joined member = join();
+  EXPECT_EQ(refusal(client.ask(Kind::find_arena)), "say hello first") << "its own";
+}
+
+TEST_F(ServerTest, WhatMakesNoSenseIsRefusedAndTheLineClosed) {
+  const auto refused = [&](auto&& damage) {
+    Client client(id_);
+    Message message = request(id_, Kind::statistics);
+    damage(message);
+    EXPECT_EQ(refusal(client.ask(message)), "the message makes no sense");
+    EXPECT_EQ(client.receive().has_value(), false);
+  };
+  const Joined member = join();
+  refused([](Message& message) { ++message.magic; });
+  refused([](Message& message) { ++message.version; });
+  refused([](Message& message) { ++message.session.low; });
+  refused([](Message& message) { ++message.session.high; });
+  EXPECT_EQ(statistics(*member.client).processes, 1u) << "others are not disturbed";
+}
+
+TEST_F(ServerTest, MessagesOfAnotherLengthAreRefused) {
+  const Joined member = join();
+  {
+    Client client(id_);
+    client.send_bytes(std::array<std::byte, 10>{});
+    EXPECT_EQ(refusal(client.receive()), "the message makes no sense");
+    EXPECT_FALSE(client.receive());
+  }
+  Client client(id_);
+  client.send_bytes(std::array<std::byte, sizeof(Message) + 1>{});
+  EXPECT_NE(refusal(client.receive()).find("EMSGSIZE"), std::string::npos);
+  EXPECT_EQ(statistics(*member.client).processes, 1u);
+}
+
+TEST_F(ServerTest, UnknownRequestsAreRefusedAndTheLineStays) {
+  const Joined member = join();
+  EXPECT_EQ(refusal(member.client->ask(static_cast<Kind>(999))), "the request is unknown");
+  EXPECT_EQ(refusal(member.client->ask(Kind::done)), "the request is unknown");
+  EXPECT_EQ(member.client->ask(Kind::statistics)->message.kind, Kind::done);
+}
+
+TEST_F(ServerTest, AClientThatNeverReadsIsDroppedAndNobodyWaitsForIt) {
+  const Joined member = join();
+  Client deaf(id_);
+  const Message message = request(id_, Kind::statistics);
+  bool dropped = false;
+  for (int i = 0; i < 5'000 && !dropped; ++i) {
+    try {
+      deaf.send_bytes(std::as_bytes(std::span(&message, 1)));
+    } catch (const OsError&) {
+      dropped = true;
+    }
+  }
+  EXPECT_TRUE(dropped);
+  EXPECT_EQ(statistics(*member.client).processes, 1u);
+}
+
+TEST_F(ServerTest, DescriptorsThatNobodyAskedForAreClosed) {
+  const Joined member = join();
+  const auto held = [&] { return open_files(server_->pid(), "/memfd:unasked").size(); };
+  const Fd file = create_memfd("unasked");
+  EXPECT_EQ(member.client->ask(Kind::statistics, &file)->message.kind, Kind::done);
+  EXPECT_EQ(member.client->ask(Kind::statistics, &file)->message.kind, Kind::done);
+  EXPECT_EQ(member.client->ask(Kind::statistics)->message.kind, Kind::done);
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(ServerTest, CountsWhatIsInFlightAndCollectsIt) {
+  const Joined member = join();
+  TransitWriter writer(*member.memory, member.slot);
+  for (BlockNumber block = 0; block < 40; ++block) static_cast<void>(writer.issue(1, block, 0));
+  EXPECT_EQ(statistics(*member.client).in_flight, 40u);
+  Message message = request(id_, Kind::collect);
+  message.number = 60'000;
+  EXPECT_EQ(member.client->ask(message)->message.number, 0u) << "they are not so old";
+  message.number = 0;
+  EXPECT_EQ(member.client->ask(message)->message.number, 40u);
+  EXPECT_EQ(statistics(*member.client).in_flight, 0u);
+}
+
+}  // namespace
+}  // namespace shmtensor

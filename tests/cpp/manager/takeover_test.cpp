@@ -1,0 +1,165 @@
+// A manager is killed, and another one takes over.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "arena/segment.hpp"
+#include "os/process.hpp"
+#include "os/shm_object.hpp"
+#include "support/server.hpp"
+#include "support/shared.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Child;
+using testing::Client;
+using testing::eventually;
+using testing::kSmall;
+using testing::request;
+using testing::Shared;
+using testing::Turn;
+
+class Takeover : public testing::ServerTest {
+ protected:
+  ~Takeover() override {
+    for (const std::string& name : list_shm(object_name(id_))) unlink_shm(name);
+  }
+
+  void replace_server() {
+    server_->kill();
+    server_ = std::make_unique<testing::ServerProcess>(id_);
+  }
+  [[nodiscard]] static std::string hello_again(Joined& joined, const Fd* file) {
+    joined.client = std::make_unique<Client>(joined.memory->id());
+    Message message = request(joined.memory->id(), Kind::hello);
+    message.slot = joined.slot;
+    message.life = joined.life;
+    return refusal(joined.client->ask(message, file));
+  }
+  std::optional<Reply> find(const Joined& joined, ArenaNumber number) const {
+    Message message = request(id_, Kind::find_arena);
+    message.arena = number;
+    return joined.client->ask(message);
+  }
+  [[nodiscard]] std::unique_ptr<Segment> make_arena(const Joined& owner, ArenaNumber number,
+                                                    Strategy strategy) const {
+    auto segment = Segment::create(id_, number, owner.slot, owner.life, strategy, kSmall);
+    segment->record(0).word.store(BlockWord::live_at(0).bits());
+    segment->holders(plane_of(owner.slot), 0).fetch_or(bit_of(owner.slot));
+    return segment;
+  }
+};
+
+TEST_F(Takeover, AMemberBringsTheMemoryAndArenasAreFoundAgain) {
+  Joined member = join();
+  const Joined other = join();
+  const auto memfd = make_arena(member, 1, Strategy::file_descriptor);
+  const auto named = make_arena(member, 2, Strategy::file_system);
+  replace_server();
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_EQ(member.memory->header().manager_starts.load(), 2u);
+  EXPECT_EQ(find(member, 1)->fd.identity(), memfd->identity());
+  EXPECT_EQ(find(member, 2)->message.strategy, static_cast<std::uint32_t>(Strategy::file_system));
+  const Statistics now = statistics(*member.client);
+  EXPECT_EQ(now.processes, 2u) << "the other one has not come back yet, but lives";
+  EXPECT_EQ(now.arenas, 2u);
+  EXPECT_EQ(now.blocks, 2u);
+  EXPECT_EQ(memfd->header().orphaned.load(), 0u);
+  EXPECT_GE(member.memory->header().deaths.load(), 1u) << "owners are told to look at their books";
+}
+
+TEST_F(Takeover, AStrangerThatComesFirstFindsTheSession) {
+  Joined member = join();
+  const auto memfd = make_arena(member, 1, Strategy::file_descriptor);
+  replace_server();
+  Client stranger(id_);
+  const auto reply = stranger.hello(Join::existing);
+  ASSERT_EQ(reply->message.kind, Kind::welcome) << "taken from a process that has it open";
+  EXPECT_EQ(reply->fd.identity(), member.memory->file().identity());
+  EXPECT_NE(reply->message.slot, member.slot);
+  EXPECT_EQ(statistics(stranger).arenas, 1u);
+  EXPECT_EQ(hello_again(member, nullptr), "");
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+}
+
+TEST_F(Takeover, WhoDiedMeanwhileIsSwept) {
+  Joined member = join();
+  const auto arena = make_arena(member, 1, Strategy::file_descriptor);
+  Shared<Turn> slot;
+  std::unique_ptr<Segment> orphan;
+  Child child([&] {
+    const Joined doomed = join();
+    const auto own = make_arena(doomed, 2, Strategy::file_system);
+    arena->holders(plane_of(doomed.slot), 0).fetch_or(bit_of(doomed.slot));
+    slot->set(doomed.slot);
+    ::pause();
+  });
+  ASSERT_TRUE(slot->reaches(1));
+  server_->kill();
+  child.kill_and_reap();
+  server_ = std::make_unique<testing::ServerProcess>(id_);
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }));
+  EXPECT_EQ(arena->holders(0, 0).load(), bit_of(member.slot));
+  EXPECT_TRUE(eventually([&] { return list_shm(arena_name(id_, 2)).empty(); }));
+  EXPECT_EQ(statistics(*member.client).blocks, 1u);
+}
+
+// The child writes its pid into the table itself, before or after the new manager reads it; it may
+// never say a word to that one.
+TEST_F(Takeover, AChildThatIsBeingForkedIsKnownByWhatItWrote) {
+  for (const bool late : {false, true}) {
+    Joined member = join();
+    auto [ours, childs] = socket_pair();
+    const auto reply = member.client->ask(Kind::fork, &ours);
+    const auto slot = static_cast<SlotNumber>(reply->message.slot);
+    server_->kill();  // before it can see that nobody has the child's end
+    Shared<Turn> turn;
+    Child child([&] {
+      ASSERT_TRUE(turn->reaches(1));
+      const ProcessIdentity self = this_process();
+      SlotRecord& record = member.memory->slot(slot);
+      record.start_time.store(self.start_time);
+      record.pid.store(self.pid);
+      turn->set(2);
+      ::pause();
+    });
+    if (!late) turn->set(1);
+    ASSERT_TRUE(late || turn->reaches(2));
+    server_ = std::make_unique<testing::ServerProcess>(id_);
+    EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+    turn->set(late ? 1 : 2);
+    const SlotRecord& record = member.memory->slot(slot);
+    EXPECT_TRUE(eventually([&] {
+      static_cast<void>(statistics(*member.client));  // it looks around after each request
+      return record.status.load() == SlotStatus::active;
+    }));
+    child.kill_and_reap();
+    EXPECT_TRUE(eventually([&] { return record.status.load() == SlotStatus::unused; }))
+        << "its death was not noticed";
+  }
+}
+
+TEST_F(Takeover, AnotherSessionsMemoryIsRefused) {
+  Joined member = join();
+  const auto other = SessionMemory::create(testing::fresh_session());
+  replace_server();
+  EXPECT_NE(hello_again(member, &other->file()), "");
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+}
+
+TEST_F(Takeover, ThreeTimesInARow) {
+  Joined member = join();
+  const auto arena = make_arena(member, 1, Strategy::file_descriptor);
+  for (std::uint32_t starts = 2; starts < 5; ++starts) {
+    replace_server();
+    EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+    EXPECT_EQ(member.memory->header().manager_starts.load(), starts);
+    EXPECT_EQ(statistics(*member.client).blocks, 1u);
+  }
+}
+
+}  // namespace
+}  // namespace shmtensor

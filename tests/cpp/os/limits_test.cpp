@@ -1,0 +1,82 @@
+#include "os/limits.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "base/align.hpp"
+#include "os/mapping.hpp"
+#include "os/memfd.hpp"
+#include "support/child.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::exit_of;
+using testing::in_child;
+
+TEST(Limits, AvailableMemoryIsAPartOfThePhysicalAndSaysWhoLimitsIt) {
+  EXPECT_GT(physical_memory(), 16 * kMiB);
+  const AvailableMemory available = available_memory();
+  EXPECT_GT(available.bytes, 0u);
+  EXPECT_LE(available.bytes, physical_memory());
+  EXPECT_FALSE(available.limited_by.empty());
+}
+
+TEST(Limits, AvailableMemoryShrinksWithWhatIsTaken) {
+  constexpr std::uint64_t kTaken = 512 * kMiB;
+  const std::uint64_t before = available_memory().bytes;
+  if (before < 4 * kTaken) GTEST_SKIP() << "not enough memory to see it";
+  const Mapping memory = Mapping::anonymous(kTaken);
+  if (!populate(memory.data(), kTaken, Access::read_write)) GTEST_SKIP() << "Linux before 5.14";
+  // Others on the machine take and give at the same time.
+  EXPECT_LT(available_memory().bytes, before - kTaken / 2);
+}
+
+TEST(Limits, Descriptors) {
+  const std::uint64_t before = open_descriptors();
+  {
+    const Fd file = create_memfd("one more");
+    EXPECT_EQ(open_descriptors(), before + 1);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(Limits, DescriptorLimitIsTheSoftOneAndCanBeRaised) {
+  in_child([] {
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 40;
+    limit.rlim_max = 200;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(descriptor_limit(), 40u);
+    raise_descriptor_limit();
+    EXPECT_EQ(descriptor_limit(), 200u);
+  });
+}
+
+TEST(Limits, AddressSpace) {
+  EXPECT_EQ(exit_of([] {
+              rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+              ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+              limit.rlim_cur = std::uint64_t{1} << 62;
+              if (limit.rlim_max < limit.rlim_cur) return;  // it has been lowered for good
+              ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+              EXPECT_EQ(address_space_limit(), std::uint64_t{1} << 62);
+              limit.rlim_cur = limit.rlim_max;
+              ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+              if (limit.rlim_max == RLIM_INFINITY) {
+                EXPECT_EQ(address_space_limit(), kUnlimited);
+              }
+            }),
+            0);
+}
+
+TEST(Limits, MappingCount) {
+  const Fd file = create_memfd("mapped");
+  const std::uint64_t before = mapping_count();
+  const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_only);
+  EXPECT_GT(mapping_count(), before);
+}
+
+}  // namespace
+}  // namespace shmtensor

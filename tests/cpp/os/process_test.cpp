@@ -1,0 +1,146 @@
+#include "os/process.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "os/mapping.hpp"
+#include "os/memfd.hpp"
+#include "support/child.hpp"
+#include "support/shared.hpp"
+#include "support/wait.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Child;
+using testing::eventually;
+using testing::exit_of;
+
+// Waits until the process has ended, and leaves it a zombie.
+void wait_for_zombie(pid_t pid) {
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+}
+
+TEST(Process, IsKnownByPidAndStartTime) {
+  const ProcessIdentity self = this_process();
+  EXPECT_EQ(self.pid, ::getpid());
+  EXPECT_NE(self.start_time, 0u);
+  EXPECT_EQ(start_time_of(self.pid), self.start_time);
+  EXPECT_TRUE(is_alive(self));
+  EXPECT_EQ(exit_of([&] { return this_process() == self ? 1 : 0; }), 0);
+}
+
+TEST(Process, WithAnotherStartTimeIsAnotherProcess) {
+  ProcessIdentity other = this_process();
+  ++other.start_time;
+  EXPECT_FALSE(is_alive(other));
+  EXPECT_FALSE(open_pidfd(other));
+}
+
+TEST(Process, WithoutAStartTimeThePidDecides) {
+  EXPECT_TRUE(is_alive({::getpid(), 0}));
+  EXPECT_TRUE(open_pidfd({::getpid(), 0}));
+}
+
+TEST(Process, NobodyIsNotAlive) {
+  EXPECT_FALSE(is_alive({}));
+  EXPECT_FALSE(is_alive({-1, 0}));
+  EXPECT_EQ(start_time_of(0), 0u);
+}
+
+TEST(Process, AZombieCountsAsDead) {
+  Child child([] {});
+  const ProcessIdentity identity{child.pid(), 0};
+  wait_for_zombie(child.pid());
+  EXPECT_EQ(::kill(child.pid(), 0), 0) << "the kernel still knows it";
+  EXPECT_FALSE(is_alive(identity));
+  EXPECT_NE(start_time_of(child.pid()), 0u);
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_FALSE(is_alive(identity));
+  EXPECT_EQ(start_time_of(identity.pid), 0u);
+}
+
+TEST(Process, APidfdTellsOfTheEndBeforeItIsReaped) {
+  Child child([] { ::pause(); });
+  const Fd pidfd = open_pidfd({child.pid(), start_time_of(child.pid())});
+  ASSERT_TRUE(pidfd);
+  EXPECT_FALSE(has_ended(pidfd));
+  child.kill();
+  EXPECT_TRUE(eventually([&] { return has_ended(pidfd); }));
+}
+
+TEST(Process, NoPidfdOfOneThatIsGone) {
+  pid_t pid = 0;
+  {
+    Child child([] {});
+    pid = child.pid();
+    EXPECT_EQ(child.wait(), 0);
+  }
+  EXPECT_FALSE(open_pidfd({pid, 1}));
+}
+
+TEST(Process, NameMayHoldParentheses) {
+  testing::Shared<testing::Turn> turn;
+  Child child([&] {
+    ::prctl(PR_SET_NAME, "a) R 1 2 (b");
+    turn->set(1);
+    ::pause();
+  });
+  const std::uint64_t before = start_time_of(child.pid());
+  ASSERT_TRUE(turn->reaches(1));
+  EXPECT_EQ(start_time_of(child.pid()), before);
+  EXPECT_TRUE(is_alive({child.pid(), before}));
+}
+
+TEST(Process, MapsFile) {
+  const Fd file = create_memfd("shmtensor-maps-test");
+  EXPECT_EQ(maps_file(::getpid(), "shmtensor-maps-test"), false) << "open, but not mapped";
+  {
+    const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_only);
+    EXPECT_EQ(maps_file(::getpid(), "shmtensor-maps-test"), true);
+  }
+  EXPECT_EQ(maps_file(::getpid(), "shmtensor-maps-test"), false);
+  EXPECT_EQ(maps_file(0x7ffffff0, "anything"), false) << "there is no such process";
+  Child child([] {});
+  wait_for_zombie(child.pid());
+  EXPECT_EQ(maps_file(child.pid(), ""), false) << "a zombie has no memory";
+}
+
+TEST(Process, OwnProcessesHaveThisOneAndItsChildren) {
+  Child child([] { ::pause(); });
+  const auto pids = own_processes();
+  EXPECT_NE(std::find(pids.begin(), pids.end(), ::getpid()), pids.end());
+  EXPECT_NE(std::find(pids.begin(), pids.end(), child.pid()), pids.end());
+}
+
+TEST(Process, OpenFilesOfAnotherCanBeOpenedAgain) {
+  const std::string name = "shmtensor-open-files-test";
+  testing::Shared<testing::Turn> turn;
+  Child child([&] {
+    const Fd file = create_memfd(name);
+    turn->set(1);
+    ::pause();
+  });
+  ASSERT_TRUE(turn->reaches(1));
+  const auto files = open_files(child.pid(), "/memfd:" + name);
+  ASSERT_EQ(files.size(), 1u);
+  const Fd file = open_path(files[0].path);
+  ASSERT_TRUE(file);
+  child.kill_and_reap();
+  EXPECT_TRUE(file.identity() == file.duplicate().identity());
+  EXPECT_FALSE(open_path(files[0].path));
+  EXPECT_TRUE(open_files(0x7ffffff0, "").empty());
+}
+
+TEST(Process, NamespaceIsTheChildrensToo) {
+  const std::uint64_t here = pid_namespace();
+  EXPECT_NE(here, 0u);
+  EXPECT_EQ(exit_of([&] { return pid_namespace() == here ? 0 : 1; }), 0);
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,62 @@
+#include "os/spin_lock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "os/clock.hpp"
+#include "os/random.hpp"
+
+namespace shmtensor {
+namespace {
+
+TEST(SpinLock, LetsOneInAtATime) {
+  constexpr int kThreads = 6;
+  constexpr int kTurns = 5'000;
+  SpinLock lock;
+  int count = 0;  // no atomic: the lock is what keeps it right
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        for (int turn = 0; turn < kTurns; ++turn) {
+          const std::lock_guard guard(lock);
+          ++count;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(count, kThreads * kTurns);
+}
+
+TEST(SpinLock, WaitsForItsHolder) {
+  SpinLock lock;
+  lock.lock();
+  bool entered = false;
+  std::jthread other([&] {
+    const std::lock_guard guard(lock);
+    entered = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(entered);
+  lock.unlock();
+  other.join();
+  EXPECT_TRUE(entered);
+}
+
+TEST(Clock, NeverGoesBack) {
+  std::uint64_t last = coarse_milliseconds();
+  for (int i = 0; i < 1'000; ++i) {
+    const std::uint64_t now = coarse_milliseconds();
+    EXPECT_GE(now, last);
+    last = now;
+  }
+  EXPECT_GE(coarse_seconds(), last / 1000);
+}
+
+TEST(Random, IsNotTheSameTwice) { EXPECT_NE(random_word(), random_word()); }
+
+}  // namespace
+}  // namespace shmtensor

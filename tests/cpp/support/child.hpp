@@ -1,0 +1,122 @@
+// A forked process with a deadline.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.hpp"
+#include "os/process.hpp"
+
+namespace shmtensor::testing {
+
+inline constexpr std::chrono::seconds kDeadline{60};
+
+/// Runs a function in a forked child. Failed expectations in it, and exceptions, become exit code
+/// 1; a function that returns a number chooses its own. No child outlives its test: it dies with
+/// its parent, by an alarm, and at the latest in the destructor.
+class Child {
+ public:
+  template <typename Body>
+  explicit Child(Body&& body, std::chrono::seconds deadline = kDeadline)
+      : ends_at_(std::chrono::steady_clock::now() + deadline) {
+    std::fflush(nullptr);
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ < 0) throw_os("fork");
+    if (pid_ > 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::alarm(static_cast<unsigned>(deadline.count()) + 5);
+    const int code = run(std::forward<Body>(body));
+    std::fflush(nullptr);
+    ::_exit(code);
+  }
+  ~Child() {
+    if (pid_ > 0) {
+      kill();
+      reap();
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  void kill(int signal = SIGKILL) const noexcept { ::kill(pid_, signal); }
+
+  /// The exit code, or the negative number of the signal that ended it. At the deadline the child
+  /// is killed and the test fails.
+  int wait() {
+    const Fd pidfd = open_pidfd({pid_, 0});
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        ends_at_ - std::chrono::steady_clock::now());
+    pollfd entry{pidfd.get(), POLLIN, 0};
+    if (::poll(&entry, 1, static_cast<int>(std::max<long>(left.count(), 0))) == 0) {
+      ADD_FAILURE() << "the child did not end in time";
+      kill();
+    }
+    return reap();
+  }
+
+  /// Kills it and waits until it is gone.
+  void kill_and_reap() {
+    kill();
+    reap();
+  }
+
+ private:
+  template <typename Body>
+  static int run(Body&& body) noexcept {
+    try {
+      if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
+        body();
+        return ::testing::Test::HasFailure() ? 1 : 0;
+      } else {
+        return body();
+      }
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+      return 1;
+    }
+  }
+
+  int reap() noexcept {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = 0;
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  std::chrono::steady_clock::time_point ends_at_;
+  pid_t pid_ = 0;
+};
+
+/// Runs the function in a child, for tests that change limits of a process; how it ended.
+template <typename Body>
+int exit_of(Body&& body) {
+  return Child(std::forward<Body>(body)).wait();
+}
+
+/// The same; the test fails unless the child ends well.
+template <typename Body>
+void in_child(Body&& body, std::source_location where = std::source_location::current()) {
+  if (const int code = exit_of(std::forward<Body>(body)); code != 0) {
+    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line()))
+        << "the child ended with " << code;
+  }
+}
+
+}  // namespace shmtensor::testing

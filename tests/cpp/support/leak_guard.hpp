@@ -1,0 +1,36 @@
+// Fails a test that leaves something behind.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shmtensor::testing {
+
+/// What the system keeps on behalf of this process and of this run's sessions.
+struct Belongings {
+  std::map<int, std::string> files;  ///< open descriptors
+  int mappings = 0;                  ///< of files that are ours
+  std::vector<std::string> names;    ///< in /dev/shm
+  std::vector<std::string> sockets;  ///< of managers
+  bool has_children = false;         ///< running, or not yet reaped
+
+  static Belongings now();
+
+  /// One line for each thing that is here and was not there before.
+  [[nodiscard]] std::vector<std::string> since(const Belongings& before) const;
+};
+
+/// Compares before and after each test.
+class LeakGuard : public ::testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(const ::testing::TestInfo& test) override;
+  void OnTestEnd(const ::testing::TestInfo& test) override;
+
+ private:
+  Belongings before_;
+};
+
+}  // namespace shmtensor::testing

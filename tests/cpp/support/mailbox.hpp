@@ -1,0 +1,56 @@
+// A few messages in memory that processes and threads share: a letter is read by whoever is first.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "support/world.hpp"
+
+namespace shmtensor::testing {
+
+/// Places for letters. A place is empty, being written, full, or being read; who is killed over one
+/// leaves it so, and nobody waits for it.
+class Mailbox {
+ public:
+  struct Letter {
+    ArenaNumber arena = 0;
+    Sent sent;
+    std::uint64_t value = 0;  ///< what the block's bytes say
+  };
+
+  /// False when no place is free.
+  bool put(const Letter& letter) noexcept {
+    for (Place& place : places_) {
+      int empty = kEmpty;
+      if (!place.state.compare_exchange_strong(empty, kBusy)) continue;
+      place.letter = letter;
+      place.state.store(kFull);
+      return true;
+    }
+    return false;
+  }
+
+  std::optional<Letter> take() noexcept {
+    for (Place& place : places_) {
+      int full = kFull;
+      if (!place.state.compare_exchange_strong(full, kBusy)) continue;
+      const Letter letter = place.letter;
+      place.state.store(kEmpty);
+      return letter;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr int kEmpty = 0;
+  static constexpr int kBusy = 1;
+  static constexpr int kFull = 2;
+
+  struct Place {
+    std::atomic<int> state;
+    Letter letter;
+  };
+  std::array<Place, 256> places_;
+};
+
+}  // namespace shmtensor::testing

@@ -1,0 +1,132 @@
+// A manager's server in a child process, and clients that speak to it by hand.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "arena/session_memory.hpp"
+#include "manager/connection.hpp"
+#include "manager/protocol.hpp"
+#include "manager/server.hpp"
+#include "os/unix_socket.hpp"
+#include "support/child.hpp"
+#include "support/names.hpp"
+#include "support/wait.hpp"
+
+namespace shmtensor::testing {
+
+/// Runs the server's loop as the program does.
+class ServerProcess {
+ public:
+  explicit ServerProcess(const SessionId& session) {
+    std::optional<Fd> listener;
+    // Who had the name before may be about to end.
+    if (!eventually(
+            [&] { return (listener = listen_abstract(object_name(session))).has_value(); })) {
+      throw Error("somebody serves this session already");
+    }
+    ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
+    child_ = std::make_unique<Child>([&] {
+      Server server(session, std::move(*listener));
+      server.run();
+    });
+  }
+
+  [[nodiscard]] pid_t pid() const noexcept { return child_->pid(); }
+  void kill() { child_->kill_and_reap(); }
+  /// Waits until it ends of itself.
+  int wait() { return child_->wait(); }
+
+ private:
+  std::unique_ptr<Child> child_;
+};
+
+inline Message request(const SessionId& session, Kind kind) {
+  Message message;
+  message.session = session;
+  message.kind = kind;
+  return message;
+}
+
+/// One connection. Replies that refuse are returned, not thrown.
+class Client {
+ public:
+  explicit Client(const SessionId& session)
+      : session_(session), socket_(*connect_abstract(object_name(session), kPatience)) {}
+  Client(const SessionId& session, Fd socket) : session_(session), socket_(std::move(socket)) {}
+
+  /// Nothing when the other side has closed.
+  std::optional<Reply> ask(const Message& message, const Fd* fd = nullptr) {
+    send_bytes(std::as_bytes(std::span(&message, 1)), fd);
+    return receive();
+  }
+  std::optional<Reply> ask(Kind kind, const Fd* fd = nullptr) {
+    return ask(request(session_, kind), fd);
+  }
+  std::optional<Reply> hello(Join join, const Fd* fd = nullptr) {
+    Message message = request(session_, Kind::hello);
+    message.join = join;
+    message.parent = parent;
+    return ask(message, fd);
+  }
+  void send_bytes(std::span<const std::byte> bytes, const Fd* fd = nullptr) {
+    const int number = fd != nullptr ? fd->get() : -1;
+    send_message(socket_, bytes, fd != nullptr ? std::span(&number, 1) : std::span<const int>());
+  }
+  std::optional<Reply> receive() {
+    Reply reply;
+    auto received = receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));
+    if (!received || received->size == 0) return std::nullopt;
+    EXPECT_EQ(received->size, sizeof(Message));
+    if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
+    return reply;
+  }
+  void close() { socket_.reset(); }
+
+  std::int32_t parent = 0;
+
+ private:
+  SessionId session_;
+  Fd socket_;
+};
+
+/// A fresh session with a server; clients come and go.
+class ServerTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (server_) server_->kill();
+  }
+
+  /// A client that is a member, and the session's memory.
+  struct Joined {
+    std::unique_ptr<Client> client;
+    std::unique_ptr<SessionMemory> memory;
+    SlotNumber slot = kNoSlot;
+    std::uint32_t life = 0;
+  };
+  [[nodiscard]] Joined join() const {
+    Joined joined{std::make_unique<Client>(id_), nullptr};
+    auto reply = joined.client->hello(Join::create);
+    if (!reply || reply->message.kind != Kind::welcome) throw Error("no welcome");
+    joined.memory = SessionMemory::open(id_, std::move(reply->fd));
+    joined.slot = static_cast<SlotNumber>(reply->message.slot);
+    joined.life = reply->message.life;
+    return joined;
+  }
+  [[nodiscard]] static Statistics statistics(Client& client) {
+    return client.ask(Kind::statistics)->message.statistics;
+  }
+  [[nodiscard]] static std::string refusal(const std::optional<Reply>& reply) {
+    if (!reply) return "no answer";
+    return reply->message.kind == Kind::refused ? reply->message.text.data() : "";
+  }
+
+  const SessionId id_ = fresh_session();
+  std::unique_ptr<ServerProcess> server_ = std::make_unique<ServerProcess>(id_);
+};
+
+}  // namespace shmtensor::testing

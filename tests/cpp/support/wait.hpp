@@ -1,0 +1,21 @@
+// Waiting for something that another thread or process does, never for ever.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace shmtensor::testing {
+
+/// Asks until the answer is yes; false when `patience` ran out.
+template <typename Predicate>
+[[nodiscard]] bool eventually(Predicate&& predicate,
+                              std::chrono::milliseconds patience = std::chrono::seconds(30)) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!predicate()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace shmtensor::testing
