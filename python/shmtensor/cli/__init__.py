@@ -1,0 +1,33 @@
+"""The command line: ``shmtensor COMMAND`` or ``python -m shmtensor COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from shmtensor._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    parser = argparse.ArgumentParser(prog="shmtensor", description="Tensors that several processes see.")
+    parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # Each command is one module that adds its own arguments; only the one that runs is loaded whole.
+    from shmtensor.cli import demo, doctor
+
+    for command in (demo, doctor):
+        command.add_parser(commands)
+    options = parser.parse_args(arguments)
+    code: int = options.run(options)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""``shmtensor demo``: one array, several workers, three ways to hand it over.
+
+The array is real data. It goes to spawned workers by pickling, through the standard library's
+`SharedMemory`, and as a shmtensor tensor; each worker computes the same thing from all of it. Printed are
+the time to hand it over, the throughput of the work, and the memory of every process.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import shmtensor as st
+from shmtensor.cli._demo_data import DemoDataError, load
+from shmtensor.cli._demo_worker import PASSES, STEPS, NamedArray, Result, examine, work
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["add_parser"]
+
+_MB = 1e6
+_PATIENCE = 300.0  # seconds for any one report of a worker
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "demo", help="share one array with several workers, beside pickling and SharedMemory"
+    )
+    parser.add_argument(
+        "path",
+        nargs="?",
+        type=Path,
+        help="a .npy or .npz file or a folder of images; without it, a table of 336,776 flights",
+    )
+    parser.add_argument("--workers", type=int, default=4, help="how many processes (default: 4)")
+    parser.set_defaults(run=_run)
+
+
+@dataclass
+class Memory:
+    """Bytes of one process: resident, proportional share, private."""
+
+    process: str
+    rss: int
+    pss: int
+    uss: int
+
+
+@dataclass
+class Outcome:
+    """What one way of handing over cost."""
+
+    way: str
+    copy_in: float
+    hand_over: float
+    work: float
+    memory: list[Memory]
+    correct: bool
+
+
+class Team:
+    """Workers that do one round of the demo and end."""
+
+    def __init__(self, count: int) -> None:
+        import shmtensor.multiprocessing as mp
+
+        context = mp.get_context("spawn")
+        self.reports = context.SimpleQueue()
+        self.orders = [context.SimpleQueue() for _ in range(count)]
+        self.processes = [
+            context.Process(target=work, args=(rank, orders, self.reports), daemon=True)
+            for rank, orders in enumerate(self.orders)
+        ]
+        for process in self.processes:
+            process.start()
+        self.wait_for("ready")
+
+    def tell(self, order: Any) -> None:
+        for orders in self.orders:
+            orders.put(order)
+
+    def wait_for(self, kind: str, step_done: Callable[[], object] | None = None) -> list[Any]:
+        """Collect one report of that kind from each worker."""
+        collected: dict[int, Any] = {}
+        deadline = time.monotonic() + _PATIENCE
+        while len(collected) < len(self.processes):
+            if not self.reports._reader.poll(1.0):
+                dead = [process.exitcode for process in self.processes if process.exitcode is not None]
+                if dead or time.monotonic() > deadline:
+                    msg = f"a worker ended early, exit codes {dead}" if dead else "a worker hangs"
+                    raise RuntimeError(msg)
+                continue
+            rank, what, value = self.reports.get()
+            if what == kind:
+                collected[rank] = value
+            elif what == "step" and step_done is not None:
+                step_done()
+        return [collected[rank] for rank in sorted(collected)]
+
+    def end(self) -> None:
+        self.tell(None)
+        for process in self.processes:
+            process.join(30)
+
+
+def _measure(way: str, data: Array, team: Team, expected: Result, step_done: Callable[[], object]) -> Outcome:
+    """Hand the data over in one way, let everybody work, look at the memory."""
+    segment: SharedMemory | None = None
+    message: Any = data
+    begin = time.perf_counter()
+    if way == "SharedMemory":
+        segment = SharedMemory(create=True, size=data.nbytes)
+        copy: Array = np.ndarray(data.shape, data.dtype, segment.buf)
+        np.copyto(copy, data)
+        del copy
+        message = NamedArray(segment.name, data.shape, data.dtype)
+    elif way == "shmtensor":
+        message = st.asarray(data)
+    copied = time.perf_counter()
+    team.tell(message)
+    team.wait_for("received")
+    handed_over = time.perf_counter()
+    team.tell(None)
+    results = team.wait_for("result", step_done)
+    worked = time.perf_counter()
+    memory = _memory_of(team)
+    team.end()
+    del message
+    if segment is not None:
+        segment.close()
+        segment.unlink()
+    return Outcome(
+        way,
+        copied - begin,
+        handed_over - copied,
+        worked - handed_over,
+        memory,
+        all(result == expected for result in results),
+    )
+
+
+def _memory_of(team: Team) -> list[Memory]:
+    import psutil
+
+    named = [("parent", None), *((f"worker {i}", p.pid) for i, p in enumerate(team.processes))]
+    found = []
+    for name, pid in named:
+        info = psutil.Process(pid).memory_full_info()
+        found.append(Memory(name, info.rss, info.pss, info.uss))
+    return found
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console()
+    if options.workers < 1:
+        console.print("--workers must be 1 or more", style="red")
+        return 2
+    try:
+        name, data = load(options.path)
+    except DemoDataError as error:
+        console.print(str(error), style="red")
+        return 2
+    console.print(f"[bold]{name}[/]: {data.dtype} {data.shape}, {data.nbytes / _MB:.1f} MB")
+    expected = examine(data, lambda: None)
+    ways = ("pickle", "SharedMemory", "shmtensor")
+    outcomes = []
+    with Progress(console=console, transient=True) as progress:
+        for way in ways:
+            task = progress.add_task(f"{way}: starting workers", total=options.workers * PASSES * STEPS)
+            team = Team(options.workers)
+            progress.update(task, description=f"{way}: {options.workers} workers at work")
+            outcomes.append(_measure(way, data, team, expected, partial(progress.advance, task)))
+    _print(console, data, options.workers, outcomes)
+    return 0 if all(outcome.correct for outcome in outcomes) else 1
+
+
+def _print(console: Any, data: Array, workers: int, outcomes: list[Outcome]) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"Handing {data.nbytes / _MB:.1f} MB to {workers} workers")
+    for column in ("way", "copy in\nms", "hand over\nms", "work\nGB/s", "memory of all\nMB", "results"):
+        table.add_column(column, justify="left" if column == "way" else "right")
+    for outcome in outcomes:
+        table.add_row(
+            outcome.way,
+            f"{outcome.copy_in * 1e3:.1f}",
+            f"{outcome.hand_over * 1e3:.2f}",
+            f"{data.nbytes * PASSES * workers / outcome.work / 1e9:.2f}",
+            f"{sum(memory.pss for memory in outcome.memory) / _MB:.0f}",
+            "equal" if outcome.correct else "[red]DIFFERENT[/]",
+        )
+    console.print(table)
+    table = Table(title="Memory of each process, MB: RSS / PSS / USS")
+    table.add_column("process")
+    for outcome in outcomes:
+        table.add_column(outcome.way, justify="right")
+    for rows in zip(*(outcome.memory for outcome in outcomes), strict=True):
+        cells = [f"{row.rss / _MB:.0f} / {row.pss / _MB:.0f} / {row.uss / _MB:.0f}" for row in rows]
+        table.add_row(rows[0].process, *cells)
+    console.print(table)
+    console.print("PSS divides shared pages among those who map them; USS counts private pages only.")

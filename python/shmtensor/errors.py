@@ -1,0 +1,37 @@
+"""The exceptions of shmtensor.
+
+Misuse raises what NumPy would raise (`TypeError`, `ValueError`, `IndexError`). Everything that can go
+wrong although a program is right raises one of the classes here, or `OSError` where the operating
+system said no.
+"""
+
+from __future__ import annotations
+
+__all__ = ["OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class ShmTensorError(Exception):
+    """The base of all exceptions of shmtensor."""
+
+
+class StaleHandleError(ShmTensorError):
+    """A handle names a tensor that is gone, or was damaged, forged or truncated.
+
+    Raised when a message is loaded: for the second time after its tensor was freed, after
+    `shmtensor.gc` spent its ticket, or after its session ended. No other tensor's bytes are read.
+    """
+
+
+class OutOfSharedMemory(ShmTensorError, MemoryError):  # noqa: N818  # as in MemoryError's family
+    """Shared memory is exhausted; the text names the limit that was hit and the remedy.
+
+    Nothing stays allocated by the call that failed.
+    """
+
+
+class SessionError(ShmTensorError):
+    """The session's manager cannot be reached, started or understood."""

@@ -1,0 +1,122 @@
+"""A drop-in for the standard library's `multiprocessing` that sends tensors as handles.
+
+Replace ``import multiprocessing as mp`` by ``import shmtensor.multiprocessing as mp``. Importing this module
+also registers with the standard pickler, so queues and pipes of plain `multiprocessing` carry handles too;
+those of this module differ in that `put` and `send` raise at once what goes wrong, and take back what they
+could not send.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as _standard
+from multiprocessing import (
+    AuthenticationError,
+    BufferTooShort,
+    ProcessError,
+    TimeoutError,  # noqa: A004  # the standard module's own name
+    active_children,
+    current_process,
+    parent_process,
+    reducer,
+)
+from typing import Any
+
+from shmtensor import reducers as _reducers
+from shmtensor.multiprocessing.context import DefaultContext as _DefaultContext
+from shmtensor.multiprocessing.sharing import (
+    get_all_sharing_strategies,
+    get_sharing_strategy,
+    set_sharing_strategy,
+    share_numpy,
+)
+
+_context = _DefaultContext()
+
+Array = _context.Array
+Barrier = _context.Barrier
+BoundedSemaphore = _context.BoundedSemaphore
+Condition = _context.Condition
+Event = _context.Event
+JoinableQueue = _context.JoinableQueue
+Lock = _context.Lock
+Manager = _context.Manager
+Pipe = _context.Pipe
+Pool = _context.Pool
+Process = _context.Process
+Queue = _context.Queue
+RLock = _context.RLock
+RawArray = _context.RawArray
+RawValue = _context.RawValue
+Semaphore = _context.Semaphore
+SimpleQueue = _context.SimpleQueue
+Value = _context.Value
+allow_connection_pickling = _context.allow_connection_pickling
+cpu_count = _context.cpu_count
+freeze_support = _context.freeze_support
+get_all_start_methods = _context.get_all_start_methods
+get_context = _context.get_context
+get_logger = _context.get_logger
+get_start_method = _context.get_start_method
+log_to_stderr = _context.log_to_stderr
+set_executable = _context.set_executable
+set_forkserver_preload = _context.set_forkserver_preload
+set_start_method = _context.set_start_method
+
+__all__ = [
+    "Array",
+    "AuthenticationError",
+    "Barrier",
+    "BoundedSemaphore",
+    "BufferTooShort",
+    "Condition",
+    "Event",
+    "JoinableQueue",
+    "Lock",
+    "Manager",
+    "Pipe",
+    "Pool",
+    "Process",
+    "ProcessError",
+    "Queue",
+    "RLock",
+    "RawArray",
+    "RawValue",
+    "Semaphore",
+    "SimpleQueue",
+    "TimeoutError",
+    "Value",
+    "active_children",
+    "allow_connection_pickling",
+    "cpu_count",
+    "current_process",
+    "freeze_support",
+    "get_all_sharing_strategies",
+    "get_all_start_methods",
+    "get_context",
+    "get_logger",
+    "get_sharing_strategy",
+    "get_start_method",
+    "log_to_stderr",
+    "parent_process",
+    "reducer",
+    "set_executable",
+    "set_forkserver_preload",
+    "set_sharing_strategy",
+    "set_start_method",
+    "share_numpy",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    # What else the standard module has: constants, and submodules that are not wrapped here.
+    if name.startswith("_") or not hasattr(_standard, name):
+        msg = f"module 'shmtensor.multiprocessing' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(_standard, name)
+
+
+del _reducers

@@ -1,0 +1,50 @@
+"""Process classes: the standard library's, with settings that reach the child.
+
+Arguments that are tensors are taken back if the start fails.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.context as std
+from typing import Any
+
+from shmtensor import _core
+from shmtensor.multiprocessing._inherit import Inheritance
+
+__all__ = ["ForkProcess", "ForkServerProcess", "Process", "SpawnProcess"]
+
+
+class _Sharing(multiprocessing.process.BaseProcess):
+    _inheritance: Inheritance | None = None
+
+    def start(self) -> None:
+        """Start the child. Tensors among the arguments are sent as handles.
+
+        If the arguments cannot be pickled, or the child cannot be started, nothing stays allocated.
+        """
+        self._inheritance = Inheritance.of_this_process()
+        with _core.Outgoing() as message:
+            super().start()
+            message.delivered()
+
+    def _bootstrap(self, *args: Any, **kwargs: Any) -> int:
+        if self._inheritance is not None:
+            self._inheritance.apply()
+        return super()._bootstrap(*args, **kwargs)  # type: ignore[misc, no-any-return]
+
+
+class Process(_Sharing, multiprocessing.Process):
+    """A process started by the default start method."""
+
+
+class ForkProcess(_Sharing, std.ForkProcess):
+    """A process started by fork."""
+
+
+class SpawnProcess(_Sharing, std.SpawnProcess):
+    """A process started by spawn."""
+
+
+class ForkServerProcess(_Sharing, std.ForkServerProcess):
+    """A process started by the fork server."""

@@ -1,0 +1,57 @@
+"""Pipes: the standard library's, with messages that are taken back if they cannot be sent."""
+
+from __future__ import annotations
+
+from multiprocessing import connection as std
+from multiprocessing import reduction
+from typing import Any
+
+from shmtensor import _core
+
+__all__ = ["Connection", "Pipe"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(std, name)  # what is not different here
+
+
+class Connection(std.Connection):
+    """One end of a pipe; see `multiprocessing.connection.Connection`."""
+
+    def send(self, obj: Any) -> None:
+        """Send an object; tensors in it travel as handles.
+
+        If it cannot be pickled or written, nothing stays allocated.
+        """
+        with _core.Outgoing() as message:
+            super().send(obj)
+            message.delivered()
+
+
+def take_over(connection: std.Connection[Any, Any]) -> Connection:
+    """Make one of ours of a connection of the standard library, which is closed without its descriptor."""
+    ours = Connection(connection.fileno(), connection.readable, connection.writable)
+    connection._handle = None  # type: ignore[attr-defined]
+    return ours
+
+
+def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:  # noqa: N802
+    """Return two connected ends; see `multiprocessing.Pipe`."""
+    first, second = std.Pipe(duplex)
+    return take_over(first), take_over(second)
+
+
+def _reduce(connection: Connection) -> Any:
+    duplicate = reduction.DupFd(connection.fileno())
+    return _rebuild, (duplicate, connection.readable, connection.writable)
+
+
+def _rebuild(duplicate: Any, readable: bool, writable: bool) -> Connection:
+    return Connection(duplicate.detach(), readable, writable)
+
+
+reduction.register(Connection, _reduce)

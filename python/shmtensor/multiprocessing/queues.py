@@ -1,0 +1,89 @@
+"""Queues: the standard library's, with `put` that pickles in the thread that calls it."""
+
+from __future__ import annotations
+
+from multiprocessing import queues as std
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+
+from shmtensor import _core
+from shmtensor.multiprocessing.connection import take_over
+
+__all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(std, name)  # what is not different here
+
+
+if TYPE_CHECKING:
+    _Queue = std.Queue[Any]
+    _JoinableQueue = std.JoinableQueue[Any]
+    _SimpleQueue = std.SimpleQueue[Any]
+else:  # generic for type checkers only
+    _Queue, _JoinableQueue, _SimpleQueue = std.Queue, std.JoinableQueue, std.SimpleQueue
+
+
+class _Pickled:
+    """A message on its way from `put` to the feeder thread.
+
+    Dropped before that, as when a process ends with a full queue, it takes its tickets back.
+    """
+
+    __slots__ = ("content", "message")
+
+    def __init__(self, obj: Any) -> None:
+        self.message = _core.Outgoing()
+        with self.message:
+            self.content = bytes(ForkingPickler.dumps(obj))
+
+
+def _reduce_pickled(pickled: _Pickled) -> Any:
+    pickled.message.delivered()
+    return ForkingPickler.loads, (pickled.content,)
+
+
+ForkingPickler.register(_Pickled, _reduce_pickled)
+
+
+class Queue(_Queue):
+    """A queue shared by processes; see `multiprocessing.Queue`.
+
+    What differs: `put` pickles at once, so what it raises is raised in the caller, private memory is
+    copied in the caller, and changes made to the object afterwards are not seen.
+    """
+
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
+        super().put(_Pickled(obj), block, timeout)
+
+
+class JoinableQueue(_JoinableQueue):
+    """A `Queue` with `task_done` and `join`; see `multiprocessing.JoinableQueue`."""
+
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
+        super().put(_Pickled(obj), block, timeout)
+
+
+class SimpleQueue(_SimpleQueue):
+    """A queue that is little more than a pipe with locks; see `multiprocessing.SimpleQueue`."""
+
+    _reader: Any
+    _writer: Any
+
+    def __init__(self, *, ctx: Any) -> None:
+        super().__init__(ctx=ctx)
+        self._reader = take_over(self._reader)
+        self._writer = take_over(self._writer)
+        self._poll = self._reader.poll
+
+    def put(self, obj: Any) -> None:
+        """Add an object; tensors in it travel as handles."""
+        with _core.Outgoing() as message:
+            super().put(obj)
+            message.delivered()

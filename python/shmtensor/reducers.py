@@ -1,0 +1,75 @@
+"""How tensors travel: reducers for the pickler of `multiprocessing`.
+
+Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
+own included. A process that receives a tensor imports it by doing so, and can send the tensor on.
+"""
+
+from __future__ import annotations
+
+import pickle
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shmtensor._core import file_identity as _file_identity
+from shmtensor._core import (
+    rebuild_storage,
+    rebuild_tensor,
+    rebuild_view,
+    reduce_storage,
+    reduce_tensor,
+)
+from shmtensor.creation import asarray
+from shmtensor.storage import Storage, _rebuild_file
+from shmtensor.tensor import Tensor
+
+__all__ = ["rebuild_storage", "rebuild_tensor", "rebuild_view", "share_arrays"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def _reduce_storage(storage: Storage) -> Any:
+    if storage.filename is None:
+        return reduce_storage(storage)
+    identity = _file_identity(storage)
+    return _rebuild_file, (storage.filename, *identity, storage.nbytes, storage.readonly)
+
+
+_threshold: int | None = None
+
+
+def share_arrays(min_bytes: int | None) -> None:
+    """Send NumPy arrays of at least that many bytes through shared memory; None: send none so."""
+    global _threshold
+    _threshold = min_bytes
+    if min_bytes is None:
+        ForkingPickler._extra_reducers.pop(np.ndarray, None)  # type: ignore[attr-defined]
+    else:
+        ForkingPickler.register(np.ndarray, _reduce_array)
+
+
+def shared_arrays() -> int | None:
+    """Return what `share_arrays` was last given."""
+    return _threshold
+
+
+def _reduce_array(array: npt.NDArray[Any]) -> Any:
+    if _threshold is None or array.nbytes < _threshold or array.dtype.hasobject:
+        return array.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+    if array.flags.f_contiguous and not array.flags.c_contiguous:
+        return _rebuild_array, (asarray(array.T), True, array.flags.writeable)
+    return _rebuild_array, (asarray(array), False, array.flags.writeable)
+
+
+def _rebuild_array(tensor: Tensor, transposed: bool, writeable: bool) -> npt.NDArray[Any]:
+    array = tensor.numpy()
+    array.flags.writeable = writeable
+    return array.T if transposed else array
+
+
+ForkingPickler.register(Tensor, reduce_tensor)
+ForkingPickler.register(Storage, _reduce_storage)

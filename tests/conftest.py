@@ -1,0 +1,65 @@
+"""Axes of variation, the leak guard, and what the report's header says."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import platform
+import sys
+from collections.abc import Iterator
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.leaks import Snapshot
+
+
+def pytest_report_header() -> str:
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return (
+        f"shmtensor {st.__version__}, NumPy {np.__version__}, Linux {platform.release()}, "
+        f"GIL {'on' if gil else 'off'}"
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def helpers_running() -> None:
+    """Start what stays for the whole run, so that no single test seems to leak it."""
+    resource_tracker.ensure_running()
+    forkserver.ensure_running()
+    for strategy in ("file_system", "file_descriptor"):  # an arena each
+        mp.set_sharing_strategy(strategy)
+        st.empty(1)
+        constant = st.frombuffer(b"constant", np.uint8)  # arrives in a read-only mapping
+        pickle.loads(ForkingPickler.dumps(constant))
+
+
+@pytest.fixture(autouse=True)
+def leak_guard(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test leaves descriptors, mappings, /dev/shm, children and blocks as it found them."""
+    before = Snapshot.take()
+    yield
+    problems = Snapshot.settled_difference(before)
+    assert not problems, "left behind: " + "; ".join(problems)
+
+
+@pytest.fixture(params=["spawn", "forkserver", "fork"])
+def start_method(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def ctx(start_method: str) -> multiprocessing.context.BaseContext:
+    return mp.get_context(start_method)
+
+
+@pytest.fixture(params=["file_descriptor", "file_system"])
+def strategy(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = mp.get_sharing_strategy()
+    mp.set_sharing_strategy(request.param)
+    yield request.param
+    mp.set_sharing_strategy(before)

@@ -1,0 +1,98 @@
+"""Programs and processes that tests start; each has a deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """This environment without a session or settings of ours."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")} | more
+
+
+def _run(command: list[str], timeout: float, env: dict[str, str] | None) -> subprocess.CompletedProcess[str]:
+    process = subprocess.Popen(
+        command,
+        env=clean_environment(**(env or {})),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        raise AssertionError(f"the program hung for {timeout} s; stdout {out!r}, stderr {err!r}") from None
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def run_python(
+    code: str, *, timeout: float = 60.0, env: dict[str, str] | None = None, arguments: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a program text in a new interpreter, a session of its own, and return what it said.
+
+    At the deadline its whole process group is killed, and that is an error.
+    """
+    return _run([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout, env)
+
+
+def wait_until(condition: Callable[[], bool], patience: float = 10.0, what: str = "it") -> None:
+    """Poll until the condition holds; an error after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {patience} s in vain for {what}"
+        time.sleep(0.01)
+
+
+def session_processes(session: str) -> list[int]:
+    """The managers of a session that run now."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                arguments = file.read().split(b"\0")
+            with open(f"/proc/{pid}/stat") as file:
+                state = file.read().rsplit(") ", 1)[1][0]
+        except OSError:
+            continue
+        if arguments[0].endswith(b"shmtensor-manager") and session.encode() in arguments and state != "Z":
+            found.append(int(pid))
+    return found
+
+
+def manager_pid(session: str) -> int:
+    """The one manager of a session."""
+    (pid,) = session_processes(session)
+    return pid
+
+
+def end(process, patience: float = 30.0) -> None:
+    """Wait for a child of multiprocessing; one that does not end in time is killed, and an error."""
+    process.join(patience)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        raise AssertionError(f"{process.name} did not end within {patience} s")
+
+
+def write_program(folder: Path, code: str) -> Path:
+    """A program as a file, which children started by spawn and forkserver can import as their main."""
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(code))
+    return path
+
+
+def run_program(
+    path: Path, *arguments: str, timeout: float = 60.0, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The same as `run_python` for a file."""
+    return _run([sys.executable, str(path), *arguments], timeout, env)

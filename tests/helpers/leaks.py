@@ -1,0 +1,97 @@
+"""What a process and its session hold, before and after."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+import shmtensor as st
+from tests.helpers.children import session_processes
+
+
+def own_mappings() -> list[str]:
+    """The mappings of arenas in this process.
+
+    Those of the session's memory are not counted: one comes for each slot that ever sent something, and
+    slots are used again.
+    """
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in lines if "shmtensor-" in line and "-session" not in line]
+
+
+def open_files() -> dict[int, str]:
+    """The open descriptors of this process and what they refer to."""
+    files = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own
+            files[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    return files
+
+
+def shm_names() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if name.startswith("shmtensor-")}
+
+
+def is_served(name: str) -> bool:
+    """Does the name belong to another session that has a manager, as that of a test run beside this one?"""
+    session = name.split("-")[1]
+    return session != st.stats()["session"] and bool(session_processes(session))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    files: dict[int, str]
+    mappings: int
+    names: set[str]
+    children: set[int]
+    blocks: int
+    in_flight: int
+
+    @classmethod
+    def take(cls) -> Snapshot:
+        gc.collect()
+        stats = st.stats()
+        return cls(
+            open_files(),
+            len(own_mappings()),
+            shm_names(),
+            {child.pid for child in psutil.Process().children(recursive=True)},
+            stats["blocks"],
+            stats["in_flight"],
+        )
+
+    def difference(self, before: Snapshot) -> list[str]:
+        """One line for each thing that is there now and was not before."""
+        problems = []
+        new_files = [f"{fd} -> {name}" for fd, name in self.files.items() if fd not in before.files]
+        if new_files:
+            problems.append(f"descriptors {new_files}")
+        if self.mappings > before.mappings:
+            problems.append(f"{self.mappings - before.mappings} mappings")
+        new_names = sorted(name for name in self.names - before.names if not is_served(name))
+        if new_names:
+            problems.append(f"names in /dev/shm {new_names}")
+        if self.children - before.children:
+            problems.append(f"children {sorted(self.children - before.children)}")
+        if self.blocks > before.blocks:
+            problems.append(f"{self.blocks - before.blocks} blocks")
+        if self.in_flight > before.in_flight:
+            problems.append(f"{self.in_flight - before.in_flight} messages in flight")
+        return problems
+
+    @classmethod
+    def settled_difference(cls, before: Snapshot, patience: float = 5.0) -> list[str]:
+        """The difference once the dead have been noticed; `gc` only unmaps, it spends no ticket."""
+        deadline = time.monotonic() + patience
+        while True:
+            st.gc(older_than=1e9)
+            problems = cls.take().difference(before)
+            if not problems or time.monotonic() > deadline:
+                return problems
+            time.sleep(0.02)

@@ -1,0 +1,19 @@
+"""Reading from queues without waiting for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def take(queue: Any, patience: float = 30.0) -> Any:
+    """The next object; an error if none comes in time. A SimpleQueue cannot be asked so by itself."""
+    if not queue._reader.poll(patience):
+        raise AssertionError(f"nothing came within {patience} s")
+    return queue.get()
+
+
+def until_none(queue: Any) -> Iterator[Any]:
+    """Objects up to the first None (`iter(queue.get, None)` would compare tensors with it)."""
+    while (item := queue.get()) is not None:
+        yield item

@@ -1,0 +1,166 @@
+"""DLPack both ways with NumPy: nothing is copied, versions are negotiated, read-only is respected."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.helpers.dtypes import NUMBERS, name_of, same_elements, some_array
+from tests.helpers.held import held
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+VERSIONED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+versioned = pytest.mark.skipif(not VERSIONED, reason="NumPy has versioned DLPack since 2.1")
+
+SUPPORTED = [d for d in NUMBERS if d.kind in "iufc" and d not in (np.longdouble, np.clongdouble)]
+if np.lib.NumpyVersion(np.__version__) >= "1.25.0":
+    SUPPORTED.append(np.dtype(bool))
+
+
+class Exporter:
+    """Another library's array: knows DLPack and nothing else."""
+
+    def __init__(self, array) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Given(Exporter):
+    """Hands out a capsule that was made before."""
+
+    def __dlpack__(self, **options):
+        return self.__dict__.pop("array")
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED, ids=name_of)
+def test_numpy_imports_a_tensor_without_a_copy(dtype) -> None:
+    source = some_array(dtype)
+    tensor = st.asarray(source)
+    for view, expected in ((tensor, source), (tensor[::-1, 1::2], source[::-1, 1::2]), (tensor.T, source.T)):
+        array = np.from_dlpack(view)
+        assert same_elements(array, expected)
+        assert array.ctypes.data == view.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED, ids=name_of)
+def test_a_tensor_wraps_what_exports_dlpack(dtype) -> None:
+    source = some_array(dtype)
+    before = held()
+    tensor = st.from_dlpack(Exporter(source[::-1]))
+    assert not tensor.is_shared()
+    assert tensor.data_ptr() == source[-1:].ctypes.data
+    assert same_elements(tensor.numpy(), source[::-1])
+    assert held() == before
+
+
+def test_the_exporter_lives_as_long_as_the_tensor() -> None:
+    array = np.ones(3)
+    gone = weakref.ref(array)
+    tensor = st.from_dlpack(Exporter(array))
+    del array
+    gc.collect()
+    assert gone() is not None
+    del tensor
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_block_lives_as_long_as_the_capsule_or_its_array() -> None:
+    before = held()
+    tensor = st.full(4, 5.0)
+    capsule = tensor.__dlpack__()
+    del tensor
+    assert held()[0] == before[0] + 1
+    array = np.from_dlpack(Given(capsule))
+    del capsule
+    assert array.tolist() == [5] * 4
+    assert held()[0] == before[0] + 1
+    del array
+    assert held() == before
+
+
+def test_the_device_is_the_host() -> None:
+    assert st.zeros(3).__dlpack_device__() == (1, 0)
+
+
+def test_the_unversioned_form_is_the_default() -> None:
+    assert '"dltensor"' in repr(st.zeros(3).__dlpack__())
+    assert '"dltensor"' in repr(st.zeros(3).__dlpack__(stream=None))
+
+
+@versioned
+def test_the_versioned_form_is_given_to_who_asks_for_it() -> None:
+    tensor = st.zeros(3)
+    assert '"dltensor_versioned"' in repr(tensor.__dlpack__(max_version=(1, 0)))
+    assert '"dltensor_versioned"' in repr(tensor.__dlpack__(max_version=(2, 5)))
+    assert '"dltensor"' in repr(tensor.__dlpack__(max_version=(0, 8)))
+    assert '"dltensor"' in repr(tensor.__dlpack__(max_version=None))
+
+
+@versioned
+def test_a_read_only_tensor_stays_read_only_and_needs_the_versioned_form() -> None:
+    tensor = st.asarray([1.0, 2]).as_readonly()
+    array = np.from_dlpack(tensor)
+    assert array.ctypes.data == tensor.data_ptr()
+    assert not array.flags.writeable
+    assert st.from_dlpack(tensor).readonly
+    assert not st.from_dlpack(st.zeros(3)).readonly
+    assert np.from_dlpack(st.zeros(3)).flags.writeable
+
+
+def test_the_unversioned_form_cannot_say_read_only() -> None:
+    with pytest.raises((BufferError, TypeError), match=r"read-?only"):
+        st.asarray([1.0]).as_readonly().__dlpack__()
+
+
+@versioned
+def test_a_copy_and_a_device_can_be_asked_for() -> None:
+    tensor = st.asarray([1.0, 2])
+    copy = np.from_dlpack(tensor, copy=True)
+    assert copy.tolist() == [1, 2]
+    assert copy.ctypes.data != tensor.data_ptr()
+    assert np.from_dlpack(tensor, device="cpu", copy=False).ctypes.data == tensor.data_ptr()
+    with pytest.raises(BufferError, match="device"):
+        tensor.__dlpack__(dl_device=(2, 0))
+
+
+@pytest.mark.parametrize("dtype", [">f8", "S3", "U2", "M8[s]", "m8[s]", [("a", "f4")]], ids=str)
+def test_dtypes_that_dlpack_does_not_have(dtype) -> None:
+    with pytest.raises((BufferError, TypeError)):
+        st.zeros(3, dtype).__dlpack__()
+
+
+def test_memory_of_another_device_is_refused() -> None:
+    class OnGpu:
+        def __dlpack__(self, **options):
+            capsule = np.ones(3).__dlpack__()
+            get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+            get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            device_type = ctypes.c_int32.from_address(
+                get_pointer(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p)
+            )
+            assert device_type.value == 1
+            device_type.value = 2  # kDLCUDA
+            return capsule
+
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    with pytest.raises((BufferError, RuntimeError), match=r"(?i)device"):
+        st.from_dlpack(OnGpu())
+
+
+def test_objects_without_the_protocol_are_refused_as_numpy_does() -> None:
+    with pytest.raises(AttributeError, match="__dlpack__"):
+        st.from_dlpack([1.0])

@@ -1,0 +1,159 @@
+"""asarray: what is copied into shared memory, what is returned itself, what is refused."""
+
+from __future__ import annotations
+
+import array as standard_array
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.helpers.dtypes import every_dtype, same_elements, some_array
+from tests.helpers.held import held, nothing_stays
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+
+@every_dtype
+def test_an_array_of_every_dtype_is_copied_into_shared_memory(dtype) -> None:
+    source = some_array(dtype)
+    tensor = st.asarray(source)
+    assert tensor.is_shared()
+    assert tensor.is_contiguous()
+    assert same_elements(tensor.numpy(), source)
+    assert not np.shares_memory(tensor.numpy(), source)
+
+
+ANYTHING = [
+    *(5, 2.5, 1j, True, "text", b"bytes", np.float32(2), np.datetime64("2024-01-01", "s")),
+    *([[1, 2], [3, 4]], (1, 2.5), range(4), [], [[], []], [np.arange(3), np.arange(3)], [b"ab", "c"]),
+    *(bytearray(b"abc"), memoryview(b"abcd").cast("H"), standard_array.array("d", [1, 2])),
+    np.ma.masked_array([1, 2], [True, False]),
+]
+
+
+@pytest.mark.parametrize("obj", ANYTHING, ids=lambda obj: repr(obj)[:30])
+def test_anything_that_numpy_takes(obj) -> None:
+    expected = np.asarray(obj)
+    assert same_elements(st.asarray(obj).numpy(), expected)
+
+
+def test_objects_with_the_array_protocols() -> None:
+    class WithArray:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3, dtype=dtype)
+
+    class WithInterface:
+        array = np.arange(4.0)
+        __array_interface__ = array.__array_interface__
+
+    assert st.asarray(WithArray()).tolist() == [0, 1, 2]
+    assert st.asarray(WithArray(), "f4").dtype == np.float32
+    assert st.asarray(WithInterface()).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("obj", "dtype"),
+    [
+        ([1, 2], "f4"),
+        ([1.5, None], float),
+        (["1", "2"], int),
+        (["a", "bcd"], "S"),
+        ([1, 22], str),
+        (["2024-02-29"], "M8"),
+        ([5, 6], "m8"),
+        (2**63, "u8"),
+        (np.array([1.9, -1.9]), "i2"),
+        (np.array([1, 22]), "S"),
+        (np.array(["2024-02-29T12:00"]), "M8"),
+        (np.arange(3), ">i4"),
+        (np.array([1, 2], object), float),
+        ([[1, 2], [3, 4]], "b"),
+        (np.arange(4), "c8"),
+        ([(1, 2.5)], [("a", "i2"), ("b", "f8")]),
+    ],
+    ids=repr,
+)
+def test_conversion_is_numpys(obj, dtype) -> None:
+    expected = np.asarray(obj, dtype)
+    tensor = st.asarray(obj, dtype)
+    assert same_elements(tensor.numpy(), expected)
+    assert same_elements(st.asarray(expected, dtype).numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a.T,
+        lambda a: a[::-1, ::2],
+        lambda a: a[:, 1],
+        np.asfortranarray,
+        lambda a: np.broadcast_to(a, (2, *a.shape)),
+        lambda a: np.lib.stride_tricks.as_strided(a, (2, 2), (0, 8)),
+    ],
+)
+def test_a_source_that_is_not_contiguous_becomes_contiguous(view) -> None:
+    source = view(np.arange(12.0).reshape(3, 4))
+    tensor = st.asarray(source)
+    assert tensor.is_contiguous()
+    assert same_elements(tensor.numpy(), source)
+
+
+def test_a_read_only_source_becomes_writable() -> None:
+    source = np.arange(3)
+    source.flags.writeable = False
+    tensor = st.asarray(source)
+    assert not tensor.readonly
+    tensor[0] = 7
+    assert source[0] == 0
+
+
+def test_a_shared_tensor_of_that_dtype_is_returned_itself() -> None:
+    tensor = st.ones(3)
+    readonly = tensor.as_readonly()
+    for same in (st.asarray(tensor), st.asarray(tensor, float), st.asarray(tensor, "f8", "cpu")):
+        assert same is tensor
+    assert st.asarray(tensor, copy=False) is tensor
+    assert st.asarray(readonly) is readonly
+
+
+def test_copies_of_tensors_are_tensors_of_their_own() -> None:
+    tensor = st.asarray([1, 2, 3])
+    for copy in (st.asarray(tensor, copy=True), st.asarray(tensor.as_readonly(), copy=True)):
+        assert copy.storage() is not tensor.storage()
+        assert copy.tolist() == [1, 2, 3]
+        assert not copy.readonly
+    converted = st.asarray(tensor[::-1], "f4")
+    assert (converted.tolist(), converted.dtype) == ([3, 2, 1], np.float32)
+
+
+def test_a_private_tensor_is_copied() -> None:
+    private = st.from_numpy(np.arange(3))
+    shared = st.asarray(private)
+    assert shared.is_shared()
+    assert not private.is_shared()
+    shared[0] = 9
+    assert private.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("obj", "dtype"), [([1, 2], None), (np.arange(3), None), (st.from_numpy(np.ones(2)), None)], ids=str
+)
+def test_copy_false_raises_rather_than_copy(obj, dtype) -> None:
+    with nothing_stays(), pytest.raises(ValueError, match=f"{type(obj).__name__} .*needs a copy"):
+        st.asarray(obj, dtype, copy=False)
+
+
+def test_copy_false_raises_for_another_dtype() -> None:
+    with pytest.raises(ValueError, match="needs a copy"):
+        st.asarray(st.ones(2), "f4", copy=False)
+
+
+def test_the_copy_holds_no_reference_to_its_source() -> None:
+    before = held()
+    source = st.asarray(np.arange(1000))
+    copy = st.asarray(source, copy=True)
+    del source
+    assert held()[1] == before[1] + 8000
+    del copy
+    assert held() == before

@@ -1,0 +1,123 @@
+"""Shapes that NumPy refuses: the same exception, the value in its text, and nothing stays allocated."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import run_python
+from tests.helpers.held import nothing_stays
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+BAD = [
+    (-1, ValueError, "-1"),
+    ((2, -3), ValueError, "-3"),
+    ((0, -1), ValueError, "-1"),
+    (2**62, ValueError, str(2**62)),
+    (2**63 - 1, ValueError, str(2**63 - 1)),
+    (2**63, ValueError, str(2**63)),
+    (2**64, ValueError, str(2**64)),
+    (-(2**64), ValueError, str(2**64)),
+    ((2, 2**64), ValueError, str(2**64)),
+    ((2**31, 2**31), ValueError, str(2**31)),
+    ((2**32, 2**32), ValueError, str(2**32)),
+    ((2**20,) * 4, ValueError, str(2**20)),
+    ((1,) * 65, ValueError, "65"),
+    (2.0, TypeError, "2.0"),
+    ((2, 2.5), TypeError, "2.5"),
+    ("3", TypeError, "3"),
+    ((2, None), TypeError, "None"),
+    ({2, 3}, TypeError, r"\{2, 3\}"),
+    (1 + 2j, TypeError, "1.2j"),
+    (np.array([1.5]), TypeError, "1.5"),
+    (np.float64(3), TypeError, "3.0"),
+    (((2, 3),), TypeError, r"\(2, 3\)"),
+    (object(), TypeError, "object"),
+]
+
+
+@pytest.mark.parametrize(("shape", "kind", "text"), BAD, ids=[repr(case[0])[:40] for case in BAD])
+def test_a_bad_shape_is_refused_as_numpy_does(shape, kind, text) -> None:
+    with pytest.raises(kind):
+        np.empty(shape)
+    for create in (st.empty, st.zeros, st.ones, lambda shape: st.full(shape, 3)):
+        with nothing_stays(), pytest.raises(kind, match=text):
+            create(shape)
+
+
+@pytest.mark.parametrize("shape", [True, (True, 2), (np.True_, 2), None], ids=repr)
+def test_truth_values_and_none_are_no_sizes(shape) -> None:
+    with nothing_stays(), pytest.raises(TypeError, match=r"True|None"):
+        st.empty(shape)
+
+
+def test_an_error_while_a_shape_is_read_is_passed_on() -> None:
+    class Broken:
+        def __index__(self) -> int:
+            raise RuntimeError("no number today")
+
+    class BrokenSequence(list):
+        def __iter__(self):
+            raise RuntimeError("no numbers today")
+
+    for shape in (Broken(), (2, Broken()), BrokenSequence([1])):
+        with nothing_stays(), pytest.raises(RuntimeError, match="today"):
+            st.empty(shape)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 2**40), (3, 0, 7)])
+def test_zero_size_shapes_are_fine(shape) -> None:
+    tensor = st.empty(shape, "u1")
+    assert tensor.shape == shape
+    assert tensor.nbytes == 0
+    assert tensor.numpy().shape == shape
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        ("x", ValueError, "x"),
+        ([1, 2, 3], ValueError, r"\(3,\)"),
+        (object(), TypeError, "object"),
+    ],
+)
+def test_a_fill_value_that_does_not_fit_leaves_nothing(value, kind, text) -> None:
+    with nothing_stays(), pytest.raises(kind, match=text):
+        st.full((2, 2), value, float)
+
+
+def test_more_than_the_machine_has_is_a_memory_error() -> None:
+    size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for create in (st.empty, st.zeros):
+        with nothing_stays(), pytest.raises(st.OutOfSharedMemory, match=f"{size} bytes") as caught:
+            create(size, "u1")
+        assert isinstance(caught.value, MemoryError)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="csrc/session: a request that no arena can hold leaves an arena behind"
+)
+@pytest.mark.parametrize("exponent", [42, 50, 62])
+def test_more_than_an_arena_can_hold_is_the_same_error_and_leaves_nothing(exponent) -> None:
+    program = """
+        import os, sys
+        import shmtensor as st
+        st.empty(1)
+        before = st.stats(), len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            try:
+                st.empty(1 << int(sys.argv[1]), "u1")
+            except st.OutOfSharedMemory as error:
+                assert str(1 << int(sys.argv[1])) in str(error), error
+            else:
+                raise AssertionError("it was allocated")
+        assert (st.stats(), len(os.listdir("/proc/self/fd"))) == before, (st.stats(), before)
+    """
+    strategy = mp.get_sharing_strategy()
+    done = run_python(program, arguments=(str(exponent),), env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert done.returncode == 0, done.stderr

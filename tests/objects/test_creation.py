@@ -1,0 +1,128 @@
+"""empty, zeros, ones and full: shapes as NumPy takes them, filled with what NumPy fills with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.helpers.dtypes import every_dtype, same_elements
+from tests.helpers.held import held
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+MAX_DIMS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+
+SHAPES = [
+    5,
+    np.int64(5),
+    np.uint8(5),
+    np.array(5),
+    (),
+    [],
+    (5,),
+    [2, 3],
+    (2, np.int16(3)),
+    np.array([2, 3]),
+    (0,),
+    (3, 0, 2),
+    0,
+    (1,) * MAX_DIMS,
+    (2,) * 10,
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=repr)
+@pytest.mark.parametrize("name", ["empty", "zeros", "ones"])
+def test_shapes_and_the_default_dtype_are_numpys(name, shape) -> None:
+    expected = getattr(np, name)(shape)
+    tensor = getattr(st, name)(shape)
+    assert (tensor.shape, tensor.dtype) == (expected.shape, np.float64)
+    assert tensor.strides == expected.strides or tensor.size == 0
+    assert (tensor.size, tensor.ndim, tensor.nbytes) == (expected.size, expected.ndim, expected.nbytes)
+    assert all(type(size) is int for size in (*tensor.shape, *tensor.strides))
+    assert tensor.numpy().shape == expected.shape
+    if name != "empty":
+        assert same_elements(tensor.numpy(), expected)
+
+
+def test_a_tensor_gives_a_shape_too() -> None:
+    assert st.empty(st.asarray([2, 3])).shape == (2, 3)
+
+
+@every_dtype
+def test_every_dtype_is_kept_and_filled_as_numpy_does(dtype) -> None:
+    for name in ("zeros", "ones"):
+        if name == "ones" and (dtype.kind == "V" and dtype.isbuiltin):
+            continue  # NumPy has no 1 of it
+        tensor = getattr(st, name)((2, 3), dtype)
+        assert tensor.dtype == dtype
+        assert tensor.itemsize == dtype.itemsize
+        assert same_elements(tensor.numpy(), getattr(np, name)((2, 3), dtype))
+    assert st.empty(4, dtype).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", ["f4", float, int, complex, bool, np.float16, "datetime64[ns]", "i2,f8"])
+def test_dtypes_are_spelled_as_in_numpy(dtype) -> None:
+    assert st.zeros(2, dtype).dtype == np.zeros(2, dtype).dtype
+
+
+@pytest.mark.parametrize("dtype", ["S", "U", str, bytes, "S0"])
+def test_a_string_dtype_without_a_size_becomes_one_of_one_character(dtype) -> None:
+    assert st.zeros(3, dtype).dtype == np.zeros(3, dtype).dtype
+    assert st.ones(2, dtype).tolist() == np.ones(2, dtype).tolist()
+
+
+def test_a_subarray_dtype_adds_its_dimensions_to_the_shape() -> None:
+    tensor = st.ones(2, ("f4", (3, 1)))
+    assert (tensor.shape, tensor.dtype) == ((2, 3, 1), np.float32)
+    assert tensor.numpy().tolist() == [[[1], [1], [1]]] * 2
+
+
+@pytest.mark.parametrize(
+    "value", [7, 2.5, True, 1j, "abc", b"xy", np.float32(3), np.datetime64("2024-02-29")]
+)
+def test_full_takes_the_dtype_of_its_value(value) -> None:
+    expected = np.full((2, 2), value)
+    tensor = st.full((2, 2), value)
+    assert tensor.dtype == expected.dtype
+    assert same_elements(tensor.numpy(), expected)
+
+
+def test_full_broadcasts_and_converts_its_value() -> None:
+    assert st.full((2, 3), [1, 2, 3], "f4").tolist() == [[1, 2, 3]] * 2
+    assert st.full(2, st.asarray([5, 6])).tolist() == [5, 6]
+    assert st.full(2, 2.9, int).tolist() == [2, 2]
+
+
+def test_what_is_created_is_shared_writable_and_in_c_order() -> None:
+    for tensor in (st.empty((2, 3)), st.zeros((2, 3)), st.ones((2, 3)), st.full((2, 3), 4)):
+        assert tensor.is_shared()
+        assert not tensor.readonly
+        assert tensor.is_contiguous()
+        assert tensor.storage_offset() == 0
+        assert tensor.device == "cpu"
+
+
+@pytest.mark.parametrize("size", [24, 4096, 100_000, 3_000_000])
+def test_zeros_are_zeros_on_recycled_dirty_blocks(size) -> None:
+    for _ in range(5):
+        dirty = st.empty(size, "u1").fill_(255)
+        address = dirty.data_ptr()
+        del dirty
+        clean = st.zeros(size, "u1")
+        assert not clean.numpy().any()
+        assert clean.data_ptr() == address, "the block was recycled, else this shows nothing"
+        del clean
+
+
+def test_the_block_is_freed_with_the_last_reference() -> None:
+    before = held()
+    tensor = st.zeros((10, 10))
+    blocks, size, _ = held()
+    assert (blocks, size) == (before[0] + 1, before[1] + 800)
+    row = tensor[3]
+    del tensor
+    assert held()[0] == before[0] + 1, "a view keeps it"
+    del row
+    assert held() == before

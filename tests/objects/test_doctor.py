@@ -1,0 +1,105 @@
+"""doctor: a report that prints, on machines that hide or lack what it looks at too."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from pathlib import Path
+
+import pytest
+
+import shmtensor as st
+from shmtensor import _core, _doctor
+
+
+def finding(report, name: str):
+    (found,) = (one for one in report if one.name == name)
+    return found
+
+
+def test_it_returns_findings_that_print_one_a_line() -> None:
+    report = st.doctor()
+    assert isinstance(report, tuple)
+    assert len(report) >= 8
+    lines = str(report).splitlines()
+    assert repr(report) == str(report)
+    assert len(lines) == len(report)
+    for line, one in zip(lines, report, strict=True):
+        assert one.name in line
+        assert one.text in line
+        assert line.startswith("ok" if one.ok else "LOOK")
+    assert {"kernel", "memfd", "descriptors", "mappings", "/dev/shm", "memory", "manager"} <= {
+        one.name for one in report
+    }
+
+
+def test_ok_means_that_every_finding_is() -> None:
+    good, bad = _doctor.Finding("a", True, "fine"), _doctor.Finding("b", False, "not so")
+    assert _doctor.Report([good]).ok
+    assert not _doctor.Report([good, bad]).ok
+    assert str(_doctor.Report([good, bad])) == "ok    a: fine\nLOOK  b: not so"
+
+
+def test_the_manager_of_this_installation_can_be_run() -> None:
+    assert finding(st.doctor(), "manager").ok
+
+
+def test_a_machine_without_proc_files(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(
+        _doctor, "Path", lambda path: tmp_path / "nothing" if str(path).startswith("/proc") else Path(path)
+    )
+    report = st.doctor()
+    assert finding(report, "mappings").ok
+    assert finding(report, "mappings").text == "vm.max_map_count is unknown"
+    assert finding(report, "overcommit").ok
+
+
+@pytest.mark.parametrize("content", ["", "not a number", "\0"])
+def test_proc_files_with_nonsense(monkeypatch, tmp_path, content) -> None:
+    file = tmp_path / "file"
+    file.write_text(content)
+    monkeypatch.setattr(_doctor, "Path", lambda path: file if str(path).startswith("/proc") else Path(path))
+    assert finding(st.doctor(), "mappings").ok
+
+
+def test_a_machine_without_dev_shm(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(_doctor, "_DEV_SHM", str(tmp_path / "missing"))
+    found = finding(st.doctor(), str(tmp_path / "missing"))
+    assert found.ok
+    assert "only the file_system strategy needs it" in found.text
+
+
+@pytest.mark.parametrize("release", ["5.4.0-42-generic", "6.1", "6.8.0+", "7-rc1", "5.4-foo"])
+def test_kernels_that_are_new_enough(monkeypatch, release) -> None:
+    monkeypatch.setattr(platform, "release", lambda: release)
+    assert finding(st.doctor(), "kernel").ok
+
+
+@pytest.mark.parametrize("release", ["4.19.0-20-amd64", "5.3.18", "3.10", "unknown", ""])
+def test_kernels_that_are_too_old_or_unknown(monkeypatch, release) -> None:
+    monkeypatch.setattr(platform, "release", lambda: release)
+    found = finding(st.doctor(), "kernel")
+    assert not found.ok
+    assert "5.4 or newer" in found.text
+
+
+def test_features_that_are_missing_come_with_a_remedy(monkeypatch) -> None:
+    for name in ("has_memfd", "has_pidfd", "has_populate"):
+        monkeypatch.setattr(_core, name, lambda: False)
+    report = st.doctor()
+    assert not report.ok
+    assert "file_system strategy" in finding(report, "memfd").text
+
+
+def test_tight_limits_are_found(monkeypatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (32, 64))
+    report = st.doctor()
+    assert not finding(report, "descriptors").ok
+    assert "32" in finding(report, "descriptors").text
+    assert "ulimit -v" in finding(report, "address space").text
+
+
+def test_a_manager_that_cannot_be_run_is_found(monkeypatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: "manager" not in str(path))
+    assert "reinstall" in finding(st.doctor(), "manager").text

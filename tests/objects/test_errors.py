@@ -1,0 +1,40 @@
+"""The errors' family: who derives from whom, and that they travel between processes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import shmtensor as st
+from shmtensor import errors, reducers
+
+FAMILY = [st.ShmTensorError, st.StaleHandleError, st.OutOfSharedMemory, st.SessionError]
+
+
+def test_all_are_in_the_module_errors_and_public() -> None:
+    assert st.errors is errors
+    assert {kind.__name__ for kind in FAMILY} == set(errors.__all__) == set(dir(errors))
+    for kind in FAMILY:
+        assert getattr(errors, kind.__name__) is getattr(st, kind.__name__) is kind
+
+
+def test_one_base_and_the_built_in_one_where_there_is_one() -> None:
+    assert all(issubclass(kind, st.ShmTensorError) for kind in FAMILY)
+    assert st.ShmTensorError.__base__ is Exception
+    assert issubclass(st.OutOfSharedMemory, MemoryError)
+    assert not any(issubclass(kind, (OSError, ValueError, MemoryError)) for kind in FAMILY[:2] + FAMILY[3:])
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_they_can_be_pickled(kind, protocol) -> None:
+    error = pickle.loads(pickle.dumps(kind("what happened", 5), protocol))
+    assert (type(error), error.args) == (kind, ("what happened", 5))
+
+
+def test_an_error_of_the_core_carries_its_text_only() -> None:
+    with pytest.raises(st.StaleHandleError) as caught:
+        reducers.rebuild_storage(b"no handle")
+    assert len(caught.value.args) == 1
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args

@@ -1,0 +1,114 @@
+"""Who keeps a block of shared memory alive: every object that can reach its bytes, and nobody else."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.helpers.held import held
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+KEEPERS = {
+    "storage": lambda t: t.storage(),
+    "view": lambda t: t[1:],
+    "element": lambda t: t[0, 0],
+    "transpose": lambda t: t.T,
+    "reshape": lambda t: t.reshape(-1),
+    "as_readonly": lambda t: t.as_readonly(),
+    "numpy": lambda t: t.numpy(),
+    "view of the array": lambda t: t.numpy()[1:],
+    "np.asarray": np.asarray,
+    "memoryview": memoryview,
+    "memoryview of the storage": lambda t: memoryview(t.storage()),
+    "np.frombuffer of the storage": lambda t: np.frombuffer(t.storage()),
+    "dlpack": np.from_dlpack,
+    "capsule": lambda t: t.__dlpack__(),
+    "iterator": iter,
+    "wrapper": lambda t: st.from_numpy(t.numpy()),
+    "in a ufunc's result": lambda t: np.add(t, 1, out=t),
+}
+
+
+@pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
+def test_what_can_reach_the_bytes_keeps_them(keep) -> None:
+    before = held()
+    tensor = st.full((3, 4), 7.0)
+    keeper = keep(tensor)
+    del tensor
+    assert held()[0] == before[0] + 1
+    other = st.full((3, 4), 9.0)  # would take the block if it were free
+    if isinstance(keeper, np.ndarray):
+        assert set(keeper.ravel()) <= {7, 8}
+    del other, keeper
+    assert held() == before
+
+
+NOT_KEEPERS = {
+    "copy": lambda t: t.clone().numpy().copy(),
+    "list": lambda t: t.tolist(),
+    "index array": lambda t: t[[0, 1]],
+    "mask": lambda t: t[t > 3],
+    "sum": np.sum,
+    "arithmetic": lambda t: t + 1,
+    "weak reference": weakref.ref,
+    "weak reference to the storage": lambda t: weakref.ref(t.storage()),
+    "shape": lambda t: (t.shape, t.dtype, t.strides),
+    "address": lambda t: t.data_ptr(),
+    "repr": repr,
+}
+
+
+@pytest.mark.parametrize("keep", NOT_KEEPERS.values(), ids=NOT_KEEPERS)
+def test_what_has_copies_keeps_nothing(keep) -> None:
+    before = held()
+    tensor = st.full((3, 4), 7.0)
+    other = keep(tensor)
+    del tensor
+    assert held() == before
+    del other
+
+
+def test_weak_references_die_with_the_tensor() -> None:
+    called = []
+    tensor = st.zeros(3)
+    storage = weakref.ref(tensor.storage(), called.append)
+    gone = weakref.ref(tensor, called.append)
+    assert gone() is tensor
+    assert storage() is tensor.storage()
+    del tensor
+    assert called == [gone, storage]
+    assert gone() is None
+    assert storage() is None
+
+
+def test_tensors_in_cycles_are_collected() -> None:
+    before = held()
+    cycle = [st.zeros(3)]
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+    assert held() == before
+
+
+def test_an_error_in_the_middle_of_an_expression_frees_what_was_made() -> None:
+    before = held()
+    with pytest.raises(ZeroDivisionError):
+        [st.zeros(3), 1 / 0]
+    assert held() == before
+
+
+def test_many_tensors_come_and_go() -> None:
+    before = held()
+    many = [st.full(n % 50, n, "i4") for n in range(5000)]
+    assert held()[0] == before[0] + 5000
+    assert all((tensor.numpy() == n).all() for n, tensor in enumerate(many))
+    del many[::2]
+    again = [st.full(n % 50, -n, "i4") for n in range(2500)]
+    assert all((tensor.numpy() == 2 * n + 1).all() for n, tensor in enumerate(many))
+    del many, again
+    assert held() == before

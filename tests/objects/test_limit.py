@@ -1,0 +1,137 @@
+"""set_limit: over it, OutOfSharedMemory names both numbers and the remedy, and nothing stays."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import run_python
+
+MIB = 1 << 20
+
+
+def run(program: str, **env: str) -> None:
+    strategy = {"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()}
+    done = run_python(program, env=strategy | env)
+    assert done.returncode == 0, done.stderr
+
+
+def test_over_the_limit_both_numbers_and_the_remedy_are_named(strategy) -> None:
+    run("""
+        import shmtensor as st
+        def held():
+            return st.stats() | {"bytes_reserved": 0}  # what is free may be kept for the next
+        keep = st.zeros(1000)
+        st.set_limit(16 << 20)
+        before = held()
+        for size in (20_000_000, 16 << 20, 100_000_000):
+            try:
+                st.empty(size, "u1")
+            except st.OutOfSharedMemory as error:
+                text = str(error)
+                assert f"{size} bytes" in text and "16 MiB" in text, text
+                assert "set_limit" in text, text
+            else:
+                raise AssertionError("there was memory")
+            assert held() == before, (held(), before)
+        assert keep.numpy().sum() == 0
+    """)
+
+
+def test_below_the_limit_and_after_lifting_it_there_is_memory(strategy) -> None:
+    run("""
+        import numpy as np
+        import shmtensor as st
+        st.set_limit(np.int64(16 << 20))
+        small = st.zeros(10 << 20, "u1")
+        try:
+            st.zeros(10 << 20, "u1")
+        except MemoryError:
+            pass
+        else:
+            raise AssertionError("both fit")
+        st.set_limit(None)
+        large = st.zeros(100 << 20, "u1")
+        st.set_limit(0)
+        again = st.zeros(100, "u1")  # in what is reserved already
+        assert not large.numpy().any() and not small.numpy().any() and not again.numpy().any()
+    """)
+
+
+def test_what_was_freed_can_be_used_again_under_the_limit(strategy) -> None:
+    run("""
+        import shmtensor as st
+        st.set_limit(32 << 20)
+        for size in [20 << 20, 1 << 20, 24 << 20, 100, 28 << 20] * 4:
+            st.zeros(size, "u1").fill_(1)
+    """)
+
+
+def test_every_way_to_allocate_meets_the_limit(strategy) -> None:
+    run("""
+        import pickle
+        from multiprocessing.reduction import ForkingPickler
+        import numpy as np
+        import shmtensor as st
+        import shmtensor.multiprocessing
+        array = np.ones(3 << 20)
+        private = st.from_numpy(array)
+        st.empty(1)
+        st.set_limit(4 << 20)
+        def held():
+            return st.stats() | {"bytes_reserved": 0}
+        ways = [
+            lambda: st.empty(3 << 20),
+            lambda: st.zeros(3 << 20),
+            lambda: st.ones(3 << 20),
+            lambda: st.full(3 << 20, 2.5),
+            lambda: st.asarray(array),
+            lambda: st.asarray(private),
+            lambda: private.clone(),
+            lambda: private.share_memory_(),
+            lambda: private.reshape(3, -1).T.reshape(-1),
+            lambda: private.storage().clone(),
+            lambda: st.Storage(24 << 20),
+            lambda: ForkingPickler.dumps(private),
+        ]
+        before = held()
+        for number, way in enumerate(ways):
+            try:
+                way()
+            except st.OutOfSharedMemory as error:
+                assert str(24 << 20) in str(error), error
+            else:
+                raise AssertionError(f"number {number} went over the limit")
+        assert held() == before, (before, held())
+        assert not private.is_shared()
+    """)
+
+
+def test_the_environment_sets_the_limit_at_the_start(strategy) -> None:
+    run(
+        """
+        import shmtensor as st
+        st.zeros(1 << 20, "u1")
+        try:
+            st.zeros(32 << 20, "u1")
+        except st.OutOfSharedMemory as error:
+            assert "8 MiB" in str(error), error
+        else:
+            raise AssertionError("the limit is not known")
+        """,
+        SHMTENSOR_MAX_BYTES=str(8 * MIB),
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind"),
+    [(-1, ValueError), (np.int64(-5), ValueError), (2**63, ValueError), (2.5, TypeError), ("1G", TypeError)],
+)
+def test_what_is_no_limit_is_refused_and_changes_nothing(limit, kind) -> None:
+    with pytest.raises(kind, match=re.escape(str(limit))):
+        st.set_limit(limit)
+    st.zeros(MIB)

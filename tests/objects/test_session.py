@@ -1,0 +1,120 @@
+"""stats and gc: what they count, when, and what they take."""
+
+from __future__ import annotations
+
+import pickle
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import run_python
+from tests.helpers.held import held
+
+KEYS = {
+    "session": str,
+    "slot": int,
+    "processes": int,
+    "arenas": int,
+    "blocks": int,
+    "bytes_live": int,
+    "bytes_reserved": int,
+    "in_flight": int,
+    "descriptors": int,
+    "mappings": int,
+}
+
+
+def test_stats_has_these_keys_of_these_types(strategy) -> None:
+    tensor = st.zeros(3)
+    stats = st.stats()
+    assert {key: type(value) for key, value in stats.items()} == KEYS
+    assert len(stats["session"]) == 32
+    int(stats["session"], 16)
+    assert all(value >= 0 for key, value in stats.items() if key != "session")
+    assert stats["processes"] >= 1
+    assert stats["bytes_reserved"] >= stats["bytes_live"] >= 24
+    assert stats["descriptors"] >= 2
+    assert stats["mappings"] >= 2
+    del tensor
+
+
+def test_before_the_first_tensor_there_is_no_session_and_asking_starts_none() -> None:
+    program = """
+        import os
+        import shmtensor as st
+        before = os.listdir("/proc/self/fd")
+        stats = st.stats()
+        assert stats.pop("session") is None and stats.pop("slot") is None, stats
+        assert set(stats.values()) == {0}, stats
+        assert st.stats()["blocks"] == 0, "the caller's dict is the caller's"
+        assert st.gc() == 0
+        st.set_limit(1 << 30)
+        st.doctor()
+        assert os.listdir("/proc/self/fd") == before
+        assert "SHMTENSOR_SESSION" not in os.environ
+        st.Storage(5)
+        assert st.stats()["session"] == os.environ["SHMTENSOR_SESSION"]
+    """
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_bytes_and_blocks_follow_what_is_allocated(strategy) -> None:
+    before = held()
+    tensors = [st.zeros(n, "u1") for n in (1, 100, 100_000)]
+    assert held()[:2] == (before[0] + 3, before[1] + 100_101)
+    st.from_numpy(tensors[0].numpy())
+    assert held()[0] == before[0] + 3, "wrappers take none"
+    del tensors[1]
+    assert held()[:2] == (before[0] + 2, before[1] + 100_001)
+    del tensors
+    assert held() == before
+
+
+def test_gc_forgets_messages_of_that_age_and_frees_what_only_they_held(strategy) -> None:
+    before = held()
+    tensor = st.zeros(3)
+    contents = [ForkingPickler.dumps(tensor), ForkingPickler.dumps(st.ones(3))]
+    assert st.gc(older_than=3600) == 0
+    assert held()[2] == before[2] + 2
+    assert st.gc() == 2
+    assert pickle.loads(contents[0]).storage() is tensor.storage(), "somebody still holds it"
+    with pytest.raises(st.StaleHandleError):
+        pickle.loads(contents[1])
+    del tensor
+    assert held() == before
+
+
+def test_gc_leaves_live_tensors_alone(strategy) -> None:
+    tensors = [st.full(n * 1000, n) for n in range(1, 20)]
+    st.gc()
+    assert all((tensor.numpy() == n).all() for n, tensor in enumerate(tensors, 1))
+
+
+@pytest.mark.parametrize("age", [0, 0.0, 1, 1e9, 1e300, float("inf"), True])
+def test_gc_takes_any_age(age) -> None:
+    assert st.gc(age) == 0
+    assert st.gc(older_than=age) == 0
+
+
+@pytest.mark.parametrize(
+    ("age", "kind"), [(-1, ValueError), (-0.001, ValueError), (float("nan"), ValueError), ("1", TypeError)]
+)
+def test_gc_refuses_what_is_no_age(age, kind) -> None:
+    with pytest.raises(kind, match=f"{age}|str"):
+        st.gc(age)
+
+
+def test_idle_memory_goes_back_to_the_system_by_gc() -> None:
+    program = """
+        import shmtensor as st
+        tensor = st.zeros(100 << 20, "u1")
+        assert st.stats()["bytes_reserved"] >= 100 << 20
+        del tensor
+        st.gc()
+        assert st.stats()["bytes_reserved"] < 8 << 20, st.stats()
+    """
+    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()})
+    assert done.returncode == 0, done.stderr

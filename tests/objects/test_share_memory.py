@@ -1,0 +1,135 @@
+"""share_memory_: the storage moves, with every tensor of it; what was wrapped keeps the private memory."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import run_python
+from tests.helpers.held import held
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+
+def test_all_tensors_of_the_storage_move_along() -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    tensor = st.from_numpy(array)
+    views = [tensor[1], tensor.T, tensor[::-1, ::2], tensor.as_readonly()]
+    before = [(view.shape, view.strides, view.storage_offset(), view.readonly) for view in views]
+    address = tensor.data_ptr()
+    assert tensor[1:].share_memory_().is_shared()
+    assert tensor.is_shared()
+    assert tensor.data_ptr() != address
+    assert all(view.is_shared() and view.storage() is tensor.storage() for view in views)
+    assert [(view.shape, view.strides, view.storage_offset(), view.readonly) for view in views] == before
+    tensor.fill_(5)
+    assert all((view.numpy() == 5).all() for view in views)
+
+
+def test_arrays_made_before_keep_the_private_memory() -> None:
+    array = np.arange(3)
+    tensor = st.from_numpy(array)
+    old, buffer = tensor.numpy(), memoryview(tensor)
+    tensor.share_memory_()
+    tensor.fill_(7)
+    assert array.tolist() == old.tolist() == buffer.tolist() == [0, 1, 2]
+    array[0] = 5
+    assert tensor.tolist() == [7, 7, 7]
+
+
+def test_it_returns_the_object_and_does_it_once() -> None:
+    before = held()
+    tensor = st.from_numpy(np.ones(3))
+    assert tensor.share_memory_() is tensor
+    address = tensor.data_ptr()
+    assert tensor.share_memory_() is tensor
+    assert tensor.storage().share_memory_() is tensor.storage()
+    assert tensor.data_ptr() == address
+    assert held()[0] == before[0] + 1
+    del tensor
+    assert held() == before
+
+
+def test_what_is_born_shared_stays_where_it_is() -> None:
+    tensor = st.zeros(3)
+    address = tensor.data_ptr()
+    assert tensor.share_memory_().data_ptr() == address
+
+
+def test_the_wrapped_object_is_let_go_with_the_storage_only() -> None:
+    array = np.ones(3)
+    gone = weakref.ref(array)
+    tensor = st.from_numpy(array).share_memory_()
+    del array
+    gc.collect()
+    assert gone() is not None, "somebody may look at its bytes"
+    del tensor
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_read_only_storage_stays_read_only() -> None:
+    tensor = st.frombuffer(b"12345678", "u1")
+    other = st.Tensor(tensor.storage(), "u1", 8)
+    tensor.share_memory_()
+    for each in (tensor, other):
+        assert each.is_shared()
+        assert each.readonly
+        assert each.numpy().tobytes() == b"12345678"
+        with pytest.raises(ValueError, match="read-only"):
+            each[0] = 0
+    assert tensor.storage().readonly
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_sizes_from_nothing_to_large(size) -> None:
+    content = bytes(i % 251 for i in range(size))
+    tensor = st.frombuffer(bytearray(content), "u1").share_memory_()
+    assert tensor.numpy().tobytes() == content
+
+
+def test_threads_that_share_at_once_share_one_block() -> None:
+    before = held()
+    for _ in range(20):
+        tensor = st.from_numpy(np.arange(50_000))
+        start = threading.Barrier(4)
+
+        def share(tensor=tensor, start=start) -> None:
+            start.wait()
+            tensor.share_memory_()
+
+        threads = [threading.Thread(target=share) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert held()[0] == before[0] + 1
+        assert tensor.numpy()[-1] == 49_999
+        del tensor, share
+    assert held() == before
+
+
+def test_without_memory_nothing_changes() -> None:
+    program = """
+        import numpy as np, shmtensor as st
+        st.empty(1)
+        st.set_limit(0)
+        array = np.arange(10_000_000)
+        tensor = st.from_numpy(array)
+        try:
+            tensor.share_memory_()
+        except st.OutOfSharedMemory:
+            assert not tensor.is_shared()
+            assert tensor.data_ptr() == array.ctypes.data
+            assert st.stats()["blocks"] == 0
+        else:
+            raise AssertionError("there was memory")
+    """
+    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()})
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,94 @@
+"""Random views of random tensors are what NumPy makes of the same array."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import shmtensor as st
+from tests.helpers.dtypes import same_elements
+from tests.helpers.generators import basic_indices, generated, reshapes, tensors, view_of
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+
+def check(view: st.Tensor, expected: np.ndarray, tensor: st.Tensor) -> None:
+    assert type(view) is st.Tensor
+    assert view.storage() is tensor.storage()
+    assert view.readonly == tensor.readonly
+    assert same_elements(view.numpy(), expected)
+    if expected.size:
+        assert view.strides == expected.strides
+        assert view.data_ptr() == expected.__array_interface__["data"][0]
+
+
+@generated(300)
+@given(some.data(), tensors())
+def test_basic_indexing(data, tensor) -> None:
+    index = data.draw(basic_indices(tensor.shape))
+    check(tensor[index], view_of(tensor.numpy(), index), tensor)
+
+
+@generated(200)
+@given(some.data(), tensors())
+def test_indexing_again_and_again(data, tensor) -> None:
+    view, expected = tensor, tensor.numpy()
+    for _ in range(4):
+        index = data.draw(basic_indices(view.shape))
+        view, expected = view[index], view_of(expected, index)
+        check(view, expected, tensor)
+
+
+@generated(200)
+@given(some.data(), tensors())
+def test_reshape(data, tensor) -> None:
+    array = tensor.numpy()
+    shape = data.draw(reshapes(tensor.size))
+    expected = array.reshape(shape)
+    result = tensor.reshape(shape)
+    assert same_elements(result.numpy(), expected)
+    if tensor.size:
+        shares = np.shares_memory(expected, array)
+        assert (result.storage() is tensor.storage()) == shares
+        if shares:
+            check(tensor.view(shape), expected, tensor)
+        else:
+            with pytest.raises(ValueError, match="needs a copy"):
+                tensor.view(shape)
+
+
+@generated(200)
+@given(some.data(), tensors())
+def test_transpose(data, tensor) -> None:
+    axes = data.draw(some.permutations(range(tensor.ndim)))
+    check(tensor.transpose(*axes), tensor.numpy().transpose(axes) if axes else tensor.numpy(), tensor)
+    check(tensor.T, tensor.numpy().T, tensor)
+
+
+@generated(100)
+@given(tensors())
+def test_iteration(tensor) -> None:
+    if tensor.ndim == 0:
+        with pytest.raises(TypeError, match=r"0-d|unsized"):
+            iter(tensor)
+        return
+    views = list(tensor)
+    assert len(views) == len(tensor) == tensor.shape[0]
+    for i, view in enumerate(views):
+        check(view, tensor.numpy()[i, ...], tensor)
+
+
+@generated(200)
+@given(tensors())
+def test_what_a_tensor_says_of_itself_is_what_its_array_says(tensor) -> None:
+    array = tensor.numpy()
+    for name in ("dtype", "shape", "ndim", "size", "itemsize", "nbytes"):
+        assert getattr(tensor, name) == getattr(array, name)
+    if tensor.size:
+        assert tensor.strides == array.strides
+        assert tensor.is_contiguous() == array.flags.c_contiguous
+    assert tensor.data_ptr() == array.__array_interface__["data"][0]
+    assert tensor.data_ptr() == tensor.storage().data_ptr() + tensor.storage_offset()
+    assert tensor.readonly == (not array.flags.writeable)

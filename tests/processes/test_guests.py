@@ -1,0 +1,125 @@
+"""Handles between processes that no common parent started, and between sessions."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import run_python, wait_until
+
+SENDER = """
+import os, sys
+from multiprocessing.reduction import ForkingPickler
+import shmtensor as st, shmtensor.multiprocessing as mp
+mp.set_sharing_strategy(sys.argv[1])
+tensor = st.full(1000, 3.0)
+sys.stdout.buffer.write(bytes(ForkingPickler.dumps((tensor, st.stats()["session"]))))
+sys.stdout.flush(); os.close(1)  # the reader waits for the end
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def stranger(strategy):
+    """A program that nobody of ours started as a child of multiprocessing, with a session of its own."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SENDER, strategy], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    yield process
+    process.stdin.close()
+    process.wait(30)
+    process.stdout.close()
+
+
+def test_a_handle_of_another_session_works_as_a_guest(stranger) -> None:
+    """torch: AuthenticationError, "digest sent was rejected"."""
+    tensor, session = pickle.loads(stranger.stdout.read())
+    assert session != st.stats()["session"]
+    assert tensor.numpy().sum() == 3000
+    tensor.fill_(1)
+    own = st.ones(1)
+    assert st.stats()["session"] != session, "tensors of this process stay in its own session"
+    again = pickle.loads(ForkingPickler.dumps(tensor))
+    assert again.storage() is tensor.storage()
+    assert own.item() == 1
+
+
+def test_a_guest_keeps_what_it_holds_when_the_host_ends(stranger) -> None:
+    tensor, _session = pickle.loads(stranger.stdout.read())
+    stranger.stdin.close()
+    stranger.wait(30)
+    assert tensor.numpy().sum() == 3000
+    forwarded = pickle.loads(ForkingPickler.dumps(tensor[:10]))
+    assert forwarded.numpy().sum() == 30
+
+
+def test_a_process_without_a_session_adopts_the_first_handles(strategy) -> None:
+    tensor = st.ones(4)
+    done = run_python(
+        f"""
+        import pickle
+        import shmtensor as st
+        assert st.stats()["session"] is None
+        tensor = pickle.loads({bytes(ForkingPickler.dumps(tensor))!r})
+        tensor += 1
+        print(st.stats()["session"], st.stats()["slot"] is not None)
+        """
+    )
+    assert done.stdout.split() == [st.stats()["session"], "True"], done
+    assert tensor.tolist() == [2] * 4
+    wait_until(lambda: st.stats()["in_flight"] == 0, what="the ticket to be gone")
+
+
+def test_the_environment_names_the_session(strategy) -> None:
+    """Two programs with the same SHMTENSOR_SESSION, any text, are in one session."""
+    code = """
+        import sys, time
+        import shmtensor as st
+        tensor = st.ones(1)
+        print(st.stats()["session"], flush=True)
+        input()
+        """
+    import textwrap
+
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    env["SHMTENSOR_SESSION"] = f"job-{os.getpid()}"
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    sessions = {program.stdout.readline() for program in programs}
+    for program in programs:
+        program.communicate("\n", timeout=30)
+    assert len(sessions) == 1
+
+
+def test_receivers_can_send_on_without_importing_anything(strategy) -> None:
+    """Loading a handle registers the reducers."""
+    tensor = st.ones(4)
+    done = run_python(
+        f"""
+        import pickle
+        from multiprocessing.reduction import ForkingPickler
+        tensor = pickle.loads({bytes(ForkingPickler.dumps(tensor))!r})
+        message = ForkingPickler.dumps(tensor)
+        assert len(message) < 300
+        assert pickle.loads(message).storage() is tensor.storage()
+        print("fine")
+        """
+    )
+    assert done.stdout == "fine\n", done
+    assert mp.get_sharing_strategy() == strategy

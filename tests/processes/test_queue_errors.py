@@ -1,0 +1,184 @@
+"""Promise 11: sending changes nothing of the sender's, and what goes wrong is raised where it was asked."""
+
+from __future__ import annotations
+
+import pickle
+import queue as queues
+import threading
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import end
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise RuntimeError("this cannot be pickled")
+
+
+@pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "JoinableQueue", "Pipe"])
+def test_an_unpicklable_item_raises_at_once_and_the_queue_goes_on(strategy, kind) -> None:
+    if kind == "Pipe":
+        receiver, sender = mp.Pipe(duplex=False)
+        put, get, close = sender.send, receiver.recv, (sender.close, receiver.close)
+    else:
+        queue = getattr(mp, kind)()
+        put, get, close = queue.put, queue.get, (queue.close,)
+    tensor = st.ones(100)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="cannot be pickled"):
+            put([tensor, st.from_numpy(np.ones(50)), Unpicklable()])
+    assert st.stats()["in_flight"] == 0, "the tickets of what was not sent are taken back"
+    put([tensor, "fine"])
+    back, word = get()
+    assert word == "fine"
+    assert back.storage() is tensor.storage()
+    for function in close:
+        function()
+    if kind in {"Queue", "JoinableQueue"}:
+        queue.join_thread()
+
+
+def test_put_pickles_in_the_thread_that_calls_it(strategy) -> None:
+    queue = mp.Queue()
+    where = []
+
+    class Noting:
+        def __reduce__(self):
+            where.append(threading.current_thread())
+            return (int, ())
+
+    queue.put(Noting())
+    assert where == [threading.current_thread()]
+    queue.get()
+    queue.close()
+    queue.join_thread()
+
+
+def test_a_private_array_is_copied_and_stays_the_senders(strategy) -> None:
+    """torch detaches the NumPy alias of a tensor that it sends; here nothing of the sender's moves."""
+    array = np.arange(6.0)
+    tensor = st.from_numpy(array)
+    address = tensor.data_ptr()
+    queue = mp.SimpleQueue()
+    queue.put([tensor, tensor[::2]])
+    array[:] = -1
+    assert tensor.tolist() == [-1] * 6
+    assert tensor.data_ptr() == address
+    assert not tensor.is_shared()
+    whole, some = queue.get()
+    assert whole.tolist() == [0, 1, 2, 3, 4, 5]
+    assert some.tolist() == [0, 2, 4]
+    assert whole.is_shared()
+    assert whole.storage() is some.storage(), "views in one message share one storage"
+    queue.close()
+
+
+def test_a_put_that_finds_no_room_raises_in_put(strategy) -> None:
+    queue = mp.SimpleQueue()
+    tensor = st.from_numpy(np.ones(1 << 20))
+    before = st.stats()["blocks"]
+    try:
+        st.set_limit(1 << 20)
+        with pytest.raises(st.OutOfSharedMemory, match="set_limit"):
+            queue.put(tensor)
+    finally:
+        st.set_limit(None)
+    assert st.stats()["blocks"] == before
+    queue.put("next")
+    assert queue.get() == "next"
+    queue.close()
+
+
+def test_closed_and_full_and_empty_queues_say_so(strategy) -> None:
+    queue = mp.Queue(1)
+    queue.put(st.ones(1))
+    with pytest.raises(queues.Full):
+        queue.put(st.ones(1), block=False)
+    with pytest.raises(queues.Full):
+        queue.put(st.ones(1), timeout=0.05)
+    assert queue.get().item() == 1
+    with pytest.raises(queues.Empty):
+        queue.get(timeout=0.05)
+    assert st.stats()["in_flight"] == 0, "what did not fit is taken back"
+    queue.close()
+    with pytest.raises(ValueError, match="closed"):
+        queue.put(st.ones(1))
+    queue.join_thread()
+    assert st.stats()["in_flight"] == 0
+
+
+def test_a_pipe_without_a_reader_gives_back_what_it_could_not_send(strategy) -> None:
+    receiver, sender = mp.Pipe(duplex=False)
+    receiver.close()
+    with pytest.raises(BrokenPipeError):
+        sender.send(st.ones(10))
+    assert st.stats()["in_flight"] == 0
+    sender.close()
+
+
+def never() -> None: ...
+
+
+def test_a_process_that_cannot_be_started_gives_back_its_arguments(strategy) -> None:
+    context = mp.get_context("spawn")
+    process = context.Process(target=never, args=(st.ones(10), Unpicklable()))
+    with pytest.raises(RuntimeError, match="cannot be pickled"):
+        process.start()
+    assert st.stats()["in_flight"] == 0
+
+
+def forget(queue) -> None:
+    queue.put(st.ones(10))
+    queue.cancel_join_thread()
+
+
+def test_messages_that_nobody_reads_are_counted_and_collected(ctx, strategy) -> None:
+    queue = mp.SimpleQueue()
+    for _ in range(3):
+        queue.put(st.ones(10))
+    queue.close()
+    assert st.stats()["in_flight"] == 3
+    assert st.gc(older_than=3600) == 0
+    assert st.gc() == 3
+    assert st.stats()["in_flight"] == 0
+
+
+def test_a_queue_dropped_before_its_feeder_ran_takes_its_messages_back(strategy) -> None:
+    queue = mp.Queue()
+    queue._start_thread = lambda: None  # a feeder that never comes
+    queue._thread = object()
+    queue.put(st.ones(10))
+    assert st.stats()["in_flight"] == 1
+    queue._buffer.clear()
+    assert st.stats()["in_flight"] == 0
+    queue._thread = None
+    queue._reader.close()
+    queue._writer.close()
+
+
+def test_plain_pickle_copies(strategy) -> None:
+    tensor = st.ones(4)
+    copy = pickle.loads(pickle.dumps(tensor))
+    copy.fill_(3)
+    assert tensor.tolist() == [1, 1, 1, 1]
+    assert not copy.is_shared()
+
+
+def put_and_wait(queue, event) -> None:
+    queue.put(st.ones(10))
+    event.wait(30)
+
+
+def test_a_message_is_not_lost_while_its_sender_waits(ctx, strategy) -> None:
+    queue, event = ctx.Queue(), ctx.Event()
+    process = ctx.Process(target=put_and_wait, args=(queue, event))
+    process.start()
+    assert queue.get(timeout=30).numpy().sum() == 10
+    event.set()
+    end(process)
+    queue.close()
+    queue.join_thread()

@@ -1,0 +1,122 @@
+"""`import shmtensor` does nothing but import; `import shmtensor.multiprocessing` registers its reducers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.helpers.children import run_python
+
+LOOK = """
+    import json, os, sys, threading
+    def look():
+        tasks = os.listdir("/proc/self/task")
+        return {
+            "threads": [len(tasks), threading.active_count()],
+            "descriptors": [os.readlink(f"/proc/self/fd/{fd}") for fd in range(100)
+                            if os.path.lexists(f"/proc/self/fd/{fd}")],
+            "children": [open(f"/proc/self/task/{task}/children").read() for task in tasks],
+            "environment": dict(os.environ),
+            "process environment": open("/proc/self/environ").read(),
+            "signals": [line for line in open("/proc/self/status") if line.startswith("Sig")],
+            "shared memory": [line for line in open("/proc/self/maps") if "shmtensor-" in line],
+        }
+"""
+
+
+def run(program: str) -> dict:
+    done = run_python(LOOK + program)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "statement", ["import shmtensor", "import shmtensor as st; st.Tensor, st.errors, st.stats(), dir(st)"]
+)
+def test_importing_starts_opens_and_writes_nothing(statement) -> None:
+    seen = run(f"""
+    import numpy
+    before = look()
+    {statement}
+    print(json.dumps([before, look()]))
+    """)
+    before, after = seen
+    assert after == before
+
+
+def test_importing_brings_in_no_heavy_module_that_numpy_does_not() -> None:
+    new = run("""
+    import numpy
+    before = set(sys.modules)
+    import shmtensor
+    print(json.dumps(sorted(set(sys.modules) - before)))
+    """)
+    heavy = {
+        *("multiprocessing", "asyncio", "ctypes", "socket", "subprocess", "selectors", "tempfile"),
+        *("concurrent", "logging", "psutil", "rich", "cupy", "torch", "unittest", "http", "email"),
+    }
+    assert not {name for name in new if name.split(".")[0] in heavy}
+    assert {name for name in new if name.startswith("shmtensor")} >= {"shmtensor", "shmtensor._core"}
+    assert not {name for name in new if name.startswith(("shmtensor.multiprocessing", "shmtensor.reducers"))}
+    assert not {name for name in new if name.startswith("shmtensor.cli")}
+
+
+def test_importing_shmtensor_alone_registers_nothing() -> None:
+    kinds = run("""
+    import copyreg, numpy
+    from multiprocessing.reduction import ForkingPickler
+    before = dict(ForkingPickler._extra_reducers), dict(copyreg.dispatch_table)
+    import shmtensor
+    shmtensor.zeros(3)
+    assert (dict(ForkingPickler._extra_reducers), dict(copyreg.dispatch_table)) == before
+    print(json.dumps([str(kind) for kind in ForkingPickler._extra_reducers]))
+    """)
+    assert not [kind for kind in kinds if "shmtensor" in kind]
+
+
+@pytest.mark.parametrize(
+    "statement", ["import shmtensor.multiprocessing", "import shmtensor as st; st.multiprocessing"]
+)
+def test_importing_its_multiprocessing_registers_and_starts_nothing(statement) -> None:
+    kinds, before, after = run(f"""
+    import numpy, multiprocessing, multiprocessing.connection, multiprocessing.queues, threading, copyreg
+    from multiprocessing.reduction import ForkingPickler
+    before, table = look(), dict(copyreg.dispatch_table)
+    {statement}
+    assert dict(copyreg.dispatch_table) == table
+    ours = [kind for kind in ForkingPickler._extra_reducers if kind.__module__.startswith("shmtensor")]
+    kinds = [kind.__qualname__ for kind in ours]
+    print(json.dumps([kinds, before, look()]))
+    """)
+    assert {"Tensor", "Storage", "Connection"} <= set(kinds)
+    assert after == before
+
+
+def test_arrays_of_numpy_are_not_registered_until_asked_for() -> None:
+    answers = run("""
+    import numpy
+    from multiprocessing.reduction import ForkingPickler
+    import shmtensor.multiprocessing as mp
+    known = lambda: numpy.ndarray in ForkingPickler._extra_reducers
+    answers = [known()]
+    mp.share_numpy(min_bytes=1000)
+    answers.append(known())
+    mp.share_numpy(None)
+    answers.append(known())
+    print(json.dumps(answers))
+    """)
+    assert answers == [False, True, False]
+
+
+def test_plain_pickle_does_not_use_the_reducers() -> None:
+    sizes = run("""
+    import pickle
+    from multiprocessing.reduction import ForkingPickler
+    import shmtensor as st, shmtensor.multiprocessing
+    tensor = st.zeros(10000)
+    sizes = [len(pickle.dumps(tensor)), len(ForkingPickler.dumps(tensor))]
+    print(json.dumps(sizes))
+    """)
+    assert sizes[0] > 80_000
+    assert sizes[1] < 200

@@ -1,0 +1,154 @@
+"""The leak guard of conftest.py finds every kind of leak, and nothing where there is none."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing  # registers
+from tests.helpers.children import run_python
+from tests.helpers.leaks import Snapshot
+
+
+@contextmanager
+def descriptor() -> Iterator[str]:
+    fd = os.open("/dev/null", os.O_RDONLY)
+    yield rf"descriptors \['{fd} -> /dev/null'\]"
+    os.close(fd)
+
+
+@contextmanager
+def mapping() -> Iterator[str]:
+    fd = os.memfd_create("shmtensor-leak")
+    os.ftruncate(fd, 4096)
+    with mmap.mmap(fd, 4096):
+        os.close(fd)
+        yield "1 mappings"
+
+
+@contextmanager
+def name() -> Iterator[str]:
+    path = Path("/dev/shm/shmtensor-00000000000000000000000000000000-1")
+    path.touch()
+    yield rf"names in /dev/shm \['{path.name}'\]"
+    path.unlink()
+
+
+@contextmanager
+def child() -> Iterator[str]:
+    process = subprocess.Popen(["sleep", "1000"])
+    yield rf"children \[{process.pid}\]"
+    process.kill()
+    process.wait()
+
+
+@contextmanager
+def grandchild() -> Iterator[str]:
+    command = "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid, flush=True); p.wait()"
+    process = subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, text=True)
+    sleeper = int(process.stdout.readline())
+    yield rf"children \[.*{sleeper}"
+    os.kill(sleeper, 9)
+    process.wait()
+    process.stdout.close()
+
+
+@contextmanager
+def block() -> Iterator[str]:
+    tensors = [st.zeros(3), st.Storage(5)]
+    yield "2 blocks"
+    del tensors
+
+
+@contextmanager
+def message() -> Iterator[str]:
+    tensor = st.zeros(3)
+    content = ForkingPickler.dumps(tensor)
+    yield "1 messages in flight"
+    pickle.loads(content)
+
+
+LEAKS = [descriptor, mapping, name, child, grandchild, block, message]
+
+
+@pytest.mark.parametrize("leak", LEAKS, ids=lambda leak: leak.__name__)
+def test_a_leak_of_each_kind_is_found_and_gone_when_it_is_mended(leak) -> None:
+    before = Snapshot.take()
+    with leak() as expected:
+        problems = Snapshot.settled_difference(before, patience=0.1)
+        assert [problem for problem in problems if re.search(expected, problem)], problems
+    assert Snapshot.settled_difference(before) == []
+
+
+def test_what_was_there_before_is_no_leak() -> None:
+    with descriptor(), mapping(), name(), child(), block(), message():
+        before = Snapshot.take()
+        assert Snapshot.settled_difference(before, patience=0.1) == []
+
+
+def test_less_than_before_is_no_leak() -> None:
+    with descriptor(), mapping(), name(), child(), block(), message():
+        before = Snapshot.take()
+    assert Snapshot.settled_difference(before, patience=0.1) == []
+
+
+def test_what_settles_in_time_is_no_leak() -> None:
+    before = Snapshot.take()
+    process = subprocess.Popen(["sleep", "0.2"])
+    waiter = threading.Thread(target=process.wait)
+    waiter.start()
+    assert Snapshot.settled_difference(before, patience=30) == []
+    waiter.join()
+
+
+def test_the_guard_looks_for_leaks_without_spending_messages() -> None:
+    tensor = st.zeros(3)
+    content = ForkingPickler.dumps(tensor)
+    Snapshot.settled_difference(Snapshot.take(), patience=0)
+    assert pickle.loads(content).storage() is tensor.storage()
+
+
+def test_a_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import helpers_running, leak_guard\n")
+    (tmp_path / "test_inner.py").write_text(
+        textwrap.dedent("""
+            import os
+            import shmtensor as st
+
+            kept = []
+
+            def test_before():
+                st.zeros(3)
+
+            def test_leaks():
+                kept.append(st.zeros(3))
+                kept.append(os.open("/dev/null", os.O_RDONLY))
+
+            def test_after():
+                st.zeros(3)
+        """)
+    )
+    root = str(Path(__file__).parents[1])
+    done = run_python(
+        "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))",
+        arguments=(str(tmp_path), "-p", "no:cacheprovider", "-rA", f"--rootdir={tmp_path}"),
+        env={"PYTHONPATH": root},
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "3 passed, 1 error" in done.stdout
+    assert re.search(r"^ERROR .*test_inner\.py::test_leaks", done.stdout, re.MULTILINE)
+    assert "left behind: descriptors" in done.stdout
+    assert "1 blocks" in done.stdout

@@ -1,0 +1,198 @@
+"""The public surface: names, docstrings, the standard module's names and signatures."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import run_python
+
+PUBLIC = [
+    *("OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError", "Storage", "Tensor"),
+    *(
+        "__version__",
+        "asarray",
+        "doctor",
+        "empty",
+        "errors",
+        "from_dlpack",
+        "from_numpy",
+        "frombuffer",
+        "full",
+    ),
+    *("gc", "multiprocessing", "ones", "set_limit", "stats", "zeros"),
+]
+PUBLIC_MP = [
+    *("Array", "AuthenticationError", "Barrier", "BoundedSemaphore", "BufferTooShort", "Condition", "Event"),
+    *(
+        "JoinableQueue",
+        "Lock",
+        "Manager",
+        "Pipe",
+        "Pool",
+        "Process",
+        "ProcessError",
+        "Queue",
+        "RLock",
+        "RawArray",
+    ),
+    *("RawValue", "Semaphore", "SimpleQueue", "TimeoutError", "Value", "active_children"),
+    *("allow_connection_pickling", "cpu_count", "current_process", "freeze_support"),
+    *(
+        "get_all_sharing_strategies",
+        "get_all_start_methods",
+        "get_context",
+        "get_logger",
+        "get_sharing_strategy",
+    ),
+    *("get_start_method", "log_to_stderr", "parent_process", "reducer", "set_executable"),
+    *("set_forkserver_preload", "set_sharing_strategy", "set_start_method", "share_numpy"),
+]
+STANDARD = [name for name in dir(multiprocessing) if not name.startswith("_") and name != "sys"]
+METHODS = {
+    st.Tensor: [
+        *(
+            "T",
+            "as_readonly",
+            "clone",
+            "copy_",
+            "cpu",
+            "cupy",
+            "data_ptr",
+            "device",
+            "dtype",
+            "fill_",
+            "item",
+        ),
+        *("is_contiguous", "is_shared", "itemsize", "nbytes", "ndim", "numpy", "readonly", "reshape"),
+        *(
+            "shape",
+            "share_memory_",
+            "size",
+            "storage",
+            "storage_offset",
+            "strides",
+            "to",
+            "tolist",
+            "transpose",
+        ),
+        *("view", "zero_"),
+    ],
+    st.Storage: [
+        *("clone", "copy_", "data_ptr", "device", "filename", "fill_", "from_file", "is_shared", "nbytes"),
+        *("readonly", "share_memory_", "tobytes"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "names"), [(st, PUBLIC), (mp, PUBLIC_MP)], ids=["shmtensor", "multiprocessing"]
+)
+def test_the_public_names_are_these(module, names) -> None:
+    assert sorted(module.__all__) == sorted(names)
+    assert sorted(dir(module)) == sorted(names)
+    assert all(getattr(module, name) is not None for name in names)
+
+
+def test_what_is_not_there_is_an_attribute_error_that_names_it() -> None:
+    for module in (st, mp):
+        with pytest.raises(AttributeError, match=f"{module.__name__}.* 'nothing'"):
+            _ = module.nothing
+
+
+@pytest.mark.parametrize("kind", METHODS, ids=lambda kind: kind.__name__)
+def test_the_public_methods_and_properties_are_these(kind) -> None:
+    assert sorted(name for name in dir(kind) if not name.startswith("_")) == sorted(METHODS[kind])
+
+
+def described() -> dict[str, object]:
+    """Everything public of ours, by its full name."""
+    things: dict[str, object] = {"st": st, "mp": mp}
+    things |= {f"st.{name}": getattr(st, name) for name in PUBLIC if name != "__version__"}
+    things |= {
+        f"st.{kind.__name__}.{name}": getattr(kind, name) for kind in METHODS for name in METHODS[kind]
+    }
+    things |= {f"mp.{name}": getattr(mp, name) for name in PUBLIC_MP}
+    for name in ("connection", "context", "queues"):
+        module = getattr(mp, name)
+        things |= {f"mp.{name}": module} | {
+            f"mp.{name}.{one}": getattr(module, one) for one in module.__all__
+        }
+    for name in ("Queue", "SimpleQueue", "JoinableQueue"):
+        things[f"mp.queues.{name}.put"] = getattr(getattr(mp.queues, name), "put")  # noqa: B009
+    return things
+
+
+@pytest.mark.parametrize(("name", "thing"), described().items(), ids=described())
+def test_everything_public_has_a_docstring(name, thing) -> None:
+    home = thing.__name__ if inspect.ismodule(thing) else getattr(thing, "__module__", "shmtensor")
+    if home.startswith("multiprocessing"):
+        return  # the standard module's own
+    text = thing.__doc__
+    assert text, f"{name} has no docstring"
+    text = inspect.cleandoc(text)
+    first = text.splitlines()[0]
+    assert first.endswith((".", "?")), f"{name}: the first line is no sentence: {first}"
+
+
+@pytest.mark.parametrize("name", sorted({*STANDARD, *multiprocessing.__all__}))
+def test_the_standard_module_has_nothing_that_ours_has_not(name) -> None:
+    assert hasattr(mp, name)
+    standard, ours = getattr(multiprocessing, name), getattr(mp, name)
+    if not callable(standard):
+        return
+    assert callable(ours)
+    try:
+        expected = inspect.signature(standard)
+    except ValueError:
+        assert ours is standard
+        return
+    check_signature(name, expected, inspect.signature(ours))
+
+
+@pytest.mark.parametrize(
+    "name", ["Queue", "JoinableQueue", "SimpleQueue", "Process", "connection.Connection"]
+)
+def test_methods_of_our_classes_take_what_the_standard_ones_take(name) -> None:
+    if name == "connection.Connection":
+        standard, ours = multiprocessing.connection.Connection, mp.connection.Connection
+    elif name == "Process":
+        standard, ours = multiprocessing.Process, mp.Process
+    else:
+        standard, ours = getattr(multiprocessing.queues, name), getattr(mp.queues, name)
+    for method, function in inspect.getmembers(standard, inspect.isfunction):
+        if not method.startswith("_"):
+            expected = inspect.signature(function)
+            check_signature(f"{name}.{method}", expected, inspect.signature(getattr(ours, method)))
+
+
+def check_signature(name: str, expected: inspect.Signature, ours: inspect.Signature) -> None:
+    def plain(signature: inspect.Signature) -> list[tuple]:
+        return [(one.name, one.kind, one.default) for one in signature.parameters.values()]
+
+    assert plain(ours) == plain(expected), f"{name}{ours} is not {name}{expected}"
+
+
+def test_submodules_of_the_standard_module_can_be_reached_through_ours() -> None:
+    program = """
+        import multiprocessing.pool, multiprocessing.managers, multiprocessing.shared_memory
+        import shmtensor.multiprocessing as mp
+        assert mp.pool is multiprocessing.pool
+        assert mp.shared_memory.SharedMemory is multiprocessing.shared_memory.SharedMemory
+        assert mp.connection.wait is multiprocessing.connection.wait
+        assert mp.context.TimeoutError is multiprocessing.TimeoutError
+        assert mp.queues.Empty is multiprocessing.queues.Empty
+        from shmtensor.multiprocessing import managers, process, util
+    """
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_star_import_brings_the_public_names() -> None:
+    names: dict[str, object] = {}
+    exec("from shmtensor import *", names)
+    assert set(PUBLIC) <= set(names)

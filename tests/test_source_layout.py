@@ -1,0 +1,74 @@
+"""The layer rules hold for the sources, and the check finds each way to break them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.check_layers import LAYERS, ROOT, broken_rules
+
+
+def test_the_sources_keep_the_rules() -> None:
+    assert broken_rules() == []
+    assert len(list(ROOT.rglob("*.[ch]pp"))) > 50, "it looked at something"
+
+
+def test_every_folder_is_a_layer() -> None:
+    assert {path.name for path in ROOT.iterdir() if path.is_dir()} == set(LAYERS)
+
+
+def test_the_arrows_have_no_circle() -> None:
+    done: set[str] = set()
+    for layer, below in LAYERS.items():
+        assert set(below) <= done, f"{layer} is named before what it stands on"
+        done.add(layer)
+
+
+def write(root: Path, name: str, *lines: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "problem"),
+    [
+        ("base/a.hpp", '#include "os/fd.hpp"', "base may not include os"),
+        ("os/a.cpp", '#include "arena/arena.hpp"', "os may not include arena"),
+        ("arena/a.hpp", '#include "session/session.hpp"', "arena may not include session"),
+        ("manager/deep/a.cpp", '#include "bindings/home.hpp"', "manager may not include bindings"),
+        ("session/a.cpp", "#include <Python.h>", "only bindings knows Python"),
+        ("arena/a.cpp", "#include <pybind11/pybind11.h>", "only bindings knows Python"),
+        ("bindings/a.cpp", "#include <pybind11/pybind11.h>", "include bindings/python.hpp instead"),
+        ("base/a.cpp", "#include <sys/mman.h>", "system calls belong into os"),
+        ("session/a.cpp", "#include <fcntl.h>", "system calls belong into os"),
+        ("bindings/a.cpp", "#include <dlfcn.h>", "system calls belong into os"),
+        ("arena/a.cpp", "#include <poll.h>", "system calls belong into os"),
+        ("elsewhere/a.cpp", '#include "base/error.hpp"', "elsewhere is no layer"),
+    ],
+)
+def test_each_broken_rule_is_found_with_its_place(tmp_path, name, line, problem) -> None:
+    write(tmp_path, name, "// A file.", "#include <vector>", line)
+    found = broken_rules(tmp_path)
+    assert any(one.startswith(f"csrc/{name}:3: ") and problem in one for one in found), found
+
+
+def test_what_is_permitted_is_not_found(tmp_path) -> None:
+    write(tmp_path, "base/a.hpp", '#include "base/error.hpp"', "#include <string>", '// #include "os/fd.hpp"')
+    write(tmp_path, "os/a.cpp", '#include "base/error.hpp"', "#include <sys/mman.h>", "#include <fcntl.h>")
+    write(tmp_path, "arena/segment.cpp", '#include "os/fd.hpp"', "#include <sys/stat.h>")
+    write(tmp_path, "bindings/python.hpp", "#include <pybind11/pybind11.h>")
+    write(tmp_path, "bindings/a.cpp", '#include "bindings/python.hpp"', "#include <structmember.h>")
+    write(tmp_path, "bindings/a.txt", '#include "nowhere/a.hpp"')
+    assert broken_rules(tmp_path) == []
+
+
+def test_all_problems_are_reported_in_order(tmp_path) -> None:
+    write(tmp_path, "os/b.cpp", '#include "arena/a.hpp"', '#include "session/a.hpp"')
+    write(tmp_path, "base/a.cpp", "#include <Python.h>")
+    assert [one.split(": ")[0] for one in broken_rules(tmp_path)] == [
+        "csrc/base/a.cpp:1",
+        "csrc/os/b.cpp:1",
+        "csrc/os/b.cpp:2",
+    ]
