@@ -19,7 +19,22 @@ std::string in_mib(std::uint64_t bytes) {
   return bytes == kUnlimited ? "unlimited" : std::to_string((bytes + kMiB - 1) / kMiB) + " MiB";
 }
 
+std::string over_limit(const Budget& budget) {
+  return "this process has reserved " + in_mib(budget.reserved()) + " of the " +
+         in_mib(budget.limit()) +
+         " that shmtensor.set_limit or SHMTENSOR_MAX_BYTES allows; free tensors or raise it";
+}
+
 }  // namespace
+
+std::string shortage_of(std::uint64_t size, const Budget& budget) {
+  const std::uint64_t limit = budget.limit();
+  if (size > limit || budget.reserved() > limit - size) return over_limit(budget);
+  const AvailableMemory available = available_memory();
+  if (size <= available.bytes) return {};
+  return in_mib(available.bytes) + " are available (" + available.limited_by +
+         "); free memory or raise that limit";
+}
 
 std::optional<Piece> Allocator::take_warm(std::uint64_t size) {
   if (free_numbers_.empty() && books_.size() >= segment_.capacity()) return std::nullopt;
@@ -137,33 +152,26 @@ bool Allocator::reserve(std::uint64_t offset, std::uint64_t size) {
   // What may throw comes before anything is taken.
   const Segment::File file = segment_.file();
   std::byte* const data = segment_.data(Access::read_write);
-  if (!budget_.take(size)) {
-    short_of_ = "this process has reserved " + in_mib(budget_.reserved()) + " of the " +
-                in_mib(budget_.limit()) +
-                " that shmtensor.set_limit or SHMTENSOR_MAX_BYTES allows; free tensors or raise it";
+  short_of_ = shortage_of(size, budget_);
+  if (!short_of_.empty()) return false;
+  if (!budget_.take(size)) {  // another thread was quicker
+    short_of_ = over_limit(budget_);
     return false;
   }
-  const AvailableMemory available = available_memory();
-  if (size > available.bytes) {
-    short_of_ = in_mib(available.bytes) + " are available (" + available.limited_by +
-                "); free memory or raise that limit";
-  } else {
-    if (reserve_pages(*file, segment_.geometry().data() + offset, size)) {
-      reserved_ += size;
-      populate(data + offset, size, Access::read_write);
-      return true;
-    }
-    discard_pages(*file, segment_.geometry().data() + offset, size);
-    const ShmSpace space = shm_space();
-    short_of_ = named
-                    ? "/dev/shm has " + in_mib(space.free) + " free of " + in_mib(space.total) +
+  if (reserve_pages(*file, segment_.geometry().data() + offset, size)) {
+    reserved_ += size;
+    populate(data + offset, size, Access::read_write);
+    return true;
+  }
+  budget_.give(size);
+  discard_pages(*file, segment_.geometry().data() + offset, size);
+  const ShmSpace space = shm_space();
+  short_of_ = named ? "/dev/shm has " + in_mib(space.free) + " free of " + in_mib(space.total) +
                           "; enlarge it (docker run --shm-size, mount -o remount,size=), free "
                           "tensors, or use the file_descriptor sharing strategy, which it does "
                           "not limit"
                     : "the kernel gives no more shared memory; free tensors, or look at the memory "
                       "cgroup, vm.overcommit_memory and RLIMIT_FSIZE";
-  }
-  budget_.give(size);
   return false;
 }
 

@@ -17,6 +17,9 @@ struct Piece {
   std::uint64_t offset = 0;
 };
 
+/// Why so many more bytes cannot be reserved now; empty when nothing is known to stand in the way.
+[[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget);
+
 /// Threads: behind the arena's lock.
 class Allocator {
  public:

@@ -10,6 +10,7 @@
 #include "base/siphash.hpp"
 #include "os/fd.hpp"
 #include "os/mapping.hpp"
+#include "os/robust_word.hpp"
 
 namespace shmtensor {
 
@@ -35,7 +36,7 @@ struct alignas(64) SlotRecord {
 struct SessionHeader {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t padding;
+  std::atomic<std::uint32_t> manager;  ///< its thread; the kernel changes it when that ends
   SessionId id;
   SipKey key;                                 ///< signs handles
   std::atomic<std::uint32_t> last_arena;      ///< arena numbers given out
@@ -64,6 +65,19 @@ class SessionMemory {
   [[nodiscard]] SlotRecord& slot(SlotNumber number) const noexcept {
     return header().slots[number % kMaxSlots];
   }
+  /// Has the session another manager than the one this process knows, or none? One load, so that
+  /// every send can ask.
+  [[nodiscard]] bool manager_changed() const noexcept {
+    return header().manager.load(std::memory_order_relaxed) !=
+           known_manager_.load(std::memory_order_relaxed);
+  }
+  /// The manager that is there now is known; should it have been killed already, that is not.
+  void know_manager() const noexcept {
+    known_manager_.store(header().manager.load() & kRobustThread);
+  }
+  /// Whatever is there now is known: no attempt to do better succeeded.
+  void accept_manager() const noexcept { known_manager_.store(header().manager.load()); }
+
   [[nodiscard]] ArenaNumber new_arena_number() const noexcept {
     return header().last_arena.fetch_add(1) + 1;
   }
@@ -90,6 +104,7 @@ class SessionMemory {
   Fd file_;
   FileIdentity identity_;
   Mapping head_;
+  mutable std::atomic<std::uint32_t> known_manager_{0};
   mutable std::array<std::atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_
 };
 

@@ -79,6 +79,9 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   module.def("stats", &stats);
   module.def("gc", &gc);
   module.def("home_id", &home_id);
+  module.def(
+      "follow_managers", [] { Runtime::get().follow_managers(); },
+      py::call_guard<py::gil_scoped_release>());
   module.def("set_home_id", [](const std::string& id) {
     Runtime::get().set_home_id(SessionId::parse(id));
     static_cast<void>(home_id());  // publishes it

@@ -344,6 +344,10 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const Generation generation = arena.generation(backing.block);
   const Ticket ticket = arena.send(backing.block);
   Outgoing::record(arena, backing.block, generation, ticket);
+  if (arena.memory().manager_changed()) {
+    const py::gil_scoped_release release;
+    Runtime::get().follow_managers();
+  }
   const bool read_only = access == Access::read_only || backing.access == Access::read_only;
   encode({.session = arena.memory().id(),
           .arena = arena.segment().number(),

@@ -13,6 +13,7 @@
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
+#include "os/robust_word.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"
 
@@ -209,6 +210,7 @@ void Server::find_or_start(const Message& message, Fd fd) {
   sweep_names(false);
   memory_ = SessionMemory::create(session_);
   memory_->header().manager_starts.store(1);
+  claim_robust(memory_->header().manager);
   seats_ = std::make_unique<Seats>(*memory_);
 }
 
@@ -217,6 +219,7 @@ void Server::find_or_start(const Message& message, Fd fd) {
 void Server::adopt(std::unique_ptr<SessionMemory> memory) {
   memory_ = std::move(memory);
   memory_->header().manager_starts.fetch_add(1);
+  claim_robust(memory_->header().manager);
   seats_ = std::make_unique<Seats>(*memory_);
   seats_->take_over();
   SHMTENSOR_FAULT_POINT("manager.adopt");

@@ -107,6 +107,15 @@ void Runtime::leave_unused() noexcept {
   }
 }
 
+void Runtime::follow_managers() noexcept {
+  std::vector<std::shared_ptr<Session>> all;
+  {
+    const std::lock_guard guard(list_lock_);
+    all = sessions_;
+  }
+  for (const auto& session : all) session->follow_manager();
+}
+
 // No thread is left inside of a lock when the fork happens, and the child holds what it inherits
 // before the parent can let go of it. docs/design/fork-and-exit.md has the argument.
 void Runtime::before_fork() noexcept {

@@ -38,6 +38,9 @@ class Runtime {
   /// Leaves the sessions in which this process is a guest and holds nothing any more.
   void leave_unused() noexcept;
 
+  /// `Session::follow_manager` for all sessions.
+  void follow_managers() noexcept;
+
   [[nodiscard]] Budget& budget() noexcept { return budget_; }
 
   /// How many forks lie between the first process and this one: what was begun before one of them

@@ -69,6 +69,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
     if (!reply) continue;  // it was just leaving, or was killed
     if (reply->message.kind == Kind::unknown) return nullptr;
     auto memory = SessionMemory::open(id, std::move(reply->fd));
+    memory->know_manager();
     return std::unique_ptr<Session>(new Session(std::move(memory), std::move(line),
                                                 static_cast<SlotNumber>(reply->message.slot),
                                                 reply->message.life, settings, budget));
@@ -98,6 +99,7 @@ void Session::reconnect() {
     const std::optional<Reply> reply = line_.ask(hello, memory_->file_or_null());
     if (!reply) continue;
     if (reply->message.kind != Kind::welcome) break;
+    memory_->know_manager();
     for (Arena* arena : pin_all()) {
       if (line_) send_registration(*arena);
       arena->unpin();
@@ -105,6 +107,19 @@ void Session::reconnect() {
     if (line_) return;
   }
   throw SessionError("session " + id().hex() + " cannot be taken up again");
+}
+
+void Session::follow_manager() noexcept {
+  if (!memory_->manager_changed() || member_.lost()) return;
+  try {
+    const std::lock_guard guard(line_mutex_);
+    if (!memory_->manager_changed()) return;  // another thread was quicker
+    line_.close();
+    reconnect();
+  } catch (const std::exception& error) {
+    memory_->accept_manager();  // not again at every send
+    report(std::string("no manager keeps what was sent should this process end: ") + error.what());
+  }
 }
 
 void Session::send_registration(const Arena& arena) {
@@ -150,6 +165,9 @@ Block Session::allocate(std::uint64_t size, Strategy strategy) {
     block = attempt();
   }
   if (block) return *block;
+  if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
+    throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
+  }
   Arena& arena = make_arena(size, strategy);
   if (const auto number = arena.allocate(size)) return {&arena, *number};
   throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");

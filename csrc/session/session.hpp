@@ -54,6 +54,10 @@ class Session {
   /// there is none.
   [[nodiscard]] Arena* attach(ArenaNumber number, Strategy strategy);
 
+  /// After a send, and before the process ends: if the manager was killed, another one is started
+  /// and told what this process has. What was sent then outlives its sender.
+  void follow_manager() noexcept;
+
   [[nodiscard]] Statistics statistics();
   /// Takes back what is free, gives idle pages to the system, and spends tickets of the whole
   /// session that are at least so old. How many tickets.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shmtensor import _exit  # noqa: F401  # what is sent outlives its sender
 from shmtensor._core import file_identity as _file_identity
 from shmtensor._core import (
     rebuild_storage,

@@ -1,0 +1,21 @@
+#include "os/robust_word.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace shmtensor {
+
+void claim_robust(std::atomic<std::uint32_t>& word) noexcept {
+  // A list of one entry; the kernel adds the offset to the entry's address to find the word.
+  static thread_local robust_list entry{};
+  static thread_local robust_list_head head{};
+  head.list.next = &entry;
+  entry.next = &head.list;
+  head.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry);
+  head.list_op_pending = nullptr;
+  word.store(static_cast<std::uint32_t>(::gettid()));
+  static_cast<void>(::syscall(SYS_set_robust_list, &head, sizeof head));
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,240 @@
+"""The manager is killed between any two operations: the next one works, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.helpers.children import end, manager_pid, session_processes, wait_until
+from tests.helpers.queues import take, until_none
+
+
+def kill_manager(session: str | None = None) -> None:
+    session = session or st.stats()["session"]
+    pid = manager_pid(session)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: pid not in session_processes(session), what="the manager to be gone")
+
+
+def serve(inbox, outbox) -> None:
+    held = {}
+    for order, name, value in until_none(inbox):
+        if order == "keep":
+            held[name] = value
+        elif order == "make":
+            held[name] = st.full(1000, value)
+        elif order == "drop":
+            del held[name]
+        outbox.put(held.get(name))
+
+
+class Helper:
+    """Another process that makes, keeps and returns tensors."""
+
+    def __init__(self, context) -> None:
+        self.inbox, self.outbox = context.SimpleQueue(), context.SimpleQueue()
+        self.process = context.Process(target=serve, args=(self.inbox, self.outbox))
+        self.process.start()
+
+    def ask(self, order: str, name: str, value=None):
+        self.inbox.put((order, name, value))
+        return take(self.outbox)
+
+    def end(self) -> None:
+        self.inbox.put(None)
+        end(self.process)
+        self.inbox.close()
+        self.outbox.close()
+
+
+def steps(helper: Helper, context):
+    """Operations in order; each checks its own result."""
+    state = {}
+
+    def allocate() -> None:
+        state["mine"] = st.full(1000, 1.0)
+
+    def grow() -> None:
+        state["large"] = st.full((8 << 20,), 2, np.uint8)
+
+    def send_first() -> None:
+        back = helper.ask("keep", "mine", state["mine"])
+        assert back.storage() is state["mine"].storage()
+
+    def receive_first() -> None:
+        state["theirs"] = helper.ask("make", "theirs", 3.0)
+        assert (state["theirs"].numpy() == 3).all()
+
+    def let_go_here() -> None:
+        del state["mine"]
+        assert (helper.ask("get", "mine").numpy() == 1).all()
+
+    def let_go_there() -> None:
+        helper.ask("drop", "theirs")
+        assert (state["theirs"].numpy() == 3).all()
+
+    def fork() -> None:
+        pid = os.fork()
+        if pid == 0:
+            ok = (state["theirs"].numpy() == 3).all() and st.full(3, 4).numpy().sum() == 12
+            os._exit(0 if ok else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    def new_process() -> None:
+        another = Helper(context)
+        assert (another.ask("keep", "large", state["large"]).numpy() == 2).all()
+        another.end()
+
+    def count() -> None:
+        assert st.stats()["blocks"] >= 3
+
+    def collect() -> None:
+        st.gc(older_than=1000)
+
+    return [
+        allocate, grow, send_first, receive_first, let_go_here, let_go_there, fork, new_process, count,
+        collect,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [*range(10), "each"])
+def test_the_next_operation_works(ctx, strategy, before) -> None:
+    helper = Helper(ctx)
+    for i, step in enumerate(steps(helper, ctx)):
+        if before in (i, "each") and session_processes(st.stats()["session"]):
+            kill_manager()
+        step()
+    helper.end()
+
+
+def hold(inbox, outbox) -> None:
+    tensor = inbox.get()
+    outbox.put("held")
+    inbox.get()
+    del tensor
+
+
+@pytest.mark.parametrize("order", ["manager first", "holder first"])
+def test_a_death_that_no_manager_saw_is_noticed_by_the_next(ctx, strategy, order) -> None:
+    inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
+    process = ctx.Process(target=hold, args=(inbox, outbox))
+    process.start()
+    tensor = st.ones(1000)
+    before = st.stats()["blocks"]
+    inbox.put(tensor)
+    assert take(outbox) == "held"
+    victims = [kill_manager, process.kill]
+    for kill in victims if order == "manager first" else reversed(victims):
+        kill()
+    end(process)
+    del tensor
+    wait_until(lambda: st.stats()["blocks"] == before - 1, what="the dead holder's bit to be cleared")
+    inbox.close()
+    outbox.close()
+
+
+def send_and_die(queue) -> None:
+    queue.put(st.full(100, 8.0))
+    queue.close()
+    queue.join_thread()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def quiet_owner(queue, go) -> None:
+    queue.put(st.full(100, 9.0))
+    go.wait(60)
+
+
+def test_the_arena_of_a_quiet_owner_is_found_again(ctx) -> None:
+    """The owner sleeps and does not know that the manager it registered with is dead."""
+    queue, go = ctx.Queue(), ctx.Event()
+    process = ctx.Process(target=quiet_owner, args=(queue, go))
+    process.start()
+    assert queue._reader.poll(30)
+    kill_manager()
+    assert (take(queue).numpy() == 9).all()
+    go.set()
+    end(process)
+    queue.close()
+    queue.join_thread()
+
+
+def keep_and_tell(queue, outbox, inbox) -> None:
+    tensor = queue.get()
+    outbox.put("held")
+    inbox.get()
+    outbox.put(tensor)
+
+
+def test_the_arena_of_a_dead_owner_is_found_again_through_a_holder(ctx, strategy) -> None:
+    """Owner and manager are both gone; a holder tells another manager when it sends, and goes too."""
+    queue, outbox, inbox = ctx.Queue(), ctx.SimpleQueue(), ctx.SimpleQueue()
+    maker = ctx.Process(target=send_and_die, args=(queue,))
+    holder = ctx.Process(target=keep_and_tell, args=(queue, outbox, inbox))
+    maker.start()
+    end(maker)
+    holder.start()
+    assert take(outbox) == "held"
+    kill_manager()
+    inbox.put(None)
+    assert (take(outbox).numpy() == 8).all()
+    end(holder)
+    queue.close()
+    queue.join_thread()
+    for simple in (outbox, inbox):
+        simple.close()
+
+
+def put_and_wait(queue, inbox) -> None:
+    queue.put(st.full(100, 7.0))
+    inbox.get()
+
+
+def test_a_message_outlives_its_sender_also_when_the_manager_is_killed_in_between(ctx, strategy) -> None:
+    """Put, SIGKILL of the manager, exit, get: the sender tells another manager before it goes."""
+    queue, inbox = ctx.Queue(), ctx.SimpleQueue()
+    process = ctx.Process(target=put_and_wait, args=(queue, inbox))
+    process.start()
+    assert queue._reader.poll(30)
+    kill_manager()
+    inbox.put(None)
+    end(process)
+    assert (take(queue).numpy() == 7).all()
+    inbox.close()
+    queue.close()
+    queue.join_thread()
+
+
+def test_many_processes_at_once_start_one_manager(ctx, strategy) -> None:
+    kill_manager()
+    with ctx.Pool(6) as pool:
+        tensors = pool.map(make, range(24))
+        assert [tensor[0].item() for tensor in tensors] == list(range(24))
+        pool.close()
+        pool.join()
+    assert len(session_processes(st.stats()["session"])) == 1
+
+
+def make(i: int) -> st.Tensor:
+    return st.full(10, i)
+
+
+def test_a_stopped_manager_is_told_not_waited_for_ever() -> None:
+    """Warm sends do not need it; a request gives up after its ten seconds and says what to do."""
+    tensor = st.ones(10)
+    pid = manager_pid(st.stats()["session"])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        message = ForkingPickler.dumps(tensor)
+        assert pickle.loads(message).storage() is tensor.storage()
+        with pytest.raises(st.SessionError, match="did not answer within 10 seconds"):
+            st.stats()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert st.stats()["blocks"] >= 1
