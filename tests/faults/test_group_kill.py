@@ -1,0 +1,134 @@
+"""Promise 8: everything of a session is killed at once, the manager too, and nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from functools import partial
+
+import psutil
+import pytest
+
+from tests.helpers.children import clean_environment, run_python, session_processes, wait_until, write_program
+from tests.helpers.leaks import shm_names
+
+# Says the session and which phase was reached, and stays in that phase until it is killed.
+PROGRAM = """
+    import os, sys, threading, time
+    import shmtensor.multiprocessing as mp
+
+    def child(inbox, outbox):
+        while True:
+            tensor = inbox.get()
+            outbox.put([tensor, tensor + 1])
+
+    def main(phase):
+        import shmtensor as st
+        context = mp.get_context("fork")
+        tensor = st.ones(100_000)
+        print(st.stats()["session"], flush=True)
+        inbox, outbox = context.SimpleQueue(), context.Queue()
+        if phase == "allocating":
+            while True:
+                st.empty(200_000)
+        if phase == "sending":
+            outbox.put(tensor)
+            threading.Thread(target=lambda: [outbox.get() for _ in iter(int, 1)], daemon=True).start()
+            while True:
+                outbox.put([st.ones(1000), tensor])
+        if phase == "in flight":
+            for _ in range(20):
+                inbox.put(tensor)
+            time.sleep(60)
+        if phase == "starting":
+            while True:
+                process = context.Process(target=time.sleep, args=(0,))
+                process.start()
+                process.join()
+        workers = [context.Process(target=child, args=(inbox, outbox)) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        if phase == "growing":
+            kept = []
+            while sum(t.nbytes for t in kept) < 1 << 28:
+                kept.append(st.ones(1 << 17))
+                inbox.put(kept[-1])
+            time.sleep(60)
+        while True:  # "in use"
+            inbox.put(tensor)
+            outbox.get()
+
+    main(sys.argv[1])
+    """
+
+PHASES = ["allocating", "sending", "in flight", "starting", "growing", "in use"]
+TIMES = 10
+# The next session and the command.
+SWEEPERS = ["import shmtensor; shmtensor.ones(1)", "from shmtensor.cli import main; main(['gc'])"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_nothing_is_left(strategy, tmp_path, phase) -> None:
+    """Ten times: processes, names and sockets are gone; named segments after the next session or `gc`."""
+    program = write_program(tmp_path, PROGRAM)
+    rng = random.Random(phase)
+    for turn in range(TIMES):
+        process = subprocess.Popen(
+            [sys.executable, str(program), phase],
+            env=clean_environment(SHMTENSOR_SHARING_STRATEGY=strategy),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        session = process.stdout.readline().strip()
+        try:
+            assert len(session) == 32, "the program did not come up"
+            process.wait(rng.random() * 0.3)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            family = {child.pid for child in psutil.Process(process.pid).children(recursive=True)}
+            victims = {process.pid, *family, *session_processes(session)}
+            for kind in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none starts another
+                for pid in victims:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, kind)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.stdout.close()
+            process.wait(30)
+        wait_until(partial(nobody_of, session), patience=5, what="all processes to be gone")
+        assert session not in sockets(), "a socket"
+        if strategy == "file_system":
+            run_python(SWEEPERS[turn % 2])
+        assert not [name for name in shm_names() if session in name]
+
+
+def nobody_of(session: str) -> bool:
+    """Is no manager of the session left, and nobody who has its memory open?"""
+    return not session_processes(session) and not any(
+        session in target for pid in psutil.pids() for target in targets(pid)
+    )
+
+
+def targets(pid: int) -> list[str]:
+    """What the descriptors of a process refer to."""
+    found = []
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+            except OSError:
+                continue
+    except OSError:
+        pass
+    return found
+
+
+def sockets() -> str:
+    with open("/proc/net/unix") as file:
+        return file.read()

@@ -1,0 +1,110 @@
+"""Promise 9: a /dev/shm of 64 MB, as containers have it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.helpers.children import clean_environment, write_program
+
+# In a mount namespace of its own with a small /dev/shm. A user who may not make one becomes root of a user
+# namespace first.
+SMALL_SHM = ["--mount", "--propagation", "private", "--map-root-user", "--user"]
+
+DEFAULT = """
+    import os
+    import numpy as np
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def check(tensor, answers):
+        answers.put(int(tensor.numpy().sum()))
+
+    if __name__ == "__main__":
+        space = os.statvfs("/dev/shm")
+        assert space.f_blocks * space.f_frsize == 64 << 20, space
+        tensor = st.full(200 << 20, 1, np.uint8)
+        context = mp.get_context("spawn")
+        answers = context.SimpleQueue()
+        process = context.Process(target=check, args=(tensor, answers))
+        process.start(); process.join()
+        print(answers.get(), [name for name in os.listdir("/dev/shm") if "shmtensor" in name])
+    """
+
+NAMED = """
+    import os
+    import numpy as np
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def used():
+        space = os.statvfs("/dev/shm")
+        return (space.f_blocks - space.f_bfree) * space.f_frsize
+
+    mp.set_sharing_strategy("file_system")
+    small = st.full(1 << 20, 1, np.uint8)
+    st.gc()
+    before = used(), st.stats()["bytes_live"], st.stats()["blocks"]
+    for _ in range(3):
+        try:
+            st.full(200 << 20, 1, np.uint8)
+        except st.OutOfSharedMemory as error:
+            text = str(error)
+            assert isinstance(error, MemoryError)
+            for part in (str(200 << 20), "/dev/shm", "of 64 MiB", "--shm-size", "file_descriptor"):
+                assert part in text, (part, text)
+        else:
+            raise AssertionError("there was room")
+        st.gc()
+        assert (used(), st.stats()["bytes_live"], st.stats()["blocks"]) == before
+    # To the brim, tensor by tensor: never a SIGBUS.
+    kept = []
+    try:
+        while True:
+            kept.append(st.full(1 << 20, 7, np.uint8))
+    except st.OutOfSharedMemory:
+        pass
+    assert len(kept) > 50, len(kept)
+    assert all((tensor.numpy() == 7).all() for tensor in kept)
+    # Other users of /dev/shm leave no room even for the first page of an arena.
+    kept.clear(); st.gc()
+    with open("/dev/shm/filler", "wb") as filler:
+        try:
+            while True:
+                filler.write(bytes(1 << 16)); filler.flush()
+        except OSError:
+            pass
+        try:
+            st.full(8 << 20, 1, np.uint8)
+        except st.OutOfSharedMemory:
+            pass
+        mp.set_sharing_strategy("file_descriptor")
+        assert st.full(8 << 20, 1, np.uint8).numpy().sum() == 8 << 20
+        filler.truncate(0)
+    os.unlink("/dev/shm/filler")
+    mp.set_sharing_strategy("file_system")
+    assert st.full(8 << 20, 2, np.uint8).numpy().sum() == 16 << 20
+    print("fine")
+    """
+
+
+def run_with_small_shm(program) -> subprocess.CompletedProcess[str]:
+    mount = "mount -t tmpfs -o size=64m tmpfs /dev/shm && exec"
+    return subprocess.run(
+        ["unshare", *SMALL_SHM, "sh", "-c", f'{mount} "$0" "$1"', sys.executable, str(program)],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_the_default_strategy_does_not_use_it(tmp_path) -> None:
+    done = run_with_small_shm(write_program(tmp_path, DEFAULT))
+    assert done.stdout == f"{200 << 20} []\n", done
+
+
+def test_the_named_strategy_says_what_is_short_and_goes_on(tmp_path) -> None:
+    done = run_with_small_shm(write_program(tmp_path, NAMED))
+    assert done.stdout == "fine\n", done
