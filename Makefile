@@ -1,4 +1,4 @@
-# The menu: make demo, make test, make lint, make sanitize. Each sets up what it needs in .venv and
+# The menu: make demo, make test, make lint, make sanitize, make docs. Each sets up what it needs in .venv and
 # build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +9,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python lint format sanitize clean
+.PHONY: demo test test-cpp test-python lint format sanitize docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -43,6 +43,9 @@ sanitize: $(VENV)/.group-build build/gtest/.found
 	    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr && \
 	  $(CMAKE) --build build/sanitize-$$kind && \
 	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
+
+docs: $(VENV)/.group-docs
+	$(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
