@@ -1,6 +1,9 @@
 // The extension module shmtensor._core: objects, then the functions that are called now and then.
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "bindings/home.hpp"
@@ -51,6 +54,16 @@ std::uint64_t gc(double older_than) {
   return session->collect(static_cast<std::uint64_t>(std::min(older_than, kLongest) * 1000));
 }
 
+std::uint64_t bytes_of(std::string_view text) {
+  std::uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw py::value_error("SHMTENSOR_MAX_BYTES must be a number of bytes, digits only: '" +
+                          std::string(text) + "'");
+  }
+  return bytes;
+}
+
 template <typename Body>
 bool works(Body&& body) noexcept {
   try {
@@ -87,6 +100,9 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
     static_cast<void>(home_id());  // publishes it
   });
   module.def("set_limit", [](std::uint64_t bytes) { Runtime::get().budget().set_limit(bytes); });
+  if (const char* text = std::getenv("SHMTENSOR_MAX_BYTES")) {
+    Runtime::get().budget().set_limit(bytes_of(text));
+  }
   module.def("limit", [] { return Runtime::get().budget().limit(); });
   module.def("sweep_names", [](bool dry_run) {
     py::list names;

@@ -28,8 +28,8 @@ Fd create_memfd(const std::string& name) {
   if (fd < 0 && errno == EINVAL) fd = ::syscall(SYS_memfd_create, name.c_str(), kFlags);
   if (fd < 0) {
     throw_os(
-        "create a memfd (with seccomp or a kernel that forbids it, use the file_system "
-        "sharing strategy)");
+        "create a memfd (shmtensor needs it for every session; allow memfd_create in the seccomp "
+        "profile of the container)");
   }
   return Fd(static_cast<int>(fd));
 }

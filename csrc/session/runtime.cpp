@@ -17,14 +17,7 @@ Runtime& Runtime::get() {
   return *runtime;
 }
 
-Runtime::Runtime() {
-  if (const char* limit = std::getenv("SHMTENSOR_MAX_BYTES")) {
-    if (const std::uint64_t bytes = std::strtoull(limit, nullptr, 10); bytes != 0) {
-      budget_.set_limit(bytes);
-    }
-  }
-  ::pthread_atfork(before_fork, in_parent, in_child);
-}
+Runtime::Runtime() { ::pthread_atfork(before_fork, in_parent, in_child); }
 
 SessionId Runtime::home_id() {
   const std::lock_guard guard(join_mutex_);

@@ -70,7 +70,7 @@ def _kernel() -> Iterator[Finding]:
         f"Linux {release}" + ("" if version >= (5, 4) else "; 5.4 or newer is needed"),
     )
     for feature, there, else_text in (
-        ("memfd", _core.has_memfd(), "use the file_system strategy (seccomp forbids memfd_create?)"),
+        ("memfd", _core.has_memfd(), "no session can start: allow memfd_create in the seccomp profile"),
         ("pidfd", _core.has_pidfd(), "deaths are noticed by a closed socket only (Linux 5.3 has it)"),
         ("populate", _core.has_populate(), "pages come one by one at first touch (Linux 5.14 has it)"),
     ):

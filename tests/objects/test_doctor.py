@@ -89,7 +89,7 @@ def test_features_that_are_missing_come_with_a_remedy(monkeypatch) -> None:
         monkeypatch.setattr(_core, name, lambda: False)
     report = st.doctor()
     assert not report.ok
-    assert "file_system strategy" in finding(report, "memfd").text
+    assert "seccomp profile" in finding(report, "memfd").text
 
 
 def test_tight_limits_are_found(monkeypatch) -> None:

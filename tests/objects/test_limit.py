@@ -135,3 +135,10 @@ def test_what_is_no_limit_is_refused_and_changes_nothing(limit, kind) -> None:
     with pytest.raises(kind, match=re.escape(str(limit))):
         st.set_limit(limit)
     st.zeros(MIB)
+
+
+@pytest.mark.parametrize("text", ["1e9", "64M", "-1", "", "99999999999999999999"])
+def test_an_environment_variable_that_is_no_limit_is_told_at_import(text) -> None:
+    done = run_python("import shmtensor", env={"SHMTENSOR_MAX_BYTES": text})
+    assert done.returncode != 0
+    assert f"SHMTENSOR_MAX_BYTES must be a number of bytes, digits only: '{text}'" in done.stderr

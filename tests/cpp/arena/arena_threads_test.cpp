@@ -33,14 +33,13 @@ class LooseMailbox {
     store(place.serial, sent.ticket.serial);
     store(place.bit, std::uint32_t{sent.ticket.bit});
     store(place.value, value);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    store(place.state, 2);
+    place.state.store(2, std::memory_order_release);  // as a pipe orders what is written before
     return true;
   }
   bool take(std::uint32_t at, Sent& sent, std::uint32_t& value) {
     Place& place = places_[at % places_.size()];
     int full = 2;
-    if (!place.state.compare_exchange_strong(full, 1, std::memory_order_relaxed)) return false;
+    if (!place.state.compare_exchange_strong(full, 1, std::memory_order_acquire)) return false;
     const auto load = [](const auto& from) { return from.load(std::memory_order_relaxed); };
     sent = {load(place.block), load(place.generation),
             Ticket{0, static_cast<std::uint8_t>(load(place.bit)), load(place.group),
