@@ -16,7 +16,7 @@ demo: $(VENV)/.shmtensor $(VENV)/.dataset
 
 test: test-cpp test-python
 
-test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built
+test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-cpp: $(CPP_BUILD)/.built
@@ -49,6 +49,12 @@ docs: $(VENV)/.group-docs
 
 $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
+	touch $@
+
+# A second build, for the tests that kill processes at named places.
+$(VENV)/fault-points/.built: $(SOURCES) | $(VENV)/.group-build
+	$(PIP) --no-build-isolation --no-deps --upgrade --target $(@D) \
+	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C build-dir=build/fault-points/{wheel_tag} .
 	touch $@
 
 $(VENV)/.dataset: | $(VENV)/.group-demo

@@ -149,11 +149,11 @@ bool Allocator::grow(std::uint64_t size) {
 
 bool Allocator::reserve(std::uint64_t offset, std::uint64_t size) {
   const bool named = segment_.strategy() == Strategy::file_system;
+  short_of_ = shortage_of(size, budget_);
+  if (!short_of_.empty()) return false;
   // What may throw comes before anything is taken.
   const Segment::File file = segment_.file();
   std::byte* const data = segment_.data(Access::read_write);
-  short_of_ = shortage_of(size, budget_);
-  if (!short_of_.empty()) return false;
   if (!budget_.take(size)) {  // another thread was quicker
     short_of_ = over_limit(budget_);
     return false;

@@ -2,6 +2,7 @@
 // extents of the data segment have pages.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -51,7 +52,9 @@ class Allocator {
   /// then, so it may not fail.
   void trim(std::uint64_t idle_milliseconds) noexcept;
 
-  [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_; }
+  [[nodiscard]] std::uint64_t reserved() const noexcept {
+    return reserved_.load(std::memory_order_relaxed);
+  }
 
  private:
   struct Extent {
@@ -74,7 +77,7 @@ class Allocator {
   std::vector<Space::Range> books_;        // by block number; kNone while not given out
   std::vector<BlockNumber> free_numbers_;  // of blocks given back
   std::vector<Extent> extents_;
-  std::uint64_t reserved_ = 0;
+  std::atomic<std::uint64_t> reserved_{0};  // read by threads that only count
   std::string short_of_;  // why the last `take` failed; empty when the arena was full
 };
 

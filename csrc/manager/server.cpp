@@ -79,6 +79,8 @@ void Server::run() {
     }
     directory_.tend_orphans();
   }
+  // Nobody ever came: the session may live on without a word to this manager.
+  if (!memory_) return;
   // Also names of which the maker was killed before it could register them.
   for (const std::string& name : list_shm(object_name(session_) + "-")) unlink_shm(name);
 }

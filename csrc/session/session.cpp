@@ -132,6 +132,9 @@ void Session::send_registration(const Arena& arena) {
   try {
     const Segment::File file = segment.file();
     static_cast<void>(line_.ask(message, named ? nullptr : &*file));
+  } catch (const OsError& error) {
+    // A named arena whose owner is dead, dropped when nothing in it was in use any more.
+    if (error.code() != ENOENT) throw;
   } catch (const Error& error) {
     report("an arena could not be registered again: " + std::string(error.what()));
   }

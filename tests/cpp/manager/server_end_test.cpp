@@ -92,6 +92,7 @@ TEST_F(ServerEnds, MessagesThatNobodyCanReadDoNotKeepIt) {
 }
 
 TEST_F(ServerEnds, ItTakesTheSessionsNamesAlong) {
+  die_with_tickets(0, 0);
   // Its maker was killed before it could register it.
   static_cast<void>(create_shm(arena_name(id_, 3)));
   const std::string other = arena_name(testing::fresh_session(), 3);
@@ -100,6 +101,16 @@ TEST_F(ServerEnds, ItTakesTheSessionsNamesAlong) {
   EXPECT_TRUE(list_shm(object_name(id_)).empty());
   EXPECT_EQ(list_shm(other).size(), 1u);
   EXPECT_TRUE(unlink_shm(other));
+  server_.reset();
+}
+
+// The one before it was killed, and who started this one was killed, too, before it said a word.
+// Others may live and need no manager for now.
+TEST_F(ServerEnds, WithoutHavingServedItLeavesTheNames) {
+  const std::string name = arena_name(id_, 3);
+  static_cast<void>(create_shm(name));
+  EXPECT_EQ(server_->wait(), 0);
+  EXPECT_TRUE(unlink_shm(name));
   server_.reset();
 }
 

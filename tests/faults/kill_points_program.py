@@ -1,0 +1,151 @@
+"""A survivor, and a victim that does everything there is to do until it is killed at a named point.
+
+Run by `test_kill_points.py` with the build that has the points: FAULT METHOD TIMES.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import random
+import signal
+import sys
+import time
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import session_processes, wait_until
+from tests.helpers.datagrams import Mailbox
+
+ROUNDS = 4
+WRONG_BYTES = 77
+
+
+def check(item) -> None:
+    value, tensor = item
+    if not (tensor.numpy() == value).all():
+        os._exit(WRONG_BYTES)
+
+
+def fresh(rng: random.Random):
+    value = rng.randrange(1 << 30)
+    return value, st.full(rng.choice([1, 100, 5000]), value, np.int64)
+
+
+def await_item(box: Mailbox):
+    deadline = time.monotonic() + 30
+    while (item := box.receive()) is None:
+        assert time.monotonic() < deadline, "nothing came"
+        time.sleep(0.0005)
+    return item
+
+
+def do_everything(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
+    """The victim. The survivor answers what it is sent, each time with one tensor of its own as well."""
+    if not fault.startswith("manager."):
+        os.environ["SHMTENSOR_FAULT"] = fault
+    rng = random.Random(os.getpid())
+    session = None
+    for _ in range(ROUNDS):
+        for strategy in mp.get_all_sharing_strategies():
+            mp.set_sharing_strategy(strategy)
+            sent = [fresh(rng) for _ in range(3)]
+            for item in sent:
+                survivors.send(item)
+            del item
+            sent.pop()  # now the survivor may be the last holder
+            kept = []
+            for _ in range(6):  # three come back, three are the survivor's own
+                kept.append(await_item(mine))
+                check(kept[-1])
+            message = ForkingPickler.dumps(kept[-1])  # a received one, sent on
+            pickle.loads(message)
+            pid = os.fork()
+            if pid == 0:
+                for item in kept:
+                    check(item)
+                os._exit(0)
+            os.waitpid(pid, 0)
+            kept.clear()
+            sent.clear()
+            gc.collect()
+            with contextlib.suppress(st.StaleHandleError):
+                pickle.loads(message)  # unless the survivor has kept it
+            message = ForkingPickler.dumps(st.ones(10))
+            pickle.loads(message)
+            with contextlib.suppress(st.StaleHandleError):
+                pickle.loads(message)
+                os._exit(WRONG_BYTES)
+            grown = st.full(3 << 20, 1, np.uint8)
+            assert grown.numpy()[-1] == 1
+            del grown
+        session = st.stats()["session"]
+        if fault.startswith(("session.", "manager.")):
+            for pid in session_processes(session):
+                os.kill(pid, signal.SIGKILL)
+
+
+def survive(victim, mine: Mailbox, victims: Mailbox, held: list) -> None:
+    """Answer until the victim has ended."""
+    rng = random.Random(1)
+    while victim.is_alive():
+        item = mine.receive()
+        if item is None:
+            time.sleep(0.0005)
+            continue
+        check(item)
+        held.append(item)
+        victims.send(item)
+        own = fresh(rng)
+        victims.send(own)
+        if rng.random() < 0.5:
+            held.append(own)
+        if len(held) > 8:
+            del held[:4]
+
+
+def main(fault: str, method: str, times: int) -> None:
+    tokens = os.environ["SHMTENSOR_FAULT_TOKENS"]
+    for i in range(times):
+        with open(f"{tokens}/{i}", "w"):
+            pass
+    if fault.startswith("manager."):
+        os.environ["SHMTENSOR_FAULT"] = fault  # for the managers that this process starts
+    context = mp.get_context(method)
+    before = 0
+    held: list = [(7, st.full(100, 7, np.int64))]
+    session = st.stats()["session"]
+    for _ in range(times + 1):
+        boxes = Mailbox(), Mailbox()
+        victim = context.Process(target=do_everything, args=(fault, boxes[0], boxes[1]))
+        victim.start()
+        survive(victim, boxes[1], boxes[0], held)
+        victim.join()
+        assert victim.exitcode in (0, -signal.SIGKILL), victim.exitcode
+        for item in held:
+            check(item)
+        for box in boxes:
+            box.close()
+        del box, boxes
+    assert victim.exitcode == 0, "the last one lived"
+    assert not os.listdir(tokens), f"it was killed {times - len(os.listdir(tokens))} times, not {times}"
+    wait_until(lambda: st.stats()["processes"] == 1, what="the dead to be noticed")
+    del item
+    held.clear()
+    gc.collect()
+    st.gc()
+    stats = st.stats()
+    assert (stats["blocks"], stats["in_flight"]) == (before, 0), stats
+    again = [st.full(1000, i) for i in range(100)]
+    assert all((tensor.numpy() == i).all() for i, tensor in enumerate(again))
+    assert stats["session"] == session
+    print("fine")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
