@@ -68,6 +68,9 @@ std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
   std::optional<Piece> piece = allocator_->take(size);
   if (!piece) {
     compare_with_table();
+    piece = allocator_->take(size);
+  }
+  if (!piece) {
     allocator_->trim(0);
     piece = allocator_->take(size);
   }
