@@ -30,7 +30,7 @@ def main(case_name: str, peer: str, options_text: str) -> None:
             _answer(out, versions=versions())
             for line in sys.stdin:
                 _answer(out, measure=probe(json.loads(line)))
-    except Exception as error:  # noqa: BLE001  # told to the driver, whatever it is
+    except Exception as error:  # told to the driver, whatever it is
         traceback.print_exc()
         _answer(out, error=f"{type(error).__name__}: {error}")
         sys.exit(1)

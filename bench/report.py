@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def print_result(result: Result) -> None:
     title = f"{case.name}: {case.summary}" + (f"; ratio to {case.baseline}" if case.baseline else "")
     lines = [cells(row) for row in result.rows]
     try:
+        if not sys.stdout.isatty():  # nobody to be pleased, and no width to fit into
+            raise ModuleNotFoundError
         _print_fine(title, lines)
     except ModuleNotFoundError:
         _print_plain(title, lines)
@@ -63,7 +66,7 @@ def _print_fine(title: str, lines: list[tuple[str, ...]]) -> None:
 
     table = Table(title=title, title_justify="left")
     for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading in HEADINGS[2:6] + ("ratio",) else "left")
+        table.add_column(heading, justify="right" if heading in (*HEADINGS[2:6], "ratio") else "left")
     for line in lines:
         table.add_row(*line)
     Console(width=None).print(table)
@@ -83,7 +86,7 @@ def write_json(path: Path, results: Iterable[Result], options: Options) -> None:
     for result in found:
         versions |= result.versions
     record: dict[str, Any] = {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
         "machine": facts(),
         "versions": versions,
         "pin": options.pin,

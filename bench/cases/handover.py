@@ -31,7 +31,9 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
         def measure(variant: str) -> Measure:
             size, kind = variant.split(", ")
-            send = _same(peer, consumer, kept[size]) if kind == "same" else _fresh(peer, consumer, SIZES[size])
+            send = (
+                _same(peer, consumer, kept[size]) if kind == "same" else _fresh(peer, consumer, SIZES[size])
+            )
             return alternate(
                 {"tensor": send, "bytes": lambda: consumer.hand_over(BYTES)},
                 budget=0.01 if options.quick else BUDGET,

@@ -12,7 +12,6 @@ py::object new_untracked(PyTypeObject* type) {
   return object;
 }
 
-
 #if !defined(Py_GIL_DISABLED)
 
 // With a GIL, an object whose destruction has begun has a count of zero and nobody else runs.
