@@ -17,6 +17,7 @@ from bench.peers import PEERS
 __all__ = ["CASE"]
 
 VARIANTS = ["same", "fresh"]
+STRACE = ("strace", "-f", "-qq", "-c", "-U", "calls,name")
 FEW, MANY = 100, 1_600
 
 
@@ -25,8 +26,7 @@ def _count(peer: str, what: str, messages: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "calls"
         subprocess.run(
-            ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", str(report)]
-            + [sys.executable, "-m", "bench.sent", peer, what, str(messages)],
+            [*STRACE, "-o", str(report), sys.executable, "-m", "bench.sent", peer, what, str(messages)],
             check=True,
             timeout=150,
             stdout=subprocess.DEVNULL,
