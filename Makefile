@@ -1,15 +1,20 @@
-# The menu: make demo, make test, make lint, make sanitize, make docs. Each sets up what it needs in .venv and
+# The menu: make demo, test, lint, sanitize, bench, bench-cpp, docs. Each sets up what it needs in .venv and
 # build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
+# BENCH_PEERS=torch measures torch.multiprocessing too.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CPP_BUILD := build/cpp
+BENCH_VENV ?= .venv-bench
+BENCH_PEERS ?=
+BENCH_CASES ?= all
+BENCH_RESULT ?= bench/results/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python lint format sanitize docs clean
+.PHONY: demo test test-cpp test-python lint format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -47,6 +52,20 @@ sanitize: $(VENV)/.group-build build/gtest/.found
 docs: $(VENV)/.group-docs
 	$(BIN)/mkdocs build --strict --quiet
 
+# In a virtual environment of its own: what the peers bring along does not belong into the tests'.
+bench:
+	$(MAKE) VENV=$(BENCH_VENV) $(BENCH_VENV)/.shmtensor $(BENCH_VENV)/.group-bench \
+	  $(addprefix $(BENCH_VENV)/.group-bench-,$(BENCH_PEERS))
+	$(BENCH_VENV)/bin/python -m bench $(BENCH_CASES) --json $(BENCH_RESULT).json
+
+bench-cpp: $(VENV)/.group-build
+	$(CMAKE) -S . -B build/bench -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_BENCH=ON
+	$(CMAKE) --build build/bench
+	build/bench/bench/cpp/shmtensor-bench $(BENCH_ARGS) \
+	  --benchmark_out=build/bench/results.json --benchmark_out_format=json
+	$(BIN)/python -m bench.keep_cpp build/bench/results.json $(BENCH_RESULT)-cpp.json
+
 $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
@@ -81,4 +100,4 @@ build/gtest/.found:
 	touch $@
 
 clean:
-	rm -rf build $(VENV)
+	rm -rf build $(VENV) $(BENCH_VENV)

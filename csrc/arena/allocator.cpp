@@ -69,8 +69,7 @@ std::optional<Piece> Allocator::take(std::uint64_t size) {
 }
 
 Piece Allocator::book(BlockNumber block, Space::Range range) {
-  books_[block] = range;
-  touch(range);
+  books_[block] = range;  // how long an extent idles counts from when its last block came back
   return {block, space_.offset(range)};
 }
 

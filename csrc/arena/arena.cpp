@@ -68,6 +68,9 @@ std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
   std::optional<Piece> piece = allocator_->take(size);
   if (!piece) {
     compare_with_table();
+    piece = allocator_->take(size);
+  }
+  if (!piece) {
     allocator_->trim(0);
     piece = allocator_->take(size);
   }
@@ -86,14 +89,18 @@ BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
   LocalTable::Lock lock(local_, block);
   record.offset.store(piece.offset, std::memory_order_relaxed);
   record.size.store(size, std::memory_order_relaxed);
-  // Nobody who sends this generation can have set a bit yet: they must hold it first.
+  // Nobody who sends this generation can have set a bit yet: they must hold it first. So whoever
+  // does comes after the store that makes the word live; who looks at an older generation and sees
+  // an old bit looks for a ticket in vain.
   for (std::uint32_t planes = segment_->planes(); planes != 0; planes &= planes - 1) {
-    segment_->senders(static_cast<std::uint32_t>(std::countr_zero(planes)), block).store(0);
+    segment_->senders(static_cast<std::uint32_t>(std::countr_zero(planes)), block)
+        .store(0, std::memory_order_relaxed);
   }
   SHMTENSOR_FAULT_POINT("allocate.before_bit");
   segment_->holders(plane_of(member_.slot()), block).fetch_or(bit_of(member_.slot()));
   SHMTENSOR_FAULT_POINT("allocate.before_live");
-  record.word.store(BlockWord::live_at(BlockWord(record.word.load()).generation()).bits());
+  record.word.store(BlockWord::live_at(BlockWord(record.word.load()).generation()).bits(),
+                    std::memory_order_release);  // after the bit
   lock.set_count(1);
   held_.fetch_add(1);
   pin();

@@ -86,6 +86,7 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   });
   add_storage(module);
   add_tensor(module);
+  add_copy_in(module);
   add_outgoing(module);
   add_reducers(module);
 

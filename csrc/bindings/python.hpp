@@ -31,6 +31,11 @@ bool try_incref(PyObject* object) noexcept;
 /// To be called once for an object that others may find so.
 void enable_try_incref(PyObject* object) noexcept;
 
+/// A new object of a Python class over one of our types, out of the garbage collector's sight.
+/// Python makes every class a collected one; but ours have no fields that the collector could
+/// follow, so that it would walk over each object at each turn and learn nothing.
+[[nodiscard]] py::object new_untracked(PyTypeObject* type);
+
 /// Owned, never null: throws the Python error that is set.
 inline py::object checked(PyObject* object) {
   if (object == nullptr) throw py::error_already_set();

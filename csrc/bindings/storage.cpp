@@ -31,8 +31,7 @@ void without_gil_if(bool longer, Body&& body) {
 // --- life ---
 
 py::object new_object(std::uint64_t size, const Backing& backing) {
-  auto* type = reinterpret_cast<PyTypeObject*>(g_class);
-  py::object object = checked(type->tp_alloc(type, 0));
+  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
   Storage* storage = as_storage(object);
   storage->size = size;
   new (&storage->first) Backing(backing);

@@ -382,8 +382,7 @@ py::object new_tensor(const py::object& storage, const Dtype& dtype,
                           " and offset " + std::to_string(offset) +
                           " does not fit into a storage of " + std::to_string(limit) + " bytes");
   }
-  auto* type = reinterpret_cast<PyTypeObject*>(g_class);
-  py::object object = checked(type->tp_alloc(type, 0));
+  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
   Tensor* tensor = as_tensor(object.ptr());
   tensor->values = tensor->inline_values;
   if (shape.size() > Tensor::kInline) {

@@ -46,6 +46,9 @@ struct Tensor {
 
 void add_tensor(py::module_& module);
 
+/// What `asarray` calls first.
+void add_copy_in(py::module_& module);
+
 /// Reducers for multiprocessing's pickler and what undoes them.
 void add_reducers(py::module_& module);
 

@@ -6,6 +6,12 @@
 
 namespace shmtensor::python {
 
+py::object new_untracked(PyTypeObject* type) {
+  py::object object = checked(type->tp_alloc(type, 0));
+  if (PyObject_GC_IsTracked(object.ptr()) != 0) PyObject_GC_UnTrack(object.ptr());
+  return object;
+}
+
 #if !defined(Py_GIL_DISABLED)
 
 // With a GIL, an object whose destruction has begun has a count of zero and nobody else runs.

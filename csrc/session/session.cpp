@@ -33,6 +33,10 @@ std::size_t index_of(Strategy strategy) noexcept {
   return strategy == Strategy::file_system ? 1 : 0;
 }
 
+Strategy other_than(Strategy strategy) noexcept {
+  return strategy == Strategy::file_system ? Strategy::file_descriptor : Strategy::file_system;
+}
+
 // Room for all memory of the machine: address space costs nothing until it is used. A process with
 // a limit on it gets a share; a tensor larger than that, an arena of its own.
 Geometry geometry_for(std::uint64_t size) {
@@ -164,8 +168,15 @@ Block Session::allocate(std::uint64_t size, Strategy strategy) {
   } catch (const OutOfMemory&) {
     // Memory may hang on dead processes that nobody noticed because the manager was killed: asking
     // it anything starts another one, which looks. Spends no ticket.
-    collect(kUnlimited);
-    block = attempt();
+    spend_tickets(kUnlimited);
+    try {
+      block = attempt();
+    } catch (const OutOfMemory&) {
+      // The arenas tried have given their idle pages back; now those of the other strategy do.
+      for (Arena* arena : own_arenas(other_than(strategy))) arena->collect(0);
+      drop_unused_orphans();
+      block = attempt();
+    }
   }
   if (block) return *block;
   if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
@@ -290,10 +301,14 @@ Statistics Session::statistics() {
   return ask(make_message(Kind::statistics, id())).message.statistics;
 }
 
-std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
+std::uint64_t Session::spend_tickets(std::uint64_t older_than_milliseconds) {
   Message message = make_message(Kind::collect, id());
   message.number = older_than_milliseconds;
-  const std::uint64_t spent = ask(message).message.number;
+  return ask(message).message.number;
+}
+
+std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
+  const std::uint64_t spent = spend_tickets(older_than_milliseconds);
   for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
     for (Arena* arena : own_arenas(strategy)) arena->collect(0);
   }

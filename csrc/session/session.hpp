@@ -87,6 +87,7 @@ class Session {
   Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
           std::uint32_t life, const Settings& settings, Budget& budget);
 
+  std::uint64_t spend_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(Message message, const Fd* fd = nullptr);
   void reconnect();
   void send_registration(const Arena& arena);

@@ -23,7 +23,8 @@ the standard library's pickler when it is imported; the first tensor starts the 
 
 from __future__ import annotations
 
-from shmtensor._doctor import doctor
+from typing import TYPE_CHECKING
+
 from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
 from shmtensor.creation import (
@@ -39,6 +40,9 @@ from shmtensor.creation import (
 from shmtensor.errors import OutOfSharedMemory, SessionError, ShmTensorError, StaleHandleError
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from shmtensor._doctor import doctor
 
 __all__ = [
     "OutOfSharedMemory",
@@ -70,11 +74,15 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    # `st.multiprocessing` and `st.errors` work without an import of their own, at no cost to those
-    # who do not use them.
+    # `st.multiprocessing`, `st.errors` and `st.doctor` work without an import of their own, at no cost to
+    # those who do not use them.
     if name in {"multiprocessing", "errors"}:
         import importlib
 
         return importlib.import_module(f"shmtensor.{name}")
+    if name == "doctor":
+        from shmtensor._doctor import doctor
+
+        return doctor
     msg = f"module 'shmtensor' has no attribute {name!r}"
     raise AttributeError(msg)

@@ -112,6 +112,10 @@ def asarray(
     """
     if device is not None:
         check_device(device)
+    if type(obj) is np.ndarray and dtype is None and copy is not False:
+        short = _core.copy_in(obj)
+        if short is not None:
+            return short
     wanted = None if dtype is None else np.dtype(dtype)
     if isinstance(obj, Tensor) and obj.is_shared() and not copy and (wanted is None or wanted == obj.dtype):
         return obj

@@ -1,0 +1,79 @@
+"""Making a tensor of 4 KiB and letting it go, in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.peers import load_peer
+from bench.timing import per_call
+
+__all__ = ["CASE"]
+
+PEERS_HERE = ("shmtensor", "shmtensor-fs", "SharedMemory", "torch-fd", "torch-fs")
+FLOATS = 512
+
+
+def _shmtensor(count: int) -> None:
+    import shmtensor as st
+
+    empty = st.empty
+    for _ in range(count):
+        empty(FLOATS)
+
+
+def _numpy(count: int) -> None:
+    empty = np.empty
+    for _ in range(count):
+        empty(FLOATS)
+
+
+def _turns(peer_name: str) -> Callable[[int], None]:
+    if peer_name.startswith("shmtensor"):
+        return _shmtensor
+    peer = load_peer(peer_name)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            peer.dispose(peer.fresh(FLOATS * 8))
+
+    return run
+
+
+@contextmanager
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    load_peer(peer_name)
+    run = _turns(peer_name)
+    count = 20 if options.quick else 20_000 if peer_name.startswith("shmtensor") else 500
+
+    def measure(_variant: str) -> Measure:
+        run(10)
+        return {"shared": per_call(run, count), "private": per_call(_numpy, count)}
+
+    yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    for peer in PEERS_HERE:
+        if samples.has(peer, "4 KiB"):
+            times = Summary.of(samples.values(peer, "4 KiB", "shared"), 1e6)
+            ratio = Summary.of(samples.ratios(peer, "4 KiB", "shared", "private")).median
+            goal = Goal(1.5) if peer == "shmtensor" else None
+            rows.append(Row("4 KiB", peer, "us", times, ratio, goal))
+    return rows
+
+
+CASE = Case(
+    name="alloc",
+    summary="make an uninitialized tensor of 4 KiB and let it go",
+    peers=PEERS_HERE,
+    variants=lambda _peer, _options: ["4 KiB"],
+    probe=_probe,
+    rows=_rows,
+    baseline="np.empty of the same size",
+)

@@ -1,0 +1,76 @@
+"""Many tensors in one message: what each costs, both sides together."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.partner import partner
+from bench.peers import PEERS, load_peer
+from bench.timing import per_call
+
+__all__ = ["CASE"]
+
+COUNTS = (1_000, 10_000, 100_000)
+NBYTES = 4096
+REPEATS = 3  # the first finds memory that the size before it left cold
+# A segment for each tensor: more than these take minutes, or more mappings than the kernel allows.
+MOST = {"SharedMemory": 1_000, "torch-fd": 1_000, "torch-fs": 1_000, "pickle": 10_000}
+GOALS = {1_000: Goal(2.0), 10_000: Goal(2.0), 100_000: Goal(2.0)}
+
+
+def _variants(peer: str, options: Options) -> list[str]:
+    if options.quick:
+        return ["10, same", "10, fresh"]
+    most = MOST.get(peer, COUNTS[-1])
+    return [f"{count}, {kind}" for count in COUNTS if count <= most for kind in ("same", "fresh")]
+
+
+@contextmanager
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    peer = load_peer(peer_name)
+    with partner(peer, options) as consumer:
+
+        def once(count: int, *, again: bool) -> float:
+            items = [peer.fresh(NBYTES) for _ in range(count)]
+            messages = [peer.message(item) for item in items]
+            if again:  # they were sent before the clock starts
+                consumer.hand_over(messages)
+            seconds = per_call(lambda _: consumer.hand_over(messages), 1)
+            for item in items:
+                peer.dispose(item)
+            return seconds / count
+
+        def measure(variant: str) -> Measure:
+            text, kind = variant.split(", ")
+            count = int(text)
+            times = [once(count, again=kind == "same") for _ in range(1 if options.quick else REPEATS)]
+            return {"each": statistics.median(times)}
+
+        yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    for variant in _variants("shmtensor", Options()):
+        for peer in PEERS:
+            if not samples.has(peer, variant):
+                continue
+            times = Summary.of(samples.values(peer, variant, "each"), 1e6)
+            goal = GOALS[int(variant.split(",")[0])] if peer == "shmtensor" else None
+            rows.append(Row(variant, peer, "us each", times, goal=goal))
+    return rows
+
+
+CASE = Case(
+    name="list",
+    summary=f"many tensors of {NBYTES} bytes in one message: what each costs, both sides together",
+    peers=tuple(PEERS),
+    variants=_variants,
+    probe=_probe,
+    rows=_rows,
+    rounds=7,
+)

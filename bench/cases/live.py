@@ -1,0 +1,67 @@
+"""Does a send cost more when many blocks are live?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.partner import BYTES, partner
+from bench.peers import load_peer
+from bench.timing import alternate
+
+__all__ = ["CASE"]
+
+MANY = 1_000_000
+VARIANTS = ["one live block", f"{MANY:,} live blocks"]
+
+
+@contextmanager
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    peer = load_peer(peer_name)
+    live: list[Any] = []
+    with partner(peer, options) as consumer:
+
+        def send() -> None:
+            consumer.hand_over(peer.fresh(4096))
+
+        def measure(variant: str) -> Measure:
+            wanted = 1 if variant == VARIANTS[0] else 1_000 if options.quick else MANY
+            del live[wanted:]
+            live.extend(peer.fresh(64) for _ in range(wanted - len(live)))
+            return alternate(
+                {"send": send, "bytes": lambda: consumer.hand_over(BYTES)},
+                budget=0.01 if options.quick else 0.2,
+                at_most=4_000,
+            )
+
+        yield measure
+        live.clear()
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    for peer in CASE.peers:
+        if not samples.has(peer, VARIANTS[0]):
+            continue
+        few = samples.values(peer, VARIANTS[0], "send")
+        many = samples.values(peer, VARIANTS[1], "send")
+        ratio = Summary.of([m / f for m, f in zip(many, few, strict=True)]).median
+        goal = Goal(1.1, "ratio") if peer == "shmtensor" else None
+        rows.append(Row(VARIANTS[0], peer, "us", Summary.of(few, 1e6)))
+        rows.append(Row(VARIANTS[1], peer, "us", Summary.of(many, 1e6), ratio, goal))
+    return rows
+
+
+CASE = Case(
+    name="live",
+    summary="make, hand over and let go 4 KiB while other blocks live",
+    peers=("shmtensor", "shmtensor-fs"),
+    variants=lambda _peer, _options: VARIANTS,
+    probe=_probe,
+    rows=_rows,
+    baseline="one live block",
+    rounds=7,
+)

@@ -1,0 +1,90 @@
+"""System calls of a warm hand-over, in both processes and whatever helps them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.peers import PEERS
+
+__all__ = ["CASE"]
+
+VARIANTS = ["same", "fresh"]
+STRACE = ("strace", "-f", "-qq", "-c", "-U", "calls,name")
+FEW, MANY = 100, 1_600
+
+
+def _count(peer: str, what: str, messages: int) -> int:
+    """Run `bench.sent` under strace, all its children and their children too."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "calls"
+        subprocess.run(
+            [*STRACE, "-o", str(report), sys.executable, "-m", "bench.sent", peer, what, str(messages)],
+            check=True,
+            timeout=150,
+            stdout=subprocess.DEVNULL,
+        )
+        return _total(report.read_text())
+
+
+def _total(report: str) -> int:
+    """The calls of strace's table; waiting for a lock depends on the moment and is not counted."""
+    calls = 0
+    for line in report.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0].isdigit() and words[1] not in ("total", "futex"):
+            calls += int(words[0])
+    return calls
+
+
+@contextmanager
+def _probe(peer: str, options: Options) -> Iterator[Probe]:
+    if shutil.which("strace") is None:
+        raise FileNotFoundError("strace is not installed")
+    few, many = (2, 12) if options.quick else (FEW, MANY)
+
+    def each(what: str) -> float:
+        """What the messages in the middle cost: starting and ending cancel out."""
+        return (_count(peer, what, many) - _count(peer, what, few)) / (many - few)
+
+    def measure(variant: str) -> Measure:
+        return {"tensor": each(variant), "bytes": each("bytes")}
+
+    yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    for variant in VARIANTS:
+        for peer in PEERS:
+            if samples.has(peer, variant):
+                calls = Summary.of(samples.values(peer, variant, "tensor"))
+                bare = samples.values(peer, variant, "bytes")
+                more = [t - b for t, b in zip(samples.values(peer, variant, "tensor"), bare, strict=True)]
+                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
+                rows.append(Row(f"1 MiB, {variant}", peer, "calls", calls, ratio))
+                # None; what is left is noise of starting and ending, divided among the messages.
+                goal = Goal(0.1) if peer == "shmtensor" else None
+                rows.append(Row(f"1 MiB, {variant}: of its own", peer, "calls", Summary.of(more), goal=goal))
+    return rows
+
+
+CASE = Case(
+    name="syscalls",
+    summary="system calls of a hand-over and its acknowledgement, all processes together",
+    peers=tuple(PEERS),
+    variants=lambda _peer, options: ["same"] if options.quick else VARIANTS,
+    probe=_probe,
+    rows=_rows,
+    baseline="64 bytes over the same queue",
+    rounds=1,
+    warm_up=0,
+    patience=500.0,
+)

@@ -1,0 +1,75 @@
+// Acquiring and releasing a block, alone and with others at the same block.
+#include <benchmark/benchmark.h>
+
+#include <atomic>
+
+#include "arena/try_free.hpp"
+#include "world.hpp"
+
+namespace shmtensor::bench {
+namespace {
+
+// One world for all threads of a benchmark, each of which is a process with mappings of its own.
+struct Shared {
+  World world;
+  BlockNumber block = *world.arena->allocate(4 * kKiB);
+  Sent sent = send(*world.arena, block);
+};
+std::unique_ptr<Shared> g_shared;  // NOLINT: what Google Benchmark's threads can share
+
+void set_up(const benchmark::State&) { g_shared = std::make_unique<Shared>(); }
+void tear_down(const benchmark::State&) { g_shared.reset(); }
+
+Process process_of(const benchmark::State& state) {
+  return {*g_shared->world.memory, static_cast<SlotNumber>(state.thread_index() + 1)};
+}
+
+// What the machine asks for two atomic operations on a word that nobody else has: the least that a
+// lock taken and a count dropped can cost.
+void two_atomic_operations(benchmark::State& state) {
+  std::atomic<std::uint32_t> word{0};
+  for (auto _ : state) {
+    std::uint32_t expected = 0;
+    benchmark::DoNotOptimize(word.compare_exchange_strong(expected, 1));
+    expected = 1;
+    benchmark::DoNotOptimize(word.compare_exchange_strong(expected, 0));
+  }
+}
+BENCHMARK(two_atomic_operations);
+
+// The block is in use in this process already: what a second object for it costs.
+void acquire_held(benchmark::State& state) {
+  const Process process = process_of(state);
+  const auto arena = process.open_arena(g_shared->world.arena->segment());
+  if (!receive(*arena, g_shared->sent)) state.SkipWithError("stale");
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(receive(*arena, g_shared->sent));
+    arena->release(g_shared->block);
+  }
+  arena->release(g_shared->block);
+}
+BENCHMARK(acquire_held)->Setup(set_up)->Teardown(tear_down)->ThreadRange(1, 8);
+
+// From nothing to holder and back, without a ticket: the holder bit is set and cleared each time,
+// the epoch moves, and the block is looked at for freeing.
+void acquire_first(benchmark::State& state) {
+  const Process process = process_of(state);
+  const auto arena = process.open_arena(g_shared->world.arena->segment());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(receive(*arena, g_shared->sent));
+    arena->release(g_shared->block);
+  }
+}
+BENCHMARK(acquire_first)->Setup(set_up)->Teardown(tear_down)->ThreadRange(1, 8);
+
+// A block that its owner holds: who tries to free it leaves it.
+void try_free_held(benchmark::State& state) {
+  const World& world = g_shared->world;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(try_free(world.arena->segment(), g_shared->block, *world.memory));
+  }
+}
+BENCHMARK(try_free_held)->Setup(set_up)->Teardown(tear_down);
+
+}  // namespace
+}  // namespace shmtensor::bench

@@ -1,0 +1,32 @@
+// What a death costs: clearing the bits of a slot over a table of blocks.
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+#include "arena/try_free.hpp"
+#include "world.hpp"
+
+namespace shmtensor::bench {
+namespace {
+
+void sweep_dead_slot(benchmark::State& state) {
+  World world;
+  const Process peer(*world.memory, 1);
+  const auto theirs = peer.open_arena(world.arena->segment());
+  std::vector<BlockNumber> blocks;
+  for (std::int64_t i = 0; i < state.range(0); ++i) blocks.push_back(*world.arena->allocate(64));
+  for (auto _ : state) {
+    state.PauseTiming();
+    // The dead process held every block; the owner holds them still, so none becomes free.
+    for (const BlockNumber block : blocks) {
+      world.arena->segment().holders(plane_of(1), block).fetch_or(bit_of(1));
+    }
+    state.ResumeTiming();
+    sweep(theirs->segment(), *world.memory, 1, [](BlockNumber) {});
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(sweep_dead_slot)->Arg(1'024)->Arg(65'536)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace shmtensor::bench

@@ -1,0 +1,137 @@
+"""The words of a benchmark: a case, its samples, and the rows they become."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bench.options import Options
+
+__all__ = ["Case", "Goal", "Measure", "Probe", "Row", "Samples", "Summary"]
+
+Measure = dict[str, float]
+"""What one measurement found, in seconds, bytes or counts, by name."""
+
+Probe = Callable[[str], Measure]
+"""Measures one variant once."""
+
+
+class Samples:
+    """All measurements of one case."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, str], list[Measure]] = {}
+
+    def add(self, peer: str, variant: str, measure: Measure) -> None:
+        self._of.setdefault((peer, variant), []).append(measure)
+
+    def has(self, peer: str, variant: str) -> bool:
+        return (peer, variant) in self._of
+
+    def all(self, peer: str, variant: str) -> list[Measure]:
+        return self._of[peer, variant]
+
+    def values(self, peer: str, variant: str, key: str) -> list[float]:
+        return [measure[key] for measure in self._of[peer, variant]]
+
+    def ratios(self, peer: str, variant: str, key: str, base: str) -> list[float]:
+        """One ratio a round, so that what slows a whole round does not count."""
+        return [measure[key] / measure[base] for measure in self._of[peer, variant]]
+
+    def to_json(self) -> list[dict[str, object]]:
+        return [
+            {"peer": peer, "variant": variant, "measures": measures}
+            for (peer, variant), measures in self._of.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Median, extremes and spread of some numbers."""
+
+    median: float
+    least: float
+    most: float
+    spread: float  # half of the values lie within so much of each other, relative to the median
+    count: int
+
+    @classmethod
+    def of(cls, values: list[float], scale: float = 1.0) -> Summary:
+        scaled = [value * scale for value in values]
+        median = statistics.median(scaled)
+        if len(scaled) > 1:
+            low, _, high = statistics.quantiles(scaled, n=4, method="inclusive")
+        else:
+            low = high = scaled[0]
+        spread = (high - low) / median if median else 0.0
+        return cls(median, min(scaled), max(scaled), spread, len(scaled))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a figure should be: at most, or at least, so much."""
+
+    limit: float
+    of: Literal["median", "most", "ratio"] = "median"
+    at_least: bool = False
+
+    def __str__(self) -> str:
+        name = {"median": "", "most": "worst ", "ratio": "ratio "}[self.of]
+        return f"{name}{'>=' if self.at_least else '<='} {self.limit:g}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a result table. `ratio` is to what the case's `baseline` says."""
+
+    what: str
+    peer: str
+    unit: str
+    summary: Summary
+    ratio: float | None = None
+    goal: Goal | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Is the goal reached? None where there is none."""
+        if self.goal is None:
+            return None
+        value = self.ratio if self.goal.of == "ratio" else getattr(self.summary, self.goal.of)
+        return value >= self.goal.limit if self.goal.at_least else value <= self.goal.limit
+
+
+def _as_rows(_samples: Samples) -> list[Row]:
+    return []
+
+
+@dataclass(frozen=True)
+class Case:
+    """A benchmark.
+
+    Attributes
+    ----------
+    probe
+        Called in a process of its own for each peer; within the context, each call measures a variant.
+    variants
+        What a peer is measured at. A peer without variants does not take part.
+    rows
+        Makes the table. It leaves out what was not measured.
+    baseline
+        What the table's column of ratios compares with.
+    patience
+        Seconds that one measurement may take.
+    """
+
+    name: str
+    summary: str
+    peers: tuple[str, ...]
+    variants: Callable[[str, Options], list[str]]
+    probe: Callable[[str, Options], AbstractContextManager[Probe]]
+    rows: Callable[[Samples], list[Row]] = field(default=_as_rows)
+    baseline: str = ""
+    rounds: int = 15
+    warm_up: int = 1
+    patience: float = 120.0

@@ -1,0 +1,70 @@
+"""The ways to hand an array to another process, behind one small protocol; one file each."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from multiprocessing.context import BaseContext
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["PEERS", "Peer", "load_peer", "missing"]
+
+Array = npt.NDArray[np.uint8]
+
+
+class Peer(Protocol):
+    """A way to hand over an array. An `item` is what the producer keeps, a `message` what is sent."""
+
+    name: str
+
+    def context(self) -> BaseContext:
+        """Return the start method `spawn` of the peer's own multiprocessing."""
+
+    def fresh(self, nbytes: int) -> Any:
+        """Return an item of that size, uninitialized, ready to be sent."""
+
+    def copy_in(self, array: Array) -> Any:
+        """Return an item with the array's bytes."""
+
+    def message(self, item: Any) -> Any:
+        """Return what is put in a queue."""
+
+    def receive(self, message: Any) -> Any:
+        """Return what the consumer has once it can use the memory."""
+
+    def array(self, received: Any) -> Array:
+        """Return the bytes of what was received."""
+
+    def drop(self, received: Any) -> None:
+        """Let go of what was received."""
+
+    def dispose(self, item: Any) -> None:
+        """Let go of an item in the producer."""
+
+
+# Name -> module, and the package it needs.
+PEERS = {
+    "shmtensor": ("own", "shmtensor"),
+    "shmtensor-fs": ("own_named", "shmtensor"),
+    "pickle": ("pickled", None),
+    "SharedMemory": ("standard", None),
+    "torch-fd": ("torch_descriptor", "torch"),
+    "torch-fs": ("torch_named", "torch"),
+}
+
+
+def missing(name: str) -> str | None:
+    """Say why a peer cannot take part; None if it can."""
+    package = PEERS[name][1]
+    if package is None or importlib.util.find_spec(package) is not None:
+        return None
+    return f"{package} is not installed"
+
+
+def load_peer(name: str) -> Peer:
+    """Return a peer; its package is imported now."""
+    peer: Peer = importlib.import_module(f"bench.peers.{PEERS[name][0]}").PEER
+    return peer

@@ -1,0 +1,97 @@
+"""Results as a table and as a file."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Result
+from bench.machine import facts
+from bench.model import Row
+from bench.options import Options
+
+__all__ = ["cells", "print_result", "write_json"]
+
+HEADINGS = ("what", "peer", "median", "least", "most", "spread", "unit", "ratio", "goal", "")
+
+
+def number(value: float) -> str:
+    """Three digits that mean something."""
+    if value == 0:
+        return "0"
+    digits = max(0, 3 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return what the columns of HEADINGS say."""
+    summary = row.summary
+    verdict = {None: "", True: "met", False: "MISSED"}[row.met]
+    return (
+        row.what,
+        row.peer,
+        number(summary.median),
+        number(summary.least),
+        number(summary.most),
+        f"{summary.spread:.0%}",
+        row.unit,
+        "" if row.ratio is None else f"{row.ratio:.2f}",
+        str(row.goal or ""),
+        verdict,
+    )
+
+
+def print_result(result: Result) -> None:
+    """Print a table; a fine one where rich is installed."""
+    case = result.case
+    title = f"{case.name}: {case.summary}" + (f"; ratio to {case.baseline}" if case.baseline else "")
+    lines = [cells(row) for row in result.rows]
+    try:
+        if not sys.stdout.isatty():  # nobody to be pleased, and no width to fit into
+            raise ModuleNotFoundError
+        _print_fine(title, lines)
+    except ModuleNotFoundError:
+        _print_plain(title, lines)
+    for peer, why in result.absent.items():
+        print(f"  without {peer}: {why}")
+
+
+def _print_fine(title: str, lines: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right" if heading in (*HEADINGS[2:6], "ratio") else "left")
+    for line in lines:
+        table.add_row(*line)
+    Console(width=None).print(table)
+
+
+def _print_plain(title: str, lines: list[tuple[str, ...]]) -> None:
+    widths = [max(len(line[i]) for line in [HEADINGS, *lines]) for i in range(len(HEADINGS))]
+    print(title)
+    for line in [HEADINGS, *lines]:
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def write_json(path: Path, results: Iterable[Result], options: Options) -> None:
+    """Keep everything that was measured, and where."""
+    found = list(results)
+    versions: dict[str, str] = {}
+    for result in found:
+        versions |= result.versions
+    record: dict[str, Any] = {
+        "date": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+        "machine": facts(),
+        "versions": versions,
+        "pin": options.pin,
+        "quick": options.quick,
+        "results": [result.to_json() for result in found],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n")

@@ -1,0 +1,32 @@
+"""A program that sends so many messages and ends; its system calls are counted from outside."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.options import Options
+from bench.partner import BYTES, partner
+from bench.peers import load_peer
+
+__all__: list[str] = []
+
+
+def main(peer_name: str, what: str, count: int) -> None:
+    peer = load_peer(peer_name)
+    with partner(peer, Options(pin="none")) as consumer:
+        item = peer.fresh(1 << 20)
+        consumer.hand_over(BYTES)
+        consumer.hand_over(peer.message(item))  # the first contact
+        for _ in range(count):
+            if what == "bytes":
+                consumer.hand_over(BYTES)
+                continue
+            if what == "fresh":
+                peer.dispose(item)
+                item = peer.fresh(1 << 20)
+            consumer.hand_over(peer.message(item))
+        peer.dispose(item)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,54 @@
+"""Timing inside of one process."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["alternate", "per_call", "without_collector"]
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keep Python's garbage collector out of the measurement, as `timeit` does."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def alternate(
+    functions: dict[str, Callable[[], object]], *, budget: float, at_least: int = 3, at_most: int = 400
+) -> dict[str, float]:
+    """Call the functions in turn, A B A B, and return each one's median time in seconds.
+
+    Parameters
+    ----------
+    budget
+        Seconds for all of it, roughly; but each is called `at_least` times.
+    """
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    clock = time.perf_counter
+    with without_collector():
+        end = clock() + budget
+        for turn in range(at_most):
+            if turn >= at_least and clock() > end:
+                break
+            for name, function in functions.items():
+                start = clock()
+                function()
+                times[name].append(clock() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def per_call(function: Callable[[int], object], count: int) -> float:
+    """Seconds for one of `count` turns of a loop that `function` runs."""
+    with without_collector():
+        start = time.perf_counter()
+        function(count)
+        return (time.perf_counter() - start) / count

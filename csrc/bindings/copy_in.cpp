@@ -1,0 +1,71 @@
+// The short way of `asarray`: an array of NumPy's into a new block, without NumPy's help.
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "bindings/python.hpp"
+#include "bindings/storage.hpp"
+#include "bindings/tensor.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+// From here on a copy is worth giving other threads the GIL meanwhile.
+constexpr std::uint64_t kLong = 64 * kKiB;
+
+class View {
+ public:
+  /// Empty when the memory is not in C order.
+  explicit View(PyObject* array) : valid_(PyObject_GetBuffer(array, &buffer_, PyBUF_ND) == 0) {
+    if (!valid_) PyErr_Clear();
+  }
+  ~View() {
+    if (valid_) PyBuffer_Release(&buffer_);
+  }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  [[nodiscard]] bool valid() const noexcept { return valid_; }
+  [[nodiscard]] const void* data() const noexcept { return buffer_.buf; }
+  [[nodiscard]] std::uint64_t size() const noexcept {
+    return static_cast<std::uint64_t>(buffer_.len);
+  }
+  [[nodiscard]] std::span<const std::int64_t> shape() const noexcept {
+    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+    return {buffer_.shape, static_cast<std::size_t>(buffer_.ndim)};
+  }
+
+ private:
+  Py_buffer buffer_{};
+  bool valid_;
+};
+
+// None unless the array is in C order and its dtype has a code: then the elements are plain bytes.
+PyObject* copy_in(PyObject*, PyObject* array) {
+  return guarded([&] {
+    const Dtype type = to_dtype(checked(PyObject_GetAttrString(array, "dtype")));
+    if (type.code == kNoCode) return py::none().release().ptr();
+    const View view(array);
+    if (!view.valid()) return py::none().release().ptr();
+    const py::object storage = new_shared_storage(view.size(), default_strategy(), false);
+    {
+      std::optional<py::gil_scoped_release> release;
+      if (view.size() >= kLong) release.emplace();
+      std::memcpy(as_storage(storage)->first.data, view.data(), view.size());
+    }
+    return new_tensor(storage, type, view.shape(), {}, 0, false).release().ptr();
+  });
+}
+
+PyMethodDef g_functions[] = {
+    {"copy_in", copy_in, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void add_copy_in(py::module_& module) {
+  if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
+}
+
+}  // namespace shmtensor::python

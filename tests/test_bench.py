@@ -1,0 +1,69 @@
+"""Every benchmark runs, and its results have the right form. How fast it was is no matter here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench import __main__ as command
+from bench.cases import CASES, load_case
+from bench.model import Goal, Row, Samples, Summary
+from bench.options import Options
+from bench.peers import PEERS, missing
+from bench.report import cells
+
+HERE = [peer for peer in ("shmtensor", "SharedMemory") if missing(peer) is None]
+SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
+def test_a_case_measures_and_reports(name, tmp_path, capsys) -> None:
+    case = load_case(name)
+    file = tmp_path / "result.json"
+    assert command.main([name, "--quick", "--rounds", "1", "--peers", *HERE, "--json", str(file)]) == 0
+    record = json.loads(file.read_text())
+    assert record["machine"]["processors"] >= 1
+    assert {"python", "numpy", "shmtensor"} <= set(record["versions"])
+    (result,) = record["results"]
+    assert result["case"] == name
+    assert not result["absent"]
+    assert {sample["peer"] for sample in result["samples"]} == set(HERE) & set(case.peers)
+    for sample in result["samples"]:
+        assert sample["variant"] in case.variants(sample["peer"], Options(quick=True))
+        assert all(value >= 0 for key, value in sample["measures"][0].items() if key != "bytes")
+    assert case.summary in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_names_its_peers_and_variants(name) -> None:
+    case = load_case(name)
+    assert case.name == name
+    assert "shmtensor" in case.peers
+    assert set(case.peers) <= set(PEERS)
+    for peer in case.peers:
+        assert case.variants(peer, Options())
+    assert case.rows(Samples()) == [], "nothing measured, nothing to show"
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(PEERS, "torch-fd", ("torch_descriptor", "no_such_package"))
+    assert command.main(["alloc", "--quick", "--rounds", "1", "--peers", "shmtensor", "torch-fd"]) == 0
+    assert "without torch-fd: no_such_package is not installed" in capsys.readouterr().out
+
+
+def test_the_list_and_a_wrong_name(capsys) -> None:
+    assert command.main([]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(CASES)
+    assert command.main(["nothing"]) == 2
+
+
+def test_summaries_goals_and_cells() -> None:
+    summary = Summary.of([3.0, 1.0, 2.0], 10)
+    assert (summary.median, summary.least, summary.most, summary.count) == (20, 10, 30, 3)
+    assert Row("a", "b", "us", summary, goal=Goal(20)).met
+    assert not Row("a", "b", "us", summary, goal=Goal(20, "most")).met
+    assert Row("a", "b", "us", summary, 0.9, Goal(0.9, "ratio", at_least=True)).met
+    row = Row("a", "b", "us", summary, 1.5, Goal(1.2, "ratio"))
+    assert cells(row)[:5] == ("a", "b", "20.0", "10.0", "30.0")
+    assert cells(row)[-3:] == ("1.50", "ratio <= 1.2", "MISSED")
