@@ -53,8 +53,8 @@ void find_arena(benchmark::State& state) {
 }
 BENCHMARK(find_arena);
 
-// A process joins a running session. So often at most: a slot is given back when its process ends,
-// not when it hangs up, and there are 1,024.
+// A process joins a running session. Few times: as long as one of its sessions maps the memory, the
+// manager keeps the slots of the others for this process, and there are 1,024.
 void join_session(benchmark::State& state) {
   const SessionId id = fresh_session();
   Budget budget;
