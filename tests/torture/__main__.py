@@ -25,7 +25,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=6, help="actors at a time")
     parser.add_argument("--slices", type=int, default=10, help="storms of a round, each followed by a look")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a storm")
-    parser.add_argument("--first-round", type=int, default=0, help="begin here; to replay a round that failed")
+    parser.add_argument(
+        "--first-round", type=int, default=0, help="begin here; to replay a round that failed"
+    )
     parser.add_argument("--rounds", type=int, default=1 << 30, help="end after so many")
     parser.add_argument("--out", type=Path, help="where the result is written, as JSON")
     return parser.parse_args()
@@ -38,7 +40,7 @@ def one_round(args: argparse.Namespace, number: int) -> dict:
     limit = 120 + args.slices * (args.seconds + 30)
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, text=True, timeout=limit, env=clean_environment()
+            command, check=False, stdout=subprocess.PIPE, text=True, timeout=limit, env=clean_environment()
         )
         return json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
@@ -61,7 +63,12 @@ def main() -> int:
             print(f"round {number}: FAULT\n{result['fault']}", file=sys.stderr, flush=True)
         number += 1
         kills = sum(counts[name] for name in counts if "killed" in name)
-        print(f"{number - args.first_round} rounds, {kills} kills, {len(faults)} faults, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"{number - args.first_round} rounds, {kills} kills, {len(faults)} faults, "
+            f"{time.monotonic() - begin:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
         if args.out:
             summary = {
                 "seed": args.seed,
@@ -80,8 +87,13 @@ def main() -> int:
             }
             args.out.write_text(json.dumps(summary, indent=1) + "\n")
     for fault in faults:
-        again = f"--seed {args.seed} --processes {args.processes} --slices {args.slices} --seconds {args.seconds}"
-        print(f"replay: python -m tests.torture {again} --first-round {fault['round']} --rounds 1", file=sys.stderr)
+        again = (
+            f"--seed {args.seed} --processes {args.processes} --slices {args.slices} --seconds {args.seconds}"
+        )
+        print(
+            f"replay: python -m tests.torture {again} --first-round {fault['round']} --rounds 1",
+            file=sys.stderr,
+        )
     return 1 if faults else 0
 
 

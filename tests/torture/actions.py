@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from typing import TYPE_CHECKING
@@ -123,10 +124,8 @@ def load_twice(hands: Hands, rng: random.Random) -> None:
     if rng.random() < 0.5:
         hands.held.pop()
         del again
-        try:
+        with contextlib.suppress(st.StaleHandleError):
             hands.keep(load(content))
-        except st.StaleHandleError:
-            pass
 
 
 def write_mail(hands: Hands, rng: random.Random) -> None:

@@ -14,7 +14,7 @@ import shmtensor as st
 from shmtensor import _core
 from tests.torture import stage as stages
 from tests.torture.actions import ACTIONS, Hands, take_all
-from tests.torture.stage import COLLECT, DRAIN, END, PAUSE, RUN, Stage
+from tests.torture.stage import COLLECT, DRAIN, END, RUN, Stage
 from tests.torture.workshop import watch_parent
 
 
@@ -62,7 +62,6 @@ class Actor:
                     if not self.obey(order, number):
                         break
                     self.obeyed = number
-                    self.row[stages.OBEYED] = number
                 else:
                     time.sleep(0.002)
                     os.kill(int(self.board[0][stages.DIRECTOR]), 0)  # an error when there is none
@@ -91,7 +90,7 @@ class Actor:
             st.gc()
         _core.follow_managers()  # a manager must live to notice the dead
         held = [(s.data_ptr(), s.nbytes) for s in (letter.tensor.storage() for letter in self.letters())]
-        self.stage.report(sorted(set(held)), self.exact)
+        self.stage.report(sorted(set(held)), self.exact, self.is_forked)
         return True
 
     def letters(self):

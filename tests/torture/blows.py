@@ -32,7 +32,9 @@ class Blows:
     def __init__(self, director: Director) -> None:
         self.director, self.rng, self.counts = director, director.rng, director.counts
         self.stopped: dict[int, float] = {}  # pid: when to resume
-        self.helpers = set(processes.children(os.getpid()))  # resource tracker and fork server: not ours to strike
+        self.helpers = set(
+            processes.children(os.getpid())
+        )  # resource tracker and fork server: not ours to strike
         self.pause_until = 0.0
 
     def strike(self) -> None:

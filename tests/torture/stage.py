@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 import traceback
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from tests.helpers.datagrams import Mailbox
 
 RUN, PAUSE, DRAIN, COLLECT, END = range(5)  # orders
 
-# A row for each process: its pid, the last order it has obeyed, what it has done.
-PID, OBEYED, OPERATIONS, RECEIVED, FORKS, LOST = range(6)
+# A row for each process: its pid and what it has done.
+PID, OPERATIONS, RECEIVED, FORKS, LOST = range(5)
 ORDER, NUMBER, DIRECTOR = range(3)  # in row 0
 
 WRONG = 77  # exit status of an actor that found a fault
@@ -56,7 +57,8 @@ class Stage:
         (self.folder / f"fault-{os.getpid()}-{time.monotonic_ns()}.txt").write_text(what)
 
     def accuse_error(self) -> None:
-        self.accuse(traceback.format_exc())
+        there = [path for path in ("/dev/null", sys.executable) if Path(path).exists()]
+        self.accuse(f"{traceback.format_exc()}\nthere: {there}, order {self.board()[0].tolist()}")
 
     def accusations(self) -> list[str]:
         return [path.read_text() for path in sorted(self.folder.glob("fault-*.txt"))]
@@ -65,9 +67,13 @@ class Stage:
         """Where a process that hangs says on SIGUSR2 what it is doing; never closed."""
         return (self.folder / "traces.txt").open("a")
 
-    def report(self, holdings: list[tuple[int, int]], exact: bool) -> None:
+    def report_path(self, pid: int) -> Path:
+        """Where a process that has obeyed the present order says so."""
+        return self.folder / f"rest-{pid}-{int(self.board()[0][NUMBER])}.json"
+
+    def report(self, holdings: list[tuple[int, int]], exact: bool, forked: bool) -> None:
         """What this process has, for the observer."""
-        path = self.folder / f"rest-{os.getpid()}.json"
+        path = self.report_path(os.getpid())
         new = path.with_suffix(".new")
-        new.write_text(json.dumps({"holdings": holdings, "exact": exact}))
+        new.write_text(json.dumps({"holdings": holdings, "exact": exact, "forked": forked}))
         new.rename(path)

@@ -99,7 +99,7 @@ class ArenaFile:
         magic, self.version, self.strategy = struct.unpack_from("<8sII", head)
         if magic != ARENA_MAGIC:
             raise ValueError(f"no arena: {magic!r}")
-        self.session = "%016x%016x" % struct.unpack_from("<QQ", head, 16)
+        self.session = "{:016x}{:016x}".format(*struct.unpack_from("<QQ", head, 16))
         self.number, self.owner, self.owner_life, self.max_blocks = struct.unpack_from("<IIII", head, 32)
         self.capacity, self.planes = struct.unpack_from("<II", head, 64)
         self.committed, self.orphaned = struct.unpack_from("<QI", head, 80)

@@ -27,7 +27,12 @@ def judge_empty(picture: Picture) -> list[str]:
         if arena.data_pages:
             problems.append(f"pages of arena {arena.number} were not given back (owner: slot {arena.owner})")
         if arena.orphaned:
-            problems.append(f"arena {arena.number} of a dead owner is still open somewhere")
+            users = [
+                m.pid
+                for m in picture.members.values()
+                if any(x.identity == arena.identity for x in m.mappings)
+            ]
+            problems.append(f"arena {arena.number} of a dead owner is still there; mapped by {users}")
     return problems
 
 
@@ -113,9 +118,15 @@ def holdings(picture: Picture) -> Iterator[str]:
                 yield f"{name(arena, block)} has a bit of slot {slot}, which does not use it"
 
 
+def _tidy(picture: Picture) -> Iterator[Member]:
+    """Not a forked child: a session of which it inherited nothing, and what a thread that it does not
+    have was just opening, is forgotten in it and stays open, once for each fork."""
+    return (member for member in picture.members.values() if not member.forked)
+
+
 def descriptors(picture: Picture) -> Iterator[str]:
     """A process has each file of the session open once at most."""
-    for member in picture.members.values():
+    for member in _tidy(picture):
         for target, count in Counter(member.descriptors.values()).items():
             if count > 1:
                 yield f"process {member.pid} has {count} descriptors of {target}"
@@ -123,8 +134,9 @@ def descriptors(picture: Picture) -> Iterator[str]:
 
 def mappings(picture: Picture) -> Iterator[str]:
     """No part of a file is mapped twice with the same access."""
-    for member in picture.members.values():
+    for member in _tidy(picture):
         seen = Counter((m.identity, m.offset, m.access) for m in member.mappings)
         for (identity, offset, access), count in seen.items():
             if count > 1:
-                yield f"process {member.pid} has {count} mappings {access} of inode {identity[1]} at {offset:#x}"
+                where = f"inode {identity[1]} at {offset:#x}"
+                yield f"process {member.pid} has {count} mappings {access} of {where}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ class Member:
     pid: int
     holdings: list[Holding]
     exact: bool  # it may hold nothing but what it says
+    forked: bool  # what it inherited and forgot stays open in it
     mappings: list[processes.Mapping] = field(default_factory=list)
     descriptors: dict[int, str] = field(default_factory=dict)
 
@@ -62,16 +63,16 @@ def opened(session: str, pids: list[int]) -> Iterator[tuple[SessionFile | None, 
             os.close(fd)
 
 
-def reported(folder: Path, pid: int) -> tuple[list[Holding], bool]:
-    """What a process wrote when it came to rest; nothing and not exact if it wrote nothing."""
+def reported(path: Path) -> tuple[list[Holding], bool, bool]:
+    """What a process wrote when it came to rest; if nothing, it may have anything."""
     try:
-        report = json.loads((folder / f"rest-{pid}.json").read_text())
+        report = json.loads(path.read_text())
     except FileNotFoundError:
-        return [], False
-    return [Holding(*holding) for holding in report["holdings"]], report["exact"]
+        return [], False, True
+    return [Holding(*holding) for holding in report["holdings"]], report["exact"], report["forked"]
 
 
-def take_picture(session: str, pids: list[int], folder: Path) -> Picture:
+def take_picture(session: str, pids: list[int], report_path: Callable[[int], Path]) -> Picture:
     """`pids`: every process that may be of the session."""
     managers = processes.managers(session)
     with opened(session, [*pids, *managers]) as (memory, arenas):
@@ -85,15 +86,17 @@ def take_picture(session: str, pids: list[int], folder: Path) -> Picture:
         if processes.start_time(slot.pid) != slot.start_time:
             continue
         alive.add(slot.number)
-        members[slot.pid] = _member(session, slot.pid, folder)
+        members[slot.pid] = _member(session, slot.pid, report_path(slot.pid))
     found = {arena.number: arena for _, arena in arenas}
     return Picture(memory, found, members, alive, broken, managers)
 
 
-def _member(session: str, pid: int, folder: Path) -> Member:
-    holdings, exact = reported(folder, pid)
-    files = {n: target for n, target in processes.descriptors(pid).items() if f"shmtensor-{session}" in target}
-    return Member(pid, holdings, exact, processes.mappings(pid, f"shmtensor-{session}"), files)
+def _member(session: str, pid: int, report: Path) -> Member:
+    holdings, exact, forked = reported(report)
+    files = {
+        n: target for n, target in processes.descriptors(pid).items() if f"shmtensor-{session}" in target
+    }
+    return Member(pid, holdings, exact, forked, processes.mappings(pid, f"shmtensor-{session}"), files)
 
 
 def _broken(fd: int, arena: ArenaFile) -> list[str]:

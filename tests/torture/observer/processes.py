@@ -93,7 +93,11 @@ def managers(session: str) -> list[int]:
     for pid in all_pids():
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
             arguments = file.read().split(b"\0")
-            if arguments[0].endswith(b"shmtensor-manager") and session.encode() in arguments and is_alive(pid):
+            if (
+                arguments[0].endswith(b"shmtensor-manager")
+                and session.encode() in arguments
+                and is_alive(pid)
+            ):
                 found.append(pid)
     return found
 
