@@ -67,6 +67,8 @@ void Directory::sweep(const SessionMemory& memory, SlotNumber dead) {
     SHMTENSOR_FAULT_POINT("manager.sweep");
     shmtensor::sweep(*entry.segment, memory, dead,
                      [&](BlockNumber block) { free_marked(entry, block); });
+    // Whoever freed an orphan's last block may have been killed before it marked that.
+    if (entry.orphan) entry.changed = true;
   }
 }
 

@@ -123,4 +123,10 @@ std::vector<std::string> sweep_names(bool dry_run) {
   return removed;
 }
 
+void remove_names_of(const SessionId& session) {
+  for (const std::string& name : list_shm(object_name(session) + "-")) {
+    if (made_in_this_namespace(name)) unlink_shm(name);
+  }
+}
+
 }  // namespace shmtensor

@@ -210,6 +210,7 @@ void Server::find_or_start(const Message& message, Fd fd) {
   if (auto recovered = recover_session(session_)) return adopt(std::move(recovered));
   if (message.join != Join::create) return;
   sweep_names(false);
+  remove_names_of(session_);  // the sweep takes the session for alive: this manager serves it
   memory_ = SessionMemory::create(session_);
   memory_->header().manager_starts.store(1);
   claim_robust(memory_->header().manager);

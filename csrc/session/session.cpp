@@ -133,6 +133,8 @@ void Session::send_registration(const Arena& arena) {
   message.strategy = static_cast<std::uint32_t>(segment.strategy());
   const bool named = segment.strategy() == Strategy::file_system;
   if (!named && !segment.keeps_descriptor()) return;  // its owner, or /proc, will tell
+  // The manager may have dropped it, name and all, when its last block was freed.
+  if (named && segment.header().orphaned.load() != 0) return;
   try {
     const Segment::File file = segment.file();
     static_cast<void>(line_.ask(message, named ? nullptr : &*file));

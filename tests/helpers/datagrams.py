@@ -35,11 +35,15 @@ class Mailbox:
 
     def receive(self) -> Any:
         """The next object, or None when the box is empty."""
+        content = self.receive_bytes()
+        return None if content is None else pickle.loads(content)
+
+    def receive_bytes(self) -> bytes | None:
+        """The next message as it was written, or None when the box is empty."""
         try:
-            content = self.reader.recv(1 << 20)
+            return self.reader.recv(1 << 20)
         except BlockingIOError:
             return None
-        return pickle.loads(content)
 
     def close(self) -> None:
         self.reader.close()

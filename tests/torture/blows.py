@@ -1,0 +1,173 @@
+"""What happens to the actors: SIGKILL, SIGSTOP and SIGCONT, alone and together, the manager too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tests.torture.observer import processes
+from tests.torture.observer.picture import opened
+
+if TYPE_CHECKING:
+    from tests.torture.director import Director
+
+WEIGHTS = {
+    "kill": 60,
+    "kill newborn": 16,
+    "kill several": 4,
+    "kill forked": 8,
+    "stop": 8,
+    "kill stopped": 2,
+    "kill manager": 2,
+    "stop manager": 1,
+}
+
+
+class Blows:
+    rate = 60.0  # a second, if the machine keeps up
+
+    def __init__(self, director: Director) -> None:
+        self.director, self.rng, self.counts = director, director.rng, director.counts
+        self.stopped: dict[int, float] = {}  # pid: when to resume
+        self.helpers = set(
+            processes.children(os.getpid())
+        )  # resource tracker and fork server: not ours to strike
+        self.pause_until = 0.0
+
+    def strike(self) -> None:
+        self._resume(time.monotonic())
+        (kind,) = self.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        rank = self.rng.randrange(self.director.stage.actors)
+        if self._waits_for_manager():
+            return
+        getattr(self, kind.replace(" ", "_"))(rank)
+
+    def relent(self) -> None:
+        self._resume(float("inf"))
+        deadline = time.monotonic() + 10
+        while self._waits_for_manager() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def kill(self, rank: int) -> None:
+        self._kill(self.director.actors[rank].pid, "actors killed")
+        self.director.replace(rank)
+
+    def kill_newborn(self, rank: int) -> None:
+        self.kill(rank)
+        time.sleep(self.rng.random() * 0.01)
+        self.kill(rank)
+
+    def kill_several(self, rank: int) -> None:
+        ranks = self.rng.sample(range(self.director.stage.actors), (self.director.stage.actors + 1) // 2)
+        for one in ranks:
+            self._kill(self.director.actors[one].pid, "actors killed")
+        if self.director.stage.harsh and self.rng.random() < 0.3:
+            self._kill_managers()
+        for one in ranks:
+            self.director.replace(one)
+
+    def kill_forked(self, rank: int) -> None:
+        from tests.torture.stage import PID
+
+        pid = int(self.director.board[1 + self.director.stage.actors + rank][PID])
+        if pid and processes.is_alive(pid) and pid not in {p.pid for p in self.director.actors.values()}:
+            self._kill(pid, "forked children killed")
+
+    def stop(self, rank: int) -> None:
+        self._stop(self.director.actors[rank].pid, "actors stopped")
+
+    def kill_stopped(self, rank: int) -> None:
+        pid = self.director.actors[rank].pid
+        self._stop(pid, "actors stopped")
+        time.sleep(self.rng.random() * 0.02)
+        self.kill(rank)
+        self.stopped.pop(pid, None)
+
+    def kill_manager(self, rank: int) -> None:
+        if self._kill_managers() and not self.director.stage.harsh:
+            self.pause_until = time.monotonic() + 5  # at most; see _waits_for_manager
+
+    def stop_manager(self, rank: int) -> None:
+        for pid in processes.managers(self.director.stage.session):
+            self._stop(pid, "managers stopped")
+
+    def kill_all(self, pids: list[int]) -> None:
+        """Stopped first, so that nobody sees the others die."""
+        victims = [*processes.managers(self.director.stage.session), *pids]
+        for kind in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in victims:
+                self._send(pid, kind)
+        self.counts["killed all at once"] += len(victims)
+
+    def in_slots(self) -> set[int]:
+        """Living processes that the session knows. Looks only: nothing stays open."""
+        director = self.director
+        with opened(director.stage.session, director.family()) as (memory, _):
+            slots = [] if memory is None else memory.slots.values()
+        return {
+            slot.pid
+            for slot in slots
+            if slot.taken and slot.pid and processes.is_alive(slot.pid)
+            and processes.start_time(slot.pid) == slot.start_time
+        }  # fmt: skip
+
+    def _kill_managers(self) -> bool:
+        """In a round that is not harsh only if nothing hangs on the manager alone.
+
+        A memfd of which owner and peers are gone is open in the manager only, and dies with it. That is
+        no fault of the library, so all are stopped for a look.
+        """
+        session, family = self.director.stage.session, self.director.family()
+        managers = processes.managers(session)
+        for pid in [] if self.director.stage.harsh else family:
+            self._send(pid, signal.SIGSTOP)
+        with opened(session, family) as (memory, arenas), opened(session, managers) as (_, kept):
+            elsewhere = {arena.number for _, arena in arenas}
+            safe = memory is not None and all(arena.number in elsewhere for _, arena in kept)
+            self.starts = (memory.manager_starts, memory.deaths) if memory else (0, 0)
+        if safe or self.director.stage.harsh:
+            for pid in managers:
+                self._kill(pid, "managers killed")
+                while processes.is_alive(pid):  # who ends before it is dead cannot know that it was killed
+                    time.sleep(0.001)
+        for pid in family:
+            if pid not in self.stopped:
+                self._send(pid, signal.SIGCONT)
+        return safe and bool(managers)
+
+    def _waits_for_manager(self) -> bool:
+        """After its death nobody else is killed until another has taken over.
+
+        Who dies in between takes memfds along that only it and the manager had: no fault of the library.
+        """
+        if not self.pause_until:
+            return False
+        director = self.director
+        with opened(director.stage.session, director.family()) as (memory, _):
+            back = memory and memory.manager_starts > self.starts[0] and memory.deaths > self.starts[1]
+        if back or time.monotonic() > self.pause_until:
+            self.pause_until = 0.0
+            self.counts["managers back"] += bool(back)
+        return bool(self.pause_until)
+
+    def _send(self, pid: int, kind: int) -> bool:
+        with suppress(ProcessLookupError):
+            os.kill(pid, kind)
+            return True
+        return False
+
+    def _kill(self, pid: int, name: str) -> None:
+        self.counts[name] += self._send(pid, signal.SIGKILL)
+
+    def _stop(self, pid: int, name: str) -> None:
+        if self._send(pid, signal.SIGSTOP):
+            self.stopped[pid] = time.monotonic() + self.rng.random() * 0.3
+            self.counts[name] += 1
+
+    def _resume(self, now: float) -> None:
+        for pid in [pid for pid, until in self.stopped.items() if until <= now]:
+            del self.stopped[pid]
+            self._send(pid, signal.SIGCONT)

@@ -1,0 +1,116 @@
+"""All that can be seen of a session at rest, taken at one time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.torture.observer import processes
+from tests.torture.observer.files import ArenaFile, Block, SessionFile
+from tests.torture.patterns import why_broken
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A tensor that a process says it has: where its bytes lie there."""
+
+    address: int
+    nbytes: int
+
+
+@dataclass
+class Member:
+    """One process."""
+
+    pid: int
+    holdings: list[Holding]
+    exact: bool  # it may hold nothing but what it says
+    forked: bool  # what it inherited and forgot stays open in it
+    mappings: list[processes.Mapping] = field(default_factory=list)
+    descriptors: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class Picture:
+    session: SessionFile
+    arenas: dict[int, ArenaFile]
+    members: dict[int, Member]  # by pid
+    alive: set[int]  # slots whose process lives
+    broken: list[str]  # patterns
+    managers: list[int]
+    harsh: bool = False  # owners and manager were killed together: memfds may be gone
+
+
+@contextmanager
+def opened(session: str, pids: list[int]) -> Iterator[tuple[SessionFile | None, list[tuple[int, ArenaFile]]]]:
+    """The session's memory and its arenas with their descriptors, for as long as the body runs."""
+    files = processes.open_files(session, pids)
+    try:
+        memory, arenas = None, []
+        for fd in files.values():
+            magic = os.pread(fd, 8, 0)
+            if magic == b"stsessa1":
+                memory = SessionFile(fd)
+            elif magic == b"starena1":
+                arenas.append((fd, ArenaFile(fd)))
+        yield memory, arenas
+    finally:
+        for fd in files.values():
+            os.close(fd)
+
+
+def reported(path: Path) -> tuple[list[Holding], bool, bool]:
+    """What a process wrote when it came to rest; if nothing, it may have anything."""
+    try:
+        report = json.loads(path.read_text())
+    except FileNotFoundError:
+        return [], False, True
+    return [Holding(*holding) for holding in report["holdings"]], report["exact"], report["forked"]
+
+
+def take_picture(session: str, pids: list[int], report_path: Callable[[int], Path]) -> Picture:
+    """`pids`: every process that may be of the session."""
+    managers = processes.managers(session)
+    with opened(session, [*pids, *managers]) as (memory, arenas):
+        if memory is None:
+            raise ValueError(f"no process has the memory of session {session}")
+        broken = [problem for fd, arena in arenas for problem in _broken(fd, arena)]
+    alive, members = set(), {}
+    for slot in memory.slots.values():
+        if not slot.taken or not slot.pid or not processes.is_alive(slot.pid):
+            continue
+        if processes.start_time(slot.pid) != slot.start_time:
+            continue
+        alive.add(slot.number)
+        members[slot.pid] = _member(session, slot.pid, report_path(slot.pid))
+    found = {arena.number: arena for _, arena in arenas}
+    return Picture(memory, found, members, alive, broken, managers)
+
+
+def _member(session: str, pid: int, report: Path) -> Member:
+    holdings, exact, forked = reported(report)
+    files = {
+        n: target for n, target in processes.descriptors(pid).items() if f"shmtensor-{session}" in target
+    }
+    return Member(pid, holdings, exact, forked, processes.mappings(pid, f"shmtensor-{session}"), files)
+
+
+def _broken(fd: int, arena: ArenaFile) -> list[str]:
+    found = []
+    for block in arena.blocks:
+        if not block.live:
+            continue
+        content = os.pread(fd, block.size, arena.data_at + block.offset)
+        if len(content) != block.size or block.size % 8 or block.size == 0:
+            found.append(f"{name(arena, block)}: {len(content)} bytes are there of {block.size}")
+        elif why := why_broken(content):
+            found.append(f"broken pattern in {name(arena, block)}: {why}")
+    return found
+
+
+def name(arena: ArenaFile, block: Block) -> str:
+    return f"block {block.number} of arena {arena.number} (generation {block.generation})"

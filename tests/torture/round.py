@@ -1,0 +1,92 @@
+"""One round in a process of its own; its last line of output is the result."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
+
+import shmtensor.multiprocessing as mp
+from shmtensor import _core
+from tests.helpers.datagrams import Mailbox
+from tests.torture import stage as stages
+from tests.torture.director import Director
+from tests.torture.looks import Fault
+from tests.torture.observer import processes
+from tests.torture.observer.start import Own, shared_pages
+from tests.torture.stage import Stage
+
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: forked children of killed actors, and managers, become ours
+
+
+def prepare() -> None:
+    """What stays for the whole round."""
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    mp.get_context("forkserver").set_forkserver_preload(["tests.torture.actor"])
+    resource_tracker.ensure_running()
+    forkserver.ensure_running()
+
+
+def sweep_names() -> None:
+    """The next session of this user removes what a session that was killed at once has left."""
+    code = "import os; os.environ.pop('SHMTENSOR_SESSION', None); import shmtensor; shmtensor.ones(1)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def main() -> None:
+    seed, number, actors, slices, seconds = sys.argv[1:6]
+    name = f"{seed}/{number}"
+    rng = random.Random(f"plan of {name}")
+    prepare()
+    before = Own.take()
+    begin, pages = time.monotonic(), shared_pages()
+    folder = Path(tempfile.mkdtemp(prefix="torture-"))
+    boxes = [Mailbox() for _ in range(int(actors))]
+    stage = Stage(name, _core.home_id(), folder / "stage", boxes, int(actors), harsh=rng.random() < 0.25)
+    director = Director(stage)
+    result: dict = {"round": number, "harsh": stage.harsh}
+    try:
+        for _ in range(int(slices)):
+            director.play(float(seconds), drains=rng.random() < 0.6)
+        abrupt = rng.random() < 0.3
+        if not abrupt:  # a message that this process may still read would keep the session
+            director.play(0, drains=True)
+        director.end(abrupt)
+        for box in boxes:
+            box.close()
+        if abrupt:
+            time.sleep(0.1)
+            sweep_names()
+        rows = director.board[1:].sum(axis=0).tolist()
+        counts = director.counts
+        for what, column in (("received", stages.RECEIVED), ("operations", stages.OPERATIONS)):
+            counts[what] += rows[column]
+        counts["forks"] += rows[stages.FORKS]
+        counts["lost with all who had the memfd"] += rows[stages.LOST]
+        director.board = None  # its mapping has a descriptor
+        director.check_start(before)
+        shutil.rmtree(folder)
+    except Exception as error:
+        result["fault"] = f"{error if isinstance(error, Fault) else traceback.format_exc()}\nkept: {folder}"
+        result["fault"] += "\n" + director.describe([])
+        director.blows.kill_all(director.family())
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    result["counts"] = dict(director.counts)
+    result["processor_seconds"] = sum(u.ru_utime + u.ru_stime for u in usage)
+    result["seconds"] = time.monotonic() - begin
+    result["shared_pages_more"] = shared_pages() - pages
+    result["managers_left"] = processes.managers(stage.session)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
