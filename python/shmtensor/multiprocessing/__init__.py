@@ -29,6 +29,15 @@ from shmtensor.multiprocessing.sharing import (
     set_sharing_strategy,
     share_numpy,
 )
+from shmtensor.multiprocessing.spawn import (
+    ProcessContext,
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
+)
 
 _context = _DefaultContext()
 
@@ -76,13 +85,18 @@ __all__ = [
     "Pipe",
     "Pool",
     "Process",
+    "ProcessContext",
     "ProcessError",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
     "Queue",
     "RLock",
     "RawArray",
     "RawValue",
     "Semaphore",
     "SimpleQueue",
+    "SpawnContext",
     "TimeoutError",
     "Value",
     "active_children",
@@ -104,6 +118,8 @@ __all__ = [
     "set_sharing_strategy",
     "set_start_method",
     "share_numpy",
+    "spawn",
+    "start_processes",
 ]
 
 

@@ -44,7 +44,7 @@ class _Sharing(std.BaseContext):
         """Return the context of a start method; None: this one, or the default method's."""
         if method is None:
             return self
-        return _for_method(method)
+        return for_method(method)
 
 
 class ForkContext(_Sharing, std.ForkContext):
@@ -72,7 +72,7 @@ class DefaultContext(_Sharing):
 
     def get_context(self, method: str | None = None) -> Any:
         """Return the context of a start method; None: of the default method, which is fixed by this."""
-        return _for_method(multiprocessing.get_context(method).get_start_method())
+        return for_method(multiprocessing.get_context(method).get_start_method())
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         """Set the default start method; see `multiprocessing.set_start_method`."""
@@ -94,7 +94,8 @@ _contexts: dict[str, std.BaseContext] = {
 }
 
 
-def _for_method(method: str) -> std.BaseContext:
+def for_method(method: str) -> Any:
+    """Return the context of a start method."""
     try:
         context = _contexts[method]
     except KeyError:
