@@ -22,7 +22,7 @@ def never(*_) -> None:
     raise AssertionError("it does not come to this")
 
 
-@pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver", "server"])
 def test_a_worker_killed_before_it_loads_its_arguments(start_method, strategy) -> None:
     before = st.stats()
     context = mp.start_processes(never, (Blocks(), st.ones(10)), join=False, start_method=start_method)
@@ -33,7 +33,7 @@ def test_a_worker_killed_before_it_loads_its_arguments(start_method, strategy) -
     assert st.stats()["in_flight"] == before["in_flight"]
 
 
-@pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver", "server"])
 def test_a_process_killed_before_it_loads_its_arguments(start_method, strategy) -> None:
     before = st.stats()
     process = mp.get_context(start_method).Process(target=never, args=(Blocks(), st.ones(10)))

@@ -22,7 +22,8 @@ from multiprocessing import (
 from typing import Any
 
 from shmtensor import reducers as _reducers
-from shmtensor.multiprocessing.context import DefaultContext as _DefaultContext
+from shmtensor.multiprocessing._server_client import set_server_preload
+from shmtensor.multiprocessing.context import default_context as _context
 from shmtensor.multiprocessing.sharing import (
     get_all_sharing_strategies,
     get_sharing_strategy,
@@ -38,8 +39,7 @@ from shmtensor.multiprocessing.spawn import (
     spawn,
     start_processes,
 )
-
-_context = _DefaultContext()
+from shmtensor.multiprocessing.start_method import explain_start_method, own_process
 
 Array = _context.Array
 Barrier = _context.Barrier
@@ -103,6 +103,7 @@ __all__ = [
     "allow_connection_pickling",
     "cpu_count",
     "current_process",
+    "explain_start_method",
     "freeze_support",
     "get_all_sharing_strategies",
     "get_all_start_methods",
@@ -111,10 +112,12 @@ __all__ = [
     "get_sharing_strategy",
     "get_start_method",
     "log_to_stderr",
+    "own_process",
     "parent_process",
     "reducer",
     "set_executable",
     "set_forkserver_preload",
+    "set_server_preload",
     "set_sharing_strategy",
     "set_start_method",
     "share_numpy",

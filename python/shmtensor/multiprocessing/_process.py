@@ -13,7 +13,7 @@ from shmtensor import _core
 from shmtensor.multiprocessing._inherit import Inheritance
 from shmtensor.multiprocessing._lifeline import Lifeline, lifeline_for_child
 
-__all__ = ["ForkProcess", "ForkServerProcess", "Process", "SpawnProcess"]
+__all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
 
 class _Sharing(multiprocessing.process.BaseProcess):
@@ -55,6 +55,12 @@ class _Sharing(multiprocessing.process.BaseProcess):
 class Process(_Sharing, multiprocessing.Process):
     """A process started by the default start method."""
 
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        from shmtensor.multiprocessing.context import default_process
+
+        return default_process()._Popen(process_obj)
+
 
 class ForkProcess(_Sharing, std.ForkProcess):
     """A process started by fork."""
@@ -66,3 +72,15 @@ class SpawnProcess(_Sharing, std.SpawnProcess):
 
 class ForkServerProcess(_Sharing, std.ForkServerProcess):
     """A process started by the fork server."""
+
+
+class ServerProcess(_Sharing):
+    """A process started by the worker server."""
+
+    _start_method = None  # the standard library knows no such method
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        from shmtensor.multiprocessing._popen_server import Popen
+
+        return Popen(process_obj)

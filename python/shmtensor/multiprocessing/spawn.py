@@ -67,7 +67,7 @@ def start_processes(  # noqa: PLR0917  # as torch has them
         Make them daemonic: they may start no processes of `multiprocessing`, and are ended when this
         process exits.
     start_method
-        ``"spawn"``, ``"forkserver"``, ``"fork"``.
+        ``"spawn"``, ``"forkserver"``, ``"fork"``, ``"server"``, or ``"auto"``.
     env
         Environment variables of the workers (None as a value removes one): a dict for all, a sequence with
         a dict for each rank, or a function of the rank. A worker started by spawn has them from its
@@ -95,7 +95,7 @@ def start_processes(  # noqa: PLR0917  # as torch has them
         raise ValueError(msg)
     settings = settings_by_rank(nprocs, env, affinity, prefix_output)
     arguments = tuple(args)
-    method = _contexts.for_method(start_method)
+    method = _contexts.default_context.get_context(start_method)
     context = ProcessContext()
     try:
         for rank in range(nprocs):
