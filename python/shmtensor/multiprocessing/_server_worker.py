@@ -52,14 +52,21 @@ def _umask() -> int:
         return next(int(line.split()[1], 8) for line in file if line.startswith("Umask"))
 
 
+_NOT_HERE = (
+    "module '__main__' of a worker of the start method 'server', which does not import it: put what is "
+    "looked for into a module, or choose another start method"
+)
+
+
 class _Main(types.ModuleType):
     """Stands for the program's main module, which is not imported."""
 
-    def __repr__(self) -> str:
-        return (
-            "<module '__main__' of a worker of the start method 'server', which does not import it: put what "
-            "is looked for into a module, or choose another start method>"
-        )
+    def __repr__(self) -> str:  # what pickle says it has not found a name in
+        return f"<{_NOT_HERE}>"
+
+    def __getattr__(self, name: str) -> Any:
+        msg = f"there is no {name!r} in {_NOT_HERE}"
+        raise AttributeError(msg)
 
 
 def remember(number: int, handler: Any) -> None:

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import sys
 from multiprocessing import process, resource_tracker, util
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-__all__ = ["adopt_resource_tracker", "check", "interpreter_arguments", "set_inheriting"]
+__all__ = [
+    "adopt_resource_tracker",
+    "check",
+    "extra_reducers",
+    "interpreter_arguments",
+    "run_exit_functions",
+    "set_inheriting",
+]
 
 _process: Any = process
 _resource_tracker: Any = resource_tracker
 _util: Any = util
+_pickler: Any = ForkingPickler
 
 _NEEDED = (
     (_process.BaseProcess, "_bootstrap"),
@@ -21,6 +30,7 @@ _NEEDED = (
     (_resource_tracker._resource_tracker, "_fd"),
     (_util, "_args_from_interpreter_flags"),
     (_util, "_exit_function"),
+    (_pickler, "_extra_reducers"),
 )
 
 
@@ -42,6 +52,12 @@ def interpreter_arguments() -> list[str]:
 def adopt_resource_tracker(fd: int) -> None:
     """Use the resource tracker of the process that started this one."""
     _resource_tracker._resource_tracker._fd = fd
+
+
+def extra_reducers() -> dict[Any, Any]:
+    """Return the reducers by which queues and pipes differ from plain pickle; the dict itself."""
+    reducers: dict[Any, Any] = _pickler._extra_reducers
+    return reducers
 
 
 def set_inheriting(inheriting: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import pickle
 from collections import ChainMap
-from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, ClassVar
 
+from shmtensor.multiprocessing import _stdlib
 from shmtensor.multiprocessing._numbers import Number, numbers
 
 __all__ = ["dumps_whole", "loads_whole"]
@@ -25,6 +25,9 @@ def _pickler_class() -> Any:
         raise ImportError(msg) from None
 
     class WholePickler(cloudpickle.Pickler):  # type: ignore[misc]
+        # A pickler takes it from its class when it is made.
+        dispatch_table: ClassVar = ChainMap(_stdlib.extra_reducers(), cloudpickle.Pickler.dispatch_table)
+
         def reducer_override(self, obj: Any) -> Any:
             reduced = super().reducer_override(obj)
             # Six parts: a function or class by value. It is made first and filled afterwards.
@@ -47,8 +50,6 @@ def dumps_whole(obj: Any) -> bytes:
         _whole_pickler = _pickler_class()
     file = io.BytesIO()
     pickler = _whole_pickler(file)
-    ours: Any = ForkingPickler(io.BytesIO())
-    pickler.dispatch_table = ChainMap(ours.dispatch_table, pickler.dispatch_table)
     try:
         pickler.dump(obj)
     except Exception as error:
