@@ -31,6 +31,7 @@ def helpers_running() -> None:
     """Start what stays for the whole run, so that no single test seems to leak it."""
     resource_tracker.ensure_running()
     forkserver.ensure_running()
+    mp.start_processes(abs, start_method="server")
     for strategy in ("file_system", "file_descriptor"):  # an arena each
         mp.set_sharing_strategy(strategy)
         st.empty(1)
@@ -47,7 +48,7 @@ def leak_guard(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not problems, "left behind: " + "; ".join(problems)
 
 
-@pytest.fixture(params=["spawn", "forkserver", "fork"])
+@pytest.fixture(params=["spawn", "forkserver", "server", "fork"])
 def start_method(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -19,7 +19,8 @@ LOOK = """
             "children": [open(f"/proc/self/task/{task}/children").read() for task in tasks],
             "environment": dict(os.environ),
             "process environment": open("/proc/self/environ").read(),
-            "signals": [line for line in open("/proc/self/status") if line.startswith("Sig")],
+            "signals": [line for line in open("/proc/self/status")
+                        if line.startswith("Sig") and not line.startswith("SigQ")],  # SigQ: the user's
             "shared memory": [line for line in open("/proc/self/maps") if "shmtensor-" in line],
         }
 """

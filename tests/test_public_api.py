@@ -51,6 +51,15 @@ PUBLIC_MP = [
     ),
     *("get_start_method", "log_to_stderr", "parent_process", "reducer", "set_executable"),
     *("set_forkserver_preload", "set_sharing_strategy", "set_start_method", "share_numpy"),
+    *("ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException"),
+    *(
+        "SpawnContext",
+        "explain_start_method",
+        "own_process",
+        "set_server_preload",
+        "spawn",
+        "start_processes",
+    ),
 ]
 STANDARD = [name for name in dir(multiprocessing) if not name.startswith("_") and name != "sys"]
 METHODS = {

@@ -16,6 +16,7 @@
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
 #include "os/process.hpp"
+#include "os/tether.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
@@ -121,6 +122,10 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
     const Mapping page = Mapping::anonymous(page_size());
     return populate(page.data(), page_size(), Access::read_write);
   });
+  module.def("open_tether", [](int lifeline) { return open_tether(lifeline).release(); });
+  module.def("tie", &tie);
+  module.def("hold_on", &hold_on);
+  module.def("kill_descendants", &kill_descendants);
   module.attr("UNLIMITED") = kUnlimited;
 }
 

@@ -96,3 +96,12 @@ def run_program(
 ) -> subprocess.CompletedProcess[str]:
     """The same as `run_python` for a file."""
     return _run([sys.executable, str(path), *arguments], timeout, env)
+
+
+def is_running(pid: int) -> bool:
+    """Does the process exist, and not only as a zombie?"""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(") ", 1)[1][0] not in "ZX"
+    except OSError:
+        return False

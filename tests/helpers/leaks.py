@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 import shmtensor as st
+from shmtensor.multiprocessing._server_client import client
 from tests.helpers.children import session_processes
 
 
@@ -44,6 +45,11 @@ def is_served(name: str) -> bool:
     return session != st.stats()["session"] and bool(session_processes(session))
 
 
+def worker_server() -> int | None:
+    """The server of this process, which stays, and is another one after a test has killed it."""
+    return None if client._server is None else client._server.pid
+
+
 @dataclass(frozen=True)
 class Snapshot:
     files: dict[int, str]
@@ -61,7 +67,7 @@ class Snapshot:
             open_files(),
             len(own_mappings()),
             shm_names(),
-            {child.pid for child in psutil.Process().children(recursive=True)},
+            {child.pid for child in psutil.Process().children(recursive=True)} - {worker_server()},
             stats["blocks"],
             stats["in_flight"],
         )

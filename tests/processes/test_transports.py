@@ -21,6 +21,11 @@ class Batch:
     labels: dict[str, list[st.Tensor]]
 
 
+def context_of(module, start_method):
+    """The standard module has no method server: its classes are used by way of our context."""
+    return (mp if start_method == "server" else module).get_context(start_method)
+
+
 def make_batch() -> Batch:
     return Batch(st.full((2, 3), 1.0), {"deep": [st.full(4, 2.0), st.full(5, 3.0)]})
 
@@ -44,7 +49,7 @@ def take_one(queue, answers) -> None:
 @pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "JoinableQueue"])
 @pytest.mark.parametrize("module", [mp, std], ids=["ours", "standard"])
 def test_queues(start_method, strategy, kind, module) -> None:
-    context = module.get_context(start_method)
+    context = context_of(module, start_method)
     queue, answers = getattr(context, kind)(), context.SimpleQueue()
     process = context.Process(target=take_one, args=(queue, answers))
     process.start()
@@ -70,7 +75,7 @@ def answer_pipe(connection) -> None:
 
 @pytest.mark.parametrize("module", [mp, std], ids=["ours", "standard"])
 def test_pipes_both_ways(start_method, strategy, module) -> None:
-    context = module.get_context(start_method)
+    context = context_of(module, start_method)
     ours, theirs = context.Pipe()
     process = context.Process(target=answer_pipe, args=(theirs,))
     process.start()
@@ -101,7 +106,7 @@ def write_and_return(batch: Batch) -> st.Tensor:
 @pytest.mark.parametrize("module", [mp, std], ids=["ours", "standard"])
 def test_pools(start_method, strategy, module) -> None:
     batches = [make_batch() for _ in range(6)]
-    with module.get_context(start_method).Pool(2) as pool:
+    with context_of(module, start_method).Pool(2) as pool:
         for batch, back in zip(batches, pool.imap(write_and_return, batches), strict=True):
             assert was_written(batch)
             assert back.storage() is batch.images.storage()

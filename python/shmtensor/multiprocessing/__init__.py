@@ -22,15 +22,24 @@ from multiprocessing import (
 from typing import Any
 
 from shmtensor import reducers as _reducers
-from shmtensor.multiprocessing.context import DefaultContext as _DefaultContext
+from shmtensor.multiprocessing._server_client import set_server_preload
+from shmtensor.multiprocessing.context import default_context as _context
 from shmtensor.multiprocessing.sharing import (
     get_all_sharing_strategies,
     get_sharing_strategy,
     set_sharing_strategy,
     share_numpy,
 )
-
-_context = _DefaultContext()
+from shmtensor.multiprocessing.spawn import (
+    ProcessContext,
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
+)
+from shmtensor.multiprocessing.start_method import explain_start_method, own_process
 
 Array = _context.Array
 Barrier = _context.Barrier
@@ -76,19 +85,25 @@ __all__ = [
     "Pipe",
     "Pool",
     "Process",
+    "ProcessContext",
     "ProcessError",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
     "Queue",
     "RLock",
     "RawArray",
     "RawValue",
     "Semaphore",
     "SimpleQueue",
+    "SpawnContext",
     "TimeoutError",
     "Value",
     "active_children",
     "allow_connection_pickling",
     "cpu_count",
     "current_process",
+    "explain_start_method",
     "freeze_support",
     "get_all_sharing_strategies",
     "get_all_start_methods",
@@ -97,13 +112,17 @@ __all__ = [
     "get_sharing_strategy",
     "get_start_method",
     "log_to_stderr",
+    "own_process",
     "parent_process",
     "reducer",
     "set_executable",
     "set_forkserver_preload",
+    "set_server_preload",
     "set_sharing_strategy",
     "set_start_method",
     "share_numpy",
+    "spawn",
+    "start_processes",
 ]
 
 

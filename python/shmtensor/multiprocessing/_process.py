@@ -11,12 +11,15 @@ from typing import Any
 
 from shmtensor import _core
 from shmtensor.multiprocessing._inherit import Inheritance
+from shmtensor.multiprocessing._lifeline import Lifeline, lifeline_for_child
 
-__all__ = ["ForkProcess", "ForkServerProcess", "Process", "SpawnProcess"]
+__all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
 
 class _Sharing(multiprocessing.process.BaseProcess):
     _inheritance: Inheritance | None = None
+    _lifeline: Lifeline | None = None
+    _message: _core.Outgoing | None = None
 
     def start(self) -> None:
         """Start the child. Tensors among the arguments are sent as handles.
@@ -24,11 +27,26 @@ class _Sharing(multiprocessing.process.BaseProcess):
         If the arguments cannot be pickled, or the child cannot be started, nothing stays allocated.
         """
         self._inheritance = Inheritance.of_this_process()
-        with _core.Outgoing() as message:
-            super().start()
-            message.delivered()
+        if self._lifeline is None:
+            self._lifeline = lifeline_for_child()
+        message = _core.Outgoing()
+        try:
+            with message:
+                super().start()
+        except BaseException:
+            if self._lifeline is not None:
+                self._lifeline.cut()
+            raise
+        # Kept for as long as this object, which `multiprocessing` keeps until the child has ended: then
+        # what the child did not come to load is taken back.
+        self._message = message
+        if self._lifeline is not None:
+            assert self.pid is not None
+            self._lifeline.started(self.pid)
 
     def _bootstrap(self, *args: Any, **kwargs: Any) -> int:
+        if self._lifeline is not None:
+            self._lifeline.hold()
         if self._inheritance is not None:
             self._inheritance.apply()
         return super()._bootstrap(*args, **kwargs)  # type: ignore[misc, no-any-return]
@@ -36,6 +54,12 @@ class _Sharing(multiprocessing.process.BaseProcess):
 
 class Process(_Sharing, multiprocessing.Process):
     """A process started by the default start method."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        from shmtensor.multiprocessing.context import default_process
+
+        return default_process()._Popen(process_obj)
 
 
 class ForkProcess(_Sharing, std.ForkProcess):
@@ -48,3 +72,15 @@ class SpawnProcess(_Sharing, std.SpawnProcess):
 
 class ForkServerProcess(_Sharing, std.ForkServerProcess):
     """A process started by the fork server."""
+
+
+class ServerProcess(_Sharing):
+    """A process started by the worker server."""
+
+    _start_method = None  # the standard library knows no such method
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        from shmtensor.multiprocessing._popen_server import Popen
+
+        return Popen(process_obj)

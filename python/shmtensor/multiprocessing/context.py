@@ -6,11 +6,13 @@ import multiprocessing
 import multiprocessing.context as std
 from typing import Any
 
+from shmtensor import _core
 from shmtensor.multiprocessing import _process
 from shmtensor.multiprocessing import connection as _connection
 from shmtensor.multiprocessing import queues as _queues
+from shmtensor.multiprocessing import start_method as _start_method
 
-__all__ = ["DefaultContext", "ForkContext", "ForkServerContext", "SpawnContext"]
+__all__ = ["DefaultContext", "ForkContext", "ForkServerContext", "ServerContext", "SpawnContext"]
 
 
 def __dir__() -> list[str]:
@@ -44,7 +46,7 @@ class _Sharing(std.BaseContext):
         """Return the context of a start method; None: this one, or the default method's."""
         if method is None:
             return self
-        return _for_method(method)
+        return default_context.get_context(method)
 
 
 class ForkContext(_Sharing, std.ForkContext):
@@ -65,40 +67,80 @@ class ForkServerContext(_Sharing, std.ForkServerContext):
     Process = _process.ForkServerProcess
 
 
+class ServerContext(_Sharing):
+    """Children are forked from the worker server, which never imports the main module."""
+
+    _name = "server"
+    Process = _process.ServerProcess
+
+    def set_start_method(self, method: str | None, force: bool = False) -> None:  # noqa: ARG002
+        """Raise: this context has its start method."""
+        msg = "cannot set start method of concrete context"
+        raise ValueError(msg)
+
+    def _check_available(self) -> None:
+        from shmtensor.multiprocessing import _by_value
+
+        if not _core.has_pidfd():
+            msg = "the start method 'server' needs pidfds: Linux 5.3; choose spawn or forkserver"
+            raise ValueError(msg)
+        _by_value.activate()
+
+
 class DefaultContext(_Sharing):
-    """The standard library's default: `set_start_method` here and there is the same thing."""
+    """The default start method: the standard library's, or what only this package knows.
+
+    Setting one that the standard library has sets it there too.
+    """
 
     Process = _process.Process
+    _own: str | None = None
 
     def get_context(self, method: str | None = None) -> Any:
-        """Return the context of a start method; None: of the default method, which is fixed by this."""
-        return _for_method(multiprocessing.get_context(method).get_start_method())
+        """Return the context of a start method; None: of the default method, which is fixed by this.
+
+        ``"auto"`` chooses by what can be seen of this process: see `explain_start_method`. The environment
+        variable ``SHMTENSOR_START_METHOD`` decides for ``"auto"``, and for None.
+        """
+        chosen = _start_method.resolve(self._own if method is None else method)
+        return for_method(chosen or multiprocessing.get_context(None).get_start_method())
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         """Set the default start method; see `multiprocessing.set_start_method`."""
-        multiprocessing.set_start_method(method, force)
+        if method not in {"server", "auto"}:
+            multiprocessing.set_start_method(method, force)
+            self._own = None
+            return
+        if not force and (self._own or multiprocessing.get_start_method(allow_none=True)) is not None:
+            msg = "context has already been set"
+            raise RuntimeError(msg)
+        self._own = method
 
     def get_start_method(self, allow_none: bool = False) -> Any:
         """Return the default start method; see `multiprocessing.get_start_method`."""
-        return multiprocessing.get_start_method(allow_none)
+        return _start_method.resolve(self._own) or multiprocessing.get_start_method(allow_none)
 
     def get_all_start_methods(self) -> list[str]:
         """Return the start methods of this platform, the default first."""
-        return multiprocessing.get_all_start_methods()
+        return [*multiprocessing.get_all_start_methods(), "server"]
 
 
 _contexts: dict[str, std.BaseContext] = {
     "fork": ForkContext(),
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),
+    "server": ServerContext(),
 }
+default_context = DefaultContext()
 
 
-def _for_method(method: str) -> std.BaseContext:
-    try:
-        context = _contexts[method]
-    except KeyError:
-        msg = f"cannot find context for {method!r}"
-        raise ValueError(msg) from None
+def default_process() -> Any:
+    """Return the Process class of the default start method."""
+    return default_context.get_context().Process
+
+
+def for_method(method: str) -> Any:
+    """Return the context of a start method."""
+    context = _contexts[method]
     context._check_available()
     return context

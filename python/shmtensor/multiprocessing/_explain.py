@@ -1,0 +1,72 @@
+"""From what happened to a worker to the exception that tells it."""
+
+from __future__ import annotations
+
+from multiprocessing import reduction
+
+from shmtensor.multiprocessing._report import Exited, Raised
+from shmtensor.multiprocessing._watch import Worker, signal_name
+from shmtensor.multiprocessing.failures import (
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+)
+
+__all__ = ["explain"]
+
+
+def explain(worker: Worker, memory_kills: int) -> ProcessException:
+    """Return the exception for a worker that has failed.
+
+    `memory_kills` is how many processes the kernel killed for lack of memory while the workers ran.
+    """
+    pid = worker.process.pid
+    assert pid is not None
+    if isinstance(worker.report, Raised):
+        return _explain_raised(worker.rank, pid, worker.report)
+    code = worker.exitcode
+    if isinstance(worker.report, Exited):  # which it did, even if it was stopped on its way out
+        code = worker.report.code if isinstance(worker.report.code, int) else 1
+    name = None if code is None else signal_name(code)
+    if code is None:
+        text = "did not end although it was killed: it waits in the kernel, as for a disk or a driver"
+        return ProcessExitedException(f"process {worker.rank} {text}", worker.rank, pid, 1)
+    if name is not None:
+        text = f"terminated with signal {name}{_reason_of_kill(name, memory_kills)}"
+    else:
+        text = f"terminated with exit code {code}{_reason_of_exit(worker)}"
+    return ProcessExitedException(f"process {worker.rank} {text}", worker.rank, pid, code, name)
+
+
+def _explain_raised(rank: int, pid: int, report: Raised) -> ProcessException:
+    text = f"\n\n-- Process {rank} terminated with the following error:\n{report.text}"
+    error = ProcessRaisedException(text, rank, pid)
+    if report.content is not None:
+        try:
+            cause = reduction.ForkingPickler.loads(report.content)
+        except Exception:
+            return error  # its class cannot be imported or called here: the text has all
+        if isinstance(cause, BaseException):
+            error.__cause__ = cause
+    return error
+
+
+def _reason_of_kill(name: str, memory_kills: int) -> str:
+    if name == "SIGKILL" and memory_kills > 0:
+        return (
+            f"; likely by the kernel for lack of memory: the control group counts {memory_kills} such kills "
+            "since the workers started (raise its memory limit, or start fewer workers)"
+        )
+    return ""
+
+
+def _reason_of_exit(worker: Worker) -> str:
+    if isinstance(worker.report, Exited):
+        if isinstance(worker.report.code, str):
+            return f": sys.exit({worker.report.code!r})"
+        return " by sys.exit"
+    if worker.report is not None:
+        return " after its function had returned: look at its standard error"
+    if worker.exitcode == 0:
+        return " before its function returned, as by os._exit(0)"
+    return " without an exception, as by os._exit; or it failed before its function was called"

@@ -1,0 +1,69 @@
+"""Where functions and classes lie that were sent by value: one file in memory for each process they are from.
+
+Workers that a process starts by the start method server get the file's descriptor, and hand it on.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+__all__ = ["Library", "Place"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A piece of a library."""
+
+    library: bytes
+    offset: int
+    size: int
+
+
+class Library:
+    """The file of this process, and those of the processes that this one descends from."""
+
+    def __init__(self) -> None:
+        self.name = os.urandom(8)
+        self._files: dict[bytes, int] = {}
+        self._end = 0
+
+    def add(self, content: bytes) -> Place:
+        """Append a piece."""
+        file = self._own_file()
+        place = Place(self.name, self._end, len(content))
+        rest = memoryview(content)
+        while rest:
+            written = os.pwrite(file, rest, self._end)
+            self._end += written
+            rest = rest[written:]
+        return place
+
+    def read(self, place: Place) -> bytes | None:
+        """Return a piece; None if this process does not have the library."""
+        file = self._files.get(place.library)
+        if file is None:
+            return None
+        content = b""
+        while len(content) < place.size:
+            content += os.pread(file, place.size - len(content), place.offset + len(content))
+        return content
+
+    def files(self) -> dict[bytes, int]:
+        """Return all files, the own one included, for a worker."""
+        self._own_file()
+        return self._files.copy()
+
+    def take_over(self, files: dict[bytes, int]) -> None:
+        """Have the files of the process that started this one."""
+        self._files.update(files)
+
+    def _own_file(self) -> int:
+        if self.name not in self._files:
+            self._files[self.name] = os.memfd_create("shmtensor-functions", os.MFD_CLOEXEC)
+        return self._files[self.name]
+
+    def start_anew(self) -> None:
+        """After a fork: what this process adds goes into a file of its own."""
+        self.name = os.urandom(8)
+        self._end = 0

@@ -1,0 +1,159 @@
+"""What a worker tells at its end, over a pipe: one message with a header and a body.
+
+A worker that ends without one was ended: by a signal, or by `os._exit`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import time
+import traceback
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import reduction
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+
+from shmtensor import _core
+from shmtensor.multiprocessing._parent_only import keep_from_children
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Exited", "Raised", "ReportPipe", "Returned"]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The function returned; `content` is its value, pickled, or None where `problem` says why not."""
+
+    content: bytes | None
+    problem: str
+    time: float
+
+
+@dataclass(frozen=True)
+class Exited:
+    """The function called `sys.exit`."""
+
+    code: Any
+    time: float
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The function raised; `content` is the exception, pickled, or None where that cannot be done."""
+
+    text: str
+    content: bytes | None
+    time: float
+
+
+Report = Returned | Exited | Raised
+_HEADER = struct.Struct("<Q")
+_PIECE = 1 << 16
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold SIGTERM back: what was pickled and not sent would stay allocated until somebody calls `gc`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Sender:
+    """The worker's end."""
+
+    def __init__(self, fd: Any) -> None:
+        self._fd: int = fd.detach() if hasattr(fd, "detach") else fd
+
+    def returned(self, value: Any) -> None:
+        with _uninterrupted(), _core.Outgoing() as message:
+            try:
+                report = Returned(bytes(ForkingPickler.dumps(value)), "", time.monotonic())
+            except Exception as error:  # most callers do not look at results: this is no failure yet
+                message.discard()
+                report = Returned(None, f"{type(error).__name__}: {error}", time.monotonic())
+            self._send(report)
+            message.delivered()
+
+    def exited(self, code: Any) -> None:
+        known = code if code is None or isinstance(code, int) else str(code)
+        with _uninterrupted():
+            self._send(Exited(known, time.monotonic()))
+
+    def raised(self, error: BaseException) -> None:
+        now = time.monotonic()
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        with _uninterrupted(), _core.Outgoing() as message:
+            try:
+                content = bytes(ForkingPickler.dumps(error))
+            except Exception:
+                message.discard()
+                content = None
+            self._send(Raised(text, content, now))
+            message.delivered()
+
+    def _send(self, report: Report) -> None:
+        body = pickle.dumps(report)
+        rest = memoryview(_HEADER.pack(len(body)) + body)
+        with suppress(BrokenPipeError):  # nobody wants to know any more
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+
+
+class ReportPipe:
+    """The parent's end; it travels with the Process object, of which the worker gets the other end."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self._received = bytearray()
+        self.ended = False  # nobody can write any more
+        keep_from_children(self)
+
+    def __reduce__(self) -> Any:
+        return Sender, (reduction.DupFd(self._writer),)
+
+    def sender(self) -> Sender:
+        """Return the worker's end, in a forked worker."""
+        return Sender(self._writer)
+
+    def started(self) -> None:
+        """Close the worker's end, in the parent."""
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+
+    def read(self) -> Report | None:
+        """Take in what has come; the report once it is complete."""
+        with suppress(BlockingIOError):
+            while piece := os.read(self.reader, _PIECE):
+                self._received += piece
+            self.ended = True
+        if len(self._received) < _HEADER.size:
+            return None
+        (size,) = _HEADER.unpack_from(self._received)
+        body = memoryview(self._received)[_HEADER.size :]
+        if len(body) < size:
+            return None
+        report: Report = pickle.loads(body)
+        return report
+
+    def forget_in_child(self) -> None:
+        if self.reader >= 0:
+            os.close(self.reader)
+            self.reader = -1
+
+    def close(self) -> None:
+        self.started()
+        self.forget_in_child()
+
+    def __del__(self) -> None:
+        self.close()

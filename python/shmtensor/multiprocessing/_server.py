@@ -1,0 +1,129 @@
+"""The worker server: a process of its own that has imported what workers need, and forks them on request.
+
+It is started by exec, has one thread, and never sees the program's main module. One message asks for one
+worker and brings what it inherits; the answer is its pid and a descriptor for it. The exit code goes to the
+descriptor that came with the request. It ends when its client and all workers have ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+from shmtensor.multiprocessing import _by_value, _server_worker
+from shmtensor.multiprocessing._facts import cuda_is_initialised
+from shmtensor.multiprocessing._server_client import REPLY
+
+__all__ = ["EXIT_CODE", "main"]
+
+EXIT_CODE = struct.Struct("<q")
+_ALWAYS = ("numpy", "shmtensor", "multiprocessing.pool", "concurrent.futures.process", "numpy.random")
+
+
+class Server:
+    """Threads: one."""
+
+    def __init__(self, fd: int) -> None:
+        self._client = socket.socket(fileno=fd)
+        self._poll = select.epoll()
+        self._poll.register(fd, select.EPOLLIN)
+        self._workers: dict[int, tuple[int, int]] = {}  # pidfd: pid and where the exit code goes
+        self._client_lives = True
+
+    def serve(self) -> None:
+        """Until nobody needs this server any more."""
+        while self._client_lives or self._workers:
+            for fd, _ in self._poll.poll():
+                if fd in self._workers:
+                    self._reap(fd)
+                else:
+                    self._take_request()
+
+    def ready(self, problems: str) -> None:
+        self._client.send(problems.encode()[: 1 << 15] or b"ready")
+
+    def _take_request(self) -> None:
+        try:
+            message, fds, _, _ = socket.recv_fds(self._client, 16, 253)
+        except ConnectionResetError:
+            message, fds = b"", []
+        if not message:
+            self._client_lives = False
+            self._poll.unregister(self._client.fileno())
+            return
+        _, status, *_ = fds
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._answer(REPLY.pack(error.errno or 1, 0), [])
+            os.close(status)
+        else:
+            if pid == 0:
+                self._become_worker(fds)
+            pidfd = os.pidfd_open(pid)
+            self._workers[pidfd] = pid, status
+            self._poll.register(pidfd, select.EPOLLIN)
+            self._answer(REPLY.pack(0, pid), [pidfd])
+        fds.remove(status)
+        for fd in fds:
+            os.close(fd)
+
+    def _answer(self, message: bytes, fds: list[int]) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client is gone
+            socket.send_fds(self._client, [message], fds)
+
+    def _reap(self, pidfd: int) -> None:
+        pid, status = self._workers.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+            os.write(status, EXIT_CODE.pack(code))
+        os.close(status)
+
+    def _become_worker(self, fds: list[int]) -> None:
+        self._client.close()
+        self._poll.close()
+        for pidfd, (_, status) in self._workers.items():
+            os.close(pidfd)
+            os.close(status)
+        _server_worker.run(fds)
+
+
+def main(fd: int, names: tuple[str, ...]) -> None:
+    """Run the server; `fd` is the line to the client."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the program and its workers
+    _server_worker.remember(signal.SIGINT, handler)
+    server = Server(fd)
+    problems = []
+    for name in (*_ALWAYS, *names):
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: PERF203
+            problems.append(f"{name} ({type(error).__name__}: {error})")
+    if cuda_is_initialised():
+        sys.exit(
+            "the worker server must not initialise CUDA, which a preloaded module did: " + ", ".join(names)
+        )
+    _by_value.activate()
+    _end_threads_of_libraries()
+    gc.collect()
+    gc.freeze()  # the collector would write to every page that workers share
+    server.ready(", ".join(problems))
+    server.serve()
+    os._exit(0)
+
+
+def _end_threads_of_libraries() -> None:
+    """OpenBLAS ends its threads before a fork and starts them again when they are needed."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)

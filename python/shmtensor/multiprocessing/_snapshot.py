@@ -1,0 +1,72 @@
+"""What a function refers to outside of itself, so that it can be told when that was changed.
+
+A function that is sent by value takes along what its globals and cells refer to at that time.
+"""
+
+from __future__ import annotations
+
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Snapshot"]
+
+_NOTHING = object()
+
+
+class Snapshot:
+    """The globals and cells of a function or class, and of those it refers to, at one time."""
+
+    def __init__(self, root: Any, is_by_value: Any) -> None:
+        self._seen: list[tuple[FunctionType, str, Any]] = []
+        visited: set[int] = set()
+        todo = [root]
+        while todo:
+            thing = todo.pop()
+            if id(thing) in visited:
+                continue
+            visited.add(id(thing))
+            for function in _functions(thing):
+                for name, value in _references(function):
+                    self._seen.append((function, name, value))
+                    if isinstance(value, (FunctionType, type)) and is_by_value(value):
+                        todo.append(value)
+
+    def changed(self) -> str | None:
+        """Return a name that refers to something else now, None if there is none."""
+        current: dict[int, dict[str, Any]] = {}
+        for function, name, value in self._seen:
+            now = current.setdefault(id(function), dict(_references(function)))
+            if now.get(name, _NOTHING) is not value:
+                return name
+        return None
+
+
+def _functions(thing: Any) -> Iterator[FunctionType]:
+    if isinstance(thing, FunctionType):
+        yield thing
+    else:
+        for member in vars(thing).values():
+            function = getattr(member, "__func__", member)  # of static and class methods
+            if isinstance(function, FunctionType):
+                yield function
+
+
+def _references(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # noqa: PERF203  # not yet filled
+            continue
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)

@@ -1,0 +1,149 @@
+"""Starting workers that run one function, each with its rank."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from shmtensor.multiprocessing import context as _contexts
+from shmtensor.multiprocessing._launch import launch
+from shmtensor.multiprocessing._settings import Affinity, Environments, settings_by_rank
+from shmtensor.multiprocessing.failures import (
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+)
+from shmtensor.multiprocessing.process_context import ProcessContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = [
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "spawn",
+    "start_processes",
+]
+
+SpawnContext = ProcessContext
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def start_processes(  # noqa: PLR0917  # as torch has them
+    fn: Callable[..., Any],
+    args: Iterable[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+    *,
+    env: Environments = None,
+    affinity: Affinity = None,
+    prefix_output: bool | str = False,
+) -> ProcessContext | None:
+    """Start workers that call ``fn(rank, *args)``, and wait for them.
+
+    Tensors in the arguments, in what the function returns and in what it raises travel as handles. The
+    workers start in parallel. They, and what they start, end within a second when this process ends in
+    whatever way; from which thread they were started does not matter.
+
+    Parameters
+    ----------
+    fn
+        The function. With spawn and forkserver it must be importable by its name.
+    args
+        Arguments that every worker gets after its rank.
+    nprocs
+        How many workers.
+    join
+        Wait for them; else return at once.
+    daemon
+        Make them daemonic: they may start no processes of `multiprocessing`, and are ended when this
+        process exits.
+    start_method
+        ``"spawn"``, ``"forkserver"``, ``"fork"``, ``"server"``, or ``"auto"``.
+    env
+        Environment variables of the workers (None as a value removes one): a dict for all, a sequence with
+        a dict for each rank, or a function of the rank. A worker started by spawn has them from its
+        beginning, others before the function is called.
+    affinity
+        The CPUs that workers may use: a set for all, a sequence with a number or a collection of numbers
+        for each rank, or a function of the rank.
+    prefix_output
+        True: put ``[rank]`` before each line that workers print. A string is used as the prefix, with
+        ``{rank}`` replaced.
+
+    Returns
+    -------
+    ProcessContext or None
+        None if `join` is true.
+
+    Raises
+    ------
+    ProcessRaisedException, ProcessExitedException
+        If `join` is true and a worker failed; see `ProcessContext.join`.
+    """
+    nprocs = operator.index(nprocs)
+    if nprocs < 0:
+        msg = f"nprocs must not be negative: {nprocs}"
+        raise ValueError(msg)
+    settings = settings_by_rank(nprocs, env, affinity, prefix_output)
+    arguments = tuple(args)
+    method = _contexts.default_context.get_context(start_method)
+    context = ProcessContext()
+    try:
+        for rank in range(nprocs):
+            context._add(launch(method, rank, fn, arguments, settings[rank], daemon))
+        if not join:
+            return context
+        context.join()
+    except BaseException:
+        context._stop()  # also after an interrupt: nobody else could wait for them
+        raise
+    return None
+
+
+def spawn(  # noqa: PLR0917
+    fn: Callable[..., Any],
+    args: Iterable[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+    *,
+    env: Environments = None,
+    affinity: Affinity = None,
+    prefix_output: bool | str = False,
+) -> ProcessContext | None:
+    """Start workers that call ``fn(rank, *args)``, and wait for them.
+
+    The same as `start_processes`, whose page describes the parameters, what is returned and what is raised.
+
+    Examples
+    --------
+    >>> import shmtensor as st
+    >>> import shmtensor.multiprocessing as mp
+    >>> def work(rank, tensor):
+    ...     tensor[rank] = rank
+    >>> tensor = st.zeros(4)
+    >>> mp.spawn(work, (tensor,), nprocs=4, start_method="fork")
+    >>> tensor.tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    return start_processes(
+        fn,
+        args,
+        nprocs,
+        join,
+        daemon,
+        start_method,
+        env=env,
+        affinity=affinity,
+        prefix_output=prefix_output,
+    )

@@ -1,0 +1,243 @@
+"""When the parent dies, however it dies, workers and what they started end; otherwise nobody does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import clean_environment, is_running, wait_until, write_program
+
+PARENT = """
+    import os, signal, subprocess, sys, threading, time
+    import multiprocessing as standard
+    import shmtensor.multiprocessing as mp
+
+    def tell(path):
+        # Whole lines, from many processes.
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.write(fd, f"{os.getpid()}\\n".encode())
+        os.close(fd)
+
+    def sleep_on(path):
+        tell(path)
+        while True:
+            time.sleep(100)
+
+    def work(rank, path, method, kind):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if kind == "process":
+            mp.get_context(method).Process(target=sleep_on, args=(path,)).start()
+        elif kind == "fork":
+            if os.fork() == 0:
+                if os.fork() == 0:
+                    sleep_on(path)
+                sleep_on(path)
+        elif kind == "program":
+            command = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(100)"
+            nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {command!r}])"
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+            subprocess.Popen([sys.executable, "-c", nested], stdout=fd, start_new_session=True)
+        elif kind == "spawn":
+            mp.start_processes(sleep_on_rank, (path,), nprocs=2, join=False, start_method=method)
+        elif kind == "exec":
+            tell(path)
+            os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(100)"])
+        elif kind == "busy":
+            tell(path)
+            sum(range(10**12))  # one call of C code, in which no Python handler runs
+        sleep_on(path)
+
+    def sleep_on_rank(rank, path):
+        sleep_on(path)
+
+    if __name__ == "__main__":
+        path, method, kind, thread = sys.argv[1:]
+        bystander = os.fork()  # has the parent's descriptors, and lives on
+        if bystander == 0:
+            time.sleep(100)
+        tell_bystander = open(path + ".bystander", "w").write(str(bystander))
+        start = lambda: mp.start_processes(
+            work, (path, method, kind), nprocs=2, join=False, start_method=method)
+        if thread == "thread":
+            starter = threading.Thread(target=start)
+            starter.start()
+            starter.join()
+        else:
+            start()
+        later = os.fork()
+        if later == 0:
+            time.sleep(100)
+        open(path + ".later", "w").write(str(later))
+        if sys.stdin.readline() == "os._exit\\n":
+            os._exit(3)
+        time.sleep(100)
+"""
+EXPECTED = {"process": 4, "fork": 6, "program": 4, "spawn": 6, "exec": 2, "busy": 2, "nothing": 2}
+
+
+class Parent:
+    """A program that starts workers, and what they report."""
+
+    def __init__(self, folder, method, kind, thread="main") -> None:
+        self.path = folder / "pids"
+        self.path.touch()
+        program = write_program(folder, PARENT)
+        self.process = subprocess.Popen(
+            [sys.executable, str(program), str(self.path), method, kind, thread],
+            stdin=subprocess.PIPE,
+            env=clean_environment(),
+            text=True,
+            start_new_session=True,
+        )
+        self.expected = EXPECTED[kind]
+
+    def pids(self) -> list[int]:
+        return [int(line) for line in self.path.read_text().split()]
+
+    def wait_until_all_run(self) -> list[int]:
+        wait_until(lambda: len(self.pids()) == self.expected, 60, "the workers to run")
+        wait_until(lambda: self.bystander("later") is not None, 60, "the second bystander")
+        return self.pids()
+
+    def bystander(self, name) -> int | None:
+        path = self.path.with_suffix(f".{name}")
+        return int(path.read_text()) if path.exists() and path.read_text() else None
+
+    def die(self, how) -> None:
+        if how == "os._exit":
+            self.process.stdin.write("os._exit\n")
+            self.process.stdin.flush()
+        else:
+            self.process.send_signal(how)
+        self.process.wait(30)
+
+    def clean_up(self) -> None:
+        for pid in [*self.pids(), self.bystander("bystander"), self.bystander("later")]:
+            if pid is not None and is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait(30)
+        self.process.stdin.close()
+
+
+@pytest.fixture
+def parent(request, tmp_path):
+    started = []
+
+    def start(*how):
+        started.append(Parent(tmp_path, *how))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.clean_up()
+
+
+@pytest.mark.parametrize("kind", list(EXPECTED))
+def test_all_end_when_the_parent_is_killed(start_method, kind, parent) -> None:
+    """Also with bystanders that have inherited the parent's descriptors, and ignored signals."""
+    family = parent(start_method, kind)
+    pids = family.wait_until_all_run()
+    family.die(signal.SIGKILL)
+    wait_until(lambda: not any(map(is_running, pids)), what="the workers' end")
+    assert is_running(family.bystander("bystander"))
+    assert is_running(family.bystander("later"))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGSEGV, "os._exit"], ids=str)
+def test_however_it_dies(start_method, how, parent) -> None:
+    family = parent(start_method, "process")
+    pids = family.wait_until_all_run()
+    family.die(how)
+    wait_until(lambda: not any(map(is_running, pids)), what="the workers' end")
+
+
+def test_a_thread_that_starts_workers_and_ends_kills_nobody(start_method, parent) -> None:
+    family = parent(start_method, "process", "thread")
+    pids = family.wait_until_all_run()
+    time.sleep(0.2)
+    assert all(map(is_running, pids))
+    family.die(signal.SIGKILL)
+    wait_until(lambda: not any(map(is_running, pids)), what="the workers' end")
+
+
+STARTING = """
+    import os, sys, time
+    import shmtensor.multiprocessing as mp
+
+    def sleep_on(rank):
+        time.sleep(100)
+
+    def work(rank, method):
+        mp.start_processes(sleep_on, nprocs=2, start_method=method)
+
+    if __name__ == "__main__":
+        os.write(1, b"starting\\n")
+        mp.start_processes(work, (sys.argv[1],), nprocs=3, start_method=sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+def test_a_parent_killed_while_it_starts_workers(start_method, delay, tmp_path) -> None:
+    program = write_program(tmp_path, STARTING)
+    process = subprocess.Popen(
+        [sys.executable, str(program), start_method],
+        stdout=subprocess.PIPE,
+        env=clean_environment(),
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == b"starting\n"
+    time.sleep(delay)
+    process.kill()
+    process.wait(30)
+    process.stdout.close()
+    # Nobody knows their pids: they are found by their group, the servers of the standard library too.
+    wait_until(lambda: not group(process.pid), what="the end of all")
+
+
+def group(leader) -> list[int]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                fields = file.read().rsplit(") ", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == leader and fields[0] not in "ZX":
+            found.append(int(name))
+    return found
+
+
+def wait_for(rank, ready, go) -> str:
+    ready.put(rank)
+    assert go.wait(60)
+    return "lived on"
+
+
+def test_workers_outlive_the_thread_that_started_them(start_method) -> None:
+    """torch's end with SIGINT, and count as a success."""
+    context = mp.get_context(start_method)
+    ready, go = context.SimpleQueue(), context.Event()
+    started = []
+
+    def start() -> None:
+        started.append(
+            mp.start_processes(wait_for, (ready, go), nprocs=2, join=False, start_method=start_method)
+        )
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert {ready.get(), ready.get()} == {0, 1}
+    time.sleep(0.2)
+    go.set()
+    assert started[0].results() == ["lived on", "lived on"]
+    ready.close()

@@ -1,0 +1,114 @@
+"""What workers return arrives by rank, tensors as handles."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+
+
+def square(rank) -> int:
+    return rank * rank
+
+
+def start(function, *args, nprocs=1, start_method="fork"):
+    return mp.start_processes(function, args, nprocs=nprocs, join=False, start_method=start_method)
+
+
+def test_values_by_rank(start_method) -> None:
+    context = start(square, nprocs=4, start_method=start_method)
+    assert context.results() == [0, 1, 4, 9]
+    assert context.results() == [0, 1, 4, 9], "asking twice is the same"
+    assert context.join()
+
+
+def give_tensors(rank, tensor):
+    return tensor, st.full(4, rank)
+
+
+def test_tensors_are_handles(start_method, strategy) -> None:
+    tensor = st.ones(3)
+    for rank, (back, own) in enumerate(
+        start(give_tensors, tensor, nprocs=2, start_method=start_method).results()
+    ):
+        assert back.storage() is tensor.storage()
+        assert own.tolist() == [rank] * 4
+
+
+def give_megabytes(rank) -> bytes:
+    return bytes([rank]) * (3 << 20)
+
+
+def test_values_larger_than_a_pipe(start_method) -> None:
+    context = start(give_megabytes, nprocs=2, start_method=start_method)
+    assert context.results() == [bytes([rank]) * (3 << 20) for rank in range(2)]
+
+
+def give_lock(rank):
+    return threading.Lock()
+
+
+def test_a_value_that_cannot_be_sent_fails_only_who_asks_for_it(start_method) -> None:
+    """Programs written for torch return what they like: nobody looks at it there."""
+    context = start(give_lock, start_method=start_method)
+    assert context.join()
+    with pytest.raises(TypeError, match=r"rank 0 returned what cannot be sent: TypeError: .*pickle"):
+        context.results()
+
+
+class BreaksHere:
+    def __reduce__(self):
+        return int, ("not a number",)
+
+
+def give_breaking(rank):
+    return BreaksHere()
+
+
+def test_a_value_that_cannot_be_loaded_fails_only_who_asks_for_it(start_method) -> None:
+    context = start(give_breaking, start_method=start_method)
+    assert context.join()
+    with pytest.raises(TypeError, match=r"rank 0 returned .*ValueError"):
+        context.results()
+
+
+def fail_or_return(rank, tensor):
+    if rank == 1:
+        raise ValueError("no results")
+    return tensor
+
+
+def test_results_raise_what_join_raises(start_method) -> None:
+    tensor = st.ones(3)
+    context = start(fail_or_return, tensor, nprocs=2, start_method=start_method)
+    with pytest.raises(mp.ProcessRaisedException, match="no results"):
+        context.results()
+    with pytest.raises(mp.ProcessRaisedException, match="no results"):
+        context.results()
+
+
+def test_no_workers() -> None:
+    context = start(square, nprocs=0)
+    assert context.join()
+    assert context.results() == []
+    assert context.pids() == []
+
+
+@pytest.mark.parametrize("nprocs", [-1, "2", 1.5])
+def test_a_bad_number_of_workers(nprocs) -> None:
+    with pytest.raises((ValueError, TypeError), match=str(nprocs) if nprocs == -1 else "integer"):
+        mp.spawn(square, nprocs=nprocs)
+
+
+def test_the_context_of_torch_has_its_name() -> None:
+    assert mp.SpawnContext is mp.ProcessContext
+    context = start(square)
+    assert isinstance(context, mp.SpawnContext)
+    assert context.join()
+    from shmtensor.multiprocessing.spawn import ProcessRaisedException, spawn
+
+    assert ProcessRaisedException is mp.ProcessRaisedException
+    assert spawn is mp.spawn

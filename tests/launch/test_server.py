@@ -1,0 +1,365 @@
+"""What workers of the worker server find, and what it survives."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing._server_client import client
+from tests.helpers.children import (
+    clean_environment,
+    end,
+    is_running,
+    run_program,
+    run_python,
+    wait_until,
+    write_program,
+)
+
+
+def ask(function, *args, nprocs=1):
+    return mp.start_processes(function, args, nprocs=nprocs, join=False, start_method="server").results()
+
+
+def see(rank):
+    with open("/proc/self/status") as file:
+        umask = next(line.split()[1] for line in file if line.startswith("Umask"))
+    return os.getcwd(), os.environ.get("LAUNCH_A"), sys.path.copy(), sys.argv, umask
+
+
+def test_the_moment_of_the_request_counts(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAUNCH_A", "now")
+    monkeypatch.setattr(sys, "argv", ["program", "argument"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = os.umask(0o027)
+    try:
+        (seen,) = ask(see)
+    finally:
+        os.umask(before)
+    assert seen == (str(tmp_path), "now", sys.path, ["program", "argument"], "0027")
+    monkeypatch.delenv("LAUNCH_A")
+    assert ask(see)[0][1] is None
+
+
+def see_state(rank):
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    names = sorted(os.listdir("/proc/self/fd"))
+    return [repr(handler) for handler in handlers], blocked, len(os.listdir("/proc/self/task")), len(names)
+
+
+def test_signal_handlers_are_the_interpreters() -> None:
+    ((handlers, blocked, threads, _),) = ask(see_state)
+    expected = [signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]
+    assert handlers == [repr(handler) for handler in expected]
+    assert blocked == set()
+    assert threads == 1
+
+
+def test_workers_have_no_descriptors_of_each_other() -> None:
+    counts = {seen[3] for seen in ask(see_state, nprocs=4)}
+    assert len(counts) == 1
+
+
+def draw(rank):
+    return random.random(), float(np.random.random())
+
+
+def test_random_generators_differ() -> None:
+    drawn = ask(draw, nprocs=4)
+    assert len({first for first, _ in drawn}) == 4
+    assert len({second for _, second in drawn}) == 4
+
+
+def server_status() -> dict[str, str]:
+    with open(f"/proc/{client._server.pid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def test_the_server_has_one_thread_and_is_there_once() -> None:
+    ask(draw)
+    pid = client._server.pid
+    ask(draw)
+    assert client._server.pid == pid
+    assert server_status()["Threads"] == "1"
+    with open(f"/proc/{pid}/cmdline") as file:
+        assert "shmtensor.multiprocessing._server" in file.read(), "started by exec of a library's entry"
+
+
+def test_the_server_ignores_an_interrupt() -> None:
+    ask(draw)
+    pid = client._server.pid
+    os.kill(pid, signal.SIGINT)
+    ask(draw)
+    assert client._server.pid == pid
+
+
+def test_the_server_survives_workers_that_are_killed() -> None:
+    ask(draw)
+    pid = client._server.pid
+    for _ in range(5):
+        process = mp.get_context("server").Process(target=time.sleep, args=(60,))
+        process.start()
+        process.kill()
+        end(process)
+        assert process.exitcode == -signal.SIGKILL
+    assert client._server.pid == pid
+
+
+def answer(queue, go) -> None:
+    queue.put(os.getpid())
+    assert go.wait(60)
+
+
+def test_workers_survive_the_server_that_is_killed_and_the_next_starts_another() -> None:
+    context = mp.get_context("server")
+    queue, go = context.SimpleQueue(), context.Event()
+    first = context.Process(target=answer, args=(queue, go))
+    first.start()
+    assert queue.get() == first.pid
+    killed = client._server.pid
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: not is_running(killed))
+    assert first.is_alive()
+    second = context.Process(target=answer, args=(queue, go))
+    second.start()
+    assert queue.get() == second.pid
+    assert client._server.pid != killed
+    go.set()
+    end(first)
+    end(second)
+    assert second.exitcode == 0
+    assert first.exitcode == 255, "nobody could tell"
+    queue.close()
+
+
+def test_a_server_killed_while_spawn_waits() -> None:
+    """The exit codes are lost; what the workers report is not."""
+    context = mp.get_context("server")
+    queue, go = context.SimpleQueue(), context.Event()
+    workers = mp.start_processes(answer_rank, (queue, go), nprocs=2, join=False, start_method="server")
+    assert {queue.get(), queue.get()} == set(workers.pids())
+    os.kill(client._server.pid, signal.SIGKILL)
+    go.set()
+    with pytest.raises(mp.ProcessExitedException, match="exit code 255 after its function had returned"):
+        workers.join()
+    assert not any(map(is_running, workers.pids()))
+    queue.close()
+
+
+def answer_rank(rank, queue, go) -> None:
+    answer(queue, go)
+
+
+def test_many_threads_start_workers() -> None:
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(ask(draw, nprocs=2))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+
+
+def test_a_forked_child_has_a_server_of_its_own() -> None:
+    done = run_python(
+        """
+        import os
+        import shmtensor.multiprocessing as mp
+        from shmtensor.multiprocessing._server_client import client
+        def work(rank):
+            return rank
+        mp.spawn(work, start_method="server")
+        first = client._server.pid
+        pid = os.fork()
+        if pid == 0:
+            results = mp.spawn(work, nprocs=2, join=False, start_method="server").results()
+            os._exit(results != [0, 1] or client._server.pid == first)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert mp.spawn(work, nprocs=2, join=False, start_method="server").results() == [0, 1]
+        assert client._server.pid == first
+        print("done")
+        """
+    )
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_output_goes_where_the_program_s_goes_now(tmp_path) -> None:
+    program = """
+        import os, sys
+        import shmtensor.multiprocessing as mp
+        def work(rank):
+            print("from the worker")
+        mp.spawn(work, start_method="server")
+        with open(sys.argv[1], "w") as file:
+            kept = os.dup(1)
+            os.dup2(file.fileno(), 1)
+            mp.spawn(work, start_method="server")
+            os.dup2(kept, 1)
+        mp.spawn(work, start_method="server")
+    """
+    done = run_program(write_program(tmp_path, program), str(tmp_path / "out"))
+    assert done.stdout == "from the worker\n" * 2, done.stderr
+    assert (tmp_path / "out").read_text() == "from the worker\n"
+
+
+def test_preloading(tmp_path) -> None:
+    (tmp_path / "slow_module.py").write_text("import os\nPID = os.getpid()\n")
+    (tmp_path / "broken_module.py").write_text("1 / 0\n")
+    program = """
+        import os, sys, warnings
+        import shmtensor.multiprocessing as mp
+        from shmtensor.multiprocessing._server_client import client
+        def work(rank):
+            import slow_module
+            return slow_module.PID, os.getpid()
+        mp.set_server_preload(["slow_module"])
+        pairs = mp.spawn(work, nprocs=2, join=False, start_method="server").results()
+        assert [pid for pid, _ in pairs] == [client._server.pid] * 2
+        first = client._server.pid
+        mp.set_server_preload(["slow_module", "broken_module", "missing_module"])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            pairs = mp.spawn(work, nprocs=2, join=False, start_method="server").results()
+        assert client._server.pid != first
+        text = str(caught[0].message)
+        for words in ("broken_module (ZeroDivisionError", "missing_module (ModuleNotFoundError"):
+            assert words in text, text
+        for wrong in ("numpy", [1]):
+            try:
+                mp.set_server_preload(wrong)
+            except TypeError as error:
+                assert repr(wrong) in str(error)
+            else:
+                raise SystemExit("accepted")
+        print("done")
+    """
+    done = run_program(write_program(tmp_path, program))
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_a_server_that_cannot_start_is_told(tmp_path) -> None:
+    (tmp_path / "uses_cuda.py").write_text(
+        "from shmtensor.multiprocessing import _server\n_server.cuda_is_initialised = lambda: True\n"
+    )
+    program = """
+        import shmtensor.multiprocessing as mp
+        mp.set_server_preload(["uses_cuda"])
+        try:
+            mp.spawn(print, start_method="server")
+        except ChildProcessError as error:
+            print(error)
+    """
+    done = run_program(write_program(tmp_path, program))
+    assert done.stdout.startswith("the worker server could not start"), done.stderr
+    assert "must not initialise CUDA, which a preloaded module did: uses_cuda" in done.stderr
+
+
+IN_FLIGHT = """
+    import os, sys, time
+    import shmtensor.multiprocessing as mp
+    from shmtensor.multiprocessing._server_client import client
+    def work(rank):
+        time.sleep(100)
+    process = mp.get_context("server").Process(target=work, args=(0,))
+    process.start()
+    workers = mp.spawn(work, nprocs=2, join=False, start_method="server")
+    print(client._server.pid, *workers.pids(), flush=True)
+    print(process.pid, flush=True)
+    time.sleep(100)
+"""
+
+
+def test_the_server_ends_with_its_client(tmp_path) -> None:
+    """Workers of `spawn` end at once; a plain Process lives on as one of the standard library does."""
+    program = write_program(tmp_path, IN_FLIGHT)
+    process = subprocess.Popen(
+        [sys.executable, str(program)], stdout=subprocess.PIPE, env=clean_environment(), text=True
+    )
+    server, *workers = map(int, process.stdout.readline().split())
+    plain = int(process.stdout.readline())
+    process.kill()
+    process.wait(30)
+    process.stdout.close()
+    wait_until(lambda: not any(map(is_running, workers)), what="the workers' end")
+    assert is_running(plain)
+    assert is_running(server), "it has a worker to wait for"
+    os.kill(plain, signal.SIGKILL)
+    wait_until(lambda: not is_running(server), what="the server's end")
+
+
+def test_the_limit_of_descriptors_is_named() -> None:
+    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(260)]
+    try:
+        with pytest.raises(ValueError, match="253 descriptors, not 260"):
+            client.start_worker(files)
+    finally:
+        for fd in files:
+            os.close(fd)
+    assert ask(draw)
+
+
+@pytest.mark.parametrize("victim", ["worker", "server", "parent"])
+@pytest.mark.parametrize("moment", [0.0, 0.003, 0.01, 0.03, 0.1])
+def test_kills_at_any_time_leave_nothing(tmp_path, victim, moment) -> None:
+    """At start, in flight and at exit, as the moment falls; everything is found by its process group."""
+    program = write_program(tmp_path, KILL)
+    process = subprocess.Popen(
+        [sys.executable, str(program), victim, str(moment)],
+        stdout=subprocess.PIPE,
+        env=clean_environment(),
+        text=True,
+        start_new_session=True,
+    )
+    out, _ = process.communicate(timeout=60)
+    assert out.splitlines()[-1] == ("killing" if victim == "parent" else "done")
+    from tests.launch.test_parent_death import group
+
+    wait_until(lambda: not group(process.pid), what="the end of all")
+
+
+KILL = """
+    import os, signal, sys, threading, time
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+    from shmtensor.multiprocessing._server_client import client
+    victim, moment = sys.argv[1], float(sys.argv[2])
+    tensor = st.ones(1000)
+    def work(rank, tensor):
+        time.sleep(0.02)
+        return tensor, st.ones(10)
+    mp.spawn(work, (tensor,), start_method="server")
+    stopped = False
+    def kill():
+        print("killing", flush=True)
+        time.sleep(moment)
+        if victim == "parent":
+            os.kill(os.getpid(), signal.SIGKILL)
+        while not stopped:
+            if victim == "server" and client._server is not None:
+                os.kill(client._server.pid, signal.SIGKILL)
+            for process in mp.active_children() if victim == "worker" else []:
+                process.kill()
+            time.sleep(0.01 + moment)
+    killer = threading.Thread(target=kill)
+    killer.start()
+    for _ in range(20):
+        try:
+            mp.spawn(work, (tensor,), nprocs=2, join=False, start_method="server").results()
+        except (mp.ProcessException, ChildProcessError):
+            pass
+    stopped = True
+    killer.join()
+    assert st.stats()["blocks"] <= 5, st.stats()
+    print("done")
+"""

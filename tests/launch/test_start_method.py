@@ -1,0 +1,199 @@
+"""Every row of the guide's table, for every combination of facts; and what may be asked for by name."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing import _facts
+from shmtensor.multiprocessing import start_method as policy
+from shmtensor.multiprocessing._facts import Facts
+from tests.helpers.children import run_program, run_python, write_program
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "starting-workers.md"
+YES_NO = {"yes": [True], "no": [False], "-": [True, False]}
+DEFAULTS = ["fork", "forkserver", "spawn"]
+
+
+def rows() -> list[list[str]]:
+    lines = GUIDE.read_text().splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("| own_process |"))
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def facts_of(row: list[str]) -> list[Facts]:
+    *choices, default, server = row[:6]
+    values = [YES_NO[cell] for cell in choices]
+    values += [DEFAULTS if default == "-" else [default], YES_NO[server]]
+    return [Facts(*combination) for combination in itertools.product(*values)]
+
+
+def first_row_that_fits(facts: Facts) -> list[str]:
+    return next(row for row in rows() if facts in facts_of(row))
+
+
+EVERYTHING = [
+    Facts(*combination) for combination in itertools.product(*[[True, False]] * 4, DEFAULTS, [True, False])
+]
+
+
+@pytest.mark.parametrize("row", rows(), ids=" ".join)
+def test_each_row_decides_where_it_is_the_first_that_fits(row) -> None:
+    deciding = [facts for facts in facts_of(row) if first_row_that_fits(facts) == row]
+    assert deciding, "no case comes to this row"
+    for facts in deciding:
+        decision = policy.decide(facts)
+        assert (decision.method, decision.replaced) == (row[6], row[7] == "yes"), facts
+
+
+def test_the_table_has_every_case() -> None:
+    assert all(first_row_that_fits(facts) for facts in EVERYTHING)
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch):
+    monkeypatch.delenv(policy.VARIABLE, raising=False)
+    monkeypatch.setattr(policy, "_warned", False)
+
+
+def given(monkeypatch, **changes):
+    """Facts of a script on its own, but for the changes."""
+    facts = {"owned": False, "cuda": False, "threads": False, "main": True, "default": "fork", "server": True}
+    facts |= changes
+    monkeypatch.setattr(policy.Facts, "of_this_process", classmethod(lambda cls: Facts(**facts)))
+
+
+def test_auto_warns_once_and_says_what_why_and_how(monkeypatch) -> None:
+    given(monkeypatch, cuda=True)
+    with pytest.warns(UserWarning, match="by server instead of fork: CUDA is initialised") as caught:
+        contexts = [mp.get_context("auto") for _ in range(2)]
+    assert contexts[0].get_start_method() == "server"
+    assert len(caught) == 1
+    assert "SHMTENSOR_START_METHOD" in str(caught[0].message)
+    assert "explain_start_method" in str(caught[0].message)
+
+
+def test_fork_by_name_raises_after_cuda(monkeypatch) -> None:
+    monkeypatch.setattr(policy, "cuda_is_initialised", lambda: True)
+    with pytest.raises(ValueError, match="start_method='fork': CUDA is initialised"):
+        mp.get_context("fork")
+    with pytest.raises(ValueError, match="CUDA is initialised"):
+        mp.spawn(print, start_method="fork")
+    assert mp.get_context("spawn").get_start_method() == "spawn"
+    monkeypatch.setenv(policy.VARIABLE, "fork")
+    with pytest.raises(ValueError, match="SHMTENSOR_START_METHOD=fork: CUDA is initialised"):
+        mp.get_context("auto")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", "server"])
+def test_the_environment_decides_for_auto_and_for_nothing(monkeypatch, method) -> None:
+    given(monkeypatch)
+    monkeypatch.setenv(policy.VARIABLE, method)
+    assert mp.get_context("auto").get_start_method() == method
+    assert mp.get_context().get_start_method() == method
+    assert mp.get_start_method() == method
+    assert mp.get_context("spawn").get_start_method() == "spawn", "a name is a name"
+
+
+def test_a_wrong_name_is_told_with_its_origin(monkeypatch) -> None:
+    with pytest.raises(
+        ValueError, match=r"start_method='thread': cannot find context for 'thread'; choose one"
+    ):
+        mp.get_context("thread")
+    monkeypatch.setenv(policy.VARIABLE, "forkk")
+    with pytest.raises(ValueError, match="SHMTENSOR_START_METHOD=forkk: cannot find context"):
+        mp.get_context()
+
+
+def test_facts_that_can_be_seen_here(monkeypatch) -> None:
+    assert not Facts.of_this_process().threads
+    event = threading.Event()
+    thread = threading.Thread(target=event.wait)
+    thread.start()
+    assert Facts.of_this_process().threads
+    event.set()
+    thread.join()
+    assert Facts.of_this_process().default == multiprocessing.get_start_method()
+
+
+def test_cuda_is_seen_by_the_driver_s_file_and_by_torch(monkeypatch, tmp_path) -> None:
+    assert not _facts.cuda_is_initialised()
+    file = tmp_path / "nvidia-uvm"
+    file.touch()
+    real = os.readlink
+    monkeypatch.setattr(
+        os, "readlink", lambda path: "/dev/nvidia-uvm" if real(path) == str(file) else real(path)
+    )
+    assert not _facts.cuda_is_initialised()
+    with file.open():
+        assert _facts.cuda_is_initialised()
+    assert not _facts.cuda_is_initialised()
+
+    class Torch:
+        class cuda:
+            is_initialized = staticmethod(lambda: True)
+
+    monkeypatch.setitem(_facts.sys.modules, "torch", Torch)
+    assert _facts.cuda_is_initialised()
+
+
+SEES_MAIN = """
+    from shmtensor.multiprocessing._facts import Facts
+    import shmtensor.multiprocessing as mp
+    before = Facts.of_this_process()
+    mp.own_process()
+    print(before.main, before.owned, Facts.of_this_process().owned)
+"""
+
+
+def test_whether_main_can_be_imported(tmp_path) -> None:
+    assert run_python(SEES_MAIN).stdout == "False False True\n"
+    assert run_program(write_program(tmp_path, SEES_MAIN)).stdout == "True False True\n"
+
+
+def test_explaining_prints_the_choice_and_all_facts(monkeypatch, capsys) -> None:
+    given(monkeypatch, threads=True, server=False)
+    mp.explain_start_method()
+    text = capsys.readouterr().out
+    assert text.startswith("start method: spawn, because other threads run in this process")
+    for word in ("own_process", "CUDA is not", "threads other", "__main__ can be", "is fork", "cloudpickle"):
+        assert word in text
+    monkeypatch.setenv(policy.VARIABLE, "forkserver")
+    mp.explain_start_method()
+    assert "start method: forkserver, because SHMTENSOR_START_METHOD says so" in capsys.readouterr().out
+
+
+def test_a_program_may_set_what_only_this_package_knows() -> None:
+    done = run_python(
+        """
+        import os
+        import shmtensor.multiprocessing as mp
+        mp.set_start_method("server")
+        assert mp.get_start_method() == "server"
+        def work(queue):
+            queue.put((os.getpid(), mp.get_start_method(allow_none=True)))
+        queue = mp.SimpleQueue()
+        process = mp.Process(target=work, args=(queue,))
+        process.start()
+        pid, theirs = queue.get()
+        assert pid == process.pid
+        process.join()
+        try:
+            mp.set_start_method("fork")
+        except RuntimeError as error:
+            assert "already" in str(error)
+        else:
+            raise SystemExit("it could be set twice")
+        mp.set_start_method("fork", force=True)
+        assert mp.get_start_method() == "fork"
+        print("done")
+        """
+    )
+    assert done.stdout == "done\n", done.stderr

@@ -1,0 +1,221 @@
+"""What torch's test_multiprocessing_spawn.py shows, the tests that are never collected there included."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import time
+
+import pytest
+
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import is_running, wait_until
+
+
+def succeed(rank) -> None: ...
+
+
+def check_rank(rank, queue) -> None:
+    assert queue.get() is not None
+    queue.put(rank)
+
+
+def raise_one(rank, failing) -> None:
+    if rank == failing:
+        raise ValueError("legitimate exception from process")
+    time.sleep(30)
+
+
+def raise_all(rank) -> None:
+    raise ValueError("legitimate exception from process")
+
+
+def abort(rank) -> None:
+    if rank == 0:
+        os.abort()
+    time.sleep(30)
+
+
+def exit_with(rank, code) -> None:
+    if rank == 0:
+        sys.exit(code)
+    time.sleep(30)
+
+
+def wait_for_end_of_first(rank, code, gone) -> None:
+    """The first exits; the others see it, and end by themselves."""
+    if rank == 0:
+        sys.exit(code)
+    gone.wait(20)
+
+
+def succeed_then_raise(rank, delay) -> None:
+    if rank == 0:
+        return
+    time.sleep(delay)
+    raise ValueError("legitimate exception")
+
+
+def test_success(start_method) -> None:
+    assert mp.start_processes(succeed, nprocs=2, start_method=start_method) is None
+
+
+def test_success_non_blocking(start_method) -> None:
+    context = mp.start_processes(succeed, nprocs=2, join=False, start_method=start_method)
+    context.join(timeout=None)
+    context.join(timeout=None)
+    assert context.join(timeout=None)
+
+
+def test_first_argument_is_the_rank(start_method) -> None:
+    queue = mp.get_context(start_method).SimpleQueue()
+    for _ in range(4):
+        queue.put("go")
+    mp.start_processes(check_rank, (queue,), nprocs=4, start_method=start_method)
+    assert sorted(queue.get() for _ in range(4)) == [0, 1, 2, 3]
+    queue.close()
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_exception_single(start_method, failing) -> None:
+    with pytest.raises(
+        mp.ProcessRaisedException, match=r"\nValueError: legitimate exception from process\n$"
+    ):
+        mp.start_processes(raise_one, (failing,), nprocs=2, start_method=start_method)
+
+
+def test_exception_all(start_method) -> None:
+    with pytest.raises(Exception, match=r"\nValueError: legitimate exception from process\n"):
+        mp.start_processes(raise_all, nprocs=2, start_method=start_method)
+
+
+def test_terminate_signal(start_method) -> None:
+    with pytest.raises(Exception, match=r"process 0 terminated with signal (SIGABRT|SIGIOT)"):
+        mp.start_processes(abort, nprocs=2, start_method=start_method)
+
+
+@pytest.mark.parametrize("grace_period", [None, 20])
+def test_terminate_exit(start_method, grace_period, caplog) -> None:
+    """Without a grace period the other gets SIGTERM, which is logged; with one it ends by itself."""
+    caplog.set_level(logging.WARNING)
+    gone = mp.get_context(start_method).Event()
+    work = (wait_for_end_of_first, (123, gone)) if grace_period else (exit_with, (123,))
+    context = mp.start_processes(*work, nprocs=2, join=False, start_method=start_method)
+    if grace_period:
+        multiprocessing.connection.wait([context.processes[0].sentinel], 30)
+        gone.set()
+    with pytest.raises(Exception, match="process 0 terminated with exit code 123"):
+        context.join(timeout=60, grace_period=grace_period)
+    terminated = [record.args[0] for record in caplog.records if "SIGTERM" in record.msg]
+    assert terminated == ([] if grace_period else [context.pids()[1]])
+    assert not any(process.is_alive() for process in context.processes)
+
+
+def test_success_first_then_exception(start_method) -> None:
+    with pytest.raises(Exception, match="ValueError: legitimate exception"):
+        mp.start_processes(succeed_then_raise, (0.1,), nprocs=2, start_method=start_method)
+
+
+def test_exception_raises() -> None:
+    context = mp.spawn(raise_one, (0,), nprocs=1, join=False)
+    with pytest.raises(mp.ProcessRaisedException):
+        context.join()
+
+
+def test_signal_raises() -> None:
+    context = mp.spawn(abort, nprocs=1, join=False)
+    with pytest.raises(mp.ProcessExitedException) as caught:
+        context.join()
+    assert caught.value.exit_code == -signal.SIGABRT
+    assert caught.value.signal_name == "SIGABRT"
+
+
+def test_process_exited(start_method) -> None:
+    """Never collected in torch."""
+    with pytest.raises(mp.ProcessExitedException) as caught:
+        mp.start_processes(exit_with, (3,), nprocs=1, start_method=start_method)
+    assert caught.value.exit_code == 3
+    assert caught.value.signal_name is None
+
+
+def sleep_long(rank, queue) -> None:
+    queue.put(os.getpid())
+    time.sleep(100)
+
+
+def nest(rank, queue, start_method) -> None:
+    context = mp.start_processes(sleep_long, (queue,), nprocs=2, join=False, start_method=start_method)
+    queue.put(os.getpid())
+    context.join()
+
+
+def test_nested(start_method) -> None:
+    """Never collected in torch: a middle process that is killed takes what it started with it."""
+    queue = mp.get_context(start_method).SimpleQueue()
+    context = mp.start_processes(nest, (queue, start_method), join=False, start_method=start_method)
+    pids = {queue.get() for _ in range(3)}
+    os.kill(context.pids()[0], signal.SIGKILL)
+    with pytest.raises(mp.ProcessExitedException, match="SIGKILL"):
+        context.join()
+    wait_until(lambda: not any(map(is_running, pids)), what="the grandchildren's end")
+    queue.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        mp.ProcessRaisedException("some text", 1, 4711),
+        mp.ProcessExitedException("other text", 2, 4712, -9, "SIGKILL"),
+    ],
+    ids=["raised", "exited"],
+)
+def test_errors_pickle(error) -> None:
+    error.add_note("another failed too")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert copy.__dict__ == error.__dict__
+    assert str(copy) == str(error)
+    assert copy.error_index in {1, 2}
+
+
+def pass_gate(ready, go) -> str:
+    ready.put("here")
+    assert go.wait(60)
+    return "passed"
+
+
+class Gate:
+    """Unpickling it waits for all the others."""
+
+    def __init__(self, ready, go) -> None:
+        self.meeting = ready, go
+        self.load = bytes(1 << 20)
+
+    def __reduce__(self):
+        return open_gate, (*self.meeting, self.load)
+
+
+def open_gate(ready, go, load) -> str:
+    return pass_gate(ready, go)
+
+
+def check_passed(rank, gate) -> None:
+    """A forked worker has the gate as it was."""
+    assert (pass_gate(*gate.meeting) if isinstance(gate, Gate) else gate) == "passed"
+
+
+def test_workers_start_in_parallel(start_method) -> None:
+    """In place of a measurement: no worker waits for another to have read its large arguments."""
+    context = mp.get_context(start_method)
+    ready, go = context.SimpleQueue(), context.Event()
+    workers = mp.start_processes(
+        check_passed, (Gate(ready, go),), nprocs=4, join=False, start_method=start_method
+    )
+    assert [ready.get() for _ in range(4)] == ["here"] * 4
+    go.set()
+    assert workers.join()
+    ready.close()
