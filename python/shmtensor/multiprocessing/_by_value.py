@@ -36,6 +36,7 @@ class _Sent:
     def __init__(self, snapshot: Snapshot | None, place: Place | None) -> None:
         self.snapshot = snapshot
         self.place = place
+        self.reduced: Any = None  # what a pickler is told: it is the same every time
 
 
 _sent: weakref.WeakKeyDictionary[Any, _Sent] = weakref.WeakKeyDictionary()
@@ -74,7 +75,7 @@ def is_by_value(obj: Any) -> bool:
     if module in _MAIN:
         return True
     found: Any = sys.modules.get(module)
-    for part in name.split("."):
+    for part in name.split(".") if "." in name else (name,):
         found = getattr(found, part, None)
     return found is not obj and (isinstance(obj, FunctionType) or "<locals>" in name)
 
@@ -107,7 +108,9 @@ def _reduce(obj: Any) -> Any:
         if not _publishes:
             return loads_whole, (dumps_whole(obj),)
         sent.place = library.add(dumps_whole(obj))
-    return _by_number, (numbers.of(obj), sent.place, obj.__qualname__)
+    if sent.reduced is None:
+        sent.reduced = _by_number, (*numbers.of(obj), *sent.place, obj.__qualname__)
+    return sent.reduced
 
 
 def _found_in_main(obj: Any) -> bool:
@@ -126,7 +129,8 @@ def _tell_changed(obj: Any, name: str) -> None:
     raise pickle.PicklingError(msg)
 
 
-def _by_number(number: Number, place: Place, name: str) -> Any:
+def _by_number(process: bytes, count: int, home: bytes, offset: int, size: int, name: str) -> Any:  # noqa: PLR0917
+    number, place = (process, count), (home, offset, size)
     known = numbers.find(number)
     if known is not None:
         return known

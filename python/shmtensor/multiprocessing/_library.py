@@ -6,18 +6,12 @@ Workers that a process starts by the start method server get the file's descript
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 __all__ = ["Library", "Place"]
 
 
-@dataclass(frozen=True)
-class Place:
-    """A piece of a library."""
-
-    library: bytes
-    offset: int
-    size: int
+# A piece: the library's name, the offset in it, the size. A plain tuple: it travels with every call.
+Place = tuple[bytes, int, int]
 
 
 class Library:
@@ -31,7 +25,7 @@ class Library:
     def add(self, content: bytes) -> Place:
         """Append a piece."""
         file = self._own_file()
-        place = Place(self.name, self._end, len(content))
+        place = (self.name, self._end, len(content))
         rest = memoryview(content)
         while rest:
             written = os.pwrite(file, rest, self._end)
@@ -41,12 +35,13 @@ class Library:
 
     def read(self, place: Place) -> bytes | None:
         """Return a piece; None if this process does not have the library."""
-        file = self._files.get(place.library)
+        name, offset, size = place
+        file = self._files.get(name)
         if file is None:
             return None
         content = b""
-        while len(content) < place.size:
-            content += os.pread(file, place.size - len(content), place.offset + len(content))
+        while len(content) < size:
+            content += os.pread(file, size - len(content), offset + len(content))
         return content
 
     def files(self) -> dict[bytes, int]:

@@ -24,7 +24,10 @@ from shmtensor.multiprocessing._server_client import REPLY
 __all__ = ["EXIT_CODE", "main"]
 
 EXIT_CODE = struct.Struct("<q")
-_ALWAYS = ("numpy", "shmtensor", "multiprocessing.pool", "concurrent.futures.process", "numpy.random")
+_ALWAYS = (
+    *("cloudpickle", "concurrent.futures.process", "multiprocessing.pool", "multiprocessing.synchronize"),
+    *("numpy", "numpy.random", "shmtensor", "shmtensor.multiprocessing._popen_server"),
+)
 
 
 class Server:
@@ -107,7 +110,8 @@ def main(fd: int, names: tuple[str, ...]) -> None:
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: PERF203
-            problems.append(f"{name} ({type(error).__name__}: {error})")
+            if name != "cloudpickle":  # not needed as long as nothing of __main__ is sent
+                problems.append(f"{name} ({type(error).__name__}: {error})")
     if cuda_is_initialised():
         sys.exit(
             "the worker server must not initialise CUDA, which a preloaded module did: " + ", ".join(names)

@@ -20,7 +20,7 @@ class Snapshot:
     """The globals and cells of a function or class, and of those it refers to, at one time."""
 
     def __init__(self, root: Any, is_by_value: Any) -> None:
-        self._seen: list[tuple[FunctionType, str, Any]] = []
+        self._seen: list[tuple[FunctionType, int | None, str, Any]] = []
         visited: set[int] = set()
         todo = [root]
         while todo:
@@ -29,17 +29,16 @@ class Snapshot:
                 continue
             visited.add(id(thing))
             for function in _functions(thing):
-                for name, value in _references(function):
-                    self._seen.append((function, name, value))
+                for index, name, value in _references(function):
+                    self._seen.append((function, index, name, value))
                     if isinstance(value, (FunctionType, type)) and is_by_value(value):
                         todo.append(value)
 
     def changed(self) -> str | None:
         """Return a name that refers to something else now, None if there is none."""
-        current: dict[int, dict[str, Any]] = {}
-        for function, name, value in self._seen:
-            now = current.setdefault(id(function), dict(_references(function)))
-            if now.get(name, _NOTHING) is not value:
+        for function, index, name, value in self._seen:
+            now = function.__globals__.get(name, _NOTHING) if index is None else _content(function, index)
+            if now is not value:
                 return name
         return None
 
@@ -54,15 +53,20 @@ def _functions(thing: Any) -> Iterator[FunctionType]:
                 yield function
 
 
-def _references(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    for name in _global_names(function.__code__):
+def _references(function: FunctionType) -> Iterator[tuple[int | None, str, Any]]:
+    """Yield names and values: of globals, and of cells with their index."""
+    for name in set(_global_names(function.__code__)):
         if name in function.__globals__:
-            yield name, function.__globals__[name]
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # noqa: PERF203  # not yet filled
-            continue
+            yield None, name, function.__globals__[name]
+    for index, name in enumerate(function.__code__.co_freevars):
+        yield index, name, _content(function, index)
+
+
+def _content(function: FunctionType, index: int) -> Any:
+    try:
+        return (function.__closure__ or ())[index].cell_contents
+    except ValueError:
+        return _NOTHING  # not yet filled
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
