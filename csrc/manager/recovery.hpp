@@ -24,8 +24,8 @@ namespace shmtensor {
 std::vector<std::string> sweep_names(bool dry_run);
 
 /// Removes the names in /dev/shm of a session that begins anew under its old id: all its processes,
-/// the manager too, were killed at once. They would stand in the way of its first arenas. Those made
-/// in another PID namespace are left, as above.
+/// the manager too, were killed at once. They would stand in the way of its first arenas. Those
+/// made in another PID namespace are left, as above.
 void remove_names_of(const SessionId& session);
 
 }  // namespace shmtensor
