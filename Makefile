@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python lint format sanitize bench bench-cpp docs clean
+.PHONY: demo test test-cpp test-python torture model lint format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -26,6 +26,18 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 test-cpp: $(CPP_BUILD)/.built
 	$(CPP_BUILD)/tests/cpp/shmtensor-tests --gtest_brief=1
+
+# Kills at random for MINUTES, with an observer of its own; results in bench/results.
+MINUTES ?= 60
+SEED ?= $(shell date +%F)
+torture: $(VENV)/.shmtensor $(VENV)/.group-test
+	mkdir -p bench/results
+	nice $(BIN)/python -m tests.torture --seed $(SEED) --minutes $(MINUTES) \
+	  --out bench/results/torture-$(subst /,-,$(SEED)).json
+
+# The block protocol, checked by Spin.
+model: $(VENV)/.pip
+	$(BIN)/python -m tests.model.check
 
 lint: $(VENV)/.shmtensor $(VENV)/.group-lint
 	$(BIN)/ruff check

@@ -35,7 +35,7 @@
 #define UNSEND 0   /* 1: a send may fail after its ticket was published */
 #endif
 #ifndef PLANES
-#define PLANES 1   /* 2: the last process has its bits in a plane, that is a word, of its own */
+#define PLANES 1   /* 2: the last process has its bits in a plane, that is a word, of its own; 3: one before */
 #endif
 #ifndef READS
 #define READS 1    /* how often the bytes of a message may be loaded */
@@ -93,6 +93,8 @@ inline check_free(b) {
   if :: !busy && PLANES == 1 -> READ(busy = block[b].holders != 0) \
      :: !busy && PLANES == 2 -> READ(busy = (block[b].holders & ~LAST) != 0); \
         if :: !busy -> READ(busy = (block[b].holders & LAST) != 0) :: else fi \
+     :: !busy && PLANES == 3 -> READ(busy = (block[b].holders & LAST) != 0); \
+        if :: !busy -> READ(busy = (block[b].holders & ~LAST) != 0) :: else fi \
      :: else fi
 #ifdef HOLDERS_FIRST
 #define LOOK(b) LOOK_AT_HOLDERS(b); LOOK_AT_TICKETS(b)

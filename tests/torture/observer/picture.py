@@ -40,7 +40,7 @@ class Picture:
     arenas: dict[int, ArenaFile]
     members: dict[int, Member]  # by pid
     alive: set[int]  # slots whose process lives
-    broken: list[str]  # patterns
+    broken: list[tuple[ArenaFile, Block, str]]  # patterns
     managers: list[int]
     harsh: bool = False  # owners and manager were killed together: memfds may be gone
 
@@ -99,16 +99,16 @@ def _member(session: str, pid: int, report: Path) -> Member:
     return Member(pid, holdings, exact, forked, processes.mappings(pid, f"shmtensor-{session}"), files)
 
 
-def _broken(fd: int, arena: ArenaFile) -> list[str]:
+def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
     found = []
     for block in arena.blocks:
         if not block.live:
             continue
         content = os.pread(fd, block.size, arena.data_at + block.offset)
         if len(content) != block.size or block.size % 8 or block.size == 0:
-            found.append(f"{name(arena, block)}: {len(content)} bytes are there of {block.size}")
+            found.append((arena, block, f"{len(content)} bytes are there of {block.size}"))
         elif why := why_broken(content):
-            found.append(f"broken pattern in {name(arena, block)}: {why}")
+            found.append((arena, block, f"broken pattern: {why}"))
     return found
 
 

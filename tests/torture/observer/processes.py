@@ -45,7 +45,19 @@ def describe(pid: int) -> str:
     for part in ("wchan", "cmdline", "stack"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/{part}", "rb") as file:
             texts.append(file.read().replace(b"\0", b" ").decode())
+    for thread in threads(pid) - {pid}:
+        with contextlib.suppress(OSError):
+            for part in ("stat", "wchan", "stack"):
+                with open(f"/proc/{pid}/task/{thread}/{part}") as file:
+                    texts.append(f"thread {thread}: {file.read()}")
     return ", ".join(texts)
+
+
+def threads(pid: int) -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+    except OSError:
+        return set()
 
 
 def children(pid: int) -> set[int]:

@@ -1,0 +1,68 @@
+"""Arenas whose owner is dead."""
+
+from __future__ import annotations
+
+import os
+
+import shmtensor as st
+from tests.helpers.children import end, wait_until
+from tests.helpers.queues import take
+from tests.torture.observer.files import PART, ArenaFile
+
+
+def send(queue) -> None:
+    queue.put(st.full(1000, 5))
+
+
+def join_and_stay(queue, go) -> None:
+    st.empty(1)
+    queue.put("joined")
+    go.wait(60)
+
+
+def test_an_orphan_whose_end_nobody_told_is_dropped_at_the_next_death(ctx) -> None:
+    """The torture's second find.
+
+    Who frees the last block of a dead process's arena marks that in the arena's freed map, and the manager
+    looks there. Killed between the two steps, it told nobody: the arena kept its pages as long as the
+    session lasted, because the manager looked at the block again after that death, found it free, and
+    thought of nothing else. It now looks at every orphan after every death.
+    """
+    before = st.stats()["arenas"]
+    queue, go = ctx.SimpleQueue(), ctx.Event()
+    sender = ctx.Process(target=send, args=(queue,))
+    sender.start()
+    tensor = take(queue)
+    end(sender)
+    assert st.stats()["arenas"] == before + 1
+    path, arena = newest_arena()
+    (block,) = arena.blocks
+    fd = os.open(path, os.O_RDWR)
+    for offset, word in ((arena.holders_at + 8 * block.number, 0), (PART + 32 * block.number, 1 << 32)):
+        os.pwrite(fd, word.to_bytes(8, "little"), offset)  # as by a process that is killed before it marks
+    os.close(fd)
+    assert st.stats()["arenas"] == before + 1, "nobody knows"
+    other = ctx.Process(target=join_and_stay, args=(queue, go))
+    other.start()
+    assert take(queue) == "joined"
+    other.kill()
+    end(other)
+    wait_until(lambda: st.stats()["arenas"] == before, what="the arena to be dropped")
+    del tensor
+    queue.close()
+
+
+def newest_arena() -> tuple[str, ArenaFile]:
+    """The arena with the highest number that this process has open."""
+    prefix = f"/memfd:shmtensor-{st.stats()['session']}-"
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        path = f"/proc/self/fd/{name}"
+        target = os.readlink(path) if os.path.islink(path) else ""
+        if target.startswith(prefix) and "session (" not in target:
+            found[int(target.removeprefix(prefix).split()[0])] = path
+    path = found[max(found)]
+    fd = os.open(path, os.O_RDONLY)
+    arena = ArenaFile(fd)
+    os.close(fd)
+    return path, arena

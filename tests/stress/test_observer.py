@@ -1,0 +1,242 @@
+"""The torture's observer can fail: each kind of fault is planted and must be seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import clean_environment, wait_until
+from tests.torture.observer import processes
+from tests.torture.observer.files import PART, ArenaFile
+from tests.torture.observer.judge import judge, judge_empty
+from tests.torture.observer.picture import Picture, opened, take_picture
+from tests.torture.observer.start import Own, left_behind
+
+# A process with two tensors that it reports, one in a message, and no other; then it does what it is told.
+PROGRAM = """
+    import json, mmap, os, pickle, sys
+    from multiprocessing.reduction import ForkingPickler
+    import shmtensor as st
+    from shmtensor import _core, reducers
+    from tests.torture.transports import new_letter
+    from tests.torture.patterns import new_tag
+
+    path = sys.argv[1]
+    letters = [new_letter(new_tag(i), 1000) for i in range(3)]
+    with _core.Outgoing() as message:
+        content = bytes(ForkingPickler.dumps(letters[2].tensor))
+        message.delivered()
+    del letters[2]
+    def report():
+        held = [(l.tensor.data_ptr(), l.tensor.nbytes) for l in letters]
+        with open(path, "w") as file:
+            json.dump({"holdings": held, "exact": True, "forked": False}, file)
+    report()
+    kept = []
+    print("ready", flush=True)
+    for line in sys.stdin:
+        name = f"/proc/self/fd/{line.split()[1]}" if " " in line else ""
+        if line.startswith("dup"):
+            kept.append(os.dup(int(line.split()[1])))
+        elif line.startswith("map"):
+            with open(name, "r+b") as file:
+                kept.append([mmap.mmap(file.fileno(), 4096) for _ in range(2)])
+        elif line.startswith("empty"):
+            letters.clear()
+            st.gc()
+            report()
+        elif line.startswith("say nothing of one"):
+            letters_said, letters = letters, letters[:1]
+            report()
+        print("done", flush=True)
+    """
+
+
+class Subject:
+    """A session with one process, which is at rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.session, self.report = secrets.token_hex(16), folder / "report.json"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM), str(self.report)],
+            env=clean_environment(SHMTENSOR_SESSION=self.session),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout.readline() == "ready\n"
+
+    def tell(self, order: str) -> None:
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+    def picture(self) -> Picture:
+        return take_picture(self.session, [self.process.pid], lambda _: self.report)
+
+    def problems(self) -> list[str]:
+        return judge(self.picture())
+
+    def arena(self) -> tuple[str, ArenaFile]:
+        """The path of the process's arena, and what is in it."""
+        for number, target in processes.descriptors(self.process.pid).items():
+            if target.startswith(f"/memfd:shmtensor-{self.session}-1"):
+                with opened(self.session, [self.process.pid]) as (_, ((_, arena),)):
+                    return f"/proc/{self.process.pid}/fd/{number}", arena
+        raise AssertionError("no arena")
+
+    def write(self, offset: int, word: int) -> None:
+        """A word of 8 bytes into the arena's file."""
+        path, _ = self.arena()
+        fd = os.open(path, os.O_RDWR)
+        os.pwrite(fd, word.to_bytes(8, "little"), offset)
+        os.close(fd)
+
+    def end(self) -> None:
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(30)
+        wait_until(lambda: not left_behind(self.session), what="the session to end")
+
+
+@pytest.fixture
+def subject(tmp_path) -> Iterator[Subject]:
+    subject = Subject(tmp_path)
+    yield subject
+    subject.end()
+
+
+def test_a_session_as_it_should_be_has_no_problems(subject) -> None:
+    picture = subject.picture()
+    assert judge(picture) == []
+    (arena,) = picture.arenas.values()
+    assert len(arena.blocks) == 3, "two tensors and one in a message"
+    assert len(picture.session.groups) == 1
+    assert arena.session == subject.session
+
+
+def test_what_is_left_after_gc_is_seen(subject) -> None:
+    problems = judge_empty(subject.picture())
+    assert any("tickets are live" in problem for problem in problems)
+    assert sum("is still there" in problem for problem in problems) == 3
+    assert any("were not given back" in problem for problem in problems)
+    subject.tell("empty")
+    assert judge_empty(subject.picture()) == []
+
+
+def test_a_bit_of_an_unused_slot_is_seen(subject) -> None:
+    """A dead process's bit that nobody cleared: the block would be lost."""
+    _, arena = subject.arena()
+    subject.write(arena.holders_at + 2 * 8, 1 << 9)
+    assert any("has bits of slots [9], which nobody lives in" in problem for problem in subject.problems())
+    subject.write(arena.holders_at + 2 * 8, 0)
+    assert subject.problems() == []
+
+
+def test_a_block_that_is_live_with_nobody_is_seen(subject) -> None:
+    subject.write(PART + 77 * 32 + 8, 1 << 20)
+    subject.write(PART + 77 * 32 + 16, 16)
+    subject.write(PART + 77 * 32, 1)
+    assert any("block 77" in p and "is lost: live, with nobody" in p for p in subject.problems())
+    subject.write(PART + 77 * 32, 1 << 32)
+    assert subject.problems() == []
+
+
+def test_a_broken_pattern_is_seen(subject) -> None:
+    _, arena = subject.arena()
+    subject.write(arena.data_at + arena.blocks[0].offset + 8 * 500, 0)
+    assert any("broken pattern" in p and "1 of 1000 words" in p for p in subject.problems())
+
+
+def test_a_block_in_two_hands_is_seen(subject) -> None:
+    _, arena = subject.arena()
+    subject.write(PART + 1 * 32 + 8, arena.blocks[0].offset)
+    assert any("two hands" in problem for problem in subject.problems())
+
+
+def test_a_use_without_a_bit_is_seen(subject) -> None:
+    _, arena = subject.arena()
+    subject.write(arena.holders_at, 0)
+    assert any("is used by slot 0, which has no bit" in problem for problem in subject.problems())
+    subject.write(arena.holders_at, 1)
+
+
+def test_a_use_of_a_freed_block_is_seen(subject) -> None:
+    subject.write(PART, 1 << 32)  # free, next generation
+    assert any("no live block there" in problem for problem in subject.problems())
+    subject.write(PART, 1)
+
+
+def test_a_bit_without_a_use_is_seen(subject) -> None:
+    subject.tell("say nothing of one")
+    assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
+
+
+def test_a_ticket_of_the_future_is_seen(subject) -> None:
+    picture = subject.picture()
+    (group,) = picture.session.groups
+    picture.session.groups = [type(group)(group.sender, 1, group.block, group.generation + 1, 1)]
+    assert any("a ticket for generation" in problem for problem in judge(picture))
+    picture.session.groups = [type(group)(group.sender, 99, group.block, group.generation, 1)]
+    assert any("of arena 99, which is not there" in problem for problem in judge(picture))
+
+
+def test_a_leaked_descriptor_is_seen(subject) -> None:
+    path, _ = subject.arena()
+    subject.tell(f"dup {path.rsplit('/', 1)[1]}")
+    assert any("has 2 descriptors of" in problem for problem in subject.problems())
+
+
+def test_a_leaked_mapping_is_seen(subject) -> None:
+    path, _ = subject.arena()
+    subject.tell(f"map {path.rsplit('/', 1)[1]}")
+    assert any("mappings rw-s of inode" in problem for problem in subject.problems())
+
+
+def test_what_a_session_leaves_is_seen(subject) -> None:
+    problems = left_behind(subject.session)
+    assert any("socket is left" in problem for problem in problems)
+    assert any("has descriptors of the session open" in problem for problem in problems)
+    assert any("mappings of the session" in problem for problem in problems)
+    assert any("manager" in problem for problem in problems)
+
+
+def test_a_leaked_name_is_seen() -> None:
+    session = secrets.token_hex(16)
+    path = Path(f"/dev/shm/shmtensor-{session}-7")
+    path.touch()
+    try:
+        assert left_behind(session) == [f"the name {path} is left"]
+    finally:
+        path.unlink()
+    assert left_behind(session) == []
+
+
+def test_what_the_torture_itself_leaves_is_seen() -> None:
+    before = Own.take()
+    fd = os.open("/", os.O_RDONLY)
+    child = subprocess.Popen(["sleep", "60"])
+    problems = Own.take().more_than(before)
+    os.close(fd)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert any("more descriptors" in problem for problem in problems)
+    assert any("children are left" in problem for problem in problems)
+    assert Own.take().more_than(before) == []
+
+
+def test_the_report_of_a_process_is_what_counts(subject) -> None:
+    """A process that uses bytes which are no block of the session."""
+    report = json.loads(subject.report.read_text())
+    report["holdings"].append([0x1000, 8])
+    subject.report.write_text(json.dumps(report))
+    assert any("no live block there" in problem for problem in subject.problems())
