@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "bindings/home.hpp"
+#include "bindings/items.hpp"
 #include "bindings/outgoing.hpp"
 #include "bindings/python.hpp"
 #include "bindings/storage.hpp"
@@ -88,6 +89,9 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   add_tensor(module);
   add_outgoing(module);
   add_reducers(module);
+  add_items(module);
+  add_keys(module);
+  add_pack(module);
 
   module.def("stats", &stats);
   module.def("gc", &gc);

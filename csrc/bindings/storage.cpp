@@ -370,6 +370,24 @@ py::object share_copy(const Storage& storage) {
   return copy;
 }
 
+py::object readonly_storage(const py::object& object) {
+  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
+  const Backing& backing = as_storage(object)->backing();
+  if (backing.kind != Backing::Kind::block || backing.access == Access::read_only) return object;
+  Arena* arena = backing.arena;
+  py::object made = new_object(arena->size(backing.block),
+                               {.data = arena->address(backing.block, Access::read_only),
+                                .arena = arena,
+                                .block = backing.block,
+                                .kind = Backing::Kind::block,
+                                .access = Access::read_only});
+  enable_try_incref(made.ptr());
+  LocalTable::Lock lock(arena->local(), backing.block);
+  lock.set_count(lock.count() + 1);  // `object` has one, so this is not the first
+  if (lock.object(Access::read_only) == nullptr) lock.object(Access::read_only) = made.ptr();
+  return made;
+}
+
 void add_storage(py::module_& module) {
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, slot(storage_dealloc)},

@@ -75,6 +75,10 @@ struct Storage {
 /// A shared copy with a handle of its own. Releases the GIL while it copies.
 [[nodiscard]] py::object share_copy(const Storage& storage);
 
+/// The same block without the right to write: another object over another mapping, unless this
+/// process has one already. For who has written a block and lets go of the writable object.
+[[nodiscard]] py::object readonly_storage(const py::object& storage);
+
 void add_storage(py::module_& module);
 
 }  // namespace shmtensor::python

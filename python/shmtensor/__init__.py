@@ -26,6 +26,7 @@ from __future__ import annotations
 from shmtensor._doctor import doctor
 from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
+from shmtensor.containers import SharedDict, SharedList
 from shmtensor.creation import (
     asarray,
     empty,
@@ -36,13 +37,22 @@ from shmtensor.creation import (
     ones,
     zeros,
 )
-from shmtensor.errors import OutOfSharedMemory, SessionError, ShmTensorError, StaleHandleError
+from shmtensor.errors import (
+    CorruptDataError,
+    OutOfSharedMemory,
+    SessionError,
+    ShmTensorError,
+    StaleHandleError,
+)
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
 __all__ = [
+    "CorruptDataError",
     "OutOfSharedMemory",
     "SessionError",
+    "SharedDict",
+    "SharedList",
     "ShmTensorError",
     "StaleHandleError",
     "Storage",

@@ -7,7 +7,7 @@ system said no.
 
 from __future__ import annotations
 
-__all__ = ["OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError"]
+__all__ = ["CorruptDataError", "OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError"]
 
 
 def __dir__() -> list[str]:
@@ -30,6 +30,13 @@ class OutOfSharedMemory(ShmTensorError, MemoryError):  # noqa: N818  # as in Mem
     """Shared memory is exhausted; the text names the limit that was hit and the remedy.
 
     Nothing stays allocated by the call that failed.
+    """
+
+
+class CorruptDataError(ShmTensorError, ValueError):
+    """The memory of a shared list or dict was damaged, or holds something else.
+
+    Its items cannot be trusted any more: build it anew.
     """
 
 
