@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "bindings/home.hpp"
 #include "bindings/items.hpp"
+#include "bindings/names.hpp"
 #include "bindings/outgoing.hpp"
 #include "bindings/python.hpp"
 #include "bindings/storage.hpp"
@@ -91,6 +92,7 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   add_reducers(module);
   add_items(module);
   add_keys(module);
+  add_names(module);
   add_pack(module);
 
   module.def("stats", &stats);

@@ -16,6 +16,7 @@ namespace {
 
 PyTypeObject* g_base = nullptr;  // _core.StorageBase
 PyObject* g_class = nullptr;     // shmtensor.Storage, which derives from it
+thread_local int t_peeks = 0;
 std::atomic<Strategy> g_strategy{Strategy::file_descriptor};
 
 // From here on a copy or a fill is worth giving other threads the GIL meanwhile.
@@ -262,6 +263,10 @@ py::tuple file_identity(const py::object& object) {
 
 }  // namespace
 
+void Peek::open() noexcept { ++t_peeks; }
+void Peek::close() noexcept { --t_peeks; }
+bool Peek::is_open() noexcept { return t_peeks > 0; }
+
 bool is_storage(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
 
 Strategy default_strategy() noexcept { return g_strategy.load(std::memory_order_relaxed); }
@@ -318,11 +323,13 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
   TransitTable& transit = session->memory().transit(handle.ticket.sender);
+  Ticket ticket = handle.ticket;
+  if (Peek::is_open()) ticket.group = TransitTable::kGroups;  // none has this number
   PyObject* known = nullptr;
   bool held = false;
   {
     LocalTable::Lock lock(arena->local(), handle.block);
-    held = arena->hold(lock, handle.block, handle.generation, handle.ticket, transit);
+    held = arena->hold(lock, handle.block, handle.generation, ticket, transit);
     if (held) known = find_object(lock, handle.access);
     // The object has a reference of its own already, so this is not the last.
     if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));
@@ -342,7 +349,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
-  const Ticket ticket = arena.send(backing.block);
+  const Ticket ticket = arena.send(backing.block, Outgoing::keeps());
   Outgoing::record(arena, backing.block, generation, ticket);
   if (arena.memory().manager_changed()) {
     const py::gil_scoped_release release;

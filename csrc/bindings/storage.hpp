@@ -68,6 +68,15 @@ struct Storage {
 /// ticket. `bytes` is the whole encoded form. Throws StaleHandle.
 [[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
 
+/// While one is open in a thread, what the thread receives keeps its tickets: the handles are of
+/// something published, which others will load too.
+class Peek {
+ public:
+  void open() noexcept;
+  void close() noexcept;
+  [[nodiscard]] static bool is_open() noexcept;
+};
+
 /// A handle of a block for one message, followed by `tail` and signed.
 [[nodiscard]] py::object send_storage(const Storage& storage, Access access,
                                       std::span<const std::byte> tail);

@@ -24,6 +24,7 @@ the standard library's pickler when it is imported; the first tensor starts the 
 from __future__ import annotations
 
 from shmtensor._doctor import doctor
+from shmtensor._rendezvous import attach, once, publish, unpublish
 from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
 from shmtensor.containers import SharedDict, SharedList
@@ -38,7 +39,9 @@ from shmtensor.creation import (
     zeros,
 )
 from shmtensor.errors import (
+    BuildError,
     CorruptDataError,
+    NotPublishedError,
     OutOfSharedMemory,
     SessionError,
     ShmTensorError,
@@ -48,7 +51,9 @@ from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
 __all__ = [
+    "BuildError",
     "CorruptDataError",
+    "NotPublishedError",
     "OutOfSharedMemory",
     "SessionError",
     "SharedDict",
@@ -59,6 +64,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "asarray",
+    "attach",
     "doctor",
     "empty",
     "errors",
@@ -67,10 +73,14 @@ __all__ = [
     "frombuffer",
     "full",
     "gc",
+    "memory",
     "multiprocessing",
+    "once",
     "ones",
+    "publish",
     "set_limit",
     "stats",
+    "unpublish",
     "zeros",
 ]
 
@@ -80,9 +90,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    # `st.multiprocessing` and `st.errors` work without an import of their own, at no cost to those
+    # `st.multiprocessing`, `st.errors` and `st.memory` work without an import of their own, at no cost to those
     # who do not use them.
-    if name in {"multiprocessing", "errors"}:
+    if name in {"multiprocessing", "errors", "memory"}:
         import importlib
 
         return importlib.import_module(f"shmtensor.{name}")

@@ -37,9 +37,10 @@ def test_an_array_comes_back_as_a_readonly_view(dtype, strategy) -> None:
     items = st.SharedList([*arrays, {"inside": arrays[0]}])
     inside = items[-1]["inside"]
     for expected, array in zip([*arrays, arrays[0]], [*items[:4], inside], strict=True):
-        assert same_elements(array, expected)
         if array is inside and not is_pickled_out_of_band(expected):
+            assert array.tolist() == expected.tolist()
             continue  # NumPy's own pickling copies these
+        assert same_elements(array, expected)
         assert not array.flags.writeable
         assert is_view_of_shared_memory(array, items)
         assert array.__array_interface__["data"][0] % 64 == 0

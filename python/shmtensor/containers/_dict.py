@@ -188,7 +188,11 @@ def _rebuild(pieces: tuple[Storage, ...], number: int) -> SharedDict[Any]:
 
 
 def _write(
-    writer: Writer, pairs: Iterable[tuple[Any, Any]], nested: bool, progress: Progress, outer: tuple[int, ...] = ()
+    writer: Writer,
+    pairs: Iterable[tuple[Any, Any]],
+    nested: bool,
+    progress: Progress,
+    outer: tuple[int, ...] = (),
 ) -> bytes:
     """Write the values; return the key table."""
     table = _core.KeysBuilder()
