@@ -90,8 +90,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    # `st.multiprocessing`, `st.errors` and `st.memory` work without an import of their own, at no cost to those
-    # who do not use them.
+    # `st.multiprocessing`, `st.errors` and `st.memory` work without an import of their own, at no cost to
+    # those who do not use them.
     if name in {"multiprocessing", "errors", "memory"}:
         import importlib
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["MemoryMonitor", "ProcessMemory", "children_of", "process_memory"]
 
@@ -122,7 +126,7 @@ def children_of(pid: int) -> list[int]:
 
 def _list(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)
+        return [path.name for path in Path(folder).iterdir()]
     except OSError:
         return []
 
@@ -160,10 +164,8 @@ class MemoryMonitor:
         pids = children_of(os.getpid()) if self._pids is None else self._pids
         found = {}
         for pid in pids:
-            try:
+            with suppress(ProcessLookupError):  # it ended
                 found[pid] = process_memory(pid)
-            except ProcessLookupError:
-                continue  # it ended
         self._history.append((time.monotonic() - self._start, found))
         return found
 

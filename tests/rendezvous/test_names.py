@@ -91,7 +91,7 @@ def test_publishing_again_replaces_and_frees() -> None:
 def test_what_is_not_there_is_an_error_in_time() -> None:
     with pytest.raises(st.NotPublishedError, match="nothing is published under 'no'"):
         st.attach("no")
-    with pytest.raises(st.NotPublishedError, match="'no' after 0.05 s"):
+    with pytest.raises(st.NotPublishedError, match=r"'no' after 0\.05 s"):
         st.attach("no", timeout=0.05)
     assert st.unpublish("no") is False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import ItemsView, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from shmtensor import _core
@@ -146,9 +146,17 @@ class SharedDict(Generic[Value]):
     def __reversed__(self) -> Iterator[Any]:
         return (self._keys.at(place)[0] for place in range(len(self) - 1, -1, -1))
 
-    keys = Mapping.keys
-    values = Mapping.values
-    items = Mapping.items
+    def keys(self) -> KeysView[Any]:
+        """Return a view of the keys, as `dict.keys` does."""
+        return KeysView(self)  # type: ignore[arg-type]  # is registered as a Mapping
+
+    def values(self) -> ValuesView[Value]:
+        """Return a view of the values; each look makes them anew."""
+        return ValuesView(self)  # type: ignore[arg-type]  # as above
+
+    def items(self) -> ItemsView[Any, Value]:
+        """Return a view of the pairs; each look makes the values anew."""
+        return ItemsView(self)  # type: ignore[arg-type]  # as above
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,1 @@
+"""Benchmarks of shmtensor: ``python -m bench``."""
