@@ -12,6 +12,8 @@ import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
 
 PUBLIC = [
+    *("BuildError", "CorruptDataError", "NotPublishedError", "SharedDict", "SharedList", "attach", "memory"),
+    *("once", "publish", "unpublish"),
     *("OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError", "Storage", "Tensor"),
     *(
         "__version__",
@@ -95,6 +97,9 @@ METHODS = {
         *("clone", "copy_", "data_ptr", "device", "filename", "fill_", "from_file", "is_shared", "nbytes"),
         *("readonly", "share_memory_", "tobytes"),
     ],
+    st.SharedList: ["count", "index", "nbytes", "of_bytes", "of_strings"],
+    st.SharedDict: ["get", "items", "keys", "nbytes", "to_dict", "values"],
+    st.memory.MemoryMonitor: ["add", "history", "measure", "plot", "table", "total_pss"],
 }
 
 
@@ -122,9 +127,7 @@ def described() -> dict[str, object]:
     """Everything public of ours, by its full name."""
     things: dict[str, object] = {"st": st, "mp": mp}
     things |= {f"st.{name}": getattr(st, name) for name in PUBLIC if name != "__version__"}
-    things |= {
-        f"st.{kind.__name__}.{name}": getattr(kind, name) for kind in METHODS for name in METHODS[kind]
-    }
+    things |= {f"{kind.__name__}.{name}": getattr(kind, name) for kind in METHODS for name in METHODS[kind]}
     things |= {f"mp.{name}": getattr(mp, name) for name in PUBLIC_MP}
     for name in ("connection", "context", "queues"):
         module = getattr(mp, name)

@@ -230,12 +230,13 @@ void Arena::free_or_leave(BlockNumber block) noexcept {
 
 // The ticket is published before the epoch moves, and the epoch moves before the message can be
 // read: whoever looked for tickets too early fails to free.
-Ticket Arena::send(BlockNumber block) {
+Ticket Arena::send(BlockNumber block, bool to_keep) {
   member_.require_slot();
   std::atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
   if ((senders.load() & bit_of(member_.slot())) == 0) senders.fetch_or(bit_of(member_.slot()));
   SHMTENSOR_FAULT_POINT("send.before_ticket");
-  const Ticket ticket = member_.writer().issue(segment_->number(), block, generation(block));
+  const Ticket ticket =
+      member_.writer().issue(segment_->number(), block, generation(block), to_keep);
   SHMTENSOR_FAULT_POINT("send.before_epoch");
   std::atomic<std::uint64_t>& state = segment_->record(block).word;
   std::uint64_t word = state.load();

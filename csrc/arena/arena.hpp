@@ -80,7 +80,7 @@ class Arena {
   [[nodiscard]] bool release(LocalTable::Lock& lock, BlockNumber block) noexcept;
 
   /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.
-  [[nodiscard]] Ticket send(BlockNumber block);
+  [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false);
   /// Takes a ticket back that no message carries.
   void unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
 

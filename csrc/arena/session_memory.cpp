@@ -16,7 +16,8 @@ namespace shmtensor {
 namespace {
 
 constexpr std::uint64_t kHeadSize = align_up(sizeof(SessionHeader), TransitTable::kStride);
-constexpr std::uint64_t kFileSize = kHeadSize + kMaxSlots * sizeof(TransitTable);
+constexpr std::uint64_t kNames = kHeadSize + kMaxSlots * sizeof(TransitTable);
+constexpr std::uint64_t kFileSize = kNames + sizeof(NameTable);
 
 }  // namespace
 
@@ -28,6 +29,7 @@ SessionMemory::SessionMemory(Fd file, Mapping head)
 SessionMemory::~SessionMemory() {
   if (!file_.still_is(identity_)) static_cast<void>(file_.release());
   for (const auto& start : transit_) Mapping::adopt(start.load(), sizeof(TransitTable));
+  Mapping::adopt(names_.load(), sizeof(NameTable));
 }
 
 std::unique_ptr<SessionMemory> SessionMemory::create(const SessionId& id) {
@@ -83,6 +85,18 @@ TransitTable& SessionMemory::transit(SlotNumber sender) const {
   return *reinterpret_cast<TransitTable*>(start);
 }
 
+NameTable& SessionMemory::names() const {
+  std::byte* start = names_.load(std::memory_order_acquire);
+  if (start == nullptr) {
+    if (!reserve_pages(file(), kNames, sizeof(NameTable))) {
+      throw OutOfMemory("cannot publish: no memory for the session's table of names");
+    }
+    Mapping mapping = Mapping::of_file(file(), kNames, sizeof(NameTable), Access::read_write);
+    if (names_.compare_exchange_strong(start, mapping.data())) start = mapping.release();
+  }
+  return *reinterpret_cast<NameTable*>(start);
+}
+
 const Fd& SessionMemory::file() const {
   if (!file_.still_is(identity_)) {
     throw SessionError("the descriptor of session " + id().hex() +
@@ -92,7 +106,7 @@ const Fd& SessionMemory::file() const {
 }
 
 int SessionMemory::mapping_count() const noexcept {
-  int count = 1;
+  int count = names_.load() != nullptr ? 2 : 1;
   for (const auto& start : transit_) count += start.load() != nullptr ? 1 : 0;
   return count;
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "arena/name_table.hpp"
 #include "arena/transit.hpp"
 #include "base/ids.hpp"
 #include "base/siphash.hpp"
@@ -87,6 +88,10 @@ class SessionMemory {
   TransitTable& transit(SlotNumber sender) const;
   [[nodiscard]] static std::uint64_t transit_offset(SlotNumber sender) noexcept;
 
+  /// The session's names; mapped, with its pages reserved, at the first call. Throws OsError,
+  /// OutOfMemory.
+  NameTable& names() const;
+
   /// Throws SessionError when somebody closed the descriptor behind our back.
   [[nodiscard]] const Fd& file() const;
   [[nodiscard]] const Fd* file_or_null() const noexcept {
@@ -106,6 +111,7 @@ class SessionMemory {
   Mapping head_;
   mutable std::atomic<std::uint32_t> known_manager_{0};
   mutable std::array<std::atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_
+  mutable std::atomic<std::byte*> names_{nullptr};                    // likewise
 };
 
 }  // namespace shmtensor

@@ -82,6 +82,12 @@ bool TransitTable::claim(const Ticket& ticket, ArenaNumber arena, BlockNumber bl
   return false;
 }
 
+void TransitTable::keep(const Ticket& ticket) noexcept {
+  if (ticket.group >= kGroups) return;
+  std::atomic<std::uint64_t>& mark = groups[ticket.group].mark;
+  mark.store(mark.load() | TicketGroup::kKept);
+}
+
 TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
     : memory_(memory),
       table_(memory.transit(sender)),
@@ -92,7 +98,8 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
   private_.resize(std::min(table_.group_count.load(), TransitTable::kGroups));
 }
 
-Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation) {
+Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
+                            bool to_keep) {
   const std::uint64_t key = TransitTable::block_key(arena, block);
   const std::uint64_t mark = high(generation) | coarse_seconds();
   const std::lock_guard guard(lock_);
@@ -104,8 +111,8 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
   std::uint64_t bits = bucket.load(std::memory_order_relaxed);
   for (; bits != 0; bits = table_.groups[Link(bits).index].next.load(std::memory_order_relaxed)) {
     const TicketGroup& group = table_.groups[Link(bits).index];
-    if (private_[Link(bits).index].issued != kAll &&
-        group.block.load(std::memory_order_relaxed) == key &&
+    if (private_[Link(bits).index].issued != kAll && !to_keep &&
+        !private_[Link(bits).index].to_keep && group.block.load(std::memory_order_relaxed) == key &&
         group.mark.load(std::memory_order_relaxed) >> 32 == generation) {
       break;
     }
@@ -121,7 +128,7 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
     group.block.store(key, std::memory_order_release);
     group.mark.store(mark, std::memory_order_release);
     group.next.store(bucket.load(std::memory_order_relaxed), std::memory_order_release);
-    private_[index] = {0, false};
+    private_[index] = {0, false, to_keep};
     SHMTENSOR_FAULT_POINT("send.group_ready");
     bucket.store(Link::pack(index, serial_of(word)));
   } else {

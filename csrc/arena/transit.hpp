@@ -28,6 +28,12 @@ struct TicketGroup {
   std::atomic<std::uint64_t> block;  ///< arena:32 | block:32
   std::atomic<std::uint64_t> mark;   ///< generation:32 | second of the last send:32
   std::atomic<std::uint64_t> next;   ///< link to the next group of the bucket
+
+  /// In place of the second: the tickets are kept for a published name and have no age.
+  static constexpr std::uint32_t kKept = 0xffffffff;
+  [[nodiscard]] bool kept() const noexcept {
+    return static_cast<std::uint32_t>(mark.load()) == kKept;
+  }
 };
 static_assert(sizeof(TicketGroup) == 32);
 
@@ -63,6 +69,10 @@ struct TransitTable {
   bool claim(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
              Generation generation) noexcept;
 
+  /// The tickets of this one's group are no message from now on: they have no age. The group must
+  /// have been issued for that. May be repeated.
+  void keep(const Ticket& ticket) noexcept;
+
   /// Groups that hold live tickets: `visit(index, group, live bits)`.
   template <typename Visit>
   void for_each_live(Visit&& visit) {
@@ -83,8 +93,10 @@ class TransitWriter {
   /// Takes over what an earlier process with the same slot left live.
   TransitWriter(const SessionMemory& memory, SlotNumber sender);
 
-  /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.
-  [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation);
+  /// Publishes a ticket for a block that this process holds. One `to_keep` shares its group with
+  /// none that is not. Throws OutOfMemory.
+  [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation,
+                             bool to_keep = false);
 
   [[nodiscard]] SpinLock& lock() noexcept { return lock_; }
 
@@ -92,6 +104,7 @@ class TransitWriter {
   struct Private {
     std::uint32_t issued = 0xffffffff;  ///< bits given out since the group was linked
     bool spare = false;                 ///< on the spare list, not linked
+    bool to_keep = false;               ///< its tickets are, or will be, kept
   };
 
   std::uint32_t take_group();

@@ -41,6 +41,12 @@ class SessionError : public Error {
   using Error::Error;
 };
 
+/// A shared list or dict is not what it should be.
+class CorruptData : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws OsError with `errno`'s text, or `code`'s when given: "cannot <what>: <text> (<NAME>)".
 [[noreturn]] void throw_os(const std::string& what, int code = 0);
 

@@ -32,6 +32,8 @@ void translate_exception() noexcept {
       raise("OutOfSharedMemory", error.what());
     } catch (const SessionError& error) {
       raise("SessionError", error.what());
+    } catch (const CorruptData& error) {
+      raise("CorruptDataError", error.what());
     } catch (const OsError& error) {
       raise_os_error(error);
     } catch (const Error& error) {

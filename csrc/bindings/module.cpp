@@ -7,6 +7,8 @@
 
 #include "base/error.hpp"
 #include "bindings/home.hpp"
+#include "bindings/items.hpp"
+#include "bindings/names.hpp"
 #include "bindings/outgoing.hpp"
 #include "bindings/python.hpp"
 #include "bindings/storage.hpp"
@@ -90,6 +92,10 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   add_copy_in(module);
   add_outgoing(module);
   add_reducers(module);
+  add_items(module);
+  add_keys(module);
+  add_names(module);
+  add_pack(module);
 
   module.def("stats", &stats);
   module.def("gc", &gc);

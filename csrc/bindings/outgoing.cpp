@@ -1,7 +1,13 @@
 #include "bindings/outgoing.hpp"
 
+#include <array>
+#include <cstring>
 #include <memory>
+#include <string>
 
+#include "base/error.hpp"
+#include "bindings/home.hpp"
+#include "bindings/storage.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
@@ -9,9 +15,55 @@ namespace {
 
 thread_local Outgoing* t_open = nullptr;
 
+// arena, strategy, block, generation, sender, bit, group, serial
+using TicketWords = std::array<std::uint32_t, 8>;
+
 }  // namespace
 
-Outgoing::Outgoing() : forks_(Runtime::get().forks()) {}
+Outgoing::Outgoing(bool to_keep) : forks_(Runtime::get().forks()), to_keep_(to_keep) {}
+
+bool Outgoing::keeps() noexcept { return t_open != nullptr && t_open->to_keep_; }
+
+void Outgoing::keep() noexcept {
+  for (const Sent& sent : sent_) {
+    sent.arena->memory().transit(sent.ticket.sender).keep(sent.ticket);
+  }
+}
+
+py::bytes Outgoing::tickets() const {
+  std::string text;
+  for (const Sent& sent : sent_) {
+    const Segment& segment = sent.arena->segment();
+    const TicketWords words{segment.number(),   static_cast<std::uint32_t>(segment.strategy()),
+                            sent.block,         sent.generation,
+                            sent.ticket.sender, sent.ticket.bit,
+                            sent.ticket.group,  sent.ticket.serial};
+    text.append(reinterpret_cast<const char*>(words.data()), sizeof words);
+  }
+  return text;
+}
+
+// May be repeated with the same tickets: what is spent stays spent.
+void spend_tickets(const py::bytes& tickets) {
+  const std::string_view text = tickets;
+  Session& session = home();
+  for (std::size_t at = 0; at + sizeof(TicketWords) <= text.size(); at += sizeof(TicketWords)) {
+    TicketWords words;
+    std::memcpy(words.data(), text.data() + at, sizeof words);
+    Arena* arena = nullptr;
+    try {
+      arena = session.attach(words[0], static_cast<Strategy>(words[1]));
+    } catch (const StaleHandle&) {
+      continue;  // with all its blocks
+    }
+    if (words[2] < arena->segment().capacity()) {
+      arena->unsend(words[2], words[3],
+                    {static_cast<SlotNumber>(words[4]), static_cast<std::uint8_t>(words[5]),
+                     words[6], words[7]});
+    }
+    arena->unpin();
+  }
+}
 
 void Outgoing::open() noexcept {
   outer_ = t_open;
@@ -46,7 +98,9 @@ void Outgoing::record(Arena& arena, BlockNumber block, Generation generation,
 
 void add_outgoing(py::module_& module) {
   py::class_<Outgoing>(module, "Outgoing")
-      .def(py::init<>())
+      .def(py::init<bool>(), py::arg("to_keep") = false)
+      .def("keep", &Outgoing::keep)
+      .def("tickets", &Outgoing::tickets)
       .def(
           "__enter__",
           [](Outgoing& self) -> Outgoing& {
@@ -61,6 +115,11 @@ void add_outgoing(py::module_& module) {
            })
       .def("delivered", &Outgoing::delivered)
       .def("discard", &Outgoing::discard);
+  module.def("spend_tickets", &spend_tickets);
+  py::class_<Peek>(module, "Peek")
+      .def(py::init<>())
+      .def("__enter__", [](Peek& self) { self.open(); })
+      .def("__exit__", [](Peek& self, const py::args&) { self.close(); });
 }
 
 }  // namespace shmtensor::python

@@ -14,7 +14,8 @@ namespace shmtensor::python {
 /// takes its tickets back, so that nothing stays allocated for a reader who will never come.
 class Outgoing {
  public:
-  Outgoing();
+  /// `to_keep`: the tickets are for a published name, and `keep` will follow.
+  explicit Outgoing(bool to_keep = false);
   ~Outgoing() { discard(); }
   Outgoing(const Outgoing&) = delete;
   Outgoing& operator=(const Outgoing&) = delete;
@@ -26,6 +27,14 @@ class Outgoing {
   void delivered() noexcept;
   /// Nobody will ever read it. In a forked child this does nothing: the message is the parent's.
   void discard() noexcept;
+
+  /// What was pickled stays allocated until its tickets are spent; no age ends that.
+  void keep() noexcept;
+  /// The tickets, for `spend_tickets`.
+  [[nodiscard]] py::bytes tickets() const;
+
+  /// Are the tickets that this thread issues now to be kept?
+  [[nodiscard]] static bool keeps() noexcept;
 
   /// To be called for each ticket issued.
   static void record(Arena& arena, BlockNumber block, Generation generation, const Ticket& ticket);
@@ -41,6 +50,7 @@ class Outgoing {
   std::vector<Sent> sent_;
   Outgoing* outer_ = nullptr;
   std::uint32_t forks_;
+  bool to_keep_;
 };
 
 void add_outgoing(py::module_& module);

@@ -16,6 +16,7 @@ namespace {
 
 PyTypeObject* g_base = nullptr;  // _core.StorageBase
 PyObject* g_class = nullptr;     // shmtensor.Storage, which derives from it
+thread_local int t_peeks = 0;
 std::atomic<Strategy> g_strategy{Strategy::file_descriptor};
 
 // From here on a copy or a fill is worth giving other threads the GIL meanwhile.
@@ -261,6 +262,10 @@ py::tuple file_identity(const py::object& object) {
 
 }  // namespace
 
+void Peek::open() noexcept { ++t_peeks; }
+void Peek::close() noexcept { --t_peeks; }
+bool Peek::is_open() noexcept { return t_peeks > 0; }
+
 bool is_storage(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
 
 Strategy default_strategy() noexcept { return g_strategy.load(std::memory_order_relaxed); }
@@ -317,11 +322,13 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
   TransitTable& transit = session->memory().transit(handle.ticket.sender);
+  Ticket ticket = handle.ticket;
+  if (Peek::is_open()) ticket.group = TransitTable::kGroups;  // none has this number
   PyObject* known = nullptr;
   bool held = false;
   {
     LocalTable::Lock lock(arena->local(), handle.block);
-    held = arena->hold(lock, handle.block, handle.generation, handle.ticket, transit);
+    held = arena->hold(lock, handle.block, handle.generation, ticket, transit);
     if (held) known = find_object(lock, handle.access);
     // The object has a reference of its own already, so this is not the last.
     if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));
@@ -341,7 +348,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
-  const Ticket ticket = arena.send(backing.block);
+  const Ticket ticket = arena.send(backing.block, Outgoing::keeps());
   Outgoing::record(arena, backing.block, generation, ticket);
   if (arena.memory().manager_changed()) {
     const py::gil_scoped_release release;
@@ -367,6 +374,24 @@ py::object share_copy(const Storage& storage) {
   std::byte* to = as_storage(copy)->first.data;
   without_gil_if(storage.size >= kLong, [&] { std::memcpy(to, backing.data, storage.size); });
   return copy;
+}
+
+py::object readonly_storage(const py::object& object) {
+  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
+  const Backing& backing = as_storage(object)->backing();
+  if (backing.kind != Backing::Kind::block || backing.access == Access::read_only) return object;
+  Arena* arena = backing.arena;
+  py::object made = new_object(arena->size(backing.block),
+                               {.data = arena->address(backing.block, Access::read_only),
+                                .arena = arena,
+                                .block = backing.block,
+                                .kind = Backing::Kind::block,
+                                .access = Access::read_only});
+  enable_try_incref(made.ptr());
+  LocalTable::Lock lock(arena->local(), backing.block);
+  lock.set_count(lock.count() + 1);  // `object` has one, so this is not the first
+  if (lock.object(Access::read_only) == nullptr) lock.object(Access::read_only) = made.ptr();
+  return made;
 }
 
 void add_storage(py::module_& module) {

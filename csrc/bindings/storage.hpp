@@ -68,12 +68,25 @@ struct Storage {
 /// ticket. `bytes` is the whole encoded form. Throws StaleHandle.
 [[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
 
+/// While one is open in a thread, what the thread receives keeps its tickets: the handles are of
+/// something published, which others will load too.
+class Peek {
+ public:
+  void open() noexcept;
+  void close() noexcept;
+  [[nodiscard]] static bool is_open() noexcept;
+};
+
 /// A handle of a block for one message, followed by `tail` and signed.
 [[nodiscard]] py::object send_storage(const Storage& storage, Access access,
                                       std::span<const std::byte> tail);
 
 /// A shared copy with a handle of its own. Releases the GIL while it copies.
 [[nodiscard]] py::object share_copy(const Storage& storage);
+
+/// The same block without the right to write: another object over another mapping, unless this
+/// process has one already. For who has written a block and lets go of the writable object.
+[[nodiscard]] py::object readonly_storage(const py::object& storage);
 
 void add_storage(py::module_& module);
 

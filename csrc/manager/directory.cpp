@@ -27,7 +27,8 @@ void for_each_table(const SessionMemory& memory, Visit&& visit) {
 std::uint64_t count_in_flight(const SessionMemory& memory) {
   std::uint64_t count = 0;
   for_each_table(memory, [&](TransitTable& table) {
-    table.for_each_live([&](std::uint32_t, TicketGroup&, std::uint32_t live) {
+    table.for_each_live([&](std::uint32_t, TicketGroup& group, std::uint32_t live) {
+      if (group.kept()) return;
       count += static_cast<std::uint64_t>(std::popcount(live));
     });
   });
@@ -81,6 +82,7 @@ std::uint64_t Directory::collect(const SessionMemory& memory,
       std::uint64_t word = group.word.load();
       const std::uint64_t block = group.block.load();
       const auto sent = static_cast<std::uint32_t>(group.mark.load());
+      if (sent == TicketGroup::kKept) return;  // a name's, which `unpublish` removes
       if (std::uint64_t{now - sent} * 1000 < older_than_milliseconds) return;
       const auto live = static_cast<std::uint32_t>(word);
       // Only as it was read: a ticket published since is another message's.
@@ -153,21 +155,27 @@ bool Directory::give_back_gaps(const Segment& segment) {
   return !live.empty();
 }
 
+const Segment* Directory::after(ArenaNumber number) const {
+  const auto at = entries_.upper_bound(number);
+  return at != entries_.end() ? at->second.segment.get() : nullptr;
+}
+
 void Directory::count(Statistics& statistics) const {
   statistics.arenas = entries_.size();
-  for (const auto& [number, entry] : entries_) {
-    const Segment& segment = *entry.segment;
-    const std::uint32_t capacity = segment.capacity();
-    for (BlockNumber block = 0; block < capacity; ++block) {
-      if (!BlockWord(segment.record(block).word.load()).live()) continue;
-      ++statistics.blocks;
-      statistics.bytes_live += segment.record(block).size.load();
-    }
-    try {
-      statistics.bytes_reserved += file_usage(*segment.file());
-    } catch (const Error&) {
-      // A named object that somebody unlinked: its pages cannot be counted.
-    }
+  for (const auto& [number, entry] : entries_) count(*entry.segment, statistics);
+}
+
+void Directory::count(const Segment& segment, Statistics& statistics) {
+  const std::uint32_t capacity = segment.capacity();
+  for (BlockNumber block = 0; block < capacity; ++block) {
+    if (!BlockWord(segment.record(block).word.load()).live()) continue;
+    ++statistics.blocks;
+    statistics.bytes_live += segment.record(block).size.load();
+  }
+  try {
+    statistics.bytes_reserved += file_usage(*segment.file());
+  } catch (const Error&) {
+    // A named object that somebody unlinked: its pages cannot be counted.
   }
 }
 

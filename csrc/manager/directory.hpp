@@ -30,6 +30,10 @@ class Directory {
   [[nodiscard]] bool has_orphans() const;
 
   void count(Statistics& statistics) const;
+  /// Adds what one arena has.
+  static void count(const Segment& segment, Statistics& statistics);
+  /// The arena with the next higher number; null at the end.
+  [[nodiscard]] const Segment* after(ArenaNumber number) const;
 
  private:
   struct Entry {
@@ -46,7 +50,7 @@ class Directory {
   std::map<ArenaNumber, Entry> entries_;
 };
 
-/// Live tickets of all slots.
+/// Live tickets of all slots, without those that are kept for names.
 [[nodiscard]] std::uint64_t count_in_flight(const SessionMemory& memory);
 
 }  // namespace shmtensor

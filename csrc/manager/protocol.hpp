@@ -32,6 +32,7 @@ enum class Kind : std::uint16_t {
   child,           ///< first message of a forked child on that connection; no answer
   statistics,      ///< of the session
   collect,         ///< number: spend tickets at least so many milliseconds old
+  next_arena,      ///< arena: describe the one with the next higher number
   // replies
   welcome = 64,  ///< slot, life; brings the session's memory
   done,          ///< whatever the request asked for

@@ -165,6 +165,8 @@ void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
       return register_arena(line, message, std::move(fd));
     case Kind::find_arena:
       return find_arena(line, message);
+    case Kind::next_arena:
+      return next_arena(line, message);
     case Kind::fork:
       return prepare_fork(line, std::move(fd));
     default:
@@ -261,6 +263,20 @@ void Server::find_arena(const Line& line, const Message& message) {
   if (segment->strategy() == Strategy::file_system) return reply(line.socket, answer, Kind::done);
   const Segment::File file = segment->file();
   reply(line.socket, answer, Kind::done, &*file);
+}
+
+// Also for who only looks on.
+void Server::next_arena(const Line& line, const Message& message) {
+  const Segment* segment = directory_.after(message.arena);
+  if (segment == nullptr) return reply(line.socket, message, Kind::unknown);
+  const ArenaHeader& header = segment->header();
+  Message answer = message;
+  answer.arena = segment->number();
+  answer.strategy = static_cast<std::uint32_t>(segment->strategy());
+  answer.slot = header.orphaned.load() != 0 ? kNoSlot : header.owner;
+  answer.statistics = {};
+  Directory::count(*segment, answer.statistics);
+  reply(line.socket, answer, Kind::done);
 }
 
 void Server::prepare_fork(const Line& line, Fd fd) {

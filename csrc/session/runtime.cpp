@@ -1,6 +1,7 @@
 #include "session/runtime.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
@@ -9,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/random.hpp"
+#include "session/launcher.hpp"
 
 namespace shmtensor {
 
@@ -32,8 +34,10 @@ void Runtime::set_home_id(const SessionId& id) {
 SessionId Runtime::choose_home() {
   if (home_id_) return home_id_;
   const char* named = std::getenv(kSessionVariable);
-  return settle_home(named != nullptr && *named != '\0' ? SessionId::parse(named)
-                                                        : SessionId{random_word(), random_word()});
+  if (named != nullptr && *named != '\0') return settle_home(SessionId::parse(named));
+  const std::string job = launcher_job();
+  return settle_home(job.empty() ? SessionId{random_word(), random_word()}
+                                 : SessionId::parse(job + "uid=" + std::to_string(::geteuid())));
 }
 
 SessionId Runtime::settle_home(const SessionId& id) {

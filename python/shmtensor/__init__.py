@@ -25,8 +25,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shmtensor._rendezvous import attach, once, publish, unpublish
 from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
+from shmtensor.containers import SharedDict, SharedList
 from shmtensor.creation import (
     asarray,
     empty,
@@ -37,7 +39,15 @@ from shmtensor.creation import (
     ones,
     zeros,
 )
-from shmtensor.errors import OutOfSharedMemory, SessionError, ShmTensorError, StaleHandleError
+from shmtensor.errors import (
+    BuildError,
+    CorruptDataError,
+    NotPublishedError,
+    OutOfSharedMemory,
+    SessionError,
+    ShmTensorError,
+    StaleHandleError,
+)
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
@@ -45,14 +55,20 @@ if TYPE_CHECKING:
     from shmtensor._doctor import doctor
 
 __all__ = [
+    "BuildError",
+    "CorruptDataError",
+    "NotPublishedError",
     "OutOfSharedMemory",
     "SessionError",
+    "SharedDict",
+    "SharedList",
     "ShmTensorError",
     "StaleHandleError",
     "Storage",
     "Tensor",
     "__version__",
     "asarray",
+    "attach",
     "doctor",
     "empty",
     "errors",
@@ -61,10 +77,14 @@ __all__ = [
     "frombuffer",
     "full",
     "gc",
+    "memory",
     "multiprocessing",
+    "once",
     "ones",
+    "publish",
     "set_limit",
     "stats",
+    "unpublish",
     "zeros",
 ]
 
@@ -74,9 +94,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    # `st.multiprocessing`, `st.errors` and `st.doctor` work without an import of their own, at no cost to
-    # those who do not use them.
-    if name in {"multiprocessing", "errors"}:
+    # `st.multiprocessing`, `st.errors`, `st.memory` and `st.doctor` work without an import of their own,
+    # at no cost to those who do not use them.
+    if name in {"multiprocessing", "errors", "memory"}:
         import importlib
 
         return importlib.import_module(f"shmtensor.{name}")

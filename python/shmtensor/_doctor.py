@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shmtensor import _core
+from shmtensor._doctor_system import system_findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,6 +134,11 @@ def _program() -> Iterator[Finding]:
     yield Finding("manager", runs, str(program) + ("" if runs else " cannot be run; reinstall"))
 
 
+def _system() -> Iterator[Finding]:
+    for name, ok, text in system_findings():
+        yield Finding(name, ok, text)
+
+
 def _read_number(path: str) -> int | None:
     try:
         return int(Path(path).read_text())
@@ -146,4 +152,5 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _dev_shm,
     _memory,
     _program,
+    _system,
 )

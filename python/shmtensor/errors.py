@@ -7,7 +7,15 @@ system said no.
 
 from __future__ import annotations
 
-__all__ = ["OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError"]
+__all__ = [
+    "BuildError",
+    "CorruptDataError",
+    "NotPublishedError",
+    "OutOfSharedMemory",
+    "SessionError",
+    "ShmTensorError",
+    "StaleHandleError",
+]
 
 
 def __dir__() -> list[str]:
@@ -33,5 +41,23 @@ class OutOfSharedMemory(ShmTensorError, MemoryError):  # noqa: N818  # as in Mem
     """
 
 
+class CorruptDataError(ShmTensorError, ValueError):
+    """The memory of a shared list or dict was damaged, or holds something else.
+
+    Its items cannot be trusted any more: build it anew.
+    """
+
+
 class SessionError(ShmTensorError):
     """The session's manager cannot be reached, started or understood."""
+
+
+class NotPublishedError(ShmTensorError, LookupError):
+    """Nobody published that name, or not in time."""
+
+
+class BuildError(ShmTensorError):
+    """The function given to `shmtensor.once` raised in the process that ran it.
+
+    The text has its traceback. It stays under the name until `shmtensor.unpublish`.
+    """

@@ -20,9 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # Each command is one module that adds its own arguments; only the one that runs is loaded whole.
-    from shmtensor.cli import demo, doctor, gc
+    from shmtensor.cli import demo, doctor, gc, ls, top
 
-    for command in (demo, doctor, gc):
+    for command in (demo, doctor, gc, ls, top):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     code: int = options.run(options)

@@ -1,10 +1,12 @@
-"""``shmtensor gc``: remove what sessions that were killed have left in /dev/shm."""
+"""``shmtensor gc``: free what nobody can reach any more."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _core
+from shmtensor._sessions import find_sessions, observe
+from shmtensor.cli._output import add_json, say, say_json
 
 if TYPE_CHECKING:
     import argparse
@@ -16,18 +18,52 @@ def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "gc",
-        help="remove what killed sessions have left in /dev/shm",
-        description="Remove the named segments of sessions of which no process and no manager is left. "
-        "What a living process has mapped stays.",
+        help="free what killed sessions left, and messages that nobody will read",
+        description="Remove the named segments of sessions of which no process and no manager is left. With "
+        "--older-than, also forget messages of living sessions that nobody has read for so long, and free "
+        "what only they held. What a living process holds, and what is published under a name, stays. "
+        "Exit status: 0.",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be freed")
+    parser.add_argument(
+        "--older-than", type=_seconds, metavar="SECONDS", help="forget unread messages of at least that age"
+    )
+    add_json(parser)
     parser.set_defaults(run=_run)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds >= 0:
+        msg = f"an age is not negative: {text}"
+        raise ValueError(msg)
+    return seconds
 
 
 def _run(options: argparse.Namespace) -> int:
     names = _core.sweep_names(options.dry_run)
+    forgotten = {}
+    if options.older_than is not None:
+        for session in find_sessions():
+            count = _forget(session, options.older_than, options.dry_run)
+            if count:
+                forgotten[session] = count
+    if options.json:
+        say_json({"dry_run": options.dry_run, "names": names, "messages": forgotten})
+        return 0
     for name in names:
-        print(f"{'would remove' if options.dry_run else 'removed'} /dev/shm/{name}")  # noqa: T201
-    if not names:
-        print("nothing to remove")  # noqa: T201
+        say(f"{'would remove' if options.dry_run else 'removed'} /dev/shm/{name}")
+    for session, count in forgotten.items():
+        verb = "would forget" if options.dry_run else "forgot"
+        say(f"{verb} {count} {'message' if count == 1 else 'messages'} of session {session}")
+    if not names and not forgotten:
+        say("nothing to remove")
     return 0
+
+
+def _forget(session: str, older_than: float, dry_run: bool) -> int:
+    if not dry_run:
+        return _core.collect_session(session, older_than)
+    seen = observe(session)
+    messages = seen["in_flight"] if seen else []
+    return sum(one["messages"] for one in messages if one["age"] >= older_than)

@@ -1,0 +1,164 @@
+"""One copy of the data for all workers: the post "Demystify RAM Usage in Multi-Process Data Loaders".
+
+``python -m bench.cases.ram`` builds 860,001 records like COCO's, runs the set-ups of the post and ours,
+each in programs of its own, measures them from outside, and prints the post's tables for this machine, the
+goals, and a plot of PSS over time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.cases.ram_report import goals_of, plot, table_of
+from bench.cases.ram_setups import SETUPS
+from shmtensor.memory import MemoryMonitor, ProcessMemory, children_of
+
+__all__ = ["main"]
+
+COUNT = 860_001
+DEADLINE = 1200.0
+
+
+def _start(name: str, count: int, path: str | None, rank: int, run: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "bench.cases.ram_setups", name, str(count), *([path] if path else [])]
+    env = {key: value for key, value in os.environ.items() if not key.startswith("SHMTENSOR_")}
+    env |= {"RANK": str(rank)} | ({"SHMTENSOR_SESSION": run} if "ours" in name else {})
+    return subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _managers(run: str) -> list[int]:
+    """The helper of the run's session: detached, so no child of anybody."""
+    folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    return [int(folder.name) for folder in folders if run in _environment(folder)]
+
+
+def _environment(folder: Path) -> str:
+    try:
+        if not (folder / "cmdline").read_bytes().startswith(b"/") or "shmtensor-man" not in (
+            folder / "cmdline"
+        ).read_bytes().decode(errors="replace"):
+            return ""
+        return (folder / "environ").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
+    """Run one set-up; return its processes' memory, and PSS over time."""
+    ranks = SETUPS[name][2] if name in SETUPS else 1
+    run = f"bench ram {os.getpid()} {name} {time.monotonic()}"
+    monitor = MemoryMonitor([])
+    programs = []
+    history = []
+    start = time.monotonic()
+    roles: dict[int, str] = {}
+    nbytes = 0
+    second_alone = 0
+    try:
+        for rank in range(ranks):
+            programs.append(_start(name, count, path, rank, run))
+            told = None
+            while told is None:
+                if time.monotonic() - start > DEADLINE:
+                    raise TimeoutError(f"{name} takes too long")
+                told = _line(programs[-1], 0.5)
+                pids = [pid for program in programs for pid in children_of(program.pid)]
+                found = _measure(monitor, pids)
+                history.append((time.monotonic() - start, sum(m.pss for m in found.values())))
+            answer = json.loads(told)
+            roles |= {int(pid): role for pid, role in answer["roles"].items()}
+            nbytes = max(nbytes, answer["nbytes"])
+            if rank == 0:
+                second_alone = history[-1][1]
+        helpers = [pid for program in programs for pid in children_of(program.pid) if pid not in roles]
+        pids = [*roles, *helpers, *_managers(run)]
+        found = _measure(monitor, pids)
+    finally:
+        for program in programs:
+            program.communicate("\n", timeout=60)
+    return {
+        "setup": name,
+        "nbytes": nbytes,
+        "seconds": time.monotonic() - start,
+        "processes": [
+            {"pid": pid, "role": roles.get(pid, "helper"), **vars(memory)} for pid, memory in found.items()
+        ],
+        "pss": sum(memory.pss for memory in found.values()),
+        "pss of first rank": second_alone,
+        "history": history,
+    }
+
+
+def _measure(monitor: MemoryMonitor, pids: list[int]) -> dict[int, ProcessMemory]:
+    monitor._pids = pids
+    return monitor.measure()
+
+
+def _line(program: subprocess.Popen[str], patience: float) -> str | None:
+    import select
+
+    ready, _, _ = select.select([program.stdout], [], [], patience)
+    if not ready:
+        return None
+    assert program.stdout is not None
+    line = program.stdout.readline()
+    if not line:
+        raise RuntimeError(f"a set-up ended with {program.wait()}")
+    return line
+
+
+def _machine() -> dict[str, Any]:
+    memory = Path("/proc/meminfo").read_text().split()
+    return {
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "memory MiB": int(memory[1]) // 1024,
+        "load": os.getloadavg()[0],
+    }
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the case; the exit status is 1 if a set-up could not be run."""
+    parser = argparse.ArgumentParser(prog="python -m bench ram", description=__doc__.splitlines()[0])
+    parser.add_argument("--annotations", type=Path, help="a real instances_train2017.json instead")
+    parser.add_argument("--records", type=int, default=COUNT, help=f"how many (default {COUNT})")
+    parser.add_argument("--setups", nargs="+", choices=SETUPS, default=list(SETUPS))
+    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser.add_argument("--plot", type=Path, help="draw PSS over time into this file (needs matplotlib)")
+    options = parser.parse_args(words)
+    path = str(options.annotations) if options.annotations else None
+    results: dict[str, Any] = {"machine": _machine(), "records": options.records, "setups": {}, "absent": {}}
+    speed = subprocess.run(
+        [sys.executable, "-m", "bench.cases.ram_speed", *([path] if path else [])],
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    results["speed"] = json.loads(speed.stdout)
+    results["empty"] = run_setup("empty", 0, None)
+    for name in options.setups:
+        try:
+            if SETUPS[name][0] == "ours":
+                results.setdefault("without data", {})[name] = run_setup(name, 0, None)
+            results["setups"][name] = run_setup(name, options.records, path)
+            print(table_of(results["setups"][name]), flush=True)
+        except (RuntimeError, TimeoutError, subprocess.SubprocessError) as error:
+            results["absent"][name] = str(error)
+            print(f"{name}: {error}", file=sys.stderr)
+        if options.json:  # after each, so that a run that is stopped keeps what it has
+            options.json.write_text(json.dumps(results, indent=1) + "\n")
+    print(goals_of(results))
+    if options.plot:
+        plot(results, options.plot)
+    return 1 if results["absent"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+#include "arena/name_table.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace shmtensor {
+
+// A key is never taken away while the session lasts, so everybody who looks for a name walks the
+// same way and meets either its record or the same empty one; a compare-and-swap decides who fills
+// that.
+std::optional<std::uint32_t> NameTable::find(std::string_view text, SipKey key, bool make) {
+  const std::uint64_t hash = std::max<std::uint64_t>(1, siphash(key, text.data(), text.size()));
+  for (std::uint32_t step = 0; step < kNames; ++step) {
+    const std::uint32_t number = static_cast<std::uint32_t>(hash + step) % kNames;
+    NameRecord& record = records[number];
+    std::uint64_t found = record.key.load();
+    if (found == 0) {
+      if (!make) return std::nullopt;
+      if (record.key.compare_exchange_strong(found, hash)) found = hash;
+    }
+    if (found != hash) continue;
+    if (make) {  // all who come by write the same
+      for (std::size_t i = 0; i < text.size(); ++i) record.name[i].store(text[i]);
+      record.size.store(static_cast<std::uint8_t>(text.size()));
+    }
+    return number;
+  }
+  if (!make) return std::nullopt;
+  throw OutOfMemory(
+      "cannot publish: a session has 4096 names, and all have been used; publish one object with "
+      "many parts instead");
+}
+
+std::optional<NameState> NameTable::change(std::uint32_t number, NameState seen,
+                                           NameState next) noexcept {
+  if (!records[number % kNames].state.compare_exchange_strong(seen.bits, next.bits)) {
+    return std::nullopt;
+  }
+  return next;
+}
+
+void NameTable::write_handles(std::uint32_t number, std::span<const std::byte> handles) noexcept {
+  std::array<std::uint64_t, NameRecord::kHandles / 8> words{};
+  std::memcpy(words.data(), handles.data(), std::min(handles.size(), NameRecord::kHandles));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    records[number % kNames].handles[i].store(words[i]);
+  }
+}
+
+std::array<std::byte, NameRecord::kHandles> NameTable::read_handles(
+    std::uint32_t number) const noexcept {
+  std::array<std::byte, NameRecord::kHandles> bytes;
+  for (std::size_t i = 0; i < NameRecord::kHandles / 8; ++i) {
+    const std::uint64_t word = records[number % kNames].handles[i].load();
+    std::memcpy(bytes.data() + i * 8, &word, sizeof word);
+  }
+  return bytes;
+}
+
+std::string NameTable::name(std::uint32_t number) const {
+  const NameRecord& record = records[number % kNames];
+  std::string text(std::min<std::size_t>(record.size.load(), NameRecord::kMaxName), '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = record.name[i].load();
+  return text;
+}
+
+}  // namespace shmtensor

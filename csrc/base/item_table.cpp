@@ -1,0 +1,121 @@
+#include "base/item_table.hpp"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/align.hpp"
+#include "base/error.hpp"
+#include "base/siphash.hpp"
+
+namespace shmtensor {
+namespace {
+
+// Finds accidents; it is no secret.
+constexpr SipKey kCheckKey{kItemsMagic, ~kItemsMagic};
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw CorruptData("cannot read a shared list or dict: " + what +
+                    "; its memory was damaged, or holds something else. Build it anew");
+}
+
+std::uint64_t word_at(const std::byte* place) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, place, sizeof word);
+  return word;
+}
+
+}  // namespace
+
+std::uint64_t items_check(std::span<const std::byte> head_and_sizes) noexcept {
+  return siphash(kCheckKey, head_and_sizes.data(), head_and_sizes.size());
+}
+
+ItemTable::ItemTable(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
+  if (pieces_.empty() || pieces_[0].size() < sizeof(ItemsHead)) corrupt("it has no head");
+  const Piece first = pieces_[0];
+  std::memcpy(&head_, first.data(), sizeof head_);
+  if (head_.magic != kItemsMagic) corrupt("it does not begin as one");
+  if (head_.version != kItemsVersion) {
+    corrupt("it has version " + std::to_string(head_.version) + " of the format");
+  }
+  if (head_.pieces != pieces_.size() || head_.pieces >= std::uint64_t{1} << 22) {
+    corrupt(std::to_string(pieces_.size()) + " pieces came instead of " +
+            std::to_string(head_.pieces));
+  }
+  const std::uint64_t room = first.size() - sizeof(ItemsHead);
+  if (head_.pieces > room / 8 || head_.count > room / 8 - head_.pieces) {
+    corrupt("it is shorter than its " + std::to_string(head_.count) + " entries");
+  }
+  std::vector<std::byte> checked(offsetof(ItemsHead, check) + head_.pieces * 8);
+  std::memcpy(checked.data(), first.data(), offsetof(ItemsHead, check));
+  std::memcpy(checked.data() + offsetof(ItemsHead, check), first.data() + sizeof(ItemsHead),
+              head_.pieces * 8);
+  if (items_check(checked) != head_.check) corrupt("the head's check fails");
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    if (word_at(first.data() + sizeof(ItemsHead) + i * 8) != pieces_[i].size()) {
+      corrupt("piece " + std::to_string(i) + " has " + std::to_string(pieces_[i].size()) +
+              " bytes, which is not its size");
+    }
+  }
+  entries_ = first.data() + sizeof(ItemsHead) + head_.pieces * 8;
+}
+
+std::uint64_t ItemTable::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const Piece& piece : pieces_) sum += piece.size();
+  return sum;
+}
+
+Item ItemTable::at(std::uint64_t index) const {
+  const ItemEntry entry{word_at(entries_ + index * 8)};
+  if (entry.piece() >= pieces_.size()) corrupt("item " + std::to_string(index) + " lies nowhere");
+  const Piece piece = pieces_[entry.piece()];
+  std::uint64_t end = piece.size();
+  if (index + 1 < head_.count) {
+    const ItemEntry next{word_at(entries_ + (index + 1) * 8)};
+    if (next.piece() == entry.piece()) end = next.offset();
+  }
+  if (entry.offset() > end || end > piece.size()) {
+    corrupt("item " + std::to_string(index) + " lies outside of its piece");
+  }
+  return {entry.form(), entry.piece(), entry.offset(),
+          piece.subspan(entry.offset(), end - entry.offset())};
+}
+
+BufferedItem BufferedItem::parse(std::span<const std::byte> bytes) {
+  constexpr std::uint64_t kFixed = 16;
+  if (bytes.size() < kFixed) corrupt("an item with buffers is too short");
+  const std::uint64_t count = word_at(bytes.data());
+  const std::uint64_t pickle = word_at(bytes.data() + 8);
+  if (count > (bytes.size() - kFixed) / sizeof(Buffer)) corrupt("an item has too many buffers");
+  const std::uint64_t begin = kFixed + count * sizeof(Buffer);
+  if (!fits(begin, pickle, bytes.size())) corrupt("an item's pickle is too long");
+  BufferedItem item{bytes.subspan(begin, pickle), {}};
+  item.buffers.resize(count);
+  std::memcpy(item.buffers.data(), bytes.data() + kFixed, count * sizeof(Buffer));
+  for (const Buffer& buffer : item.buffers) {
+    if (!fits(buffer.offset, buffer.size, bytes.size())) corrupt("a buffer lies outside its item");
+  }
+  return item;
+}
+
+ArrayItem ArrayItem::parse(std::span<const std::byte> bytes) {
+  constexpr std::uint64_t kFixed = 32;
+  if (bytes.size() < kFixed) corrupt("an array is too short");
+  const std::uint64_t dims = word_at(bytes.data());
+  const std::uint64_t order = word_at(bytes.data() + 8);
+  const std::uint64_t type = word_at(bytes.data() + 16);
+  ArrayItem item;
+  item.elements = word_at(bytes.data() + 24);
+  if (dims > 64 || order > 1 || !fits(kFixed + dims * 8, type, bytes.size()) ||
+      item.elements > bytes.size()) {
+    corrupt("an array's shape makes no sense");
+  }
+  item.fortran = order == 1;
+  item.shape = bytes.subspan(kFixed, dims * 8);
+  item.type = bytes.subspan(kFixed + dims * 8, type);
+  return item;
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,175 @@
+// Sessions as others see them, and the table of names.
+#include "bindings/names.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "bindings/home.hpp"
+#include "bindings/python.hpp"
+#include "os/clock.hpp"
+#include "os/process.hpp"
+#include "session/observer.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+const char* stage_name(NameStage stage) noexcept {
+  switch (stage) {
+    case NameStage::busy:
+      return "busy";
+    case NameStage::published:
+      return "published";
+    default:
+      return "free";
+  }
+}
+
+std::optional<NameStage> stage_of(const std::string& name) {
+  for (const NameStage stage : {NameStage::free, NameStage::busy, NameStage::published}) {
+    if (name == stage_name(stage)) return stage;
+  }
+  return std::nullopt;
+}
+
+py::list names_of(const SessionMemory& memory) {
+  py::list names;
+  NameTable& table = memory.names();
+  for (std::uint32_t number = 0; number < NameTable::kNames; ++number) {
+    const NameState state{table.records[number].state.load()};
+    if (state.stage() == NameStage::free) continue;
+    py::dict one;
+    one["name"] = table.name(number);
+    one["stage"] = stage_name(state.stage());
+    const SlotRecord& record = memory.slot(state.slot());
+    const bool there =
+        record.status.load() == SlotStatus::active && record.life.load() == state.life();
+    one["pid"] = there ? py::object(py::int_(record.pid.load())) : py::none();
+    const std::uint64_t since = table.records[number].since.load();
+    one["age"] = since != 0 ? coarse_seconds() - static_cast<std::uint32_t>(since) : 0;
+    names.append(one);
+  }
+  return names;
+}
+
+py::object observe(const std::string& id) {
+  std::optional<Observer> observer = Observer::open(SessionId::parse(id));
+  if (!observer) return py::none();
+  const Statistics all = observer->statistics();
+  py::dict result;
+  result["session"] = id;
+  result["bytes_live"] = all.bytes_live;
+  result["bytes_reserved"] = all.bytes_reserved;
+  result["blocks"] = all.blocks;
+  result["manager_starts"] = observer->memory().header().manager_starts.load();
+  py::list processes;
+  for (const Observer::Process& process : observer->processes()) {
+    py::dict one;
+    one["slot"] = process.slot;
+    one["pid"] = process.pid;
+    processes.append(one);
+  }
+  result["processes"] = processes;
+  py::list arenas;
+  for (const Observer::Arena& arena : observer->arenas()) {
+    py::dict one;
+    one["arena"] = arena.number;
+    one["owner"] = arena.owner != kNoSlot ? py::object(py::int_(arena.owner)) : py::none();
+    one["strategy"] = arena.strategy == Strategy::file_system ? "file_system" : "file_descriptor";
+    one["blocks"] = arena.counts.blocks;
+    one["bytes_live"] = arena.counts.bytes_live;
+    one["bytes_reserved"] = arena.counts.bytes_reserved;
+    arenas.append(one);
+  }
+  result["arenas"] = arenas;
+  py::list in_flight;
+  for (const Observer::InFlight& message : observer->in_flight()) {
+    py::dict one;
+    one["sender"] = message.sender;
+    one["pid"] = message.pid != 0 ? py::object(py::int_(message.pid)) : py::none();
+    one["arena"] = message.arena;
+    one["block"] = message.block;
+    one["messages"] = message.messages;
+    one["age"] = message.age;
+    in_flight.append(one);
+  }
+  result["in_flight"] = in_flight;
+  result["names"] = names_of(observer->memory());
+  return result;
+}
+
+std::uint64_t collect_session(const std::string& id, double older_than) {
+  std::optional<Observer> observer = Observer::open(SessionId::parse(id));
+  constexpr double kLongest = 1e12;  // as in module.cpp
+  return observer
+             ? observer->collect(static_cast<std::uint64_t>(std::min(older_than, kLongest) * 1000))
+             : 0;
+}
+
+// --- names of the home session; docs/design/rendezvous.md ---
+
+py::object name_number(const std::string& name, bool make) {
+  if (name.empty() || name.size() > NameRecord::kMaxName) {
+    throw py::value_error("a name has 1 to " + std::to_string(NameRecord::kMaxName) +
+                          " bytes in UTF-8: '" + name + "'");
+  }
+  const SessionMemory& memory = home().memory();
+  const std::optional<std::uint32_t> number = memory.names().find(name, memory.header().key, make);
+  return number ? py::object(py::int_(*number)) : py::none();
+}
+
+// (state, stage, handles, is the one who changed it last alive?)
+py::tuple name_read(std::uint32_t number) {
+  const SessionMemory& memory = home().memory();
+  NameTable& table = memory.names();
+  NameRecord& record = table.records[number % NameTable::kNames];
+  for (;;) {
+    const NameState state{record.state.load()};
+    const auto handles = table.read_handles(number);
+    if (record.state.load() != state.bits) continue;
+    const SlotRecord& slot = memory.slot(state.slot());
+    const ProcessIdentity process{slot.pid.load(), slot.start_time.load()};
+    const bool alive = slot.life.load() == state.life() &&
+                       slot.status.load() != SlotStatus::unused &&
+                       (slot.pid_namespace.load() != pid_namespace() || is_alive(process));
+    return py::make_tuple(state.bits, stage_name(state.stage()),
+                          py::bytes(reinterpret_cast<const char*>(handles.data()), handles.size()),
+                          alive);
+  }
+}
+
+py::object name_change(std::uint32_t number, std::uint64_t seen, const std::string& stage) {
+  const std::optional<NameStage> next = stage_of(stage);
+  if (!next) throw py::value_error("no such stage: " + stage);
+  Session& session = home();
+  const SessionMemory& memory = session.memory();
+  const std::uint32_t life = memory.slot(session.slot()).life.load();
+  NameTable& table = memory.names();
+  if (*next == NameStage::published) {
+    table.records[number % NameTable::kNames].since.store(coarse_seconds());
+  }
+  const NameState before{seen};
+  const auto after = table.change(number, before, before.next(*next, session.slot(), life));
+  return after ? py::object(py::int_(after->bits)) : py::none();
+}
+
+void name_write(std::uint32_t number, const py::bytes& handles) {
+  const std::string_view text = handles;
+  if (text.size() > NameRecord::kHandles) throw py::value_error("these handles are too long");
+  home().memory().names().write_handles(number, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+}  // namespace
+
+void add_names(py::module_& module) {
+  module.def("observe", &observe);
+  module.def("collect_session", &collect_session);
+  module.def("name_number", &name_number);
+  module.def("name_read", &name_read);
+  module.def("name_change", &name_change);
+  module.def("name_write", &name_write);
+  module.def("names", [] { return names_of(home().memory()); });
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,82 @@
+#include "session/observer.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "os/clock.hpp"
+
+namespace shmtensor {
+
+std::optional<Observer> Observer::open(const SessionId& id) {
+  Connection line = Connection::open(id, "");
+  if (!line) return std::nullopt;
+  Message hello;
+  hello.session = id;
+  hello.join = Join::observe;
+  std::optional<Reply> reply = line.ask(hello);
+  if (!reply || reply->message.kind != Kind::welcome) return std::nullopt;
+  return Observer(std::move(line), SessionMemory::open(id, std::move(reply->fd)));
+}
+
+std::optional<Reply> Observer::ask(Message message) {
+  message.session = memory_->id();
+  return line_.ask(message);
+}
+
+std::vector<Observer::Process> Observer::processes() const {
+  std::vector<Process> found;
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    const SlotRecord& record = memory_->slot(slot);
+    if (record.status.load() == SlotStatus::active) found.push_back({slot, record.pid.load()});
+  }
+  return found;
+}
+
+std::vector<Observer::InFlight> Observer::in_flight() const {
+  std::vector<InFlight> found;
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    const SlotRecord& record = memory_->slot(slot);
+    if (record.life.load() == 0) continue;
+    const std::int32_t pid = record.status.load() == SlotStatus::unused ? 0 : record.pid.load();
+    memory_->transit(slot).for_each_live([&](std::uint32_t, const TicketGroup& group,
+                                             std::uint32_t live) {
+      if (group.kept()) return;
+      const std::uint64_t block = group.block.load();
+      const auto sent = static_cast<std::uint32_t>(group.mark.load());
+      found.push_back({slot, pid, static_cast<ArenaNumber>(block >> 32),
+                       static_cast<BlockNumber>(block),
+                       static_cast<std::uint32_t>(std::popcount(live)), coarse_seconds() - sent});
+    });
+  }
+  return found;
+}
+
+std::vector<Observer::Arena> Observer::arenas() {
+  std::vector<Arena> found;
+  Message message;
+  message.kind = Kind::next_arena;
+  for (;;) {
+    const std::optional<Reply> reply = ask(message);
+    if (!reply || reply->message.kind != Kind::done) return found;
+    message.arena = reply->message.arena;
+    found.push_back({message.arena, static_cast<SlotNumber>(reply->message.slot),
+                     static_cast<Strategy>(reply->message.strategy), reply->message.statistics});
+  }
+}
+
+Statistics Observer::statistics() {
+  Message message;
+  message.kind = Kind::statistics;
+  const std::optional<Reply> reply = ask(message);
+  return reply ? reply->message.statistics : Statistics{};
+}
+
+std::uint64_t Observer::collect(std::uint64_t older_than_milliseconds) {
+  Message message;
+  message.kind = Kind::collect;
+  message.number = older_than_milliseconds;
+  const std::optional<Reply> reply = ask(message);
+  return reply ? reply->message.number : 0;
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,57 @@
+// Looking at a session without being in it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "arena/layout.hpp"
+#include "arena/session_memory.hpp"
+#include "manager/connection.hpp"
+
+namespace shmtensor {
+
+/// Takes no slot and keeps nothing alive.
+/// Threads: one.
+class Observer {
+ public:
+  struct Process {
+    SlotNumber slot = 0;
+    std::int32_t pid = 0;
+  };
+  struct Arena {
+    ArenaNumber number = 0;
+    SlotNumber owner = kNoSlot;  ///< kNoSlot: it is dead
+    Strategy strategy = Strategy::file_descriptor;
+    Statistics counts;
+  };
+  struct InFlight {
+    SlotNumber sender = 0;
+    std::int32_t pid = 0;  ///< of who sits there now; 0: nobody
+    ArenaNumber arena = 0;
+    BlockNumber block = 0;
+    std::uint32_t messages = 0;
+    std::uint32_t age = 0;  ///< seconds since the last of them was sent
+  };
+
+  /// Nothing when no manager serves the session. Throws SessionError, OsError.
+  static std::optional<Observer> open(const SessionId& id);
+
+  [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
+  [[nodiscard]] std::vector<Process> processes() const;
+  [[nodiscard]] std::vector<InFlight> in_flight() const;
+  [[nodiscard]] std::vector<Arena> arenas();
+  [[nodiscard]] Statistics statistics();
+  /// `Session::collect` without a process's own arenas.
+  std::uint64_t collect(std::uint64_t older_than_milliseconds);
+
+ private:
+  Observer(Connection line, std::unique_ptr<SessionMemory> memory)
+      : line_(std::move(line)), memory_(std::move(memory)) {}
+  std::optional<Reply> ask(Message message);
+
+  Connection line_;
+  std::unique_ptr<SessionMemory> memory_;
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,101 @@
+"""``shmtensor top``: the memory of a process tree, and what part of it is shared tensors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shmtensor._sizes import human_bytes
+from shmtensor.cli._output import add_json, say, say_json, say_table
+from shmtensor.memory import ProcessMemory, children_of, process_memory
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "top",
+        help="show the memory of a process tree",
+        description="Show the memory of processes and their descendants, and what part of it is shared "
+        "tensors; on a terminal again and again, else once. Exit status: 0; 1 if there is no such process.",
+    )
+    parser.add_argument("pids", nargs="*", type=int, metavar="PID", help="default: all that use shmtensor")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between two looks (default 1)")
+    parser.add_argument("--count", type=int, help="how often to look (default: on a terminal, for ever)")
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    live = sys.stdout.isatty() and not options.json
+    rest = options.count if options.count is not None else (-1 if live else 1)
+    try:
+        while rest != 0:
+            found = _measure(options.pids)
+            if not found and options.pids:
+                say(f"no process {' '.join(map(str, options.pids))}")
+                return 1
+            if live:
+                sys.stdout.write("\033[H\033[2J")
+            _show(found, as_json=options.json)
+            rest -= 1
+            if rest != 0:
+                time.sleep(options.interval)
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _measure(roots: list[int]) -> dict[int, ProcessMemory]:
+    pids = dict.fromkeys(pid for root in roots or _users() for pid in children_of(root))
+    found = {}
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):  # it ended, or is another user's
+            found[pid] = process_memory(pid)
+    return found
+
+
+def _users() -> list[int]:
+    """Processes of this user that map memory of shmtensor."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            if b"shmtensor-" in (folder / "maps").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def _show(found: dict[int, ProcessMemory], *, as_json: bool) -> None:
+    if as_json:
+        say_json([{"pid": pid, **asdict(memory)} for pid, memory in found.items()])
+        return
+    names = ("rss", "pss", "uss", "shared", "tensors", "tensors_pss")
+    rows = [
+        (pid, *(human_bytes(getattr(memory, name)) for name in names), _command(pid))
+        for pid, memory in found.items()
+    ]
+    say_table(("PID", "RSS", "PSS", "USS", "shared", "tensors", "tensors' PSS", "command"), rows)
+    total = sum(memory.pss for memory in found.values())
+    tensors = sum(memory.tensors_pss for memory in found.values())
+    say(f"all together {human_bytes(total)}, of which shared tensors {human_bytes(tensors)}")
+
+
+def _command(pid: int) -> str:
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        return ""
+    return text.decode(errors="replace").strip()[:50]

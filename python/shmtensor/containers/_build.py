@@ -1,0 +1,237 @@
+"""Writing items into shared memory, in one pass.
+
+docs/design/containers.md draws the format; csrc/base/item_table.hpp reads it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shmtensor import _core
+from shmtensor.storage import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from shmtensor.containers._progress import Progress
+
+__all__ = ["BYTES", "NESTED", "PICKLE", "TEXT", "Writer"]
+
+PICKLE, BYTES, TEXT = range(3)  # what plain items are; csrc/bindings/items.cpp has the same numbers
+BUFFERED, NESTED, ARRAY = 1 << 62, 2 << 62, 3 << 62  # the form of an item, in its entry
+
+_MAGIC = 0x31736D6574697473
+_VERSION = 1
+_ALIGNMENT = 64
+_OFFSET = (1 << 40) - 1
+
+# Items are collected in private memory and copied into a block of their exact size when there are this
+# many bytes of them: an eighth of what is written already, within these limits. So all that is ever held
+# twice is an eighth, and at most 64 MiB.
+_SMALLEST, _LARGEST = 4 << 20, 64 << 20
+_STEP = 1 << 20  # items between two looks at the size
+
+_ENCODE: dict[int, Callable[[Any], Any]] = {
+    BYTES: memoryview,
+    TEXT: lambda text: text.encode("utf-8", "surrogatepass"),
+}
+_KINDS = {BYTES: "bytes-like object", TEXT: "str"}
+
+
+class Writer:
+    """Items on their way into shared memory."""
+
+    def __init__(self, kind: int) -> None:
+        self._kind = kind
+        self._entries = bytearray()
+        self._pieces: list[Storage] = []
+        self._written = 0
+        self._staged = bytearray()
+        self._first_staged = 0
+        self._limit = _SMALLEST
+        self._buffers: list[Any] = []
+        self._types: dict[np.dtype[Any], bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries) // 8
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of items so far."""
+        return self._written + len(self._staged)
+
+    def extend(self, items: Iterable[Any], progress: Progress) -> None:
+        """Add items one by one, each serialized once."""
+        if self._kind != PICKLE:
+            self._extend_encoded(items, progress)
+            return
+        iterator = iter(items)
+        step = progress.step or _STEP
+        while True:
+            more = self._pack(iterator, step)
+            if len(self._staged) >= self._limit:
+                self._flush()
+            if progress.step:
+                progress.at(len(self), self.nbytes)
+            if not more:
+                return
+
+    def _pack(self, iterator: Iterator[Any], count: int) -> bool:
+        """Add up to `count` items; False at the end."""
+        buffers = self._buffers
+        try:
+            found = _core.pack(
+                iterator, self._staged, self._entries, self._base(), self._limit, count, buffers,
+                buffers.append, True,
+            )  # fmt: skip
+        except Exception as error:
+            if buffers:  # else the iterable raised it
+                raise _cannot(len(self), buffers[-1], error) from error
+            raise
+        if isinstance(found, tuple):
+            self._add_special(*found)
+        return found is not None
+
+    def _add_special(self, item: Any, data: bytes | None) -> None:
+        if data is not None:
+            self._add_buffered(data)
+        elif item.dtype.hasobject or item.dtype.itemsize == 0:
+            data = pickle.dumps(item, 5)
+            self._note(0)
+            self._staged += data
+        else:
+            self._add_array(item)
+
+    def _note(self, form: int) -> None:
+        """The next item begins here."""
+        self._entries += (self._base() | len(self._staged) | form).to_bytes(8, "little")
+
+    def _extend_encoded(self, items: Iterable[Any], progress: Progress) -> None:
+        encode = _ENCODE[self._kind]
+        for item in items:
+            try:
+                data = encode(item)
+            except Exception as error:
+                msg = f"item {len(self)} is no {_KINDS[self._kind]}: {_shortened(item)}"
+                raise TypeError(msg) from error
+            self._note(0)
+            self._staged += data
+            if len(self._staged) >= self._limit:
+                self._flush()
+            if progress.step and len(self) % progress.step == 0:
+                progress.at(len(self), self.nbytes)
+
+    def add(self, item: Any) -> int:
+        """Add one item; return its number."""
+        self._pack(iter((item,)), 1)
+        return self._finish_one()
+
+    def add_nested(self, table: bytes) -> int:
+        """Add a key table, as it is; return its number."""
+        self._align()
+        self._note(NESTED)
+        self._staged += table
+        return self._finish_one()
+
+    def _finish_one(self) -> int:
+        if len(self._staged) >= self._limit:
+            self._flush()
+        return len(self) - 1
+
+    def _base(self) -> int:
+        # Numbers of pieces begin with 1: piece 0 is the one that is written last, with the head.
+        return (len(self._pieces) + 1) << 40
+
+    def _align(self) -> None:
+        self._staged += bytes(-len(self._staged) % _ALIGNMENT)
+
+    def _add_buffered(self, data: bytes) -> None:
+        self._align()
+        start = len(self._staged)
+        raw = [buffer.raw() for buffer in self._buffers]
+        self._buffers.clear()
+        at = 16 + 16 * len(raw) + len(data)
+        head = array("Q", (len(raw), len(data)))
+        for one in raw:
+            at += -at % _ALIGNMENT
+            head.extend((at, one.nbytes))
+            at += one.nbytes
+        self._note(BUFFERED)
+        self._staged += head.tobytes()
+        self._staged += data
+        for one in raw:
+            self._staged += bytes(-(len(self._staged) - start) % _ALIGNMENT)
+            self._staged += one
+            one.release()
+
+    def _add_array(self, item: npt.NDArray[Any]) -> None:
+        dtype = item.dtype
+        written = self._types.get(dtype)
+        if written is None or dtype.metadata:
+            written = self._types[dtype] = pickle.dumps(dtype, 5)
+        fortran = item.flags.f_contiguous and not item.flags.c_contiguous
+        elements = np.ascontiguousarray(item.T if fortran else item).reshape(-1).view(np.uint8)
+        at = 32 + 8 * item.ndim + len(written)
+        at += -at % _ALIGNMENT
+        self._align()
+        start = len(self._staged)
+        self._note(ARRAY)
+        self._staged += array("Q", (item.ndim, fortran, len(written), at, *item.shape)).tobytes()
+        self._staged += written
+        self._staged += bytes(start + at - len(self._staged))
+        self._staged += elements.data
+
+    def _flush(self) -> None:
+        piece = Storage(len(self._staged))
+        memoryview(piece)[:] = self._staged
+        self._pieces.append(_core.readonly_storage(piece))
+        self._written += len(self._staged)
+        self._staged.clear()
+        self._first_staged = len(self)
+        self._limit = max(_SMALLEST, min(_LARGEST, self._written // 8))
+
+    def finish(self) -> tuple[Storage, ...]:
+        """Write what is staged, behind the head; return all pieces, which are read-only."""
+        entries = np.frombuffer(self._entries, np.uint64) if self._entries else np.zeros(0, np.uint64)
+        sizes = array("Q", [0, *(piece.nbytes for piece in self._pieces)])
+        items = 48 + 8 * len(sizes) + 8 * len(entries)
+        items += -items % _ALIGNMENT
+        sizes[0] = items + len(self._staged)
+        words = (_MAGIC, self._kind << 32 | _VERSION, len(entries), len(sizes), items)
+        head = array("Q", words).tobytes()
+        check = _core.items_check(head + sizes.tobytes())
+        first = Storage(sizes[0])
+        words_of_first = np.frombuffer(memoryview(first), np.uint64, items // 8)
+        words_of_first[-7:] = 0  # the gap before the items, at most
+        words_of_first[:6] = [*words, check]
+        words_of_first[6 : 6 + len(sizes)] = sizes
+        place = words_of_first[6 + len(sizes) : 6 + len(sizes) + len(entries)]
+        place[:] = entries
+        staged = place[self._first_staged :]
+        forms = np.uint64(3 << 62)
+        staged[:] = (staged & forms) | ((staged & np.uint64(_OFFSET)) + np.uint64(items))
+        if self._staged:
+            np.copyto(
+                np.frombuffer(memoryview(first), np.uint8, offset=items),
+                np.frombuffer(self._staged, np.uint8),
+            )
+        return (_core.readonly_storage(first), *self._pieces)
+
+
+def _cannot(number: int, item: object, error: Exception) -> pickle.PicklingError:
+    text = f"item {number} cannot be pickled, {_shortened(item)}: {type(error).__name__}: {error}"
+    return pickle.PicklingError(text)
+
+
+def _shortened(item: object) -> str:
+    try:
+        text = repr(item)
+    except Exception:  # a class may raise anything there
+        text = "<an object whose repr fails>"
+    return f"{type(item).__name__} {text if len(text) <= 100 else text[:97] + '...'}"

@@ -1,0 +1,231 @@
+"""SharedDict: a read-only mapping, in shared memory once."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, KeysView, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from shmtensor import _core
+from shmtensor._sizes import human_bytes
+from shmtensor.containers._build import PICKLE, Writer
+from shmtensor.containers._progress import Progress
+from shmtensor.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from shmtensor.storage import Storage
+
+__all__ = ["SharedDict"]
+
+Value = TypeVar("Value")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Values(_core.ItemsBase):
+    """All values of a dict and of the dicts in it; the last item is the outermost dict's key table."""
+
+    __slots__ = ()
+
+    def _nested(self, keys: memoryview, number: int) -> SharedDict[Any]:
+        """Make the dict of a key table; called by the core."""
+        made: SharedDict[Any] = object.__new__(SharedDict)
+        made._values = self
+        made._keys = _core.Keys(keys)
+        made._number = number
+        return made
+
+    def _select(self, key: object) -> Any:
+        msg = f"values are numbered: {key!r}"
+        raise TypeError(msg)
+
+
+class SharedDict(Generic[Value]):
+    """A read-only mapping that lies in shared memory, with string or integer keys.
+
+    A key is looked up in the shared memory itself, in constant time: no process makes a Python dict of
+    it. A value is made anew on each access, as an item of a `SharedList` is: NumPy arrays are views of the
+    shared memory that cannot be written through.
+
+    Parameters
+    ----------
+    mapping
+        A mapping, or an iterable of pairs, which are taken one by one. Keys are strings and integers of 64
+        bits; values are anything that can be pickled.
+    nested
+        A value that is a `dict` with such keys becomes a SharedDict too, in the same memory, whose arrays
+        are looked up one by one. False: it is pickled as a whole and comes back as a `dict`.
+    progress
+        Say on standard error how far the build is.
+
+    Raises
+    ------
+    TypeError
+        If a key is neither a string nor an integer of 64 bits.
+    ValueError
+        If a key comes twice.
+    pickle.PicklingError
+        If a value cannot be pickled.
+    OutOfSharedMemory
+        If there is no memory; nothing stays allocated then.
+
+    See Also
+    --------
+    SharedList : says what is shared, what is copied and how it is sent.
+
+    Notes
+    -----
+    The order of keys is that of insertion. Iteration makes keys anew, as strings and plain integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import shmtensor as st
+    >>> state = st.SharedDict({"layer": {"weight": np.ones((2, 2)), "bias": np.zeros(2)}, "step": 7})
+    >>> state["step"], state["layer"]["weight"].sum()
+    (7, 4.0)
+    """
+
+    __slots__ = ("__weakref__", "_keys", "_number", "_values")
+    __hash__ = None  # type: ignore[assignment]  # as a dict
+    _keys: _core.Keys
+    _number: int
+    _values: _Values
+
+    def __new__(
+        cls,
+        mapping: Mapping[Any, Value] | Iterable[tuple[Any, Value]] = (),
+        *,
+        nested: bool = True,
+        progress: bool = False,
+    ) -> SharedDict[Value]:
+        writer = Writer(PICKLE)
+        shown = Progress(progress, cls.__name__)
+        pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
+        table = _write(writer, pairs, nested, shown)
+        number = writer.add_nested(table)
+        pieces = writer.finish()
+        shown.end(len(writer), sum(piece.nbytes for piece in pieces))
+        return _rebuild(pieces, number)
+
+    def __init_subclass__(cls) -> None:
+        msg = "SharedDict cannot be subclassed: what arrives in another process would be a plain one"
+        raise TypeError(msg)
+
+    def __getitem__(self, key: object) -> Value:
+        number = self._find(key)
+        if number is None:
+            raise KeyError(key)
+        value: Value = self._values[number]
+        return value
+
+    def get(self, key: object, default: Any = None) -> Any:
+        """Return the value of a key, or `default` if it is not there."""
+        number = self._find(key)
+        return default if number is None else self._values[number]
+
+    def __contains__(self, key: object) -> bool:
+        return self._find(key) is not None
+
+    def _find(self, key: object) -> int | None:
+        number = self._keys.find(key)
+        if number is None:
+            hash(key)  # what has none is a TypeError, as with a dict
+        return number
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Make the keys, in order of insertion."""
+        return (self._keys.at(place)[0] for place in range(len(self)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return (self._keys.at(place)[0] for place in range(len(self) - 1, -1, -1))
+
+    def keys(self) -> KeysView[Any]:
+        """Return a view of the keys, as `dict.keys` does."""
+        return KeysView(self)  # type: ignore[arg-type]  # is registered as a Mapping
+
+    def values(self) -> ValuesView[Value]:
+        """Return a view of the values; each look makes them anew."""
+        return ValuesView(self)  # type: ignore[arg-type]  # as above
+
+    def items(self) -> ItemsView[Any, Value]:
+        """Return a view of the pairs; each look makes the values anew."""
+        return ItemsView(self)  # type: ignore[arg-type]  # as above
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of shared memory, of the outermost dict with all that is in it."""
+        return self._values.nbytes
+
+    def to_dict(self) -> dict[Any, Value]:
+        """Return a private dict of it all; nested ones become dicts too, arrays stay views."""
+        return {
+            key: value.to_dict() if isinstance(value, SharedDict) else value  # type: ignore[misc]
+            for key, value in self.items()
+        }
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with any mapping, key by key."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        if len(self) != len(other):
+            return False
+        missing = object()
+        return all(other.get(key, missing) == value for key, value in self.items())
+
+    def __repr__(self) -> str:
+        return f"<SharedDict: {len(self):,} keys, {human_bytes(self.nbytes)} shared>"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _rebuild, (self._values._pieces, self._number)
+
+
+def _rebuild(pieces: tuple[Storage, ...], number: int) -> SharedDict[Any]:
+    values = _Values(pieces)
+    made = values[number] if number < len(values) else None
+    if not isinstance(made, SharedDict):
+        msg = f"cannot read a shared dict: its item {number} holds no keys; its memory was damaged"
+        raise CorruptDataError(msg)
+    return made
+
+
+def _write(
+    writer: Writer,
+    pairs: Iterable[tuple[Any, Any]],
+    nested: bool,
+    progress: Progress,
+    outer: tuple[int, ...] = (),
+) -> bytes:
+    """Write the values; return the key table."""
+    table = _core.KeysBuilder()
+    for key, value in pairs:
+        if nested and type(value) is dict and id(value) not in outer and _fits(value):
+            inner = _write(writer, value.items(), True, progress, (*outer, id(value)))
+            number = writer.add_nested(inner)
+        else:
+            number = writer.add(value)
+        added = table.add(key, number)
+        if added < 0:
+            msg = f"a key is a string or an integer of 64 bits, not {type(key).__name__} {key!r}"
+            raise TypeError(msg)
+        if added == 0:
+            msg = f"the key {key!r} comes twice"
+            raise ValueError(msg)
+        if progress.step and len(writer) % progress.step == 0:
+            progress.at(len(writer), writer.nbytes)
+    return table.finish()
+
+
+def _fits(value: dict[Any, Any]) -> bool:
+    """Can all keys be written, and come back as they are?"""
+    table = _core.KeysBuilder()
+    return all(type(key) in (str, int) and table.add(key, 0) == 1 for key in value)
+
+
+Mapping.register(SharedDict)

@@ -1,0 +1,168 @@
+"""The commands: ls, gc, doctor, top; for people, for programs, without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+
+import shmtensor as st
+from shmtensor.cli import main
+from tests.helpers.children import clean_environment, run_python
+
+
+@pytest.fixture
+def session() -> str:
+    st.ones(1)
+    return st.stats()["session"]
+
+
+def said(capsys, *words: str) -> tuple[int, str]:
+    capsys.readouterr()
+    code = main(words)
+    return code, capsys.readouterr().out
+
+
+def test_ls_lists_everything(capsys, session) -> None:
+    tensor = st.ones(1 << 20, "u1")
+    message = ForkingPickler.dumps(tensor)
+    st.publish("a name", tensor)
+    code, text = said(capsys, "ls", "--json", session)
+    assert code == 0
+    (seen,) = json.loads(text)
+    assert seen["session"] == session
+    assert os.getpid() in [process["pid"] for process in seen["processes"]]
+    (mine,) = [one for one in seen["processes"] if one["pid"] == os.getpid()]
+    assert mine["slot"] == st.stats()["slot"]
+    assert "python" in mine["command"]
+    assert sum(arena["bytes_live"] for arena in seen["arenas"]) == seen["bytes_live"] >= 1 << 20
+    assert {arena["owner"] for arena in seen["arenas"]} >= {mine["slot"]}
+    assert sum(arena["bytes_reserved"] for arena in seen["arenas"]) >= seen["bytes_live"]
+    (flight,) = [one for one in seen["in_flight"] if one["pid"] == os.getpid()]
+    assert flight["messages"] == 1
+    assert flight["age"] < 60
+    (name,) = [one for one in seen["names"] if one["name"] == "a name"]
+    assert (name["stage"], name["pid"]) == ("published", os.getpid())
+    code, text = said(capsys, "ls", session[:12])
+    assert code == 0
+    for part in (session, str(os.getpid()), "a name", "live", "idle", "in flight from", "file_descriptor"):
+        assert part in text, part
+    st.unpublish("a name")
+    st.gc()
+    assert len(message) < 500
+
+
+def test_ls_says_what_is_not_there(capsys) -> None:
+    assert said(capsys, "ls", "f" * 32) == (1, f"no session {'f' * 32}\n")
+    code, text = said(capsys, "ls", "--json", "f" * 32)
+    assert (code, json.loads(text)) == (1, [])
+
+
+def test_looking_keeps_no_session_alive_and_takes_no_slot(capsys, session) -> None:
+    before = st.stats()["processes"]
+    for _ in range(5):
+        said(capsys, "ls", session)
+    assert st.stats()["processes"] == before
+
+
+def test_gc_frees_messages_of_an_age_and_nothing_that_is_held(capsys, session) -> None:
+    held, named = st.full(100, 3), st.full(100, 4)
+    st.publish("stays", named)
+    del named
+    messages = [ForkingPickler.dumps(st.ones(10)), ForkingPickler.dumps(held)]
+    code, text = said(capsys, "gc", "--older-than", "3600", "--json")
+    assert (code, session in json.loads(text)["messages"]) == (0, False)
+    code, text = said(capsys, "gc", "--older-than", "0", "--dry-run")
+    assert f"would forget 2 messages of session {session}" in text
+    assert st.stats()["in_flight"] == 2, "that was a dry run"
+    code, text = said(capsys, "gc", "--older-than", "0", "--json")
+    assert json.loads(text)["messages"][session] == 2
+    assert st.stats()["in_flight"] == 0
+    assert (held.numpy() == 3).all()
+    assert (st.attach("stays").numpy() == 4).all()
+    st.unpublish("stays")
+    assert len(messages) == 2
+    assert said(capsys, "gc", "--older-than", "0")[0] == 0
+
+
+@pytest.mark.parametrize("age", ["-1", "nan", "soon"])
+def test_gc_refuses_what_is_no_age(age, capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["gc", "--older-than", age])
+    assert caught.value.code == 2
+    assert "--older-than" in capsys.readouterr().err
+
+
+def test_doctor_says_the_same_to_programs(capsys) -> None:
+    code, text = said(capsys, "doctor", "--json")
+    report = json.loads(text)
+    assert report["ok"] == (code == 0)
+    assert {finding["name"] for finding in report["findings"]} >= {
+        *("kernel", "memfd", "/dev/shm", "huge pages", "Yama", "container", "CUDA driver")
+    }
+    assert said(capsys, "doctor")[1].count("\n") == len(report["findings"])
+
+
+def test_top_shows_a_tree_once_without_a_terminal(capsys, session) -> None:
+    tensor = st.ones(8 << 20, "u1")
+    code, text = said(capsys, "top", str(os.getpid()))
+    assert code == 0
+    assert str(os.getpid()) in text
+    assert "of which shared tensors" in text
+    code, text = said(capsys, "top", "--json", str(os.getpid()))
+    seen = json.loads(text)
+    assert seen[0]["pid"] == os.getpid()
+    assert seen[0]["tensors"] >= tensor.nbytes
+    code, text = said(capsys, "top", "--count", "2", "--interval", "0.01", str(os.getpid()))
+    assert text.count("all together") == 2
+
+
+def test_top_knows_who_is_not_there(capsys) -> None:
+    assert said(capsys, "top", "999999999") == (1, "no process 999999999\n")
+
+
+@pytest.mark.parametrize("words", [["ls"], ["gc"], ["doctor"], ["top", "--count", "1"]])
+def test_commands_run_as_programs_in_a_pipe(words) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "shmtensor", *words],
+        check=False,
+        env=clean_environment(TERM="dumb"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout
+    assert "\033" not in done.stdout
+    assert not done.stderr
+
+
+def test_gc_frees_what_a_session_of_the_dead_left_to_nobody(session) -> None:
+    """Named segments of a session killed whole are removed; those of a living one stay."""
+    program = """
+        import os, signal, sys, time
+        import shmtensor as st, shmtensor.multiprocessing as mp
+        from tests.helpers.children import manager_pid
+        mp.set_sharing_strategy("file_system")
+        t = st.ones(1000)
+        session = st.stats()["session"]
+        print(session, flush=True)
+        if sys.argv[1] == "die":
+            os.kill(manager_pid(session), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    dead = run_python(program, arguments=("die",)).stdout.strip()
+    names = [name for name in os.listdir("/dev/shm") if dead in name]
+    assert names
+    deadline = time.monotonic() + 20
+    while True:
+        done = run_python("import sys; from shmtensor.cli import main; sys.exit(main(['gc', '--json']))")
+        assert done.returncode == 0, done.stderr
+        if not [name for name in os.listdir("/dev/shm") if dead in name]:
+            break
+        assert time.monotonic() < deadline, names

@@ -1,0 +1,221 @@
+"""SharedList: arrays as views, building, memory, refusals."""
+
+from __future__ import annotations
+
+import collections.abc
+import gc
+import pickle
+import tracemalloc
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from shmtensor.containers import _build
+from tests.helpers.dtypes import every_dtype, same_elements, some_array
+from tests.helpers.held import nothing_stays
+
+
+def is_view_of_shared_memory(array: np.ndarray, items: st.SharedList) -> bool:
+    addresses = [(piece.data_ptr(), piece.nbytes) for piece in items._pieces]
+    place = array.__array_interface__["data"][0]
+    return any(start <= place < start + size for start, size in addresses)
+
+
+def is_pickled_out_of_band(array: np.ndarray) -> bool:
+    buffers: list[pickle.PickleBuffer] = []
+    pickle.dumps(array, 5, buffer_callback=buffers.append)
+    return bool(buffers)
+
+
+@every_dtype
+def test_an_array_comes_back_as_a_readonly_view(dtype, strategy) -> None:
+    arrays = [some_array(dtype), some_array(dtype)[::2, 1:], some_array(dtype).T]
+    arrays.append(np.asarray(arrays[0][1, 2]))
+    items = st.SharedList([*arrays, {"inside": arrays[0]}])
+    inside = items[-1]["inside"]
+    for expected, array in zip([*arrays, arrays[0]], [*items[:4], inside], strict=True):
+        if array is inside and not is_pickled_out_of_band(expected):
+            assert array.tolist() == expected.tolist()
+            continue  # NumPy's own pickling copies these
+        assert same_elements(array, expected)
+        assert not array.flags.writeable
+        assert is_view_of_shared_memory(array, items)
+        assert array.__array_interface__["data"][0] % 64 == 0
+
+
+def test_arrays_that_cannot_be_views_are_copies() -> None:
+    odd = [np.array([None, 1, "a"], object), np.zeros(3, "S0"), np.zeros((0, 4)), np.array(3.5)]
+    items = st.SharedList(odd)
+    assert [array.tolist() for array in items] == [array.tolist() for array in odd]
+    assert items[2].shape == (0, 4)
+
+
+def test_a_view_outlives_the_list_and_keeps_its_memory() -> None:
+    with nothing_stays():
+        items = st.SharedList([np.full(100_000, 7)])
+        array = items[0]
+        part = array[::2]
+        del items, array
+        gc.collect()
+        assert (part == 7).all()
+        del part
+
+
+def test_nobody_can_write_not_even_the_builder() -> None:
+    items = st.SharedList([np.zeros(3), b"abc"])
+    array = items[0]
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.flags.writeable = True
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    place = array.__array_interface__["data"][0]
+    for line in lines:
+        start, end = (int(number, 16) for number in line.split()[0].split("-"))
+        if start <= place < end:
+            assert line.split()[1][:2] == "r-", line
+            break
+    else:
+        raise AssertionError("the array lies in no mapping")
+    for change in ("items[0] = 1", "del items[0]", "items.append(1)"):
+        with pytest.raises((TypeError, AttributeError)):
+            exec(change, {"items": items})
+
+
+def test_a_large_list_lies_in_pieces_and_is_never_held_twice(monkeypatch) -> None:
+    monkeypatch.setattr(_build, "_SMALLEST", 100_000)
+    monkeypatch.setattr(_build, "_LARGEST", 100_000)
+    item = "x" * 1000
+    st.SharedList([1])  # the session
+    tracemalloc.start()
+    try:
+        items = st.SharedList(item + str(i) for i in range(5000))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(items._pieces) > 40
+    assert items.nbytes > 5_000_000
+    assert peak < 500_000, "a second copy was held"
+    assert all(items[i] == item + str(i) for i in range(0, 5000, 7))
+    assert pickle.loads(ForkingPickler.dumps(items)) == items
+
+
+def test_it_takes_what_a_generator_gives_once() -> None:
+    taken = []
+
+    def generate():
+        for i in range(100):
+            taken.append(i)
+            yield {"i": i}
+
+    assert [item["i"] for item in st.SharedList(generate())] == taken == list(range(100))
+
+
+def test_progress_says_how_far_it_is_and_only_if_asked(capsys) -> None:
+    st.SharedList(range(10_000), progress=True)
+    said = capsys.readouterr().err
+    assert "10,000 items" in said
+    assert "MiB" in said
+    st.SharedList.of_strings(map(str, range(10_000)), progress=True)
+    assert "10,000 items" in capsys.readouterr().err
+    st.SharedList(range(10_000))
+    assert capsys.readouterr().err == ""
+
+
+def test_its_text_tells_sizes() -> None:
+    items = st.SharedList(range(2000))
+    assert repr(items).startswith("<SharedList: 2,000 items, ")
+    assert "KiB shared" in repr(items)
+    assert "500 items, a view of 2,000" in repr(items[:500])
+    assert "of bytes" in repr(st.SharedList.of_bytes([b""]))
+    assert items.nbytes >= 2000 * 8
+
+
+def test_it_is_a_sequence_and_has_no_hash() -> None:
+    items = st.SharedList([1])
+    assert isinstance(items, collections.abc.Sequence)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(items)
+    with pytest.raises(TypeError, match="cannot be subclassed"):
+        type("Mine", (st.SharedList,), {})
+
+
+class Odd:
+    def __reduce__(self):
+        raise RuntimeError("no way")
+
+
+def test_an_item_that_cannot_be_pickled_is_named_and_nothing_stays() -> None:
+    with nothing_stays():
+        for bad in (Odd(), lambda: 1):
+            with pytest.raises(pickle.PicklingError, match=r"item 2 cannot be pickled, \w+ <.*") as caught:
+                st.SharedList([1, 2, bad])
+            assert caught.value.__cause__ is not None
+            del caught
+
+
+def test_what_the_iterable_raises_passes_through() -> None:
+    def generate():
+        yield 1
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        st.SharedList(generate())
+    with pytest.raises(TypeError, match="not iterable"):
+        st.SharedList(5)
+    with pytest.raises(TypeError, match="item 1 is no str: int 5"):
+        st.SharedList.of_strings(["a", 5])
+    with pytest.raises(TypeError, match="item 0 is no bytes-like object: str 'a'"):
+        st.SharedList.of_bytes(["a"])
+
+
+@pytest.mark.parametrize("key", ["a", 1.5, None, np.zeros((2, 2), int), [0.5], (1, 2, "a")])
+def test_what_is_no_index_is_refused_with_its_value(key) -> None:
+    with pytest.raises(TypeError, match="integers, slices and one-dimensional arrays"):
+        st.SharedList([1, 2, 3])[key]
+
+
+def test_choices_outside_are_refused() -> None:
+    items = st.SharedList([1, 2, 3])
+    with pytest.raises(IndexError, match="index 3 is out of range for 3 items"):
+        items[np.array([0, 3])]
+    with pytest.raises(IndexError, match="mask of 2 does not fit 3"):
+        items[np.array([True, False])]
+    assert items[np.int64(2)] == 3
+    assert items[True] == 2
+
+
+def test_short_memory_is_an_error_and_nothing_stays() -> None:
+    with nothing_stays():
+        st.set_limit(8 << 20)
+        try:
+            with pytest.raises(st.OutOfSharedMemory):
+                st.SharedList(bytes(1 << 20) for _ in range(64))
+        finally:
+            st.set_limit(None)
+
+
+def test_sending_costs_a_handle_and_touches_no_item() -> None:
+    items = st.SharedList(Loud(i) for i in range(1000))
+    Loud.loaded = 0
+    message = ForkingPickler.dumps(items)
+    assert len(message) < 500
+    again = pickle.loads(message)
+    assert Loud.loaded == 0
+    assert again[3].value == 3
+    assert Loud.loaded == 1
+    assert again._pieces[0] is items._pieces[0], "one block is one storage"
+
+
+class Loud:
+    loaded = 0
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __setstate__(self, state) -> None:
+        type(self).loaded += 1
+        self.__dict__ = state

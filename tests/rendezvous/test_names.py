@@ -1,0 +1,243 @@
+"""publish, attach, once, unpublish in one process and in several."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.helpers.children import end, run_python
+from tests.helpers.held import held, nothing_stays
+from tests.helpers.queues import take
+
+
+@pytest.fixture(autouse=True)
+def no_names_stay():
+    yield
+    gc.collect()
+    from shmtensor import _core
+
+    for one in _core.names():
+        st.unpublish(one["name"])
+
+
+def test_what_is_published_is_the_same_memory(strategy) -> None:
+    with nothing_stays():
+        tensor = st.ones(1000)
+        st.publish("a/b", {"tensor": tensor, "text": "hello"})
+        got = st.attach("a/b")
+        assert got["text"] == "hello"
+        assert got["tensor"].storage() is tensor.storage()
+        assert st.attach("a/b")["tensor"].storage() is tensor.storage(), "as often as one likes"
+        del got, tensor
+        gc.collect()
+        assert st.attach("a/b")["tensor"].numpy().sum() == 1000, "the name alone keeps it"
+        assert st.unpublish("a/b") is True
+        gc.collect()
+
+
+def test_private_objects_are_copied_once_and_kept() -> None:
+    with nothing_stays():
+        st.publish("private", st.from_numpy(np.arange(10)))
+        first, second = st.attach("private"), st.attach("private")
+        assert first.storage() is second.storage()
+        assert first.tolist() == list(range(10))
+        st.unpublish("private")
+        assert first.tolist() == list(range(10)), "who has attached keeps it"
+        del first, second
+
+
+def test_gc_frees_no_name_whatever_its_age() -> None:
+    items = st.SharedList(range(1000))
+    st.publish("kept", items)
+    del items
+    gc.collect()
+    in_flight = st.stats()["in_flight"]
+    assert st.gc() == in_flight, "names are no messages"
+    st.gc(older_than=0)
+    assert st.attach("kept")[999] == 999
+
+
+def test_an_ordinary_message_beside_a_name_can_be_forgotten() -> None:
+    import pickle
+    from multiprocessing.reduction import ForkingPickler
+
+    tensor = st.ones(10)
+    before = ForkingPickler.dumps(tensor)
+    st.publish("both", tensor)
+    after = ForkingPickler.dumps(tensor)
+    assert st.gc() >= 2
+    del tensor
+    gc.collect()
+    assert st.attach("both").numpy().sum() == 10
+    st.unpublish("both")
+    gc.collect()
+    for message in (before, after):
+        with pytest.raises(st.StaleHandleError):
+            pickle.loads(message)
+
+
+def test_publishing_again_replaces_and_frees() -> None:
+    with nothing_stays():
+        for i in range(50):
+            st.publish("again", st.full(100, i))
+            assert st.attach("again")[0].item() == i
+        st.unpublish("again")
+
+
+def test_what_is_not_there_is_an_error_in_time() -> None:
+    with pytest.raises(st.NotPublishedError, match="nothing is published under 'no'"):
+        st.attach("no")
+    with pytest.raises(st.NotPublishedError, match=r"'no' after 0\.05 s"):
+        st.attach("no", timeout=0.05)
+    assert st.unpublish("no") is False
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [("", ValueError, "1 to 167"), ("x" * 168, ValueError, "xxx"), (5, TypeError, "int 5")],
+)
+def test_what_is_no_name_is_refused(name, kind, said) -> None:
+    for call in (lambda: st.publish(name, 1), lambda: st.attach(name), lambda: st.once(name, int)):
+        with pytest.raises(kind, match=said):
+            call()
+
+
+def test_what_cannot_be_sent_leaves_nothing_under_the_name() -> None:
+    with nothing_stays():
+        with pytest.raises(Exception, match="pickle"):
+            st.publish("bad", [st.ones(10), lambda: 1])
+        with pytest.raises(st.NotPublishedError):
+            st.attach("bad")
+        st.publish("bad", 5)
+        assert st.attach("bad") == 5
+        st.unpublish("bad")
+
+
+def test_attach_waits_for_who_publishes_later() -> None:
+    timer = threading.Timer(0.2, st.publish, ("later", "here"))
+    timer.start()
+    assert st.attach("later", timeout=30) == "here"
+    timer.join()
+
+
+def test_once_builds_once_and_not_within_itself() -> None:
+    calls = []
+
+    def build():
+        calls.append(1)
+        return st.SharedList(range(10))
+
+    first = st.once("one", build)
+    assert st.once("one", build) == first == list(range(10))
+    assert len(calls) == 1
+    with pytest.raises(RuntimeError, match="asks for 'circle'"):
+        st.once("circle", lambda: st.once("circle", int))
+
+
+def test_when_the_build_raises_all_see_it_until_it_is_unpublished() -> None:
+    def fail():
+        raise KeyError("my reason")
+
+    with pytest.raises(KeyError, match="my reason"):
+        st.once("bad", fail)
+    for call in (lambda: st.once("bad", lambda: 1), lambda: st.attach("bad")):
+        with pytest.raises(st.BuildError, match=r"(?s)'bad' could not be built.*my reason"):
+            call()
+    st.unpublish("bad")
+    assert st.once("bad", lambda: 1) == 1
+
+
+def test_an_interrupted_build_leaves_the_name_free() -> None:
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        st.once("free", interrupted)
+    assert st.once("free", lambda: 2) == 2
+
+
+def build_slowly():
+    import time
+
+    time.sleep(0.2)
+    return st.SharedDict({"array": np.arange(1000), "pid": __import__("os").getpid()})
+
+
+def meet(queue) -> None:
+    data = st.once("meet", build_slowly)
+    queue.put((data["pid"], int(data["array"].sum())))
+
+
+def test_of_all_processes_one_builds(ctx, strategy) -> None:
+    queue = ctx.SimpleQueue()
+    children = [ctx.Process(target=meet, args=(queue,)) for _ in range(4)]
+    st.ones(1)  # the session
+    for child in children:
+        child.start()
+    seen = {take(queue) for _ in children}
+    for child in children:
+        end(child)
+    queue.close()
+    assert len(seen) == 1
+    ((builder, total),) = seen
+    assert builder in {child.pid for child in children}
+    assert total == 499500
+    assert st.attach("meet")["pid"] == builder, "its builder is gone"
+
+
+RANK = """
+    import os, sys, time
+    import numpy as np, shmtensor as st
+    def build():
+        time.sleep(0.3)
+        return {"who": os.getpid(), "data": st.asarray(np.arange(100))}
+    got = st.once("data", build, timeout=30)
+    print(got["who"], int(got["data"].numpy().sum()), st.stats()["session"])
+    st.publish(f"done/{sys.argv[1]}", True)
+    for rank in range(3):
+        st.attach(f"done/{rank}", timeout=30)
+"""
+
+LAUNCHERS = {
+    "by hand": {"SHMTENSOR_SESSION": "rank test {unique}"},
+    "torchrun": {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "localhost", "MASTER_PORT": "{unique}"},
+    "srun": {"SLURM_JOB_ID": "{unique}", "SLURM_STEP_ID": "0", "SLURM_PROCID": "{rank}"},
+    "Open MPI": {"PMIX_NAMESPACE": "prterun-{unique}@1", "PMIX_RANK": "{rank}"},
+    "older Open MPI": {"OMPI_MCA_ess_base_jobid": "{unique}"},
+    "MPICH": {"PMI_JOBID": "{unique}", "PMI_RANK": "{rank}"},
+    "Flux": {"FLUX_JOB_ID": "{unique}"},
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_that_nothing_of_ours_started_meet(launcher, tmp_path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    unique = str(abs(hash((launcher, str(tmp_path)))) % 60000)
+
+    def rank(number: int):
+        env = {k: v.format(unique=unique, rank=number) for k, v in LAUNCHERS[launcher].items()}
+        return run_python(RANK, env=env, arguments=(str(number),))
+
+    with ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(rank, range(3)))
+    assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
+    assert len({one.stdout for one in done}) == 1, [one.stdout for one in done]
+
+
+def test_programs_of_different_runs_do_not_meet() -> None:
+    program = "import shmtensor as st; st.ones(1); print(st.stats()['session'])"
+    envs = [{"PMI_JOBID": "71"}, {"PMI_JOBID": "72"}, {}, {"SLURM_JOB_ID": "5"}, {"SLURM_JOB_ID": "5"}]
+    said = [run_python(program, env=env).stdout for env in envs]
+    assert len(set(said)) == len(said), "a batch script's programs are no step"
+
+
+def test_blocks_of_names_are_counted_as_held() -> None:
+    before = held()
+    st.publish("counted", st.ones(1000))
+    assert held()[0] > before[0]
+    assert held()[2] == before[2]
