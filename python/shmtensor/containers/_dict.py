@@ -148,15 +148,15 @@ class SharedDict(Generic[Value]):
 
     def keys(self) -> KeysView[Any]:
         """Return a view of the keys, as `dict.keys` does."""
-        return KeysView(self)  # type: ignore[arg-type]  # is registered as a Mapping
+        return KeysView(self)
 
     def values(self) -> ValuesView[Value]:
         """Return a view of the values; each look makes them anew."""
-        return ValuesView(self)  # type: ignore[arg-type]  # as above
+        return ValuesView(self)
 
     def items(self) -> ItemsView[Any, Value]:
         """Return a view of the pairs; each look makes the values anew."""
-        return ItemsView(self)  # type: ignore[arg-type]  # as above
+        return ItemsView(self)
 
     @property
     def nbytes(self) -> int:
