@@ -29,6 +29,7 @@ SYSTEM_ALLOWED = {
     "arena/session_memory.cpp",  # the same
     "manager/server.cpp",  # the same
     "cuda/driver.cpp",  # the only dlopen
+    "cuda/memory.cpp",  # close-on-exec for descriptors that the driver made
     "manager/main.cpp",  # a program, not a library
     "session/runtime.cpp",  # pthread_atfork
 }

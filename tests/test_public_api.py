@@ -12,7 +12,8 @@ import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
 
 PUBLIC = [
-    *("OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError", "Storage", "Tensor"),
+    *("CudaError", "CudaUnavailable", "OutOfSharedMemory", "ProducerGone", "SessionError"),
+    *("ShmTensorError", "StaleHandleError", "Storage", "Tensor", "cuda"),
     *(
         "__version__",
         "asarray",

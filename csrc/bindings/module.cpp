@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "bindings/cuda.hpp"
+#include "bindings/exports.hpp"
 #include "bindings/home.hpp"
 #include "bindings/outgoing.hpp"
 #include "bindings/python.hpp"
@@ -88,6 +90,9 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   add_tensor(module);
   add_outgoing(module);
   add_reducers(module);
+  add_cuda(module);
+  add_dlpack(module);
+  add_exports(module);
 
   module.def("stats", &stats);
   module.def("gc", &gc);

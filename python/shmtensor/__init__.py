@@ -36,12 +36,23 @@ from shmtensor.creation import (
     ones,
     zeros,
 )
-from shmtensor.errors import OutOfSharedMemory, SessionError, ShmTensorError, StaleHandleError
+from shmtensor.errors import (
+    CudaError,
+    CudaUnavailable,
+    OutOfSharedMemory,
+    ProducerGone,
+    SessionError,
+    ShmTensorError,
+    StaleHandleError,
+)
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
 __all__ = [
+    "CudaError",
+    "CudaUnavailable",
     "OutOfSharedMemory",
+    "ProducerGone",
     "SessionError",
     "ShmTensorError",
     "StaleHandleError",
@@ -49,6 +60,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "asarray",
+    "cuda",
     "doctor",
     "empty",
     "errors",
@@ -72,7 +84,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     # `st.multiprocessing` and `st.errors` work without an import of their own, at no cost to those
     # who do not use them.
-    if name in {"multiprocessing", "errors"}:
+    if name in {"cuda", "multiprocessing", "errors"}:
         import importlib
 
         return importlib.import_module(f"shmtensor.{name}")

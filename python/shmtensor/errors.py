@@ -7,7 +7,15 @@ system said no.
 
 from __future__ import annotations
 
-__all__ = ["OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError"]
+__all__ = [
+    "CudaError",
+    "CudaUnavailable",
+    "OutOfSharedMemory",
+    "ProducerGone",
+    "SessionError",
+    "ShmTensorError",
+    "StaleHandleError",
+]
 
 
 def __dir__() -> list[str]:
@@ -35,3 +43,29 @@ class OutOfSharedMemory(ShmTensorError, MemoryError):  # noqa: N818  # as in Mem
 
 class SessionError(ShmTensorError):
     """The session's manager cannot be reached, started or understood."""
+
+
+class CudaError(ShmTensorError):
+    """The CUDA driver refused; the text has its error's name and number and what to do.
+
+    Attributes
+    ----------
+    code : int or None
+        The driver's number.
+    """
+
+    @property
+    def code(self) -> int | None:
+        """The driver's number for the error."""
+        return self.args[1] if len(self.args) > 1 else None
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class CudaUnavailable(CudaError):  # noqa: N818  # a state, not a mistake
+    """There is no CUDA in this process: no driver, no GPU, or a child that was forked after CUDA started."""
+
+
+class ProducerGone(CudaError):  # noqa: N818  # as above
+    """The process that owns an array which was shared in place has ended before it was received."""

@@ -105,6 +105,15 @@ ContextHandle handle_of(Context* context) { return reinterpret_cast<ContextHandl
 
 int device_count() { return static_cast<int>(visible().size()); }
 
+int machine_number(int device) { return visible()[static_cast<std::size_t>(device)]; }
+
+int process_number(int machine_device) {
+  for (int i = 0; i < device_count(); ++i) {
+    if (machine_number(i) == machine_device) return i;
+  }
+  return -1;
+}
+
 }  // namespace shmtensor::sim
 
 using namespace shmtensor::sim;   // NOLINT: what follows is the library's surface

@@ -86,7 +86,7 @@ SIM_EXPORT Result cuIpcOpenMemHandle_v2(DevicePtr* out, IpcMemoryHandle handle, 
     if (::access(export_path(fields.allocation).c_str(), F_OK) != 0) return gone;
     auto memory = Physical::open(Physical::path_of(fields.memory));
     if (!memory) return gone;
-    const int device = memory->header().device;
+    const int device = process_number(memory->header().device);
     if (device != current()->device && setting("SHMTENSOR_SIM_P2P", 1) == 0) {
       return kPeerAccessUnsupported;
     }

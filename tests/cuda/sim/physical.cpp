@@ -54,7 +54,7 @@ std::shared_ptr<Physical> Physical::create(std::uint64_t size, int device, int h
     *made->header_ = {.magic = kMagic,
                       .id = id,
                       .size = size,
-                      .device = device,
+                      .device = machine_number(device),
                       .handle_types = handle_types,
                       .owner = ::getpid(),
                       .unused = 0};

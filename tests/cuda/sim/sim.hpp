@@ -38,9 +38,9 @@ inline constexpr std::uint64_t kGranularity = std::uint64_t{2} << 20;
 /// The first page of a memory file.
 struct FileHeader {
   std::uint64_t magic;
-  std::uint64_t id;    ///< unique over all processes: pid and a counter
-  std::uint64_t size;  ///< of what follows the first page
-  std::int32_t device;
+  std::uint64_t id;     ///< unique over all processes: pid and a counter
+  std::uint64_t size;   ///< of what follows the first page
+  std::int32_t device;  ///< the machine's number
   std::int32_t handle_types;
   std::int32_t owner;  ///< pid
   std::int32_t unused;
@@ -169,6 +169,9 @@ std::uint64_t new_id();
 long setting(const char* name, long otherwise);
 bool mode_is(const char* name);
 int device_count();
+/// The machine's number of a device of this process, and the reverse (-1: not visible here).
+int machine_number(int device);
+int process_number(int machine_device);
 
 // --- entry to every call: entry.cpp ---
 

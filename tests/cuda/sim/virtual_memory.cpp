@@ -122,7 +122,7 @@ SIM_EXPORT Result cuMemMap(DevicePtr start, std::size_t size, std::size_t offset
                              .kind = Kind::virtual_memory,
                              .memory = memory,
                              .id = new_id(),
-                             .device = memory->header().device,
+                             .device = process_number(memory->header().device),
                              .access = 0};
     return kSuccess;
   });
