@@ -1,0 +1,1 @@
+"""Benchmarks: programs that measure, and nothing that the package needs."""
