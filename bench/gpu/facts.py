@@ -1,9 +1,9 @@
 """What the driver really does, where its documentation is silent: a table of answers.
 
-``python -m bench.gpu.facts [--json FILE]``. The numbers are those of the questions in the design notes; 9, 10 and
-12 to 15 need namespaces, other libraries or long kernels and are not asked here. The parent never uses CUDA: each
-question forks its own processes. On the simulated driver (SHMTENSOR_LIBCUDA) the answers are the simulator's, the
-table says so, and no time is taken.
+``python -m bench.gpu.facts [--json FILE]``. The numbers are those of the questions in the design notes; 9,
+10 and 12 to 15 need namespaces, other libraries or long kernels and are not asked here. The parent never
+uses CUDA: each question forks its own processes. On the simulated driver (SHMTENSOR_LIBCUDA) the answers
+are the simulator's, the table says so, and no time is taken.
 """
 
 from __future__ import annotations

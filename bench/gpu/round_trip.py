@@ -1,9 +1,9 @@
 """A CUDA tensor there and back: shmtensor beside torch's CUDA sharing, in one run.
 
-``python -m bench.gpu.round_trip [--json FILE]`` on a machine with a GPU. Measured: one process puts a tensor into a
-queue, another takes it and puts a byte back; the time between, in three kinds: the same tensor each time, a fresh
-one, a list of 100. The other process is each library's own, after warming up. It refuses to run on the simulated
-driver, whose times say nothing.
+``python -m bench.gpu.round_trip [--json FILE]`` on a machine with a GPU. Measured: one process puts a
+tensor into a queue, another takes it and puts a byte back; the time between, in three kinds: the same
+tensor each time, a fresh one, a list of 100. The other process is each library's own, after warming up. It
+refuses to run on the simulated driver, whose times say nothing.
 """
 
 from __future__ import annotations
