@@ -1,4 +1,4 @@
-# The menu: make demo, test, lint, sanitize, bench, bench-cpp, docs. Each sets up what it needs in .venv and
+# The menu: make demo, test, gpu-test, lint, sanitize, bench, bench-cpp, docs. Each sets up what it needs in .venv and
 # build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
 # BENCH_PEERS=torch measures torch.multiprocessing too.
 PYTHON ?= python3
@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python torture model lint format sanitize bench bench-cpp docs clean
+.PHONY: demo test test-cpp test-python gpu-test torture model lint format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -23,6 +23,12 @@ test: test-cpp test-python
 
 test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# On a machine with a GPU, without a network: into the Python at hand, which has pybind11, scikit-build-core, NumPy,
+# pytest, pytest-timeout and psutil.
+gpu-test:
+	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps .
+	$(PYTHON) -m pytest -p no:cacheprovider -m gpu tests/cuda
 
 test-cpp: $(CPP_BUILD)/.built
 	$(CPP_BUILD)/tests/cpp/shmtensor-tests --gtest_brief=1
@@ -101,7 +107,7 @@ $(VENV)/.pip:
 	$(PIP) --upgrade 'pip>=25.1'
 	touch $@
 
-$(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp -type f) | $(VENV)/.group-build build/gtest/.found
+$(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim -type f) | $(VENV)/.group-build build/gtest/.found
 	$(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 	$(CMAKE) --build $(CPP_BUILD)

@@ -17,8 +17,9 @@ LAYERS = {
     "os": ["base"],
     "arena": ["os", "base"],
     "manager": ["arena", "os", "base"],
-    "session": ["manager", "arena", "os", "base"],
-    "bindings": ["session", "manager", "arena", "os", "base"],
+    "cuda": ["manager", "arena", "os", "base"],
+    "session": ["cuda", "manager", "arena", "os", "base"],
+    "bindings": ["session", "cuda", "manager", "arena", "os", "base"],
 }
 
 # Headers of system calls, and the files that may use them beside csrc/os.
@@ -27,6 +28,8 @@ SYSTEM_ALLOWED = {
     "arena/segment.cpp",  # fstat, to check what a peer sent
     "arena/session_memory.cpp",  # the same
     "manager/server.cpp",  # the same
+    "cuda/driver.cpp",  # the only dlopen
+    "cuda/memory.cpp",  # close-on-exec for descriptors that the driver made
     "manager/main.cpp",  # a program, not a library
     "session/runtime.cpp",  # pthread_atfork
 }

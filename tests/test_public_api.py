@@ -13,7 +13,7 @@ from tests.helpers.children import run_python
 
 PUBLIC = [
     *("BuildError", "CorruptDataError", "NotPublishedError", "SharedDict", "SharedList", "attach", "memory"),
-    *("once", "publish", "unpublish"),
+    *("once", "publish", "unpublish", "CudaError", "CudaUnavailable", "ProducerGone", "cuda"),
     *("OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError", "Storage", "Tensor"),
     *(
         "__version__",

@@ -1,5 +1,4 @@
-// The owner's books of its arena: which block numbers and which bytes are given out, and which
-// extents of the data segment have pages.
+// The owner's books of its arena: which block numbers and which bytes are given out.
 #pragma once
 
 #include <atomic>
@@ -7,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "arena/budget.hpp"
+#include "arena/data.hpp"
 #include "arena/segment.hpp"
 #include "arena/space.hpp"
 
@@ -18,15 +17,10 @@ struct Piece {
   std::uint64_t offset = 0;
 };
 
-/// Why so many more bytes cannot be reserved now; empty when nothing is known to stand in the way.
-[[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget);
-
 /// Threads: behind the arena's lock.
 class Allocator {
  public:
-  static constexpr std::uint64_t kExtent = 2 * kMiB;
-
-  Allocator(const Segment& segment, Budget& budget) : segment_(segment), budget_(budget) {}
+  Allocator(const Segment& segment, Data& data) : segment_(segment), data_(data) {}
 
   /// A block number and bytes for it, without a system call. Nothing when that is not possible.
   [[nodiscard]] std::optional<Piece> take_warm(std::uint64_t size);
@@ -34,7 +28,7 @@ class Allocator {
   /// The same, growing what must grow. Nothing when the arena is full, or when memory is short:
   /// then `short_of` says of what.
   [[nodiscard]] std::optional<Piece> take(std::uint64_t size);
-  [[nodiscard]] const std::string& short_of() const noexcept { return short_of_; }
+  [[nodiscard]] const std::string& short_of() const noexcept { return data_.short_of(); }
 
   /// Takes a block back whose word says that it is free. Told twice, or told of a block that has
   /// been handed out again since, it does nothing.
@@ -48,37 +42,22 @@ class Allocator {
     }
   }
 
-  /// Gives the pages of extents back that nobody has used for that long. A release does so now and
-  /// then, so it may not fail.
-  void trim(std::uint64_t idle_milliseconds) noexcept;
-
-  [[nodiscard]] std::uint64_t reserved() const noexcept {
-    return reserved_.load(std::memory_order_relaxed);
-  }
+  /// Gives memory back that nobody has used for that long. A release does so now and then, so it
+  /// may not fail.
+  void trim(std::uint64_t idle_milliseconds) noexcept { data_.trim(space_, idle_milliseconds); }
 
  private:
-  struct Extent {
-    std::uint32_t used_at = 0;  ///< coarse milliseconds, cut to 32 bits: only differences count
-    bool backed = false;
-  };
-
   [[nodiscard]] std::optional<BlockNumber> take_number();
   [[nodiscard]] Space::Range take_range(std::uint64_t size);
-  [[nodiscard]] bool is_backed(Space::Range range) const noexcept;
   [[nodiscard]] bool back(Space::Range range);
-  [[nodiscard]] bool grow(std::uint64_t size);
-  [[nodiscard]] bool reserve(std::uint64_t offset, std::uint64_t size);
   void touch(Space::Range range) noexcept;
   Piece book(BlockNumber block, Space::Range range);
 
   const Segment& segment_;
-  Budget& budget_;
+  Data& data_;
   Space space_;
   std::vector<Space::Range> books_;        // by block number; kNone while not given out
   std::vector<BlockNumber> free_numbers_;  // of blocks given back
-  std::vector<Extent> extents_;
-  std::atomic<std::uint64_t> reserved_{0};  // read by threads that only count
-  std::string short_of_;  // why the last `take` failed; empty when the arena was full
 };
 
 }  // namespace shmtensor

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "arena/host_data.hpp"
 #include "arena/try_free.hpp"
 #include "base/error.hpp"
 #include "base/report.hpp"
@@ -47,9 +48,24 @@ void Member::require_slot() const {
 }
 
 Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget)
-    : segment_(std::move(segment)), member_(member), local_(segment_->geometry().max_blocks) {
+    : segment_(std::move(segment)),
+      data_(std::make_unique<HostData>(*segment_, budget)),
+      member_(member),
+      local_(segment_->geometry().max_blocks) {
   if (budget != nullptr) {
-    allocator_ = std::make_unique<Allocator>(*segment_, *budget);
+    allocator_ = std::make_unique<Allocator>(*segment_, *data_);
+    deaths_seen_ = member_.memory().header().deaths.load();
+  }
+}
+
+Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<Data> data, const Member& member,
+             bool owned)
+    : segment_(std::move(segment)),
+      data_(std::move(data)),
+      member_(member),
+      local_(segment_->geometry().max_blocks) {
+  if (owned) {
+    allocator_ = std::make_unique<Allocator>(*segment_, *data_);
     deaths_seen_ = member_.memory().header().deaths.load();
   }
 }
@@ -114,7 +130,7 @@ void Arena::collect(std::uint64_t idle_milliseconds) {
   allocator_->trim(idle_milliseconds);
 }
 
-std::uint64_t Arena::reserved() const noexcept { return allocator_ ? allocator_->reserved() : 0; }
+std::uint64_t Arena::reserved() const noexcept { return owned() ? data_->reserved() : 0; }
 
 void Arena::take_freed() {
   const FreedMap freed = segment_->freed();
@@ -136,7 +152,7 @@ void Arena::compare_with_table() {
 // Looking at the clock costs a few nanoseconds, looking through the free ranges time in proportion
 // to their number: now and then.
 void Arena::maybe_trim() {
-  if (++operations_ % 64 != 0) return;
+  if (!data_->trims_in_passing() || ++operations_ % 64 != 0) return;
   const std::uint64_t now = coarse_milliseconds();
   if (now - trimmed_at_ < kIdleMilliseconds / 4) return;
   trimmed_at_ = now;
@@ -226,6 +242,7 @@ void Arena::free_or_leave(BlockNumber block) noexcept {
   } else {
     segment_->freed().mark(block);
   }
+  segment_->tell_owner();
 }
 
 // The ticket is published before the epoch moves, and the epoch moves before the message can be
@@ -260,15 +277,13 @@ std::uint64_t Arena::size(BlockNumber block) const noexcept {
 }
 
 std::byte* Arena::address(BlockNumber block, Access access) const {
-  const BlockRecord& record = segment_->record(block);
-  const std::uint64_t offset = record.offset.load(std::memory_order_relaxed);
-  const std::uint64_t limit = std::min(segment_->header().committed.load(std::memory_order_acquire),
-                                       segment_->geometry().data_reserve);
-  if (!fits(offset, size(block), limit)) {
-    throw SessionError("block " + std::to_string(block) + " of arena " +
-                       std::to_string(segment_->number()) + " points outside of the arena");
-  }
-  return segment_->data(access) + offset;
+  const std::uint64_t offset = segment_->record(block).offset.load(std::memory_order_relaxed);
+  return data_->at(offset, size(block), access);
+}
+
+std::byte* Arena::address_at_once(BlockNumber block, Access access) const noexcept {
+  const std::uint64_t offset = segment_->record(block).offset.load(std::memory_order_relaxed);
+  return data_->at_once(offset, size(block), access);
 }
 
 void Arena::wait_for_fork() const noexcept {
@@ -277,7 +292,7 @@ void Arena::wait_for_fork() const noexcept {
 }
 
 void Arena::hold_for_child(SlotNumber child) {
-  if (!holds_any()) return;
+  if (!holds_any() || !survives_fork()) return;
   segment_->ensure_plane(child);
   const std::uint32_t capacity = segment_->capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
@@ -293,6 +308,7 @@ void Arena::hold_for_child(SlotNumber child) {
 void Arena::disown() noexcept {
   local_.unlock_in_child(segment_->capacity());
   allocator_.reset();
+  data_->forget_in_child();
 }
 
 }  // namespace shmtensor

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "arena/allocator.hpp"
+#include "arena/budget.hpp"
+#include "arena/data.hpp"
 #include "arena/local_table.hpp"
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
@@ -47,10 +49,14 @@ class Member {
 /// Processes: only the owner allocates; anybody holds, sends and releases.
 class Arena {
  public:
-  /// `budget` for an arena that this process owns, null for a peer's.
+  /// Host memory. `budget` for an arena that this process owns, null for a peer's.
   Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget);
+  /// Any other: `data` reaches what the segment's blocks are in.
+  Arena(std::unique_ptr<Segment> segment, std::unique_ptr<Data> data, const Member& member,
+        bool owned);
 
   [[nodiscard]] const Segment& segment() const noexcept { return *segment_; }
+  [[nodiscard]] Data& data() const noexcept { return *data_; }
   [[nodiscard]] bool owned() const noexcept { return allocator_ != nullptr; }
 
   // --- the owner's ---
@@ -91,6 +97,8 @@ class Arena {
   /// Where the block's bytes lie in this process. Throws SessionError when its record points
   /// outside of what the segment holds.
   [[nodiscard]] std::byte* address(BlockNumber block, Access access) const;
+  /// The same if it takes no call of the system or a driver, else null.
+  [[nodiscard]] std::byte* address_at_once(BlockNumber block, Access access) const noexcept;
   /// Keeps the arena mapped while it is looked at. Every block that is held has a pin, too, until
   /// it is abandoned: with one count, no moment lies between holding and letting go.
   void pin() noexcept { pins_.fetch_add(1); }
@@ -109,6 +117,10 @@ class Arena {
   /// In the child: it owns nothing of what it inherited, and none of its threads has locked a
   /// block.
   void disown() noexcept;
+  /// Is what lies in it of use to a forked child? Device memory is not: the child holds none.
+  [[nodiscard]] bool survives_fork() const noexcept {
+    return segment_->strategy() != Strategy::device && segment_->strategy() != Strategy::in_place;
+  }
 
  private:
   BlockNumber activate(const Piece& piece, std::uint64_t size);
@@ -118,6 +130,7 @@ class Arena {
   void maybe_trim();
 
   std::unique_ptr<Segment> segment_;
+  std::unique_ptr<Data> data_;
   const Member& member_;
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};

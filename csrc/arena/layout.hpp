@@ -1,12 +1,15 @@
 // What an arena's shared file looks like. docs/design/segment-format.md draws it.
 //
-//   control segment   header | block records | freed map | holder planes | sender planes
-//   data segment      the blocks' bytes, from a multiple of 2 MiB to the end of the file
+//   control segment   header | chunk records | block records | freed map | holder planes | sender
+//   planes data segment      the blocks' bytes, from a multiple of 2 MiB to the end of the file; or
+//   chunks
+//                     of device memory, each an object of its own
 //
 // Everything is written by processes that may be killed at any instruction, so each field is either
 // constant after creation or one lock-free atomic. Offsets and numbers only, never pointers.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -20,10 +23,15 @@ namespace shmtensor {
 enum class Strategy : std::uint32_t {
   file_descriptor = 1,  ///< a memfd; its descriptor travels through the manager
   file_system = 2,      ///< a named object in /dev/shm; opened by name, no descriptor kept
+  device = 3,           ///< a memfd for the tables; the bytes are device memory, in chunks
+  in_place = 4,         ///< a memfd whose blocks describe device memory that a user owns
 };
 
+/// Which device, as its driver names it everywhere.
+using DeviceId = std::array<std::uint8_t, 16>;
+
 inline constexpr std::uint64_t kArenaMagic = 0x3161'6e65'7261'7473;  // "starena1"
-inline constexpr std::uint32_t kArenaVersion = 1;
+inline constexpr std::uint32_t kArenaVersion = 2;
 
 /// 1,024 slots are 16 planes of 64 bits. A plane is one word for each block, so a session of up to
 /// 64 processes touches one plane only, and a dead slot's bits lie in one contiguous range.
@@ -40,6 +48,17 @@ struct alignas(32) BlockRecord {
 };
 static_assert(sizeof(BlockRecord) == 32);
 
+/// A piece of device memory. A number is used once only.
+struct ChunkRecord {
+  std::atomic<std::uint64_t> size;       ///< 0 before it is there and after it is gone
+  std::atomic<std::int32_t> descriptor;  ///< its number in the owner's process
+  std::uint32_t reserved;
+};
+static_assert(sizeof(ChunkRecord) == 16);
+inline constexpr std::uint32_t kMaxChunks = 3072;
+/// An offset in device memory: chunk:24 | place in it:40.
+inline constexpr unsigned kChunkShift = 40;
+
 struct ArenaHeader {
   std::uint64_t magic;
   std::uint32_t version;
@@ -51,6 +70,7 @@ struct ArenaHeader {
   std::uint32_t max_blocks;
   std::uint64_t data_reserve;   ///< address space to map for the data segment
   std::uint64_t pid_namespace;  ///< whose /proc can tell whether somebody still maps the file
+  DeviceId device;              ///< of Strategy::device
 
   alignas(64) std::atomic<std::uint32_t> capacity;  ///< block records whose pages exist
   std::atomic<std::uint32_t> planes;                ///< bit p: so do plane p's, for all of them
@@ -60,6 +80,9 @@ struct ArenaHeader {
   std::atomic<std::uint32_t> orphaned;              ///< the manager found the owner dead
 
   alignas(64) std::atomic<std::uint64_t> freed_top;  ///< see FreedMap
+
+  /// Strategy::in_place: moves, and is woken, when a block may have been freed. The owner waits.
+  alignas(64) std::atomic<std::uint32_t> news;
 };
 static_assert(sizeof(ArenaHeader) <= 4096);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -71,6 +94,9 @@ struct Geometry {
   std::uint64_t data_reserve = 0;
 
   static constexpr std::uint64_t kPart = 64 * kKiB;  ///< parts begin at multiples of any page size
+
+  static constexpr std::uint64_t kChunks = 4 * kKiB;
+  static_assert(kChunks + kMaxChunks * sizeof(ChunkRecord) <= kPart);
 
   [[nodiscard]] constexpr std::uint64_t records() const noexcept { return kPart; }
   [[nodiscard]] constexpr std::uint64_t freed() const noexcept {

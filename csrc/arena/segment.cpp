@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "os/file_space.hpp"
+#include "os/futex.hpp"
 #include "os/memfd.hpp"
 #include "os/process.hpp"
 #include "os/shm_object.hpp"
@@ -38,7 +39,8 @@ std::string arena_name(const SessionId& session, ArenaNumber number) {
 
 std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber number,
                                          SlotNumber owner, std::uint32_t owner_life,
-                                         Strategy strategy, Geometry geometry) {
+                                         Strategy strategy, Geometry geometry,
+                                         const DeviceId& device) {
   std::unique_ptr<Segment> segment(new Segment);
   segment->session_ = session;
   segment->number_ = number;
@@ -50,7 +52,9 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
   try {
     set_file_size(file, geometry.data());
     if (!named) seal_against_shrinking(file);
-    if (!reserve_pages(file, 0, page_size())) throw_no_room("the header", number);
+    const std::uint64_t head =
+        strategy == Strategy::device ? geometry.records() : std::uint64_t{page_size()};
+    if (!reserve_pages(file, 0, head)) throw_no_room("the header", number);
     segment->identity_ = file.identity();
     segment->map_control(file);
     ArenaHeader& header = segment->header();
@@ -63,6 +67,7 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
     header.max_blocks = geometry.max_blocks;
     header.data_reserve = geometry.data_reserve;
     header.pid_namespace = pid_namespace();
+    header.device = device;
     const std::uint64_t middle = geometry.freed() + geometry.max_blocks / 8;
     if (!reserve_around(file, middle, geometry.max_blocks / 512)) {
       throw_no_room("the freed map", number);
@@ -104,7 +109,9 @@ std::unique_ptr<Segment> Segment::open(const SessionId& session, ArenaNumber num
     segment->geometry_ = {header.max_blocks, header.data_reserve};
   }
   const bool named = segment->strategy_ == Strategy::file_system;
-  if (!named && segment->strategy_ != Strategy::file_descriptor) refuse("its strategy is unknown");
+  if (segment->strategy_ < Strategy::file_descriptor || segment->strategy_ > Strategy::in_place) {
+    refuse("its strategy is unknown");
+  }
   if (!segment->geometry_.valid()) refuse("its header is damaged");
   if (info.st_size < static_cast<off_t>(segment->geometry_.data())) refuse("it is too short");
   if (!named && !is_sealed_against_shrinking(file)) refuse("it could be shortened by a peer");
@@ -133,6 +140,12 @@ std::byte* Segment::data(Access access) const {
   std::byte* first = nullptr;
   if (!slot.compare_exchange_strong(first, mapping.data())) return first;  // another thread's won
   return mapping.release();
+}
+
+void Segment::tell_owner() const noexcept {
+  if (strategy_ != Strategy::in_place) return;
+  header().news.fetch_add(1);
+  wake_all(header().news);
 }
 
 void Segment::drop_descriptor(std::function<Fd()> fetch) {

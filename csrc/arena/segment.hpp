@@ -31,7 +31,8 @@ class Segment {
   /// Makes the file and its first block records. Throws OutOfMemory.
   static std::unique_ptr<Segment> create(const SessionId& session, ArenaNumber number,
                                          SlotNumber owner, std::uint32_t owner_life,
-                                         Strategy strategy, Geometry geometry);
+                                         Strategy strategy, Geometry geometry,
+                                         const DeviceId& device = {});
 
   /// Maps somebody else's file after checking that it is what it says it is. The descriptor is kept
   /// for a memfd and closed for a named object. Throws SessionError.
@@ -68,9 +69,21 @@ class Segment {
     return {&header().freed_top, words(geometry_.freed()), geometry_.max_blocks};
   }
 
+  /// Strategy::device: the record of a chunk, below kMaxChunks.
+  [[nodiscard]] ChunkRecord& chunk(std::uint64_t number) const noexcept {
+    return reinterpret_cast<ChunkRecord*>(control_.data() + Geometry::kChunks)[number];
+  }
+
+  /// A block may have been freed: tells the owner if it waits for that.
+  void tell_owner() const noexcept;
+
   /// Where the data segment begins in this process. Mapped at the first call for each access.
   /// Throws OsError when address space is short.
   std::byte* data(Access access) const;
+  /// The same; null while it is not mapped.
+  [[nodiscard]] std::byte* data_if_mapped(Access access) const noexcept {
+    return data_[static_cast<std::size_t>(access)].load(std::memory_order_acquire);
+  }
 
   /// Makes the pages exist in which holders and senders of this slot's plane keep their bits.
   /// To be called before a slot sets its first bit here. Throws OutOfMemory.

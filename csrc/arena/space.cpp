@@ -69,12 +69,12 @@ void Space::give(Range range) {
   taken_ -= nodes_[range].size;
   nodes_[range].free = true;
   const Range before = nodes_[range].before;
-  if (before != kNone && nodes_[before].free) {
+  if (before != kNone && nodes_[before].free && touching(before, range)) {
     unlink(before);
     range = join(before, range);
   }
   const Range after = nodes_[range].after;
-  if (after != kNone && nodes_[after].free) {
+  if (after != kNone && nodes_[after].free && touching(range, after)) {
     unlink(after);
     range = join(range, after);
   }
@@ -82,9 +82,28 @@ void Space::give(Range range) {
 }
 
 void Space::extend(std::uint64_t size) {
+  extend_at(last_ != kNone ? nodes_[last_].offset + nodes_[last_].size : 0, size);
+}
+
+bool Space::withdraw(std::uint64_t offset, std::uint64_t size) {
+  for (Range range = first_; range != kNone; range = nodes_[range].after) {
+    const Node node = nodes_[range];
+    if (node.offset != offset) continue;
+    if (!node.free || node.size != size) return false;
+    unlink(range);
+    (node.before != kNone ? nodes_[node.before].after : first_) = node.after;
+    (node.after != kNone ? nodes_[node.after].before : last_) = node.before;
+    total_ -= size;
+    drop_node(range);
+    return true;
+  }
+  return false;
+}
+
+void Space::extend_at(std::uint64_t offset, std::uint64_t size) {
   const Range range = new_node();
   Node& node = nodes_[range];
-  node = {.offset = total_, .size = size, .before = last_};
+  node = {.offset = offset, .size = size, .before = last_};
   if (last_ != kNone) nodes_[last_].after = range;
   if (first_ == kNone) first_ = range;
   last_ = range;

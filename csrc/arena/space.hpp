@@ -29,6 +29,13 @@ class Space {
   /// Adds `size` bytes behind the last.
   void extend(std::uint64_t size);
 
+  /// Adds a range that lies behind all others, with a gap before it that belongs to nobody: ranges
+  /// are not joined across it.
+  void extend_at(std::uint64_t offset, std::uint64_t size);
+
+  /// Takes a range away that was added so, if all of it is free.
+  bool withdraw(std::uint64_t offset, std::uint64_t size);
+
   [[nodiscard]] std::uint64_t offset(Range range) const { return nodes_[range].offset; }
   [[nodiscard]] std::uint64_t size(Range range) const { return nodes_[range].size; }
   [[nodiscard]] std::uint64_t total() const noexcept { return total_; }
@@ -70,6 +77,9 @@ class Space {
   void drop_node(Range range);
   Range split(Range range, std::uint64_t size);
   Range join(Range left, Range right);
+  [[nodiscard]] bool touching(Range left, Range right) const noexcept {
+    return nodes_[left].offset + nodes_[left].size == nodes_[right].offset;
+  }
 
   std::vector<Node> nodes_;
   std::vector<Range> unused_;

@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "bindings/python.hpp"
+#include "cuda/driver.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -11,6 +12,13 @@ namespace {
 void raise(const char* class_name, const char* text) {
   const py::object type = py::module_::import("shmtensor.errors").attr(class_name);
   PyErr_SetString(type.ptr(), text);
+}
+
+// CudaError(text, code): the driver's answer as a number.
+void raise_cuda(const char* class_name, const cuda::CudaError& error) {
+  const py::object type = py::module_::import("shmtensor.errors").attr(class_name);
+  const py::tuple arguments = py::make_tuple(error.what(), error.code());
+  PyErr_SetObject(type.ptr(), arguments.ptr());
 }
 
 void raise_os_error(const OsError& error) {
@@ -26,6 +34,12 @@ void translate_exception() noexcept {
       throw;
     } catch (py::error_already_set& error) {
       error.restore();
+    } catch (const cuda::ProducerGone& error) {
+      raise_cuda("ProducerGone", error);
+    } catch (const cuda::CudaUnavailable& error) {
+      raise_cuda("CudaUnavailable", error);
+    } catch (const cuda::CudaError& error) {
+      raise_cuda("CudaError", error);
     } catch (const StaleHandle& error) {
       raise("StaleHandleError", error.what());
     } catch (const OutOfMemory& error) {

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "bindings/cuda.hpp"
+#include "bindings/exports.hpp"
 #include "bindings/home.hpp"
 #include "bindings/items.hpp"
 #include "bindings/names.hpp"
@@ -96,6 +98,9 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   add_keys(module);
   add_names(module);
   add_pack(module);
+  add_cuda(module);
+  add_dlpack(module);
+  add_exports(module);
 
   module.def("stats", &stats);
   module.def("gc", &gc);

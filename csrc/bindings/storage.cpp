@@ -8,8 +8,14 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/report.hpp"
+#include "bindings/exports.hpp"
 #include "bindings/home.hpp"
 #include "bindings/outgoing.hpp"
+#include "cuda/copy.hpp"
+#include "cuda/device_data.hpp"
+#include "cuda/in_place.hpp"
+#include "os/process.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -37,6 +43,7 @@ py::object new_object(std::uint64_t size, const Backing& backing) {
   storage->size = size;
   new (&storage->first) Backing(backing);
   new (&storage->current) std::atomic<Backing*>(&storage->first);
+  new (&storage->exposed) std::atomic<bool>(false);
   return object;
 }
 
@@ -51,10 +58,45 @@ void release_block(Storage* storage, const Backing& backing) noexcept {
   if (last) backing.arena->abandon(backing.block);
 }
 
+// What kernels and copies of this process still do to the memory must be done before anybody else
+// may have it. At the interpreter's end that is left to the end of the process: the manager hears
+// of it when the driver has stopped everything.
+void release_device_block(Storage* storage, const Backing& backing) noexcept {
+  auto* opened = static_cast<std::shared_ptr<cuda::Opened>*>(backing.keeper);
+  if (cuda::Driver::usable() == nullptr) {
+    if (!cuda::forked()) return;
+    release_block(storage, backing);
+    return;
+  }
+#if PY_VERSION_HEX >= 0x030D0000
+  if (Py_IsFinalizing()) return;
+#else
+  if (_Py_IsFinalizing()) return;
+#endif
+  const bool wait = storage->exposed.load();
+  const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
+  const SessionId session = backing.arena->memory().id();
+  std::optional<py::gil_scoped_release> release;
+  if (wait || opened != nullptr || orphaned) release.emplace();
+  try {
+    if (wait) cuda::Gpu::get(backing.device).synchronize();
+  } catch (const Error& error) {
+    report(error.what());
+  }
+  delete opened;
+  release_block(storage, backing);
+  if (!orphaned) return;
+  if (const auto there = Runtime::get().find(session)) there->drop_unused_orphans();
+}
+
 void release_backing(Storage* storage, const Backing& backing) noexcept {
   switch (backing.kind) {
     case Backing::Kind::block:
-      release_block(storage, backing);
+      if (backing.device >= 0) {
+        release_device_block(storage, backing);
+      } else {
+        release_block(storage, backing);
+      }
       break;
     case Backing::Kind::borrowed:
       if (auto* buffer = static_cast<Py_buffer*>(backing.keeper)) {
@@ -92,16 +134,65 @@ PyObject* find_object(const LocalTable::Lock& lock, Access access) noexcept {
   return nullptr;
 }
 
+// The address of a block, with the GIL given away if finding it takes long.
+std::byte* address_of(Arena* arena, BlockNumber block, Access access) {
+  if (std::byte* address = arena->address_at_once(block, access)) return address;
+  const py::gil_scoped_release release;
+  return arena->address(block, access);
+}
+
+bool has_ended(const cuda::Description& owner, const Arena& arena) noexcept {
+  if (arena.segment().header().orphaned.load() != 0) return true;
+  return owner.pid_namespace == pid_namespace() && !is_alive({owner.pid, owner.start_time});
+}
+
+// Memory that a user of another process owns; or of this one, which has sent it to itself.
+py::object new_object_in_place(Arena* arena, BlockNumber block, Access access) {
+  const std::byte* place = address_of(arena, block, Access::read_only);
+  if (arena->size(block) < sizeof(cuda::Description)) throw StaleHandle("a handle is damaged");
+  cuda::Description description{};
+  std::memcpy(&description, place, sizeof description);
+  Backing backing{.arena = arena, .block = block, .kind = Backing::Kind::block, .access = access};
+  if (arena->owned()) {
+    const Exported mine = exported(arena, block);
+    backing.data = mine.data;
+    backing.device = static_cast<std::int16_t>(mine.device);
+  } else {
+    std::shared_ptr<cuda::Opened> opened;
+    {
+      const py::gil_scoped_release release;
+      opened = cuda::Opened::get(description, has_ended(description, *arena));
+    }
+    backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
+    backing.device = static_cast<std::int16_t>(opened->gpu().number());
+    backing.keeper = new std::shared_ptr<cuda::Opened>(std::move(opened));
+  }
+  py::object object = new_object(description.size, backing);
+  as_storage(object)->exposed.store(arena->owned());  // its owner has the address
+  return object;
+}
+
+py::object new_object_for(Arena* arena, BlockNumber block, Access access) {
+  const Strategy strategy = arena->segment().strategy();
+  if (strategy == Strategy::in_place) return new_object_in_place(arena, block, access);
+  Backing backing{.data = address_of(arena, block, access),
+                  .arena = arena,
+                  .block = block,
+                  .kind = Backing::Kind::block,
+                  .access = access};
+  if (strategy == Strategy::device) {
+    const auto& data = static_cast<const cuda::DeviceData&>(arena->data());
+    backing.device = static_cast<std::int16_t>(data.gpu().number());
+  }
+  return new_object(arena->size(block), backing);
+}
+
 // Wraps a block of which this call owns one reference, and makes the object known; an object that
 // another thread made meanwhile wins.
 py::object wrap_block(Arena* arena, BlockNumber block, Access access) {
   py::object object;
   try {
-    object = new_object(arena->size(block), {.data = arena->address(block, access),
-                                             .arena = arena,
-                                             .block = block,
-                                             .kind = Backing::Kind::block,
-                                             .access = access});
+    object = new_object_for(arena, block, access);
   } catch (...) {
     arena->release(block);
     throw;
@@ -146,6 +237,7 @@ PyObject* get_filename(PyObject* self, void*) {
 }
 
 PyObject* data_ptr(PyObject* self, PyObject*) {
+  reinterpret_cast<Storage*>(self)->exposed.store(true);
   return PyLong_FromVoidPtr(reinterpret_cast<Storage*>(self)->backing().data);
 }
 
@@ -178,6 +270,13 @@ PyObject* share_memory(PyObject* self, PyObject*) {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   auto* storage = reinterpret_cast<Storage*>(self);
+  if (storage->device() >= 0) {
+    view->obj = nullptr;
+    PyErr_Format(PyExc_BufferError,
+                 "the bytes lie on cuda:%d, where the host cannot read them; use cpu() or cupy()",
+                 storage->device());
+    return -1;
+  }
   const Backing& backing = storage->backing();
   return PyBuffer_FillInfo(view, self, backing.data, static_cast<Py_ssize_t>(storage->size),
                            backing.access == Access::read_only ? 1 : 0, flags);
@@ -285,6 +384,47 @@ py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed
   return object;
 }
 
+py::object new_device_storage(std::uint64_t size, int device, bool zeroed) {
+  const Place place = Place::on_device(device);
+  if (cuda::forked()) cuda::refuse_after_fork();
+  Session& session = home();
+  std::optional<Block> block = session.allocate_warm(size, place);
+  if (!block) {
+    const py::gil_scoped_release release;
+    const cuda::Gpu& gpu = cuda::Gpu::get(device);
+    if (!gpu.has_virtual_memory()) {
+      throw cuda::CudaUnavailable(
+          cuda::kNotSupported,
+          "cannot allocate on cuda:" + std::to_string(device) +
+              ": its driver does not share virtual memory by descriptors (WSL2, some vGPUs and old "
+              "drivers do not); share arrays of another library with st.asarray, or host tensors");
+    }
+    block = session.allocate(size, place);
+  }
+  py::object object = wrap_block(block->arena, block->number, Access::read_write);
+  if (zeroed) {
+    const py::gil_scoped_release release;
+    const std::byte zero{};
+    cuda::fill(cuda::Gpu::get(device),
+               reinterpret_cast<cuda::DevicePtr>(as_storage(object)->first.data), &zero, 1, size);
+  }
+  return object;
+}
+
+py::object wrap_in_place(Arena* arena, BlockNumber block, std::byte* data, int device,
+                         std::uint64_t size) {
+  py::object object = new_object(size, {.data = data,
+                                        .arena = arena,
+                                        .block = block,
+                                        .kind = Backing::Kind::block,
+                                        .device = static_cast<std::int16_t>(device)});
+  as_storage(object)->exposed.store(true);
+  enable_try_incref(object.ptr());
+  LocalTable::Lock lock(arena->local(), block);
+  lock.object(Access::read_write) = object.ptr();
+  return object;
+}
+
 py::object borrow_storage(const py::object& exporter) {
   auto buffer = std::make_unique<Py_buffer>();
   // Any contiguous memory, writable if it can be had so.
@@ -343,6 +483,14 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
 
 py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> tail) {
   const Backing& backing = storage.backing();
+  if (backing.device >= 0) {
+    if (cuda::forked()) cuda::refuse_after_fork();
+    if (storage.exposed.load()) {
+      // What other libraries have started on the memory is done before the message can be read.
+      const py::gil_scoped_release release;
+      cuda::Gpu::get(backing.device).synchronize();
+    }
+  }
   const std::size_t size = kHandleSize + tail.size() + kSignatureSize;
   py::object bytes = checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);

@@ -15,17 +15,19 @@ namespace shmtensor::python {
 /// Where a storage's bytes lie and what keeps them there.
 struct Backing {
   enum class Kind : std::uint8_t {
-    block,     ///< a block of an arena
+    block,     ///< a block of an arena, on the host or a device
     borrowed,  ///< the private memory of another Python object
     file,      ///< a user's file
   };
 
   std::byte* data = nullptr;
   Arena* arena = nullptr;  ///< block
-  void* keeper = nullptr;  ///< borrowed: Py_buffer*; file: FileBacking*
+  void* keeper = nullptr;  ///< borrowed: Py_buffer*; file: FileBacking*; block of another process's
+                           ///< own memory: std::shared_ptr<cuda::Opened>*
   BlockNumber block = 0;   ///< block
   Kind kind = Kind::borrowed;
   Access access = Access::read_write;
+  std::int16_t device = -1;  ///< number of the GPU; -1: the host
 };
 
 struct FileBacking {
@@ -41,11 +43,13 @@ struct Storage {
   std::uint64_t size;
   std::atomic<Backing*> current;  ///< &first, or one made by share_memory_
   Backing first;
+  std::atomic<bool> exposed;  ///< device: the address left, so work on any stream may use it
 
   [[nodiscard]] Backing& backing() const noexcept {
     return *current.load(std::memory_order_acquire);
   }
   [[nodiscard]] bool read_only() const noexcept { return backing().access == Access::read_only; }
+  [[nodiscard]] int device() const noexcept { return first.device; }
   /// Do other processes see what is written here?
   [[nodiscard]] bool shared() const noexcept { return backing().kind != Backing::Kind::borrowed; }
 };
@@ -60,6 +64,14 @@ struct Storage {
 
 /// A new block of this process's arena. Starts a session if there is none.
 [[nodiscard]] py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed);
+
+/// The same in memory of a GPU.
+[[nodiscard]] py::object new_device_storage(std::uint64_t size, int device, bool zeroed);
+
+/// A storage over memory of a user, of which a block of Strategy::in_place, with one reference that
+/// is taken over, tells the others.
+[[nodiscard]] py::object wrap_in_place(Arena* arena, BlockNumber block, std::byte* data, int device,
+                                       std::uint64_t size);
 
 /// Wraps the memory of an object that has the buffer protocol; nothing is copied.
 [[nodiscard]] py::object borrow_storage(const py::object& exporter);

@@ -205,6 +205,11 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
 // --- conversion ---
 
 py::object to_numpy(const Tensor& tensor) {
+  if (const int device = reinterpret_cast<Storage*>(tensor.storage)->device(); device >= 0) {
+    throw py::type_error("the tensor lies on cuda:" + std::to_string(device) +
+                         ", where NumPy cannot reach it: use cpu() for a copy in host memory, or "
+                         "cupy() to compute on the GPU");
+  }
   const py::object shape = to_tuple(tensor.shape());
   const py::object strides = to_tuple(tensor.strides());
   const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
@@ -216,6 +221,26 @@ py::object to_numpy(const Tensor& tensor) {
     array.attr("flags").attr("writeable") = false;
   }
   return array;
+}
+
+// An array of the same shape and strides, over the same addresses where the host has them. On a
+// device its elements must not be looked at: it serves NumPy's arithmetic of views.
+py::object to_layout(const Tensor& tensor) {
+  auto* storage = reinterpret_cast<Storage*>(tensor.storage);
+  if (storage->device() < 0) return to_numpy(tensor);
+  const py::object memory = checked(PyMemoryView_FromMemory(
+      reinterpret_cast<char*>(storage->backing().data), static_cast<Py_ssize_t>(storage->size),
+      storage->read_only() ? PyBUF_READ : PyBUF_WRITE));
+  const py::object shape = to_tuple(tensor.shape());
+  const py::object strides = to_tuple(tensor.strides());
+  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
+  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, memory.ptr(), offset.ptr(),
+                                        strides.ptr()};
+  return checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
+}
+
+PyObject* layout(PyObject* self, PyObject*) {
+  return guarded([&] { return to_layout(*as_tensor(self)).release().ptr(); });
 }
 
 PyObject* numpy(PyObject* self, PyObject*) {
@@ -285,7 +310,8 @@ PyObject* get_offset(PyObject* self, PyObject*) {
 }
 PyObject* data_ptr(PyObject* self, PyObject*) {
   const Tensor* tensor = as_tensor(self);
-  const auto* storage = reinterpret_cast<Storage*>(tensor->storage);
+  auto* storage = reinterpret_cast<Storage*>(tensor->storage);
+  storage->exposed.store(true);
   return PyLong_FromVoidPtr(storage->backing().data + tensor->offset);
 }
 
@@ -316,6 +342,7 @@ PyMethodDef g_methods[] = {
      "Nothing is copied: writes to the array are writes to the tensor, in every process that has "
      "it.\n"
      "The array keeps the memory alive; it is read-only if the tensor is."},
+    {"_layout", layout, METH_NOARGS, nullptr},
     {"is_contiguous", get_contiguous, METH_NOARGS,
      "is_contiguous()\n--\n\nDo the elements lie in C order without gaps?"},
     {"storage", get_storage, METH_NOARGS,
@@ -339,21 +366,26 @@ void* slot(Function* function) noexcept {
   return reinterpret_cast<void*>(function);
 }
 
-py::object new_shared_tensor(PyObject* shape, const py::object& dtype, bool zeroed) {
+// `device` is -1 for the host.
+py::object new_shared_tensor(PyObject* shape, const py::object& dtype, bool zeroed, int device) {
   const Dtype type = to_dtype(dtype);
   Dims dims = to_dims(shape, "shape");
   append(dims, type.inner);
-  const std::int64_t bytes = checked_bytes(dims, type.item_size);
-  const py::object storage =
-      new_shared_storage(static_cast<std::uint64_t>(bytes), default_strategy(), zeroed);
+  const auto bytes = static_cast<std::uint64_t>(checked_bytes(dims, type.item_size));
+  const py::object storage = device >= 0 ? new_device_storage(bytes, device, zeroed)
+                                         : new_shared_storage(bytes, default_strategy(), zeroed);
   return new_tensor(storage, type, dims, {}, 0, false);
 }
 
 PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([&] {
-    if (count != 3) throw py::type_error("empty takes a shape, a dtype and whether to zero");
+    if (count < 3 || count > 4) {
+      throw py::type_error("empty takes a shape, a dtype, whether to zero and a device's number");
+    }
+    const long device = count == 4 ? PyLong_AsLong(arguments[3]) : -1;
+    if (device == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
     return new_shared_tensor(arguments[0], py::reinterpret_borrow<py::object>(arguments[1]),
-                             arguments[2] == Py_True)
+                             arguments[2] == Py_True, static_cast<int>(device))
         .release()
         .ptr();
   });

@@ -1,6 +1,7 @@
 #include "manager/directory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 #include <vector>
@@ -38,7 +39,7 @@ std::uint64_t count_in_flight(const SessionMemory& memory) {
 void Directory::add(std::unique_ptr<Segment> segment, bool owner_lives) {
   const ArenaNumber number = segment->number();
   if (!owner_lives) segment->header().orphaned.store(1);
-  entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, true});
+  entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, true, {}});
 }
 
 const Segment* Directory::find(ArenaNumber number) const {
@@ -53,8 +54,31 @@ std::size_t Directory::owned_by(SlotNumber slot) const {
       }));
 }
 
+bool Directory::keep_chunk(ArenaNumber number, std::uint32_t chunk, Fd descriptor) {
+  const auto at = entries_.find(number);
+  if (at == entries_.end() || at->second.segment->strategy() != Strategy::device) return false;
+  at->second.chunks.try_emplace(chunk, std::move(descriptor));
+  return true;
+}
+
+const Fd* Directory::find_chunk(ArenaNumber number, std::uint32_t chunk) const {
+  const auto at = entries_.find(number);
+  if (at == entries_.end()) return nullptr;
+  const auto found = at->second.chunks.find(chunk);
+  return found != at->second.chunks.end() ? &found->second : nullptr;
+}
+
+void Directory::drop_chunk(ArenaNumber number, std::uint32_t chunk) {
+  if (const auto at = entries_.find(number); at != entries_.end()) at->second.chunks.erase(chunk);
+}
+
+void Directory::tell_owners() const noexcept {
+  for (const auto& [number, entry] : entries_) entry.segment->tell_owner();
+}
+
 void Directory::free_marked(Entry& entry, BlockNumber block) {
   entry.segment->freed().mark(block);
+  entry.segment->tell_owner();
   entry.changed = true;
 }
 
@@ -119,6 +143,7 @@ bool Directory::tend(ArenaNumber number, Entry& entry) {
   }
   if (!std::exchange(entry.changed, false)) return true;
   try {
+    if (entry.segment->strategy() == Strategy::device) return give_back_chunks(entry);
     if (give_back_gaps(*entry.segment)) return true;
     if (entry.segment->strategy() == Strategy::file_system) {
       unlink_shm(arena_name(entry.segment->header().session, number));
@@ -160,6 +185,28 @@ const Segment* Directory::after(ArenaNumber number) const {
   return at != entries_.end() ? at->second.segment.get() : nullptr;
 }
 
+// Closes what holds the device memory of chunks without blocks. Is a block left?
+bool Directory::give_back_chunks(Entry& entry) {
+  const Segment& segment = *entry.segment;
+  std::array<bool, kMaxChunks> used{};
+  bool any = false;
+  const std::uint32_t capacity = segment.capacity();
+  for (BlockNumber block = 0; block < capacity; ++block) {
+    const BlockRecord& record = segment.record(block);
+    if (!BlockWord(record.word.load()).live()) continue;
+    any = true;
+    const std::uint64_t chunk = record.offset.load() >> kChunkShift;
+    if (chunk >= kMaxChunks) return true;  // a damaged record: leave everything alone
+    used[chunk] = true;
+  }
+  for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+    if (used[chunk]) continue;
+    segment.chunk(chunk).size.store(0);
+    entry.chunks.erase(chunk);
+  }
+  return any;
+}
+
 void Directory::count(Statistics& statistics) const {
   statistics.arenas = entries_.size();
   for (const auto& [number, entry] : entries_) count(*entry.segment, statistics);
@@ -174,6 +221,10 @@ void Directory::count(const Segment& segment, Statistics& statistics) {
   }
   try {
     statistics.bytes_reserved += file_usage(*segment.file());
+    if (segment.strategy() != Strategy::device) return;
+    for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+      statistics.bytes_reserved += segment.chunk(chunk).size.load();
+    }
   } catch (const Error&) {
     // A named object that somebody unlinked: its pages cannot be counted.
   }

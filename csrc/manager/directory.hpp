@@ -18,6 +18,16 @@ class Directory {
   [[nodiscard]] const Segment* find(ArenaNumber number) const;
   [[nodiscard]] std::size_t owned_by(SlotNumber slot) const;
 
+  /// Keeps the descriptor of a piece of device memory as long as a block lies in it. False when
+  /// there is no such arena.
+  bool keep_chunk(ArenaNumber number, std::uint32_t chunk, Fd descriptor);
+  /// Null when nobody has told it.
+  [[nodiscard]] const Fd* find_chunk(ArenaNumber number, std::uint32_t chunk) const;
+  void drop_chunk(ArenaNumber number, std::uint32_t chunk);
+
+  /// Wakes owners that wait for blocks to be freed: one of their users may have died over it.
+  void tell_owners() const noexcept;
+
   /// Clears what a dead slot held everywhere (kNoSlot: only tries what nobody holds). Its own
   /// arenas become orphans.
   void sweep(const SessionMemory& memory, SlotNumber dead);
@@ -40,12 +50,14 @@ class Directory {
     std::unique_ptr<Segment> segment;
     bool orphan = false;
     bool changed = true;  ///< a block may have been freed since the last look
+    std::map<std::uint32_t, Fd> chunks;
   };
 
   void free_marked(Entry& entry, BlockNumber block);
   /// False when the orphan may be dropped.
   static bool tend(ArenaNumber number, Entry& entry);
   static bool give_back_gaps(const Segment& segment);
+  static bool give_back_chunks(Entry& entry);
 
   std::map<ArenaNumber, Entry> entries_;
 };

@@ -15,7 +15,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 
 /// No request waits longer than this for its answer.
 inline constexpr std::chrono::milliseconds kPatience{10'000};
@@ -33,6 +33,9 @@ enum class Kind : std::uint16_t {
   statistics,      ///< of the session
   collect,         ///< number: spend tickets at least so many milliseconds old
   next_arena,      ///< arena: describe the one with the next higher number
+  keep_chunk,      ///< arena, chunk; brings the descriptor of a piece of device memory
+  find_chunk,      ///< arena, chunk
+  drop_chunk,      ///< arena, chunk: its owner has given it back
   // replies
   welcome = 64,  ///< slot, life; brings the session's memory
   done,          ///< whatever the request asked for
@@ -65,6 +68,8 @@ struct Message {
   std::uint32_t life = 0;
   std::uint32_t arena = 0;
   std::uint32_t strategy = 0;
+  std::uint32_t chunk = 0;
+  std::uint32_t reserved = 0;
   Join join = Join::existing;
   std::int32_t parent = 0;
   std::uint64_t number = 0;

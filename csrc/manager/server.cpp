@@ -167,6 +167,13 @@ void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
       return find_arena(line, message);
     case Kind::next_arena:
       return next_arena(line, message);
+    case Kind::keep_chunk:
+      return keep_chunk(line, message, std::move(fd));
+    case Kind::find_chunk:
+      return find_chunk(line, message);
+    case Kind::drop_chunk:
+      if (line.slot != kNoSlot) directory_.drop_chunk(message.arena, message.chunk);
+      return reply(line.socket, message, Kind::done);
     case Kind::fork:
       return prepare_fork(line, std::move(fd));
     default:
@@ -236,6 +243,7 @@ void Server::adopt(std::unique_ptr<SessionMemory> memory) {
   directory_.sweep(*memory_, kNoSlot);
   seats_->for_each_taken([this](SlotNumber slot) { watch(slot); });
   memory_->header().deaths.fetch_add(1);
+  directory_.tell_owners();
 }
 
 void Server::register_arena(const Line& line, const Message& message, Fd fd) {
@@ -277,6 +285,35 @@ void Server::next_arena(const Line& line, const Message& message) {
   answer.statistics = {};
   Directory::count(*segment, answer.statistics);
   reply(line.socket, answer, Kind::done);
+}
+
+void Server::keep_chunk(const Line& line, const Message& message, Fd fd) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  if (!fd || message.chunk >= kMaxChunks ||
+      !directory_.keep_chunk(message.arena, message.chunk, std::move(fd))) {
+    return refuse(line.socket, message, "there is no arena for that chunk");
+  }
+  reply(line.socket, message, Kind::done);
+}
+
+// A manager that took over knows only what members have told it since. The owner is not made to
+// speak: its descriptor is taken, where the system allows that.
+void Server::find_chunk(const Line& line, const Message& message) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  const Fd* descriptor = directory_.find_chunk(message.arena, message.chunk);
+  const Segment* segment = directory_.find(message.arena);
+  if (descriptor == nullptr && segment != nullptr && segment->strategy() == Strategy::device &&
+      message.chunk < kMaxChunks && segment->chunk(message.chunk).size.load() != 0) {
+    const ArenaHeader& header = segment->header();
+    const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
+    if (owner.taken && owner.life == header.owner_life && owner.pidfd) {
+      Fd taken = take_descriptor(owner.pidfd, segment->chunk(message.chunk).descriptor.load());
+      if (taken) directory_.keep_chunk(message.arena, message.chunk, std::move(taken));
+      descriptor = directory_.find_chunk(message.arena, message.chunk);
+    }
+  }
+  if (descriptor == nullptr) return reply(line.socket, message, Kind::unknown);
+  reply(line.socket, message, Kind::done, descriptor);
 }
 
 void Server::prepare_fork(const Line& line, Fd fd) {
@@ -334,6 +371,7 @@ void Server::vacate(SlotNumber slot) {
   seats_->vacate(slot);
   // Owners compare their tables with their books when they see this move.
   memory_->header().deaths.fetch_add(1);
+  directory_.tell_owners();
 }
 
 }  // namespace shmtensor

@@ -37,6 +37,8 @@ class Server {
   void register_arena(const Line& line, const Message& message, Fd fd);
   void find_arena(const Line& line, const Message& message);
   void next_arena(const Line& line, const Message& message);
+  void keep_chunk(const Line& line, const Message& message, Fd fd);
+  void find_chunk(const Line& line, const Message& message);
   void prepare_fork(const Line& line, Fd fd);
   void settle_child(const Line& line, pid_t sender);
 

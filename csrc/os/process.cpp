@@ -85,6 +85,14 @@ Fd open_pidfd(const ProcessIdentity& process) noexcept {
   return pidfd;
 }
 
+Fd take_descriptor(const Fd& pidfd, int number) noexcept {
+#if defined(SYS_pidfd_getfd)
+  return Fd(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), number, 0)));
+#else
+  return {};
+#endif
+}
+
 bool has_ended(const Fd& pidfd) noexcept {
   pollfd entry{pidfd.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) == 1;

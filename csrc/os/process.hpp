@@ -31,6 +31,9 @@ struct ProcessIdentity {
 /// gone or the kernel knows no pidfd.
 [[nodiscard]] Fd open_pidfd(const ProcessIdentity& process) noexcept;
 
+/// A copy of another process's descriptor (Linux 5.6); empty where that is not permitted.
+[[nodiscard]] Fd take_descriptor(const Fd& pidfd, int number) noexcept;
+
 [[nodiscard]] bool has_ended(const Fd& pidfd) noexcept;
 
 /// Does the process map a file whose /proc/PID/maps entry contains `name`? Nothing when that cannot

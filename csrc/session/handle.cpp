@@ -12,8 +12,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "handles are little-endian");
 
 constexpr std::uint8_t kReadOnly = 1;
-constexpr std::uint8_t kNamed = 2;
-constexpr unsigned kBitShift = 3;  // the ticket's bit, 0 to 31, takes the upper five bits
+constexpr unsigned kStrategyShift = 1;  // two bits: the strategy, from 0
+constexpr unsigned kBitShift = 3;       // the ticket's bit, 0 to 31, takes the upper five bits
 
 struct Wire {
   std::uint8_t version;
@@ -33,9 +33,9 @@ static_assert(sizeof(Wire) == kHandleSize);
 
 void encode(const Handle& handle, std::span<std::byte, kHandleSize> out) noexcept {
   const bool read_only = handle.access == Access::read_only;
-  const bool named = handle.strategy == Strategy::file_system;
+  const unsigned strategy = (static_cast<unsigned>(handle.strategy) - 1) << kStrategyShift;
   const Wire wire{kHandleVersion,
-                  static_cast<std::uint8_t>((read_only ? kReadOnly : 0) | (named ? kNamed : 0) |
+                  static_cast<std::uint8_t>((read_only ? kReadOnly : 0) | strategy |
                                             handle.ticket.bit << kBitShift),
                   handle.ticket.sender,
                   handle.arena,
@@ -60,15 +60,14 @@ Handle decode(std::span<const std::byte> bytes) {
         "cannot read a tensor's handle: it was damaged, or written by another version of "
         "shmtensor");
   }
-  return {
-      .session = {wire.session_high, wire.session_low},
-      .arena = wire.arena,
-      .block = wire.block,
-      .generation = wire.generation,
-      .ticket = {wire.sender, static_cast<std::uint8_t>(wire.flags >> kBitShift), wire.group,
-                 wire.serial},
-      .strategy = (wire.flags & kNamed) != 0 ? Strategy::file_system : Strategy::file_descriptor,
-      .access = (wire.flags & kReadOnly) != 0 ? Access::read_only : Access::read_write};
+  return {.session = {wire.session_high, wire.session_low},
+          .arena = wire.arena,
+          .block = wire.block,
+          .generation = wire.generation,
+          .ticket = {wire.sender, static_cast<std::uint8_t>(wire.flags >> kBitShift), wire.group,
+                     wire.serial},
+          .strategy = static_cast<Strategy>((wire.flags >> kStrategyShift & 3u) + 1),
+          .access = (wire.flags & kReadOnly) != 0 ? Access::read_only : Access::read_write};
 }
 
 void sign(SipKey key, std::span<std::byte> bytes) noexcept {

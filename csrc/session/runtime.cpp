@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/report.hpp"
+#include "cuda/driver.hpp"
 #include "os/random.hpp"
 #include "session/launcher.hpp"
 
@@ -142,6 +143,7 @@ void Runtime::in_parent() noexcept {
 void Runtime::in_child() noexcept {
   Runtime& runtime = get();
   runtime.forks_.fetch_add(1);
+  cuda::note_fork();
   runtime.budget_.forget();
   Session* home = runtime.home_.load();
   // A session of which nothing was inherited is forgotten, not destroyed, since a thread that does

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "arena/host_data.hpp"
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/fault_point.hpp"
@@ -19,7 +22,7 @@ namespace shmtensor {
 namespace {
 
 constexpr int kAttempts = 5;
-constexpr std::uint64_t kExtent = Allocator::kExtent;
+constexpr std::uint64_t kExtent = HostData::kExtent;
 constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
 Message make_message(Kind kind, const SessionId& session) noexcept {
@@ -29,18 +32,29 @@ Message make_message(Kind kind, const SessionId& session) noexcept {
   return message;
 }
 
-std::size_t index_of(Strategy strategy) noexcept {
-  return strategy == Strategy::file_system ? 1 : 0;
+std::size_t index_of(Place place) noexcept {
+  const auto strategy = static_cast<std::size_t>(place.strategy);
+  return place.strategy == Strategy::device ? 4 + static_cast<std::size_t>(place.device) % 16
+                                            : strategy - 1;
 }
 
-Strategy other_than(Strategy strategy) noexcept {
-  return strategy == Strategy::file_system ? Strategy::file_descriptor : Strategy::file_system;
+bool is_on(const Arena& arena, Place place) {
+  const Segment& segment = arena.segment();
+  if (segment.strategy() != place.strategy) return false;
+  return place.strategy != Strategy::device ||
+         static_cast<cuda::DeviceData&>(arena.data()).gpu().number() == place.device;
 }
+
+cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
 
 // Room for all memory of the machine: address space costs nothing until it is used. A process with
 // a limit on it gets a share; a tensor larger than that, an arena of its own.
-Geometry geometry_for(std::uint64_t size) {
+Geometry geometry_for(std::uint64_t size, Strategy strategy) {
   Geometry geometry;
+  if (strategy == Strategy::device || strategy == Strategy::in_place) {
+    geometry.data_reserve = 64 * kMiB;  // of what little lies on the host
+    return geometry;
+  }
   std::uint64_t reserve = std::clamp(std::bit_ceil(physical_memory()), kGiB, kLargestReserve);
   if (const std::uint64_t limit = address_space_limit(); limit != kUnlimited) {
     reserve = std::clamp(align_down(limit / 16, kExtent), 16 * kMiB, reserve);
@@ -138,6 +152,17 @@ void Session::send_registration(const Arena& arena) {
   try {
     const Segment::File file = segment.file();
     static_cast<void>(line_.ask(message, named ? nullptr : &*file));
+    if (segment.strategy() == Strategy::device) {
+      message.kind = Kind::keep_chunk;
+      static_cast<const cuda::DeviceData&>(arena.data())
+          .for_each_descriptor([&](std::uint32_t chunk, std::uint64_t size, int number) {
+            message.chunk = chunk;
+            message.number = size;
+            Fd borrowed(number);
+            if (line_) static_cast<void>(line_.ask(message, &borrowed));
+            static_cast<void>(borrowed.release());
+          });
+    }
   } catch (const OsError& error) {
     // A named arena whose owner is dead, dropped when nothing in it was in use any more.
     if (error.code() != ENOENT) throw;
@@ -146,19 +171,22 @@ void Session::send_registration(const Arena& arena) {
   }
 }
 
-std::optional<Block> Session::allocate_warm(std::uint64_t size, Strategy strategy) {
-  Arena* arena = current_[index_of(strategy)].load(std::memory_order_acquire);
-  if (arena == nullptr) return std::nullopt;
+std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
+  Arena* arena = current_[index_of(place)].load(std::memory_order_acquire);
+  if (arena == nullptr || !is_on(*arena, place)) return std::nullopt;
   const std::optional<BlockNumber> number = arena->allocate_warm(size);
   if (!number) return std::nullopt;
   return Block{arena, *number};
 }
 
-Block Session::allocate(std::uint64_t size, Strategy strategy) {
+Block Session::allocate(std::uint64_t size, Place place) {
+  // Growing on a device tells the manager, with the arena locked; the line is locked before arenas.
+  std::unique_lock line(line_mutex_, std::defer_lock);
+  if (place.strategy == Strategy::device) line.lock();
   const auto attempt = [&]() -> std::optional<Block> {
-    for (Arena* arena : own_arenas(strategy)) {
+    for (Arena* arena : own_arenas(place)) {
       if (const auto number = arena->allocate(size)) {
-        current_[index_of(strategy)].store(arena, std::memory_order_release);
+        current_[index_of(place)].store(arena, std::memory_order_release);
         return Block{arena, *number};
       }
     }
@@ -174,17 +202,22 @@ Block Session::allocate(std::uint64_t size, Strategy strategy) {
     try {
       block = attempt();
     } catch (const OutOfMemory&) {
-      // The arenas tried have given their idle pages back; now those of the other strategy do.
-      for (Arena* arena : own_arenas(other_than(strategy))) arena->collect(0);
+      // The arenas tried have given their idle pages back; now the others on the host do.
+      for (Arena* arena : own_arenas()) {
+        const bool on_host = arena->segment().strategy() != Strategy::device;
+        if (on_host && !is_on(*arena, place)) arena->collect(0);
+      }
       drop_unused_orphans();
       block = attempt();
     }
   }
   if (block) return *block;
-  if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
-    throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
+  if (place.strategy != Strategy::device) {
+    if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
+      throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
+    }
   }
-  Arena& arena = make_arena(size, strategy);
+  Arena& arena = make_arena(size, place);
   if (const auto number = arena.allocate(size)) return {&arena, *number};
   throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
 }
@@ -199,19 +232,31 @@ std::vector<Arena*> Session::pin_all() {
   return all;
 }
 
-std::vector<Arena*> Session::own_arenas(Strategy strategy) {
+std::vector<Arena*> Session::own_arenas() {
   std::vector<Arena*> found;
   const std::lock_guard guard(registry_lock_);
   for (auto& [number, arena] : arenas_) {
-    if (arena->owned() && arena->segment().strategy() == strategy) found.push_back(arena.get());
+    if (arena->owned()) found.push_back(arena.get());
   }
   return found;
 }
 
-Arena& Session::make_arena(std::uint64_t size, Strategy strategy) {
+std::vector<Arena*> Session::own_arenas(Place place) {
+  std::vector<Arena*> found = own_arenas();
+  std::erase_if(found, [place](const Arena* arena) { return !is_on(*arena, place); });
+  return found;
+}
+
+Arena& Session::make_arena(std::uint64_t size, Place place) {
   member_.require_slot();
+  const Strategy strategy = place.strategy;
+  DeviceId device{};
+  if (strategy == Strategy::device) {
+    device = std::bit_cast<DeviceId>(cuda::Gpu::get(place.device).uuid());
+  }
   const ArenaNumber number = memory_->new_arena_number();
-  auto segment = Segment::create(id(), number, member_.slot(), life_, strategy, geometry_for(size));
+  auto segment = Segment::create(id(), number, member_.slot(), life_, strategy,
+                                 geometry_for(size, strategy), device);
   SHMTENSOR_FAULT_POINT("register.before");
   Message message = make_message(Kind::register_arena, id());
   message.arena = number;
@@ -224,21 +269,63 @@ Arena& Session::make_arena(std::uint64_t size, Strategy strategy) {
     throw;
   }
   SHMTENSOR_FAULT_POINT("register.after");
-  Arena* arena = add(std::move(segment), &budget_);
+  Arena* arena = add(std::move(segment), true);
   arena->unpin();
-  current_[index_of(strategy)].store(arena, std::memory_order_release);
+  current_[index_of(place)].store(arena, std::memory_order_release);
   return *arena;
 }
 
 // Pinned.
-Arena* Session::add(std::unique_ptr<Segment> segment, Budget* budget) {
+Arena* Session::add(std::unique_ptr<Segment> segment, bool owned) {
   const ArenaNumber number = segment->number();
-  auto made = std::make_unique<Arena>(std::move(segment), member_, budget);
+  auto made = make(std::move(segment), owned);
   const std::lock_guard guard(registry_lock_);
   // Another thread may have been quicker; then its arena is used and this one dropped.
   Arena* arena = arenas_.try_emplace(number, std::move(made)).first->second.get();
   arena->pin();
   return arena;
+}
+
+std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owned) {
+  if (segment->strategy() != Strategy::device) {
+    return std::make_unique<Arena>(std::move(segment), member_, owned ? &budget_ : nullptr);
+  }
+  const cuda::Gpu& gpu = cuda::Gpu::with_uuid(uuid_of(segment->header().device));
+  auto data = std::make_unique<cuda::DeviceData>(*segment, gpu,
+                                                 static_cast<cuda::ChunkKeeper&>(*this), owned);
+  return std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned);
+}
+
+void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
+                   const Fd& descriptor) {
+  Message message = make_message(Kind::keep_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  message.number = size;
+  static_cast<void>(ask(message, &descriptor));
+}
+
+// A manager that took over from one that was killed learns of a chunk from the next message of a
+// process that has it; so one that is not known yet is asked for again.
+Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = make_message(Kind::find_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    Reply reply = ask(message);
+    if (reply.message.kind == Kind::done && reply.fd) return std::move(reply.fd);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
+                     ": the session's manager was killed, and the process that allocated the "
+                     "memory has not been in touch with the new one; let that process send again");
+}
+
+void Session::drop(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = make_message(Kind::drop_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  static_cast<void>(ask(message));
 }
 
 Arena* Session::find(ArenaNumber number) noexcept {
@@ -282,7 +369,7 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
     if (scarce) segment->drop_descriptor(fetch);
   }
   segment->ensure_plane(member_.slot());
-  return add(std::move(segment), nullptr);
+  return add(std::move(segment), false);
 }
 
 void Session::drop_unused_orphans() {
@@ -311,8 +398,13 @@ std::uint64_t Session::spend_tickets(std::uint64_t older_than_milliseconds) {
 
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
   const std::uint64_t spent = spend_tickets(older_than_milliseconds);
-  for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
-    for (Arena* arena : own_arenas(strategy)) arena->collect(0);
+  {
+    const std::lock_guard guard(line_mutex_);  // before arenas: see `allocate`
+    for (Arena* arena : own_arenas()) arena->collect(0);
+  }
+  for (Arena* arena : pin_all()) {
+    arena->data().drop_gone();
+    arena->unpin();
   }
   drop_unused_orphans();
   return spent;
@@ -333,7 +425,8 @@ Session::Usage Session::usage() noexcept {
   for (const auto& [number, arena] : arenas_) {
     ++usage.arenas;
     usage.reserved += arena->reserved();
-    usage.descriptors += arena->segment().keeps_descriptor() ? 1 : 0;
+    usage.descriptors +=
+        (arena->segment().keeps_descriptor() ? 1 : 0) + arena->data().descriptor_count();
     usage.mappings += arena->segment().mapping_count();
   }
   return usage;
@@ -351,7 +444,7 @@ void Session::prepare_child() {
   bool holds = false;
   for (const Arena* arena : forked_) {
     arena->wait_for_fork();
-    holds = holds || arena->holds_any();
+    holds = holds || (arena->survives_fork() && arena->holds_any());
   }
   if (!holds || member_.lost()) return;
   auto [ours, childs] = socket_pair();
@@ -393,7 +486,7 @@ bool Session::unlock_in_child() noexcept {
   for (auto& place : current_) place.store(nullptr);
   bool holds = false;
   for (Arena* arena : forked_) {
-    holds = holds || arena->holds_any();
+    holds = holds || (arena->survives_fork() && arena->holds_any());
     arena->disown();
     arena->unlock_after_fork();
     arena->unpin();

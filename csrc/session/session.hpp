@@ -11,6 +11,7 @@
 #include "arena/arena.hpp"
 #include "arena/budget.hpp"
 #include "arena/session_memory.hpp"
+#include "cuda/device_data.hpp"
 #include "manager/connection.hpp"
 #include "os/spin_lock.hpp"
 #include "session/handle.hpp"
@@ -23,8 +24,21 @@ struct Block {
   BlockNumber number = 0;
 };
 
+/// Where a new block is to lie.
+struct Place {
+  Place(Strategy how) noexcept : strategy(how) {}  // NOLINT: a strategy is a place on the host
+  static Place on_device(int number) noexcept {
+    Place place(Strategy::device);
+    place.device = number;
+    return place;
+  }
+
+  Strategy strategy;
+  int device = 0;  ///< of Strategy::device: its number in this process
+};
+
 /// Threads: all members may be called at the same time, but for those of fork.
-class Session {
+class Session : private cuda::ChunkKeeper {
  public:
   /// `program` is the manager's; `parent` a process that may still read what this one sends after
   /// it has ended, or 0.
@@ -44,9 +58,9 @@ class Session {
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
 
   /// A live block with one reference, without a system call; nothing when that is not possible.
-  [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Strategy strategy);
+  [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Place place);
   /// The same; grows, or makes an arena. Throws OutOfMemory, SessionError.
-  [[nodiscard]] Block allocate(std::uint64_t size, Strategy strategy);
+  [[nodiscard]] Block allocate(std::uint64_t size, Place place);
 
   /// The arena if this process has it mapped; pinned then.
   [[nodiscard]] Arena* find(ArenaNumber number) noexcept;
@@ -62,6 +76,10 @@ class Session {
   /// Takes back what is free, gives idle pages to the system, and spends tickets of the whole
   /// session that are at least so old. How many tickets.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
+
+  /// Unmaps arenas whose owner is dead and of which nothing is held here: idle mappings of device
+  /// memory would keep it from everybody.
+  void drop_unused_orphans();
 
   /// Does this process hold anything of it, or own an arena in it?
   [[nodiscard]] bool in_use() noexcept;
@@ -91,10 +109,17 @@ class Session {
   Reply ask(Message message, const Fd* fd = nullptr);
   void reconnect();
   void send_registration(const Arena& arena);
-  Arena* add(std::unique_ptr<Segment> segment, Budget* budget);
-  void drop_unused_orphans();
-  Arena& make_arena(std::uint64_t size, Strategy strategy);
-  [[nodiscard]] std::vector<Arena*> own_arenas(Strategy strategy);
+  Arena* add(std::unique_ptr<Segment> segment, bool owned);
+  [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
+  Arena& make_arena(std::uint64_t size, Place place);
+  [[nodiscard]] std::vector<Arena*> own_arenas(Place place);
+  [[nodiscard]] std::vector<Arena*> own_arenas();
+
+  // What arenas of device memory ask of the manager.
+  void keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
+            const Fd& descriptor) override;
+  [[nodiscard]] Fd fetch(ArenaNumber arena, std::uint32_t chunk) override;
+  void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<Arena*> pin_all();
   [[nodiscard]] Message message(Kind kind) const noexcept;
 
@@ -109,7 +134,8 @@ class Session {
 
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_;
-  std::atomic<Arena*> current_[2]{};  // where to allocate first, by strategy
+  static constexpr std::size_t kPlaces = 20;
+  std::atomic<Arena*> current_[kPlaces]{};  // where to allocate first, by place
 
   // During a fork:
   std::vector<Arena*> forked_;  // arenas that were there when it began

@@ -42,8 +42,11 @@ from shmtensor.creation import (
 from shmtensor.errors import (
     BuildError,
     CorruptDataError,
+    CudaError,
+    CudaUnavailable,
     NotPublishedError,
     OutOfSharedMemory,
+    ProducerGone,
     SessionError,
     ShmTensorError,
     StaleHandleError,
@@ -57,8 +60,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BuildError",
     "CorruptDataError",
+    "CudaError",
+    "CudaUnavailable",
     "NotPublishedError",
     "OutOfSharedMemory",
+    "ProducerGone",
     "SessionError",
     "SharedDict",
     "SharedList",
@@ -69,6 +75,7 @@ __all__ = [
     "__version__",
     "asarray",
     "attach",
+    "cuda",
     "doctor",
     "empty",
     "errors",
@@ -94,9 +101,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    # `st.multiprocessing`, `st.errors`, `st.memory` and `st.doctor` work without an import of their own,
-    # at no cost to those who do not use them.
-    if name in {"multiprocessing", "errors", "memory"}:
+    # `st.multiprocessing`, `st.errors`, `st.memory`, `st.cuda` and `st.doctor` work without an import of
+    # their own, at no cost to those who do not use them.
+    if name in {"cuda", "multiprocessing", "errors", "memory"}:
         import importlib
 
         return importlib.import_module(f"shmtensor.{name}")

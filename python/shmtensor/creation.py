@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from shmtensor import _core
-from shmtensor._device import check_device
+from shmtensor import _cuda_copies as _cuda
+from shmtensor._device import device_number
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -38,12 +39,14 @@ def empty(shape: Shape, dtype: npt.DTypeLike | None = None, device: str = "cpu")
     dtype
         What NumPy takes for a dtype, without Python objects in it; float64 if None.
     device
-        ``"cpu"``.
+        ``"cpu"``, or a GPU: ``"cuda:0"``, ``"cuda"`` for the first.
 
     Raises
     ------
     OutOfSharedMemory
         If there is no memory; the text says what is short and what to do.
+    CudaUnavailable
+        If there is no such GPU in this process.
     TypeError, ValueError
         For a shape or dtype that NumPy would not take.
 
@@ -54,14 +57,13 @@ def empty(shape: Shape, dtype: npt.DTypeLike | None = None, device: str = "cpu")
     (2, 3)
     """
     if device != "cpu":
-        check_device(device)
+        return _core.empty(shape, dtype, False, device_number(device))
     return _core.empty(shape, dtype, False)
 
 
 def zeros(shape: Shape, dtype: npt.DTypeLike | None = None, device: str = "cpu") -> Tensor:
     """Return a new tensor in shared memory, filled with zeros. Parameters as for `empty`."""
-    check_device(device)
-    return _core.empty(shape, dtype, True)
+    return _core.empty(shape, dtype, True, device_number(device))
 
 
 def ones(shape: Shape, dtype: npt.DTypeLike | None = None, device: str = "cpu") -> Tensor:
@@ -93,10 +95,11 @@ def asarray(
     dtype
         The result's; `obj`'s own if None.
     device
-        ``"cpu"`` or None.
+        ``"cpu"``, ``"cuda:0"`` and so on; None: where `obj` lies.
     copy
-        None: copy unless `obj` is a shared tensor of that dtype already, which is returned itself. True:
-        always copy. False: raise rather than copy.
+        None: copy unless `obj` is a shared tensor of that dtype already, which is returned itself, or an
+        array of another library on a GPU whose memory can be shared where it lies. True: always copy.
+        False: raise rather than copy.
 
     Returns
     -------
@@ -110,18 +113,30 @@ def asarray(
     OutOfSharedMemory
         If there is no memory; the text says what is short and what to do.
     """
-    if device is not None:
-        check_device(device)
-    if type(obj) is np.ndarray and dtype is None and copy is not False:
+    number = None if device is None else device_number(device)
+    if type(obj) is np.ndarray and dtype is None and copy is not False and (number is None or number < 0):
         short = _core.copy_in(obj)
         if short is not None:
             return short
     wanted = None if dtype is None else np.dtype(dtype)
     if isinstance(obj, Tensor) and obj.is_shared() and not copy and (wanted is None or wanted == obj.dtype):
-        return obj
+        there = _core.device_number(obj.storage())
+        if number in {None, there}:
+            return obj
+    foreign = _cuda.cuda_array(obj)
+    if foreign is not None:
+        return _from_cuda(foreign, wanted, number, copy)
     if copy is False:
         msg = f"a {type(obj).__name__} cannot be shared as it is: it needs a copy"
         raise ValueError(msg)
+    if isinstance(obj, Tensor) and obj.device != "cpu":
+        if wanted is None or wanted == obj.dtype:
+            source = _core.device_number(obj.storage())
+            return _core.empty(obj.shape, obj.dtype, False, source if number is None else number).copy_(obj)
+        return asarray(_cuda.to_host(obj), wanted, obj.device if device is None else device)
+    if number is not None and number >= 0:
+        array = np.asarray(obj.numpy() if isinstance(obj, Tensor) else obj, wanted)
+        return _core.empty(array.shape, array.dtype, False, number).copy_(array)
     array = obj.numpy() if isinstance(obj, Tensor) else obj
     if wanted is None or (isinstance(array, np.ndarray) and _is_definite(wanted)):
         array = np.asarray(array)
@@ -131,6 +146,34 @@ def asarray(
     tensor = _core.empty(array.shape, array.dtype if wanted is None else wanted, False)
     np.copyto(tensor.numpy(), array, casting="unsafe")
     return tensor
+
+
+def _from_cuda(there: _cuda.CudaArray, wanted: Any, number: int | None, copy: bool | None) -> Tensor:
+    if there.size == 0:
+        return _core.empty(there.shape, there.dtype if wanted is None else wanted, False, number or 0)
+    device, _, _, exportable, kind = _core.cuda_pointer_facts(there.pointer)
+    reason = kind
+    if number is not None and number != device:
+        reason = f"it lies on cuda:{device}"
+    elif wanted is not None and wanted != there.dtype:
+        reason = f"it has dtype {there.dtype}"
+    elif exportable and not copy:
+        from shmtensor import cuda
+
+        there.wait(device)
+        low, high = there.span()
+        storage = cuda._export(low, high - low, there.owner)
+        return Tensor(storage, there.dtype, there.shape, there.strides, there.pointer - low, there.readonly)
+    if copy is False:
+        msg = f"a {type(there.owner).__name__} cannot be shared where it lies: {reason}; it needs a copy"
+        raise ValueError(msg)
+    target = _core.empty(there.shape, there.dtype, False, device).copy_(there.owner)
+    if (wanted is None or wanted == there.dtype) and number in {None, device}:
+        return target
+    host = _cuda.to_host(target)
+    if wanted is not None:
+        host = host.astype(wanted)
+    return _core.empty(host.shape, host.dtype, False, device if number is None else number).copy_(host)
 
 
 def _is_definite(dtype: np.dtype[Any]) -> bool:

@@ -10,8 +10,11 @@ from __future__ import annotations
 __all__ = [
     "BuildError",
     "CorruptDataError",
+    "CudaError",
+    "CudaUnavailable",
     "NotPublishedError",
     "OutOfSharedMemory",
+    "ProducerGone",
     "SessionError",
     "ShmTensorError",
     "StaleHandleError",
@@ -61,3 +64,27 @@ class BuildError(ShmTensorError):
 
     The text has its traceback. It stays under the name until `shmtensor.unpublish`.
     """
+class CudaError(ShmTensorError):
+    """The CUDA driver refused; the text has its error's name and number and what to do.
+
+    Attributes
+    ----------
+    code : int or None
+        The driver's number.
+    """
+
+    @property
+    def code(self) -> int | None:
+        """The driver's number for the error."""
+        return self.args[1] if len(self.args) > 1 else None
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class CudaUnavailable(CudaError):  # noqa: N818  # a state, not a mistake
+    """There is no CUDA in this process: no driver, no GPU, or a child that was forked after CUDA started."""
+
+
+class ProducerGone(CudaError):  # noqa: N818  # as above
+    """The process that owns an array which was shared in place has ended before it was received."""

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from shmtensor import _core
-from shmtensor._device import check_device
+from shmtensor._device import device_number
 from shmtensor._numbers import check_size
 from shmtensor.errors import StaleHandleError
 
@@ -41,12 +41,14 @@ class Storage(_core.StorageBase):
     nbytes
         Size in bytes; 0 is allowed.
     device
-        ``"cpu"``.
+        ``"cpu"``, or a GPU: ``"cuda:0"``, ``"cuda"`` for the first.
 
     Raises
     ------
     OutOfSharedMemory
         If there is no memory; the text says what is short and what to do.
+    CudaUnavailable
+        If there is no such GPU in this process.
 
     See Also
     --------
@@ -62,8 +64,10 @@ class Storage(_core.StorageBase):
     __slots__ = ()
 
     def __new__(cls, nbytes: SupportsIndex, device: str = "cpu") -> Self:
-        check_device(device)
+        number = device_number(device)
         size = check_size(nbytes, "nbytes")
+        if number >= 0:
+            return _core.cuda_new_storage(size, number, False)  # type: ignore[return-value]  # as below
         return _core.new_storage(size, False)  # type: ignore[return-value]  # is registered below
 
     def __init_subclass__(cls) -> None:
@@ -120,11 +124,12 @@ class Storage(_core.StorageBase):
     @property
     def device(self) -> str:
         """Name of the device on which the bytes lie."""
-        return "cpu"
+        number = _core.device_number(self)
+        return "cpu" if number < 0 else f"cuda:{number}"
 
     def clone(self) -> Storage:
-        """Return a copy in a block of its own."""
-        return Storage(self.nbytes).copy_(self)
+        """Return a copy in a block of its own, on the same device."""
+        return Storage(self.nbytes, self.device).copy_(self)
 
     __copy__ = clone
 
@@ -139,12 +144,20 @@ class Storage(_core.StorageBase):
         ValueError
             If the sizes differ, or this storage is read-only.
         """
+        if _core.device_number(self) >= 0 or (isinstance(source, Storage) and source.device != "cpu"):
+            self._bytes().copy_(source._bytes() if isinstance(source, Storage) else memoryview(source))
+            return self
         content = np.frombuffer(memoryview(source), np.uint8)
         if content.size != self.nbytes:
             msg = f"cannot copy {content.size} bytes into a storage of {self.nbytes} bytes"
             raise ValueError(msg)
         np.copyto(np.frombuffer(memoryview(self), np.uint8), content)
         return self
+
+    def _bytes(self) -> Any:
+        from shmtensor.tensor import Tensor  # a tensor knows how to reach a GPU
+
+        return Tensor(self, np.uint8, (self.nbytes,))
 
     def fill_(self, value: SupportsIndex) -> Self:
         """Set every byte to `value`, 0 to 255; return the storage.
@@ -157,11 +170,17 @@ class Storage(_core.StorageBase):
         if not 0 <= operator.index(value) < 256:
             msg = f"a byte is in range(0, 256), not {value!r}"
             raise ValueError(msg)
-        np.frombuffer(memoryview(self), np.uint8).fill(value)
+        if _core.device_number(self) >= 0:
+            self._bytes().fill_(value)
+        else:
+            np.frombuffer(memoryview(self), np.uint8).fill(value)
         return self
 
     def tobytes(self) -> bytes:
         """Return a private copy of the bytes."""
+        if _core.device_number(self) >= 0:
+            content: bytes = self._bytes().cpu().numpy().tobytes()
+            return content
         return bytes(memoryview(self))
 
     def __repr__(self) -> str:
@@ -171,6 +190,8 @@ class Storage(_core.StorageBase):
         return f"<Storage of {self.nbytes} bytes on {self.device}, {kind}{mode}{source}>"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Storage], tuple[Any, bool]]:
+        if _core.device_number(self) >= 0:
+            return _restore_storage, (bytearray(self.tobytes()), self.readonly)
         content = pickle.PickleBuffer(self) if protocol >= 5 else bytearray(memoryview(self))
         return _restore_storage, (content, self.readonly)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shmtensor import _core
+from shmtensor import _cuda_copies as _cuda
 from shmtensor._arrays import as_array
-from shmtensor._device import check_device
+from shmtensor._device import device_number
 from shmtensor._protocols import Protocols
 from shmtensor._views import Views
 
@@ -95,8 +96,11 @@ class Tensor(Views, Protocols):
         return self
 
     def clone(self) -> Tensor:
-        """Return a copy in shared memory, in C order, writable."""
-        return Tensor._copied(self.numpy())
+        """Return a copy in shared memory on the same device, in C order, writable."""
+        if not self._on_device:
+            return Tensor._copied(self.numpy())
+        result = _core.empty(self.shape, self.dtype, False, _core.device_number(self.storage()))
+        return result.copy_(self)
 
     __copy__ = clone
 
@@ -111,8 +115,41 @@ class Tensor(Views, Protocols):
         ValueError
             If the shapes do not fit, or this tensor is read-only.
         """
-        np.copyto(self.numpy(), as_array(source), casting="unsafe")
+        if self._on_device:
+            self._copy_to_device(source)
+        elif isinstance(source, Tensor) and source._on_device:
+            self.copy_(_cuda.to_host(source))
+        elif (there := _cuda.cuda_array(source)) is not None:
+            raise TypeError(f"copy {type(there.owner).__name__} to the host first, or use st.asarray")
+        else:
+            np.copyto(self.numpy(), as_array(source), casting="unsafe")
         return self
+
+    def _copy_to_device(self, source: Any) -> None:
+        number = _core.device_number(self.storage())
+        if isinstance(source, Tensor):
+            if not source._on_device:
+                _cuda.from_host(self, source.numpy())
+            elif source.dtype == self.dtype and source.shape == self.shape:
+                if source.device != self.device:
+                    _core.cuda_synchronize(_core.device_number(source.storage()))
+                _core.cuda_copy_to_device(self, source.data_ptr(), source.strides, True)
+            else:
+                _cuda.from_host(self, _cuda.to_host(source))
+            return
+        there = _cuda.cuda_array(source)
+        if there is None:
+            _cuda.from_host(self, source)
+            return
+        if there.dtype != self.dtype or there.shape != self.shape:
+            msg = (
+                f"a copy on the GPU needs {self.dtype} of shape {self.shape}, "
+                f"not {there.dtype} of shape {there.shape}"
+            )
+            raise ValueError(msg)
+        if there.size:
+            there.wait(number)
+            _core.cuda_copy_to_device(self, there.pointer, there.strides, True)
 
     def fill_(self, value: Any) -> Self:
         """Set every element to `value`, which is converted as in an assignment; return self.
@@ -122,7 +159,10 @@ class Tensor(Views, Protocols):
         ValueError
             If `value` cannot be broadcast to the shape, or this tensor is read-only.
         """
-        self.numpy()[...] = as_array(value)
+        if self._on_device:
+            _cuda.from_host(self, value.cpu().numpy() if isinstance(value, Tensor) else value)
+        else:
+            self.numpy()[...] = as_array(value)
         return self
 
     def zero_(self) -> Self:
@@ -131,15 +171,17 @@ class Tensor(Views, Protocols):
 
     def to(self, device: str) -> Tensor:
         """Return the tensor on `device`: itself if it is there, else a copy."""
-        check_device(device)
-        return self
+        number = device_number(device)
+        if number == _core.device_number(self.storage()):
+            return self
+        return _core.empty(self.shape, self.dtype, False, number).copy_(self)
 
     def cpu(self) -> Tensor:
         """Return the tensor in host memory: itself if it is there, else a copy."""
         return self.to("cpu")
 
     def cupy(self) -> Any:
-        """Return a CuPy array with the elements, copied to CuPy's current device.
+        """Return a CuPy array: over the same memory for a tensor on a GPU, else copied to CuPy's device.
 
         Raises
         ------
@@ -148,18 +190,29 @@ class Tensor(Views, Protocols):
         """
         import cupy  # type: ignore[import-not-found, unused-ignore]  # optional
 
-        return cupy.asarray(self.numpy())
+        return cupy.asarray(self if self._on_device else self.numpy())
 
     def __repr__(self) -> str:
-        body = np.array2string(self.numpy(), prefix="Tensor(", separator=", ")
+        array = _cuda.to_host(self) if self._on_device else self.numpy()
+        body = np.array2string(array, prefix="Tensor(", separator=", ")
         notes = [f"dtype={self.dtype}", "shared" if self.is_shared() else "private"]
         if self.size == 0:
             notes.insert(0, f"shape={self.shape}")
         if self.readonly:
             notes.append("read-only")
+        if self._on_device:
+            notes.append(f"device={self.device!r}")
         return f"Tensor({body}, {', '.join(notes)})"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+        if self._on_device:
+            return _restore_on_device, (
+                _cuda.to_host(self),
+                self.dtype,
+                self.shape,
+                self.readonly,
+                self.device,
+            )
         flat = np.ascontiguousarray(self.numpy()).reshape(-1).view(np.uint8)
         content = pickle.PickleBuffer(flat.data) if protocol >= 5 else bytearray(flat)
         return _restore_tensor, (content, self.dtype, self.shape, self.readonly)
@@ -168,6 +221,13 @@ class Tensor(Views, Protocols):
 def _restore_tensor(content: Buffer, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool) -> Tensor:
     storage: Storage = _core.borrow_storage(content)
     return Tensor(storage, dtype, shape, readonly=readonly)
+
+
+def _restore_on_device(
+    array: npt.NDArray[Any], dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool, device: str
+) -> Tensor:
+    tensor = _core.empty(shape, dtype, False, device_number(device)).copy_(array)
+    return tensor.as_readonly() if readonly else tensor
 
 
 _core.register_tensor_class(Tensor, np.ndarray)

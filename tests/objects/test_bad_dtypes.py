@@ -73,7 +73,7 @@ def test_ragged_lists_and_overflowing_values_are_refused_as_numpy_does() -> None
             st.asarray([300], "u1")
 
 
-@pytest.mark.parametrize("device", ["cuda:0", "cuda", "gpu", "CPU", "", 0])
+@pytest.mark.parametrize("device", ["gpu", "CPU", "", 0, "cuda:", "cuda:x", "cuda:-1"])
 def test_a_device_that_is_not_there_is_named(device) -> None:
     tensor = st.zeros(2)
     uses = [
@@ -87,7 +87,7 @@ def test_a_device_that_is_not_there_is_named(device) -> None:
         lambda: tensor.to(device),
     ]
     for use in uses:
-        with nothing_stays(), pytest.raises(ValueError, match=f"device {device!r} is not available"):
+        with nothing_stays(), pytest.raises(ValueError, match=f"device {device!r} is unknown"):
             use()
 
 

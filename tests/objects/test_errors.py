@@ -9,7 +9,15 @@ import pytest
 import shmtensor as st
 from shmtensor import errors, reducers
 
-FAMILY = [st.ShmTensorError, st.StaleHandleError, st.OutOfSharedMemory, st.SessionError]
+FAMILY = [
+    st.ShmTensorError,
+    st.StaleHandleError,
+    st.OutOfSharedMemory,
+    st.SessionError,
+    st.CudaError,
+    st.CudaUnavailable,
+    st.ProducerGone,
+]
 
 
 def test_all_are_in_the_module_errors_and_public() -> None:

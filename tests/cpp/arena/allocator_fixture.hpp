@@ -2,6 +2,7 @@
 #pragma once
 
 #include "arena/allocator.hpp"
+#include "arena/host_data.hpp"
 #include "arena/session_memory.hpp"
 #include "os/file_space.hpp"
 #include "support/world.hpp"
@@ -10,13 +11,14 @@ namespace shmtensor::testing {
 
 class AllocatorTest : public WorldTest {
  protected:
-  static constexpr std::uint64_t kExtent = Allocator::kExtent;
+  static constexpr std::uint64_t kExtent = HostData::kExtent;
 
   [[nodiscard]] virtual Strategy strategy() const { return Strategy::file_descriptor; }
 
   void SetUp() override {
     segment_ = Segment::create(memory_->id(), 1, 0, 1, strategy(), kSmall);
-    allocator_ = std::make_unique<Allocator>(*segment_, budget_);
+    data_ = std::make_unique<HostData>(*segment_, &budget_);
+    allocator_ = std::make_unique<Allocator>(*segment_, *data_);
   }
 
   /// Takes and makes live, as an arena does.
@@ -40,6 +42,7 @@ class AllocatorTest : public WorldTest {
 
   std::unique_ptr<Segment> segment_;
   Budget budget_;
+  std::unique_ptr<HostData> data_;
   std::unique_ptr<Allocator> allocator_;
 
  private:

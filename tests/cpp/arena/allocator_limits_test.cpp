@@ -39,10 +39,10 @@ TEST_F(AllocatorTest, TheBudgetIsNamed) {
 TEST_F(AllocatorTest, WhatIsNeededIsTakenWhereDoublingIsTooMuch) {
   budget_.set_limit(10 * kMiB);
   ASSERT_TRUE(take(7 * kMiB));
-  EXPECT_EQ(allocator_->reserved(), 8 * kMiB);
+  EXPECT_EQ(data_->reserved(), 8 * kMiB);
   ASSERT_TRUE(take(kMiB)) << "from what is left";
   ASSERT_TRUE(take(kMiB)) << "8 MiB more would be over the limit, 2 MiB are not";
-  EXPECT_EQ(allocator_->reserved(), 10 * kMiB);
+  EXPECT_EQ(data_->reserved(), 10 * kMiB);
 }
 
 TEST_F(AllocatorTest, ABudgetThatIsShortLeavesTrimmedExtentsUnbacked) {
@@ -51,7 +51,7 @@ TEST_F(AllocatorTest, ABudgetThatIsShortLeavesTrimmedExtentsUnbacked) {
   allocator_->trim(0);
   budget_.set_limit(kMiB);
   EXPECT_FALSE(take(64));
-  EXPECT_EQ(allocator_->reserved(), 0u);
+  EXPECT_EQ(data_->reserved(), 0u);
   budget_.set_limit(2 * kMiB);
   EXPECT_EQ(take(64)->offset, piece->offset);
 }
@@ -65,7 +65,7 @@ TEST_F(AllocatorTest, TheFileSizeLimitIsNamed) {
     EXPECT_FALSE(take(4 * kMiB));
     EXPECT_TRUE(mentions(allocator_->short_of(), "RLIMIT_FSIZE"));
     EXPECT_EQ(budget_.reserved(), 0u);
-    EXPECT_EQ(allocator_->reserved(), 0u);
+    EXPECT_EQ(data_->reserved(), 0u);
     EXPECT_TRUE(take(kMiB)) << "what fits still works";
   });
 }
@@ -73,7 +73,8 @@ TEST_F(AllocatorTest, TheFileSizeLimitIsNamed) {
 TEST_F(AllocatorTest, MoreThanTheMachineHasIsNamed) {
   segment_ = Segment::create(memory_->id(), 2, 0, 1, Strategy::file_descriptor,
                              {4096, std::uint64_t{1} << 46});
-  allocator_ = std::make_unique<Allocator>(*segment_, budget_);
+  data_ = std::make_unique<HostData>(*segment_, &budget_);
+  allocator_ = std::make_unique<Allocator>(*segment_, *data_);
   EXPECT_FALSE(take(std::uint64_t{1} << 45));
   EXPECT_TRUE(mentions(allocator_->short_of(), "are available")) << allocator_->short_of();
   EXPECT_EQ(budget_.reserved(), 0u);
@@ -83,7 +84,7 @@ TEST_F(AllocatorTest, ADescriptorThatIsGoneCostsNoBudget) {
   ASSERT_EQ(::close((*segment_->file()).get()), 0);
   EXPECT_THROW(static_cast<void>(take(kMiB)), SessionError);
   EXPECT_EQ(budget_.reserved(), 0u);
-  EXPECT_EQ(allocator_->reserved(), 0u);
+  EXPECT_EQ(data_->reserved(), 0u);
 }
 
 class NamedAllocatorTest : public AllocatorTest {

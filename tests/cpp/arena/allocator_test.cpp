@@ -14,12 +14,12 @@ using testing::kSmall;
 
 TEST_F(AllocatorTest, BeginsWithNothingAndGrowsByExtents) {
   EXPECT_FALSE(take_warm(1));
-  EXPECT_EQ(allocator_->reserved(), 0u);
+  EXPECT_EQ(data_->reserved(), 0u);
   const auto piece = take(100);
   ASSERT_TRUE(piece);
   EXPECT_EQ(piece->block, 0u);
   EXPECT_EQ(piece->offset, 0u);
-  EXPECT_EQ(allocator_->reserved(), kExtent);
+  EXPECT_EQ(data_->reserved(), kExtent);
   EXPECT_EQ(budget_.reserved(), kExtent);
   EXPECT_EQ(segment_->header().committed.load(), kExtent);
   EXPECT_EQ(file_size(*segment_->file()), kSmall.data() + kExtent);
@@ -129,7 +129,7 @@ TEST_F(AllocatorTest, AFullDataSegmentIsNotShortOfMemory) {
   ASSERT_TRUE(most);
   EXPECT_FALSE(take(2 * page_size()));
   EXPECT_TRUE(allocator_->short_of().empty());
-  EXPECT_EQ(allocator_->reserved(), kSmall.data_reserve);
+  EXPECT_EQ(data_->reserved(), kSmall.data_reserve);
   give(most->block);
   EXPECT_TRUE(take_warm(kSmall.data_reserve - page_size()));
 }

@@ -15,9 +15,9 @@ TEST_F(AllocatorTest, TrimGivesPagesBackAndALaterTakeBacksThemAgain) {
   *at(*piece) = std::byte{77};
   const std::uint64_t full = usage();
   give(piece->block);
-  EXPECT_EQ(allocator_->reserved(), 8 * kMiB);
+  EXPECT_EQ(data_->reserved(), 8 * kMiB);
   allocator_->trim(0);
-  EXPECT_EQ(allocator_->reserved(), 0u);
+  EXPECT_EQ(data_->reserved(), 0u);
   EXPECT_EQ(budget_.reserved(), 0u);
   EXPECT_EQ(usage(), full - 8 * kMiB);
 
@@ -26,7 +26,7 @@ TEST_F(AllocatorTest, TrimGivesPagesBackAndALaterTakeBacksThemAgain) {
   const auto again = take(3 * kMiB);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->offset, piece->offset);
-  EXPECT_EQ(allocator_->reserved(), 4 * kMiB) << "as many extents as it needs";
+  EXPECT_EQ(data_->reserved(), 4 * kMiB) << "as many extents as it needs";
   EXPECT_EQ(usage(), full - 4 * kMiB);
   EXPECT_EQ(*at(*again), std::byte{0});
   EXPECT_EQ(segment_->header().committed.load(), 8 * kMiB) << "the address range is the old one";
@@ -35,29 +35,29 @@ TEST_F(AllocatorTest, TrimGivesPagesBackAndALaterTakeBacksThemAgain) {
 TEST_F(AllocatorTest, TrimLeavesExtentsInWhichABlockLives) {
   std::vector<Piece> pieces;
   for (int i = 0; i < 8; ++i) pieces.push_back(*take(kExtent - page_size()));
-  const std::uint64_t before = allocator_->reserved();
+  const std::uint64_t before = data_->reserved();
   for (const int i : {0, 1, 2, 5, 6}) give(pieces[static_cast<std::size_t>(i)].block);
   for (const int i : {3, 4, 7}) *at(pieces[static_cast<std::size_t>(i)]) = std::byte{9};
   allocator_->trim(0);
-  EXPECT_LT(allocator_->reserved(), before);
+  EXPECT_LT(data_->reserved(), before);
   for (const int i : {3, 4, 7}) {
     EXPECT_EQ(*at(pieces[static_cast<std::size_t>(i)]), std::byte{9}) << i;
   }
-  EXPECT_EQ(budget_.reserved(), allocator_->reserved());
+  EXPECT_EQ(budget_.reserved(), data_->reserved());
 }
 
 TEST_F(AllocatorTest, TrimTwiceGivesBackOnce) {
   give(take(kMiB)->block);
   allocator_->trim(0);
   allocator_->trim(0);
-  EXPECT_EQ(allocator_->reserved(), 0u);
+  EXPECT_EQ(data_->reserved(), 0u);
   EXPECT_EQ(budget_.reserved(), 0u);
 }
 
 TEST_F(AllocatorTest, TrimLeavesWhatWasInUseAMomentAgo) {
   give(take(kMiB)->block);
   allocator_->trim(60'000);
-  EXPECT_EQ(allocator_->reserved(), kExtent);
+  EXPECT_EQ(data_->reserved(), kExtent);
   EXPECT_TRUE(take_warm(kMiB));
 }
 
@@ -74,7 +74,7 @@ TEST_F(AllocatorTest, BackingIsWholeAcrossExtentsOfBothKinds) {
   for (std::uint64_t i = 0; i < 3 * kExtent - page_size(); i += page_size()) {
     at(*all)[i] = std::byte{1};
   }
-  EXPECT_EQ(budget_.reserved(), allocator_->reserved());
+  EXPECT_EQ(budget_.reserved(), data_->reserved());
 }
 
 // A release calls trim now and then, and a release may not fail: daemons close every descriptor
@@ -83,7 +83,7 @@ TEST_F(AllocatorTest, TrimWithoutADescriptorLeavesEverythingAsItIs) {
   give(take(kMiB)->block);
   ASSERT_EQ(::close((*segment_->file()).get()), 0);
   EXPECT_NO_THROW(allocator_->trim(0));
-  EXPECT_EQ(allocator_->reserved(), kExtent);
+  EXPECT_EQ(data_->reserved(), kExtent);
   EXPECT_EQ(budget_.reserved(), kExtent);
   EXPECT_TRUE(take_warm(kMiB)) << "what is mapped works on";
 }

@@ -82,7 +82,7 @@ TEST_F(SegmentRefusal, ADamagedGeometry) {
 }
 
 TEST_F(SegmentRefusal, AnUnknownStrategy) {
-  EXPECT_EQ(refusal([](ArenaHeader& header) { header.strategy = static_cast<Strategy>(3); }),
+  EXPECT_EQ(refusal([](ArenaHeader& header) { header.strategy = static_cast<Strategy>(5); }),
             "its strategy is unknown");
 }
 

@@ -114,5 +114,41 @@ TEST(Space, TheSmallestRangesAreLeftOutWhenAsked) {
   EXPECT_EQ(free_ranges(space, 1024).size(), 2u);
 }
 
+TEST(Space, RangesAreNotJoinedAcrossAGap) {
+  Space space;
+  space.extend_at(0, kMiB);
+  space.extend_at(16 * kMiB, kMiB);
+  EXPECT_EQ(space.total(), 2 * kMiB);
+  EXPECT_EQ(space.take(2 * kMiB), Space::kNone) << "none is that large";
+  const Space::Range first = space.take(kMiB);
+  const Space::Range second = space.take(kMiB);
+  ASSERT_NE(second, Space::kNone);
+  EXPECT_EQ(space.offset(first) + space.offset(second), 16 * kMiB);
+  space.give(first);
+  space.give(second);
+  EXPECT_EQ(free_ranges(space), (Ranges{{0, kMiB}, {16 * kMiB, kMiB}}));
+}
+
+TEST(Space, OnlyAWholeFreeRangeIsWithdrawn) {
+  Space space;
+  for (const std::uint64_t at : {0, 16, 32}) space.extend_at(at * kMiB, kMiB);
+  const Space::Range taken = space.take(kMiB);
+  const std::uint64_t place = space.offset(taken);
+  EXPECT_FALSE(space.withdraw(place, kMiB)) << "it is in use";
+  EXPECT_FALSE(space.withdraw(8 * kMiB, kMiB)) << "there is none";
+  space.give(taken);
+  const Space::Range part = space.take(kMiB / 2);
+  EXPECT_FALSE(space.withdraw(space.offset(part) / kMiB * kMiB, kMiB)) << "a part is in use";
+  space.give(part);
+  EXPECT_TRUE(space.withdraw(16 * kMiB, kMiB));
+  EXPECT_EQ(free_ranges(space), (Ranges{{0, kMiB}, {32 * kMiB, kMiB}}));
+  EXPECT_TRUE(space.withdraw(32 * kMiB, kMiB));
+  EXPECT_TRUE(space.withdraw(0, kMiB));
+  EXPECT_EQ(space.total(), 0u);
+  EXPECT_EQ(space.take(64), Space::kNone);
+  space.extend_at(48 * kMiB, kMiB);
+  EXPECT_EQ(space.offset(space.take(kMiB)), 48 * kMiB);
+}
+
 }  // namespace
 }  // namespace shmtensor

@@ -1,0 +1,57 @@
+// Data segments that are pages of the arena's file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arena/budget.hpp"
+#include "arena/data.hpp"
+#include "arena/segment.hpp"
+
+namespace shmtensor {
+
+/// Why so many more bytes cannot be reserved now; empty when nothing is known to stand in the way.
+[[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget);
+
+/// Extents of 2 MiB; the owner reserves their pages before anybody may touch them, and gives those
+/// of idle ones back.
+class HostData final : public Data {
+ public:
+  static constexpr std::uint64_t kExtent = 2 * kMiB;
+
+  /// `budget` is the owner's; null for a peer.
+  HostData(const Segment& segment, Budget* budget) : segment_(segment), budget_(budget) {}
+
+  std::byte* at(std::uint64_t offset, std::uint64_t size, Access access) override;
+  std::byte* at_once(std::uint64_t offset, std::uint64_t size, Access access) noexcept override;
+
+  std::uint64_t alignment(std::uint64_t size) const noexcept override;
+  std::uint64_t rounded(std::uint64_t size) const noexcept override;
+  bool is_backed(std::uint64_t offset, std::uint64_t size) const noexcept override;
+  bool back(std::uint64_t offset, std::uint64_t size) override;
+  bool grow(Space& space, std::uint64_t size) override;
+  void touch(std::uint64_t offset, std::uint64_t size) noexcept override;
+  void trim(Space& space, std::uint64_t idle_milliseconds) noexcept override;
+  bool trims_in_passing() const noexcept override { return true; }
+  std::uint64_t reserved() const noexcept override {
+    return reserved_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct Extent {
+    std::uint32_t used_at = 0;  ///< coarse milliseconds, cut to 32 bits: only differences count
+    bool backed = false;
+  };
+
+  [[nodiscard]] bool inside(std::uint64_t offset, std::uint64_t size) const noexcept;
+  [[nodiscard]] bool reserve(std::uint64_t offset, std::uint64_t size);
+
+  const Segment& segment_;
+  Budget* budget_;
+  std::vector<Extent> extents_;
+  std::atomic<std::uint64_t> reserved_{0};  // read by threads that only count
+};
+
+}  // namespace shmtensor

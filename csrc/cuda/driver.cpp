@@ -1,0 +1,184 @@
+#include "cuda/driver.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <optional>
+
+namespace shmtensor::cuda {
+namespace {
+
+std::atomic<pid_t> g_started{0};  // the process that loaded the driver; 0 before
+std::atomic<bool> g_forked{false};
+
+const char* const kForked =
+    "cannot use CUDA here: this process was forked after CUDA started in its parent, and the "
+    "driver "
+    "does not survive that; start workers with \"spawn\", \"forkserver\" or \"server\"";
+
+// Fills the functions of a group; the name of one that is missing, if any.
+template <typename... Functions>
+const char* find_all(void* library, std::initializer_list<std::pair<const char*, void**>> group) {
+  const char* missing = nullptr;
+  for (const auto& [name, place] : group) {
+    *place = ::dlsym(library, name);
+    if (*place == nullptr && missing == nullptr) missing = name;
+  }
+  // All or nothing: a group without one of its functions is of no use.
+  if (missing != nullptr) {
+    for (const auto& [name, place] : group) *place = nullptr;
+  }
+  return missing;
+}
+
+bool on_wsl() {
+  std::ifstream file("/proc/version");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return text.find("icrosoft") != std::string::npos;
+}
+
+std::string advice_for(Result code) {
+  switch (code) {
+    case kOutOfMemory:
+      return "; free tensors, or memory that other programs have on the GPU (nvidia-smi)";
+    case kNotInitialized:
+      return std::string("; ") + kForked;
+    case kDeviceUnavailable:
+      return "; another process has the GPU for itself (nvidia-smi -q -d COMPUTE)";
+    case kInvalidDevice:
+    case kPeerAccessUnsupported:
+      return "; the GPUs cannot reach each other: copy through the host with t.cpu()";
+    case kTooManyPeers:
+      return "; the GPU is connected to as many peers as it can be";
+    case kIllegalAddress:
+      return "; an earlier kernel or copy wrote where it may not, a read-only tensor perhaps: this "
+             "process can use the GPU no more";
+    case kNotPermitted:
+    case kNotSupported:
+      return on_wsl() ? "; WSL2 does not share GPU memory between processes: use host tensors"
+                      : "; this GPU or its partition (MIG, vGPU) does not share memory so";
+    default:
+      return "";
+  }
+}
+
+std::string reason_of(Result code) {
+  switch (code) {
+    case kStubLibrary:
+      return "the toolkit's stub library was loaded instead of the driver; take its folder out of "
+             "LD_LIBRARY_PATH";
+    case kNoDevice:
+      return "no GPU is visible; look at nvidia-smi and CUDA_VISIBLE_DEVICES";
+    case kSystemNotReady:
+      return "the GPUs are not ready; on machines with NVSwitch the fabric manager must run";
+    case kDriverMismatch:
+      return "the driver's library and its kernel module are of different versions; restart the "
+             "machine, or load the module anew";
+    case kNotInitialized:
+      return "this process was forked from one that uses CUDA; start workers with \"spawn\", "
+             "\"forkserver\" or \"server\"";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void note_fork() noexcept {
+  if (g_started.load() != 0) g_forked.store(true);
+}
+
+bool forked() noexcept { return g_forked.load(std::memory_order_relaxed); }
+
+void refuse_after_fork() {
+  const pid_t started = g_started.load();
+  if (started != 0 && started != ::getpid()) throw CudaUnavailable(kNotInitialized, kForked);
+}
+
+Driver::Driver() {
+  const char* named = std::getenv("SHMTENSOR_LIBCUDA");
+  path_ = named != nullptr && *named != '\0' ? named : "libcuda.so.1";
+  load();
+  init();
+}
+
+void Driver::load() {
+  void* library = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* said = ::dlerror();
+    throw CudaUnavailable(
+        kNoDevice, "no CUDA driver: cannot load " + path_ + ": " + (said != nullptr ? said : "") +
+                       "; install NVIDIA's driver (in a container: its runtime). Host "
+                       "tensors work without");
+  }
+#define SHMTENSOR_PLACE(name, signature) {#name, reinterpret_cast<void**>(&this->name)},
+  const char* missing = find_all(library, {SHMTENSOR_CUDA_REQUIRED(SHMTENSOR_PLACE)});
+  find_all(library, {SHMTENSOR_CUDA_VIRTUAL_MEMORY(SHMTENSOR_PLACE)});
+  find_all(library, {SHMTENSOR_CUDA_IPC(SHMTENSOR_PLACE)});
+  find_all(library, {SHMTENSOR_CUDA_OPTIONAL(SHMTENSOR_PLACE)});
+#undef SHMTENSOR_PLACE
+  if (missing != nullptr) {
+    throw CudaUnavailable(kNoDevice, "no CUDA driver: " + path_ + " has no " + missing +
+                                         "; it is too old, or not NVIDIA's library");
+  }
+}
+
+void Driver::init() {
+  if (const Result code = cuInit(0); code != kSuccess) {
+    const std::string reason = reason_of(code);
+    throw CudaUnavailable(code, "cannot start CUDA (" + path_ + "): cuInit said " + name_of(code) +
+                                    (reason.empty() ? "" : ": " + reason));
+  }
+  cuDriverGetVersion(&version_);
+}
+
+const Driver& Driver::get() {
+  refuse_after_fork();
+  // What failed stays failed: a driver does not appear while a program runs, and asking for it may
+  // take long.
+  static std::mutex mutex;
+  static const Driver* loaded = nullptr;
+  static std::optional<CudaUnavailable> failed;
+  const std::lock_guard guard(mutex);
+  if (loaded != nullptr) return *loaded;
+  if (failed) throw CudaUnavailable(*failed);
+  try {
+    loaded = new Driver;
+    g_started.store(::getpid());
+    return *loaded;
+  } catch (const CudaUnavailable& error) {
+    failed.emplace(error);
+    throw;
+  }
+}
+
+const Driver* Driver::usable() noexcept {
+  if (g_started.load() != ::getpid()) return nullptr;
+  try {
+    return &get();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+std::string Driver::name_of(Result code) const {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  if (cuGetErrorName(code, &name) != kSuccess || name == nullptr) {
+    return "error " + std::to_string(code);
+  }
+  static_cast<void>(cuGetErrorString(code, &text));
+  return std::string(name) + " (" + std::to_string(code) + (text != nullptr ? ", " : "") +
+         (text != nullptr ? text : "") + ")";
+}
+
+void Driver::check(Result code, const std::string& what) const {
+  if (code == kSuccess) return;
+  throw CudaError(code, "cannot " + what + ": " + name_of(code) + advice_for(code));
+}
+
+}  // namespace shmtensor::cuda

@@ -1,0 +1,119 @@
+#include "cuda/gpu.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/report.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+constexpr int kMostDevices = 64;
+
+std::array<std::atomic<const Gpu*>, kMostDevices> g_gpus{};
+std::mutex g_mutex;
+
+}  // namespace
+
+std::string to_text(const Uuid& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", uuid.bytes[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += digits;
+  }
+  return text;
+}
+
+int Gpu::count() {
+  const Driver& driver = Driver::get();
+  int count = 0;
+  driver.check(driver.cuDeviceGetCount(&count), "count the GPUs");
+  return std::min(count, kMostDevices);
+}
+
+const Gpu& Gpu::get(int number) {
+  refuse_after_fork();
+  if (number >= 0 && number < kMostDevices) {
+    if (const Gpu* gpu = g_gpus[static_cast<std::size_t>(number)].load()) return *gpu;
+  }
+  const int there = count();
+  if (number < 0 || number >= there) {
+    throw CudaError(kInvalidDevice, "there is no device cuda:" + std::to_string(number) +
+                                        ": this process sees " + std::to_string(there) +
+                                        "; look at CUDA_VISIBLE_DEVICES");
+  }
+  const std::lock_guard guard(g_mutex);
+  std::atomic<const Gpu*>& place = g_gpus[static_cast<std::size_t>(number)];
+  if (place.load() == nullptr) place.store(new Gpu(number));
+  return *place.load();
+}
+
+const Gpu& Gpu::with_uuid(const Uuid& uuid) {
+  refuse_after_fork();
+  for (const auto& place : g_gpus) {
+    const Gpu* gpu = place.load();
+    if (gpu != nullptr && gpu->uuid() == uuid) return *gpu;
+  }
+  const Driver& driver = Driver::get();
+  const int there = count();
+  for (int number = 0; number < there; ++number) {
+    Uuid other{};
+    driver.check(driver.cuDeviceGetUuid_v2(&other, number), "ask a GPU for its UUID");
+    if (other == uuid) return get(number);
+  }
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  throw CudaError(kInvalidDevice,
+                  "cannot use a tensor on " + to_text(uuid) +
+                      ": this process does not see that GPU" +
+                      (visible != nullptr ? std::string(" (CUDA_VISIBLE_DEVICES=") + visible + ")"
+                                          : std::string()) +
+                      "; make it visible, or send t.cpu()");
+}
+
+Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
+  const std::string name = "cuda:" + std::to_string(number);
+  driver_.check(driver_.cuDeviceGetUuid_v2(&uuid_, number), "ask " + name + " for its UUID");
+  driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, number),
+                "use the primary context of " + name);
+  const Current current(*this);
+  driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "make a stream on " + name);
+  virtual_memory_ = driver_.has_virtual_memory() && attribute(kHasVirtualMemory) != 0 &&
+                    attribute(kHasDescriptorHandles) != 0;
+  ipc_events_ = driver_.has_ipc() && attribute(kHasIpcEvents) != 0;
+}
+
+int Gpu::attribute(int name) const {
+  int value = 0;
+  driver_.check(driver_.cuDeviceGetAttribute(&value, name, number_),
+                "ask cuda:" + std::to_string(number_) + " for attribute " + std::to_string(name));
+  return value;
+}
+
+bool Gpu::can_reach(const Gpu& peer) const noexcept {
+  int can = 0;
+  return driver_.cuDeviceCanAccessPeer != nullptr &&
+         driver_.cuDeviceCanAccessPeer(&can, number_, peer.number()) == kSuccess && can != 0;
+}
+
+void Gpu::synchronize() const {
+  const Current current(*this);
+  driver_.check(driver_.cuCtxSynchronize(), "wait for cuda:" + std::to_string(number_));
+}
+
+void Gpu::synchronize_stream() const {
+  driver_.check(driver_.cuStreamSynchronize(stream_), "wait for cuda:" + std::to_string(number_));
+}
+
+Current::Current(const Gpu& gpu) : driver_(gpu.driver()) {
+  driver_.check(driver_.cuCtxPushCurrent_v2(gpu.context()),
+                "make the context of cuda:" + std::to_string(gpu.number()) + " current");
+}
+
+Current::~Current() { static_cast<void>(driver_.cuCtxPopCurrent_v2(nullptr)); }
+
+}  // namespace shmtensor::cuda

@@ -1,0 +1,145 @@
+#include "cuda/in_place.hpp"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/align.hpp"
+#include "base/error.hpp"
+#include "base/report.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+// One allocation: the same bytes may name another one later, at the same address.
+using Key = std::pair<std::string, std::uint64_t>;
+
+struct Cache {
+  std::mutex mutex;  // held while the driver opens: a second thread wants the same mapping
+  std::map<Key, std::weak_ptr<Opened>> opened;
+};
+Cache& cache() {
+  static Cache* const made = new Cache;
+  return *made;
+}
+
+Key key_of(const Description& description) {
+  return {std::string(reinterpret_cast<const char*>(description.handle.bytes),
+                      sizeof description.handle.bytes),
+          description.buffer_id};
+}
+
+std::string why_not(Result code) {
+  switch (code) {
+    case kInvalidContext:
+      return "; the owner's process id is the same as this process's: the two run in separate PID "
+             "namespaces (containers). Share one, or send memory that shmtensor allocated "
+             "(st.asarray(x, copy=True))";
+    case kInvalidHandle:
+      return "; it is open already in another context of this device, or this is WSL2, which does "
+             "not share GPU memory. Send a copy (st.asarray(x, copy=True)), or t.cpu()";
+    case kInvalidValue:
+      return "; its owner has freed it, or runs on another machine";
+    case kMapFailed:
+    case kAlreadyMapped:
+      return "; an older mapping of the same process is in the way: drop tensors of it first";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Opened::~Opened() {
+  const Driver* driver = Driver::usable();
+  if (driver == nullptr) return;
+  try {
+    const Current current(gpu_);
+    const Result code = driver->cuIpcCloseMemHandle(start_);
+    if (code != kSuccess && code != kDeinitialized && code != kContextDestroyed) {
+      report("cannot close GPU memory of another process: " + driver->name_of(code));
+    }
+  } catch (const std::exception& error) {
+    report(error.what());
+  }
+}
+
+std::shared_ptr<Opened> Opened::get(const Description& description, bool producer_gone) {
+  if (description.magic != kDescriptionMagic ||
+      !fits(description.offset, description.size, description.base_size)) {
+    throw StaleHandle("cannot use a tensor's handle: what describes its memory is damaged");
+  }
+  const Gpu& gpu = Gpu::with_uuid(description.device);
+  const Driver& driver = gpu.driver();
+  const std::lock_guard guard(cache().mutex);
+  std::weak_ptr<Opened>& place = cache().opened[key_of(description)];
+  if (std::shared_ptr<Opened> known = place.lock()) return known;
+  if (producer_gone) {
+    throw ProducerGone(kInvalidValue,
+                       "cannot open a tensor on cuda:" + std::to_string(gpu.number()) +
+                           ": process " + std::to_string(description.pid) +
+                           ", whose memory it is, has ended; let it live until the tensor is "
+                           "received, or send memory that shmtensor allocated "
+                           "(st.asarray(x, copy=True))");
+  }
+  if (!driver.has_ipc()) {
+    throw CudaError(kNotSupported, "cannot open a tensor of another process: " + driver.path() +
+                                       " has no cuIpcOpenMemHandle");
+  }
+  const Current current(gpu);
+  DevicePtr start = 0;
+  const Result code = driver.cuIpcOpenMemHandle_v2(&start, description.handle, kLazyPeerAccess);
+  if (code != kSuccess) {
+    throw CudaError(code, "cannot open " + std::to_string(description.base_size) +
+                              " bytes of process " + std::to_string(description.pid) +
+                              " on cuda:" + std::to_string(gpu.number()) +
+                              ": cuIpcOpenMemHandle said " + driver.name_of(code) + why_not(code));
+  }
+  auto made = std::make_shared<Opened>(gpu, start);
+  place = made;
+  std::erase_if(cache().opened, [](const auto& entry) { return entry.second.expired(); });
+  return made;
+}
+
+PointerFacts facts_of(DevicePtr pointer) {
+  const Driver& driver = Driver::get();
+  unsigned type = 0;
+  unsigned managed = 0;
+  int device = -1;
+  int capable = 0;
+  std::uint64_t id = 0;
+  std::uint64_t handle_types = 0;
+  void* pool = nullptr;
+  int names[] = {kPointerMemoryType, kPointerIsManaged,   kPointerDevice, kPointerIpcCapable,
+                 kPointerBufferId,   kPointerHandleTypes, kPointerPool};
+  void* values[] = {
+      &type, &managed, &device, &capable, &id, &handle_types, static_cast<void*>(&pool)};
+  driver.check(driver.cuPointerGetAttributes(7, names, values, pointer),
+               "ask what memory an array lies in");
+  if (type != kMemoryTypeDevice || device < 0) {
+    throw CudaError(kInvalidValue,
+                    "an address that should be GPU memory is not known to the driver");
+  }
+  PointerFacts facts{.device = device, .buffer_id = id};
+  const Gpu& gpu = Gpu::get(device);
+  const Current current(gpu);
+  std::size_t size = 0;
+  driver.check(driver.cuMemGetAddressRange_v2(&facts.base, &size, pointer),
+               "find the allocation that an array lies in");
+  facts.base_size = size;
+  facts.exportable = capable != 0 && managed == 0 && pool == nullptr && driver.has_ipc();
+  if (managed != 0) {
+    facts.kind = "managed memory, which no process can export";
+  } else if (pool != nullptr) {
+    facts.kind = "from a stream-ordered pool (cudaMallocAsync), made without the right to export";
+  } else if (handle_types != 0) {
+    facts.kind = "virtual memory in chunks (torch's expandable segments)";
+  } else if (!facts.exportable) {
+    facts.kind = "of a kind that cuIpcGetMemHandle does not export";
+  }
+  return facts;
+}
+
+}  // namespace shmtensor::cuda

@@ -1,0 +1,62 @@
+// Memory that a user owns, shared where it lies: the driver's 64 bytes, and what goes with them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "cuda/gpu.hpp"
+
+namespace shmtensor::cuda {
+
+/// What a block of an arena of Strategy::in_place holds. Written once, by the arena's owner, before
+/// anybody else can know the block.
+struct Description {
+  std::uint64_t magic;
+  IpcMemoryHandle handle;  ///< of the whole allocation
+  Uuid device;
+  std::uint64_t base_size;  ///< of the allocation
+  std::uint64_t offset;     ///< of the bytes shared, in it
+  std::uint64_t size;       ///< of the bytes shared
+  std::uint64_t buffer_id;  ///< the driver's, never the same twice
+  std::int32_t pid;         ///< of the owner
+  std::int32_t reserved;
+  std::uint64_t start_time;     ///< of that process
+  std::uint64_t pid_namespace;  ///< in which its pid means something
+};
+inline constexpr std::uint64_t kDescriptionMagic = 0x6563'616c'702d'6e69;  // "in-place"
+
+/// An allocation of another process, open here. Closed with the last storage that uses it, and
+/// before that storage lets go of its block: so the owner never frees what is open elsewhere.
+/// Threads: all members may be called at the same time.
+class Opened {
+ public:
+  Opened(const Gpu& gpu, DevicePtr start) noexcept : gpu_(gpu), start_(start) {}
+  ~Opened();
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+
+  [[nodiscard]] const Gpu& gpu() const noexcept { return gpu_; }
+  [[nodiscard]] DevicePtr start() const noexcept { return start_; }
+
+  /// The one mapping that this process has of the allocation; opened if need be. `producer_gone`:
+  /// its owner has ended, and nothing is opened any more. Throws CudaError, ProducerGone.
+  static std::shared_ptr<Opened> get(const Description& description, bool producer_gone);
+
+ private:
+  const Gpu& gpu_;
+  DevicePtr start_;
+};
+
+/// What is known of a device pointer.
+struct PointerFacts {
+  int device = -1;
+  DevicePtr base = 0;
+  std::uint64_t base_size = 0;
+  std::uint64_t buffer_id = 0;
+  bool exportable = false;  ///< by cuIpcGetMemHandle
+  const char* kind = "";    ///< why not, else
+};
+/// Throws CudaError when it is no device memory.
+[[nodiscard]] PointerFacts facts_of(DevicePtr pointer);
+
+}  // namespace shmtensor::cuda

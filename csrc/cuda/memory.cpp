@@ -1,0 +1,147 @@
+#include "cuda/memory.hpp"
+
+#include <fcntl.h>
+
+#include <vector>
+
+#include "base/align.hpp"
+#include "base/report.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+std::string in_mib(std::uint64_t size) { return std::to_string(size / kMiB) + " MiB"; }
+
+std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
+
+AllocationProperties properties_for(const Gpu& gpu) {
+  AllocationProperties properties{};
+  properties.type = kAllocationPinned;
+  properties.handle_types = kHandleDescriptor;
+  properties.location = {kLocationDevice, gpu.number()};
+  return properties;
+}
+
+// A driver that is shutting down has given everything back itself.
+void report_unless_ended(const Driver& driver, Result code, const char* what) noexcept {
+  if (code == kSuccess || code == kDeinitialized || code == kContextDestroyed) return;
+  try {
+    report(std::string("cannot ") + what + ": " + driver.name_of(code));
+  } catch (...) {
+    report(what);
+  }
+}
+
+}  // namespace
+
+PhysicalMemory& PhysicalMemory::operator=(PhysicalMemory&& other) noexcept {
+  if (this == &other) return *this;
+  reset();
+  handle_ = std::exchange(other.handle_, 0);
+  size_ = other.size_;
+  return *this;
+}
+
+std::uint64_t PhysicalMemory::granularity(const Gpu& gpu) {
+  const AllocationProperties properties = properties_for(gpu);
+  std::size_t size = 0;
+  gpu.driver().check(
+      gpu.driver().cuMemGetAllocationGranularity(&size, &properties, kGranularityMinimum),
+      "ask for the size of pages" + on(gpu));
+  return size;
+}
+
+PhysicalMemory PhysicalMemory::create(const Gpu& gpu, std::uint64_t size) {
+  const AllocationProperties properties = properties_for(gpu);
+  MemoryHandle handle = 0;
+  gpu.driver().check(gpu.driver().cuMemCreate(&handle, size, &properties, 0),
+                     "allocate " + in_mib(size) + on(gpu));
+  return {handle, size};
+}
+
+PhysicalMemory PhysicalMemory::import(const Gpu& gpu, const Fd& descriptor, std::uint64_t size) {
+  MemoryHandle handle = 0;
+  const Driver& driver = gpu.driver();
+  driver.check(driver.cuMemImportFromShareableHandle(
+                   &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.get())),
+                   kHandleDescriptor),
+               "import " + in_mib(size) + " from another process" + on(gpu));
+  return {handle, size};
+}
+
+PhysicalMemory PhysicalMemory::at(const Gpu& gpu, DevicePtr start, std::uint64_t size) {
+  MemoryHandle handle = 0;
+  gpu.driver().check(
+      gpu.driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(start)),
+      "find the memory behind an address" + on(gpu));
+  return {handle, size};
+}
+
+Fd PhysicalMemory::export_descriptor(const Gpu& gpu) const {
+  int number = -1;
+  gpu.driver().check(
+      gpu.driver().cuMemExportToShareableHandle(&number, handle_, kHandleDescriptor, 0),
+      "export " + in_mib(size_) + on(gpu));
+  Fd descriptor(number);
+  // The driver does not say whether it sets this.
+  if (::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) throw_os("protect a descriptor from exec");
+  return descriptor;
+}
+
+void PhysicalMemory::reset() noexcept {
+  const MemoryHandle handle = std::exchange(handle_, 0);
+  if (handle == 0) return;
+  const Driver* driver = Driver::usable();
+  if (driver != nullptr) report_unless_ended(*driver, driver->cuMemRelease(handle), "free memory");
+}
+
+MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
+  if (this == &other) return *this;
+  reset();
+  start_ = std::exchange(other.start_, 0);
+  size_ = other.size_;
+  mapped_ = other.mapped_;
+  return *this;
+}
+
+MappedMemory MappedMemory::map(const Gpu& gpu, const PhysicalMemory* pieces, std::size_t count,
+                               Access access) {
+  const Driver& driver = gpu.driver();
+  MappedMemory made;
+  for (std::size_t i = 0; i < count; ++i) made.size_ += pieces[i].size();
+  DevicePtr start = 0;
+  driver.check(driver.cuMemAddressReserve(&start, made.size_, 0, 0, 0),
+               "reserve " + in_mib(made.size_) + " of address space" + on(gpu));
+  made.start_ = start;
+  for (std::size_t i = 0; i < count; ++i) {
+    driver.check(driver.cuMemMap(start + made.mapped_, pieces[i].size(), 0, pieces[i].handle(), 0),
+                 "map " + in_mib(pieces[i].size()) + on(gpu));
+    made.mapped_ += pieces[i].size();
+  }
+  const int flags = access == Access::read_only ? kAccessRead : kAccessReadWrite;
+  std::vector<AccessDescription> who{{{kLocationDevice, gpu.number()}, flags}};
+  for (int number = 0; number < Gpu::count(); ++number) {
+    if (number == gpu.number()) continue;
+    int can = 0;
+    if (driver.cuDeviceCanAccessPeer != nullptr &&
+        driver.cuDeviceCanAccessPeer(&can, number, gpu.number()) == kSuccess && can != 0) {
+      who.push_back({{kLocationDevice, number}, flags});
+    }
+  }
+  driver.check(driver.cuMemSetAccess(start, made.size_, who.data(), who.size()),
+               "get access to " + in_mib(made.size_) + on(gpu));
+  return made;
+}
+
+void MappedMemory::reset() noexcept {
+  const DevicePtr start = std::exchange(start_, 0);
+  if (start == 0) return;
+  const Driver* driver = Driver::usable();
+  if (driver == nullptr) return;
+  if (mapped_ != 0)
+    report_unless_ended(*driver, driver->cuMemUnmap(start, mapped_), "unmap memory");
+  mapped_ = 0;
+  report_unless_ended(*driver, driver->cuMemAddressFree(start, size_), "give addresses back");
+}
+
+}  // namespace shmtensor::cuda

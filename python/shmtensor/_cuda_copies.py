@@ -1,0 +1,110 @@
+"""Tensors on a GPU: in and out of host memory, and other libraries' arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shmtensor import _core
+
+__all__ = ["CudaArray", "cuda_array", "from_host", "to_host"]
+
+
+@dataclass(frozen=True)
+class CudaArray:
+    """What `__cuda_array_interface__` says of an object that lies on a GPU."""
+
+    owner: Any
+    pointer: int
+    readonly: bool
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    stream: int | None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def span(self) -> tuple[int, int]:
+        """Return the first address of the elements and the one behind their last."""
+        low = high = self.pointer
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            low, high = low + min((size - 1) * stride, 0), high + max((size - 1) * stride, 0)
+        return low, high + self.dtype.itemsize
+
+    def wait(self, device: int) -> None:
+        """Wait for the work that the object's maker says is still under way."""
+        if self.stream is not None:
+            _core.cuda_wait_for_stream(device, self.stream)
+        else:  # nothing was said; torch, for one, says nothing although there may be
+            _core.cuda_synchronize(device)
+
+
+def cuda_array(obj: Any) -> CudaArray | None:
+    """Return what an object says of itself, or None if it does not lie on a GPU.
+
+    Raises
+    ------
+    ValueError
+        If what it says makes no sense.
+    """
+    if isinstance(obj, (np.ndarray, _core.TensorBase)):
+        return None
+    said = getattr(obj, "__cuda_array_interface__", None)
+    if said is None:
+        return None
+    if said.get("mask") is not None:
+        msg = "an array with a mask cannot be shared"
+        raise ValueError(msg)
+    if said.get("stream") == 0:
+        msg = "__cuda_array_interface__ says stream 0, which is ambiguous; 1 is the default stream"
+        raise ValueError(msg)
+    descr = said.get("descr")
+    typestr = said["typestr"]
+    dtype = np.dtype([tuple(field) for field in descr]) if typestr[1] == "V" and descr else np.dtype(typestr)
+    shape = tuple(int(size) for size in said["shape"])
+    strides = said.get("strides")
+    if strides is None:
+        strides = c_strides(shape, dtype.itemsize)
+    pointer, readonly = said["data"]
+    return CudaArray(obj, int(pointer or 0), bool(readonly), shape, tuple(strides), dtype, said.get("stream"))
+
+
+def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the strides of an array in C order."""
+    strides = []
+    step = itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def to_host(tensor: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return a private copy of a tensor on a GPU, in C order."""
+    array = np.empty(tensor.shape, tensor.dtype)
+    if array.size:
+        _core.cuda_copy_to_host(tensor, array.ctypes.data, array.strides)
+    return array
+
+
+def from_host(tensor: Any, source: Any) -> None:
+    """Copy anything that NumPy takes, broadcast and converted, to a tensor on a GPU."""
+    if tensor.readonly:
+        msg = "assignment destination is read-only"
+        raise ValueError(msg)
+    array = source if isinstance(source, np.ndarray) else np.asarray(source)
+    if array.dtype != tensor.dtype:
+        array = array.astype(tensor.dtype, casting="unsafe")
+    if tensor.size == 0:
+        np.broadcast_to(array, tensor.shape)
+        return
+    if array.size == 1 and tensor.size > 1 and tensor.is_contiguous():
+        _core.cuda_fill(tensor, array.reshape(()).tobytes())
+        return
+    array = np.ascontiguousarray(np.broadcast_to(array, tensor.shape))
+    _core.cuda_copy_to_device(tensor, array.ctypes.data, c_strides(tensor.shape, tensor.itemsize), False)

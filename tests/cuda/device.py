@@ -1,0 +1,149 @@
+"""The driver as a program sees it, for what the tests do behind shmtensor's back.
+
+The same on the simulator and on a GPU, but for what only the simulator can tell: `simulated` says which.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+PATH = os.environ.get("SHMTENSOR_LIBCUDA", "libcuda.so.1")
+simulated = "SHMTENSOR_SIM_DIR" in os.environ
+
+_library: Any = None
+
+
+def library() -> Any:
+    """The driver, with device 0's context current in this thread."""
+    global _library
+    if _library is None:
+        _library = ctypes.CDLL(PATH)
+        if simulated:
+            _library.sim_live_bytes.restype = ctypes.c_uint64
+            _library.sim_calls.restype = ctypes.c_uint64
+            _library.sim_all_calls.restype = ctypes.c_uint64
+            _library.sim_log.restype = ctypes.c_char_p
+            _library.sim_allocate.restype = ctypes.c_uint64
+        check(_library.cuInit(0))
+    current = ctypes.c_void_p()
+    check(_library.cuCtxGetCurrent(ctypes.byref(current)))
+    if not current.value:
+        context = ctypes.c_void_p()
+        check(_library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+        check(_library.cuCtxPushCurrent_v2(context))
+    return _library
+
+
+def check(code: int) -> None:
+    assert code == 0, f"the driver answered {code}"
+
+
+class Array:
+    """Memory of cuMemAlloc that another library would own, as its array."""
+
+    alive = 0
+
+    def __init__(
+        self, values: Any, *, kind: str | None = None, stream: int | None = 1, margin: int = 0
+    ) -> None:
+        values = np.ascontiguousarray(values)
+        driver = library()
+        pointer = ctypes.c_uint64()
+        if kind is None:
+            check(driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(values.nbytes + margin)))
+        else:
+            pointer.value = driver.sim_allocate(kind.encode(), ctypes.c_size_t(values.nbytes + margin))
+        self.base = pointer.value
+        self.pointer = self.base + margin
+        self.values = values
+        self.stream = stream
+        self.owned = kind is None
+        write(self.pointer, values.tobytes())
+        Array.alive += 1
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.values.shape,
+            "typestr": self.values.dtype.str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "stream": self.stream,
+        }
+
+    def read(self) -> Any:
+        return np.frombuffer(read(self.pointer, self.values.nbytes), self.values.dtype).reshape(
+            self.values.shape
+        )
+
+    def __del__(self) -> None:
+        Array.alive -= 1
+        if self.owned:
+            library().cuMemFree_v2(ctypes.c_uint64(self.base))
+
+
+def write(pointer: int, content: bytes) -> None:
+    driver = library()
+    check(driver.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(pointer), content, ctypes.c_size_t(len(content)), None))
+    check(driver.cuStreamSynchronize(None))
+
+
+def read(pointer: int, size: int) -> bytes:
+    driver = library()
+    content = ctypes.create_string_buffer(size)
+    check(driver.cuMemcpyDtoHAsync_v2(content, ctypes.c_uint64(pointer), ctypes.c_size_t(size), None))
+    check(driver.cuStreamSynchronize(None))
+    return content.raw
+
+
+def read_interface(tensor: Any) -> Any:
+    """The elements that `__cuda_array_interface__` points at; C order only."""
+    said = tensor.__cuda_array_interface__
+    assert said["version"] == 3
+    assert said["strides"] is None
+    dtype = np.dtype(said["typestr"])
+    size = int(np.prod(said["shape"])) * dtype.itemsize
+    return np.frombuffer(read(said["data"][0], size), dtype).reshape(said["shape"])
+
+
+def used_bytes() -> int:
+    """Memory of the device that anybody has."""
+    driver = library()
+    if simulated:
+        return driver.sim_live_bytes()
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    check(driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    return total.value - free.value
+
+
+def calls(name: str) -> int:
+    """How often this process has called a function of the driver (simulator only)."""
+    if _library is None:
+        library()
+    return _library.sim_calls(name.encode())
+
+
+def all_calls() -> int:
+    """All calls of the driver that this process has made; asking is none (simulator only)."""
+    if _library is None:
+        library()
+    return _library.sim_all_calls()
+
+
+def latch(path: str, stream: int = 1) -> None:
+    """The stream stands still until the file exists (simulator only)."""
+    library().sim_latch(ctypes.c_void_p(stream), path.encode())
+
+
+def wait_until(condition: Callable[[], bool], what: str, patience: float = 20.0) -> None:
+    end = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < end, f"waited {patience} s in vain: {what}"
+        time.sleep(0.002)

@@ -1,0 +1,45 @@
+"""Each case runs in a program of its own: a process loads one driver, once."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.helpers.children import run_python
+
+ROOT = Path(__file__).parents[2]
+SIMULATORS = Path(os.environ.get("SHMTENSOR_SIM_BUILD", ROOT / "build/cpp/sim"))
+
+
+class Machine:
+    """A GPU, or what stands for it."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        self.env = {"PYTHONPATH": str(ROOT)}
+        if kind == "sim":
+            self.env["SHMTENSOR_LIBCUDA"] = str(SIMULATORS / "libcuda-full.so.1")
+            self.env["SHMTENSOR_SIM_DIR"] = str(folder)
+
+    def run(self, code: str, **env: str) -> None:
+        """Run a program; it must end well and quietly."""
+        done = run_python(code, timeout=110, env=self.env | env)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, done.stderr
+        assert "shmtensor:" not in done.stderr, done.stderr
+
+
+def case(body: Callable[[], None]) -> Any:
+    """A test that runs the function in a new process, on the machine that the fixture says."""
+    call = f"from {body.__module__} import {body.__name__} as case\ncase.body()"
+
+    @functools.wraps(body)
+    def test(machine: Machine) -> None:
+        machine.run(call)
+
+    del test.__wrapped__  # pytest would look for the body's parameters
+    test.body = body  # type: ignore[attr-defined]
+    return test

@@ -1,0 +1,245 @@
+// Device addresses, plain allocations, what a pointer is.
+#include <algorithm>
+#include <cstring>
+
+#include "sim.hpp"
+
+namespace shmtensor::sim {
+namespace {
+
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
+constexpr std::uint64_t kStep = 512;
+
+constexpr std::uint64_t up(std::uint64_t value, std::uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+}  // namespace
+
+DevicePtr take_addresses(std::uint64_t size) {
+  size = up(size, kGranularity);
+  auto& free = state().free_addresses;
+  for (auto at = free.begin(); at != free.end(); ++at) {
+    if (at->second < size) continue;
+    const auto [start, length] = *at;
+    free.erase(at);
+    if (length > size) free[start + size] = length - size;
+    return start;
+  }
+  return 0;
+}
+
+// Lowest addresses first: what was freed is soon used again, as stale pointers must expect.
+void give_addresses(DevicePtr start, std::uint64_t size) {
+  size = up(size, kGranularity);
+  auto& free = state().free_addresses;
+  const auto next = free.lower_bound(start);
+  if (next != free.end() && next->first == start + size) {
+    size += next->second;
+    free.erase(next);
+  }
+  free[start] = size;
+}
+
+std::map<DevicePtr, Range>::iterator find_range(DevicePtr pointer) {
+  auto& ranges = state().ranges;
+  auto at = ranges.upper_bound(pointer);
+  if (at == ranges.begin()) return ranges.end();
+  --at;
+  return pointer < at->first + at->second.size ? at : ranges.end();
+}
+
+std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Result& problem) {
+  std::vector<Piece> pieces;
+  problem = 0;
+  while (size > 0) {
+    const auto at = find_range(pointer);
+    if (at == state().ranges.end() || at->second.access == 0) {
+      problem = cuda::kInvalidValue;
+      return {};
+    }
+    const Range& range = at->second;
+    if (write && range.access == cuda::kAccessRead) {
+      // A kernel would fault: the context is dead from now on.
+      if (Context* context = current()) context->sticky = cuda::kIllegalAddress;
+      problem = cuda::kIllegalAddress;
+      return {};
+    }
+    const std::uint64_t inside = pointer - at->first;
+    const std::uint64_t count = std::min(size, range.size - inside);
+    pieces.push_back({range.memory, range.memory->bytes() + range.offset + inside, count});
+    pointer += count;
+    size -= count;
+  }
+  return pieces;
+}
+
+}  // namespace shmtensor::sim
+
+using namespace shmtensor::sim;   // NOLINT: what follows is the library's surface
+using namespace shmtensor::cuda;  // NOLINT
+
+namespace {
+
+bool over_limit(std::uint64_t size) {
+  const auto limit =
+      static_cast<std::uint64_t>(setting("SHMTENSOR_SIM_LIMIT", std::int64_t{1} << 30));
+  return state().allocated + size > limit;
+}
+
+// Small requests share a block, so that pointers are not the start of what a handle exposes.
+Result allocate_small(DevicePtr* out, std::uint64_t size) {
+  State& all = state();
+  const std::uint64_t rounded = up(size, kStep);
+  if (!all.small_block || all.small_used + rounded > kGranularity) {
+    if (over_limit(kGranularity)) return kOutOfMemory;
+    all.small_block = Physical::create(kGranularity, current()->device, 0);
+    if (!all.small_block) return kOutOfMemory;
+    all.small_base = take_addresses(kGranularity);
+    all.small_used = 0;
+    all.allocated += kGranularity;
+  }
+  *out = all.small_base + all.small_used;
+  all.ranges[*out] = {.size = size,
+                      .memory = all.small_block,
+                      .offset = all.small_used,
+                      .id = new_id(),
+                      .device = current()->device};
+  all.small_used += rounded;
+  ++all.small_users[all.small_base];
+  return kSuccess;
+}
+
+Result allocate_large(DevicePtr* out, std::uint64_t size, Kind kind) {
+  State& all = state();
+  if (over_limit(size)) return kOutOfMemory;
+  auto memory = Physical::create(up(size, kGranularity), current()->device, 0);
+  if (!memory) return kOutOfMemory;
+  *out = take_addresses(size);
+  if (*out == 0) return kOutOfMemory;
+  all.ranges[*out] = {.size = size,
+                      .kind = kind,
+                      .memory = std::move(memory),
+                      .id = new_id(),
+                      .device = current()->device,
+                      .mapped = up(size, kGranularity)};
+  all.allocated += up(size, kGranularity);
+  return kSuccess;
+}
+
+}  // namespace
+
+SIM_EXPORT Result cuMemAlloc_v2(DevicePtr* out, std::size_t size) {
+  return call("cuMemAlloc_v2", Needs::context, [&]() -> Result {
+    if (size == 0) return kInvalidValue;
+    const std::lock_guard guard(state().mutex);
+    return size < kSmall ? allocate_small(out, size) : allocate_large(out, size, Kind::legacy);
+  });
+}
+
+SIM_EXPORT Result cuMemFree_v2(DevicePtr pointer) {
+  return call("cuMemFree_v2", Needs::context, [&]() -> Result {
+    State& all = state();
+    std::unique_lock lock(all.mutex);
+    const auto at = all.ranges.find(pointer);
+    if (at == all.ranges.end()) return kInvalidValue;
+    if (at->second.kind == Kind::imported || at->second.kind == Kind::virtual_memory) {
+      return kInvalidValue;
+    }
+    finish_all(lock);  // as the real one waits
+    const Range range = at->second;
+    std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // use after free shows
+    forget_export(range.id);
+    all.ranges.erase(pointer);
+    if (range.mapped != 0) {
+      give_addresses(pointer, range.mapped);
+      all.allocated -= range.mapped;
+      return kSuccess;
+    }
+    const DevicePtr base = pointer - range.offset;
+    if (--all.small_users[base] == 0 && base != all.small_base) {
+      give_addresses(base, kGranularity);
+      all.allocated -= kGranularity;
+    }
+    return kSuccess;
+  });
+}
+
+/// Memory of kinds that no call here makes: "managed" or "pool".
+SIM_EXPORT DevicePtr sim_allocate(const char* kind, std::size_t size) {
+  const std::lock_guard guard(state().mutex);
+  DevicePtr pointer = 0;
+  allocate_large(&pointer, size, *kind == 'm' ? Kind::managed : Kind::pool);
+  return pointer;
+}
+
+SIM_EXPORT Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return call("cuMemGetInfo_v2", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    *total = static_cast<std::size_t>(setting("SHMTENSOR_SIM_LIMIT", std::int64_t{1} << 30));
+    *free = *total - std::min<std::size_t>(*total, state().allocated);
+    return kSuccess;
+  });
+}
+
+SIM_EXPORT Result cuMemGetAddressRange_v2(DevicePtr* base, std::size_t* size, DevicePtr pointer) {
+  return call("cuMemGetAddressRange_v2", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    const auto at = find_range(pointer);
+    if (at == state().ranges.end()) return kInvalidValue;
+    if (base != nullptr) *base = at->first;
+    if (size != nullptr) *size = at->second.size;
+    return kSuccess;
+  });
+}
+
+SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** values,
+                                         DevicePtr pointer) {
+  return call("cuPointerGetAttributes", Needs::init, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    const auto at = find_range(pointer);
+    const bool known = at != state().ranges.end();
+    const Range range = known ? at->second : Range{};
+    for (unsigned i = 0; i < count; ++i) {
+      const auto put = [&](auto value) { std::memcpy(values[i], &value, sizeof value); };
+      switch (names[i]) {
+        case kPointerMemoryType:
+          put(known ? kMemoryTypeDevice : 0u);
+          break;
+        case kPointerBufferId:
+          put(known ? range.id : std::uint64_t{0});
+          break;
+        case kPointerIsManaged:
+          put(range.kind == Kind::managed ? 1u : 0u);
+          break;
+        case kPointerDevice:
+          put(known ? range.device : -2);
+          break;
+        case kPointerIpcCapable:
+          put(known && range.kind == Kind::legacy ? 1 : 0);
+          break;
+        case kPointerRangeStart:
+          put(known ? at->first : DevicePtr{0});
+          break;
+        case kPointerRangeSize:
+          put(static_cast<std::size_t>(known ? range.size : 0));
+          break;
+        case kPointerIsMapped:
+          put(known ? 1 : 0);
+          break;
+        case kPointerHandleTypes:
+          put(static_cast<std::uint64_t>(
+              range.kind == Kind::virtual_memory && range.memory
+                  ? static_cast<unsigned>(range.memory->header().handle_types)
+                  : 0u));
+          break;
+        case kPointerPool:
+          put(static_cast<std::uint64_t>(range.kind == Kind::pool ? 1 : 0));
+          break;
+        default:
+          return kInvalidValue;
+      }
+    }
+    return kSuccess;
+  });
+}

@@ -1,0 +1,228 @@
+// A CUDA driver without a GPU: what its parts have in common. docs/design/cuda.md says which rules
+// of the real driver it keeps, and where they come from.
+//
+// Device memory is files in SHMTENSOR_SIM_DIR that are mapped; nothing else connects two processes.
+// So descriptors, SIGKILL and fork act on it as the kernel lets them act on a real driver's
+// objects.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/types.hpp"
+
+#define SIM_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace shmtensor::sim {
+
+using cuda::ContextHandle;
+using cuda::DevicePtr;
+using cuda::EventHandle;
+using cuda::MemoryHandle;
+using cuda::Result;
+using cuda::StreamHandle;
+
+inline constexpr std::uint64_t kGranularity = std::uint64_t{2} << 20;
+
+// --- memory: physical.cpp ---
+
+/// The first page of a memory file.
+struct FileHeader {
+  std::uint64_t magic;
+  std::uint64_t id;     ///< unique over all processes: pid and a counter
+  std::uint64_t size;   ///< of what follows the first page
+  std::int32_t device;  ///< the machine's number
+  std::int32_t handle_types;
+  std::int32_t owner;  ///< pid
+  std::int32_t unused;
+};
+
+/// One physical allocation, mapped where only the simulator looks. The mapping holds a lock on the
+/// file, as does every descriptor made by `open_descriptor`: that is how `live_bytes` sees it.
+class Physical {
+ public:
+  static std::shared_ptr<Physical> create(std::uint64_t size, int device, int handle_types);
+  /// Null when the descriptor is of no memory of ours.
+  static std::shared_ptr<Physical> import(int descriptor);
+  /// Null when there is no such file.
+  static std::shared_ptr<Physical> open(const std::string& path);
+  ~Physical();
+  Physical(const Physical&) = delete;
+  Physical& operator=(const Physical&) = delete;
+
+  [[nodiscard]] const FileHeader& header() const noexcept { return *header_; }
+  [[nodiscard]] unsigned char* bytes() const noexcept;
+  [[nodiscard]] std::uint64_t size() const noexcept { return header_->size; }
+  /// A new descriptor that keeps the memory alive; not close-on-exec, which callers must see to.
+  [[nodiscard]] int open_descriptor() const;
+
+  static std::string path_of(std::uint64_t id);
+
+ private:
+  explicit Physical(void* mapping) noexcept : header_(static_cast<FileHeader*>(mapping)) {}
+  static std::shared_ptr<Physical> map(int descriptor, std::uint64_t size);
+
+  FileHeader* header_;
+};
+
+/// Bytes of physical memory that some process, mapping or descriptor keeps; dead files are removed.
+std::uint64_t live_bytes();
+
+/// The directory of this simulation.
+const std::string& directory();
+
+// --- the process ---
+
+enum class Kind { legacy, imported, virtual_memory, managed, pool };
+
+/// A range of device addresses that can be used.
+struct Range {
+  std::uint64_t size = 0;
+  Kind kind = Kind::legacy;
+  std::shared_ptr<Physical> memory;
+  std::uint64_t offset = 0;  ///< into the memory
+  std::uint64_t id = 0;      ///< BUFFER_ID
+  int device = 0;
+  int access = cuda::kAccessReadWrite;  ///< 0: mapped, no access granted
+  std::uint64_t mapped = 0;             ///< size of the whole mapping, for address reuse
+  int opens = 0;                        ///< imported: how often
+  cuda::IpcMemoryHandle handle{};       ///< imported: of what
+  ContextHandle context = nullptr;      ///< imported: where
+};
+
+struct Stream;
+
+struct Context {
+  int device = 0;
+  int retained = 0;
+  Result sticky = 0;
+};
+
+/// Work for a stream: done when it has run, which it may when `ready` says so.
+struct Work {
+  std::function<bool()> ready;
+  std::function<void()> run;
+};
+
+struct Stream {
+  bool blocking = true;
+  std::deque<Work> queue;
+  std::uint64_t submitted = 0;
+  std::uint64_t completed = 0;
+};
+
+/// What cuIpcGetEventHandle names: a small file, mapped.
+struct EventFile {
+  std::uint64_t magic;
+  std::int32_t owner;
+  std::atomic<std::uint32_t> destroyed;
+  std::atomic<std::uint64_t> recorded;
+  std::atomic<std::uint64_t> completed;
+};
+
+struct Event {
+  unsigned flags = 0;
+  bool imported = false;
+  std::uint64_t recorded = 0;
+  std::uint64_t completed = 0;
+  EventFile* file = nullptr;
+  std::string path;
+};
+
+/// Everything of one process. Never destroyed: its threads may outlive `main`.
+struct State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<int> pid{0};  ///< who called cuInit
+  std::atomic<bool> ended{false};
+  std::vector<Context> contexts;  ///< by device; the address is the handle
+  std::vector<std::unique_ptr<Context>> created;
+  std::map<DevicePtr, Range> ranges;
+  std::map<DevicePtr, std::uint64_t> reservations;
+  std::map<DevicePtr, std::uint64_t> free_addresses;
+  std::map<MemoryHandle, std::pair<std::shared_ptr<Physical>, int>> handles;
+  std::map<StreamHandle, std::shared_ptr<Stream>> streams;
+  std::map<EventHandle, std::shared_ptr<Event>> events;
+  std::shared_ptr<Physical> small_block;
+  DevicePtr small_base = 0;
+  std::uint64_t small_used = 0;
+  std::map<DevicePtr, std::uint32_t> small_users;
+  DevicePtr next_address = 0;
+  std::uint64_t counter = 0;
+  std::uint64_t allocated = 0;
+};
+State& state();
+
+/// Ids unique over processes.
+std::uint64_t new_id();
+
+/// A setting, as a number.
+long setting(const char* name, long otherwise);
+bool mode_is(const char* name);
+int device_count();
+/// The machine's number of a device of this process, and the reverse (-1: not visible here).
+int machine_number(int device);
+int process_number(int machine_device);
+
+// --- entry to every call: entry.cpp ---
+
+enum class Needs { nothing, init, context };
+
+/// Writes the log, injects faults, and refuses what a forked, an ended or an unready process asks.
+Result enter(const char* name, Needs needs);
+void leave(const char* name, Result result);
+
+template <typename Body>
+Result call(const char* name, Needs needs, Body&& body) {
+  Result result = enter(name, needs);
+  if (result == 0) result = body();
+  leave(name, result);
+  return result;
+}
+
+/// The calling thread's current context; null when there is none.
+Context* current();
+std::vector<Context*>& context_stack();
+
+// --- addresses: memory.cpp ---
+
+/// With the lock held. Zero when there is no room.
+DevicePtr take_addresses(std::uint64_t size);
+void give_addresses(DevicePtr start, std::uint64_t size);
+/// The range that holds the address, or null.
+std::map<DevicePtr, Range>::iterator find_range(DevicePtr pointer);
+
+/// Pieces of host memory behind device addresses, kept alive; empty when something is not mapped or
+/// access is lacking.
+struct Piece {
+  std::shared_ptr<Physical> memory;
+  unsigned char* bytes;
+  std::uint64_t size;
+};
+std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Result& problem);
+
+// --- streams: stream.cpp ---
+
+/// With the lock held: the stream of a handle, made at need for the two that always exist.
+std::shared_ptr<Stream> find_stream(StreamHandle handle);
+void submit(const std::shared_ptr<Stream>& stream, Work work);
+/// Waits for everything that was submitted to the stream up to now.
+void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& stream);
+void finish_all(std::unique_lock<std::mutex>& lock);
+
+/// The allocation is gone: what names it in other processes opens nothing any more.
+void forget_export(std::uint64_t allocation);
+
+/// Does the process run, not merely wait to be reaped?
+bool runs(int pid);
+
+}  // namespace shmtensor::sim

@@ -1,0 +1,248 @@
+// Streams that run behind the caller's back, and what is queued on them. Without that no mistake in
+// ordering would ever show.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "sim.hpp"
+
+namespace shmtensor::sim {
+namespace {
+
+StreamHandle handle_of(const std::shared_ptr<Stream>& stream) {
+  return reinterpret_cast<StreamHandle>(stream.get());
+}
+
+StreamHandle named(StreamHandle handle) {
+  return handle == nullptr ? cuda::legacy_stream() : handle;
+}
+
+// One thread for each stream, for as long as the process lives.
+void serve(const std::shared_ptr<Stream>& stream) {
+  State& all = state();
+  std::unique_lock lock(all.mutex);
+  while (true) {
+    // Other processes move what `ready` looks at without waking anybody here.
+    while (stream->queue.empty() || !stream->queue.front().ready()) {
+      all.changed.wait_for(lock, std::chrono::milliseconds(stream->queue.empty() ? 1000 : 1));
+    }
+    const Work work = std::move(stream->queue.front());
+    lock.unlock();
+    work.run();
+    lock.lock();
+    stream->queue.pop_front();
+    ++stream->completed;
+    all.changed.notify_all();
+  }
+}
+
+std::shared_ptr<Stream> make_stream(bool blocking) {
+  auto stream = std::make_shared<Stream>();
+  stream->blocking = blocking;
+  std::thread(serve, stream).detach();
+  return stream;
+}
+
+// The legacy stream waits for all blocking streams, and they wait for it.
+std::function<bool()> after_others(const std::shared_ptr<Stream>& stream) {
+  if (!stream->blocking) return [] { return true; };
+  State& all = state();
+  const auto legacy = all.streams.find(cuda::legacy_stream());
+  const bool is_legacy = legacy != all.streams.end() && legacy->second == stream;
+  std::vector<std::pair<std::shared_ptr<Stream>, std::uint64_t>> before;
+  for (const auto& [handle, other] : all.streams) {
+    if (other == stream || !other->blocking) continue;
+    if (is_legacy || handle == cuda::legacy_stream()) before.emplace_back(other, other->submitted);
+  }
+  return [before] {
+    for (const auto& [other, count] : before) {
+      if (other->completed < count) return false;
+    }
+    return true;
+  };
+}
+
+}  // namespace
+
+std::shared_ptr<Stream> find_stream(StreamHandle handle) {
+  State& all = state();
+  handle = named(handle);
+  const auto at = all.streams.find(handle);
+  if (at != all.streams.end()) return at->second;
+  if (handle != cuda::legacy_stream() && handle != cuda::per_thread_stream()) return nullptr;
+  return all.streams[handle] = make_stream(true);
+}
+
+void submit(const std::shared_ptr<Stream>& stream, Work work) {
+  const auto others = after_others(stream);
+  const auto own = work.ready;
+  work.ready = [others, own] { return others() && own(); };
+  stream->queue.push_back(std::move(work));
+  ++stream->submitted;
+  state().changed.notify_all();
+}
+
+void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& stream) {
+  const std::uint64_t count = stream->submitted;
+  state().changed.wait(lock, [&] { return stream->completed >= count; });
+}
+
+void finish_all(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::shared_ptr<Stream>> all;
+  for (const auto& [handle, stream] : state().streams) all.push_back(stream);
+  for (const auto& stream : all) finish(lock, stream);
+}
+
+}  // namespace shmtensor::sim
+
+using namespace shmtensor::sim;   // NOLINT: what follows is the library's surface
+using namespace shmtensor::cuda;  // NOLINT
+using SimStream = shmtensor::sim::Stream;
+
+namespace {
+
+bool always() { return true; }
+
+Result with_stream(StreamHandle handle,
+                   const std::function<Result(std::shared_ptr<SimStream>)>& body) {
+  const std::shared_ptr<SimStream> stream = find_stream(handle);
+  return stream ? body(stream) : kInvalidHandle;
+}
+
+}  // namespace
+
+SIM_EXPORT Result cuStreamCreate(StreamHandle* out, unsigned flags) {
+  return call("cuStreamCreate", Needs::context, [&]() -> Result {
+    if ((flags & ~kStreamNonBlocking) != 0) return kInvalidValue;
+    const std::lock_guard guard(state().mutex);
+    auto stream = make_stream(flags == 0);
+    *out = handle_of(stream);
+    state().streams[*out] = std::move(stream);
+    return kSuccess;
+  });
+}
+
+SIM_EXPORT Result cuStreamDestroy_v2(StreamHandle handle) {
+  return call("cuStreamDestroy_v2", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    return state().streams.erase(handle) != 0 ? kSuccess : kInvalidHandle;
+  });
+}
+
+SIM_EXPORT Result cuStreamSynchronize(StreamHandle handle) {
+  return call("cuStreamSynchronize", Needs::context, [&]() -> Result {
+    std::unique_lock lock(state().mutex);
+    return with_stream(handle, [&](const auto& stream) -> Result {
+      finish(lock, stream);
+      return current()->sticky;
+    });
+  });
+}
+
+SIM_EXPORT Result cuStreamQuery(StreamHandle handle) {
+  return call("cuStreamQuery", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    return with_stream(handle, [&](const auto& stream) -> Result {
+      return stream->completed == stream->submitted ? kSuccess : kNotReady;
+    });
+  });
+}
+
+/// The stream stands still until the file exists: a kernel that takes as long as a test wants.
+SIM_EXPORT Result sim_latch(StreamHandle handle, const char* path) {
+  const std::lock_guard guard(state().mutex);
+  return with_stream(handle, [&](const auto& stream) -> Result {
+    const std::string file = path;
+    submit(stream, {[file] { return ::access(file.c_str(), F_OK) == 0; }, [] {}});
+    return kSuccess;
+  });
+}
+
+SIM_EXPORT Result cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t size,
+                                       StreamHandle handle) {
+  return call("cuMemcpyHtoDAsync_v2", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    Result problem = 0;
+    const auto pieces = resolve(to, size, true, problem);
+    if (problem != 0) return problem;
+    return with_stream(handle, [&](const auto& stream) -> Result {
+      // Pageable memory is staged before the call returns.
+      const auto* bytes = static_cast<const unsigned char*>(from);
+      auto staged = std::make_shared<std::vector<unsigned char>>(bytes, bytes + size);
+      submit(stream, {always, [pieces, staged] {
+                        const unsigned char* next = staged->data();
+                        for (const Piece& piece : pieces) {
+                          std::memcpy(piece.bytes, next, piece.size);
+                          next += piece.size;
+                        }
+                      }});
+      return kSuccess;
+    });
+  });
+}
+
+SIM_EXPORT Result cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t size,
+                                       StreamHandle handle) {
+  return call("cuMemcpyDtoHAsync_v2", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    Result problem = 0;
+    const auto pieces = resolve(from, size, false, problem);
+    if (problem != 0) return problem;
+    return with_stream(handle, [&](const auto& stream) -> Result {
+      submit(stream, {always, [pieces, to] {
+                        auto* next = static_cast<unsigned char*>(to);
+                        for (const Piece& piece : pieces) {
+                          std::memcpy(next, piece.bytes, piece.size);
+                          next += piece.size;
+                        }
+                      }});
+      return kSuccess;
+    });
+  });
+}
+
+SIM_EXPORT Result cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, std::size_t size,
+                                       StreamHandle handle) {
+  return call("cuMemcpyDtoDAsync_v2", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    Result problem = 0;
+    const auto sources = resolve(from, size, false, problem);
+    if (problem != 0) return problem;
+    const auto targets = resolve(to, size, true, problem);
+    if (problem != 0) return problem;
+    return with_stream(handle, [&](const auto& stream) -> Result {
+      submit(stream, {always, [sources, targets, size] {
+                        std::vector<unsigned char> bytes;
+                        bytes.reserve(size);
+                        for (const Piece& piece : sources) {
+                          bytes.insert(bytes.end(), piece.bytes, piece.bytes + piece.size);
+                        }
+                        const unsigned char* next = bytes.data();
+                        for (const Piece& piece : targets) {
+                          std::memcpy(piece.bytes, next, piece.size);
+                          next += piece.size;
+                        }
+                      }});
+      return kSuccess;
+    });
+  });
+}
+
+SIM_EXPORT Result cuMemsetD8Async(DevicePtr to, unsigned char value, std::size_t size,
+                                  StreamHandle handle) {
+  return call("cuMemsetD8Async", Needs::context, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    Result problem = 0;
+    const auto pieces = resolve(to, size, true, problem);
+    if (problem != 0) return problem;
+    return with_stream(handle, [&](const auto& stream) -> Result {
+      submit(stream, {always, [pieces, value] {
+                        for (const Piece& piece : pieces)
+                          std::memset(piece.bytes, value, piece.size);
+                      }});
+      return kSuccess;
+    });
+  });
+}

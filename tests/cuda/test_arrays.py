@@ -1,0 +1,167 @@
+"""What other libraries see of a tensor on a GPU: `__cuda_array_interface__` and DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.cuda import device
+from tests.cuda.device import Array
+from tests.cuda.harness import case
+
+
+class DlTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DlTensor),
+    )
+
+
+def opened(capsule, name: bytes):
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype = ctypes.c_void_p
+    get.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    kind = Versioned if name == b"dltensor_versioned" else DlTensor
+    return kind.from_address(get(capsule, name))
+
+
+@case
+def test_the_interface_says_what_the_tensor_is() -> None:
+    tensor = st.asarray(np.arange(6, dtype="i2").reshape(2, 3), device="cuda")
+    assert tensor.__cuda_array_interface__ == {
+        "version": 3,
+        "shape": (2, 3),
+        "typestr": "<i2",
+        "data": (tensor.data_ptr(), False),
+        "strides": None,
+        "stream": 1,
+    }
+    assert device.read_interface(tensor).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert tensor.T.__cuda_array_interface__["strides"] == (2, 6)
+    assert tensor[1:].__cuda_array_interface__["data"] == (tensor.data_ptr() + 6, False)
+    assert st.zeros((0, 3), device="cuda").__cuda_array_interface__["data"][0] == 0
+
+
+@case
+def test_what_others_say_is_believed_with_care() -> None:
+    array = Array(np.arange(4.0))
+    good = array.__cuda_array_interface__
+
+    def shared(**changes):
+        class Other:
+            __cuda_array_interface__ = good | changes
+            owner = array
+
+        return st.asarray(Other())
+
+    assert shared(strides=(-8,), data=(array.pointer + 24, False)).tolist() == [3, 2, 1, 0]
+    assert shared(shape=(0,), data=(0, False)).shape == (0,)
+    assert shared(stream=None).tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="stream 0"):
+        shared(stream=0)
+    with pytest.raises(ValueError, match="mask"):
+        shared(mask=array)
+    with pytest.raises(st.CudaError, match="not known to the driver"):
+        shared(data=(4096, False))
+    with pytest.raises(st.CudaError, match="over the end"):
+        shared(shape=(10_000_000,))
+    with pytest.raises(TypeError, match="to the host first"):
+        st.zeros(4).copy_(array)
+    target = st.empty(4, device="cuda")
+    assert target.copy_(array).tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="not float64"):
+        st.empty(4, "f4", device="cuda").copy_(array)
+
+
+@case
+def test_dlpack_old_and_new() -> None:
+    tensor = st.asarray(np.arange(6, dtype="f4").reshape(2, 3), device="cuda").T
+    assert tensor.__dlpack_device__() == (2, 0)
+    old = tensor.__dlpack__()
+    capsule = tensor.__dlpack__(stream=1, max_version=(1, 1), dl_device=(2, 0))
+    new = opened(capsule, b"dltensor_versioned")
+    assert (new.major, new.flags) == (1, 0)
+    for seen in (new.tensor, opened(old, b"dltensor")):
+        assert (seen.data, seen.device_type, seen.device_id) == (tensor.data_ptr(), 2, 0)
+        assert (seen.code, seen.bits, seen.lanes, seen.byte_offset) == (2, 32, 1, 0)
+        assert seen.shape[:2] == [3, 2]
+        assert seen.strides[:2] == [1, 3]
+    readonly = tensor.as_readonly()
+    capsule = readonly.__dlpack__(max_version=(1, 0))
+    assert opened(capsule, b"dltensor_versioned").flags == 1
+    with pytest.raises(BufferError, match="read-only"):
+        readonly.__dlpack__()
+    with pytest.raises(ValueError, match="stream 0"):
+        tensor.__dlpack__(stream=0)
+    with pytest.raises(BufferError, match="cannot be exported"):
+        tensor.__dlpack__(dl_device=(2, 1))
+    with pytest.raises(BufferError, match="no dtype"):
+        st.zeros(2, "M8[s]", device="cuda").__dlpack__()
+    capsule = tensor.__dlpack__(max_version=(1, 0), copy=True)
+    assert opened(capsule, b"dltensor_versioned").tensor.data != tensor.data_ptr()
+
+    class Host:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **options):
+            return tensor.__dlpack__(dl_device=(1, 0), max_version=options.get("max_version"))
+
+    assert np.from_dlpack(Host()).tolist() == tensor.tolist()
+    with pytest.raises(ValueError, match="copy"):
+        tensor.__dlpack__(dl_device=(1, 0), copy=False)
+
+
+@case
+def test_a_capsule_keeps_the_memory() -> None:
+    before = st.stats()["blocks"]
+    capsule = st.zeros(3, device="cuda").__dlpack__()
+    gc.collect()
+    assert st.stats()["blocks"] == before + 1
+    del capsule
+    gc.collect()
+    assert st.stats()["blocks"] == before
+
+
+@case
+def test_a_consumers_stream_waits_for_the_default_one() -> None:
+    if not device.simulated:
+        return  # a kernel that takes as long as the test wants is needed
+    import os
+    import pathlib
+
+    driver = device.library()
+    stream = ctypes.c_void_p()
+    device.check(driver.cuStreamCreate(ctypes.byref(stream), 1))
+    tensor = st.zeros(3, device="cuda")
+    place = os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch")
+    device.latch(place)
+    tensor.__dlpack__(stream=-1)
+    assert driver.cuStreamQuery(stream) == 0, "-1: nobody waits"
+    tensor.__dlpack__(stream=stream.value)
+    assert driver.cuStreamQuery(stream) == 600
+    pathlib.Path(place).touch()
+    device.check(driver.cuStreamSynchronize(stream))

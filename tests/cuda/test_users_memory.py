@@ -1,0 +1,294 @@
+"""Memory that a user owns, shared where it lies."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import pickle
+import signal
+import time
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.cuda import device, workers
+from tests.cuda.device import Array
+from tests.cuda.harness import case
+from tests.cuda.workers import Pair
+
+
+def let_go() -> bool:
+    """Is the owner of the only array gone, without anybody having asked for that?"""
+    return Array.alive == 0
+
+
+@case
+def test_it_is_shared_where_it_lies() -> None:
+    array = Array(np.arange(6.0).reshape(2, 3), margin=512)
+    tensor = st.asarray(array)
+    assert (tensor.device, tensor.shape, tensor.dtype) == ("cuda:0", (2, 3), np.float64)
+    assert tensor.is_shared()
+    assert tensor.data_ptr() == array.pointer
+    pair = Pair(workers.echo)
+    pair.put(tensor)
+    assert pair.get().storage() is tensor.storage()
+    assert array.read().tolist() == (np.arange(6.0).reshape(2, 3) + 1).tolist()
+    pair.put(tensor[1])
+    assert pair.get().tolist() == [5, 6, 7]
+    assert array.read()[1].tolist() == [5, 6, 7]
+    pair.end()
+    del tensor, array
+    device.wait_until(let_go, "the owner")
+
+
+@case
+def test_the_owner_lives_as_long_as_a_holder_and_no_longer() -> None:
+    """A message in flight, a holder in another process, its death by a signal."""
+    for end in ("release", "kill"):
+        inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
+        inbox.put(st.asarray(Array([1.0, 2.0])))
+        gc.collect()
+        time.sleep(0.05)
+        assert Array.alive == 1, "the message keeps it"
+        process = workers.SPAWN.Process(target=workers.die, args=(inbox, outbox), daemon=True)
+        if end == "release":
+            process = workers.SPAWN.Process(target=take_and_drop, args=(inbox, outbox), daemon=True)
+        process.start()
+        assert workers.take(outbox, workers.PATIENCE) == [1, 2]
+        time.sleep(0.05)
+        assert Array.alive == 1, "the other process keeps it"
+        if end == "release":
+            inbox.put("drop")
+        else:
+            os.kill(process.pid, signal.SIGKILL)
+        device.wait_until(let_go, end)
+        process.kill()
+        process.join(workers.PATIENCE)
+
+
+def take_and_drop(inbox: Any, outbox: Any) -> None:
+    tensor = inbox.get()
+    outbox.put(tensor.tolist())
+    inbox.get()
+    del tensor
+    inbox.get()
+
+
+@case
+def test_it_goes_on_to_a_third_and_back() -> None:
+    array = Array([1.0, 2.0])
+    tensor = st.asarray(array)
+    first, second = Pair(workers.relay), Pair(workers.relay)
+    first.put(tensor)
+    # From one child to the other, through here without being looked at.
+    assert first.outbox._reader.poll(workers.PATIENCE)
+    passed = first.get()
+    del tensor
+    second.put(passed)
+    back = second.get()
+    assert back.data_ptr() == array.pointer
+    first.end()
+    second.end()
+    del passed, back, array
+    device.wait_until(let_go, "the owner")
+
+
+def forward(inbox: Any, onward: Any, done: Any) -> None:
+    tensor = inbox.get()
+    onward.put(tensor)
+    del tensor
+    done.put(True)
+    inbox.get()
+
+
+@case
+def test_a_consumer_sends_it_on_after_the_sender_let_go() -> None:
+    inbox, onward, done, answers = (workers.SPAWN.SimpleQueue() for _ in range(4))
+    middle = workers.SPAWN.Process(target=forward, args=(inbox, onward, done), daemon=True)
+    middle.start()
+    inbox.put(st.asarray(Array([7.0])))
+    assert workers.take(done, workers.PATIENCE)
+    assert Array.alive == 1, "the forwarded message keeps it"
+    last = workers.SPAWN.Process(target=workers.answer, args=(onward, answers), daemon=True)
+    last.start()
+    assert workers.take(answers, workers.PATIENCE) == [([7.0], "cuda:0", False)]
+    onward.put(None)
+    device.wait_until(let_go, "the owner")
+    inbox.put(None)
+    for process in (middle, last):
+        process.join(workers.PATIENCE)
+
+
+@case
+def test_put_and_get_in_one_process_also_after_the_last_local_reference() -> None:
+    queue = workers.SPAWN.SimpleQueue()
+    array = Array([1.0, 2.0])
+    tensor = st.asarray(array)
+    queue.put(tensor)
+    assert queue.get().storage() is tensor.storage()
+    queue.put(tensor)
+    del tensor
+    gc.collect()
+    back = queue.get()
+    assert back.data_ptr() == array.pointer, "no second mapping of what is one's own"
+    del back, array
+    device.wait_until(let_go, "the owner")
+
+
+@case
+def test_an_allocation_is_exported_once() -> None:
+    if not device.simulated:
+        return  # a driver that counts its calls is needed
+    array = Array(np.arange(100.0))
+    tensors = [st.asarray(array) for _ in range(5)]
+    assert device.calls("cuIpcGetMemHandle") == 1
+    for tensor in tensors:
+        ForkingPickler.dumps(tensor)
+    assert device.calls("cuIpcGetMemHandle") == 1
+
+
+def count_opens(inbox: Any, outbox: Any) -> None:
+    first = inbox.get()
+    second = inbox.get()
+    outbox.put((device.calls("cuIpcOpenMemHandle_v2"), second.data_ptr() - first.data_ptr()))
+    del first, second
+    gc.collect()
+    outbox.put(device.calls("cuIpcCloseMemHandle"))
+    again = inbox.get()
+    outbox.put((device.calls("cuIpcOpenMemHandle_v2"), again.tolist()))
+    del again
+
+
+@case
+def test_an_allocation_is_opened_once_and_closed_with_its_last_user() -> None:
+    if not device.simulated:
+        return  # as above
+    array = Array(np.arange(100.0))
+    tensor = st.asarray(array)
+    pair = Pair(count_opens)
+    pair.put(tensor)
+    pair.put(st.asarray(array)[2:])
+    assert pair.get() == (1, 16)
+    assert pair.get() == 1
+    pair.put(tensor[:2])
+    assert pair.get() == (2, [0, 1])
+    pair.process.join(workers.PATIENCE)
+
+
+def produce_in_place(outbox: Any, inbox: Any) -> None:
+    kept = Array([1.0, 2.0])
+    outbox.put(st.asarray(kept))
+    outbox.put(st.asarray(kept)[1:])
+    outbox.put(st.asarray(Array([3.0])))
+    inbox.get()
+
+
+@case
+def test_a_producer_that_ends_first() -> None:
+    """What is open goes on; what is not cannot be opened any more, and that is said."""
+    inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
+    process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, inbox), daemon=True)
+    process.start()
+    assert outbox._reader.poll(workers.PATIENCE)
+    tensor = outbox.get()
+    assert tensor.tolist() == [1, 2]
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(workers.PATIENCE)
+    assert tensor.tolist() == [1, 2], "its pages stay"
+    tensor.fill_(5)
+    other = outbox.get()
+    assert other.tolist() == [5], "the same allocation is open here"
+    with pytest.raises(st.ProducerGone, match=f"process {process.pid}.* has ended") as caught:
+        outbox.get()
+    assert "copy=True" in str(caught.value)
+    del tensor, other
+    gc.collect()
+    if device.simulated:
+        device.wait_until(lambda: device.used_bytes() == 0, "the dead producer's memory")
+    device.wait_until(lambda: st.stats()["blocks"] == 0, "its blocks")
+
+
+@case
+def test_what_cannot_be_exported_is_copied_or_refused_with_the_reason() -> None:
+    tensor = st.asarray(Array([1.0, 2.0]), copy=True)
+    assert tensor.tolist() == [1, 2]
+    device.wait_until(let_go, "a copy needs no owner")
+    array = Array([1.0, 2.0])
+    assert st.asarray(array, "f4").dtype == np.float32
+    with pytest.raises(ValueError, match=r"dtype float64.*needs a copy"):
+        st.asarray(array, "f4", copy=False)
+    assert st.asarray(array, device="cpu").device == "cpu"
+    if device.simulated:
+        for kind, reason in (("managed", "managed memory"), ("pool", "stream-ordered pool")):
+            array = Array([4.0, 5.0], kind=kind)
+            tensor = st.asarray(array)
+            assert tensor.data_ptr() != array.pointer
+            assert tensor.tolist() == [4, 5]
+            with pytest.raises(ValueError, match=f"{reason}.*needs a copy"):
+                st.asarray(array, copy=False)
+
+
+@case
+def test_views_with_strides_and_shmtensors_own_arrays() -> None:
+    array = Array(np.arange(12.0).reshape(3, 4))
+
+    class View:
+        __cuda_array_interface__ = array.__cuda_array_interface__ | {
+            "shape": (4, 2),
+            "strides": (8, 64),
+            "data": (array.pointer, True),
+            "owner": array,
+        }
+
+    tensor = st.asarray(View())
+    assert tensor.tolist() == np.arange(12.0).reshape(3, 4).T[:, ::2].tolist()
+    assert tensor.readonly
+    back = pickle.loads(ForkingPickler.dumps(tensor))
+    assert back.readonly
+    assert back.strides == (8, 64)
+
+
+@case
+def test_what_the_owner_has_started_is_done_before_the_message_is_read() -> None:
+    if not device.simulated:
+        return  # a kernel that takes as long as the test wants is needed
+    import threading
+
+    array = Array([1.0], stream=None)
+    tensor = st.asarray(array)
+    pair = Pair(workers.answer)
+    place = os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch")
+    device.latch(place)
+    value = (ctypes.c_double * 1)(9.0)
+    device.check(
+        device.library().cuMemcpyHtoDAsync_v2(
+            ctypes.c_uint64(array.pointer), value, ctypes.c_size_t(8), ctypes.c_void_p(1)
+        )
+    )
+    threading.Timer(0.3, lambda: open(place, "w").close()).start()
+    started = time.monotonic()
+    pair.put(tensor)
+    assert time.monotonic() - started > 0.2, "the send waits for the stream"
+    assert pair.get() == [([9.0], "cuda:0", False)]
+    pair.end()
+
+
+@case
+def test_threads_of_ours_are_one_and_only_then() -> None:
+    import threading
+
+    st.zeros(3, device="cuda")
+    assert not [thread for thread in threading.enumerate() if "shmtensor" in thread.name]
+    arrays = [Array([1.0]) for _ in range(3)]
+    tensors = [st.asarray(array) for array in arrays]
+    assert [thread.name for thread in threading.enumerate() if "shmtensor" in thread.name] == [
+        "shmtensor-let-go"
+    ]
+    del tensors
+    st.cuda.ipc_collect()
+    del arrays
+    device.wait_until(let_go, "the owners")

@@ -1,0 +1,87 @@
+"""What the other processes of the cases do; found by name in spawned children."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.queues import take as take
+
+SPAWN: Any = mp.get_context("spawn")
+PATIENCE = 60.0
+
+
+def echo(inbox: Any, outbox: Any) -> None:
+    """Add one to what comes, on the host, and send the same tensor back."""
+    while (tensor := inbox.get()) is not None:
+        if not tensor.readonly:
+            tensor.copy_(tensor.cpu().numpy() + 1)
+        outbox.put(tensor)
+
+
+def relay(inbox: Any, outbox: Any) -> None:
+    while (tensor := inbox.get()) is not None:
+        outbox.put(tensor)
+
+
+def answer(inbox: Any, outbox: Any) -> None:
+    """Tell what came, as lists; errors by their class and text."""
+    while True:
+        try:
+            item = inbox.get()
+            if item is None:
+                return
+            tensors = item if isinstance(item, list) else [item]
+            outbox.put([(tensor.tolist(), tensor.device, tensor.readonly) for tensor in tensors])
+        except Exception as error:
+            outbox.put((type(error).__name__, str(error)))
+
+
+def hold(inbox: Any, outbox: Any) -> None:
+    """Keep everything until the end."""
+    kept = []
+    while (item := inbox.get()) is not None:
+        kept.append(item)
+        outbox.put(len(kept))
+    outbox.put([tensor.tolist() for tensor in kept])
+
+
+def produce(outbox: Any, inbox: Any) -> None:
+    """Send a tensor, and end when told."""
+    outbox.put(st.asarray([1.5, 2.5], device="cuda"))
+    inbox.get()
+
+
+def die(inbox: Any, outbox: Any) -> None:
+    """Take a tensor, say so, and be killed."""
+    tensor = inbox.get()
+    outbox.put(tensor.tolist())
+    time.sleep(PATIENCE)
+
+
+class Pair:
+    """A child with a queue in each direction."""
+
+    def __init__(self, target: Any) -> None:
+        self.inbox, self.outbox = SPAWN.SimpleQueue(), SPAWN.SimpleQueue()
+        self.process = SPAWN.Process(target=target, args=(self.inbox, self.outbox), daemon=True)
+        self.process.start()
+
+    def put(self, item: Any) -> None:
+        self.inbox.put(item)
+
+    def get(self) -> Any:
+        return take(self.outbox, PATIENCE)
+
+    def end(self, item: Any = None) -> None:
+        self.inbox.put(item)
+        self.process.join(PATIENCE)
+        assert self.process.exitcode == 0
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join(PATIENCE)
