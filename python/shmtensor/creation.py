@@ -130,10 +130,7 @@ def asarray(
         msg = f"a {type(obj).__name__} cannot be shared as it is: it needs a copy"
         raise ValueError(msg)
     if isinstance(obj, Tensor) and obj.device != "cpu":
-        if wanted is None or wanted == obj.dtype:
-            source = _core.device_number(obj.storage())
-            return _core.empty(obj.shape, obj.dtype, False, source if number is None else number).copy_(obj)
-        return asarray(_cuda.to_host(obj), wanted, obj.device if device is None else device)
+        return _copy_of_gpu(obj, wanted, device, number)
     if number is not None and number >= 0:
         array = np.asarray(obj.numpy() if isinstance(obj, Tensor) else obj, wanted)
         return _core.empty(array.shape, array.dtype, False, number).copy_(array)
@@ -146,6 +143,15 @@ def asarray(
     tensor = _core.empty(array.shape, array.dtype if wanted is None else wanted, False)
     np.copyto(tensor.numpy(), array, casting="unsafe")
     return tensor
+
+
+def _copy_of_gpu(tensor: Tensor, wanted: Any, device: str | None, number: int | None) -> Tensor:
+    if wanted is None or wanted == tensor.dtype:
+        source = _core.device_number(tensor.storage())
+        return _core.empty(tensor.shape, tensor.dtype, False, source if number is None else number).copy_(
+            tensor
+        )
+    return asarray(_cuda.to_host(tensor), wanted, tensor.device if device is None else device)
 
 
 def _from_cuda(there: _cuda.CudaArray, wanted: Any, number: int | None, copy: bool | None) -> Tensor:

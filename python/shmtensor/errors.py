@@ -64,6 +64,8 @@ class BuildError(ShmTensorError):
 
     The text has its traceback. It stays under the name until `shmtensor.unpublish`.
     """
+
+
 class CudaError(ShmTensorError):
     """The CUDA driver refused; the text has its error's name and number and what to do.
 
