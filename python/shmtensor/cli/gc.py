@@ -29,6 +29,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--older-than", type=_seconds, metavar="SECONDS", help="forget unread messages of at least that age"
     )
+    parser.add_argument(
+        "sessions", nargs="*", metavar="SESSION", help="forget messages of these only (first digits will do)"
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -46,6 +49,8 @@ def _run(options: argparse.Namespace) -> int:
     forgotten = {}
     if options.older_than is not None:
         for session in find_sessions():
+            if options.sessions and not session.startswith(tuple(options.sessions)):
+                continue
             count = _forget(session, options.older_than, options.dry_run)
             if count:
                 forgotten[session] = count
