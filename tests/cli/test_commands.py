@@ -75,19 +75,19 @@ def test_gc_frees_messages_of_an_age_and_nothing_that_is_held(capsys, session) -
     st.publish("stays", named)
     del named
     messages = [ForkingPickler.dumps(st.ones(10)), ForkingPickler.dumps(held)]
-    code, text = said(capsys, "gc", "--older-than", "3600", "--json")
+    code, text = said(capsys, "gc", "--older-than", "3600", "--json", session)
     assert (code, session in json.loads(text)["messages"]) == (0, False)
-    code, text = said(capsys, "gc", "--older-than", "0", "--dry-run")
+    code, text = said(capsys, "gc", "--older-than", "0", "--dry-run", session[:20])
     assert f"would forget 2 messages of session {session}" in text
     assert st.stats()["in_flight"] == 2, "that was a dry run"
-    code, text = said(capsys, "gc", "--older-than", "0", "--json")
+    code, text = said(capsys, "gc", "--older-than", "0", "--json", session)
     assert json.loads(text)["messages"][session] == 2
     assert st.stats()["in_flight"] == 0
     assert (held.numpy() == 3).all()
     assert (st.attach("stays").numpy() == 4).all()
     st.unpublish("stays")
     assert len(messages) == 2
-    assert said(capsys, "gc", "--older-than", "0")[0] == 0
+    assert said(capsys, "gc", "--older-than", "0", session)[0] == 0
 
 
 @pytest.mark.parametrize("age", ["-1", "nan", "soon"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from shmtensor import _core
 from shmtensor._sessions import find_sessions, observe
 from shmtensor.cli._output import add_json, say, say_json
+from shmtensor.errors import SessionError
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +29,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--older-than", type=_seconds, metavar="SECONDS", help="forget unread messages of at least that age"
     )
+    parser.add_argument(
+        "sessions", nargs="*", metavar="SESSION", help="forget messages of these only (first digits will do)"
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -45,6 +49,8 @@ def _run(options: argparse.Namespace) -> int:
     forgotten = {}
     if options.older_than is not None:
         for session in find_sessions():
+            if options.sessions and not session.startswith(tuple(options.sessions)):
+                continue
             count = _forget(session, options.older_than, options.dry_run)
             if count:
                 forgotten[session] = count
@@ -63,7 +69,10 @@ def _run(options: argparse.Namespace) -> int:
 
 def _forget(session: str, older_than: float, dry_run: bool) -> int:
     if not dry_run:
-        return _core.collect_session(session, older_than)
+        try:
+            return _core.collect_session(session, older_than)
+        except (SessionError, OSError):
+            return 0  # another user's, or another version's
     seen = observe(session)
     messages = seen["in_flight"] if seen else []
     return sum(one["messages"] for one in messages if one["age"] >= older_than)

@@ -69,6 +69,27 @@ TEST_F(ServerArenas, ANamedObjectIsOpenedByNameEverywhere) {
   EXPECT_FALSE(reply->fd);
 }
 
+TEST_F(ServerArenas, AreListedOneByOneAlsoToWhoOnlyLooksOn) {
+  const auto first = make(Strategy::file_descriptor, 3);
+  const auto second = make(Strategy::file_system, 5);
+  tell(*first);
+  tell(*second);
+  Client looker(id_);
+  Message hello = request(id_, Kind::hello);
+  hello.join = Join::observe;
+  ASSERT_EQ(looker.ask(hello)->message.kind, Kind::welcome);
+  Message next = request(id_, Kind::next_arena);
+  std::vector<ArenaNumber> seen;
+  for (auto reply = looker.ask(next); reply->message.kind == Kind::done; reply = looker.ask(next)) {
+    EXPECT_EQ(reply->message.slot, member_.slot);
+    EXPECT_EQ(reply->message.statistics.arenas, 0u) << "of this one only";
+    EXPECT_GT(reply->message.statistics.bytes_reserved, 0u);
+    next.arena = reply->message.arena;
+    seen.push_back(next.arena);
+  }
+  EXPECT_EQ(seen, (std::vector<ArenaNumber>{3, 5}));
+}
+
 TEST_F(ServerArenas, WhatIsNoArenaIsRefusedAndNobodyIsHarmed) {
   const auto segment = make(Strategy::file_descriptor);
   const Segment::File file = segment->file();

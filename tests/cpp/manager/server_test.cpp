@@ -143,5 +143,23 @@ TEST_F(ServerTest, CountsWhatIsInFlightAndCollectsIt) {
   EXPECT_EQ(statistics(*member.client).in_flight, 0u);
 }
 
+TEST_F(ServerTest, KeptTicketsAreNeitherInFlightNorCollected) {
+  const Joined member = join();
+  TransitWriter writer(*member.memory, member.slot);
+  TransitTable& table = member.memory->transit(member.slot);
+  const Ticket message = writer.issue(1, 5, 0);
+  const Ticket kept = writer.issue(1, 5, 0, true);
+  EXPECT_NE(message.group, kept.group) << "they share no group";
+  EXPECT_EQ(statistics(*member.client).in_flight, 2u) << "not kept yet";
+  table.keep(kept);
+  EXPECT_EQ(statistics(*member.client).in_flight, 1u);
+  EXPECT_NE(writer.issue(1, 5, 0).group, kept.group);
+  Message collect = request(id_, Kind::collect);
+  EXPECT_EQ(member.client->ask(collect)->message.number, 2u);
+  EXPECT_TRUE(table.has_live(1, 5, 0));
+  EXPECT_TRUE(table.claim(kept, 1, 5, 0));
+  EXPECT_FALSE(table.has_live(1, 5, 0));
+}
+
 }  // namespace
 }  // namespace shmtensor
