@@ -15,11 +15,15 @@ void publish(const SessionId& id) {
 void tell_runtime() {
   Runtime& runtime = Runtime::get();
   const auto file = py::module_::import("shmtensor._core").attr("__file__").cast<std::string>();
-  runtime.set_program(file.substr(0, file.find_last_of('/') + 1) + "shmtensor-manager");
   const py::dict modules = py::module_::import("sys").attr("modules");
-  if (!modules.contains("multiprocessing.process")) return;
-  const py::object parent = modules["multiprocessing.process"].attr("parent_process")();
-  if (!parent.is_none()) runtime.set_parent(parent.attr("pid").cast<std::int32_t>());
+  std::int32_t pid = 0;
+  if (modules.contains("multiprocessing.process")) {
+    const py::object parent = modules["multiprocessing.process"].attr("parent_process")();
+    if (!parent.is_none()) pid = parent.attr("pid").cast<std::int32_t>();
+  }
+  const py::gil_scoped_release release;  // a thread that is joining keeps these waiting
+  runtime.set_program(file.substr(0, file.find_last_of('/') + 1) + "shmtensor-manager");
+  if (pid != 0) runtime.set_parent(pid);
 }
 
 }  // namespace

@@ -48,9 +48,15 @@ class Runtime {
   [[nodiscard]] std::uint32_t forks() const noexcept { return forks_.load(); }
 
   /// Where the manager program lies; to be set before the first session.
-  void set_program(std::string path) { settings_.program = std::move(path); }
+  void set_program(std::string path) {
+    const std::lock_guard guard(join_mutex_);  // another thread may be starting that program
+    settings_.program = std::move(path);
+  }
   /// A process that may still read what this one sends after it has ended; 0 for none.
-  void set_parent(std::int32_t pid) noexcept { settings_.parent = pid; }
+  void set_parent(std::int32_t pid) {
+    const std::lock_guard guard(join_mutex_);
+    settings_.parent = pid;
+  }
 
  private:
   Runtime();

@@ -63,7 +63,7 @@ TEST(ItemTable, RefusesWhatIsCutShort) {
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_THROW(ItemTable({std::span(bytes).first(size)}), CorruptData) << size;
   }
-  EXPECT_THROW(ItemTable({}), CorruptData);
+  EXPECT_THROW(ItemTable(std::vector<std::span<const std::byte>>{}), CorruptData);
   EXPECT_THROW(ItemTable({bytes, bytes}), CorruptData);
 }
 
