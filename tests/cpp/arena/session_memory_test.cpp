@@ -94,8 +94,9 @@ TEST_F(SessionMemoryTest, TablesLieInTheFileOneAfterTheOther) {
     EXPECT_EQ(SessionMemory::transit_offset(slot),
               SessionMemory::transit_offset(slot - 1) + sizeof(TransitTable));
   }
-  EXPECT_EQ(SessionMemory::transit_offset(kMaxSlots - 1) + sizeof(TransitTable),
-            file_size(memory_->file()));
+  EXPECT_EQ(SessionMemory::transit_offset(kMaxSlots - 1) + sizeof(TransitTable) + sizeof(NameTable),
+            file_size(memory_->file()))
+      << "the table of names comes last";
 }
 
 TEST_F(SessionMemoryTest, WhatIsNotItselfIsRefused) {

@@ -131,7 +131,7 @@ TEST(Space, RangesAreNotJoinedAcrossAGap) {
 
 TEST(Space, OnlyAWholeFreeRangeIsWithdrawn) {
   Space space;
-  for (const std::uint64_t at : {0, 16, 32}) space.extend_at(at * kMiB, kMiB);
+  for (const std::uint64_t at : {0u, 16u, 32u}) space.extend_at(at * kMiB, kMiB);
   const Space::Range taken = space.take(kMiB);
   const std::uint64_t place = space.offset(taken);
   EXPECT_FALSE(space.withdraw(place, kMiB)) << "it is in use";
