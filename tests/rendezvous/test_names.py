@@ -109,7 +109,7 @@ def test_what_is_no_name_is_refused(name, kind, said) -> None:
 def test_what_cannot_be_sent_leaves_nothing_under_the_name() -> None:
     with nothing_stays():
         with pytest.raises(Exception, match="pickle"):
-            st.publish("bad", [st.ones(10), lambda: 1])
+            st.publish("bad", [st.ones(10), (i for i in ())])
         with pytest.raises(st.NotPublishedError):
             st.attach("bad")
         st.publish("bad", 5)
