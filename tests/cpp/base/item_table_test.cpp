@@ -12,10 +12,13 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-void put(Bytes& out, std::uint64_t word) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&word);
-  out.insert(out.end(), bytes, bytes + sizeof word);
+void append(Bytes& out, const void* from, std::size_t size) {
+  const std::size_t end = out.size();
+  out.resize(end + size);
+  std::memcpy(out.data() + end, from, size);
 }
+
+void put(Bytes& out, std::uint64_t word) { append(out, &word, sizeof word); }
 
 // One piece with these items, written as the Python layer does.
 Bytes table_of(const std::vector<std::string>& items) {
@@ -37,10 +40,7 @@ Bytes table_of(const std::vector<std::string>& items) {
     put(out, at);
     at += item.size();
   }
-  for (const std::string& item : items) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(item.data());
-    out.insert(out.end(), bytes, bytes + item.size());
-  }
+  for (const std::string& item : items) append(out, item.data(), item.size());
   return out;
 }
 
