@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import pickle
 import platform
@@ -43,6 +44,7 @@ def helpers_running() -> None:
 def leak_guard(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every test leaves descriptors, mappings, /dev/shm, children and blocks as it found them."""
     before = Snapshot.take()
+    gc.freeze()  # what is there already need not be searched for garbage after the test
     yield
     problems = Snapshot.settled_difference(before)
     assert not problems, "left behind: " + "; ".join(problems)

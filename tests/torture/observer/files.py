@@ -15,8 +15,8 @@ import numpy as np
 KIB = 1024
 PART = 64 * KIB
 PLANES = 16
-ARENA_MAGIC = b"starena1"
-SESSION_MAGIC = b"stsessa1"
+ARENA_FORMAT = (b"starena1", 2)  # magic and version
+SESSION_FORMAT = (b"stsessa1", 1)
 SLOTS = 1024
 HEAD = 128 * KIB  # of a session's memory: header and slots, in pieces of 64 KiB
 BUCKETS = 1 << 16
@@ -59,8 +59,8 @@ class SessionFile:
 
     def __init__(self, fd: int) -> None:
         magic, self.version, self.manager = struct.unpack_from("<8sII", head := os.pread(fd, HEAD, 0))
-        if magic != SESSION_MAGIC:
-            raise ValueError(f"no memory of a session: {magic!r}")
+        if (magic, self.version) != SESSION_FORMAT:
+            raise ValueError(f"no session's memory of a format known here: {magic!r} {self.version}")
         self.manager_starts, self.deaths = struct.unpack_from("<IQ", head, 52)
         self.slots = {}
         for number in range(SLOTS):
@@ -97,12 +97,12 @@ class ArenaFile:
     def __init__(self, fd: int) -> None:
         head = os.pread(fd, 4096, 0)
         magic, self.version, self.strategy = struct.unpack_from("<8sII", head)
-        if magic != ARENA_MAGIC:
-            raise ValueError(f"no arena: {magic!r}")
+        if (magic, self.version) != ARENA_FORMAT:
+            raise ValueError(f"no arena of a format known here: {magic!r} {self.version}")
         self.session = "{:016x}{:016x}".format(*struct.unpack_from("<QQ", head, 16))
         self.number, self.owner, self.owner_life, self.max_blocks = struct.unpack_from("<IIII", head, 32)
-        self.capacity, self.planes = struct.unpack_from("<II", head, 64)
-        self.committed, self.orphaned = struct.unpack_from("<QI", head, 80)
+        self.capacity, self.planes = struct.unpack_from("<II", head, 128)
+        self.committed, self.orphaned = struct.unpack_from("<QI", head, 144)
         records = align_up(self.max_blocks * 32, PART)
         freed = align_up(self.max_blocks // 8 + self.max_blocks // 512, PART)
         plane = align_up(self.max_blocks * 8, PART)
