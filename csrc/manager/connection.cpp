@@ -48,7 +48,7 @@ Connection Connection::open(const SessionId& session, const std::string& program
     if (const std::optional<Fd> listener = listen_abstract(address)) {
       launch_detached(program, {session.hex()}, *listener);
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(attempt));
     }
   }
   throw SessionError("the manager of session " + session.hex() + " cannot be started: " + program +

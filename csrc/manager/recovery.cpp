@@ -113,14 +113,24 @@ std::vector<std::string> sweep_names(bool dry_run) {
   std::vector<std::string> removed;
   for (const auto& [session, names] : sessions) {
     // The socket of a manager has the session's name. Its session is alive even if the manager is
-    // about to end: it removes the names itself.
-    if (connect_abstract(session, kPatience) || in_use(session, names)) continue;
+    // stopped, or about to end: it removes the names itself. Nor can a session begin anew
+    // meanwhile.
+    const std::optional<Fd> place = bind_abstract(session);
+    if (!place || in_use(session, names)) continue;
     for (const std::string& name : names) {
       if (!made_in_this_namespace(name)) continue;
       if (dry_run || unlink_shm(name)) removed.push_back(name);
     }
   }
   return removed;
+}
+
+void remove_unregistered(const SessionId& session,
+                         const std::function<bool(ArenaNumber)>& is_registered) {
+  for (const std::string& name : list_shm(object_name(session) + "-")) {
+    const std::optional<ArenaNumber> number = number_in(name, session);
+    if (number && !is_registered(*number)) unlink_unused_shm(name);
+  }
 }
 
 void remove_names_of(const SessionId& session) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ namespace shmtensor {
 /// one of them. Names made in another PID namespace are left: their processes cannot be seen from
 /// here. Returns what was removed; with `dry_run`, what would be.
 std::vector<std::string> sweep_names(bool dry_run);
+
+/// Removes the names of a session's arenas whose maker was killed before it could register them.
+void remove_unregistered(const SessionId& session,
+                         const std::function<bool(ArenaNumber)>& is_registered);
 
 /// Removes the names in /dev/shm of a session that begins anew under its old id: all its processes,
 /// the manager too, were killed at once. They would stand in the way of its first arenas. Those

@@ -367,6 +367,7 @@ void Server::check_seat(SlotNumber slot) {
 void Server::vacate(SlotNumber slot) {
   if (const int descriptor = (*seats_)[slot].line; descriptor >= 0) lines_.erase(descriptor);
   directory_.sweep(*memory_, slot);
+  remove_unregistered(session_, [this](ArenaNumber arena) { return directory_.find(arena); });
   SHMTENSOR_FAULT_POINT("manager.before_vacate");
   seats_->vacate(slot);
   // Owners compare their tables with their books when they see this move.

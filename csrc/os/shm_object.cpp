@@ -18,12 +18,25 @@ namespace {
 
 constexpr const char* kFolder = "/dev/shm";
 
+// A read lease is refused while somebody has the file open for writing, and what is mapped stays
+// open when its descriptor is closed. Who opens it meanwhile waits until the lease ends, with this
+// descriptor, and this process is told so by a signal: by one that is ignored.
+bool lease(const Fd& file) noexcept {
+  ::fcntl(file.get(), F_SETSIG, SIGURG);
+  return ::fcntl(file.get(), F_SETLEASE, F_RDLCK) == 0;
+}
+
 }  // namespace
 
 Fd create_shm(const std::string& name) {
-  const int fd = ::shm_open(("/" + name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) throw_os("create the shared memory object /dev/shm/" + name);
-  return Fd(fd);
+  while (true) {
+    Fd file(::shm_open(("/" + name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file) throw_os("create the shared memory object /dev/shm/" + name);
+    struct stat info{};
+    if (::fstat(file.get(), &info) != 0) throw_os("inspect /dev/shm/" + name);
+    // The name is there a moment before the file is open: see `unlink_unused_shm`.
+    if (info.st_nlink != 0) return file;
+  }
 }
 
 Fd open_shm(const std::string& name) {
@@ -55,15 +68,14 @@ std::vector<std::string> list_shm(const std::string& prefix) {
 std::optional<bool> shm_in_use(const std::string& name) noexcept {
   const Fd file(::shm_open(("/" + name).c_str(), O_RDONLY | O_CLOEXEC, 0));
   if (!file) return errno == ENOENT ? std::optional(false) : std::nullopt;
-  // A read lease is refused while somebody has the file open for writing, and what is mapped stays
-  // open when its descriptor is closed. Who opens it meanwhile waits for the next line, and this
-  // process is told so by a signal: by one that is ignored.
-  ::fcntl(file.get(), F_SETSIG, SIGURG);
-  if (::fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) {
-    return errno == EAGAIN ? std::optional(true) : std::nullopt;
-  }
-  ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
-  return false;
+  if (lease(file)) return false;
+  return errno == EAGAIN ? std::optional(true) : std::nullopt;
+}
+
+// Whoever opens it meanwhile waits until the name is gone; `create_shm` sees that.
+bool unlink_unused_shm(const std::string& name) noexcept {
+  const Fd file(::shm_open(("/" + name).c_str(), O_RDONLY | O_CLOEXEC, 0));
+  return file && lease(file) && unlink_shm(name);
 }
 
 ShmSpace shm_space() noexcept {

@@ -26,6 +26,10 @@ bool unlink_shm(const std::string& name) noexcept;
 /// namespaces and users. Nothing when it cannot be told.
 [[nodiscard]] std::optional<bool> shm_in_use(const std::string& name) noexcept;
 
+/// Removes the object's name unless some process uses it, or that cannot be told. True when it was
+/// removed. For names that are never used a second time.
+bool unlink_unused_shm(const std::string& name) noexcept;
+
 struct ShmSpace {
   std::uint64_t total = 0;
   std::uint64_t free = 0;

@@ -64,14 +64,19 @@ void take_ancillary(msghdr& message, Received& received) {
 
 }  // namespace
 
-std::optional<Fd> listen_abstract(const std::string& name) {
+std::optional<Fd> bind_abstract(const std::string& name) {
   Fd socket = new_socket();
   const Address address = abstract_address(name);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size) != 0) {
     if (errno == EADDRINUSE) return std::nullopt;
     throw_os("bind the socket @" + name);
   }
-  if (::listen(socket.get(), SOMAXCONN) != 0) throw_os("listen on the socket @" + name);
+  return socket;
+}
+
+std::optional<Fd> listen_abstract(const std::string& name) {
+  std::optional<Fd> socket = bind_abstract(name);
+  if (socket && ::listen(socket->get(), SOMAXCONN) != 0) throw_os("listen on the socket @" + name);
   return socket;
 }
 

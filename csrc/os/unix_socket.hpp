@@ -26,6 +26,10 @@ struct Received {
 /// The longest list of descriptors one message may carry here (the kernel's limit is 253).
 inline constexpr std::size_t kMaxFdsPerMessage = 8;
 
+/// Takes an abstract name: while the socket is open nobody else can listen there. Nothing when
+/// somebody has it already.
+[[nodiscard]] std::optional<Fd> bind_abstract(const std::string& name);
+
 /// Binds and listens on an abstract name. Nothing when somebody listens there already.
 [[nodiscard]] std::optional<Fd> listen_abstract(const std::string& name);
 

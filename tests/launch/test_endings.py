@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import pickle
@@ -41,6 +42,7 @@ def end(rank, how, argument=None) -> None:
     elif how == "os._exit":
         os._exit(argument)
     elif how == "signal":
+        faulthandler.disable()  # pytest's, in a forked child
         os.kill(os.getpid(), argument)
         time.sleep(30)
     elif how == "raise":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import multiprocessing
 import os
@@ -36,6 +37,7 @@ def raise_all(rank) -> None:
 
 def abort(rank) -> None:
     if rank == 0:
+        faulthandler.disable()  # pytest's, in a forked child
         os.abort()
     time.sleep(30)
 

@@ -103,6 +103,15 @@ def test_it_follows_a_tree_and_forgets_who_ended() -> None:
         memory.process_memory(child.pid)
 
 
+@pytest.fixture(scope="module")
+def fonts_open(tmp_path_factory) -> None:
+    """Let matplotlib open the fonts that it keeps open once it has drawn with them."""
+    monitor = memory.MemoryMonitor()
+    monitor.measure()
+    monitor.plot(tmp_path_factory.mktemp("plot") / "first.png")
+
+
+@pytest.mark.usefixtures("fonts_open")
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_it_draws(tmp_path, suffix) -> None:
     monitor = memory.MemoryMonitor()

@@ -1,6 +1,7 @@
 // What is found of a session without its manager.
 #include "manager/recovery.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,6 +118,15 @@ TEST_F(RecoveryTest, NamesOfASessionWithAManagerStay) {
   const std::string name = leave_a_name();
   static_cast<void>(sweep_names(false));
   EXPECT_TRUE(exists(name));
+}
+
+// Each connection would wait in the queue of one that is stopped, until nobody can connect.
+TEST_F(RecoveryTest, ManagersAreNotCalled) {
+  const auto socket = listen_abstract(object_name(id_));
+  ::fcntl(socket->get(), F_SETFL, O_NONBLOCK);
+  const std::string name = leave_a_name();
+  static_cast<void>(sweep_names(false));
+  EXPECT_FALSE(accept_connection(*socket));
 }
 
 TEST_F(RecoveryTest, NamesMadeInAnotherNamespaceStay) {

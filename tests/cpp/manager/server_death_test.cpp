@@ -94,6 +94,28 @@ TEST_F(ServerDeaths, WhatADeadMemberHeldIsFreedAndItsEmptyArenaDropped) {
   }
 }
 
+// Its maker was killed between making it and telling the manager. Nobody knows it and nobody would
+// ever remove it. Another's, of which the manager is just about to be told, is left alone.
+TEST_F(ServerDeaths, ANameThatADeadMemberDidNotRegisterIsRemoved) {
+  const Joined member = join();
+  const auto mine =
+      Segment::create(id_, 2, member.slot, member.life, Strategy::file_system, kSmall);
+  Child child([&] {
+    const Joined doomed = join();
+    static_cast<void>(create_shm(arena_name(id_, 3)));
+    word_->turn.set(1);
+    ::pause();
+  });
+  ASSERT_TRUE(word_->turn.reaches(1));
+  if (!shm_in_use(arena_name(id_, 3))) GTEST_SKIP() << "the kernel knows no leases here";
+  child.kill_and_reap();
+  EXPECT_TRUE(eventually([&] { return list_shm(arena_name(id_, 3)).empty(); }));
+  Message message = request(id_, Kind::register_arena);
+  message.arena = 2;
+  EXPECT_EQ(member.client->ask(message)->message.kind, Kind::done);
+  EXPECT_TRUE(unlink_shm(arena_name(id_, 2)));
+}
+
 TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
   for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
     const Joined member = join();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 #include "base/error.hpp"
 #include "os/file_space.hpp"
@@ -94,15 +95,42 @@ TEST_F(ShmObject, IsInUseWhileSomebodyHasItOpenOrMapped) {
   EXPECT_EQ(shm_in_use(name_), false);
 }
 
+TEST_F(ShmObject, IsUnlinkedUnlessItIsInUse) {
+  EXPECT_FALSE(unlink_unused_shm(name_)) << "there is none";
+  Fd file = create_shm(name_);
+  if (!shm_in_use(name_)) GTEST_SKIP() << "the kernel knows no leases here";
+  EXPECT_FALSE(unlink_unused_shm(name_)) << "open";
+  file.reset();
+  EXPECT_TRUE(unlink_unused_shm(name_));
+  EXPECT_TRUE(list_shm(name_).empty());
+}
+
+// A name can be seen a moment before its maker has it open.
+TEST_F(ShmObject, IsNeverMadeWithoutAName) {
+  testing::Child other([&] {
+    for (int i = 0; i < 3'000; ++i) {
+      const std::string name = name_ + std::to_string(i);
+      const Fd file = create_shm(name);
+      EXPECT_TRUE(unlink_shm(name));
+    }
+  });
+  const std::jthread looker([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const std::string& name : list_shm(name_)) unlink_unused_shm(name);
+    }
+  });
+  EXPECT_EQ(other.wait(), 0);
+}
+
 // Who opens it while it is looked at waits for a moment, and nobody is killed by a signal.
 TEST_F(ShmObject, IsLookedAtWhileOthersOpenIt) {
   static_cast<void>(create_shm(name_));
-  testing::Shared<testing::Turn> turn;
   testing::Child other([&] {
     for (int i = 0; i < 3'000; ++i) static_cast<void>(open_shm(name_));
-    turn->set(1);
   });
-  while (turn->get() == 0) static_cast<void>(shm_in_use(name_));
+  const std::jthread looker([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) static_cast<void>(shm_in_use(name_));
+  });
   EXPECT_EQ(other.wait(), 0);
 }
 
