@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench.cases import CASES, load_case
+from bench.cases import CASES, PROGRAMS, load_case, load_program
 from bench.harness import Result, run_case
 from bench.options import Options
 from bench.peers import PEERS
@@ -15,7 +15,7 @@ from bench.report import print_result, write_json
 __all__ = ["main"]
 
 
-def _arguments(words: list[str] | None) -> argparse.Namespace:
+def _arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of shmtensor.")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="what to measure, or 'all'; none: list them")
     parser.add_argument("--peers", nargs="+", choices=PEERS, help="only these (default: all of the case)")
@@ -28,10 +28,15 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
 
 def main(words: list[str] | None = None) -> int:
     """Run the command; the exit status is 1 if shmtensor itself could not be measured."""
+    words = sys.argv[1:] if words is None else words
+    if words and words[0] in PROGRAMS:
+        return load_program(words[0])(words[1:])
     arguments = _arguments(words)
     if not arguments.cases:
         for name in CASES:
             print(f"{name:10} {load_case(name).summary}")
+        for name, summary in PROGRAMS.items():
+            print(f"{name:10} {summary}; options of its own: python -m bench {name} --help")
         return 0
     names = list(CASES) if arguments.cases == ["all"] else arguments.cases
     unknown = [name for name in names if name not in CASES]

@@ -17,6 +17,22 @@ HERE = [peer for peer in ("shmtensor", "SharedMemory") if missing(peer) is None]
 SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ram", "--records", "500", "--setups", "ours-server"],
+        ["launch", "--rounds", "1", "--runs", "1", "--only", "one worker, server"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_program_measures_and_reports(words, capfd) -> None:
+    # Whether its goals were met, which its exit status tells, is no matter here.
+    assert command.main(words) in (0, 1)
+    seen = capfd.readouterr()
+    assert "wanted" in seen.out or "goal" in seen.out
+    assert not seen.err
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
 def test_a_case_measures_and_reports(name, tmp_path, capsys) -> None:
     case = load_case(name)

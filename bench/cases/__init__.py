@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 
 from bench.model import Case
 
-__all__ = ["CASES", "load_case"]
+__all__ = ["CASES", "PROGRAMS", "load_case", "load_program"]
 
 # Name -> module.
 CASES = {
@@ -22,8 +23,20 @@ CASES = {
     "memory": "memory",
 }
 
+# Cases that are programs of many processes, with options and a report of their own.
+PROGRAMS = {
+    "ram": "one copy of the data for all workers, against the set-ups of a well-known post",
+    "launch": "starting workers, against the standard library and torch",
+}
+
 
 def load_case(name: str) -> Case:
     """Return a case; nothing of a peer is imported."""
     case: Case = importlib.import_module(f"bench.cases.{CASES[name]}").CASE
     return case
+
+
+def load_program(name: str) -> Callable[[list[str]], int]:
+    """Return a program's main function."""
+    program: Callable[[list[str]], int] = importlib.import_module(f"bench.cases.{name}").main
+    return program

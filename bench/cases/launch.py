@@ -1,6 +1,6 @@
 """Starting workers: the start method server beside the standard library's forkserver and torch's spawn.
 
-    python -m bench.cases.launch [--json] [--rounds N] [--only NAME ...]
+    python -m bench launch [--json] [--rounds N] [--only NAME ...]
 
 Each configuration runs in a fresh interpreter. torch is measured if it is installed.
 """
@@ -223,7 +223,7 @@ def lines(seen: dict[str, list[float | dict[str, float]]]) -> list[Line]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.cases.launch", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench launch", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=int, default=20, help="starts in each process")
     parser.add_argument("--runs", type=int, default=3, help="processes for each configuration, in turns")

@@ -1,6 +1,6 @@
 """One copy of the data for all workers: the post "Demystify RAM Usage in Multi-Process Data Loaders".
 
-``python -m bench.cases.ram`` builds 860,001 records like COCO's, runs the set-ups of the post and ours,
+``python -m bench ram`` builds 860,001 records like COCO's, runs the set-ups of the post and ours,
 each in programs of its own, measures them from outside, and prints the post's tables for this machine, the
 goals, and a plot of PSS over time.
 """

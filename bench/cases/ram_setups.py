@@ -190,6 +190,7 @@ SETUPS: dict[str, tuple[str, str, int, str]] = {
     "ours-fork": ("ours", "fork", 1, "SharedList, fork"),
     "ours-spawn": ("ours", "spawn", 1, "SharedList, spawn"),
     "ours-forkserver": ("ours", "forkserver", 1, "SharedList, forkserver"),
+    "ours-server": ("ours", "server", 1, "SharedList, worker server"),
     "ours-ranks": ("ours", "spawn", 2, "two ranks, SharedList by st.once"),
 }
 

@@ -1,33 +1,17 @@
 #include "arena/local_table.hpp"
 
+#include "os/backoff.hpp"
+
 namespace shmtensor {
 
 constinit std::atomic<bool> LocalTable::stopped_{false};
 
-LocalTable::Lock::Lock(const LocalTable& table, BlockNumber block) noexcept
-    : entry_(table.entry(block)) {
+void LocalTable::Lock::wait() noexcept {
   Backoff backoff;
-  while (true) {
-    std::uint32_t count = entry_.word.load(std::memory_order_relaxed) & ~kLocked;
-    if (!stopped_.load(std::memory_order_relaxed) &&
-        entry_.word.compare_exchange_weak(count, count | kLocked)) {
-      count_ = count;
-      // Either the forking thread sees this lock and waits for it, or this load sees the stop:
-      // both sides are sequentially consistent.
-      if (!stopped_.load()) return;
-      entry_.word.store(count);
-    }
+  do {
     backoff.pause();
-  }
-}
-
-bool LocalTable::drop_one_of_many(BlockNumber block) const noexcept {
-  std::atomic<std::uint32_t>& word = entry(block).word;
-  std::uint32_t count = word.load(std::memory_order_relaxed);
-  while (count > 1 && (count & kLocked) == 0) {
-    if (word.compare_exchange_weak(count, count - 1, std::memory_order_release)) return true;
-  }
-  return false;
+    count_ = entry_.word.load(std::memory_order_relaxed);
+  } while (!try_take());
 }
 
 void LocalTable::wait_unlocked(BlockNumber block) const noexcept {

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/ids.hpp"
-#include "os/backoff.hpp"
 #include "os/mapping.hpp"
 
 namespace shmtensor {
@@ -28,7 +27,10 @@ class LocalTable {
   /// Exclusive use of one entry. Nothing that may block or run Python is done under it.
   class Lock {
    public:
-    Lock(const LocalTable& table, BlockNumber block) noexcept;
+    Lock(const LocalTable& table, BlockNumber block) noexcept
+        : entry_(table.entry(block)), count_(entry_.word.load(std::memory_order_relaxed)) {
+      if (!try_take()) wait();
+    }
     ~Lock() { entry_.word.store(count_, std::memory_order_release); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
@@ -42,12 +44,32 @@ class LocalTable {
     }
 
    private:
+    [[nodiscard]] bool try_take() noexcept {
+      if (stopped_.load(std::memory_order_relaxed) || (count_ & kLocked) != 0 ||
+          !entry_.word.compare_exchange_strong(count_, count_ | kLocked)) {
+        return false;
+      }
+      // Either the forking thread sees this lock and waits for it, or this load sees the stop: both
+      // sides are sequentially consistent.
+      if (!stopped_.load()) return true;
+      entry_.word.store(count_);
+      return false;
+    }
+    void wait() noexcept;
+
     Entry& entry_;
     std::uint32_t count_;
   };
 
   /// One reference fewer if that leaves one: no lock, no shared memory. False otherwise.
-  bool drop_one_of_many(BlockNumber block) const noexcept;
+  bool drop_one_of_many(BlockNumber block) const noexcept {
+    std::atomic<std::uint32_t>& word = entry(block).word;
+    std::uint32_t count = word.load(std::memory_order_relaxed);
+    while (count > 1 && (count & kLocked) == 0) {
+      if (word.compare_exchange_weak(count, count - 1, std::memory_order_release)) return true;
+    }
+    return false;
+  }
 
   [[nodiscard]] bool holds(BlockNumber block) const noexcept {
     return (entry(block).word.load() & ~kLocked) != 0;

@@ -7,11 +7,10 @@
 
 #include "bindings/dtype.hpp"
 #include "bindings/python.hpp"
+#include "bindings/shape.hpp"
 #include "bindings/storage.hpp"
 
 namespace shmtensor::python {
-
-inline constexpr int kMaxDims = 64;  // NumPy's
 
 /// The Python object; `shmtensor.Tensor` derives from it and adds no fields. Immutable.
 struct Tensor {

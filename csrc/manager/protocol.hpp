@@ -82,4 +82,11 @@ struct Message {
   }
 };
 
+[[nodiscard]] inline Message message_for(Kind kind, const SessionId& session) noexcept {
+  Message message;
+  message.kind = kind;
+  message.session = session;
+  return message;
+}
+
 }  // namespace shmtensor

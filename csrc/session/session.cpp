@@ -1,36 +1,21 @@
 #include "session/session.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "arena/host_data.hpp"
 #include "base/error.hpp"
-#include "base/report.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
-#include "os/process.hpp"
 #include "os/shm_object.hpp"
-#include "os/unix_socket.hpp"
 
 namespace shmtensor {
 namespace {
 
-constexpr int kAttempts = 5;
 constexpr std::uint64_t kExtent = HostData::kExtent;
 constexpr std::uint64_t kLargestReserve = 256 * kGiB;
-
-Message make_message(Kind kind, const SessionId& session) noexcept {
-  Message message;
-  message.kind = kind;
-  message.session = session;
-  return message;
-}
 
 std::size_t index_of(Place place) noexcept {
   const auto strategy = static_cast<std::size_t>(place.strategy);
@@ -74,102 +59,6 @@ Session::Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNum
       settings_(settings),
       budget_(budget),
       line_(std::move(line)) {}
-
-std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const Settings& settings,
-                                          Budget& budget) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    Connection line = Connection::open(id, settings.program);
-    if (!line) return nullptr;
-    Message hello = make_message(Kind::hello, id);
-    hello.join = join;
-    hello.parent = settings.parent;
-    std::optional<Reply> reply = line.ask(hello);
-    if (!reply) continue;  // it was just leaving, or was killed
-    if (reply->message.kind == Kind::unknown) return nullptr;
-    auto memory = SessionMemory::open(id, std::move(reply->fd));
-    memory->know_manager();
-    return std::unique_ptr<Session>(new Session(std::move(memory), std::move(line),
-                                                static_cast<SlotNumber>(reply->message.slot),
-                                                reply->message.life, settings, budget));
-  }
-  throw SessionError("the manager of session " + id.hex() + " ends as soon as it is asked");
-}
-
-Reply Session::ask(Message message, const Fd* fd) {
-  const std::lock_guard guard(line_mutex_);
-  member_.require_slot();
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (!line_) reconnect();
-    if (std::optional<Reply> reply = line_.ask(message, fd)) return std::move(*reply);
-  }
-  throw SessionError("the manager of session " + id().hex() + " ends as soon as it is asked");
-}
-
-// The manager was killed, or our line to it was closed. Whoever serves now is told all that this
-// process knows: the session's memory and every arena of which it has a descriptor.
-void Session::reconnect() {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    line_ = Connection::open(id(), settings_.program);
-    Message hello = make_message(Kind::hello, id());
-    hello.slot = member_.slot();
-    hello.life = life_;
-    SHMTENSOR_FAULT_POINT("session.reconnect");
-    const std::optional<Reply> reply = line_.ask(hello, memory_->file_or_null());
-    if (!reply) continue;
-    if (reply->message.kind != Kind::welcome) break;
-    memory_->know_manager();
-    for (Arena* arena : pin_all()) {
-      if (line_) send_registration(*arena);
-      arena->unpin();
-    }
-    if (line_) return;
-  }
-  throw SessionError("session " + id().hex() + " cannot be taken up again");
-}
-
-void Session::follow_manager() noexcept {
-  if (!memory_->manager_changed() || member_.lost()) return;
-  try {
-    const std::lock_guard guard(line_mutex_);
-    if (!memory_->manager_changed()) return;  // another thread was quicker
-    line_.close();
-    reconnect();
-  } catch (const std::exception& error) {
-    memory_->accept_manager();  // not again at every send
-    report(std::string("no manager keeps what was sent should this process end: ") + error.what());
-  }
-}
-
-void Session::send_registration(const Arena& arena) {
-  const Segment& segment = arena.segment();
-  Message message = make_message(Kind::register_arena, id());
-  message.arena = segment.number();
-  message.strategy = static_cast<std::uint32_t>(segment.strategy());
-  const bool named = segment.strategy() == Strategy::file_system;
-  if (!named && !segment.keeps_descriptor()) return;  // its owner, or /proc, will tell
-  // The manager may have dropped it, name and all, when its last block was freed.
-  if (named && segment.header().orphaned.load() != 0) return;
-  try {
-    const Segment::File file = segment.file();
-    static_cast<void>(line_.ask(message, named ? nullptr : &*file));
-    if (segment.strategy() == Strategy::device) {
-      message.kind = Kind::keep_chunk;
-      static_cast<const cuda::DeviceData&>(arena.data())
-          .for_each_descriptor([&](std::uint32_t chunk, std::uint64_t size, int number) {
-            message.chunk = chunk;
-            message.number = size;
-            Fd borrowed(number);
-            if (line_) static_cast<void>(line_.ask(message, &borrowed));
-            static_cast<void>(borrowed.release());
-          });
-    }
-  } catch (const OsError& error) {
-    // A named arena whose owner is dead, dropped when nothing in it was in use any more.
-    if (error.code() != ENOENT) throw;
-  } catch (const Error& error) {
-    report("an arena could not be registered again: " + std::string(error.what()));
-  }
-}
 
 std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
   Arena* arena = current_[index_of(place)].load(std::memory_order_acquire);
@@ -258,7 +147,7 @@ Arena& Session::make_arena(std::uint64_t size, Place place) {
   auto segment = Segment::create(id(), number, member_.slot(), life_, strategy,
                                  geometry_for(size, strategy), device);
   SHMTENSOR_FAULT_POINT("register.before");
-  Message message = make_message(Kind::register_arena, id());
+  Message message = message_for(Kind::register_arena, id());
   message.arena = number;
   message.strategy = static_cast<std::uint32_t>(strategy);
   try {
@@ -296,38 +185,6 @@ std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owne
   return std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned);
 }
 
-void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
-                   const Fd& descriptor) {
-  Message message = make_message(Kind::keep_chunk, id());
-  message.arena = arena;
-  message.chunk = chunk;
-  message.number = size;
-  static_cast<void>(ask(message, &descriptor));
-}
-
-// A manager that took over from one that was killed learns of a chunk from the next message of a
-// process that has it; so one that is not known yet is asked for again.
-Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
-  Message message = make_message(Kind::find_chunk, id());
-  message.arena = arena;
-  message.chunk = chunk;
-  for (int attempt = 0; attempt < 40; ++attempt) {
-    Reply reply = ask(message);
-    if (reply.message.kind == Kind::done && reply.fd) return std::move(reply.fd);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
-                     ": the session's manager was killed, and the process that allocated the "
-                     "memory has not been in touch with the new one; let that process send again");
-}
-
-void Session::drop(ArenaNumber arena, std::uint32_t chunk) {
-  Message message = make_message(Kind::drop_chunk, id());
-  message.arena = arena;
-  message.chunk = chunk;
-  static_cast<void>(ask(message));
-}
-
 Arena* Session::find(ArenaNumber number) noexcept {
   if (member_.lost()) return nullptr;  // `attach` says why
   const std::lock_guard guard(registry_lock_);
@@ -355,7 +212,7 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
     }
   } else {
     const auto fetch = [this, number, gone] {
-      Message message = make_message(Kind::find_arena, id());
+      Message message = message_for(Kind::find_arena, id());
       message.arena = number;
       Reply reply = ask(message);
       if (reply.message.kind == Kind::unknown || !reply.fd) throw gone();
@@ -384,16 +241,6 @@ void Session::drop_unused_orphans() {
     dropped.push_back(std::move(at->second));
     at = arenas_.erase(at);
   }
-}
-
-Statistics Session::statistics() {
-  return ask(make_message(Kind::statistics, id())).message.statistics;
-}
-
-std::uint64_t Session::spend_tickets(std::uint64_t older_than_milliseconds) {
-  Message message = make_message(Kind::collect, id());
-  message.number = older_than_milliseconds;
-  return ask(message).message.number;
 }
 
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
@@ -430,86 +277,6 @@ Session::Usage Session::usage() noexcept {
     usage.mappings += arena->segment().mapping_count();
   }
   return usage;
-}
-
-void Session::lock_for_fork() {
-  line_mutex_.lock();
-  forked_ = pin_all();
-  for (Arena* arena : forked_) arena->lock_for_fork();
-  member_.lock_for_fork();
-}
-
-void Session::prepare_child() {
-  child_slot_ = kNoSlot;
-  bool holds = false;
-  for (const Arena* arena : forked_) {
-    arena->wait_for_fork();
-    holds = holds || (arena->survives_fork() && arena->holds_any());
-  }
-  if (!holds || member_.lost()) return;
-  auto [ours, childs] = socket_pair();
-  SHMTENSOR_FAULT_POINT("fork.before_slot");
-  const Reply reply = ask(make_message(Kind::fork, id()), &ours);
-  SHMTENSOR_FAULT_POINT("fork.before_bits");
-  const auto slot = static_cast<SlotNumber>(reply.message.slot);
-  for (Arena* arena : forked_) arena->hold_for_child(slot);
-  child_line_ = std::move(childs);
-  child_life_ = reply.message.life;
-  child_slot_ = slot;
-  SHMTENSOR_FAULT_POINT("fork.before_fork");
-}
-
-void Session::unlock_in_parent() noexcept {
-  registry_lock_.unlock();
-  child_line_.reset();
-  member_.unlock_after_fork();
-  for (Arena* arena : forked_) {
-    arena->unlock_after_fork();
-    arena->unpin();
-  }
-  forked_.clear();
-  line_mutex_.unlock();
-}
-
-bool Session::unlock_in_child() noexcept {
-  // An arena that another thread added meanwhile may be locked by that thread, which does not exist
-  // here; nothing of it is held.
-  for (auto& [number, arena] : arenas_) {
-    if (std::find(forked_.begin(), forked_.end(), arena.get()) == forked_.end()) {
-      static_cast<void>(arena.release());
-    }
-  }
-  std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
-  line_.close();
-  settings_.parent = ::getppid();
-  member_.become(child_slot_);
-  for (auto& place : current_) place.store(nullptr);
-  bool holds = false;
-  for (Arena* arena : forked_) {
-    holds = holds || (arena->survives_fork() && arena->holds_any());
-    arena->disown();
-    arena->unlock_after_fork();
-    arena->unpin();
-  }
-  forked_.clear();
-  if (child_slot_ != kNoSlot) {
-    const ProcessIdentity self = this_process();
-    SlotRecord& record = memory_->slot(child_slot_);
-    record.start_time.store(self.start_time);
-    record.pid.store(self.pid);
-    SHMTENSOR_FAULT_POINT("fork.child");
-    line_ = Connection(std::move(child_line_));
-    line_.tell(make_message(Kind::child, id()));
-    life_ = child_life_;
-  } else if (holds) {
-    report(
-        "a process was forked while the session's manager could not be reached: the tensors it "
-        "inherited are not protected");
-  }
-  registry_lock_.unlock();
-  // A recursive mutex knows its owner by a thread id that is another one in the child.
-  std::construct_at(&line_mutex_);
-  return holds;
 }
 
 }  // namespace shmtensor

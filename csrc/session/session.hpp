@@ -121,7 +121,6 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] Fd fetch(ArenaNumber arena, std::uint32_t chunk) override;
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<Arena*> pin_all();
-  [[nodiscard]] Message message(Kind kind) const noexcept;
 
   std::unique_ptr<SessionMemory> memory_;
   Member member_;

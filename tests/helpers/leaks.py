@@ -45,9 +45,11 @@ def is_served(name: str) -> bool:
     return session != st.stats()["session"] and bool(session_processes(session))
 
 
-def worker_server() -> int | None:
-    """The server of this process, which stays, and is another one after a test has killed it."""
-    return None if client._server is None else client._server.pid
+def worker_server() -> tuple[int, int] | None:
+    """The server of this process and the line to it; they stay, and are others after a test killed them."""
+    if client._server is None or client._socket is None:
+        return None
+    return client._server.pid, client._socket.fileno()
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,12 @@ class Snapshot:
     def take(cls) -> Snapshot:
         gc.collect()
         stats = st.stats()
+        server, line = worker_server() or (None, None)
         return cls(
-            open_files(),
+            {fd: name for fd, name in open_files().items() if fd != line},
             len(own_mappings()),
             shm_names(),
-            {child.pid for child in psutil.Process().children(recursive=True)} - {worker_server()},
+            {child.pid for child in psutil.Process().children(recursive=True)} - {server},
             stats["blocks"],
             stats["in_flight"],
         )

@@ -13,7 +13,6 @@ namespace {
 
 using testing::Client;
 using testing::kSmall;
-using testing::request;
 
 class ServerArenas : public testing::ServerTest {
  protected:
@@ -25,19 +24,19 @@ class ServerArenas : public testing::ServerTest {
     return Segment::create(id_, number, member_.slot, member_.life, strategy, kSmall);
   }
   std::optional<Reply> tell(const Segment& segment) {
-    Message message = request(id_, Kind::register_arena);
+    Message message = message_for(Kind::register_arena, id_);
     message.arena = segment.number();
     if (segment.strategy() == Strategy::file_system) return member_.client->ask(message);
     const Segment::File file = segment.file();
     return member_.client->ask(message, &*file);
   }
   std::optional<Reply> tell(ArenaNumber number, const Fd& file) {
-    Message message = request(id_, Kind::register_arena);
+    Message message = message_for(Kind::register_arena, id_);
     message.arena = number;
     return member_.client->ask(message, &file);
   }
   std::optional<Reply> find(ArenaNumber number) {
-    Message message = request(id_, Kind::find_arena);
+    Message message = message_for(Kind::find_arena, id_);
     message.arena = number;
     return other_.client->ask(message);
   }
@@ -75,10 +74,10 @@ TEST_F(ServerArenas, AreListedOneByOneAlsoToWhoOnlyLooksOn) {
   tell(*first);
   tell(*second);
   Client looker(id_);
-  Message hello = request(id_, Kind::hello);
+  Message hello = message_for(Kind::hello, id_);
   hello.join = Join::observe;
   ASSERT_EQ(looker.ask(hello)->message.kind, Kind::welcome);
-  Message next = request(id_, Kind::next_arena);
+  Message next = message_for(Kind::next_arena, id_);
   std::vector<ArenaNumber> seen;
   for (auto reply = looker.ask(next); reply->message.kind == Kind::done; reply = looker.ask(next)) {
     EXPECT_EQ(reply->message.slot, member_.slot);

@@ -17,7 +17,6 @@ using testing::Client;
 using testing::eventually;
 using testing::kSmall;
 using testing::Peer;
-using testing::request;
 using testing::Shared;
 using testing::Turn;
 
@@ -38,7 +37,7 @@ class ServerDeaths : public testing::ServerTest {
     const auto arena =
         std::make_unique<Arena>(Segment::create(id_, 1, member.slot, member.life, strategy, kSmall),
                                 peer.member(), &peer.budget());
-    Message message = request(id_, Kind::register_arena);
+    Message message = message_for(Kind::register_arena, id_);
     message.arena = 1;
     const Segment::File file = arena->segment().file();
     ASSERT_EQ(member.client->ask(message, strategy == Strategy::file_system ? nullptr : &*file)
@@ -110,7 +109,7 @@ TEST_F(ServerDeaths, ANameThatADeadMemberDidNotRegisterIsRemoved) {
   if (!shm_in_use(arena_name(id_, 3))) GTEST_SKIP() << "the kernel knows no leases here";
   child.kill_and_reap();
   EXPECT_TRUE(eventually([&] { return list_shm(arena_name(id_, 3)).empty(); }));
-  Message message = request(id_, Kind::register_arena);
+  Message message = message_for(Kind::register_arena, id_);
   message.arena = 2;
   EXPECT_EQ(member.client->ask(message)->message.kind, Kind::done);
   EXPECT_TRUE(unlink_shm(arena_name(id_, 2)));
@@ -133,7 +132,7 @@ TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
     // What lies between live blocks is given back.
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).bytes_reserved < 8 * kMiB; }));
 
-    Message message = request(id_, Kind::find_arena);
+    Message message = message_for(Kind::find_arena, id_);
     message.arena = 1;
     auto reply = member.client->ask(message);
     ASSERT_EQ(reply->message.kind, Kind::done);
@@ -157,7 +156,7 @@ TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {
   careless.client->close();
   // It still maps the session's memory.
   EXPECT_EQ(statistics(*member.client).processes, 2u);
-  Message message = request(id_, Kind::hello);
+  Message message = message_for(Kind::hello, id_);
   message.slot = careless.slot;
   message.life = careless.life;
   std::optional<Reply> reply;
@@ -173,7 +172,7 @@ TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {
 TEST_F(ServerDeaths, OnlyTheSameProcessComesBack) {
   const Joined member = join();
   const auto come_back = [&](std::uint32_t slot, std::uint32_t life) {
-    Message message = request(id_, Kind::hello);
+    Message message = message_for(Kind::hello, id_);
     message.slot = slot;
     message.life = life;
     return refusal(Client(id_).ask(message));

@@ -12,7 +12,6 @@ namespace {
 using testing::Child;
 using testing::Client;
 using testing::eventually;
-using testing::request;
 
 class ServerForks : public testing::ServerTest {
  protected:
@@ -44,7 +43,7 @@ TEST_F(ServerForks, TheChildSaysWhoItIsAndIsAMember) {
   EXPECT_EQ(record(place).parent.load(), ::getpid());
   Child child([&] {
     Client client(id_, std::move(place.line));
-    const Message message = request(id_, Kind::child);
+    const Message message = message_for(Kind::child, id_);
     client.send_bytes(std::as_bytes(std::span(&message, 1)));
     // The line works on as its own.
     EXPECT_EQ(statistics(client).processes, 2u);
@@ -78,7 +77,7 @@ TEST_F(ServerForks, AChildThatDiesBeforeItSaysAnythingIsADeath) {
 
 TEST_F(ServerForks, OnlyAnAnnouncedChildIsOne) {
   Client stranger(id_);
-  const Message message = request(id_, Kind::child);
+  const Message message = message_for(Kind::child, id_);
   stranger.send_bytes(std::as_bytes(std::span(&message, 1)));
   member_.client->send_bytes(std::as_bytes(std::span(&message, 1)));
   EXPECT_EQ(refusal(stranger.ask(Kind::find_arena)), "say hello first");

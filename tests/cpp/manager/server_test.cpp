@@ -15,7 +15,6 @@ namespace shmtensor {
 namespace {
 
 using testing::Client;
-using testing::request;
 using testing::ServerTest;
 
 TEST_F(ServerTest, AHelloMayStartTheSession) {
@@ -70,7 +69,7 @@ TEST_F(ServerTest, NothingBeforeHello) {
 TEST_F(ServerTest, WhatMakesNoSenseIsRefusedAndTheLineClosed) {
   const auto refused = [&](auto&& damage) {
     Client client(id_);
-    Message message = request(id_, Kind::statistics);
+    Message message = message_for(Kind::statistics, id_);
     damage(message);
     EXPECT_EQ(refusal(client.ask(message)), "the message makes no sense");
     EXPECT_EQ(client.receive().has_value(), false);
@@ -107,7 +106,7 @@ TEST_F(ServerTest, UnknownRequestsAreRefusedAndTheLineStays) {
 TEST_F(ServerTest, AClientThatNeverReadsIsDroppedAndNobodyWaitsForIt) {
   const Joined member = join();
   Client deaf(id_);
-  const Message message = request(id_, Kind::statistics);
+  const Message message = message_for(Kind::statistics, id_);
   bool dropped = false;
   for (int i = 0; i < 5'000 && !dropped; ++i) {
     try {
@@ -135,7 +134,7 @@ TEST_F(ServerTest, CountsWhatIsInFlightAndCollectsIt) {
   TransitWriter writer(*member.memory, member.slot);
   for (BlockNumber block = 0; block < 40; ++block) static_cast<void>(writer.issue(1, block, 0));
   EXPECT_EQ(statistics(*member.client).in_flight, 40u);
-  Message message = request(id_, Kind::collect);
+  Message message = message_for(Kind::collect, id_);
   message.number = 60'000;
   EXPECT_EQ(member.client->ask(message)->message.number, 0u) << "they are not so old";
   message.number = 0;
@@ -154,7 +153,7 @@ TEST_F(ServerTest, KeptTicketsAreNeitherInFlightNorCollected) {
   table.keep(kept);
   EXPECT_EQ(statistics(*member.client).in_flight, 1u);
   EXPECT_NE(writer.issue(1, 5, 0).group, kept.group);
-  Message collect = request(id_, Kind::collect);
+  Message collect = message_for(Kind::collect, id_);
   EXPECT_EQ(member.client->ask(collect)->message.number, 2u);
   EXPECT_TRUE(table.has_live(1, 5, 0));
   EXPECT_TRUE(table.claim(kept, 1, 5, 0));

@@ -17,7 +17,6 @@ using testing::Child;
 using testing::Client;
 using testing::eventually;
 using testing::kSmall;
-using testing::request;
 using testing::Shared;
 using testing::Turn;
 
@@ -33,13 +32,13 @@ class Takeover : public testing::ServerTest {
   }
   [[nodiscard]] static std::string hello_again(Joined& joined, const Fd* file) {
     joined.client = std::make_unique<Client>(joined.memory->id());
-    Message message = request(joined.memory->id(), Kind::hello);
+    Message message = message_for(Kind::hello, joined.memory->id());
     message.slot = joined.slot;
     message.life = joined.life;
     return refusal(joined.client->ask(message, file));
   }
   std::optional<Reply> find(const Joined& joined, ArenaNumber number) const {
-    Message message = request(id_, Kind::find_arena);
+    Message message = message_for(Kind::find_arena, id_);
     message.arena = number;
     return joined.client->ask(message);
   }

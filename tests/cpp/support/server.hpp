@@ -45,13 +45,6 @@ class ServerProcess {
   std::unique_ptr<Child> child_;
 };
 
-inline Message request(const SessionId& session, Kind kind) {
-  Message message;
-  message.session = session;
-  message.kind = kind;
-  return message;
-}
-
 /// One connection. Replies that refuse are returned, not thrown.
 class Client {
  public:
@@ -65,10 +58,10 @@ class Client {
     return receive();
   }
   std::optional<Reply> ask(Kind kind, const Fd* fd = nullptr) {
-    return ask(request(session_, kind), fd);
+    return ask(message_for(kind, session_), fd);
   }
   std::optional<Reply> hello(Join join, const Fd* fd = nullptr) {
-    Message message = request(session_, Kind::hello);
+    Message message = message_for(Kind::hello, session_);
     message.join = join;
     message.parent = parent;
     return ask(message, fd);

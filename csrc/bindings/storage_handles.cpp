@@ -1,0 +1,98 @@
+// Sending and receiving storages.
+#include <cstring>
+
+#include "base/error.hpp"
+#include "bindings/home.hpp"
+#include "bindings/outgoing.hpp"
+#include "bindings/storage_life.hpp"
+#include "cuda/gpu.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+thread_local int t_peeks = 0;
+
+class Pinned {
+ public:
+  explicit Pinned(Arena* arena) noexcept : arena_(arena) {}
+  ~Pinned() { arena_->unpin(); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  Arena* arena_;
+};
+
+}  // namespace
+
+void Peek::open() noexcept { ++t_peeks; }
+void Peek::close() noexcept { --t_peeks; }
+bool Peek::is_open() noexcept { return t_peeks > 0; }
+
+py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
+  const std::shared_ptr<Session> session = session_of(handle);
+  check_signature(session->key(), bytes);
+  Arena* arena = arena_of(*session, handle);
+  const Pinned pinned(arena);
+  const auto stale = [&] {
+    return StaleHandle("cannot use a tensor's handle: block " + std::to_string(handle.block) +
+                       " of arena " + std::to_string(handle.arena) +
+                       " was freed; its bytes were loaded before and nobody held the tensor since");
+  };
+  if (handle.block >= arena->segment().capacity()) throw stale();
+  TransitTable& transit = session->memory().transit(handle.ticket.sender);
+  Ticket ticket = handle.ticket;
+  if (Peek::is_open()) ticket.group = TransitTable::kGroups;  // none has this number
+  PyObject* known = nullptr;
+  bool held = false;
+  {
+    LocalTable::Lock lock(arena->local(), handle.block);
+    held = arena->hold(lock, handle.block, handle.generation, ticket, transit);
+    if (held) known = find_object(lock, handle.access);
+    // The object has a reference of its own already, so this is not the last.
+    if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));
+  }
+  if (!held) {
+    arena->abandon(handle.block);
+    throw stale();
+  }
+  if (known != nullptr) return py::reinterpret_steal<py::object>(known);
+  return wrap_block(arena, handle.block, handle.access);
+}
+
+py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> tail) {
+  const Backing& backing = storage.backing();
+  if (backing.device >= 0) {
+    if (cuda::forked()) cuda::refuse_after_fork();
+    if (storage.exposed.load()) {
+      // What other libraries have started on the memory is done before the message can be read.
+      const py::gil_scoped_release release;
+      cuda::Gpu::get(backing.device).synchronize();
+    }
+  }
+  const std::size_t size = kHandleSize + tail.size() + kSignatureSize;
+  py::object bytes = checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
+  const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
+  Arena& arena = *backing.arena;
+  const Generation generation = arena.generation(backing.block);
+  const Ticket ticket = arena.send(backing.block, Outgoing::keeps());
+  Outgoing::record(arena, backing.block, generation, ticket);
+  if (arena.memory().manager_changed()) {
+    const py::gil_scoped_release release;
+    Runtime::get().follow_managers();
+  }
+  const bool read_only = access == Access::read_only || backing.access == Access::read_only;
+  encode({.session = arena.memory().id(),
+          .arena = arena.segment().number(),
+          .block = backing.block,
+          .generation = generation,
+          .ticket = ticket,
+          .strategy = arena.segment().strategy(),
+          .access = read_only ? Access::read_only : Access::read_write},
+         out.first<kHandleSize>());
+  std::memcpy(out.data() + kHandleSize, tail.data(), tail.size());
+  sign(arena.memory().header().key, out);
+  return bytes;
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,37 @@
+// How the Python objects of storages come and go; for the files that make them.
+#pragma once
+
+#include <optional>
+
+#include "bindings/storage.hpp"
+
+namespace shmtensor::python {
+
+/// An object over that memory, which it takes over. It is not known yet to `find_object`.
+[[nodiscard]] py::object new_object(std::uint64_t size, const Backing& backing);
+
+/// The object under which a block is known in this process, as a new reference, or null. A writable
+/// one serves a reader too.
+[[nodiscard]] PyObject* find_object(const LocalTable::Lock& lock, Access access) noexcept;
+
+/// The object of a block, of which this call owns one reference: the one that is known, or a new
+/// one, which then is.
+[[nodiscard]] py::object wrap_block(Arena* arena, BlockNumber block, Access access);
+
+/// tp_dealloc of the type.
+void storage_dealloc(PyObject* self);
+
+/// shmtensor.Storage, of which `new_object` makes instances.
+void set_storage_class(const py::object& type);
+
+// From here on a copy or a fill is worth giving other threads the GIL meanwhile.
+inline constexpr std::uint64_t kLong = 64 * kKiB;
+
+template <typename Body>
+void without_gil_if(bool longer, Body&& body) {
+  std::optional<py::gil_scoped_release> release;
+  if (longer) release.emplace();
+  body();
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,96 @@
+// What happens to a session in a fork. docs/design/fork-and-exit.md has the argument.
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/report.hpp"
+#include "os/fault_point.hpp"
+#include "os/process.hpp"
+#include "os/unix_socket.hpp"
+#include "session/session.hpp"
+
+namespace shmtensor {
+
+void Session::lock_for_fork() {
+  line_mutex_.lock();
+  forked_ = pin_all();
+  for (Arena* arena : forked_) arena->lock_for_fork();
+  member_.lock_for_fork();
+}
+
+void Session::prepare_child() {
+  child_slot_ = kNoSlot;
+  bool holds = false;
+  for (const Arena* arena : forked_) {
+    arena->wait_for_fork();
+    holds = holds || (arena->survives_fork() && arena->holds_any());
+  }
+  if (!holds || member_.lost()) return;
+  auto [ours, childs] = socket_pair();
+  SHMTENSOR_FAULT_POINT("fork.before_slot");
+  const Reply reply = ask(message_for(Kind::fork, id()), &ours);
+  SHMTENSOR_FAULT_POINT("fork.before_bits");
+  const auto slot = static_cast<SlotNumber>(reply.message.slot);
+  for (Arena* arena : forked_) arena->hold_for_child(slot);
+  child_line_ = std::move(childs);
+  child_life_ = reply.message.life;
+  child_slot_ = slot;
+  SHMTENSOR_FAULT_POINT("fork.before_fork");
+}
+
+void Session::unlock_in_parent() noexcept {
+  registry_lock_.unlock();
+  child_line_.reset();
+  member_.unlock_after_fork();
+  for (Arena* arena : forked_) {
+    arena->unlock_after_fork();
+    arena->unpin();
+  }
+  forked_.clear();
+  line_mutex_.unlock();
+}
+
+bool Session::unlock_in_child() noexcept {
+  // An arena that another thread added meanwhile may be locked by that thread, which does not exist
+  // here; nothing of it is held.
+  for (auto& [number, arena] : arenas_) {
+    if (std::find(forked_.begin(), forked_.end(), arena.get()) == forked_.end()) {
+      static_cast<void>(arena.release());
+    }
+  }
+  std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
+  line_.close();
+  settings_.parent = ::getppid();
+  member_.become(child_slot_);
+  for (auto& place : current_) place.store(nullptr);
+  bool holds = false;
+  for (Arena* arena : forked_) {
+    holds = holds || (arena->survives_fork() && arena->holds_any());
+    arena->disown();
+    arena->unlock_after_fork();
+    arena->unpin();
+  }
+  forked_.clear();
+  if (child_slot_ != kNoSlot) {
+    const ProcessIdentity self = this_process();
+    SlotRecord& record = memory_->slot(child_slot_);
+    record.start_time.store(self.start_time);
+    record.pid.store(self.pid);
+    SHMTENSOR_FAULT_POINT("fork.child");
+    line_ = Connection(std::move(child_line_));
+    line_.tell(message_for(Kind::child, id()));
+    life_ = child_life_;
+  } else if (holds) {
+    report(
+        "a process was forked while the session's manager could not be reached: the tensors it "
+        "inherited are not protected");
+  }
+  registry_lock_.unlock();
+  // A recursive mutex knows its owner by a thread id that is another one in the child.
+  std::construct_at(&line_mutex_);
+  return holds;
+}
+
+}  // namespace shmtensor

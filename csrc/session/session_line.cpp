@@ -1,0 +1,157 @@
+// A session's line to its manager: requests, and what happens when the manager was killed.
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/report.hpp"
+#include "os/fault_point.hpp"
+#include "session/session.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr int kAttempts = 5;
+
+}  // namespace
+
+std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const Settings& settings,
+                                          Budget& budget) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    Connection line = Connection::open(id, settings.program);
+    if (!line) return nullptr;
+    Message hello = message_for(Kind::hello, id);
+    hello.join = join;
+    hello.parent = settings.parent;
+    std::optional<Reply> reply = line.ask(hello);
+    if (!reply) continue;  // it was just leaving, or was killed
+    if (reply->message.kind == Kind::unknown) return nullptr;
+    auto memory = SessionMemory::open(id, std::move(reply->fd));
+    memory->know_manager();
+    return std::unique_ptr<Session>(new Session(std::move(memory), std::move(line),
+                                                static_cast<SlotNumber>(reply->message.slot),
+                                                reply->message.life, settings, budget));
+  }
+  throw SessionError("the manager of session " + id.hex() + " ends as soon as it is asked");
+}
+
+Reply Session::ask(Message message, const Fd* fd) {
+  const std::lock_guard guard(line_mutex_);
+  member_.require_slot();
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (!line_) reconnect();
+    if (std::optional<Reply> reply = line_.ask(message, fd)) return std::move(*reply);
+  }
+  throw SessionError("the manager of session " + id().hex() + " ends as soon as it is asked");
+}
+
+// The manager was killed, or our line to it was closed. Whoever serves now is told all that this
+// process knows: the session's memory and every arena of which it has a descriptor.
+void Session::reconnect() {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    line_ = Connection::open(id(), settings_.program);
+    Message hello = message_for(Kind::hello, id());
+    hello.slot = member_.slot();
+    hello.life = life_;
+    SHMTENSOR_FAULT_POINT("session.reconnect");
+    const std::optional<Reply> reply = line_.ask(hello, memory_->file_or_null());
+    if (!reply) continue;
+    if (reply->message.kind != Kind::welcome) break;
+    memory_->know_manager();
+    for (Arena* arena : pin_all()) {
+      if (line_) send_registration(*arena);
+      arena->unpin();
+    }
+    if (line_) return;
+  }
+  throw SessionError("session " + id().hex() + " cannot be taken up again");
+}
+
+void Session::follow_manager() noexcept {
+  if (!memory_->manager_changed() || member_.lost()) return;
+  try {
+    const std::lock_guard guard(line_mutex_);
+    if (!memory_->manager_changed()) return;  // another thread was quicker
+    line_.close();
+    reconnect();
+  } catch (const std::exception& error) {
+    memory_->accept_manager();  // not again at every send
+    report(std::string("no manager keeps what was sent should this process end: ") + error.what());
+  }
+}
+
+void Session::send_registration(const Arena& arena) {
+  const Segment& segment = arena.segment();
+  Message message = message_for(Kind::register_arena, id());
+  message.arena = segment.number();
+  message.strategy = static_cast<std::uint32_t>(segment.strategy());
+  const bool named = segment.strategy() == Strategy::file_system;
+  if (!named && !segment.keeps_descriptor()) return;  // its owner, or /proc, will tell
+  // The manager may have dropped it, name and all, when its last block was freed.
+  if (named && segment.header().orphaned.load() != 0) return;
+  try {
+    const Segment::File file = segment.file();
+    static_cast<void>(line_.ask(message, named ? nullptr : &*file));
+    if (segment.strategy() == Strategy::device) {
+      message.kind = Kind::keep_chunk;
+      static_cast<const cuda::DeviceData&>(arena.data())
+          .for_each_descriptor([&](std::uint32_t chunk, std::uint64_t size, int number) {
+            message.chunk = chunk;
+            message.number = size;
+            Fd borrowed(number);
+            if (line_) static_cast<void>(line_.ask(message, &borrowed));
+            static_cast<void>(borrowed.release());
+          });
+    }
+  } catch (const OsError& error) {
+    // A named arena whose owner is dead, dropped when nothing in it was in use any more.
+    if (error.code() != ENOENT) throw;
+  } catch (const Error& error) {
+    report("an arena could not be registered again: " + std::string(error.what()));
+  }
+}
+
+Statistics Session::statistics() {
+  return ask(message_for(Kind::statistics, id())).message.statistics;
+}
+
+std::uint64_t Session::spend_tickets(std::uint64_t older_than_milliseconds) {
+  Message message = message_for(Kind::collect, id());
+  message.number = older_than_milliseconds;
+  return ask(message).message.number;
+}
+
+void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
+                   const Fd& descriptor) {
+  Message message = message_for(Kind::keep_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  message.number = size;
+  static_cast<void>(ask(message, &descriptor));
+}
+
+// A manager that took over from one that was killed learns of a chunk from the next message of a
+// process that has it; so one that is not known yet is asked for again.
+Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = message_for(Kind::find_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    Reply reply = ask(message);
+    if (reply.message.kind == Kind::done && reply.fd) return std::move(reply.fd);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
+                     ": the session's manager was killed, and the process that allocated the "
+                     "memory has not been in touch with the new one; let that process send again");
+}
+
+void Session::drop(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = message_for(Kind::drop_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  static_cast<void>(ask(message));
+}
+
+}  // namespace shmtensor
