@@ -151,6 +151,37 @@ def main(rounds):
             "ratio": median([a / b for a, b in pairs])}
 """
 
+# A whole pass over a real DataLoader whose data set is defined here, in `__main__`.
+LOADER = """
+class Squares:
+    def __len__(self):
+        return 256
+
+    def __getitem__(self, index):
+        import torch
+        return torch.full((1000,), float(index * index))
+
+def main(rounds):
+    import torch
+    import torch.utils.data
+    import shmtensor.multiprocessing as mp
+    if {method!r} == "server":
+        mp.set_server_preload(["torch", "torch.utils.data"])
+        context = mp.get_context("server")
+    else:
+        context = {method!r}
+    times = []
+    for _ in range(max(rounds // 5, 3)):
+        begin = now()
+        loader = torch.utils.data.DataLoader(
+            Squares(), batch_size=32, num_workers=4, multiprocessing_context=context
+        )
+        batches = list(loader)
+        times.append(now() - begin)
+        assert [float(batch[i, 0]) for batch in batches for i in range(32)] == [i * i for i in range(256)]
+    return median(times)
+"""
+
 PROGRAMS = {
     "one worker, server": READY + ONE,
     "8 workers, server": READY + EIGHT_OURS,
@@ -159,6 +190,8 @@ PROGRAMS = {
     "spawn of 8, torch": SPAWN_TORCH,
     "private bytes, server": MEMORY,
     "calls over a pool, server": CALLS,
+    "torch DataLoader of 4, server": LOADER.format(method="server"),
+    "torch DataLoader of 4, forkserver": LOADER.format(method="forkserver"),
 }
 END = """
 if __name__ == "__main__":
@@ -219,6 +252,10 @@ def lines(seen: dict[str, list[float | dict[str, float]]]) -> list[Line]:
         by_id, plain = (statistics.median(call[key] for call in calls) for key in ("by id", "importable"))
         text = f"{by_id * 1e6:.0f} us against {plain * 1e6:.0f} us"
         table.append(Line("call by id", text, "at most 1.2 times importable", ratio, ratio <= 1.2))
+    if {"torch DataLoader of 4, server", "torch DataLoader of 4, forkserver"} <= set(seen):
+        ours, other = of("torch DataLoader of 4, server"), of("torch DataLoader of 4, forkserver")
+        text = f"{ours * 1e3:.0f} ms against {other * 1e3:.0f} ms"
+        table.append(Line("torch DataLoader", text, "the right values", ours / other, True))
     return table
 
 

@@ -1,8 +1,10 @@
 #include "manager/server.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <exception>
 #include <optional>
 #include <string>
@@ -30,6 +32,7 @@ constexpr std::uint64_t tag(std::uint64_t kind, std::uint64_t value) noexcept {
 
 constexpr std::size_t kMaxLines = 4096;
 constexpr std::size_t kMaxArenasPerSlot = 4096;
+constexpr int kConnectionsAtOnce = 64;
 constexpr int kOrphanMilliseconds = 100;
 constexpr int kIdleMilliseconds = 250;
 
@@ -53,7 +56,10 @@ bool is_socket(const Fd& fd) {
 }  // namespace
 
 Server::Server(SessionId session, Fd listener)
-    : session_(session), listener_(std::move(listener)), empty_since_(coarse_milliseconds()) {
+    : session_(session),
+      listener_(std::move(listener)),
+      spare_(listener_.duplicate()),
+      empty_since_(coarse_milliseconds()) {
   poller_.add(listener_, tag(kListener, 0));
 }
 
@@ -63,7 +69,7 @@ void Server::run() {
       const auto value = static_cast<std::uint32_t>(ready);
       switch (ready >> 32) {
         case kListener:
-          accept_all();
+          accept_some();
           break;
         case kLine:
           serve(static_cast<int>(value));
@@ -107,14 +113,28 @@ bool Server::finished() {
   return !(memory_ && count_in_flight(*memory_) != 0 && seats_->has_living_parent());
 }
 
-void Server::accept_all() {
-  while (Fd socket = accept_connection(listener_)) {
-    // Out of descriptors, or a flood: the connection closes and the client is told so by that.
-    if (lines_.size() >= kMaxLines || peer_credentials(socket).uid != ::geteuid()) continue;
+// A connection that is not wanted closes, by which the client is told. Some at a time: others wait,
+// too.
+void Server::accept_some() {
+  for (int i = 0; i < kConnectionsAtOnce; ++i) {
+    Fd socket = accept_connection(listener_);
+    if (!socket && !turn_away()) return;
+    if (!socket || lines_.size() >= kMaxLines) continue;
+    if (peer_credentials(socket).uid != ::geteuid()) continue;
     const int descriptor = socket.get();
     poller_.add(socket, tag(kLine, static_cast<std::uint32_t>(descriptor)));
     lines_[descriptor] = {std::move(socket), kNoSlot};
   }
+}
+
+// Was one there that could not be accepted because no descriptor is left? It would wait, and wake
+// this loop again and again. The spare descriptor makes room to accept and to close it.
+bool Server::turn_away() {
+  if ((errno != EMFILE && errno != ENFILE) || !spare_) return false;
+  spare_.reset();
+  static_cast<void>(accept_connection(listener_));
+  spare_ = Fd(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));
+  return true;
 }
 
 void Server::serve(int descriptor) {

@@ -28,7 +28,8 @@ class Server {
     SlotNumber slot = kNoSlot;
   };
 
-  void accept_all();
+  void accept_some();
+  bool turn_away();
   void serve(int descriptor);
   void answer(Line& line, Message& message, Fd fd, pid_t sender);
   void hello(Line& line, const Message& message, Fd fd);
@@ -52,6 +53,7 @@ class Server {
 
   SessionId session_;
   Fd listener_;
+  Fd spare_;  ///< closed to make room for turning a newcomer away
   Poller poller_;
   std::map<int, Line> lines_;
   std::unique_ptr<SessionMemory> memory_;

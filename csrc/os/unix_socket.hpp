@@ -38,7 +38,8 @@ inline constexpr std::size_t kMaxFdsPerMessage = 8;
 [[nodiscard]] std::optional<Fd> connect_abstract(const std::string& name,
                                                  std::chrono::milliseconds patience);
 
-/// Accepts a waiting connection, non-blocking; an empty Fd when there is none.
+/// Accepts a waiting connection, non-blocking; an empty Fd when there is none or, as errno says, no
+/// descriptor is left.
 [[nodiscard]] Fd accept_connection(const Fd& listener);
 
 /// A connected pair; the first end is non-blocking.

@@ -33,7 +33,9 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
                                                 static_cast<SlotNumber>(reply->message.slot),
                                                 reply->message.life, settings, budget));
   }
-  throw SessionError("the manager of session " + id.hex() + " ends as soon as it is asked");
+  throw SessionError(
+      "the manager of session " + id.hex() +
+      " hangs up as soon as it is asked: it ends each time, or has no descriptors left");
 }
 
 Reply Session::ask(Message message, const Fd* fd) {
@@ -43,7 +45,9 @@ Reply Session::ask(Message message, const Fd* fd) {
     if (!line_) reconnect();
     if (std::optional<Reply> reply = line_.ask(message, fd)) return std::move(*reply);
   }
-  throw SessionError("the manager of session " + id().hex() + " ends as soon as it is asked");
+  throw SessionError(
+      "the manager of session " + id().hex() +
+      " hangs up as soon as it is asked: it ends each time, or has no descriptors left");
 }
 
 // The manager was killed, or our line to it was closed. Whoever serves now is told all that this
