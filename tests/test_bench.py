@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bench import __main__ as command
-from bench.cases import CASES, load_case
+from bench.cases import CASES, PROGRAMS, load_case
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
 from bench.peers import PEERS, missing
@@ -29,7 +29,7 @@ def test_a_program_measures_and_reports(words, capfd) -> None:
     # Whether its goals were met, which its exit status tells, is no matter here.
     assert command.main(words) in (0, 1)
     seen = capfd.readouterr()
-    assert "wanted" in seen.out or "goal" in seen.out
+    assert "ok" in seen.out or "MISS" in seen.out
     assert not seen.err
 
 
@@ -70,7 +70,7 @@ def test_a_peer_that_is_not_installed_is_named(monkeypatch, capsys) -> None:
 
 def test_the_list_and_a_wrong_name(capsys) -> None:
     assert command.main([]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(CASES)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*CASES, *PROGRAMS]
     assert command.main(["nothing"]) == 2
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 
 namespace shmtensor::python {
 namespace {
@@ -17,6 +18,12 @@ py::object to_sequence(PyObject* value) {
     PyErr_Clear();
   }
   return sequence;
+}
+
+// NumPy's own is an index in older versions, with a warning.
+bool is_truth_value(PyObject* value) noexcept {
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  return PyBool_Check(value) || name == "numpy.bool" || name == "numpy.bool_";
 }
 
 }  // namespace
@@ -40,7 +47,7 @@ std::int64_t to_number(PyObject* value, const char* name) {
   const auto refuse = [&] {
     return py::type_error(std::string(name) + " takes integers, not " + repr(value));
   };
-  if (PyBool_Check(value)) throw refuse();
+  if (is_truth_value(value)) throw refuse();
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value));
   if (!index) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();

@@ -77,12 +77,16 @@ class Protocols(_core.TensorBase, NDArrayOperatorsMixin):
         Raises
         ------
         BufferError
-            For a dtype that DLPack does not have, or a read-only tensor and a consumer that asks for
-            the unversioned form.
+            For a dtype that DLPack does not have, another device, or a read-only tensor and a consumer
+            that asks for the unversioned form.
         """
         number = _core.device_number(self.storage())
         if number >= 0:
             return _device_dlpack(self, number, stream, **options)
+        device = options.get("dl_device")
+        if device is not None and tuple(device) != self.__dlpack_device__():
+            msg = f"the tensor lies on the host, and was asked for on DLPack's device {device}"
+            raise BufferError(msg)
         return self.numpy().__dlpack__(**(options if stream is None else {"stream": stream, **options}))
 
     def __dlpack_device__(self) -> tuple[int, int]:
