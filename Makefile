@@ -45,7 +45,8 @@ torture: $(VENV)/.shmtensor $(VENV)/.group-test
 model: $(VENV)/.pip
 	$(BIN)/python -m tests.model.check
 
-lint: $(VENV)/.shmtensor $(VENV)/.group-lint
+# Warnings of the compiler are errors in the build that it needs.
+lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -91,7 +92,8 @@ $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 # A second build, for the tests that kill processes at named places.
 $(VENV)/fault-points/.built: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps --upgrade --target $(@D) \
-	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C build-dir=build/fault-points/{wheel_tag} .
+	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C cmake.define.SHMTENSOR_WERROR=ON \
+	  -C build-dir=build/fault-points/{wheel_tag} .
 	touch $@
 
 $(VENV)/.dataset: | $(VENV)/.group-demo
@@ -109,7 +111,8 @@ $(VENV)/.pip:
 
 $(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim -type f) | $(VENV)/.group-build build/gtest/.found
 	$(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_WERROR=ON \
+	  -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 	$(CMAKE) --build $(CPP_BUILD)
 	touch $@
 

@@ -1,0 +1,38 @@
+"""The built files: hardened, and without symbols that nobody needs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import shmtensor._core
+
+FOLDER = Path(shmtensor._core.__file__).parent
+MODULE = Path(shmtensor._core.__file__)
+MANAGER = FOLDER / "shmtensor-manager"
+
+
+def readelf(option: str, path: Path) -> str:
+    done = subprocess.run(["readelf", "--wide", option, path], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", [MODULE, MANAGER], ids=["module", "manager"])
+def test_stack_and_relocations_cannot_be_abused(path) -> None:
+    segments = readelf("--program-headers", path)
+    (stack,) = re.findall(r"GNU_STACK.* ([RWE ]{3}) ", segments)
+    assert "E" not in stack
+    assert "GNU_RELRO" in segments
+    assert "NOW" in readelf("--dynamic", path)
+    assert "__stack_chk_fail" in readelf("--dyn-syms", path)
+
+
+def test_the_module_exports_its_entry_only() -> None:
+    """Symbols of ours or of pybind11's would meet those of other extensions in the same process."""
+    rows = [line.split() for line in readelf("--dyn-syms", MODULE).splitlines()]
+    exported = {row[7] for row in rows if len(row) > 7 and row[4] in {"GLOBAL", "WEAK"} and row[6].isdigit()}
+    assert {name for name in exported if "shmtensor" in name or "pybind" in name} == set()
+    assert {name for name in exported if not name.startswith("_Z")} == {"PyInit__core"}
