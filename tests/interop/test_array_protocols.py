@@ -98,6 +98,13 @@ def test_the_array_interface_describes_the_memory() -> None:
     assert interface["data"] == (tensor.data_ptr(), True)
 
 
+class Seen:
+    """An object of which NumPy sees the array interface only."""
+
+    def __init__(self, interface: dict[str, object]) -> None:
+        self.__array_interface__ = interface
+
+
 @pytest.mark.parametrize("dtype", ALL, ids=name_of)
 def test_the_array_interface_is_there_only_if_it_can_spell_the_dtype(dtype) -> None:
     tensor = st.asarray(some_array(dtype))
@@ -105,10 +112,7 @@ def test_the_array_interface_is_there_only_if_it_can_spell_the_dtype(dtype) -> N
         assert dtype.isbuiltin == 2 or dtype.names, "foreign and padded dtypes"
         return
 
-    class Seen:
-        __array_interface__ = tensor.__array_interface__
-
-    assert same_elements(np.asarray(Seen()), tensor.numpy())
+    assert same_elements(np.asarray(Seen(tensor.__array_interface__)), tensor.numpy())
 
 
 def test_lists_of_tensors_become_arrays() -> None:
