@@ -150,7 +150,7 @@ def test_how_often_the_body_of_an_unguarded_script_runs(tmp_path, method) -> Non
             return rank * rank
         try:
             print(mp.spawn(work, nprocs=2, join=False, start_method=sys.argv[2]).results())
-        except mp.ProcessException:
+        except (mp.ProcessException, EOFError):  # the latter where the fork server itself imports it
             print("failed")
     """
     done = run_program(write_program(tmp_path, textwrap.dedent(program)), str(count), method)

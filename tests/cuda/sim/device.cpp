@@ -132,7 +132,8 @@ SIM_EXPORT Result cuInit(unsigned flags) {
     if (all.pid.load() != 0) return kSuccess;
     all.contexts.resize(static_cast<std::size_t>(device_count()));
     for (int i = 0; i < device_count(); ++i) all.contexts[static_cast<std::size_t>(i)].device = i;
-    constexpr std::size_t kAddresses = std::size_t{1} << 40;
+    // Few enough for a thread sanitizer, which wants several times as many for itself.
+    constexpr std::size_t kAddresses = std::size_t{1} << 36;
     void* start =
         ::mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return kOutOfMemory;
