@@ -107,14 +107,14 @@ class DefaultContext(_Sharing):
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         """Set the default start method; see `multiprocessing.set_start_method`."""
-        if method not in {"server", "auto"}:
-            multiprocessing.set_start_method(method, force)
-            self._own = None
-            return
-        if not force and (self._own or multiprocessing.get_start_method(allow_none=True)) is not None:
+        own = method in {"server", "auto"}
+        there = self._own or (own and multiprocessing.get_start_method(allow_none=True))
+        if there and not force:
             msg = "context has already been set"
             raise RuntimeError(msg)
-        self._own = method
+        if not own:
+            multiprocessing.set_start_method(method, force)
+        self._own = method if own else None
 
     def get_start_method(self, allow_none: bool = False) -> Any:
         """Return the default start method; see `multiprocessing.get_start_method`."""
