@@ -61,7 +61,7 @@ def test_objects_with_the_array_protocols() -> None:
         (["a", "bcd"], "S"),
         ([1, 22], str),
         (["2024-02-29"], "M8"),
-        ([5, 6], "m8"),
+        ([5, 6], "m8[s]"),
         (2**63, "u8"),
         (np.array([1.9, -1.9]), "i2"),
         (np.array([1, 22]), "S"),
