@@ -291,9 +291,12 @@ void Arena::wait_for_fork() const noexcept {
   for (BlockNumber block = 0; block < capacity; ++block) local_.wait_unlocked(block);
 }
 
+// The plane is made also where nothing is held: the child has the arena mapped, and may come to
+// hold what it receives, with a bit that nobody would look at in a plane that was never announced.
 void Arena::hold_for_child(SlotNumber child) {
-  if (!holds_any() || !survives_fork()) return;
+  if (!survives_fork()) return;
   segment_->ensure_plane(child);
+  if (!holds_any()) return;
   const std::uint32_t capacity = segment_->capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
     if (!local_.holds(block)) continue;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
@@ -33,7 +34,14 @@ void Session::prepare_child() {
   const Reply reply = ask(message_for(Kind::fork, id()), &ours);
   SHMTENSOR_FAULT_POINT("fork.before_bits");
   const auto slot = static_cast<SlotNumber>(reply.message.slot);
-  for (Arena* arena : forked_) arena->hold_for_child(slot);
+  for (Arena* arena : forked_) {
+    try {
+      arena->hold_for_child(slot);
+    } catch (const Error&) {
+      if (arena->holds_any()) throw;
+      barred_.push_back(arena);
+    }
+  }
   child_line_ = std::move(childs);
   child_life_ = reply.message.life;
   child_slot_ = slot;
@@ -49,16 +57,18 @@ void Session::unlock_in_parent() noexcept {
     arena->unpin();
   }
   forked_.clear();
+  barred_.clear();
   line_mutex_.unlock();
 }
 
 bool Session::unlock_in_child() noexcept {
   // An arena that another thread added meanwhile may be locked by that thread, which does not exist
-  // here; nothing of it is held.
+  // here; nothing of it is held. Nor of those in which this process cannot announce its bits.
+  const auto is_in = [](const std::vector<Arena*>& list, const std::unique_ptr<Arena>& arena) {
+    return std::find(list.begin(), list.end(), arena.get()) != list.end();
+  };
   for (auto& [number, arena] : arenas_) {
-    if (std::find(forked_.begin(), forked_.end(), arena.get()) == forked_.end()) {
-      static_cast<void>(arena.release());
-    }
+    if (!is_in(forked_, arena) || is_in(barred_, arena)) static_cast<void>(arena.release());
   }
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
   line_.close();
@@ -73,6 +83,7 @@ bool Session::unlock_in_child() noexcept {
     arena->unpin();
   }
   forked_.clear();
+  barred_.clear();
   if (child_slot_ != kNoSlot) {
     const ProcessIdentity self = this_process();
     SlotRecord& record = memory_->slot(child_slot_);

@@ -47,10 +47,17 @@ TEST_F(ArenaFork, TheChildBecomesAHolderOfWhatIsHeldAndNothingElse) {
   EXPECT_TRUE(word_of(*arena_, held).live()) << "it is the child's now";
 }
 
-TEST_F(ArenaFork, AParentThatHoldsNothingMakesNoPlane) {
-  arena_->release(*arena_->allocate(64));
-  arena_->hold_for_child(kChild);
-  EXPECT_EQ(arena_->segment().planes(), 1u);
+// The torture's worst find. The child has the arena mapped and no need to attach it, which would
+// have made its plane. It received a block, set its bit where nobody looked, and the block was
+// freed and used again under its hands: as soon as a session had more than 64 slots in use.
+TEST_F(ArenaFork, TheChildsBitsAreSeenAlsoWhereTheParentHeldNothing) {
+  const BlockNumber block = *arena_->allocate(64);
+  const auto mapped = Peer(*memory_, 1).open_arena(arena_->segment());
+  mapped->hold_for_child(kChild);
+  EXPECT_NE(arena_->segment().planes() & 1u << plane_of(kChild), 0u);
+  arena_->segment().holders(plane_of(kChild), block).fetch_or(bit_of(kChild));
+  arena_->release(block);
+  EXPECT_TRUE(word_of(*arena_, block).live());
 }
 
 TEST_F(ArenaFork, TheChildGoesOnUnderItsOwnSlot) {
