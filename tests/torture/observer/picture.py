@@ -52,7 +52,10 @@ def opened(session: str, pids: list[int]) -> Iterator[tuple[SessionFile | None, 
     try:
         memory, arenas = None, []
         for fd in files.values():
-            magic = os.pread(fd, 8, 0)
+            try:
+                magic = os.pread(fd, 8, 0)
+            except OSError:  # closed there meanwhile, and its number now a pipe's or a socket's
+                continue
             if magic == b"stsessa1":
                 memory = SessionFile(fd)
             elif magic == b"starena1":
