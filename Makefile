@@ -63,7 +63,7 @@ format: $(VENV)/.group-lint
 sanitize: $(VENV)/.group-build build/gtest/.found
 	for kind in address,undefined thread; do \
 	  $(CMAKE) -S . -B build/sanitize-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	    -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_SANITIZE=$$kind \
+	    -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_WERROR=ON -DSHMTENSOR_SANITIZE=$$kind \
 	    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr && \
 	  $(CMAKE) --build build/sanitize-$$kind && \
 	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
@@ -79,7 +79,7 @@ bench:
 
 bench-cpp: $(VENV)/.group-build
 	$(CMAKE) -S . -B build/bench -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_BENCH=ON
+	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_BENCH=ON -DSHMTENSOR_WERROR=ON
 	$(CMAKE) --build build/bench
 	build/bench/bench/cpp/shmtensor-bench $(BENCH_ARGS) \
 	  --benchmark_out=build/bench/results.json --benchmark_out_format=json

@@ -10,9 +10,8 @@ import pytest
 
 import shmtensor._core
 
-FOLDER = Path(shmtensor._core.__file__).parent
 MODULE = Path(shmtensor._core.__file__)
-MANAGER = FOLDER / "shmtensor-manager"
+MANAGER = MODULE.with_name("shmtensor-manager")
 
 
 def readelf(option: str, path: Path) -> str:

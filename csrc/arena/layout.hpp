@@ -1,9 +1,9 @@
 // What an arena's shared file looks like. docs/design/segment-format.md draws it.
 //
-//   control segment   header | chunk records | block records | freed map | holder planes | sender
-//   planes data segment      the blocks' bytes, from a multiple of 2 MiB to the end of the file; or
-//   chunks
-//                     of device memory, each an object of its own
+//   control segment   header | chunk records | block records | freed map |
+//                     holder planes | sender planes
+//   data segment      the blocks' bytes, from a multiple of 2 MiB to the end of the file;
+//                     or chunks of device memory, each an object of its own
 //
 // Everything is written by processes that may be killed at any instruction, so each field is either
 // constant after creation or one lock-free atomic. Offsets and numbers only, never pointers.

@@ -174,7 +174,7 @@ Segment::File Segment::file() const {
 void Segment::ensure_plane(SlotNumber slot) const {
   const std::uint32_t plane = plane_of(slot);
   ArenaHeader& head = header();
-  if ((planes() & 1u << plane) != 0) return;
+  if (has_plane(slot)) return;
   head.planes_wanted.fetch_or(1u << plane);
   const std::uint64_t blocks = std::min(head.capacity_wanted.load(), geometry_.max_blocks);
   const File backing = file();

@@ -54,6 +54,10 @@ class Segment {
   [[nodiscard]] std::uint32_t planes() const noexcept {
     return header().planes.load() & ((1u << kPlanes) - 1);
   }
+  /// Are bits of that slot seen by everybody?
+  [[nodiscard]] bool has_plane(SlotNumber slot) const noexcept {
+    return (planes() & 1u << plane_of(slot)) != 0;
+  }
   [[nodiscard]] BlockRecord& record(BlockNumber block) const noexcept {
     return reinterpret_cast<BlockRecord*>(control_.data() + geometry_.records())[block];
   }

@@ -29,7 +29,7 @@ namespace shmtensor {
 template <typename Freed>
 void sweep(const Segment& segment, const SessionMemory& memory, SlotNumber dead, Freed&& freed) {
   const std::uint32_t capacity = segment.capacity();
-  const bool has_bits = dead != kNoSlot && (segment.planes() & 1u << plane_of(dead)) != 0;
+  const bool has_bits = dead != kNoSlot && segment.has_plane(dead);
   for (BlockNumber block = 0; block < capacity; ++block) {
     if (has_bits) {
       std::atomic<std::uint64_t>& holders = segment.holders(plane_of(dead), block);

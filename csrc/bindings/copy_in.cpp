@@ -1,6 +1,5 @@
 // The short way of `asarray`: an array of NumPy's into a new block, without NumPy's help.
 #include <cstring>
-#include <optional>
 #include <span>
 
 #include "bindings/python.hpp"
@@ -9,9 +8,6 @@
 
 namespace shmtensor::python {
 namespace {
-
-// From here on a copy is worth giving other threads the GIL meanwhile.
-constexpr std::uint64_t kLong = 64 * kKiB;
 
 class View {
  public:
@@ -48,11 +44,8 @@ PyObject* copy_in(PyObject*, PyObject* array) {
     const View view(array);
     if (!view.valid()) return py::none().release().ptr();
     const py::object storage = new_shared_storage(view.size(), default_strategy(), false);
-    {
-      std::optional<py::gil_scoped_release> release;
-      if (view.size() >= kLong) release.emplace();
-      std::memcpy(as_storage(storage)->first.data, view.data(), view.size());
-    }
+    std::byte* to = as_storage(storage)->first.data;
+    without_gil_if(view.size() >= kLong, [&] { std::memcpy(to, view.data(), view.size()); });
     return new_tensor(storage, type, view.shape(), {}, 0, false).release().ptr();
   });
 }

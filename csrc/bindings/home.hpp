@@ -1,6 +1,8 @@
 // Finding this process's sessions from Python, with the GIL given away while that takes long.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -20,5 +22,10 @@ namespace shmtensor::python {
 
 /// The arena of a handle, mapped at the first call; pinned. Throws StaleHandle when it is gone.
 [[nodiscard]] Arena* arena_of(Session& session, const Handle& handle);
+
+/// An age as the manager takes it. More than 1e12 seconds are no more, and would not fit.
+[[nodiscard]] inline std::uint64_t in_milliseconds(double seconds) noexcept {
+  return static_cast<std::uint64_t>(std::min(seconds, 1e12) * 1000);
+}
 
 }  // namespace shmtensor::python

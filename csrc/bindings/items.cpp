@@ -310,11 +310,6 @@ PyMethodDef g_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-template <typename Function>
-void* slot(Function* function) noexcept {
-  return reinterpret_cast<void*>(function);
-}
-
 }  // namespace
 
 void add_items(py::module_& module) {

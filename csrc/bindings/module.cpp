@@ -1,5 +1,4 @@
 // The extension module shmtensor._core: objects, then the functions that are called now and then.
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -55,8 +54,7 @@ std::uint64_t gc(double older_than) {
   if (session == nullptr) return 0;
   const py::gil_scoped_release release;
   Runtime::get().leave_unused();
-  constexpr double kLongest = 1e12;  // seconds; more is no more, and would not fit
-  return session->collect(static_cast<std::uint64_t>(std::min(older_than, kLongest) * 1000));
+  return session->collect(in_milliseconds(older_than));
 }
 
 std::uint64_t bytes_of(std::string_view text) {

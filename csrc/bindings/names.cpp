@@ -1,7 +1,6 @@
 // Sessions as others see them, and the table of names.
 #include "bindings/names.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -101,10 +100,7 @@ py::object observe(const std::string& id) {
 
 std::uint64_t collect_session(const std::string& id, double older_than) {
   std::optional<Observer> observer = Observer::open(SessionId::parse(id));
-  constexpr double kLongest = 1e12;  // as in module.cpp
-  return observer
-             ? observer->collect(static_cast<std::uint64_t>(std::min(older_than, kLongest) * 1000))
-             : 0;
+  return observer ? observer->collect(in_milliseconds(older_than)) : 0;
 }
 
 // --- names of the home session; docs/design/rendezvous.md ---

@@ -3,7 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
+#include <optional>
 #include <utility>
+
+#include "base/align.hpp"
 
 namespace shmtensor::python {
 
@@ -35,6 +39,22 @@ void enable_try_incref(PyObject* object) noexcept;
 /// Python makes every class a collected one; but ours have no fields that the collector could
 /// follow, so that it would walk over each object at each turn and learn nothing.
 [[nodiscard]] py::object new_untracked(PyTypeObject* type);
+
+/// A function as PyType_Slot takes it.
+template <typename Function>
+void* slot(Function* function) noexcept {
+  return reinterpret_cast<void*>(function);
+}
+
+/// From this size on a copy or a fill is worth giving other threads the GIL meanwhile.
+inline constexpr std::uint64_t kLong = 64 * kKiB;
+
+template <typename Body>
+void without_gil_if(bool longer, Body&& body) {
+  std::optional<py::gil_scoped_release> release;
+  if (longer) release.emplace();
+  body();
+}
 
 /// Owned, never null: throws the Python error that is set.
 inline py::object checked(PyObject* object) {

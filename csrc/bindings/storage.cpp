@@ -112,11 +112,6 @@ PyMemberDef g_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-template <typename Function>
-void* slot(Function* function) noexcept {
-  return reinterpret_cast<void*>(function);
-}
-
 // --- functions of the module ---
 
 py::object storage_from_file(const std::string& path, std::uint64_t size, bool read_only) {

@@ -1,8 +1,6 @@
 // How the Python objects of storages come and go; for the files that make them.
 #pragma once
 
-#include <optional>
-
 #include "bindings/storage.hpp"
 
 namespace shmtensor::python {
@@ -23,15 +21,5 @@ void storage_dealloc(PyObject* self);
 
 /// shmtensor.Storage, of which `new_object` makes instances.
 void set_storage_class(const py::object& type);
-
-// From here on a copy or a fill is worth giving other threads the GIL meanwhile.
-inline constexpr std::uint64_t kLong = 64 * kKiB;
-
-template <typename Body>
-void without_gil_if(bool longer, Body&& body) {
-  std::optional<py::gil_scoped_release> release;
-  if (longer) release.emplace();
-  body();
-}
 
 }  // namespace shmtensor::python

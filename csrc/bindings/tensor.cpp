@@ -225,11 +225,6 @@ PyMemberDef g_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-template <typename Function>
-void* slot(Function* function) noexcept {
-  return reinterpret_cast<void*>(function);
-}
-
 // `device` is -1 for the host.
 py::object new_shared_tensor(PyObject* shape, const py::object& dtype, bool zeroed, int device) {
   const Dtype type = to_dtype(dtype);

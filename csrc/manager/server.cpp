@@ -387,12 +387,13 @@ void Server::check_seat(SlotNumber slot) {
 void Server::vacate(SlotNumber slot) {
   if (const int descriptor = (*seats_)[slot].line; descriptor >= 0) lines_.erase(descriptor);
   directory_.sweep(*memory_, slot);
-  remove_unregistered(session_, [this](ArenaNumber arena) { return directory_.find(arena); });
   SHMTENSOR_FAULT_POINT("manager.before_vacate");
   seats_->vacate(slot);
   // Owners compare their tables with their books when they see this move.
   memory_->header().deaths.fetch_add(1);
   directory_.tell_owners();
+  // Last: who waits for the dead one's blocks has them by now.
+  remove_unregistered(session_, [this](ArenaNumber arena) { return directory_.find(arena); });
 }
 
 }  // namespace shmtensor

@@ -18,11 +18,6 @@ std::optional<Observer> Observer::open(const SessionId& id) {
   return Observer(std::move(line), SessionMemory::open(id, std::move(reply->fd)));
 }
 
-std::optional<Reply> Observer::ask(Message message) {
-  message.session = memory_->id();
-  return line_.ask(message);
-}
-
 std::vector<Observer::Process> Observer::processes() const {
   std::vector<Process> found;
   for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
@@ -53,10 +48,9 @@ std::vector<Observer::InFlight> Observer::in_flight() const {
 
 std::vector<Observer::Arena> Observer::arenas() {
   std::vector<Arena> found;
-  Message message;
-  message.kind = Kind::next_arena;
+  Message message = message_for(Kind::next_arena, memory_->id());
   for (;;) {
-    const std::optional<Reply> reply = ask(message);
+    const std::optional<Reply> reply = line_.ask(message);
     if (!reply || reply->message.kind != Kind::done) return found;
     message.arena = reply->message.arena;
     found.push_back({message.arena, static_cast<SlotNumber>(reply->message.slot),
@@ -65,17 +59,15 @@ std::vector<Observer::Arena> Observer::arenas() {
 }
 
 Statistics Observer::statistics() {
-  Message message;
-  message.kind = Kind::statistics;
-  const std::optional<Reply> reply = ask(message);
+  Message message = message_for(Kind::statistics, memory_->id());
+  const std::optional<Reply> reply = line_.ask(message);
   return reply ? reply->message.statistics : Statistics{};
 }
 
 std::uint64_t Observer::collect(std::uint64_t older_than_milliseconds) {
-  Message message;
-  message.kind = Kind::collect;
+  Message message = message_for(Kind::collect, memory_->id());
   message.number = older_than_milliseconds;
-  const std::optional<Reply> reply = ask(message);
+  const std::optional<Reply> reply = line_.ask(message);
   return reply ? reply->message.number : 0;
 }
 

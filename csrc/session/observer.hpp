@@ -48,7 +48,6 @@ class Observer {
  private:
   Observer(Connection line, std::unique_ptr<SessionMemory> memory)
       : line_(std::move(line)), memory_(std::move(memory)) {}
-  std::optional<Reply> ask(Message message);
 
   Connection line_;
   std::unique_ptr<SessionMemory> memory_;

@@ -138,7 +138,6 @@ class Session : private cuda::ChunkKeeper {
 
   // During a fork:
   std::vector<Arena*> forked_;  // arenas that were there when it began
-  std::vector<Arena*> barred_;  // of these: the child's plane could not be made, nothing is held
   Fd child_line_;
   SlotNumber child_slot_ = kNoSlot;
   std::uint32_t child_life_ = 0;

@@ -38,8 +38,7 @@ void Session::prepare_child() {
     try {
       arena->hold_for_child(slot);
     } catch (const Error&) {
-      if (arena->holds_any()) throw;
-      barred_.push_back(arena);
+      if (arena->holds_any()) throw;  // otherwise the child forgets the arena
     }
   }
   child_line_ = std::move(childs);
@@ -57,18 +56,17 @@ void Session::unlock_in_parent() noexcept {
     arena->unpin();
   }
   forked_.clear();
-  barred_.clear();
   line_mutex_.unlock();
 }
 
 bool Session::unlock_in_child() noexcept {
   // An arena that another thread added meanwhile may be locked by that thread, which does not exist
-  // here; nothing of it is held. Nor of those in which this process cannot announce its bits.
-  const auto is_in = [](const std::vector<Arena*>& list, const std::unique_ptr<Arena>& arena) {
-    return std::find(list.begin(), list.end(), arena.get()) != list.end();
-  };
+  // here; nothing of it is held. Nor of one in which this process has no plane for its bits.
   for (auto& [number, arena] : arenas_) {
-    if (!is_in(forked_, arena) || is_in(barred_, arena)) static_cast<void>(arena.release());
+    const bool added = std::find(forked_.begin(), forked_.end(), arena.get()) == forked_.end();
+    const bool mute = child_slot_ != kNoSlot && arena->survives_fork() &&
+                      !arena->segment().has_plane(child_slot_);
+    if (added || mute) static_cast<void>(arena.release());
   }
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
   line_.close();
@@ -83,7 +81,6 @@ bool Session::unlock_in_child() noexcept {
     arena->unpin();
   }
   forked_.clear();
-  barred_.clear();
   if (child_slot_ != kNoSlot) {
     const ProcessIdentity self = this_process();
     SlotRecord& record = memory_->slot(child_slot_);

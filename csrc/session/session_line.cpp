@@ -14,6 +14,12 @@ namespace {
 
 constexpr int kAttempts = 5;
 
+[[noreturn]] void throw_hung_up(const SessionId& id) {
+  throw SessionError(
+      "the manager of session " + id.hex() +
+      " hangs up as soon as it is asked: it ends each time, or has no descriptors left");
+}
+
 }  // namespace
 
 std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const Settings& settings,
@@ -33,9 +39,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
                                                 static_cast<SlotNumber>(reply->message.slot),
                                                 reply->message.life, settings, budget));
   }
-  throw SessionError(
-      "the manager of session " + id.hex() +
-      " hangs up as soon as it is asked: it ends each time, or has no descriptors left");
+  throw_hung_up(id);
 }
 
 Reply Session::ask(Message message, const Fd* fd) {
@@ -45,9 +49,7 @@ Reply Session::ask(Message message, const Fd* fd) {
     if (!line_) reconnect();
     if (std::optional<Reply> reply = line_.ask(message, fd)) return std::move(*reply);
   }
-  throw SessionError(
-      "the manager of session " + id().hex() +
-      " hangs up as soon as it is asked: it ends each time, or has no descriptors left");
+  throw_hung_up(id());
 }
 
 // The manager was killed, or our line to it was closed. Whoever serves now is told all that this

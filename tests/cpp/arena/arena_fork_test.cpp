@@ -22,7 +22,7 @@ class ArenaFork : public testing::WorldTest {
  protected:
   [[nodiscard]] bool child_holds(BlockNumber block) const {
     const Segment& segment = arena_->segment();
-    return (segment.planes() & 1u << plane_of(kChild)) != 0 &&
+    return segment.has_plane(kChild) &&
            (segment.holders(plane_of(kChild), block).load() & bit_of(kChild)) != 0;
   }
 
@@ -54,7 +54,7 @@ TEST_F(ArenaFork, TheChildsBitsAreSeenAlsoWhereTheParentHeldNothing) {
   const BlockNumber block = *arena_->allocate(64);
   const auto mapped = Peer(*memory_, 1).open_arena(arena_->segment());
   mapped->hold_for_child(kChild);
-  EXPECT_NE(arena_->segment().planes() & 1u << plane_of(kChild), 0u);
+  EXPECT_TRUE(arena_->segment().has_plane(kChild));
   arena_->segment().holders(plane_of(kChild), block).fetch_or(bit_of(kChild));
   arena_->release(block);
   EXPECT_TRUE(word_of(*arena_, block).live());

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "arena/session_memory.hpp"
+#include "base/error.hpp"
 #include "manager/connection.hpp"
 #include "manager/protocol.hpp"
 #include "manager/server.hpp"
@@ -77,6 +79,15 @@ class Client {
     EXPECT_EQ(received->size, sizeof(Message));
     if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
     return reply;
+  }
+  /// Says hello; true when the other side closed instead of answering.
+  bool is_hung_up_on(Join join) {
+    try {
+      return !hello(join).has_value();
+    } catch (const OsError& error) {
+      EXPECT_TRUE(error.code() == ECONNRESET || error.code() == EPIPE) << error.what();
+      return true;
+    }
   }
   void close() { socket_.reset(); }
 
