@@ -25,6 +25,13 @@ def test_the_arrows_have_no_circle() -> None:
         done.add(layer)
 
 
+def test_the_gil_changes_hands_in_one_file() -> None:
+    """All others would abort the process when the interpreter ends while they wait for it."""
+    words = ("gil_scoped_", "PyEval_", "PyGILState_", "Py_BEGIN_ALLOW_THREADS")
+    found = [path.name for path in ROOT.rglob("*.[ch]pp") if any(word in path.read_text() for word in words)]
+    assert found == ["gil.hpp"]
+
+
 def write(root: Path, name: str, *lines: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)

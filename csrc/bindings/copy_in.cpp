@@ -2,6 +2,7 @@
 #include <cstring>
 #include <span>
 
+#include "bindings/gil.hpp"
 #include "bindings/python.hpp"
 #include "bindings/storage.hpp"
 #include "bindings/tensor.hpp"

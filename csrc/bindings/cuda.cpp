@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/gil.hpp"
 #include "bindings/storage.hpp"
 #include "bindings/tensor.hpp"
 #include "cuda/copy.hpp"
@@ -50,7 +51,7 @@ void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple
   const Tensor& tensor = device_tensor(to);
   require_writable(tensor);
   if (strides.size() != tensor.dims) throw py::value_error("the shapes differ");
-  const py::gil_scoped_release release;
+  const GilRelease release;
   cuda::copy(cuda::Gpu::get(storage_of(tensor).device()), side_of(tensor),
              {address, strides, on_device}, tensor.shape(), tensor.item_size);
 }
@@ -59,7 +60,7 @@ void copy_to_host(const py::object& from, std::uint64_t address, const py::tuple
   const Dims strides = to_strides(steps);
   const Tensor& tensor = device_tensor(from);
   if (strides.size() != tensor.dims) throw py::value_error("the shapes differ");
-  const py::gil_scoped_release release;
+  const GilRelease release;
   cuda::copy(cuda::Gpu::get(storage_of(tensor).device()), {address, strides, false},
              side_of(tensor), tensor.shape(), tensor.item_size);
 }
@@ -73,7 +74,7 @@ void fill_contiguous(const py::object& to, const py::bytes& item) {
   }
   std::uint64_t count = 1;
   for (const std::int64_t size : tensor.shape()) count *= static_cast<std::uint64_t>(size);
-  const py::gil_scoped_release release;
+  const GilRelease release;
   cuda::fill(cuda::Gpu::get(storage_of(tensor).device()), side_of(tensor).start,
              reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), count);
 }
@@ -81,7 +82,7 @@ void fill_contiguous(const py::object& to, const py::bytes& item) {
 // The stream does nothing that is started from now on before everything that this process has
 // started on the default stream is done.
 void order_stream(int device, std::uint64_t stream) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   const cuda::Gpu& gpu = cuda::Gpu::get(device);
   const cuda::Driver& driver = gpu.driver();
   const cuda::Current current(gpu);
@@ -96,7 +97,7 @@ void order_stream(int device, std::uint64_t stream) {
 }
 
 void wait_for_stream(int device, std::uint64_t stream) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   const cuda::Gpu& gpu = cuda::Gpu::get(device);
   const cuda::Current current(gpu);
   gpu.driver().check(gpu.driver().cuStreamSynchronize(reinterpret_cast<cuda::StreamHandle>(stream)),
@@ -106,7 +107,7 @@ void wait_for_stream(int device, std::uint64_t stream) {
 py::tuple pointer_facts(std::uint64_t pointer) {
   cuda::PointerFacts facts;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     facts = cuda::facts_of(pointer);
   }
   return py::make_tuple(facts.device, facts.base, facts.base_size, facts.exportable,
@@ -116,7 +117,7 @@ py::tuple pointer_facts(std::uint64_t pointer) {
 }  // namespace
 
 void add_cuda(py::module_& module) {
-  const auto unlocked = py::call_guard<py::gil_scoped_release>();
+  const auto unlocked = py::call_guard<GilRelease>();
   module.def("cuda_count", [] { return cuda::Gpu::count(); }, unlocked);
   module.def(
       "cuda_uuid", [](int device) { return cuda::to_text(cuda::Gpu::get(device).uuid()); },

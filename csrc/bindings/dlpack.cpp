@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "bindings/cuda.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/storage.hpp"
 #include "bindings/tensor.hpp"
 
@@ -57,9 +58,8 @@ struct Package {
   static void drop(Managed* managed) {
     auto* package = static_cast<Package*>(managed->context);
     if (Py_IsInitialized()) {
-      const PyGILState_STATE state = PyGILState_Ensure();
+      const GilAcquire acquire;
       Py_DECREF(package->owner);
-      PyGILState_Release(state);
     }
     delete package;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/home.hpp"
 #include "bindings/storage.hpp"
 #include "cuda/in_place.hpp"
@@ -69,7 +70,7 @@ py::object wait_for_freed() {
   Exports& here = exports();
   std::vector<PyObject*> owners;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     while (true) {
       std::atomic<std::uint32_t>& news = here.arena->segment().header().news;
       const std::uint32_t seen = news.load();
@@ -88,7 +89,7 @@ py::object wait_for_freed() {
 
 void stop_waiting() {
   Exports& here = exports();
-  const py::gil_scoped_release release;
+  const GilRelease release;
   const std::lock_guard guard(here.mutex);
   here.stopped = true;
   if (here.arena != nullptr) here.arena->segment().tell_owner();
@@ -98,7 +99,7 @@ py::list collect() {
   Exports& here = exports();
   std::vector<PyObject*> owners;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const std::lock_guard guard(here.mutex);
     if (here.arena != nullptr) owners = take_freed(here);
   }
@@ -110,7 +111,7 @@ Block take_block(std::uint64_t size) {
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, place);
   if (!block) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     block = session.allocate(size, place);
   }
   return *block;
@@ -140,7 +141,7 @@ py::object export_in_place(std::uint64_t pointer, std::uint64_t size, const py::
   cuda::PointerFacts facts;
   cuda::Description description{};
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     facts = cuda::facts_of(pointer);
     if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
     if (!fits(pointer - facts.base, size, facts.base_size)) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "bindings/gil.hpp"
+
 namespace shmtensor::python {
 namespace {
 
@@ -21,7 +23,7 @@ void tell_runtime() {
     const py::object parent = modules["multiprocessing.process"].attr("parent_process")();
     if (!parent.is_none()) pid = parent.attr("pid").cast<std::int32_t>();
   }
-  const py::gil_scoped_release release;  // a thread that is joining keeps these waiting
+  const GilRelease release;  // a thread that is joining keeps these waiting
   runtime.set_program(file.substr(0, file.find_last_of('/') + 1) + "shmtensor-manager");
   if (pid != 0) runtime.set_parent(pid);
 }
@@ -34,7 +36,7 @@ Session& home() {
   tell_runtime();
   Session* session = nullptr;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     session = &runtime.home();
   }
   publish(runtime.home_id());
@@ -53,7 +55,7 @@ std::shared_ptr<Session> session_of(const Handle& handle) {
   tell_runtime();
   std::shared_ptr<Session> session;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     session = runtime.join(handle.session);
   }
   publish(runtime.home_id());
@@ -62,7 +64,7 @@ std::shared_ptr<Session> session_of(const Handle& handle) {
 
 Arena* arena_of(Session& session, const Handle& handle) {
   if (Arena* arena = session.find(handle.arena)) return arena;
-  const py::gil_scoped_release release;
+  const GilRelease release;
   return session.attach(handle.arena, handle.strategy);
 }
 

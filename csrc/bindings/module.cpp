@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "bindings/cuda.hpp"
 #include "bindings/exports.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/home.hpp"
 #include "bindings/items.hpp"
 #include "bindings/names.hpp"
@@ -31,7 +32,7 @@ py::object stats() {
   Statistics all;
   Session::Usage mine;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     all = session->statistics();
     mine = session->usage();
   }
@@ -52,7 +53,7 @@ py::object stats() {
 std::uint64_t gc(double older_than) {
   Session* session = Runtime::get().home_if_any();
   if (session == nullptr) return 0;
-  const py::gil_scoped_release release;
+  const GilRelease release;
   Runtime::get().leave_unused();
   return session->collect(in_milliseconds(older_than));
 }
@@ -104,8 +105,7 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   module.def("gc", &gc);
   module.def("home_id", &home_id);
   module.def(
-      "follow_managers", [] { Runtime::get().follow_managers(); },
-      py::call_guard<py::gil_scoped_release>());
+      "follow_managers", [] { Runtime::get().follow_managers(); }, py::call_guard<GilRelease>());
   module.def("set_home_id", [](const std::string& id) {
     Runtime::get().set_home_id(SessionId::parse(id));
     static_cast<void>(home_id());  // publishes it

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+// Python's headers come before all others.
+#include <cxxabi.h>
+#include <unistd.h>
 
-#include <cstdint>
-#include <optional>
 #include <utility>
-
-#include "base/align.hpp"
 
 namespace shmtensor::python {
 
@@ -17,11 +16,18 @@ namespace py = pybind11;
 /// two families meet. `shmtensor.errors` has the classes.
 void translate_exception() noexcept;
 
+/// For a thread that Python wants to be rid of, because the interpreter has ended (see gil.hpp).
+[[noreturn]] inline void stay_until_exit() noexcept {
+  for (;;) pause();
+}
+
 /// Runs `body` and turns what it throws into a Python exception and null.
 template <typename Body>
 PyObject* guarded(Body&& body) noexcept {
   try {
     return std::forward<Body>(body)();
+  } catch (const abi::__forced_unwind&) {
+    stay_until_exit();
   } catch (...) {
     translate_exception();
     return nullptr;
@@ -44,16 +50,6 @@ void enable_try_incref(PyObject* object) noexcept;
 template <typename Function>
 void* slot(Function* function) noexcept {
   return reinterpret_cast<void*>(function);
-}
-
-/// From this size on a copy or a fill is worth giving other threads the GIL meanwhile.
-inline constexpr std::uint64_t kLong = 64 * kKiB;
-
-template <typename Body>
-void without_gil_if(bool longer, Body&& body) {
-  std::optional<py::gil_scoped_release> release;
-  if (longer) release.emplace();
-  body();
 }
 
 /// Owned, never null: throws the Python error that is set.

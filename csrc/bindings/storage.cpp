@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "bindings/gil.hpp"
 #include "bindings/storage_life.hpp"
 
 namespace shmtensor::python {
@@ -118,7 +119,7 @@ py::object storage_from_file(const std::string& path, std::uint64_t size, bool r
   auto keeper = std::make_unique<FileBacking>();
   keeper->path = path;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     keeper->file = map_user_file(path, size, read_only ? Access::read_only : Access::read_write);
   }
   py::object object =

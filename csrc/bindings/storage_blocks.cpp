@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "bindings/exports.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/home.hpp"
 #include "bindings/storage_life.hpp"
 #include "cuda/copy.hpp"
@@ -18,7 +19,7 @@ namespace {
 // The address of a block, with the GIL given away if finding it takes long.
 std::byte* address_of(Arena* arena, BlockNumber block, Access access) {
   if (std::byte* address = arena->address_at_once(block, access)) return address;
-  const py::gil_scoped_release release;
+  const GilRelease release;
   return arena->address(block, access);
 }
 
@@ -41,7 +42,7 @@ py::object new_object_in_place(Arena* arena, BlockNumber block, Access access) {
   } else {
     std::shared_ptr<cuda::Opened> opened;
     {
-      const py::gil_scoped_release release;
+      const GilRelease release;
       opened = cuda::Opened::get(description, has_ended(description, *arena));
     }
     backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
@@ -102,7 +103,7 @@ py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, strategy);
   if (!block) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     block = session.allocate(size, strategy);
   }
   py::object object = wrap_block(block->arena, block->number, Access::read_write);
@@ -119,7 +120,7 @@ py::object new_device_storage(std::uint64_t size, int device, bool zeroed) {
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, place);
   if (!block) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const cuda::Gpu& gpu = cuda::Gpu::get(device);
     if (!gpu.has_virtual_memory()) {
       throw cuda::CudaUnavailable(
@@ -132,7 +133,7 @@ py::object new_device_storage(std::uint64_t size, int device, bool zeroed) {
   }
   py::object object = wrap_block(block->arena, block->number, Access::read_write);
   if (zeroed) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const std::byte zero{};
     cuda::fill(cuda::Gpu::get(device),
                reinterpret_cast<cuda::DevicePtr>(as_storage(object)->first.data), &zero, 1, size);

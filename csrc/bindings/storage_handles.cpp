@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/home.hpp"
 #include "bindings/outgoing.hpp"
 #include "bindings/storage_life.hpp"
@@ -66,7 +67,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
     if (cuda::forked()) cuda::refuse_after_fork();
     if (storage.exposed.load()) {
       // What other libraries have started on the memory is done before the message can be read.
-      const py::gil_scoped_release release;
+      const GilRelease release;
       cuda::Gpu::get(backing.device).synchronize();
     }
   }
@@ -78,7 +79,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const Ticket ticket = arena.send(backing.block, Outgoing::keeps());
   Outgoing::record(arena, backing.block, generation, ticket);
   if (arena.memory().manager_changed()) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     Runtime::get().follow_managers();
   }
   const bool read_only = access == Access::read_only || backing.access == Access::read_only;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/report.hpp"
+#include "bindings/gil.hpp"
 #include "cuda/in_place.hpp"
 #include "session/runtime.hpp"
 
@@ -40,7 +41,7 @@ void release_device_block(Storage* storage, const Backing& backing) noexcept {
   const bool wait = storage->exposed.load();
   const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
   const SessionId session = backing.arena->memory().id();
-  std::optional<py::gil_scoped_release> release;
+  std::optional<GilRelease> release;
   if (wait || opened != nullptr || orphaned) release.emplace();
   try {
     if (wait) cuda::Gpu::get(backing.device).synchronize();

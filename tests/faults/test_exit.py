@@ -63,6 +63,15 @@ BODIES = {
         for _ in range(3): threading.Thread(target=forever, daemon=True).start()
         report(); time.sleep(0.2)
         """,
+    "daemon threads that come back from a long fill when Python is gone": """
+        class Late:
+            def __del__(self, sleep=time.sleep): sleep(0.2)
+        late = Late()
+        def forever():
+            while True: st.zeros(4_000_000)
+        for _ in range(16): threading.Thread(target=forever, daemon=True).start()
+        report(); time.sleep(0.2)
+        """,
     "sys.exit in the middle of a with block": """
         report()
         with mp.get_context("fork").Pool(2) as pool:
