@@ -12,6 +12,7 @@
 #include "bindings/items.hpp"
 #include "bindings/names.hpp"
 #include "bindings/outgoing.hpp"
+#include "bindings/pybind_fork.hpp"
 #include "bindings/python.hpp"
 #include "bindings/storage.hpp"
 #include "bindings/tensor.hpp"
@@ -88,6 +89,7 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
       translate_exception();
     }
   });
+  mend_pybind_after_fork();
   add_storage(module);
   add_tensor(module);
   add_copy_in(module);
