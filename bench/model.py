@@ -85,7 +85,10 @@ class Goal:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a result table. `ratio` is to what the case's `baseline` says."""
+    """One line of a result table.
+
+    `ratio` is to what the case's `baseline` says, `p99` the median over rounds of a round's 99th percentile.
+    """
 
     what: str
     peer: str
@@ -93,6 +96,7 @@ class Row:
     summary: Summary
     ratio: float | None = None
     goal: Goal | None = None
+    p99: float | None = None
 
     @property
     def met(self) -> bool | None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 __all__ = ["Options", "Pin"]
 
 Pin = Literal["apart", "together", "none"]
+
+
+def _processors() -> tuple[int, ...]:
+    return tuple(sorted(os.sched_getaffinity(0)))
 
 
 @dataclass(frozen=True)
@@ -23,10 +27,13 @@ class Options:
     pin
         Where the two processes of a case run: each on a processor of its own, both on the same one, or
         where the kernel puts them.
+    processors
+        Those that the run may use: a process that starts pinned cannot see the others.
     """
 
     quick: bool = False
     pin: Pin = "apart"
+    processors: tuple[int, ...] = field(default_factory=_processors)
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -37,7 +44,6 @@ class Options:
 
     def place(self, side: int) -> None:
         """Pin this process: side 0 is the one that measures, side 1 its partner."""
-        processors = sorted(os.sched_getaffinity(0))
-        if self.pin == "none" or len(processors) < 2:
+        if self.pin == "none" or len(self.processors) < 2:
             return
-        os.sched_setaffinity(0, {processors[side if self.pin == "apart" else 0]})
+        os.sched_setaffinity(0, {self.processors[side if self.pin == "apart" else 0]})

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.options import Options
-from bench.peers import Peer, load_peer
+from bench.peers import Consumer, Peer, PeerWithConsumer, load_peer
 
-__all__ = ["BYTES", "Partner", "partner"]
+__all__ = ["BYTES", "Partner", "consumer", "partner"]
 
 BYTES = bytes(64)
 """What a hand-over is compared with."""
@@ -73,3 +73,14 @@ def partner(peer: Peer, options: Options, serve: Server = acknowledge) -> Iterat
         yield started
     finally:
         started.close()
+
+
+@contextmanager
+def consumer(peer: Peer, options: Options) -> Iterator[Consumer]:
+    """Start what takes and acknowledges messages of any peer, and end it."""
+    if isinstance(peer, PeerWithConsumer):
+        with peer.consumer(options) as there:
+            yield there
+    else:
+        with partner(peer, options) as there:
+            yield there

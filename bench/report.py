@@ -16,7 +16,7 @@ from bench.options import Options
 
 __all__ = ["cells", "print_result", "write_json"]
 
-HEADINGS = ("what", "peer", "median", "least", "most", "spread", "unit", "ratio", "goal", "")
+HEADINGS = ("what", "peer", "median", "p99", "least", "most", "spread", "unit", "ratio", "goal", "")
 
 
 def number(value: float) -> str:
@@ -35,6 +35,7 @@ def cells(row: Row) -> tuple[str, ...]:
         row.what,
         row.peer,
         number(summary.median),
+        "" if row.p99 is None else number(row.p99),
         number(summary.least),
         number(summary.most),
         f"{summary.spread:.0%}",
@@ -66,7 +67,7 @@ def _print_fine(title: str, lines: list[tuple[str, ...]]) -> None:
 
     table = Table(title=title, title_justify="left")
     for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading in (*HEADINGS[2:6], "ratio") else "left")
+        table.add_column(heading, justify="right" if heading in (*HEADINGS[2:7], "ratio") else "left")
     for line in lines:
         table.add_row(*line)
     Console(width=None).print(table)

@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import pickle
 import platform
+import signal
 import sys
 from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
@@ -30,6 +31,8 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="session", autouse=True)
 def helpers_running() -> None:
     """Start what stays for the whole run, so that no single test seems to leak it."""
+    # A shell starts background jobs with SIGINT ignored, and what they start would ignore it too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     resource_tracker.ensure_running()
     # As programs that start many workers do; it takes the start of one from 300 ms to 20.
     multiprocessing.set_forkserver_preload(["numpy", "pytest", "shmtensor.multiprocessing"])

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +15,11 @@ from bench import __main__ as command
 from bench.cases import CASES, PROGRAMS, load_case
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
+from bench.page import DOCS, page
 from bench.peers import PEERS, missing
 from bench.report import cells
 
+ROOT = Path(__file__).parent.parent
 HERE = [peer for peer in ("shmtensor", "SharedMemory") if missing(peer) is None]
 SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
 
@@ -74,6 +81,47 @@ def test_the_list_and_a_wrong_name(capsys) -> None:
     assert command.main(["nothing"]) == 2
 
 
+def test_each_side_has_a_processor_of_its_own_wherever_it_starts(monkeypatch) -> None:
+    """A partner is started by a process that is pinned already; it once ended up on the same processor."""
+    pinned = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, processors: pinned.append(processors))
+    text = Options(processors=(3, 5)).to_text()
+    for side in (0, 1):
+        Options.from_text(text).place(side)
+    Options(pin="together", processors=(3, 5)).place(1)
+    Options(pin="none", processors=(3, 5)).place(1)
+    Options(processors=(3,)).place(1)
+    assert pinned == [{3}, {5}, {3}]
+
+
+def test_results_become_a_page_with_plots(tmp_path, capsys) -> None:
+    file = tmp_path / "result.json"
+    peers = ["shmtensor", "pickle", "SharedMemory"]
+    words = ["alloc", "handover", "--quick", "--rounds", "1", "--peers", *peers, "--json", str(file)]
+    assert command.main(words) == 0
+    capsys.readouterr()
+    # matplotlib keeps its fonts open, so this is not done here.
+    subprocess.run(
+        [sys.executable, "-m", "bench.page", file, "--docs", tmp_path], cwd=ROOT, check=True, timeout=100
+    )
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "## handover" in text
+    assert "| handover | 4 KiB, same | ratio <= 1.2 |" in text
+    for peer in peers:
+        assert f"| 4 KiB, fresh | {peer} |" in text
+        assert peer in (tmp_path / "benchmarks" / "handover.svg").read_text()
+
+
+def test_the_page_shows_what_was_measured() -> None:
+    """Nobody edits it, and it is made anew with each result."""
+    text = (DOCS / "benchmarks.md").read_text()
+    results = ROOT / "bench" / "results"
+    name = re.search(r"bench/results/(\S+)\.json`", text)
+    assert name is not None
+    record, cpp = (json.loads((results / f"{name[1]}{end}.json").read_text()) for end in ("", "-cpp"))
+    assert page(record, cpp, f"{name[1]}.json") == text
+
+
 def test_summaries_goals_and_cells() -> None:
     summary = Summary.of([3.0, 1.0, 2.0], 10)
     assert (summary.median, summary.least, summary.most, summary.count) == (20, 10, 30, 3)
@@ -81,5 +129,5 @@ def test_summaries_goals_and_cells() -> None:
     assert not Row("a", "b", "us", summary, goal=Goal(20, "most")).met
     assert Row("a", "b", "us", summary, 0.9, Goal(0.9, "ratio", at_least=True)).met
     row = Row("a", "b", "us", summary, 1.5, Goal(1.2, "ratio"))
-    assert cells(row)[:5] == ("a", "b", "20.0", "10.0", "30.0")
+    assert cells(row)[:6] == ("a", "b", "20.0", "", "10.0", "30.0")
     assert cells(row)[-3:] == ("1.50", "ratio <= 1.2", "MISSED")

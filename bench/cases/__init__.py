@@ -12,7 +12,10 @@ __all__ = ["CASES", "PROGRAMS", "load_case", "load_program"]
 # Name -> module.
 CASES = {
     "handover": "handover",
+    "together": "together",
     "list": "lists",
+    "fanout": "fanout",
+    "pool": "pool",
     "copyin": "copyin",
     "alloc": "alloc",
     "import": "imports",
@@ -20,6 +23,7 @@ CASES = {
     "syscalls": "syscalls",
     "read": "read",
     "live": "live",
+    "crowd": "crowd",
     "memory": "memory",
 }
 

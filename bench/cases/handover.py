@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.partner import BYTES, Partner, partner
-from bench.peers import PEERS, Peer, load_peer
+from bench.partner import BYTES, consumer
+from bench.peers import PEERS, Consumer, Peer, load_peer
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -18,24 +18,25 @@ KINDS = ("same", "fresh")
 BUDGET = 0.15  # seconds for one measurement
 
 
-def _variants(_peer: str, options: Options) -> list[str]:
+def _variants(peer: str, options: Options) -> list[str]:
     sizes = ["4 KiB"] if options.quick else list(SIZES)
-    return [f"{size}, {kind}" for size in sizes for kind in KINDS]
+    kinds = KINDS[1:] if peer == "iceoryx2" else KINDS  # a sample that was sent cannot be sent again
+    return [f"{size}, {kind}" for size in sizes for kind in kinds]
 
 
 @contextmanager
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
-    with partner(peer, options) as consumer:
-        kept = {size: peer.fresh(SIZES[size]) for size in (["4 KiB"] if options.quick else SIZES)}
+    with consumer(peer, options) as there:
+        kept: dict[str, object] = {}
 
         def measure(variant: str) -> Measure:
             size, kind = variant.split(", ")
-            send = (
-                _same(peer, consumer, kept[size]) if kind == "same" else _fresh(peer, consumer, SIZES[size])
-            )
+            if kind == "same" and size not in kept:
+                kept[size] = peer.fresh(SIZES[size])
+            send = _same(peer, there, kept[size]) if kind == "same" else _fresh(peer, there, SIZES[size])
             return alternate(
-                {"tensor": send, "bytes": lambda: consumer.hand_over(BYTES)},
+                {"tensor": send, "bytes": lambda: there.hand_over(BYTES)},
                 budget=0.01 if options.quick else BUDGET,
             )
 
@@ -44,16 +45,16 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             peer.dispose(item)
 
 
-def _same(peer: Peer, consumer: Partner, item: object) -> Callable[[], object]:
-    return lambda: consumer.hand_over(peer.message(item))
+def _same(peer: Peer, there: Consumer, item: object) -> Callable[[], object]:
+    return lambda: there.hand_over(peer.message(item))
 
 
-def _fresh(peer: Peer, consumer: Partner, nbytes: int) -> Callable[[], object]:
+def _fresh(peer: Peer, there: Consumer, nbytes: int) -> Callable[[], object]:
     """Making the tensor and letting it go are part of it; filling it is not."""
 
     def send() -> None:
         item = peer.fresh(nbytes)
-        consumer.hand_over(peer.message(item))
+        there.hand_over(peer.message(item))
         peer.dispose(item)
 
     return send
@@ -68,20 +69,34 @@ def _rows(samples: Samples) -> list[Row]:
             ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
             times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
             goal = Goal(1.2, "ratio") if peer == "shmtensor" else None
-            rows.append(Row(variant, peer, "us", times, ratio, goal))
+            p99 = Summary.of(samples.values(peer, variant, "tensor p99"), 1e6).median
+            rows.append(Row(variant, peer, "us", times, ratio, goal, p99))
     for peer in PEERS:
-        if samples.has(peer, "4 KiB, same"):
-            times = Summary.of(samples.values(peer, "4 KiB, same", "bytes"), 1e6)
-            rows.append(Row("64 bytes", peer, "us", times))
+        if samples.has(peer, "4 KiB, fresh"):
+            times = Summary.of(samples.values(peer, "4 KiB, fresh", "bytes"), 1e6)
+            p99 = Summary.of(samples.values(peer, "4 KiB, fresh", "bytes p99"), 1e6).median
+            rows.append(Row("64 bytes", peer, "us", times, p99=p99))
+    return rows + _rows_to_torch(samples)
+
+
+def _rows_to_torch(samples: Samples) -> list[Row]:
+    """How many times as long torch's default strategy takes."""
+    rows = []
+    for variant in _variants("", Options()):
+        if samples.has("shmtensor", variant) and samples.has("torch-fd", variant):
+            ours, torch = (samples.values(peer, variant, "tensor") for peer in ("shmtensor", "torch-fd"))
+            times = Summary.of([slow / fast for slow, fast in zip(torch, ours, strict=False)])
+            goal = Goal(15, at_least=True)
+            rows.append(Row(f"{variant}: torch-fd to it", "shmtensor", "times", times, goal=goal))
     return rows
 
 
 CASE = Case(
     name="handover",
-    summary="put, get and acknowledge one tensor over SimpleQueue",
+    summary="put, get and acknowledge one tensor over SimpleQueue, or what the peer has for it",
     peers=tuple(PEERS),
     variants=_variants,
     probe=_probe,
     rows=_rows,
-    baseline="64 bytes over the same queue",
+    baseline="64 bytes the same way",
 )

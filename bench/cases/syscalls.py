@@ -79,7 +79,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="syscalls",
     summary="system calls of a hand-over and its acknowledgement, all processes together",
-    peers=tuple(PEERS),
+    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs"),
     variants=lambda _peer, options: ["same"] if options.quick else VARIANTS,
     probe=_probe,
     rows=_rows,

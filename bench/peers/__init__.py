@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from contextlib import AbstractContextManager
 from multiprocessing.context import BaseContext
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PEERS", "Peer", "load_peer", "missing"]
+from bench.options import Options
+
+__all__ = ["PEERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
 
 Array = npt.NDArray[np.uint8]
 
@@ -45,6 +48,21 @@ class Peer(Protocol):
         """Let go of an item in the producer."""
 
 
+class Consumer(Protocol):
+    """Another process that takes a message, lets go of what is in it, and acknowledges."""
+
+    def hand_over(self, message: Any) -> object:
+        """Send a message and wait for the answer."""
+
+
+@runtime_checkable
+class PeerWithConsumer(Peer, Protocol):
+    """A peer whose messages go no way that multiprocessing knows."""
+
+    def consumer(self, options: Options) -> AbstractContextManager[Consumer]:
+        """Start a consumer on the other processor."""
+
+
 # Name -> module, and the package it needs.
 PEERS = {
     "shmtensor": ("own", "shmtensor"),
@@ -53,6 +71,10 @@ PEERS = {
     "SharedMemory": ("standard", None),
     "torch-fd": ("torch_descriptor", "torch"),
     "torch-fs": ("torch_named", "torch"),
+    "faster-fifo": ("fifo", "faster_fifo"),
+    "joblib": ("joblib_memmap", "joblib"),
+    "ray": ("ray_store", "ray"),
+    "iceoryx2": ("iceoryx", "iceoryx2"),
 }
 
 

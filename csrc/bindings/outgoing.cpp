@@ -22,7 +22,14 @@ using TicketWords = std::array<std::uint32_t, 8>;
 
 Outgoing::Outgoing(bool to_keep) : forks_(Runtime::get().forks()), to_keep_(to_keep) {}
 
-bool Outgoing::keeps() noexcept { return t_open != nullptr && t_open->to_keep_; }
+Outgoing* Outgoing::current() noexcept {
+  return t_open != nullptr && t_open->forks_ == Runtime::get().forks() ? t_open : nullptr;
+}
+
+bool Outgoing::keeps() noexcept {
+  const Outgoing* message = current();
+  return message != nullptr && message->to_keep_;
+}
 
 void Outgoing::keep() noexcept {
   for (const Sent& sent : sent_) {
@@ -91,8 +98,9 @@ void Outgoing::discard() noexcept {
 
 void Outgoing::record(Arena& arena, BlockNumber block, Generation generation,
                       const Ticket& ticket) {
-  if (t_open == nullptr) return;
-  t_open->sent_.push_back({&arena, block, generation, ticket});
+  Outgoing* message = current();
+  if (message == nullptr) return;
+  message->sent_.push_back({&arena, block, generation, ticket});
   arena.pin();
 }
 

@@ -47,6 +47,10 @@ class Outgoing {
     Ticket ticket;
   };
 
+  /// The one that is open in this thread. A forked child runs on inside of its parent's, whose
+  /// message is not its own.
+  static Outgoing* current() noexcept;
+
   std::vector<Sent> sent_;
   Outgoing* outer_ = nullptr;
   std::uint32_t forks_;

@@ -194,6 +194,30 @@ def test_forks_among_busy_threads(strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
+def test_a_child_forked_while_its_parent_writes_a_message_adds_nothing_to_it() -> None:
+    """As multiprocessing forks: within the parent's message. The child recorded there all that it sent."""
+    done = run_python(
+        """
+        import os, pickle
+        from multiprocessing.reduction import ForkingPickler
+        import shmtensor as st, shmtensor.multiprocessing
+        from shmtensor import _core
+        tensor = st.ones(10)
+        with _core.Outgoing() as message:
+            first = bytes(ForkingPickler.dumps(tensor))
+            before = len(message.tickets())
+            pid = os.fork()
+            if pid == 0:
+                received = [pickle.loads(ForkingPickler.dumps(one)) for one in (tensor, st.ones(5))]
+                os._exit(not (before > 0 and len(message.tickets()) == before))
+            assert os.waitpid(pid, 0)[1] == 0
+            pickle.loads(first)
+        print("fine")
+        """
+    )
+    assert done.stdout == "fine\n", done
+
+
 def test_programs_started_by_subprocess_are_no_holders(strategy) -> None:
     tensor = st.ones(10)
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -1,0 +1,85 @@
+"""Does a hand-over cost more when many processes are there, each with an arena of its own?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.partner import BYTES, partner
+from bench.peers import Peer, load_peer
+from bench.timing import alternate
+
+__all__ = ["CASE"]
+
+MANY = 64
+
+
+def _variants(_peer: str, options: Options) -> list[str]:
+    return [f"{count} processes" for count in (2, 4 if options.quick else MANY)]
+
+
+def _hold(peer: Peer, inbox: Any, outbox: Any) -> None:
+    """Keep a tensor of the other's, give one of our own: both sides have both arenas."""
+    theirs = inbox.get()
+    own = peer.fresh(4096)
+    outbox.put(own)
+    while inbox.get() is not None:
+        pass
+    del theirs, own
+
+
+@contextmanager
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    peer = load_peer(peer_name)
+    tensor = peer.fresh(4096)
+    with partner(peer, options) as consumer:
+
+        def measure(variant: str) -> Measure:
+            with ExitStack() as stack:
+                others = int(variant.split(maxsplit=1)[0]) - 2  # the two that measure are there too
+                crowd = [stack.enter_context(partner(peer, options, _hold)) for _ in range(others)]
+                theirs = [one.hand_over(tensor) for one in crowd]
+                found = hand_over()
+                del theirs
+            return found
+
+        def hand_over() -> Measure:
+            return alternate(
+                {
+                    "send": lambda: consumer.hand_over(peer.fresh(4096)),
+                    "bytes": lambda: consumer.hand_over(BYTES),
+                },
+                budget=0.01 if options.quick else 0.3,
+                at_most=4_000,
+            )
+
+        yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    few, many = _variants("", Options())
+    for peer in CASE.peers:
+        if samples.has(peer, many):
+            rows.append(Row(few, peer, "us", Summary.of(samples.values(peer, few, "send"), 1e6)))
+            times = Summary.of(samples.values(peer, many, "send"), 1e6)
+            goal = Goal(1.1, "ratio") if peer == "shmtensor" else None
+            pairs = zip(samples.values(peer, many, "send"), samples.values(peer, few, "send"), strict=True)
+            ratio = Summary.of([crowded / alone for crowded, alone in pairs]).median
+            rows.append(Row(many, peer, "us", times, ratio, goal))
+    return rows
+
+
+CASE = Case(
+    name="crowd",
+    summary="make, hand over and let go 4 KiB while other processes hold tensors of ours, and we of theirs",
+    peers=("shmtensor", "shmtensor-fs"),
+    variants=_variants,
+    probe=_probe,
+    rows=_rows,
+    baseline="two processes alone",
+    rounds=5,
+)

@@ -1,0 +1,77 @@
+"""One tensor to several workers: from the first put until the last has acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from bench.model import Case, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.partner import BYTES, partner
+from bench.peers import load_peer
+from bench.timing import alternate
+
+__all__ = ["CASE"]
+
+WORKERS = (1, 2, 4, 8)
+NBYTES = 1 << 20
+
+
+def _counts(options: Options) -> tuple[int, ...]:
+    return WORKERS[:2] if options.quick else WORKERS
+
+
+def _variants(_peer: str, options: Options) -> list[str]:
+    return [f"to {count}" for count in _counts(options)]
+
+
+@contextmanager
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    peer = load_peer(peer_name)
+    with ExitStack() as stack:
+        workers = [stack.enter_context(partner(peer, options)) for _ in range(max(_counts(options)))]
+
+        def to(count: int, message: Any) -> None:
+            for worker in workers[:count]:
+                worker.inbox.put(message)
+            for worker in workers[:count]:
+                worker.outbox.get()
+
+        def fresh(count: int) -> None:
+            item = peer.fresh(NBYTES)
+            to(count, peer.message(item))
+            peer.dispose(item)
+
+        def measure(variant: str) -> Measure:
+            count = int(variant.split()[1])
+            return alternate(
+                {"tensor": lambda: fresh(count), "bytes": lambda: to(count, BYTES)},
+                budget=0.01 if options.quick else 0.2,
+            )
+
+        yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    for variant in _variants("", Options()):
+        for peer in CASE.peers:
+            if samples.has(peer, variant):
+                times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
+                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
+                p99 = Summary.of(samples.values(peer, variant, "tensor p99"), 1e6).median
+                rows.append(Row(variant, peer, "us", times, ratio, p99=p99))
+    return rows
+
+
+CASE = Case(
+    name="fanout",
+    summary="a fresh tensor of 1 MiB to several workers, a queue each, until all have acknowledged",
+    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs", "faster-fifo"),
+    variants=_variants,
+    probe=_probe,
+    rows=_rows,
+    baseline="64 bytes to as many",
+    rounds=7,
+)

@@ -1,0 +1,79 @@
+"""`Pool.map` over arrays: what a task costs whose argument is an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench.model import Case, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.partner import BYTES
+from bench.peers import load_peer
+from bench.timing import per_call
+
+__all__ = ["CASE"]
+
+WORKERS = 2
+TASKS = 64
+SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
+
+
+def _variants(_peer: str, options: Options) -> list[str]:
+    return ["4 KiB"] if options.quick else list(SIZES)
+
+
+def work(peer_name: str, message: Any) -> int:
+    """Look at the first byte, and let go."""
+    if isinstance(message, bytes):
+        return message[0]
+    peer = load_peer(peer_name)
+    received = peer.receive(message)
+    value = int(peer.array(received)[0])
+    peer.drop(received)
+    return value
+
+
+@contextmanager
+def _probe(peer_name: str, _options: Options) -> Iterator[Probe]:
+    peer = load_peer(peer_name)
+    context: Any = peer.context()
+    with context.Pool(WORKERS) as pool:
+
+        def each(messages: list[Any]) -> float:
+            return per_call(lambda _: pool.map(partial(work, peer_name), messages, chunksize=1), 1) / TASKS
+
+        def measure(variant: str) -> Measure:
+            items = [peer.copy_in(np.zeros(SIZES[variant], np.uint8)) for _ in range(TASKS)]
+            found = {"bytes": each([BYTES] * TASKS), "tensor": each([peer.message(item) for item in items])}
+            for item in items:
+                peer.dispose(item)
+            return found
+
+        yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    rows = []
+    for variant in _variants("", Options()):
+        for peer in CASE.peers:
+            if samples.has(peer, variant):
+                times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
+                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
+                rows.append(Row(variant, peer, "us each", times, ratio))
+    return rows
+
+
+CASE = Case(
+    name="pool",
+    summary=f"Pool({WORKERS}).map over {TASKS} arrays that each task looks at, one at a time",
+    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs"),
+    variants=_variants,
+    probe=_probe,
+    rows=_rows,
+    baseline="64 bytes for each",
+    rounds=7,
+)

@@ -1,0 +1,29 @@
+"""The hand-over once more, with both processes on one processor.
+
+No other processor is woken then, which is most of the time of a hand-over between two.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from bench.cases import handover
+from bench.model import Probe
+from bench.options import Options
+
+__all__ = ["CASE"]
+
+
+def _probe(peer_name: str, options: Options) -> AbstractContextManager[Probe]:
+    return handover.CASE.probe(peer_name, replace(options, pin="together"))
+
+
+CASE = replace(
+    handover.CASE,
+    name="together",
+    summary="the same with both processes on one processor",
+    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs", "faster-fifo"),
+    probe=_probe,
+    rounds=7,
+)

@@ -1,0 +1,178 @@
+"""The results page: ``python -m bench.page RESULT.json CPP.json`` writes docs/benchmarks.md, with its plots.
+
+Nothing on it is written by hand, so that losses are shown like wins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.cases import load_case
+from bench.report import HEADINGS, number
+
+__all__ = ["DOCS", "page"]
+
+DOCS = Path(__file__).parent.parent / "docs"
+FOLDER = "benchmarks"  # of the plots, below the docs
+
+HEAD = """# Benchmarks
+
+Made by `python -m bench.page` from `bench/results/{file}` of {date}: {processor},
+{processors} processors, {memory} GiB, {system}; {versions}.
+Load average when it was written: {load}. Producer and consumer {pin}.
+
+Repeat it with `make bench BENCH_PEERS="torch others"` and `make bench-cpp`. `bench/README.md` says what each
+case does and how it measures, [Performance](design/performance.md) why what is missed is missed. Times hold
+for that machine; ratios, within the run, for more. Nothing here ran on a GPU.
+
+How much memory a data set costs that all workers share is on [One copy of your data](guide/one-copy.md).
+"""
+
+PINS = {
+    "apart": "are pinned to a processor each",
+    "together": "are pinned to one processor",
+    "none": "run where the kernel puts them",
+}
+
+
+def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in [headings, ["---"] * len(headings), *lines]]
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    return {None: "", True: "met", False: "**missed**"}[row["met"]]
+
+
+def _ratio(row: dict[str, Any]) -> str:
+    return "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    found = row["summary"]
+    values = ["" if value is None else number(value) for value in (found["median"], row.get("p99"))]
+    values += [number(found["least"]), number(found["most"]), f"{found['spread']:.0%}"]
+    return (row["what"], row["peer"], *values, row["unit"], _ratio(row), row["goal"], _verdict(row))
+
+
+def _cpp_table(record: dict[str, Any]) -> list[str]:
+    """Return the medians of a file of Google Benchmark."""
+    lines = []
+    for found in record["benchmarks"]:
+        if found.get("aggregate_name", "median") != "median":
+            continue
+        rate = found.get("bytes_per_second")
+        moved = "" if rate is None else f"{number(rate / 1e9)} GB/s"
+        times = (f"{number(found[key])} {found['time_unit']}" for key in ("real_time", "cpu_time"))
+        lines.append((f"`{found['run_name']}`", *times, moved))
+    return _table(("what", "elapsed", "processor", "moved"), lines)
+
+
+def page(record: dict[str, Any], cpp: dict[str, Any] | None, file: str) -> str:
+    """Return the page as Markdown."""
+    machine = record["machine"]
+    lines = [
+        HEAD.format(
+            file=file,
+            date=record["date"][:10],
+            processor=machine["processor"],
+            processors=machine["processors"],
+            memory=round(machine["memory_kib"] / (1 << 20)),
+            system=machine["system"],
+            versions=", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+            load=", ".join(f"{load:.1f}" for load in machine["load_average"]),
+            pin=PINS[record["pin"]],
+        ),
+        "## Goals",
+        "",
+    ]
+    goals = [
+        (
+            result["case"],
+            row["what"],
+            row["goal"],
+            number(row["summary"]["median"]),
+            row["unit"],
+            _ratio(row),
+            _verdict(row),
+        )
+        for result in record["results"]
+        for row in result["rows"]
+        if row["met"] is not None
+    ]
+    lines += _table(("case", "what", "goal", "median", "unit", "ratio", ""), goals)
+    for result in record["results"]:
+        case = load_case(result["case"])
+        against = f" The ratio is to {case.baseline}." if case.baseline else ""
+        lines += ["", f"## {case.name}", "", f"{case.summary[0].upper()}{case.summary[1:]}.{against}", ""]
+        if _is_drawn(result):
+            lines += [f"![{case.name}]({FOLDER}/{case.name}.svg)", ""]
+        lines += _table(HEADINGS, [_cells(row) for row in result["rows"]])
+        lines += [f"\nWithout {peer}: {why}." for peer, why in result["absent"].items()]
+    if cpp is not None:
+        lines += ["", "## The core alone, in C++", "", *_cpp_table(cpp)]
+    return "\n".join(lines) + "\n"
+
+
+def _is_drawn(result: dict[str, Any]) -> bool:
+    return len({row["peer"] for row in result["rows"]}) > 2
+
+
+def _plot(result: dict[str, Any], path: Path) -> None:
+    """Draw the medians of a case, a group of bars for each thing measured, on a logarithmic scale."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    unit = result["rows"][0]["unit"]
+    rows = [row for row in result["rows"] if row["unit"] == unit]
+    things = list(dict.fromkeys(row["what"] for row in rows))
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    with rc_context({"svg.hashsalt": "shmtensor", "svg.fonttype": "none"}):  # same numbers, same file
+        figure = Figure(figsize=(8, 1 + 0.16 * len(rows) + 0.15 * len(things)))
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        high = 0.8 / len(peers)
+        for place, peer in enumerate(peers):
+            mine = [row for row in rows if row["peer"] == peer]
+            axes.barh(
+                [things.index(row["what"]) + (place - (len(peers) - 1) / 2) * high for row in mine],
+                [row["summary"]["median"] for row in mine],
+                height=high,
+                label=peer,
+                color=f"C{place % 10}",
+            )
+        axes.set_yticks(range(len(things)), things, fontsize="small")
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.set_xlabel(unit)
+        axes.grid(alpha=0.3, axis="x")
+        axes.legend(fontsize="small")
+        figure.tight_layout()
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _write(result_file: Path, cpp_file: Path | None, docs: Path) -> None:
+    """Write the page and its plots into a folder of documents."""
+    record = json.loads(result_file.read_text())
+    cpp = None if cpp_file is None else json.loads(cpp_file.read_text())
+    (docs / FOLDER).mkdir(exist_ok=True)
+    for result in filter(_is_drawn, record["results"]):
+        _plot(result, docs / FOLDER / f"{result['case']}.svg")
+    (docs / "benchmarks.md").write_text(page(record, cpp, result_file.name))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.page", description="Make the results page.")
+    parser.add_argument("result", type=Path, help="what `python -m bench --json` wrote")
+    parser.add_argument("cpp", type=Path, nargs="?", help="what `make bench-cpp` kept")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of benchmarks.md")
+    arguments = parser.parse_args()
+    _write(arguments.result, arguments.cpp, arguments.docs)
+
+
+if __name__ == "__main__":
+    main()

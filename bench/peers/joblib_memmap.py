@@ -1,0 +1,44 @@
+"""joblib: an array is written to a file in /dev/shm, once, that the worker maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from joblib import Parallel, delayed
+
+from bench.options import Options
+from bench.peers import Consumer
+from bench.peers.pickled import Pickled
+
+__all__ = ["PEER"]
+
+
+def _take(_message: Any, options: Options) -> None:
+    options.place(1)
+
+
+class Worker:
+    """One task for each message. joblib runs none in another process unless it has two."""
+
+    def __init__(self, parallel: Any, options: Options) -> None:
+        self._parallel = parallel
+        self._options = options
+
+    def hand_over(self, message: Any) -> object:
+        return self._parallel([delayed(_take)(message, self._options)])
+
+
+class Joblib(Pickled):
+    """Private arrays; from one byte on they are memory-mapped for the worker."""
+
+    name = "joblib"
+
+    @contextmanager
+    def consumer(self, options: Options) -> Iterator[Consumer]:
+        with Parallel(n_jobs=2, max_nbytes=1) as parallel:
+            yield Worker(parallel, options)
+
+
+PEER = Joblib()
