@@ -165,22 +165,13 @@ void Arena::maybe_trim() {
 // ours. The ticket is spent, because the bytes were loaded before: the bit may have come too late
 // for somebody who is about to free the block, so the epoch must be moved while the block lives.
 // Else the handle is stale.
-bool Arena::hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
-                 const Ticket& ticket, TransitTable& transit) noexcept {
-  std::atomic<std::uint64_t>& state = segment_->record(block).word;
-  if (member_.lost()) {
+bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
+                       const Ticket& ticket, TransitTable& transit) noexcept {
+  if (lock.count() > 0 || member_.lost()) {  // of another generation, or of no use here
     pin();
     return false;
   }
-  if (lock.count() > 0) {
-    if (!BlockWord(state.load()).live_at_generation(generation)) {
-      pin();
-      return false;
-    }
-    transit.claim(ticket, segment_->number(), block, generation);
-    lock.set_count(lock.count() + 1);
-    return true;
-  }
+  std::atomic<std::uint64_t>& state = segment_->record(block).word;
   SHMTENSOR_FAULT_POINT("hold.before_bit");
   segment_->holders(plane_of(member_.slot()), block).fetch_or(bit_of(member_.slot()));
   SHMTENSOR_FAULT_POINT("hold.before_claim");
@@ -209,8 +200,7 @@ void Arena::abandon(BlockNumber block) noexcept {
   unpin();
 }
 
-void Arena::release(BlockNumber block) noexcept {
-  if (local_.drop_one_of_many(block)) return;
+void Arena::release_last(BlockNumber block) noexcept {
   bool last = false;
   {
     LocalTable::Lock lock(local_, block);

@@ -75,12 +75,22 @@ class Arena {
   /// when the handle is stale: then `abandon` must be called once the lock is given back. `transit`
   /// is the table of the ticket's sender.
   [[nodiscard]] bool hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
-                          const Ticket& ticket, TransitTable& transit) noexcept;
+                          const Ticket& ticket, TransitTable& transit) noexcept {
+    if (lock.count() == 0 || member_.lost() ||
+        !BlockWord(segment_->record(block).word.load()).live_at_generation(generation)) {
+      return hold_first(lock, block, generation, ticket, transit);
+    }
+    transit.claim(ticket, segment_->number(), block, generation);
+    lock.set_count(lock.count() + 1);
+    return true;
+  }
   /// Frees the block if nobody needs it, and takes away the pin that its holder had.
   void abandon(BlockNumber block) noexcept;
 
   /// Drops one reference; the last one clears the holder bit and tries to free the block.
-  void release(BlockNumber block) noexcept;
+  void release(BlockNumber block) noexcept {
+    if (!local_.drop_one_of_many(block)) release_last(block);
+  }
   /// The same for a caller that has the entry locked: true when the caller must `abandon` the block
   /// after giving the lock back.
   [[nodiscard]] bool release(LocalTable::Lock& lock, BlockNumber block) noexcept;
@@ -123,6 +133,9 @@ class Arena {
   }
 
  private:
+  bool hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
+                  const Ticket& ticket, TransitTable& transit) noexcept;
+  void release_last(BlockNumber block) noexcept;
   BlockNumber activate(const Piece& piece, std::uint64_t size);
   void take_freed();
   void compare_with_table();

@@ -74,15 +74,12 @@ std::uint64_t SessionMemory::transit_offset(SlotNumber sender) noexcept {
   return kHeadSize + sender % kMaxSlots * sizeof(TransitTable);
 }
 
-TransitTable& SessionMemory::transit(SlotNumber sender) const {
-  std::atomic<std::byte*>& place = transit_[sender % kMaxSlots];
-  std::byte* start = place.load(std::memory_order_acquire);
-  if (start == nullptr) {
-    Mapping mapping =
-        Mapping::of_file(file(), transit_offset(sender), sizeof(TransitTable), Access::read_write);
-    if (place.compare_exchange_strong(start, mapping.data())) start = mapping.release();
-  }
-  return *reinterpret_cast<TransitTable*>(start);
+std::byte* SessionMemory::map_transit(SlotNumber sender) const {
+  Mapping mapping =
+      Mapping::of_file(file(), transit_offset(sender), sizeof(TransitTable), Access::read_write);
+  std::byte* start = nullptr;
+  const bool first = transit_[sender % kMaxSlots].compare_exchange_strong(start, mapping.data());
+  return first ? mapping.release() : start;
 }
 
 NameTable& SessionMemory::names() const {

@@ -85,7 +85,10 @@ class SessionMemory {
 
   /// A sender's transit table; mapped at the first call. Throws OsError when address space is
   /// short.
-  TransitTable& transit(SlotNumber sender) const;
+  TransitTable& transit(SlotNumber sender) const {
+    std::byte* start = transit_[sender % kMaxSlots].load(std::memory_order_acquire);
+    return *reinterpret_cast<TransitTable*>(start != nullptr ? start : map_transit(sender));
+  }
   [[nodiscard]] static std::uint64_t transit_offset(SlotNumber sender) noexcept;
 
   /// The session's names; mapped, with its pages reserved, at the first call. Throws OsError,
@@ -105,6 +108,7 @@ class SessionMemory {
 
  private:
   SessionMemory(Fd file, Mapping head);
+  std::byte* map_transit(SlotNumber sender) const;
 
   Fd file_;
   FileIdentity identity_;

@@ -16,9 +16,6 @@ namespace {
 
 constexpr std::uint32_t kAll = 0xffffffff;
 
-constexpr std::uint32_t serial_of(std::uint64_t word) noexcept {
-  return static_cast<std::uint32_t>(word >> 32);
-}
 constexpr std::uint32_t live_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word);
 }
@@ -62,24 +59,6 @@ bool TransitTable::has_live(ArenaNumber arena, BlockNumber block,
     if (bits == 0 && !moved) return false;
   }
   return true;
-}
-
-bool TransitTable::claim(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
-                         Generation generation) noexcept {
-  if (ticket.group >= kGroups || ticket.group >= group_count.load()) return false;
-  TicketGroup& group = groups[ticket.group];
-  const std::uint64_t bit = std::uint64_t{1} << ticket.bit % 32;
-  std::uint64_t word = group.word.load();
-  while (serial_of(word) == ticket.serial && (word & bit) != 0) {
-    // Constant while the serial is: reading them between two looks at the word is reading them at
-    // the same time.
-    if (group.block.load() != block_key(arena, block) ||
-        static_cast<Generation>(group.mark.load() >> 32) != generation) {
-      return false;
-    }
-    if (group.word.compare_exchange_weak(word, word & ~bit)) return true;
-  }
-  return false;
 }
 
 void TransitTable::keep(const Ticket& ticket) noexcept {

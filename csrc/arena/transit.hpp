@@ -37,6 +37,10 @@ struct TicketGroup {
 };
 static_assert(sizeof(TicketGroup) == 32);
 
+constexpr std::uint32_t serial_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word >> 32);
+}
+
 /// The shared part of a sender's table: a hash of blocks to chains of groups. A link is
 /// (index + 1):32 | the serial that the group had when it was linked:32; zero ends the chain.
 ///
@@ -67,7 +71,22 @@ struct TransitTable {
 
   /// Takes the ticket if it is live and for this block. One of all claimers succeeds.
   bool claim(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
-             Generation generation) noexcept;
+             Generation generation) noexcept {
+    if (ticket.group >= kGroups || ticket.group >= group_count.load()) return false;
+    TicketGroup& group = groups[ticket.group];
+    const std::uint64_t bit = std::uint64_t{1} << ticket.bit % 32;
+    std::uint64_t word = group.word.load();
+    while (serial_of(word) == ticket.serial && (word & bit) != 0) {
+      // Constant while the serial is: reading them between two looks at the word is reading them at
+      // the same time.
+      if (group.block.load() != block_key(arena, block) ||
+          static_cast<Generation>(group.mark.load() >> 32) != generation) {
+        return false;
+      }
+      if (group.word.compare_exchange_weak(word, word & ~bit)) return true;
+    }
+    return false;
+  }
 
   /// The tickets of this one's group are no message from now on: they have no age. The group must
   /// have been issued for that. May be repeated.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from shmtensor import _core
 __all__ = ["CudaArray", "cuda_array", "from_host", "to_host"]
 
 
-@dataclass(frozen=True)
-class CudaArray:
+class CudaArray(NamedTuple):
     """What `__cuda_array_interface__` says of an object that lies on a GPU."""
 
     owner: Any

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import os
 import pickle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 from weakref import WeakValueDictionary
 
@@ -106,13 +105,13 @@ class Storage(_core.StorageBase):
         ValueError
             If `nbytes` is not positive, or a private read finds fewer bytes.
         """
-        place = Path(path).absolute()
+        place = os.path.join(os.getcwd(), path)
         size = None if nbytes is None else check_size(nbytes, "nbytes")
         if size == 0:
             msg = f"nbytes must be positive: {nbytes!r}"
             raise ValueError(msg)
         if not shared:
-            with place.open("rb") as file:
+            with open(place, "rb") as file:
                 content = bytearray(file.read(-1 if size is None else size))
             if size is not None and len(content) < size:
                 msg = f"{place} has {len(content)} bytes, fewer than {size}"
@@ -213,7 +212,7 @@ def _rebuild_file(path: str, device: int, inode: int, nbytes: int, readonly: boo
     if known is not None:
         return known
     try:  # Mapping makes or extends a file, which is not for a reader to do.
-        info = Path(path).stat()
+        info = os.stat(path)
     except FileNotFoundError:
         raise _stale(f"{path} is gone") from None
     if info.st_size < nbytes:
