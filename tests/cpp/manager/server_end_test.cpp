@@ -6,6 +6,7 @@
 #include "arena/segment.hpp"
 #include "os/clock.hpp"
 #include "os/shm_object.hpp"
+#include "os/unix_socket.hpp"
 #include "support/server.hpp"
 #include "support/shared.hpp"
 
@@ -95,7 +96,11 @@ TEST_F(ServerEnds, ItTakesTheSessionsNamesAlong) {
   die_with_tickets(0, 0);
   // Its maker was killed before it could register it.
   static_cast<void>(create_shm(arena_name(id_, 3)));
-  const std::string other = arena_name(testing::fresh_session(), 3);
+  const SessionId neighbour = testing::fresh_session();
+  // As its manager has it; else whoever starts a session on this machine may remove its names.
+  const std::optional<Fd> place = bind_abstract(object_name(neighbour));
+  ASSERT_TRUE(place);
+  const std::string other = arena_name(neighbour, 3);
   static_cast<void>(create_shm(other));
   EXPECT_EQ(server_->wait(), 0);
   EXPECT_TRUE(list_shm(object_name(id_)).empty());
