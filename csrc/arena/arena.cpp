@@ -118,7 +118,6 @@ BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
   record.word.store(BlockWord::live_at(BlockWord(record.word.load()).generation()).bits(),
                     std::memory_order_release);  // after the bit
   lock.set_count(1);
-  held_.fetch_add(1);
   pin();
   return block;
 }
@@ -185,7 +184,6 @@ bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation gen
   }
   if (held) {
     lock.set_count(1);
-    held_.fetch_add(1);
   } else {
     SHMTENSOR_FAULT_POINT("hold.before_undo");
     segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
@@ -218,7 +216,6 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
   SHMTENSOR_FAULT_POINT("release.before_bit");
   segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
   lock.set_count(0);
-  held_.fetch_sub(1);
   return true;
 }
 
@@ -276,6 +273,14 @@ std::byte* Arena::address_at_once(BlockNumber block, Access access) const noexce
   return data_->at_once(offset, size(block), access);
 }
 
+bool Arena::holds_any() const noexcept {
+  const std::uint32_t capacity = segment_->capacity();
+  for (BlockNumber block = 0; block < capacity; ++block) {
+    if (local_.holds(block)) return true;
+  }
+  return false;
+}
+
 void Arena::wait_for_fork() const noexcept {
   const std::uint32_t capacity = segment_->capacity();
   for (BlockNumber block = 0; block < capacity; ++block) local_.wait_unlocked(block);
@@ -286,7 +291,6 @@ void Arena::wait_for_fork() const noexcept {
 void Arena::hold_for_child(SlotNumber child) {
   if (!survives_fork()) return;
   segment_->ensure_plane(child);
-  if (!holds_any()) return;
   const std::uint32_t capacity = segment_->capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
     if (!local_.holds(block)) continue;

@@ -114,7 +114,8 @@ class Arena {
   void pin() noexcept { pins_.fetch_add(1); }
   void unpin() noexcept { pins_.fetch_sub(1); }
   [[nodiscard]] bool in_use() const noexcept { return pins_.load() != 0; }
-  [[nodiscard]] bool holds_any() const noexcept { return held_.load() != 0; }
+  /// Is this process a holder of any block? For a fork, while no entry can change: looks at each.
+  [[nodiscard]] bool holds_any() const noexcept;
 
   // --- fork ---
 
@@ -147,8 +148,7 @@ class Arena {
   const Member& member_;
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};
-  std::atomic<std::uint32_t> held_{0};  // blocks of which this process is a holder
-  std::mutex mutex_;                    // guards what follows
+  std::mutex mutex_;  // guards what follows
   std::unique_ptr<Allocator> allocator_;
   std::uint64_t deaths_seen_ = 0;
   std::uint64_t trimmed_at_ = 0;
