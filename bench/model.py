@@ -10,7 +10,7 @@ from typing import Literal
 
 from bench.options import Options
 
-__all__ = ["Case", "Goal", "Measure", "Probe", "Row", "Samples", "Summary"]
+__all__ = ["Case", "Goal", "Measure", "Probe", "Row", "Samples", "Summary", "rows_beside_bytes"]
 
 Measure = dict[str, float]
 """What one measurement found, in seconds, bytes or counts, by name."""
@@ -105,6 +105,22 @@ class Row:
             return None
         value = self.ratio if self.goal.of == "ratio" else getattr(self.summary, self.goal.of)
         return value >= self.goal.limit if self.goal.at_least else value <= self.goal.limit
+
+
+def rows_beside_bytes(
+    samples: Samples, variants: list[str], peers: tuple[str, ...], unit: str = "us"
+) -> list[Row]:
+    """Return a row for each measurement of a tensor beside 64 bytes, without goals."""
+    rows = []
+    for variant in variants:
+        for peer in peers:
+            if samples.has(peer, variant):
+                times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
+                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
+                slow = [one["tensor p99"] for one in samples.all(peer, variant) if "tensor p99" in one]
+                p99 = Summary.of(slow, 1e6).median if slow else None
+                rows.append(Row(variant, peer, unit, times, ratio, p99=p99))
+    return rows
 
 
 def _as_rows(_samples: Samples) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench.model import Case, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Measure, Probe, Row, Samples, rows_beside_bytes
 from bench.options import Options
 from bench.partner import BYTES, partner
 from bench.peers import load_peer
@@ -54,15 +54,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant in _variants("", Options()):
-        for peer in CASE.peers:
-            if samples.has(peer, variant):
-                times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
-                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
-                p99 = Summary.of(samples.values(peer, variant, "tensor p99"), 1e6).median
-                rows.append(Row(variant, peer, "us", times, ratio, p99=p99))
-    return rows
+    return rows_beside_bytes(samples, _variants("", Options()), CASE.peers)
 
 
 CASE = Case(

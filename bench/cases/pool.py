@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.model import Case, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Measure, Probe, Row, Samples, rows_beside_bytes
 from bench.options import Options
 from bench.partner import BYTES
 from bench.peers import load_peer
@@ -57,14 +57,7 @@ def _probe(peer_name: str, _options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant in _variants("", Options()):
-        for peer in CASE.peers:
-            if samples.has(peer, variant):
-                times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
-                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
-                rows.append(Row(variant, peer, "us each", times, ratio))
-    return rows
+    return rows_beside_bytes(samples, _variants("", Options()), CASE.peers, "us each")
 
 
 CASE = Case(
