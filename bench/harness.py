@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from bench.model import Case, Row, Samples
 from bench.options import Options
@@ -27,7 +27,7 @@ class Result:
     def to_json(self) -> dict[str, object]:
         return {
             "case": self.case.name,
-            "rows": [asdict(row) | {"goal": str(row.goal or ""), "met": row.met} for row in self.rows],
+            "rows": [row.to_json() for row in self.rows],
             "absent": self.absent,
             "samples": self.samples.to_json(),
         }

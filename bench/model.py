@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from bench.options import Options
 
-__all__ = ["Case", "Goal", "Measure", "Probe", "Row", "Samples", "Summary", "rows_beside_bytes"]
+__all__ = ["Case", "Goal", "Measure", "Probe", "Row", "Samples", "Summary"]
 
 Measure = dict[str, float]
 """What one measurement found, in seconds, bytes or counts, by name."""
@@ -106,21 +106,8 @@ class Row:
         value = self.ratio if self.goal.of == "ratio" else getattr(self.summary, self.goal.of)
         return value >= self.goal.limit if self.goal.at_least else value <= self.goal.limit
 
-
-def rows_beside_bytes(
-    samples: Samples, variants: list[str], peers: tuple[str, ...], unit: str = "us"
-) -> list[Row]:
-    """Return a row for each measurement of a tensor beside 64 bytes, without goals."""
-    rows = []
-    for variant in variants:
-        for peer in peers:
-            if samples.has(peer, variant):
-                times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
-                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
-                slow = [one["tensor p99"] for one in samples.all(peer, variant) if "tensor p99" in one]
-                p99 = Summary.of(slow, 1e6).median if slow else None
-                rows.append(Row(variant, peer, unit, times, ratio, p99=p99))
-    return rows
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"goal": str(self.goal or ""), "met": self.met}
 
 
 def _as_rows(_samples: Samples) -> list[Row]:

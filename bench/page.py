@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cases import load_case
-from bench.report import HEADINGS, number
+from bench.report import HEADINGS, cells_of, number, ratio_of
 
 __all__ = ["DOCS", "page"]
 
@@ -47,15 +47,8 @@ def _verdict(row: dict[str, Any]) -> str:
     return {None: "", True: "met", False: "**missed**"}[row["met"]]
 
 
-def _ratio(row: dict[str, Any]) -> str:
-    return "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-
-
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    found = row["summary"]
-    values = ["" if value is None else number(value) for value in (found["median"], row.get("p99"))]
-    values += [number(found["least"]), number(found["most"]), f"{found['spread']:.0%}"]
-    return (row["what"], row["peer"], *values, row["unit"], _ratio(row), row["goal"], _verdict(row))
+    return (*cells_of(row)[:-1], _verdict(row))
 
 
 def _cpp_table(record: dict[str, Any]) -> list[str]:
@@ -96,7 +89,7 @@ def page(record: dict[str, Any], cpp: dict[str, Any] | None, file: str) -> str:
             row["goal"],
             number(row["summary"]["median"]),
             row["unit"],
-            _ratio(row),
+            ratio_of(row),
             _verdict(row),
         )
         for result in record["results"]

@@ -14,7 +14,7 @@ from bench.machine import facts
 from bench.model import Row
 from bench.options import Options
 
-__all__ = ["cells", "print_result", "write_json"]
+__all__ = ["HEADINGS", "cells", "cells_of", "number", "print_result", "ratio_of", "write_json"]
 
 HEADINGS = ("what", "peer", "median", "p99", "least", "most", "spread", "unit", "ratio", "goal", "")
 
@@ -27,23 +27,31 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+def cells_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return what the columns of HEADINGS say of a row as it is kept."""
+    summary = row["summary"]
+    return (
+        row["what"],
+        row["peer"],
+        number(summary["median"]),
+        "" if row["p99"] is None else number(row["p99"]),
+        number(summary["least"]),
+        number(summary["most"]),
+        f"{summary['spread']:.0%}",
+        row["unit"],
+        ratio_of(row),
+        row["goal"],
+        {None: "", True: "met", False: "MISSED"}[row["met"]],
+    )
+
+
+def ratio_of(row: dict[str, Any]) -> str:
+    return "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+
+
 def cells(row: Row) -> tuple[str, ...]:
     """Return what the columns of HEADINGS say."""
-    summary = row.summary
-    verdict = {None: "", True: "met", False: "MISSED"}[row.met]
-    return (
-        row.what,
-        row.peer,
-        number(summary.median),
-        "" if row.p99 is None else number(row.p99),
-        number(summary.least),
-        number(summary.most),
-        f"{summary.spread:.0%}",
-        row.unit,
-        "" if row.ratio is None else f"{row.ratio:.2f}",
-        str(row.goal or ""),
-        verdict,
-    )
+    return cells_of(row.to_json())
 
 
 def print_result(result: Result) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.peers import PEERS, Peer, load_peer
+from bench.peers import PEERS, SHARERS, Peer, load_peer
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -80,7 +80,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="copyin",
     summary="a warm NumPy array into shared memory, again and again; cold: the first time",
-    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs"),
+    peers=SHARERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.partner import BYTES, partner
 from bench.peers import Peer, load_peer
+from bench.rows import rows_many_beside_few
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -60,17 +61,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    few, many = _variants("", Options())
-    for peer in CASE.peers:
-        if samples.has(peer, many):
-            rows.append(Row(few, peer, "us", Summary.of(samples.values(peer, few, "send"), 1e6)))
-            times = Summary.of(samples.values(peer, many, "send"), 1e6)
-            goal = Goal(1.1, "ratio") if peer == "shmtensor" else None
-            pairs = zip(samples.values(peer, many, "send"), samples.values(peer, few, "send"), strict=True)
-            ratio = Summary.of([crowded / alone for crowded, alone in pairs]).median
-            rows.append(Row(many, peer, "us", times, ratio, goal))
-    return rows
+    return rows_many_beside_few(samples, *_variants("", Options()), CASE.peers, Goal(1.1, "ratio"))
 
 
 CASE = Case(

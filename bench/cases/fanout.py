@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from bench.model import Case, Measure, Probe, Row, Samples, rows_beside_bytes
+from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.partner import BYTES, partner
-from bench.peers import load_peer
+from bench.peers import SHARERS, load_peer
+from bench.rows import rows_beside_bytes
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -60,7 +61,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="fanout",
     summary="a fresh tensor of 1 MiB to several workers, a queue each, until all have acknowledged",
-    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs", "faster-fifo"),
+    peers=(*SHARERS, "faster-fifo"),
     variants=_variants,
     probe=_probe,
     rows=_rows,

@@ -9,6 +9,7 @@ from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.partner import BYTES, consumer
 from bench.peers import PEERS, Consumer, Peer, load_peer
+from bench.rows import rows_beside_bytes
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -61,16 +62,7 @@ def _fresh(peer: Peer, there: Consumer, nbytes: int) -> Callable[[], object]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for variant in _variants("", Options()):
-        for peer in PEERS:
-            if not samples.has(peer, variant):
-                continue
-            ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
-            times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
-            goal = Goal(1.2, "ratio") if peer == "shmtensor" else None
-            p99 = Summary.of(samples.values(peer, variant, "tensor p99"), 1e6).median
-            rows.append(Row(variant, peer, "us", times, ratio, goal, p99))
+    rows = rows_beside_bytes(samples, _variants("", Options()), tuple(PEERS), goal=Goal(1.2, "ratio"))
     for peer in PEERS:
         if samples.has(peer, "4 KiB, fresh"):
             times = Summary.of(samples.values(peer, "4 KiB, fresh", "bytes"), 1e6)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.partner import BYTES, partner
 from bench.peers import load_peer
+from bench.rows import rows_many_beside_few
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -42,17 +43,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
-    for peer in CASE.peers:
-        if not samples.has(peer, VARIANTS[0]):
-            continue
-        few = samples.values(peer, VARIANTS[0], "send")
-        many = samples.values(peer, VARIANTS[1], "send")
-        ratio = Summary.of([m / f for m, f in zip(many, few, strict=True)]).median
-        goal = Goal(1.1, "ratio") if peer == "shmtensor" else None
-        rows.append(Row(VARIANTS[0], peer, "us", Summary.of(few, 1e6)))
-        rows.append(Row(VARIANTS[1], peer, "us", Summary.of(many, 1e6), ratio, goal))
-    return rows
+    return rows_many_beside_few(samples, *VARIANTS, CASE.peers, Goal(1.1, "ratio"))
 
 
 CASE = Case(

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.model import Case, Measure, Probe, Row, Samples, rows_beside_bytes
+from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.partner import BYTES
-from bench.peers import load_peer
+from bench.peers import SHARERS, load_peer
+from bench.rows import rows_beside_bytes
 from bench.timing import per_call
 
 __all__ = ["CASE"]
@@ -63,7 +64,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="pool",
     summary=f"Pool({WORKERS}).map over {TASKS} arrays that each task looks at, one at a time",
-    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs"),
+    peers=SHARERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

@@ -40,9 +40,8 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     nbytes = 1 << 16 if options.quick else NBYTES
 
     def measure(_variant: str) -> Measure:
-        if (
-            "shmtensor" in peer_name
-        ):  # other pages each time, as the peers have them: how fast they are is luck
+        # Other pages each time, as the peers have them: how fast they are is luck.
+        if "shmtensor" in peer_name:
             shmtensor.gc()
         item = peer.fresh(nbytes)
         received = peer.receive(peer.message(item))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.peers import PEERS
+from bench.peers import PEERS, SHARERS
 
 __all__ = ["CASE"]
 
@@ -79,7 +79,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="syscalls",
     summary="system calls of a hand-over and its acknowledgement, all processes together",
-    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs"),
+    peers=SHARERS,
     variants=lambda _peer, options: ["same"] if options.quick else VARIANTS,
     probe=_probe,
     rows=_rows,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from bench.cases import handover
 from bench.model import Probe
 from bench.options import Options
+from bench.peers import SHARERS
 
 __all__ = ["CASE"]
 
@@ -23,7 +24,7 @@ CASE = replace(
     handover.CASE,
     name="together",
     summary="the same with both processes on one processor",
-    peers=("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs", "faster-fifo"),
+    peers=(*SHARERS, "faster-fifo"),
     probe=_probe,
     rounds=7,
 )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bench.options import Options
 
-__all__ = ["PEERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
+__all__ = ["PEERS", "SHARERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
 
 Array = npt.NDArray[np.uint8]
 
@@ -76,6 +76,10 @@ PEERS = {
     "ray": ("ray_store", "ray"),
     "iceoryx2": ("iceoryx", "iceoryx2"),
 }
+
+
+SHARERS = ("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs")
+"""Those that every case of multiprocessing can measure."""
 
 
 def missing(name: str) -> str | None:
