@@ -16,7 +16,8 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor.multiprocessing._memory_kills import memory_kills
-from tests.helpers.children import wait_until
+from tests.helpers.children import end as end_of
+from tests.helpers.children import run_program, wait_until, write_program
 
 
 class TwoArguments(Exception):
@@ -272,3 +273,55 @@ def test_join_waits_no_longer_than_it_was_told(start_method) -> None:
     assert context.sentinels == {}
     wait_until(lambda: not context.processes[0].is_alive())
     ready.close()
+
+
+LETS_GO = """
+    import sys
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    class WithTensor(Exception):
+        pass
+
+    def work(rank, let_go, tensor):
+        assert let_go.wait(60)
+        error = WithTensor("nobody waits for me")
+        error.tensor = tensor + 1
+        raise error
+
+    if __name__ == "__main__":
+        method = mp.get_context(sys.argv[1])
+        let_go = method.Event()
+        (process,) = mp.start_processes(
+            work, (let_go, st.ones(3)), join=False, start_method=sys.argv[1]).processes
+        let_go.set()
+        process.join(60)
+        print(process.exitcode, st.stats()["in_flight"])
+"""
+
+
+def test_an_exception_that_nobody_will_read_is_printed(start_method, strategy, tmp_path) -> None:
+    """The program dropped the context: the worker's standard error is the only place left."""
+    program = write_program(tmp_path, LETS_GO)
+    done = run_program(program, start_method, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert "WithTensor: nobody waits for me" in done.stderr
+    assert done.stdout == "1 0\n", "the exit code; what the exception carried was taken back"
+
+
+def return_once_let_go(rank, let_go, tensor):
+    assert let_go.wait(60)
+    return tensor + 1
+
+
+def test_a_value_that_nobody_will_read_is_taken_back(start_method, strategy) -> None:
+    method = mp.get_context(start_method)
+    let_go, tensor = method.Event(), st.ones(3)
+    before = st.stats()
+    context = mp.start_processes(return_once_let_go, (let_go, tensor), join=False, start_method=start_method)
+    (process,) = context.processes
+    del context
+    let_go.set()
+    end_of(process)
+    assert process.exitcode == 0
+    assert st.stats()["in_flight"] == before["in_flight"]
+    assert st.stats()["blocks"] == before["blocks"]

@@ -14,7 +14,7 @@ import pytest
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import clean_environment, is_running, wait_until, write_program
 
-PARENT = """
+PARENT = r"""
     import os, signal, subprocess, sys, threading, time
     import multiprocessing as standard
     import shmtensor.multiprocessing as mp
@@ -22,7 +22,7 @@ PARENT = """
     def tell(path):
         # Whole lines, from many processes.
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-        os.write(fd, f"{os.getpid()}\\n".encode())
+        os.write(fd, b"%d\n" % os.getpid())
         os.close(fd)
 
     def sleep_on(path):
@@ -41,7 +41,8 @@ PARENT = """
                     sleep_on(path)
                 sleep_on(path)
         elif kind == "program":
-            command = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(100)"
+            # One write: with PYTHONUNBUFFERED a print is two, and lines of two writers mix.
+            command = "import os, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(100)"
             nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {command!r}])"
             fd = os.open(path, os.O_WRONLY | os.O_APPEND)
             subprocess.Popen([sys.executable, "-c", nested], stdout=fd, start_new_session=True)
@@ -76,7 +77,7 @@ PARENT = """
         if later == 0:
             time.sleep(100)
         open(path + ".later", "w").write(str(later))
-        if sys.stdin.readline() == "os._exit\\n":
+        if sys.stdin.readline() == "os._exit\n":
             os._exit(3)
         time.sleep(100)
 """

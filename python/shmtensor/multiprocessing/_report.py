@@ -80,15 +80,15 @@ class Sender:
             except Exception as error:  # most callers do not look at results: this is no failure yet
                 message.discard()
                 report = Returned(None, f"{type(error).__name__}: {error}", time.monotonic())
-            self._send(report)
-            message.delivered()
+            self._send_or_discard(report, message)
 
     def exited(self, code: Any) -> None:
         known = code if code is None or isinstance(code, int) else str(code)
         with _uninterrupted():
             self._send(Exited(known, time.monotonic()))
 
-    def raised(self, error: BaseException) -> None:
+    def raised(self, error: BaseException) -> bool:
+        """Tell of an exception; False if nobody is there to read it."""
         now = time.monotonic()
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         with _uninterrupted(), _core.Outgoing() as message:
@@ -97,15 +97,25 @@ class Sender:
             except Exception:
                 message.discard()
                 content = None
-            self._send(Raised(text, content, now))
-            message.delivered()
+            return self._send_or_discard(Raised(text, content, now), message)
 
-    def _send(self, report: Report) -> None:
+    def _send_or_discard(self, report: Report, message: _core.Outgoing) -> bool:
+        sent = self._send(report)
+        if sent:
+            message.delivered()
+        else:
+            message.discard()
+        return sent
+
+    def _send(self, report: Report) -> bool:
         body = pickle.dumps(report)
         rest = memoryview(_HEADER.pack(len(body)) + body)
-        with suppress(BrokenPipeError):  # nobody wants to know any more
+        try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
+        except BrokenPipeError:
+            return False
+        return True
 
 
 class ReportPipe:

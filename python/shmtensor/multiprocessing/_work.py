@@ -33,8 +33,9 @@ class Work:
             raise
         except BaseException as error:
             _drop_own_frame(error)
-            report.raised(error)
-            sys.exit(_INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+            if report.raised(error) or isinstance(error, KeyboardInterrupt):
+                sys.exit(_INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1)
+            raise  # whoever started this worker let go of it: it is told on standard error
         report.returned(value)
 
 
