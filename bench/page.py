@@ -1,6 +1,7 @@
-"""The results page: ``python -m bench.page RESULT.json CPP.json`` writes docs/benchmarks.md, with its plots.
+"""The results page: ``python -m bench.page RESULT.json`` writes docs/benchmarks.md, with its plots.
 
-Nothing on it is written by hand, so that losses are shown like wins.
+RESULT-cpp.json and RESULT-launch.json are taken along where they lie beside it.
+Nothing on the page is written by hand, so that losses are shown like wins.
 """
 
 from __future__ import annotations
@@ -64,12 +65,26 @@ def _cpp_table(record: dict[str, Any]) -> list[str]:
     return _table(("what", "elapsed", "processor", "moved"), lines)
 
 
-def page(record: dict[str, Any], cpp: dict[str, Any] | None, file: str) -> str:
+def _launch_table(record: dict[str, Any]) -> list[str]:
+    lines = [
+        (line["work"], line["measured"], line["wanted"], "met" if line["ok"] else "**missed**")
+        for line in record["table"]
+    ]
+    return _table(("what", "measured", "goal", ""), lines)
+
+
+def _beside(result: Path, what: str) -> dict[str, Any] | None:
+    file = result.with_name(f"{result.stem}-{what}.json")
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def page(result_file: Path) -> str:
     """Return the page as Markdown."""
+    record = json.loads(result_file.read_text())
     machine = record["machine"]
     lines = [
         HEAD.format(
-            file=file,
+            file=result_file.name,
             date=record["date"][:10],
             processor=machine["processor"],
             processors=machine["processors"],
@@ -105,6 +120,10 @@ def page(record: dict[str, Any], cpp: dict[str, Any] | None, file: str) -> str:
             lines += [f"![{case.name}]({FOLDER}/{case.name}.svg)", ""]
         lines += _table(HEADINGS, [_cells(row) for row in result["rows"]])
         lines += [f"\nWithout {peer}: {why}." for peer, why in result["absent"].items()]
+    launch = _beside(result_file, "launch")
+    if launch is not None:
+        lines += ["", "## Starting workers", "", *_launch_table(launch)]
+    cpp = _beside(result_file, "cpp")
     if cpp is not None:
         lines += ["", "## The core alone, in C++", "", *_cpp_table(cpp)]
     return "\n".join(lines) + "\n"
@@ -148,23 +167,15 @@ def _plot(result: dict[str, Any], path: Path) -> None:
         figure.savefig(path, metadata={"Date": None})
 
 
-def _write(result_file: Path, cpp_file: Path | None, docs: Path) -> None:
-    """Write the page and its plots into a folder of documents."""
-    record = json.loads(result_file.read_text())
-    cpp = None if cpp_file is None else json.loads(cpp_file.read_text())
-    (docs / FOLDER).mkdir(exist_ok=True)
-    for result in filter(_is_drawn, record["results"]):
-        _plot(result, docs / FOLDER / f"{result['case']}.svg")
-    (docs / "benchmarks.md").write_text(page(record, cpp, result_file.name))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.page", description="Make the results page.")
     parser.add_argument("result", type=Path, help="what `python -m bench --json` wrote")
-    parser.add_argument("cpp", type=Path, nargs="?", help="what `make bench-cpp` kept")
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of benchmarks.md")
     arguments = parser.parse_args()
-    _write(arguments.result, arguments.cpp, arguments.docs)
+    (arguments.docs / FOLDER).mkdir(exist_ok=True)
+    for result in filter(_is_drawn, json.loads(arguments.result.read_text())["results"]):
+        _plot(result, arguments.docs / FOLDER / f"{result['case']}.svg")
+    (arguments.docs / "benchmarks.md").write_text(page(arguments.result))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Starting workers: the start method server beside the standard library's forkserver and torch's spawn.
 
-    python -m bench launch [--json] [--rounds N] [--only NAME ...]
+    python -m bench launch [--json FILE] [--rounds N] [--only NAME ...]
 
 Each configuration runs in a fresh interpreter. torch is measured if it is installed.
 """
@@ -15,7 +15,10 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
+
+from bench.machine import facts, versions
 
 PREAMBLE = """
 import json, os, sys, time
@@ -261,7 +264,7 @@ def lines(seen: dict[str, list[float | dict[str, float]]]) -> list[Line]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench launch", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
     parser.add_argument("--rounds", type=int, default=20, help="starts in each process")
     parser.add_argument("--runs", type=int, default=3, help="processes for each configuration, in turns")
     parser.add_argument("--only", nargs="*", default=list(PROGRAMS), choices=list(PROGRAMS))
@@ -272,14 +275,18 @@ def main(arguments: list[str] | None = None) -> int:
         for name in names:
             seen[name].append(run(name, chosen.rounds))
     table = lines(seen)
+    for line in table:
+        ratio = "" if line.ratio is None else f" ({line.ratio:.2f})"
+        print(f"{'ok  ' if line.ok else 'MISS'} {line.work}: {line.measured}{ratio}; wanted: {line.wanted}")
     if chosen.json:
-        print(json.dumps({"seen": seen, "table": [asdict(line) for line in table]}, indent=1))
-    else:
-        for line in table:
-            ratio = "" if line.ratio is None else f" ({line.ratio:.2f})"
-            print(
-                f"{'ok  ' if line.ok else 'MISS'} {line.work}: {line.measured}{ratio}; wanted: {line.wanted}"
-            )
+        record = {
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "machine": facts(),
+            "versions": versions(),
+            "seen": seen,
+            "table": [asdict(line) for line in table],
+        }
+        chosen.json.write_text(json.dumps(record, indent=1) + "\n")
     return 0 if all(line.ok for line in table) else 1
 
 

@@ -1,7 +1,5 @@
 // The loop that serializes items, as tight as it can be: what it adds to pickle.dumps is seen.
-#include <array>
 #include <cstring>
-#include <string>
 
 #include "bindings/items.hpp"
 #include "bindings/python.hpp"
@@ -9,85 +7,100 @@
 namespace shmtensor::python {
 namespace {
 
-PyObject* g_dumps = nullptr;     // pickle.dumps
-PyObject* g_callback = nullptr;  // ("buffer_callback",)
-PyObject* g_protocol = nullptr;
+// A pickler that is used again need not be made, nor its memo grown, for each item. But clearing a
+// memo takes as long as the largest it ever was, so after an item of this size a new one is made.
+constexpr Py_ssize_t kLargeItem = 4096;
+
 PyTypeObject* g_ndarray = nullptr;
 
-bool append(PyObject* array, const void* data, std::size_t size) {
-  const Py_ssize_t before = PyByteArray_GET_SIZE(array);
-  if (PyByteArray_Resize(array, before + static_cast<Py_ssize_t>(size)) != 0) return false;
-  std::memcpy(PyByteArray_AS_STRING(array) + before, data, size);
-  return true;
-}
+// Pickles items one after the other, each by itself, into one bytearray. Threads: one.
+class Packer {
+ public:
+  Packer() { renew(); }
 
-// pack(iterator, staged, entries, base, limit, count, buffers, keep, arrays)
-//
-// Pickles items into `staged` and notes `base | offset` of each in `entries`, both bytearrays,
-// until there are `limit` bytes or `count` items more. Returns None at the end of the iterator,
-// True for more, and (item, pickle or None) for an item that the caller must add: one with
-// out-of-band buffers, which are in the list `buffers` then, of which `keep` is the append method;
-// or, if `arrays`, an array. An item that cannot be pickled is left in `buffers`.
-PyObject* pack(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded([&]() -> PyObject* {
-    if (count != 9) throw py::type_error("pack takes 9 arguments");
-    PyObject* iterator = arguments[0];
-    PyObject* staged = arguments[1];
-    PyObject* entries = arguments[2];
-    const std::uint64_t base = PyLong_AsUnsignedLongLong(arguments[3]);
-    const Py_ssize_t limit = PyLong_AsSsize_t(arguments[4]);
-    const Py_ssize_t most = PyLong_AsSsize_t(arguments[5]);
-    PyObject* buffers = arguments[6];
-    PyObject* keep = arguments[7];
-    const bool arrays = arguments[8] == Py_True;
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    if (!PyByteArray_CheckExact(staged) || !PyByteArray_CheckExact(entries) ||
-        !PyList_CheckExact(buffers) || !PyIter_Check(iterator)) {
-      throw py::type_error("pack takes an iterator, two bytearrays and a list");
-    }
-    for (Py_ssize_t done = 0; done < most; ++done) {
-      PyObject* next = PyIter_Next(iterator);
-      if (next == nullptr) return PyErr_Occurred() != nullptr ? nullptr : Py_NewRef(Py_None);
-      const py::object item = py::reinterpret_steal<py::object>(next);
-      if (arrays && Py_TYPE(next) == g_ndarray) return PyTuple_Pack(2, next, Py_None);
-      const std::array<PyObject*, 4> call{nullptr, next, g_protocol, keep};
-      PyObject* made =
-          PyObject_Vectorcall(g_dumps, &call[1], 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, g_callback);
-      if (made == nullptr) {
-        py::error_already_set cause;
-        if (PyList_Append(buffers, next) != 0) return nullptr;
-        cause.restore();
-        return nullptr;
+  // Until there are `limit` bytes or `count` items more; notes `base | offset` of each in
+  // `entries`. None at the end of the iterator, True for more, and (item, pickle or None) for an
+  // item that the caller must add: one with out-of-band buffers, which are in `buffers` then, or an
+  // array.
+  py::object pack(const py::object& iterator, std::uint64_t base, Py_ssize_t limit,
+                  Py_ssize_t count) {
+    if (!PyIter_Check(iterator.ptr())) throw py::type_error("pack takes an iterator");
+    for (Py_ssize_t done = 0; done < count && size() < limit; ++done) {
+      const auto item = py::reinterpret_steal<py::object>(PyIter_Next(iterator.ptr()));
+      if (!item) {
+        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+        return py::none();
       }
-      const py::object data = py::reinterpret_steal<py::object>(made);
-      if (PyList_GET_SIZE(buffers) != 0) return PyTuple_Pack(2, next, made);
-      const std::uint64_t entry = base | static_cast<std::uint64_t>(PyByteArray_GET_SIZE(staged));
-      if (!append(entries, &entry, sizeof entry) ||
-          !append(staged, PyBytes_AS_STRING(made),
-                  static_cast<std::size_t>(PyBytes_GET_SIZE(made)))) {
-        return nullptr;
+      if (Py_TYPE(item.ptr()) == g_ndarray) return py::make_tuple(item, py::none());
+      const Py_ssize_t start = size();
+      dump(item, start);
+      if (PyList_GET_SIZE(buffers.ptr()) != 0) {
+        const py::bytes data(PyByteArray_AS_STRING(staged.ptr()) + start,
+                             static_cast<py::size_t>(size() - start));
+        truncate(start);
+        return py::make_tuple(item, data);
       }
-      if (PyByteArray_GET_SIZE(staged) >= limit) break;
+      note(base | static_cast<std::uint64_t>(start));
+      if (size() - start > kLargeItem) renew();
     }
-    return Py_NewRef(Py_True);
-  });
-}
+    return py::bool_(true);
+  }
 
-PyMethodDef g_functions[] = {
-    {"pack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pack)), METH_FASTCALL,
-     nullptr},
-    {nullptr, nullptr, 0, nullptr},
+  py::bytearray staged;
+  py::bytearray entries;
+  py::list buffers;
+  py::object failed = py::none();  // the item that could not be pickled
+
+ private:
+  Py_ssize_t size() const { return PyByteArray_GET_SIZE(staged.ptr()); }
+
+  void truncate(Py_ssize_t size) {
+    if (PyByteArray_Resize(staged.ptr(), size) != 0) throw py::error_already_set();
+  }
+
+  void renew() {
+    const py::object file = py::module_::import("types").attr("SimpleNamespace")(
+        py::arg("write") = staged.attr("extend"));
+    const py::object pickler = py::module_::import("pickle").attr("Pickler")(
+        file, 5, py::arg("buffer_callback") = buffers.attr("append"));
+    dump_ = pickler.attr("dump");
+    clear_memo_ = pickler.attr("clear_memo");
+  }
+
+  void dump(const py::object& item, Py_ssize_t start) {
+    if (!py::reinterpret_steal<py::object>(PyObject_CallOneArg(dump_.ptr(), item.ptr())) ||
+        !py::reinterpret_steal<py::object>(PyObject_CallNoArgs(clear_memo_.ptr()))) {
+      const py::error_already_set cause;  // its beginning may be written
+      truncate(start);
+      failed = item;
+      throw cause;
+    }
+  }
+
+  void note(std::uint64_t entry) {
+    const Py_ssize_t before = PyByteArray_GET_SIZE(entries.ptr());
+    if (PyByteArray_Resize(entries.ptr(), before + Py_ssize_t{sizeof entry}) != 0) {
+      throw py::error_already_set();
+    }
+    std::memcpy(PyByteArray_AS_STRING(entries.ptr()) + before, &entry, sizeof entry);
+  }
+
+  py::object dump_;
+  py::object clear_memo_;
 };
 
 }  // namespace
 
 void add_pack(py::module_& module) {
-  if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
-  g_dumps = py::object(py::module_::import("pickle").attr("dumps")).release().ptr();
-  g_callback = py::make_tuple("buffer_callback").release().ptr();
-  g_protocol = py::int_(5).release().ptr();
   const py::object ndarray = py::module_::import("numpy").attr("ndarray");
   g_ndarray = reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr());
+  py::class_<Packer>(module, "Packer")
+      .def(py::init<>())
+      .def("pack", &Packer::pack)
+      .def_readonly("staged", &Packer::staged)
+      .def_readonly("entries", &Packer::entries)
+      .def_readonly("buffers", &Packer::buffers)
+      .def_readonly("failed", &Packer::failed);
 }
 
 }  // namespace shmtensor::python

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import gc
 import pickle
+import threading
 import tracemalloc
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -219,3 +220,22 @@ class Loud:
     def __setstate__(self, state) -> None:
         type(self).loaded += 1
         self.__dict__ = state
+
+
+def test_items_of_any_size_stand_by_themselves() -> None:
+    """One pickler writes them all: it forgets what it saw; large bytes come in pieces."""
+    common = ["in all of them"]
+    items = [[common, list(range(n)), bytes(n)] for n in (0, 5000, 1, 200_000, 2, 2)]
+    shared = st.SharedList(items)
+    assert list(shared) == items
+    assert all(pickle.loads(pickle.dumps(item)) == item for item in shared)
+    first, last = shared[0], shared[-1]
+    first[0].append("changed")
+    assert last[0] == common
+
+
+def test_what_fails_in_the_middle_is_named() -> None:
+    """Its beginning, large enough to have been written, is in no other list's way."""
+    with pytest.raises(pickle.PicklingError, match="item 1 cannot be pickled"):
+        st.SharedList([0, [bytes(1 << 20), threading.Lock()], 2])
+    assert list(st.SharedList([0, 2])) == [0, 2]

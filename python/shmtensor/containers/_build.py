@@ -49,13 +49,13 @@ class Writer:
 
     def __init__(self, kind: int) -> None:
         self._kind = kind
-        self._entries = bytearray()
+        self._packer = _core.Packer()
+        self._entries = self._packer.entries
+        self._staged = self._packer.staged
         self._pieces: list[Storage] = []
         self._written = 0
-        self._staged = bytearray()
         self._first_staged = 0
         self._limit = _SMALLEST
-        self._buffers: list[Any] = []
         self._types: dict[np.dtype[Any], bytes] = {}
 
     def __len__(self) -> int:
@@ -84,15 +84,11 @@ class Writer:
 
     def _pack(self, iterator: Iterator[Any], count: int) -> bool:
         """Add up to `count` items; False at the end."""
-        buffers = self._buffers
         try:
-            found = _core.pack(
-                iterator, self._staged, self._entries, self._base(), self._limit, count, buffers,
-                buffers.append, True,
-            )  # fmt: skip
+            found = self._packer.pack(iterator, self._base(), self._limit, count)
         except Exception as error:
-            if buffers:  # else the iterable raised it
-                raise _cannot(len(self), buffers[-1], error) from error
+            if self._packer.failed is not None:  # else the iterable raised it
+                raise _cannot(len(self), self._packer.failed, error) from error
             raise
         if isinstance(found, tuple):
             self._add_special(*found)
@@ -154,8 +150,8 @@ class Writer:
     def _add_buffered(self, data: bytes) -> None:
         self._align()
         start = len(self._staged)
-        raw = [buffer.raw() for buffer in self._buffers]
-        self._buffers.clear()
+        raw = [buffer.raw() for buffer in self._packer.buffers]
+        self._packer.buffers.clear()
         at = 16 + 16 * len(raw) + len(data)
         head = array("Q", (len(raw), len(data)))
         for one in raw:
