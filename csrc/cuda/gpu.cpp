@@ -53,7 +53,7 @@ const Gpu& Gpu::get(int number) {
   return *place.load();
 }
 
-const Gpu& Gpu::with_uuid(const Uuid& uuid) {
+const Gpu& Gpu::with_uuid(Uuid uuid) {
   refuse_after_fork();
   for (const auto& place : g_gpus) {
     const Gpu* gpu = place.load();

@@ -17,7 +17,7 @@ class Gpu {
   /// Throws CudaError when there is no such device.
   static const Gpu& get(int number);
   /// The device with that UUID. Throws CudaError when this process does not see it.
-  static const Gpu& with_uuid(const Uuid& uuid);
+  static const Gpu& with_uuid(Uuid uuid);
 
   [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
   [[nodiscard]] int number() const noexcept { return number_; }
