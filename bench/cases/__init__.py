@@ -15,16 +15,19 @@ CASES = {
     "together": "together",
     "list": "lists",
     "fanout": "fanout",
+    "grid": "grid",
     "pool": "pool",
     "copyin": "copyin",
     "alloc": "alloc",
     "import": "imports",
     "kill": "kill",
     "syscalls": "syscalls",
+    "processor": "processor",
     "read": "read",
     "live": "live",
     "crowd": "crowd",
     "memory": "memory",
+    "most": "most",
 }
 
 # Cases that are programs of many processes, with options and a report of their own.

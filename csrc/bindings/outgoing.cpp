@@ -23,8 +23,10 @@ using TicketWords = std::array<std::uint32_t, 8>;
 Outgoing::Outgoing(bool to_keep) : forks_(Runtime::get().forks()), to_keep_(to_keep) {}
 
 Outgoing* Outgoing::current() noexcept {
-  return t_open != nullptr && t_open->forks_ == Runtime::get().forks() ? t_open : nullptr;
+  return t_open != nullptr && t_open->is_ours() ? t_open : nullptr;
 }
+
+bool Outgoing::is_ours() const noexcept { return forks_ == Runtime::get().forks(); }
 
 bool Outgoing::keeps() noexcept {
   const Outgoing* message = current();
@@ -80,14 +82,14 @@ void Outgoing::open() noexcept {
 void Outgoing::close() noexcept { t_open = outer_; }
 
 void Outgoing::delivered() noexcept {
-  if (forks_ == Runtime::get().forks()) {
+  if (is_ours()) {
     for (const Sent& sent : sent_) sent.arena->unpin();
   }
   sent_.clear();
 }
 
 void Outgoing::discard() noexcept {
-  if (forks_ == Runtime::get().forks()) {
+  if (is_ours()) {
     for (const Sent& sent : sent_) {
       sent.arena->unsend(sent.block, sent.generation, sent.ticket);
       sent.arena->unpin();

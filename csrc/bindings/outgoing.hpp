@@ -51,6 +51,9 @@ class Outgoing {
   /// message is not its own.
   static Outgoing* current() noexcept;
 
+  /// False in a process that was forked since it was made.
+  [[nodiscard]] bool is_ours() const noexcept;
+
   std::vector<Sent> sent_;
   Outgoing* outer_ = nullptr;
   std::uint32_t forks_;

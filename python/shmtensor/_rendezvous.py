@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shmtensor import _core
@@ -240,6 +239,8 @@ def _build(number: int, state: int, name: str, build: Callable[[], Built]) -> Bu
 
 
 def _try_to_tell(number: int) -> bool:
+    import traceback  # in Python 3.14 it brings in dataclasses, which takes longer than all of this package
+
     try:
         _put(number, traceback.format_exc(), failed=True)
     except ShmTensorError:  # no memory even for that

@@ -73,6 +73,18 @@ class SpawnProcess(_Sharing, std.SpawnProcess):
 class ForkServerProcess(_Sharing, std.ForkServerProcess):
     """A process started by the fork server."""
 
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        try:
+            return std.ForkServerProcess._Popen(process_obj)
+        except (EOFError, ConnectionResetError, BrokenPipeError) as error:
+            msg = (
+                f"the fork server ended while it started {process_obj.name}; look at its standard error. "
+                "Since Python 3.13.8 it imports the main module, so what shall run once belongs below "
+                "`if __name__ == '__main__':`; the start method 'server' does not import it"
+            )
+            raise ChildProcessError(msg) from error
+
 
 class ServerProcess(_Sharing):
     """A process started by the worker server."""

@@ -1,0 +1,85 @@
+"""How many tensors can live in two processes until something breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
+from bench.options import Options
+from bench.partner import partner
+from bench.peers import Peer, load_peer
+
+__all__ = ["CASE"]
+
+ENOUGH = 200_000
+DESCRIPTORS = 1024  # what most systems allow a process if nobody asks for more
+NBYTES = 4096
+STEP = 100
+
+
+def _keep(peer: Peer, inbox: Any, outbox: Any) -> None:
+    """Keep whatever comes, until that fails."""
+    kept = []
+    try:
+        while (message := inbox.get()) is not None:
+            kept.extend(peer.receive(one) for one in message)
+            outbox.put(len(kept))
+    except Exception:
+        outbox.put(None)
+        inbox.get()
+
+
+@contextmanager
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
+    peer = load_peer(peer_name)
+    enough = 200 if options.quick else ENOUGH
+
+    def measure(_variant: str) -> Measure:
+        items: list[Any] = []
+        reached = 0
+        with partner(peer, options, _keep) as there:
+            with contextlib.suppress(Exception):  # whatever it is that breaks
+                while reached < enough:
+                    more = [peer.fresh(NBYTES) for _ in range(STEP)]
+                    items += more
+                    if there.hand_over([peer.message(one) for one in more]) is None:
+                        break
+                    reached += STEP
+            for item in items:
+                peer.dispose(item)
+        return {"count": reached}
+
+    yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    return [
+        Row(
+            f"{DESCRIPTORS} descriptors allowed",
+            peer,
+            "tensors",
+            Summary.of(samples.values(peer, "4 KiB", "count")),
+            goal=Goal(ENOUGH, at_least=True) if peer == "shmtensor" else None,
+        )
+        for peer in CASE.peers
+        if samples.has(peer, "4 KiB")
+    ]
+
+
+CASE = Case(
+    name="most",
+    summary=f"tensors of {NBYTES} bytes in two processes until something breaks; {ENOUGH:,} are enough",
+    peers=("shmtensor", "shmtensor-fs", "SharedMemory", "torch-fd", "torch-fs"),
+    variants=lambda _peer, _options: ["4 KiB"],
+    probe=_probe,
+    rows=_rows,
+    rounds=1,
+    warm_up=0,
+    patience=300.0,
+)

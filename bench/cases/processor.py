@@ -1,0 +1,72 @@
+"""Processor time of a hand-over, on both sides together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.model import Case, Measure, Probe, Row, Samples
+from bench.options import Options
+from bench.partner import BYTES, partner
+from bench.peers import SHARERS, load_peer
+from bench.rows import rows_beside_bytes
+
+__all__ = ["CASE"]
+
+SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
+TIMES = 500
+
+
+def _variants(_peer: str, options: Options) -> list[str]:
+    return ["4 KiB, fresh"] if options.quick else [f"{size}, fresh" for size in SIZES]
+
+
+def _used(pid: int) -> float:
+    """Seconds that the threads of a process have run (see proc(5), schedstat)."""
+    tasks = Path(f"/proc/{pid}/task")
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
+
+
+@contextmanager
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    peer = load_peer(peer_name)
+    times = 10 if options.quick else TIMES
+    with partner(peer, options) as there:
+        pids = (os.getpid(), there.process.pid)
+
+        def each(send: Callable[[], object]) -> float:
+            before = sum(map(_used, pids))
+            for _ in range(times):
+                send()
+            return (sum(map(_used, pids)) - before) / times
+
+        def measure(variant: str) -> Measure:
+            nbytes = SIZES[variant.removesuffix(", fresh")]
+
+            def fresh() -> None:
+                item = peer.fresh(nbytes)
+                there.hand_over(peer.message(item))
+                peer.dispose(item)
+
+            fresh()
+            return {"tensor": each(fresh), "bytes": each(lambda: there.hand_over(BYTES))}
+
+        yield measure
+
+
+def _rows(samples: Samples) -> list[Row]:
+    return rows_beside_bytes(samples, _variants("", Options()), CASE.peers)
+
+
+CASE = Case(
+    name="processor",
+    summary="processor time of making, handing over and letting go a tensor, of both sides together",
+    peers=SHARERS,
+    variants=_variants,
+    probe=_probe,
+    rows=_rows,
+    baseline="64 bytes the same way",
+    rounds=7,
+)
