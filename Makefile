@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python gpu-test torture model lint format sanitize bench bench-cpp docs clean
+.PHONY: demo test test-cpp test-python gpu-test torture model litmus lint format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -44,6 +44,10 @@ torture: $(VENV)/.shmtensor $(VENV)/.group-test
 # The block protocol, checked by Spin.
 model: $(VENV)/.pip
 	$(BIN)/python -m tests.model.check
+
+# Its memory orders, checked by herd7.
+litmus: $(VENV)/.pip
+	$(BIN)/python -m tests.litmus.check
 
 # Warnings of the compiler are errors in the build that it needs.
 lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint
