@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python gpu-test torture model litmus lint format sanitize bench bench-cpp docs clean
+.PHONY: demo test test-cpp test-python gpu-test torture fuzz model litmus lint format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -40,6 +40,18 @@ torture: $(VENV)/.shmtensor $(VENV)/.group-test
 	mkdir -p bench/results
 	nice $(BIN)/python -m tests.torture --seed $(SEED) --minutes $(MINUTES) \
 	  --out bench/results/torture-$(subst /,-,$(SEED)).json
+
+# Made-up bytes for what reads memory and messages of others; needs Clang. What it finds to be new is kept in build/fuzz.
+SECONDS_EACH ?= 60
+CLANG ?= clang++
+fuzz: $(VENV)/.group-build
+	$(CMAKE) -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_CXX_COMPILER=$(CLANG) \
+	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_FUZZ=ON -DSHMTENSOR_WERROR=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
+	$(CMAKE) --build build/fuzz
+	for target in tables memory manager; do \
+	  mkdir -p build/fuzz/corpus/$$target && \
+	  build/fuzz/tests/fuzz/fuzz-$$target -max_total_time=$(SECONDS_EACH) -max_len=4096 -len_control=0 -timeout=20 \
+	    -print_final_stats=1 build/fuzz/corpus/$$target tests/fuzz/corpus/$$target || exit 1; done
 
 # The block protocol, checked by Spin.
 model: $(VENV)/.pip

@@ -92,10 +92,12 @@ BufferedItem BufferedItem::parse(std::span<const std::byte> bytes) {
   const std::uint64_t begin = kFixed + count * sizeof(Buffer);
   if (!fits(begin, pickle, bytes.size())) corrupt("an item's pickle is too long");
   BufferedItem item{bytes.subspan(begin, pickle), {}};
-  item.buffers.resize(count);
-  std::memcpy(item.buffers.data(), bytes.data() + kFixed, count * sizeof(Buffer));
-  for (const Buffer& buffer : item.buffers) {
+  item.buffers.reserve(count);
+  for (const std::byte* at = bytes.data() + kFixed; item.buffers.size() < count;
+       at += sizeof(Buffer)) {
+    const Buffer buffer{word_at(at), word_at(at + 8)};
     if (!fits(buffer.offset, buffer.size, bytes.size())) corrupt("a buffer lies outside its item");
+    item.buffers.push_back(buffer);
   }
   return item;
 }

@@ -83,7 +83,8 @@ void Directory::free_marked(Entry& entry, BlockNumber block) {
 }
 
 void Directory::sweep(const SessionMemory& memory, SlotNumber dead) {
-  for (auto& [number, entry] : entries_) {
+  for (auto& pair : entries_) {
+    Entry& entry = pair.second;
     if (dead != kNoSlot && !entry.orphan && entry.segment->header().owner == dead) {
       entry.segment->header().orphaned.store(1);
       entry.orphan = true;

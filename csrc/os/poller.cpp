@@ -31,7 +31,8 @@ const std::vector<std::uint64_t>& Poller::wait(int milliseconds) {
   const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), milliseconds);
   if (count < 0 && errno != EINTR) throw_os("wait for descriptors");
   for (int i = 0; i < count; ++i) {
-    ready_.push_back(events[static_cast<std::size_t>(i)].data.u64);
+    const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;  // not aligned in there
+    ready_.push_back(tag);
   }
   return ready_;
 }

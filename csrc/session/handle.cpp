@@ -35,8 +35,8 @@ void encode(const Handle& handle, std::span<std::byte, kHandleSize> out) noexcep
   const bool read_only = handle.access == Access::read_only;
   const unsigned strategy = (static_cast<unsigned>(handle.strategy) - 1) << kStrategyShift;
   const Wire wire{kHandleVersion,
-                  static_cast<std::uint8_t>((read_only ? kReadOnly : 0) | strategy |
-                                            handle.ticket.bit << kBitShift),
+                  static_cast<std::uint8_t>((read_only ? kReadOnly : 0u) | strategy |
+                                            unsigned{handle.ticket.bit} << kBitShift),
                   handle.ticket.sender,
                   handle.arena,
                   handle.block,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 from tests.helpers.children import clean_environment, write_program
 
-# In a mount namespace of its own with a small /dev/shm. Who may not make one becomes root of a user namespace
-# first.
-SMALL_SHM = ["--mount", "--propagation", "private"]
-if os.geteuid() != 0:
-    SMALL_SHM += ["--map-root-user", "--user"]
+# In a mount namespace of its own with a small /dev/shm. A user who may not make one becomes root of a user
+# namespace first.
+SMALL_SHM = ["--mount", "--propagation", "private", "--map-root-user", "--user"]
 
 DEFAULT = """
     import os

@@ -1,0 +1,111 @@
+// Reads a SharedList's items and a SharedDict's keys out of damaged memory, and a handle out of any
+// bytes: each is an item, a key or an error, and nothing outside of the memory is looked at.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/item_table.hpp"
+#include "base/key_table.hpp"
+#include "input.hpp"
+#include "session/handle.hpp"
+
+using namespace shmtensor;
+
+namespace {
+
+// Aligned as shared memory is, and of its exact size, so that AddressSanitizer sees one byte more.
+std::vector<std::byte> copy_of(std::span<const std::uint8_t> bytes) {
+  std::vector<std::byte> copy(bytes.size());
+  if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
+  return copy;
+}
+
+volatile std::size_t g_seen;
+
+void look_at(std::span<const std::byte> bytes) {
+  for (const std::byte byte : bytes) g_seen = g_seen + static_cast<std::size_t>(byte);
+}
+
+void read_item(std::span<const std::byte> bytes, ItemForm form) {
+  look_at(bytes);
+  if (form == ItemForm::buffered) {
+    const BufferedItem item = BufferedItem::parse(bytes);
+    look_at(item.pickle);
+    for (const auto& buffer : item.buffers) look_at(bytes.subspan(buffer.offset, buffer.size));
+  } else if (form == ItemForm::array) {
+    const ArrayItem item = ArrayItem::parse(bytes);
+    look_at(item.shape);
+    look_at(item.type);
+    look_at(bytes.subspan(item.elements));
+  }
+}
+
+void read_keys(std::span<const std::byte> bytes) {
+  const KeyTable table(bytes);
+  for (std::uint64_t place = 0; place < table.size() && place < 64; ++place) {
+    static_cast<void>(table.find(table.at(place).key));
+  }
+  static_cast<void>(table.find(std::int64_t{7}));
+  static_cast<void>(table.find(std::string_view("a key")));
+}
+
+// The check over the head would stop nearly everything: it is made right.
+void read_items(std::vector<std::byte>& first, const std::vector<std::byte>& second) {
+  if (first.size() >= sizeof(ItemsHead)) {
+    ItemsHead head;
+    std::memcpy(&head, first.data(), sizeof head);
+    const std::uint64_t sizes = std::min<std::uint64_t>(head.pieces, 1u << 10) * 8;
+    if (sizeof head + sizes <= first.size()) {
+      std::vector<std::byte> checked(first.begin(),
+                                     first.begin() + static_cast<std::ptrdiff_t>(sizeof head - 8));
+      checked.insert(checked.end(), first.begin() + sizeof head,
+                     first.begin() + static_cast<std::ptrdiff_t>(sizeof head + sizes));
+      head.check = items_check(checked);
+      std::memcpy(first.data(), &head, sizeof head);
+    }
+  }
+  std::vector<ItemTable::Piece> pieces{first};
+  if (!second.empty()) pieces.emplace_back(second);
+  const ItemTable table(std::move(pieces));
+  for (std::uint64_t index = 0; index < table.size() && index < 64; ++index) {
+    const Item item = table.at(index);
+    if (item.form == ItemForm::nested) {
+      read_keys(item.bytes);
+    } else {
+      read_item(item.bytes, item.form);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  const auto kind = input.take<std::uint8_t>();
+  const auto second_size = input.take<std::uint8_t>();
+  const std::vector<std::byte> second = copy_of(input.take_bytes(second_size));
+  std::vector<std::byte> first = copy_of(input.take_bytes(size));
+  try {
+    switch (kind % 5) {
+      case 0:
+        read_items(first, second);
+        break;
+      case 1:
+        read_keys(first);
+        break;
+      case 2:
+        read_item(first, ItemForm::buffered);
+        break;
+      case 3:
+        read_item(first, ItemForm::array);
+        break;
+      default:
+        static_cast<void>(decode(first));
+        check_signature(SipKey{}, first);
+    }
+  } catch (const Error&) {
+    // what a damaged table should give
+  }
+  return 0;
+}
