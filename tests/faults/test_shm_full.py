@@ -68,10 +68,10 @@ NAMED = """
     assert all((tensor.numpy() == 7).all() for tensor in kept)
     # Other users of /dev/shm leave no room even for the first page of an arena.
     kept.clear(); st.gc()
-    with open("/dev/shm/filler", "wb") as filler:
+    with open("/dev/shm/filler", "wb", buffering=0) as filler:
         try:
             while True:
-                filler.write(bytes(1 << 16)); filler.flush()
+                filler.write(bytes(1 << 16))
         except OSError:
             pass
         try:

@@ -26,7 +26,7 @@ using namespace shmtensor;
 
 namespace {
 
-constexpr std::chrono::milliseconds kShort{50};
+constexpr std::chrono::milliseconds kShort{2};
 
 /// A manager in a thread, and a member that keeps the session alive.
 struct World {
@@ -86,7 +86,7 @@ Fd some_descriptor(World& world, fuzz::Input& input) {
     case 7: {
       const auto arena = static_cast<ArenaNumber>(input.take<std::uint8_t>());
       const auto segment = Segment::create(world.id, arena, world.slot, world.life,
-                                           Strategy::file_descriptor, Geometry{256, 1 << 20});
+                                           Strategy::file_descriptor, Geometry{4096, 64 << 20});
       Fd file = (*segment->file()).duplicate();
       for (auto patches = input.take<std::uint8_t>() % 4; patches > 0; --patches) {
         const auto at = static_cast<off_t>(input.take<std::uint16_t>() & ~7u);
@@ -103,7 +103,7 @@ Fd some_descriptor(World& world, fuzz::Input& input) {
 void speak(World& world, fuzz::Input& input) {
   const std::optional<Fd> line = connect_abstract(object_name(world.id), kShort);
   if (!line) return;
-  while (!input.empty()) {
+  for (int messages = 0; messages < 16 && !input.empty(); ++messages) {
     const auto how = input.take<std::uint8_t>();
     if (how % 8 == 0) {  // no message of ours
       const auto bytes = input.take_bytes(1 + input.take<std::uint8_t>());

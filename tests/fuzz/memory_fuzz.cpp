@@ -3,7 +3,8 @@
 // crashes nor runs for ever.
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "arena/arena.hpp"
 #include "arena/session_memory.hpp"
@@ -17,28 +18,36 @@ using namespace shmtensor;
 
 namespace {
 
-constexpr Geometry kSmall{256, 1 << 20};
-constexpr std::uint64_t kFirstPages = 1 << 16;  // of the control segment: header, records, planes
-
-struct Patch {
+constexpr Geometry kSmall{4096, 64 << 20};
+// A part of a file in which patches make sense.
+struct Target {
+  const Fd& file;
   std::uint64_t offset;
-  std::uint64_t value;
+  std::uint64_t size;
 };
 
-// Numbers that programs trip over come more often than others.
-Patch take_patch(fuzz::Input& input) {
-  const auto offset = input.take<std::uint32_t>();
+std::uint64_t take_value(fuzz::Input& input) {
+  // Numbers that programs trip over come more often than others.
   const auto kind = input.take<std::uint8_t>();
-  auto value = input.take<std::uint64_t>();
-  if (kind % 4 == 1) value = ~std::uint64_t{0};
-  if (kind % 4 == 2) value = std::uint64_t{1} << (value % 64);
-  if (kind % 4 == 3) value &= 0xffff;
-  return {offset, value};
+  const auto value = input.take<std::uint64_t>();
+  switch (kind % 4) {
+    case 0:
+      return ~std::uint64_t{0};
+    case 1:
+      return std::uint64_t{1} << (value % 64);
+    case 2:
+      return value & 0xffff;
+    default:
+      return value;
+  }
 }
 
-void write_to(const Fd& file, const Patch& patch, std::uint64_t size) {
-  const auto at = static_cast<off_t>(patch.offset % (size - 8) & ~std::uint64_t{7});
-  if (::pwrite(file.get(), &patch.value, sizeof patch.value, at) < 0) throw_os("write a patch");
+void patch(const Target& target, fuzz::Input& input) {
+  const auto at = target.offset + input.take<std::uint16_t>() * std::uint64_t{8} % target.size;
+  const std::uint64_t value = take_value(input);
+  if (::pwrite(target.file.get(), &value, sizeof value, static_cast<off_t>(at)) < 0) {
+    throw_os("write a patch");
+  }
 }
 
 }  // namespace
@@ -57,17 +66,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const BlockNumber block = *arena.allocate(64);
   static_cast<void>(arena.send(block));
 
-  const auto before = input.take<std::uint8_t>() % 8;
-  const std::uint64_t session_size = SessionMemory::transit_offset(2);
-  const auto patch_some = [&](int count) {
-    for (int i = 0; i < count && !input.empty(); ++i) {
-      const bool of_arena = input.take<std::uint8_t>() % 2 == 0;
-      const Patch patch = take_patch(input);
-      write_to(of_arena ? arena_file : memory->file(), patch,
-               of_arena ? kFirstPages : session_size);
+  const Geometry& layout = arena.segment().geometry();
+  const std::array<Target, 7> targets{{
+      {arena_file, 0, sizeof(ArenaHeader)},
+      {arena_file, layout.records(), 4 * sizeof(BlockRecord)},
+      {arena_file, layout.holders(0), 64},
+      {arena_file, layout.senders(0), 64},
+      {arena_file, layout.freed(), 256},
+      {memory->file(), 0, offsetof(SessionHeader, slots) + 4 * sizeof(SlotRecord)},
+      {memory->file(), SessionMemory::transit_offset(1), 4096},
+  }};
+  const auto patch_some = [&](int most) {
+    for (int i = 0; i < most && !input.empty(); ++i) {
+      patch(targets[input.take<std::uint8_t>() % targets.size()], input);
     }
   };
-  patch_some(before);
+  patch_some(input.take<std::uint8_t>() % 4);
   try {
     const auto opened = SessionMemory::open(id, memory->file().duplicate());
     Seats seats(*opened);
