@@ -1,6 +1,7 @@
-"""The results page: ``python -m bench.page RESULT.json`` writes docs/benchmarks.md, with its plots.
+"""The results page: ``python -m bench.page RESULT.json...`` writes docs/benchmarks.md, with its plots.
 
-RESULT-cpp.json and RESULT-launch.json are taken along where they lie beside it.
+RESULT-cpp.json and RESULT-launch.json are taken along where they lie beside the first. Where several results
+have the same case, the last one counts.
 Nothing on the page is written by hand, so that losses are shown like wins.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.cases import load_case
+from bench.cases import CASES, load_case
 from bench.report import HEADINGS, cells_of, number, ratio_of
 
 __all__ = ["DOCS", "page"]
@@ -25,7 +26,7 @@ HEAD = """# Benchmarks
 Made by `python -m bench.page` from `bench/results/{file}` of {date}: {processor},
 {processors} processors, {memory} GiB, {system}; {versions}.
 Load average when it was written: {load}. Producer and consumer {pin}.
-
+{others}
 Repeat it with `make bench BENCH_PEERS="torch others"` and `make bench-cpp`. `bench/README.md` says what each
 case does and how it measures, [Performance](design/performance.md) why what is missed is missed. Times hold
 for that machine; ratios, within the run, for more. Nothing here ran on a GPU.
@@ -78,10 +79,29 @@ def _beside(result: Path, what: str) -> dict[str, Any] | None:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def page(result_file: Path) -> str:
+def _other_run(file: Path) -> str:
+    record = json.loads(file.read_text())
+    cases = ", ".join(result["case"] for result in record["results"])
+    load = _load(record)
+    return f"From a run of its own on the same machine, `bench/results/{file.name}` (load {load}): {cases}.\n"
+
+
+def _load(record: dict[str, Any]) -> str:
+    return ", ".join(f"{load:.1f}" for load in record["machine"]["load_average"])
+
+
+def _results(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the results of all files, in the order in which cases are listed."""
+    found = {result["case"]: result for file in files for result in json.loads(file.read_text())["results"]}
+    return [found[case] for case in CASES if case in found]
+
+
+def page(result_files: Sequence[Path]) -> str:
     """Return the page as Markdown."""
+    result_file, *others = result_files
     record = json.loads(result_file.read_text())
     machine = record["machine"]
+    results = _results(result_files)
     lines = [
         HEAD.format(
             file=result_file.name,
@@ -91,8 +111,9 @@ def page(result_file: Path) -> str:
             memory=round(machine["memory_kib"] / (1 << 20)),
             system=machine["system"],
             versions=", ".join(f"{name} {version}" for name, version in record["versions"].items()),
-            load=", ".join(f"{load:.1f}" for load in machine["load_average"]),
+            load=_load(record),
             pin=PINS[record["pin"]],
+            others="".join(map(_other_run, others)),
         ),
         "## Goals",
         "",
@@ -107,12 +128,12 @@ def page(result_file: Path) -> str:
             ratio_of(row),
             _verdict(row),
         )
-        for result in record["results"]
+        for result in results
         for row in result["rows"]
         if row["met"] is not None
     ]
     lines += _table(("case", "what", "goal", "median", "unit", "ratio", ""), goals)
-    for result in record["results"]:
+    for result in results:
         case = load_case(result["case"])
         against = f" The ratio is to {case.baseline}." if case.baseline else ""
         lines += ["", f"## {case.name}", "", f"{case.summary[0].upper()}{case.summary[1:]}.{against}", ""]
@@ -169,13 +190,13 @@ def _plot(result: dict[str, Any], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.page", description="Make the results page.")
-    parser.add_argument("result", type=Path, help="what `python -m bench --json` wrote")
+    parser.add_argument("results", type=Path, nargs="+", help="what `python -m bench --json` wrote")
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of benchmarks.md")
     arguments = parser.parse_args()
     (arguments.docs / FOLDER).mkdir(exist_ok=True)
-    for result in filter(_is_drawn, json.loads(arguments.result.read_text())["results"]):
+    for result in filter(_is_drawn, _results(arguments.results)):
         _plot(result, arguments.docs / FOLDER / f"{result['case']}.svg")
-    (arguments.docs / "benchmarks.md").write_text(page(arguments.result))
+    (arguments.docs / "benchmarks.md").write_text(page(arguments.results))
 
 
 if __name__ == "__main__":
