@@ -179,21 +179,22 @@ def test_an_allocation_is_opened_once_and_closed_with_its_last_user() -> None:
     pair.process.join(workers.PATIENCE)
 
 
-def produce_in_place(outbox: Any, inbox: Any) -> None:
+def produce_in_place(outbox: Any, all_sent: Any) -> None:
     kept = Array([1.0, 2.0])
     outbox.put(st.asarray(kept))
     outbox.put(st.asarray(kept)[1:])
     outbox.put(st.asarray(Array([3.0])))
-    inbox.get()
+    all_sent.set()
+    time.sleep(workers.PATIENCE)
 
 
 @case
 def test_a_producer_that_ends_first() -> None:
     """What is open goes on; what is not cannot be opened any more, and that is said."""
-    inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
-    process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, inbox), daemon=True)
+    outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
+    process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, all_sent), daemon=True)
     process.start()
-    assert outbox._reader.poll(workers.PATIENCE)
+    assert all_sent.wait(workers.PATIENCE)
     tensor = outbox.get()
     assert tensor.tolist() == [1, 2]
     os.kill(process.pid, signal.SIGKILL)

@@ -97,6 +97,7 @@ class ProcessContext:
         if self._failure is None and self._watch.failed:
             self._stop(grace_period)
             self._failure = self._tell_failure()
+            self._values.clear()  # nobody gets them, and a failure that was raised is part of a cycle
         if self._failure is not None:
             raise self._failure
         if self._watch.running:
