@@ -1,4 +1,4 @@
-"""Many threads of a process make its first tensor."""
+"""Many threads of a process, or many processes of a session, make their first tensor at once."""
 
 from __future__ import annotations
 
@@ -46,3 +46,40 @@ def test_they_start_one_manager_and_all_succeed() -> None:
     """
     done = run_python(PROGRAM, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+AT_ONCE = """
+    import os, secrets
+    import multiprocessing
+    import shmtensor as st
+
+    PROCESSES = 64
+    os.environ["SHMTENSOR_SESSION"] = secrets.token_hex(16)
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(PROCESSES), context.SimpleQueue()
+
+    def first():
+        barrier.wait(60)
+        tensor = st.ones(10)
+        seen = st.stats()["session"], st.stats()["slot"], tensor.tolist() == [1] * 10
+        barrier.wait(60)  # nobody ends, so that no slot is given twice
+        results.put(seen)
+
+    started = [context.Process(target=first) for _ in range(PROCESSES)]
+    for process in started:
+        process.start()
+    seen = [results.get() for _ in started]
+    for process in started:
+        process.join(60)
+        assert process.exitcode == 0
+    assert {session for session, _, _ in seen} == {os.environ["SHMTENSOR_SESSION"]}
+    assert sorted(slot for _, slot, _ in seen) == list(range(PROCESSES))
+    assert all(right for _, _, right in seen)
+    """
+
+
+def test_many_processes_of_a_named_session_start_at_once() -> None:
+    """Each finds no manager and starts one; one of these serves them all."""
+    for _ in range(3):
+        done = run_python(AT_ONCE, timeout=100)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -71,7 +71,11 @@ def cuda_is_initialised() -> bool:
 
 
 def _is_open(name: str) -> bool:
-    for entry in Path("/proc/self/fd").iterdir():
+    try:
+        entries = list(Path("/proc/self/fd").iterdir())
+    except OSError:  # /proc is not mounted: then nobody can tell
+        return False
+    for entry in entries:
         try:
             if os.readlink(entry) == name:  # noqa: PTH115  # a path that need not exist
                 return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.context as std
+import os
 from typing import Any
 
 from shmtensor import _core
@@ -81,9 +82,13 @@ class ServerContext(_Sharing):
     def _check_available(self) -> None:
         from shmtensor.multiprocessing import _by_value
 
-        if not _core.has_pidfd():
-            msg = "the start method 'server' needs pidfds: Linux 5.3; choose spawn or forkserver"
-            raise ValueError(msg)
+        for there, what in (
+            (_core.has_pidfd(), "pidfds: Linux 5.3, and pidfd_open allowed by the seccomp profile"),
+            (os.path.exists("/proc/self/status"), "/proc, which is not mounted here"),  # noqa: PTH110
+        ):
+            if not there:
+                msg = f"the start method 'server' needs {what}; choose spawn or forkserver"
+                raise ValueError(msg)
         _by_value.activate()
 
 

@@ -1,0 +1,142 @@
+"""Systems that lack what others have: the job is done, or an error says what is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.children import clean_environment, write_program
+
+JOB = """
+    import sys, time
+    import numpy as np
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def work(inbox, outbox):
+        for _ in range(3):
+            tensor = inbox.get()
+            tensor += 1
+            outbox.put([tensor, st.full(1000, 7)])
+
+    if __name__ == "__main__":
+        context = mp.get_context(sys.argv[1])
+        inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
+        process = context.Process(target=work, args=(inbox, outbox))
+        process.start()
+        tensor = st.zeros(1 << 20)
+        for turn in range(1, 4):
+            inbox.put(tensor)
+            back, other = outbox.get()
+            assert float(tensor.numpy().sum()) == turn * (1 << 20)
+            assert back.storage() is tensor.storage()
+            assert other.tolist() == [7] * 1000
+        process.join(60)
+        assert process.exitcode == 0
+        del back, other, tensor
+        deadline = time.monotonic() + 20
+        while st.stats()["blocks"]:
+            assert time.monotonic() < deadline, st.stats()
+            time.sleep(0.01)
+        print("fine")
+"""
+
+# Puts a seccomp filter over itself and what it starts: these system calls fail with this error.
+FORBID = """
+    import ctypes, os, struct, sys
+    error, numbers, command = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]
+    filters = [(0x20, 0, 0, 0)]  # load the number of the call
+    for number in numbers:
+        filters += [(0x15, 0, 1, int(number)), (0x06, 0, 0, 0x00050000 | error)]
+    filters.append((0x06, 0, 0, 0x7FFF0000))  # allow
+    program = b"".join(struct.pack("<HBBI", *one) for one in filters)
+    class Program(ctypes.Structure):
+        _fields_ = [("count", ctypes.c_ushort), ("filters", ctypes.c_char_p)]
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+    given = Program(len(filters), program)
+    assert libc.prctl(22, 2, ctypes.byref(given), 0, 0) == 0, os.strerror(ctypes.get_errno())
+    os.execv(command[0], command)
+"""
+ENOSYS, EPERM = 38, 1
+# Numbers on x86-64 and on arm64 differ below 424.
+X86 = os.uname().machine == "x86_64"
+MEMFD_CREATE = 319 if X86 else 279
+FALLOCATE = 285 if X86 else 47
+STATX = 332 if X86 else 291
+MEMBARRIER = 324 if X86 else 283
+PIDFD_SEND_SIGNAL, PIDFD_OPEN, CLOSE_RANGE, PIDFD_GETFD = 424, 434, 436, 438
+
+OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private", "--map-root-user", "--user"]
+
+
+def run(command, strategy) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env=clean_environment(SHMTENSOR_SHARING_STRATEGY=strategy),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def forbidding(folder, error, *calls) -> list[str]:
+    (folder / "forbid").mkdir()
+    program = write_program(folder / "forbid", FORBID)
+    return [sys.executable, str(program), str(error), ",".join(map(str, calls)), sys.executable]
+
+
+@pytest.mark.parametrize("error", [ENOSYS, EPERM])
+def test_what_kernel_5_4_or_a_seccomp_profile_may_lack(strategy, start_method, error, tmp_path) -> None:
+    """No pidfds, no close_range, no statx: all of them are only better ways to do something."""
+    missing = forbidding(
+        tmp_path, error, PIDFD_SEND_SIGNAL, PIDFD_OPEN, PIDFD_GETFD, CLOSE_RANGE, STATX, MEMBARRIER
+    )
+    done = run([*missing, str(write_program(tmp_path, JOB)), start_method], strategy)
+    if start_method == "server":
+        assert "the start method 'server' needs pidfds: Linux 5.3" in done.stderr
+    else:
+        assert done.stdout == "fine\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [(MEMFD_CREATE, "allow memfd_create in the seccomp profile"), (FALLOCATE, "cannot reserve")],
+    ids=["memfd_create", "fallocate"],
+)
+def test_what_cannot_be_done_without_is_named(strategy, call, text, tmp_path) -> None:
+    done = run([*forbidding(tmp_path, EPERM, call), "-c", "import shmtensor; shmtensor.ones(1)"], strategy)
+    assert text in done.stderr
+    assert "EPERM" in done.stderr
+
+
+def test_without_proc(strategy, start_method, tmp_path) -> None:
+    program = str(write_program(tmp_path, JOB))
+    hide = 'mount -t tmpfs tmpfs /proc && exec "$0" "$@"'
+    done = run([*OWN_MOUNTS, "sh", "-c", hide, sys.executable, program, start_method], strategy)
+    if start_method == "server":
+        assert "the start method 'server' needs /proc, which is not mounted here" in done.stderr
+    else:
+        assert done.stdout == "fine\n", done.stderr
+
+
+def test_a_read_only_system(strategy, start_method, tmp_path) -> None:
+    """Nothing is written but to /dev/shm; there is no home, and no folder for temporary files."""
+    program = str(write_program(tmp_path, JOB))
+    lock = 'mount --rbind / /mnt && mount -o remount,ro,bind /mnt && exec chroot /mnt "$0" "$@"'
+    done = run([*OWN_MOUNTS, "sh", "-c", lock, sys.executable, program, start_method], strategy)
+    if start_method == "forkserver":  # the standard library's has a socket in a temporary folder
+        assert "No usable temporary directory" in done.stderr or "Read-only file system" in done.stderr
+    else:
+        assert done.stdout == "fine\n", done.stderr
+
+
+def test_little_address_space(strategy, start_method, tmp_path) -> None:
+    program = str(write_program(tmp_path, JOB))
+    limit = 'ulimit -v 4000000 && exec "$0" "$@"'
+    done = run(["sh", "-c", limit, sys.executable, program, start_method], strategy)
+    assert done.stdout == "fine\n", done.stderr
