@@ -1,7 +1,7 @@
 """The results page: ``python -m bench.page RESULT.json...`` writes docs/benchmarks.md, with its plots.
 
 RESULT-cpp.json and RESULT-launch.json are taken along where they lie beside the first. Where several results
-have the same case, the last one counts.
+have the same case, the last one counts, but for peers that failed in it.
 Nothing on the page is written by hand, so that losses are shown like wins.
 """
 
@@ -92,8 +92,25 @@ def _load(record: dict[str, Any]) -> str:
 
 def _results(files: Sequence[Path]) -> list[dict[str, Any]]:
     """Return the results of all files, in the order in which cases are listed."""
-    found = {result["case"]: result for file in files for result in json.loads(file.read_text())["results"]}
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        for result in json.loads(file.read_text())["results"]:
+            found[result["case"]] = _with_absent_peers(result, found.get(result["case"]))
+            found[result["case"]].setdefault("file", file.name)
     return [found[case] for case in CASES if case in found]
+
+
+def _with_absent_peers(result: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """Add what an earlier run has of peers that failed in this one."""
+    if before is None:
+        return result
+    rows = [row for row in before["rows"] if row["peer"] in result["absent"]]
+    peers = {row["peer"] for row in rows}
+    absent = {peer: why for peer, why in result["absent"].items() if peer not in peers}
+    notes = [
+        f"{peer} is from `{before['file']}`; here it failed: {result['absent'][peer]}." for peer in peers
+    ]
+    return result | {"rows": result["rows"] + rows, "absent": absent, "notes": notes}
 
 
 def page(result_files: Sequence[Path]) -> str:
@@ -141,6 +158,7 @@ def page(result_files: Sequence[Path]) -> str:
             lines += [f"![{case.name}]({FOLDER}/{case.name}.svg)", ""]
         lines += _table(HEADINGS, [_cells(row) for row in result["rows"]])
         lines += [f"\nWithout {peer}: {why}." for peer, why in result["absent"].items()]
+        lines += [f"\n{note}" for note in result.get("notes", ())]
     launch = _beside(result_file, "launch")
     if launch is not None:
         lines += ["", "## Starting workers", "", *_launch_table(launch)]
