@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.helpers.children import clean_environment, write_program
+from tests.helpers.children import OWN_MOUNTS, run_command, write_program
 
 JOB = """
     import sys, time
@@ -71,18 +71,10 @@ MEMBARRIER = 324 if X86 else 283
 PIDFD_SEND_SIGNAL, PIDFD_OPEN, CLOSE_RANGE, PIDFD_GETFD = 424, 434, 436, 438
 
 SOME_METHODS = pytest.mark.parametrize("start_method", ["spawn", "server"])
-OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private", "--map-root-user", "--user"]
 
 
 def run(command, strategy) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        env=clean_environment(SHMTENSOR_SHARING_STRATEGY=strategy),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return run_command(command, timeout=100, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
 
 
 def forbidding(folder, error, *calls) -> list[str]:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.helpers.children import clean_environment, write_program
-
-# In a mount namespace of its own with a small /dev/shm. A user who may not make one becomes root of a user
-# namespace first.
-SMALL_SHM = ["--mount", "--propagation", "private", "--map-root-user", "--user"]
+from tests.helpers.children import OWN_MOUNTS, run_command, write_program
 
 DEFAULT = """
     import os
@@ -90,14 +86,8 @@ NAMED = """
 
 def run_with_small_shm(program) -> subprocess.CompletedProcess[str]:
     mount = "mount -t tmpfs -o size=64m tmpfs /dev/shm && exec"
-    return subprocess.run(
-        ["unshare", *SMALL_SHM, "sh", "-c", f'{mount} "$0" "$1"', sys.executable, str(program)],
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    command = [*OWN_MOUNTS, "sh", "-c", f'{mount} "$0" "$1"', sys.executable, str(program)]
+    return run_command(command, timeout=100)
 
 
 def test_the_default_strategy_does_not_use_it(tmp_path) -> None:

@@ -17,7 +17,14 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")} | more
 
 
-def _run(command: list[str], timeout: float, env: dict[str, str] | None) -> subprocess.CompletedProcess[str]:
+# A mount namespace of its own, for a user who may not make one too: as root of a user namespace.
+OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private", "--map-root-user", "--user"]
+
+
+def run_command(
+    command: list[str], *, timeout: float = 60.0, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a session of its own and return what it said; at the deadline all of it is killed."""
     process = subprocess.Popen(
         command,
         env=clean_environment(**(env or {})),
@@ -42,7 +49,7 @@ def run_python(
 
     At the deadline its whole process group is killed, and that is an error.
     """
-    return _run([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout, env)
+    return run_command([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout=timeout, env=env)
 
 
 def wait_until(condition: Callable[[], bool], patience: float = 10.0, what: str = "it") -> None:
@@ -95,7 +102,7 @@ def run_program(
     path: Path, *arguments: str, timeout: float = 60.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The same as `run_python` for a file."""
-    return _run([sys.executable, str(path), *arguments], timeout, env)
+    return run_command([sys.executable, str(path), *arguments], timeout=timeout, env=env)
 
 
 def is_running(pid: int) -> bool:
