@@ -7,6 +7,7 @@
 #include "bindings/storage.hpp"
 #include "bindings/tensor.hpp"
 #include "cuda/copy.hpp"
+#include "cuda/event.hpp"
 #include "cuda/in_place.hpp"
 
 namespace shmtensor::python {
@@ -44,6 +45,16 @@ Dims to_strides(const py::tuple& values) {
   return dims;
 }
 
+const cuda::Gpu& gpu_of(const Tensor& tensor) {
+  return cuda::Gpu::get(storage_of(tensor).device());
+}
+
+// Our copies are in a stream of their own: what other libraries have started on the memory, in
+// streams that nobody knows here, is done before.
+void settle(const Tensor& tensor) {
+  if (storage_of(tensor).exposed.load()) gpu_of(tensor).synchronize();
+}
+
 // Strides and an address of somebody else's array, which the caller keeps alive.
 void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple& steps,
                     bool on_device) {
@@ -52,8 +63,9 @@ void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple
   require_writable(tensor);
   if (strides.size() != tensor.dims) throw py::value_error("the shapes differ");
   const GilRelease release;
-  cuda::copy(cuda::Gpu::get(storage_of(tensor).device()), side_of(tensor),
-             {address, strides, on_device}, tensor.shape(), tensor.item_size);
+  settle(tensor);
+  cuda::copy(gpu_of(tensor), side_of(tensor), {address, strides, on_device}, tensor.shape(),
+             tensor.item_size);
 }
 
 void copy_to_host(const py::object& from, std::uint64_t address, const py::tuple& steps) {
@@ -61,8 +73,21 @@ void copy_to_host(const py::object& from, std::uint64_t address, const py::tuple
   const Tensor& tensor = device_tensor(from);
   if (strides.size() != tensor.dims) throw py::value_error("the shapes differ");
   const GilRelease release;
-  cuda::copy(cuda::Gpu::get(storage_of(tensor).device()), {address, strides, false},
-             side_of(tensor), tensor.shape(), tensor.item_size);
+  settle(tensor);
+  cuda::copy(gpu_of(tensor), {address, strides, false}, side_of(tensor), tensor.shape(),
+             tensor.item_size);
+}
+
+// Tensors of one shape and dtype, perhaps on two devices.
+void copy_on_device(const py::object& to, const py::object& from) {
+  const Tensor& target = device_tensor(to);
+  const Tensor& source = device_tensor(from);
+  require_writable(target);
+  if (source.dims != target.dims) throw py::value_error("the shapes differ");
+  const GilRelease release;
+  settle(target);
+  settle(source);
+  cuda::copy(gpu_of(target), side_of(target), side_of(source), target.shape(), target.item_size);
 }
 
 void fill_contiguous(const py::object& to, const py::bytes& item) {
@@ -75,25 +100,15 @@ void fill_contiguous(const py::object& to, const py::bytes& item) {
   std::uint64_t count = 1;
   for (const std::int64_t size : tensor.shape()) count *= static_cast<std::uint64_t>(size);
   const GilRelease release;
-  cuda::fill(cuda::Gpu::get(storage_of(tensor).device()), side_of(tensor).start,
+  settle(tensor);
+  cuda::fill(gpu_of(tensor), side_of(tensor).start,
              reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), count);
 }
 
-// The stream does nothing that is started from now on before everything that this process has
-// started on the default stream is done.
-void order_stream(int device, std::uint64_t stream) {
+void order_streams(int device, std::uint64_t first, std::uint64_t then) {
   const GilRelease release;
-  const cuda::Gpu& gpu = cuda::Gpu::get(device);
-  const cuda::Driver& driver = gpu.driver();
-  const cuda::Current current(gpu);
-  cuda::EventHandle event = nullptr;
-  driver.check(driver.cuEventCreate(&event, cuda::kEventNoTiming), "make an event");
-  cuda::Result code = driver.cuEventRecord(event, cuda::legacy_stream());
-  if (code == cuda::kSuccess) {
-    code = driver.cuStreamWaitEvent(reinterpret_cast<cuda::StreamHandle>(stream), event, 0);
-  }
-  static_cast<void>(driver.cuEventDestroy_v2(event));  // the wait that was queued stays good
-  driver.check(code, "let a stream wait on cuda:" + std::to_string(device));
+  cuda::order(cuda::Gpu::get(device), reinterpret_cast<cuda::StreamHandle>(first),
+              reinterpret_cast<cuda::StreamHandle>(then));
 }
 
 void wait_for_stream(int device, std::uint64_t stream) {
@@ -129,10 +144,15 @@ void add_cuda(py::module_& module) {
   });
   module.def("cuda_copy_to_device", &copy_to_device);
   module.def("cuda_copy_to_host", &copy_to_host);
+  module.def("cuda_copy", &copy_on_device);
   module.def("cuda_fill", &fill_contiguous);
-  module.def("cuda_order_stream", &order_stream);
+  module.def("cuda_order_streams", &order_streams);
   module.def("cuda_wait_for_stream", &wait_for_stream);
   module.def("cuda_pointer_facts", &pointer_facts);
+  module.def("cuda_is_exposed", [](const py::object& storage) {
+    if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
+    return as_storage(storage)->exposed.load();
+  });
   module.def("device_number", [](const py::object& storage) {
     if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
     return as_storage(storage)->device();

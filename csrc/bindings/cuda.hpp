@@ -1,4 +1,4 @@
-// Device memory from Python: copies, streams, DLPack.
+// Device memory from Python: copies, streams, events, DLPack.
 #pragma once
 
 #include "bindings/python.hpp"
@@ -6,6 +6,8 @@
 namespace shmtensor::python {
 
 void add_cuda(py::module_& module);
+void add_cuda_event(py::module_& module);
 void add_dlpack(py::module_& module);
+void add_dlpack_import(py::module_& module);
 
 }  // namespace shmtensor::python

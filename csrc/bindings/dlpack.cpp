@@ -1,5 +1,6 @@
-// DLPack for device memory; on the host NumPy does it. https://dmlc.github.io/dlpack, versions 0
-// and 1.
+// Device memory for others, through DLPack; on the host NumPy does it.
+#include "bindings/dlpack.hpp"
+
 #include <memory>
 
 #include "bindings/cuda.hpp"
@@ -10,42 +11,8 @@
 namespace shmtensor::python {
 namespace {
 
-struct DlTensor {
-  void* data;
-  struct {
-    std::int32_t type;
-    std::int32_t number;
-  } device;
-  std::int32_t dims;
-  struct {
-    std::uint8_t code;
-    std::uint8_t bits;
-    std::uint16_t lanes;
-  } dtype;
-  std::int64_t* shape;
-  std::int64_t* strides;  // in elements
-  std::uint64_t byte_offset;
-};
-
-struct Plain {
-  DlTensor tensor;
-  void* context;
-  void (*deleter)(Plain*);
-};
-
-struct Versioned {
-  struct {
-    std::uint32_t major;
-    std::uint32_t minor;
-  } version;
-  void* context;
-  void (*deleter)(Versioned*);
-  std::uint64_t flags;
-  DlTensor tensor;
-};
-
-constexpr std::int32_t kCuda = 2;
-constexpr std::uint64_t kReadOnly = 1;
+using dlpack::Plain;
+using dlpack::Versioned;
 
 /// The struct, what it points at, and the tensor that keeps the memory.
 template <typename Managed>
@@ -65,9 +32,6 @@ struct Package {
   }
 };
 
-constexpr const char* name_of(const Plain*) { return "dltensor"; }
-constexpr const char* name_of(const Versioned*) { return "dltensor_versioned"; }
-
 template <typename Managed>
 py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
   auto package = std::make_unique<Package<Managed>>();
@@ -85,7 +49,7 @@ py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
     count *= tensor.shape()[i];
   }
   managed.tensor = {.data = count != 0 ? storage.backing().data + tensor.offset : nullptr,
-                    .device = {kCuda, storage.device()},
+                    .device = {dlpack::kCuda, storage.device()},
                     .dims = tensor.dims,
                     .dtype = {code, static_cast<std::uint8_t>(tensor.item_size * 8), 1},
                     .shape = package->numbers,
@@ -93,15 +57,16 @@ py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
                     .byte_offset = 0};
   if constexpr (std::is_same_v<Managed, Versioned>) {
     managed.version = {1, 0};
-    managed.flags = tensor.read_only || storage.read_only() ? kReadOnly : 0;
+    managed.flags = tensor.read_only || storage.read_only() ? dlpack::kReadOnly : 0;
   }
-  py::object capsule = checked(PyCapsule_New(&managed, name_of(&managed), [](PyObject* object) {
-    // A consumer renames what it has taken over.
-    const char* name = name_of(static_cast<Managed*>(nullptr));
-    if (!PyCapsule_IsValid(object, name)) return;
-    auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(object, name));
-    unused->deleter(unused);
-  }));
+  py::object capsule =
+      checked(PyCapsule_New(&managed, dlpack::name_of(&managed), [](PyObject* object) {
+        // A consumer renames what it has taken over.
+        const char* name = dlpack::name_of(static_cast<Managed*>(nullptr));
+        if (!PyCapsule_IsValid(object, name)) return;
+        auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(object, name));
+        unused->deleter(unused);
+      }));
   package->owner = Py_NewRef(owner);
   package.release();
   return capsule;

@@ -100,7 +100,9 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   add_names(module);
   add_pack(module);
   add_cuda(module);
+  add_cuda_event(module);
   add_dlpack(module);
+  add_dlpack_import(module);
   add_exports(module);
 
   module.def("stats", &stats);

@@ -127,6 +127,12 @@ PyObject* reduce_storage(PyObject*, PyObject* object) {
   });
 }
 
+// The reduction of a tensor or storage whose reader waits for an event first.
+PyObject* reduce_after_event(PyObject* module, PyObject* object) {
+  const AfterEvent after;
+  return is_tensor(object) ? reduce_tensor(module, object) : reduce_storage(module, object);
+}
+
 PyObject* rebuild_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([&] {
     if (count < 1 || count > 2) throw py::type_error("a handle and perhaps a dtype");
@@ -168,6 +174,7 @@ PyCFunction function(Function* body) noexcept {
 PyMethodDef g_functions[] = {
     {"reduce_tensor", reduce_tensor, METH_O, nullptr},
     {"reduce_storage", reduce_storage, METH_O, nullptr},
+    {"reduce_after_event", reduce_after_event, METH_O, nullptr},
     {"rebuild_tensor", function(rebuild_tensor), METH_FASTCALL, nullptr},
     {"rebuild_view", function(rebuild_view), METH_FASTCALL, nullptr},
     {"rebuild_storage", rebuild_storage, METH_O, nullptr},

@@ -89,6 +89,16 @@ class Peek {
   [[nodiscard]] static bool is_open() noexcept;
 };
 
+/// While one is open in a thread, what the thread sends does not wait for the device: the message
+/// has an event for which its reader waits.
+class AfterEvent {
+ public:
+  AfterEvent() noexcept;
+  ~AfterEvent();
+  AfterEvent(const AfterEvent&) = delete;
+  AfterEvent& operator=(const AfterEvent&) = delete;
+};
+
 /// A handle of a block for one message, followed by `tail` and signed.
 [[nodiscard]] py::object send_storage(const Storage& storage, Access access,
                                       std::span<const std::byte> tail);

@@ -12,6 +12,7 @@ namespace shmtensor::python {
 namespace {
 
 thread_local int t_peeks = 0;
+thread_local int t_after_events = 0;
 
 class Pinned {
  public:
@@ -29,6 +30,9 @@ class Pinned {
 void Peek::open() noexcept { ++t_peeks; }
 void Peek::close() noexcept { --t_peeks; }
 bool Peek::is_open() noexcept { return t_peeks > 0; }
+
+AfterEvent::AfterEvent() noexcept { ++t_after_events; }
+AfterEvent::~AfterEvent() { --t_after_events; }
 
 py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
@@ -65,7 +69,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const Backing& backing = storage.backing();
   if (backing.device >= 0) {
     if (cuda::forked()) cuda::refuse_after_fork();
-    if (storage.exposed.load()) {
+    if (storage.exposed.load() && t_after_events == 0) {
       // What other libraries have started on the memory is done before the message can be read.
       const GilRelease release;
       cuda::Gpu::get(backing.device).synchronize();

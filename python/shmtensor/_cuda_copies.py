@@ -8,11 +8,11 @@ import numpy as np
 
 from shmtensor import _core
 
-__all__ = ["CudaArray", "cuda_array", "from_host", "to_host"]
+__all__ = ["CudaArray", "cuda_array", "dlpack_array", "from_host", "to_host"]
 
 
 class CudaArray(NamedTuple):
-    """What `__cuda_array_interface__` says of an object that lies on a GPU."""
+    """What an object that lies on a GPU says of itself, by `__cuda_array_interface__` or DLPack."""
 
     owner: Any
     pointer: int
@@ -21,6 +21,7 @@ class CudaArray(NamedTuple):
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
     stream: int | None
+    name: str  # of the object's class
 
     @property
     def size(self) -> int:
@@ -41,6 +42,18 @@ class CudaArray(NamedTuple):
         else:  # nothing was said; torch, for one, says nothing although there may be
             _core.cuda_synchronize(device)
 
+    def order(self, device: int) -> None:
+        """Let the default stream wait for that work, so that a later wait for the device covers it."""
+        if self.stream is None:
+            _core.cuda_synchronize(device)
+        elif self.stream != _DEFAULT_STREAM:
+            _core.cuda_order_streams(device, self.stream, _DEFAULT_STREAM)
+
+
+_DEFAULT_STREAM = 1
+_ON_GPU = {2, 13}  # DLPack's kDLCUDA, kDLCUDAManaged
+_DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}
+
 
 def cuda_array(obj: Any) -> CudaArray | None:
     """Return what an object says of itself, or None if it does not lie on a GPU.
@@ -54,7 +67,16 @@ def cuda_array(obj: Any) -> CudaArray | None:
         return None
     said = getattr(obj, "__cuda_array_interface__", None)
     if said is None:
-        return None
+        return dlpack_array(obj)
+    if said.get("stream") is None:  # torch does not say what is under way there, but does so by DLPack
+        try:
+            return dlpack_array(obj) or _interface_array(obj, said)
+        except (BufferError, RuntimeError):
+            return _interface_array(obj, said)
+    return _interface_array(obj, said)
+
+
+def _interface_array(obj: Any, said: dict[str, Any]) -> CudaArray:
     if said.get("mask") is not None:
         msg = "an array with a mask cannot be shared"
         raise ValueError(msg)
@@ -69,7 +91,55 @@ def cuda_array(obj: Any) -> CudaArray | None:
     if strides is None:
         strides = c_strides(shape, dtype.itemsize)
     pointer, readonly = said["data"]
-    return CudaArray(obj, int(pointer or 0), bool(readonly), shape, tuple(strides), dtype, said.get("stream"))
+    return CudaArray(
+        obj,
+        int(pointer or 0),
+        bool(readonly),
+        shape,
+        tuple(strides),
+        dtype,
+        said.get("stream"),
+        type(obj).__name__,
+    )
+
+
+def dlpack_array(obj: Any) -> CudaArray | None:
+    """Return what an object says by DLPack, or None if it does not, or lies on no GPU.
+
+    The default stream then waits for what is under way on it.
+
+    Raises
+    ------
+    BufferError
+        If the object cannot be exported so, or has a dtype that NumPy does not know.
+    """
+    ask = getattr(obj, "__dlpack_device__", None)
+    if ask is None or isinstance(obj, (np.ndarray, _core.TensorBase)) or int(ask()[0]) not in _ON_GPU:
+        return None
+    try:
+        capsule = obj.__dlpack__(stream=_DEFAULT_STREAM, max_version=(1, 0))
+    except TypeError:  # of before DLPack 1.0
+        capsule = obj.__dlpack__(stream=_DEFAULT_STREAM)
+    owner, pointer, readonly, shape, steps, code = _core.cuda_from_dlpack(capsule)
+    dtype = _dlpack_dtype(*code)
+    strides = (
+        c_strides(shape, dtype.itemsize) if steps is None else tuple(step * dtype.itemsize for step in steps)
+    )
+    return CudaArray(owner, pointer, readonly, shape, strides, dtype, _DEFAULT_STREAM, type(obj).__name__)
+
+
+def _dlpack_dtype(code: int, bits: int) -> np.dtype[Any]:
+    if bits % 8 == 0:
+        try:
+            if code == 4:
+                return np.dtype("bfloat16")  # known where ml_dtypes is imported
+            if code == 6:
+                return np.dtype(np.bool_)
+            return np.dtype(f"{_DLPACK_KINDS[code]}{bits // 8}")
+        except (KeyError, TypeError):
+            pass
+    msg = f"DLPack's type {code} of {bits} bits is no dtype of NumPy"
+    raise BufferError(msg)
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -191,7 +191,7 @@ def _device_dlpack(
     versioned = max_version is not None and max_version[0] >= 1
     capsule = _core.cuda_to_dlpack(given, code, versioned)
     if stream not in {None, 1, -1}:
-        _core.cuda_order_stream(number, stream)
+        _core.cuda_order_streams(number, 1, stream)
     return capsule
 
 

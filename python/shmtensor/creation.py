@@ -164,16 +164,17 @@ def _from_cuda(there: _cuda.CudaArray, wanted: Any, number: int | None, copy: bo
     elif wanted is not None and wanted != there.dtype:
         reason = f"it has dtype {there.dtype}"
     elif exportable and not copy:
-        from shmtensor import cuda
+        from shmtensor._cuda_exports import export
 
-        there.wait(device)
+        there.order(device)
         low, high = there.span()
-        storage = cuda._export(low, high - low, there.owner)
+        storage = export(low, high - low, there.owner)
         return Tensor(storage, there.dtype, there.shape, there.strides, there.pointer - low, there.readonly)
     if copy is False:
-        msg = f"a {type(there.owner).__name__} cannot be shared where it lies: {reason}; it needs a copy"
+        msg = f"a {there.name} cannot be shared where it lies: {reason}; it needs a copy"
         raise ValueError(msg)
-    target = _core.empty(there.shape, there.dtype, False, device).copy_(there.owner)
+    target = _core.empty(there.shape, there.dtype, False, device)
+    target._copy_to_device(there)
     if (wanted is None or wanted == there.dtype) and number in {None, device}:
         return target
     host = _cuda.to_host(target)
@@ -214,16 +215,20 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """Wrap an object of another library that lies in host memory, through DLPack; nothing is copied.
+    """Wrap an object of another library, through DLPack; nothing is copied.
 
-    The tensor keeps `x`'s memory alive; for the rest see `from_numpy`.
+    The tensor keeps `x`'s memory alive. In host memory it is private, as with `from_numpy`; on a GPU it is
+    shared where it lies, as with `asarray`.
 
     Raises
     ------
     AttributeError, BufferError, RuntimeError
         What `numpy.from_dlpack` raises if `x` does not support DLPack, or lies on another device.
+    ValueError
+        If it lies on a GPU, in memory that cannot be shared where it lies.
     """
-    return from_numpy(np.from_dlpack(x))
+    there = _cuda.dlpack_array(x)
+    return from_numpy(np.from_dlpack(x)) if there is None else _from_cuda(there, None, None, False)
 
 
 def frombuffer(buffer: Buffer, dtype: npt.DTypeLike = float, count: int = -1, offset: int = 0) -> Tensor:

@@ -6,18 +6,13 @@ Nothing here, and no import, loads the driver before it is asked for something. 
 
 from __future__ import annotations
 
-import atexit
-import threading
-from typing import TYPE_CHECKING, Any
-
 from shmtensor import _core
+from shmtensor._cuda_events import Event, get_sync, set_sync
+from shmtensor._cuda_events import collect as _collect_events
 from shmtensor._device import device_number
 from shmtensor.errors import CudaError, CudaUnavailable
 
-if TYPE_CHECKING:
-    from shmtensor.storage import Storage
-
-__all__ = ["device_count", "ipc_collect", "is_available", "synchronize"]
+__all__ = ["Event", "device_count", "get_sync", "ipc_collect", "is_available", "set_sync", "synchronize"]
 
 
 def __dir__() -> list[str]:
@@ -64,32 +59,5 @@ def ipc_collect() -> None:
     until this is called, or `shmtensor.gc`.
     """
     _core.cuda_collect().clear()
+    _collect_events()
     _core.gc(1e12)
-
-
-_lock = threading.Lock()
-_waiter: threading.Thread | None = None
-
-
-def _export(pointer: int, nbytes: int, owner: Any) -> Storage:
-    """Share memory that `owner` keeps; it is kept alive until no process holds the storage."""
-    storage = _core.cuda_export(pointer, nbytes, owner)
-    global _waiter
-    with _lock:
-        if _waiter is None:
-            _waiter = threading.Thread(target=_let_go, name="shmtensor-let-go", daemon=True)
-            _waiter.start()
-            atexit.register(_stop)
-    return storage
-
-
-def _let_go() -> None:
-    # The one thread of this package: what it drops here may be the last reference to GPU memory.
-    while (owners := _core.cuda_wait_for_freed()) is not None:
-        owners.clear()
-
-
-def _stop() -> None:
-    _core.cuda_stop_waiting()
-    if _waiter is not None:
-        _waiter.join(10)

@@ -120,7 +120,7 @@ class Tensor(Views, Protocols):
         elif isinstance(source, Tensor) and source._on_device:
             self.copy_(_cuda.to_host(source))
         elif (there := _cuda.cuda_array(source)) is not None:
-            raise TypeError(f"copy {type(there.owner).__name__} to the host first, or use st.asarray")
+            raise TypeError(f"copy {there.name} to the host first, or use st.asarray")
         else:
             np.copyto(self.numpy(), as_array(source), casting="unsafe")
         return self
@@ -131,13 +131,11 @@ class Tensor(Views, Protocols):
             if not source._on_device:
                 _cuda.from_host(self, source.numpy())
             elif source.dtype == self.dtype and source.shape == self.shape:
-                if source.device != self.device:
-                    _core.cuda_synchronize(_core.device_number(source.storage()))
-                _core.cuda_copy_to_device(self, source.data_ptr(), source.strides, True)
+                _core.cuda_copy(self, source)
             else:
                 _cuda.from_host(self, _cuda.to_host(source))
             return
-        there = _cuda.cuda_array(source)
+        there = source if isinstance(source, _cuda.CudaArray) else _cuda.cuda_array(source)
         if there is None:
             _cuda.from_host(self, source)
             return

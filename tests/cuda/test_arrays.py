@@ -165,3 +165,105 @@ def test_a_consumers_stream_waits_for_the_default_one() -> None:
     assert driver.cuStreamQuery(stream) == 600
     pathlib.Path(place).touch()
     device.check(driver.cuStreamSynchronize(stream))
+
+
+class Exporter:
+    """An array of a library that knows DLPack only, and remembers how it was asked."""
+
+    def __init__(self, tensor, *, version: int | None = 1, kind: int = 2) -> None:
+        self.tensor, self.version, self.kind, self.asked = tensor, version, kind, []
+
+    def __dlpack_device__(self):
+        return (self.kind, 0)
+
+    def __dlpack__(self, **options):
+        if self.version is None and "max_version" in options:
+            msg = "__dlpack__() got an unexpected keyword argument 'max_version'"
+            raise TypeError(msg)
+        self.asked.append(options)
+        return self.tensor.__dlpack__(**options)
+
+
+@case
+def test_dlpack_of_others_is_shared_where_it_lies() -> None:
+    from tests.cuda import workers
+
+    array = Array(np.arange(6, dtype="i4").reshape(2, 3))
+    inside = st.asarray(array)  # it has a DLPack capsule to give
+    for version in (1, None):
+        other = Exporter(inside.T, version=version)
+        tensor = st.from_dlpack(other)
+        assert tensor.data_ptr() == array.pointer
+        assert (tensor.shape, tensor.strides, tensor.dtype) == ((3, 2), (4, 12), np.int32)
+        assert other.asked[0]["stream"] == 1, "its work is to be done before the default stream's"
+        assert tensor.tolist() == [[0, 3], [1, 4], [2, 5]]
+    pair = workers.Pair(workers.echo)
+    pair.put(st.asarray(Exporter(inside)))
+    assert pair.get().data_ptr() == array.pointer
+    pair.end()
+    assert array.read().tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert st.from_dlpack(Exporter(inside.as_readonly())).readonly
+    del tensor, other, inside, pair
+    gc.collect()
+    del array
+    device.wait_until(lambda: Array.alive == 0, "the owner")
+
+
+@case
+def test_dlpack_of_others_that_cannot_be_shared_so() -> None:
+    own = st.asarray([1.0, 2.0], device="cuda")  # virtual memory of ours: an array of nobody's to export
+    with pytest.raises(ValueError, match="Exporter cannot be shared where it lies: virtual memory"):
+        st.from_dlpack(Exporter(own))
+    copied = st.asarray(Exporter(own))
+    assert copied.tolist() == [1, 2]
+    assert copied.data_ptr() != own.data_ptr()
+    target = st.zeros(2, device="cuda")
+    assert target.copy_(Exporter(own)).tolist() == [1, 2]
+    capsules = [own.__dlpack__(max_version=(1, 0))]
+
+    class Again:
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, **options):
+            return capsules[0]
+
+    assert st.asarray(Again()).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="used before"):
+        st.asarray(Again())
+    before = st.stats()["blocks"]
+    capsules.clear()
+    del copied, target
+    gc.collect()
+    assert st.stats()["blocks"] <= before
+
+
+@case
+def test_dlpack_types_that_numpy_has_not() -> None:
+    tensor = st.zeros(2, "f4", device="cuda")
+    for code, bits, lanes, error in ((4, 16, 1, "no dtype"), (2, 8, 1, "no dtype"), (2, 32, 4, "vector")):
+        capsule = tensor.__dlpack__(max_version=(1, 0))
+        there = opened(capsule, b"dltensor_versioned")
+        there.tensor.code, there.tensor.bits, there.tensor.lanes = code, bits, lanes
+
+        class Other:
+            def __dlpack_device__(self):
+                return (2, 0)
+
+            def __dlpack__(self, given=capsule, **options):
+                return given
+
+        with pytest.raises(BufferError, match=error):
+            st.asarray(Other())
+    capsule = tensor.__dlpack__(max_version=(1, 0))
+    opened(capsule, b"dltensor_versioned").major = 2
+
+    class Newer:
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, **options):
+            return capsule
+
+    with pytest.raises(BufferError, match="DLPack 2"):
+        st.asarray(Newer())

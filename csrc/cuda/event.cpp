@@ -1,0 +1,111 @@
+#include "cuda/event.hpp"
+
+#include <string>
+
+#include "base/report.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
+
+std::string why_not(Result code) {
+  switch (code) {
+    case kInvalidContext:
+      return "; its maker's process id is the same as this process's: the two run in separate PID "
+             "namespaces (containers)";
+    case kInvalidValue:
+    case kMapFailed:
+      return "; its maker has ended, or the two processes have different /dev/shm (containers: "
+             "--ipc=host). Without st.cuda.set_sync(\"event\") none is needed";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Event Event::create(const Gpu& gpu) {
+  const Driver& driver = gpu.driver();
+  const Current current(gpu);
+  EventHandle handle = nullptr;
+  driver.check(driver.cuEventCreate(&handle, kEventNoTiming | kEventInterprocess),
+               "make an interprocess event" + on(gpu));
+  return {gpu, handle};
+}
+
+Event Event::open(const Gpu& gpu, const IpcEventHandle& handle) {
+  const Driver& driver = gpu.driver();
+  if (!driver.has_ipc()) {
+    throw CudaError(kNotSupported, "cannot open an event of another process: " + driver.path() +
+                                       " has no cuIpcOpenEventHandle");
+  }
+  const Current current(gpu);
+  EventHandle opened = nullptr;
+  const Result code = driver.cuIpcOpenEventHandle(&opened, handle);
+  if (code != kSuccess) {
+    throw CudaError(code, "cannot open an event of another process" + on(gpu) + ": " +
+                              driver.name_of(code) + why_not(code));
+  }
+  return {gpu, opened};
+}
+
+Event::~Event() {
+  const Driver* driver = Driver::usable();
+  if (driver == nullptr || handle_ == nullptr) return;
+  try {
+    const Current current(*gpu_);
+    const Result code = driver->cuEventDestroy_v2(handle_);
+    if (code != kSuccess && code != kDeinitialized && code != kContextDestroyed) {
+      report("cannot destroy an event: " + driver->name_of(code));
+    }
+  } catch (const std::exception& error) {
+    report(error.what());
+  }
+}
+
+IpcEventHandle Event::export_handle() const {
+  const Current current(*gpu_);
+  IpcEventHandle handle{};
+  gpu_->driver().check(gpu_->driver().cuIpcGetEventHandle(&handle, handle_),
+                       "share an event" + on(*gpu_));
+  return handle;
+}
+
+void Event::record(StreamHandle stream) const {
+  const Current current(*gpu_);
+  gpu_->driver().check(gpu_->driver().cuEventRecord(handle_, stream), "record an event" + on(*gpu_));
+}
+
+void Event::let_wait(StreamHandle stream) const {
+  const Current current(*gpu_);
+  gpu_->driver().check(gpu_->driver().cuStreamWaitEvent(stream, handle_, 0),
+                       "let a stream wait" + on(*gpu_));
+}
+
+bool Event::is_done() const {
+  const Current current(*gpu_);
+  const Result code = gpu_->driver().cuEventQuery(handle_);
+  if (code == kNotReady) return false;
+  gpu_->driver().check(code, "look at an event" + on(*gpu_));
+  return true;
+}
+
+void Event::synchronize() const {
+  const Current current(*gpu_);
+  gpu_->driver().check(gpu_->driver().cuEventSynchronize(handle_),
+                       "wait for an event" + on(*gpu_));
+}
+
+void order(const Gpu& gpu, StreamHandle first, StreamHandle then) {
+  const Driver& driver = gpu.driver();
+  const Current current(gpu);
+  EventHandle event = nullptr;
+  driver.check(driver.cuEventCreate(&event, kEventNoTiming), "make an event" + on(gpu));
+  Result code = driver.cuEventRecord(event, first);
+  if (code == kSuccess) code = driver.cuStreamWaitEvent(then, event, 0);
+  static_cast<void>(driver.cuEventDestroy_v2(event));  // the wait that was queued stays good
+  driver.check(code, "let a stream wait" + on(gpu));
+}
+
+}  // namespace shmtensor::cuda

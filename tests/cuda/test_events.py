@@ -1,0 +1,302 @@
+"""The order of work: sends that wait for an event or for the device, and our own copies."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pathlib
+import pickle
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.cuda import device, workers
+from tests.cuda.device import Array
+from tests.cuda.harness import case
+from tests.cuda.workers import Pair
+
+
+class Work:
+    """A kernel of another library: it takes as long as a test wants (on a GPU: no time), then sets bytes."""
+
+    def __init__(self, tensor: Any, name: str = "latch") -> None:
+        self.tensor = tensor
+        if device.simulated:
+            self.path = pathlib.Path(os.environ["SHMTENSOR_SIM_DIR"], name)
+            self.path.unlink(missing_ok=True)
+            device.latch(str(self.path))
+        driver = device.library()
+        device.check(
+            driver.cuMemsetD8Async(
+                device.ctypes.c_uint64(tensor.data_ptr()), 7, device.ctypes.c_size_t(tensor.nbytes), None
+            )
+        )
+
+    def end(self) -> None:
+        if device.simulated:
+            self.path.touch()
+
+
+def started(target: Any, first: Any) -> Pair:
+    """A child that has started the driver and answered: from now on it is quick."""
+    pair = Pair(target)
+    pair.put(first)
+    pair.get()
+    return pair
+
+
+def events() -> int:
+    """How many events this process has in the driver (simulator only)."""
+    return device.calls("cuEventCreate") - device.calls("cuEventDestroy_v2")
+
+
+@case
+def test_a_send_waits_for_nothing_and_the_reader_for_the_work() -> None:
+    st.cuda.set_sync("event")
+    assert st.cuda.get_sync() == "event"
+    tensor = st.zeros(4, "u1", device="cuda")
+    pair = started(workers.answer, tensor)
+    work = Work(tensor)
+    waits = device.calls("cuCtxSynchronize") if device.simulated else 0
+    pair.put(tensor)  # with "host" this would stand still for ever
+    if device.simulated:
+        assert device.calls("cuCtxSynchronize") == waits
+        assert not pair.outbox._reader.poll(0.3), "the reader has read too early"
+    work.end()
+    assert pair.get() == [([7, 7, 7, 7], "cuda:0", False)]
+    pair.end()
+
+
+@case
+def test_every_receive_waits_also_of_a_tensor_that_is_known() -> None:
+    """torch waits for the first one only."""
+    st.cuda.set_sync("event")
+    pair = Pair(keep_and_answer)
+    tensor = st.zeros(2, "u1", device="cuda")
+    for turn in range(3):
+        tensor.fill_(turn)
+        work = Work(tensor, f"latch{turn}")
+        pair.put([tensor, tensor[1:], tensor.storage()])
+        if device.simulated:
+            assert not pair.outbox._reader.poll(0.2), f"turn {turn}: the reader has read too early"
+        work.end()
+        assert pair.get() == [[7, 7], [7], [7, 7]]
+    pair.end()
+
+
+def keep_and_answer(inbox: Any, outbox: Any) -> None:
+    kept = []
+    while (item := inbox.get()) is not None:
+        kept.append(item)
+        tensors = [st.Tensor(x, "u1", x.nbytes) if isinstance(x, st.Storage) else x for x in item]
+        outbox.put([tensor.tolist() for tensor in tensors])
+
+
+@case
+def test_what_is_sent_on_is_waited_for_by_the_third() -> None:
+    """The second process sends with "host": it may not pass on what is still being written."""
+    st.cuda.set_sync("event")
+    tensor = st.zeros(2, "u1", device="cuda")
+    first, second = started(workers.relay, tensor), Pair(workers.answer)
+    work = Work(tensor)
+    first.put(tensor)
+    if device.simulated:
+        assert not first.outbox._reader.poll(0.3), "the second process has sent it on too early"
+    work.end()
+    second.put(first.get())
+    assert second.get() == [([7, 7], "cuda:0", False)]
+    first.end()
+    second.end()
+
+
+@case
+def test_a_users_memory_and_a_message_to_oneself() -> None:
+    st.cuda.set_sync("event")
+    queue = workers.SPAWN.SimpleQueue()
+    array = Array(np.zeros(3, "u1"))
+    tensor = st.asarray(array)
+    work = Work(tensor)
+    queue.put(tensor)
+    again = queue.get()
+    assert again.storage() is tensor.storage()
+    work.end()
+    assert again.tolist() == [7, 7, 7]
+    del again, tensor, array, work
+    device.wait_until(lambda: Array.alive == 0, "the owner")
+
+
+@case
+def test_events_are_used_again_when_nobody_has_them() -> None:
+    st.cuda.set_sync("event")
+    pair = Pair(workers.answer)
+    tensor = st.zeros(2, "u1", device="cuda")
+    tensor.data_ptr()
+    for _ in range(20):
+        pair.put(tensor)
+        assert pair.get() == [([0, 0], "cuda:0", False)]
+    pair.end()
+    if device.simulated:
+        assert events() <= 4, "each of 20 messages had an event; few are alive at a time"
+    device.wait_until(lambda: collected() == 0, "the events")
+
+
+def collected() -> int:
+    from shmtensor import _cuda_events
+
+    st.cuda.ipc_collect()
+    return len(_cuda_events._own)
+
+
+@case
+def test_events_of_messages_that_nobody_reads_and_of_killed_readers_come_back() -> None:
+    st.cuda.set_sync("event")
+    inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
+    tensor = st.zeros(2, "u1", device="cuda")
+    tensor.data_ptr()
+    reader = workers.SPAWN.Process(target=workers.die, args=(inbox, outbox), daemon=True)
+    reader.start()
+    inbox.put(tensor)
+    assert workers.take(outbox, workers.PATIENCE) == [0, 0]
+    os.kill(reader.pid, signal.SIGKILL)
+    reader.join(workers.PATIENCE)
+    inbox.put(tensor)  # nobody will read this one
+    gc.collect()
+    assert collected() >= 1
+    st.gc(0)
+    device.wait_until(lambda: collected() == 0, "the events")
+
+
+@case
+def test_an_event_is_kept_until_who_waits_for_it_is_past_it() -> None:
+    st.cuda.set_sync("event")
+    tensor = st.zeros(2, "u1", device="cuda")
+    pair = started(workers.hold, tensor)
+    work = Work(tensor)
+    pair.put(tensor)
+    assert pair.get() == 2, "the reader has it, and has its stream wait"
+    assert not device.simulated or collected() == 1
+    work.end()
+    device.wait_until(lambda: told(pair, tensor) and collected() <= 1, "the event")
+    pair.end()
+    device.wait_until(lambda: collected() == 0, "the last event")
+
+
+def told(pair: Pair, tensor: Any) -> bool:
+    pair.put(tensor)  # at a receive the reader looks at what it has waited for
+    return pair.get() > 2
+
+
+@case
+def test_without_events_a_send_waits_as_before() -> None:
+    from shmtensor import _cuda_events
+
+    _cuda_events.MOST = 0
+    st.cuda.set_sync("event")
+    pair = Pair(workers.answer)
+    tensor = st.zeros(2, "u1", device="cuda")
+    work = Work(tensor)
+    work.end()
+    pair.put(tensor)
+    assert pair.get() == [([7, 7], "cuda:0", False)]
+    with pytest.raises(st.CudaError, match="still have 0"):
+        st.cuda.Event()
+    pair.end()
+    st.cuda.set_sync("host")
+    assert st.cuda.get_sync() == "host"
+    with pytest.raises(ValueError, match="'fence'"):
+        st.cuda.set_sync("fence")  # type: ignore[arg-type]
+
+
+def send_and_end(outbox: Any) -> None:
+    st.cuda.set_sync("event")
+    tensor = st.zeros(2, device="cuda")
+    tensor.data_ptr()
+    outbox.put(tensor)
+
+
+@case
+def test_a_maker_that_has_ended_is_named() -> None:
+    outbox = workers.SPAWN.SimpleQueue()
+    process = workers.SPAWN.Process(target=send_and_end, args=(outbox,))
+    process.start()
+    process.join(workers.PATIENCE)
+    before = st.stats()["blocks"] if st.stats() else 0
+    with pytest.raises(st.ProducerGone, match=rf"process {process.pid}, which made it, has ended"):
+        outbox.get()
+    gc.collect()
+    st.gc(0)
+    device.wait_until(lambda: st.stats()["blocks"] <= before, "what the message carried")
+
+
+def wait_and_tell(inbox: Any, outbox: Any) -> None:
+    event = inbox.get()
+    outbox.put(event.query())
+    event.synchronize()
+    outbox.put((event.query(), event.device))
+    back = st.cuda.Event()
+    back.record()
+    outbox.put([event, back])
+    inbox.get()
+
+
+@case
+def test_an_event_of_ones_own_travels() -> None:
+    pair = Pair(wait_and_tell)
+    event = st.cuda.Event()
+    assert event.query(), "one that was never recorded stands for nothing"
+    tensor = st.zeros(2, "u1", device="cuda")
+    work = Work(tensor)
+    event.record()
+    pair.put(event)
+    early = pair.get()
+    assert not (device.simulated and early)
+    work.end()
+    assert pair.get() == (True, "cuda:0")
+    mine, theirs = pair.get()
+    assert mine is event
+    theirs.wait()
+    theirs.synchronize()
+    assert theirs.query()
+    with pytest.raises(TypeError, match="only be sent"):
+        pickle.dumps(event)
+    with pytest.raises(ValueError, match="GPU"):
+        st.cuda.Event("cpu")
+    pair.end()
+
+
+@case
+def test_streams_are_numbers_or_have_the_protocol() -> None:
+    driver = device.library()
+    stream = device.ctypes.c_void_p()
+    device.check(driver.cuStreamCreate(device.ctypes.byref(stream), 1))
+
+    class Stream:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return 0, stream.value
+
+    event = st.cuda.Event()
+    event.record(Stream())
+    event.wait(stream.value)
+    event.synchronize()
+    device.check(driver.cuStreamSynchronize(stream))
+
+
+@case
+def test_copies_wait_for_what_others_have_started() -> None:
+    """Our copies are in a stream that waits for nobody: the tensor's contents were read too early."""
+    import threading
+
+    for copy in (
+        lambda tensor: tensor.tolist(),
+        lambda tensor: tensor.clone().tolist(),
+        lambda tensor: st.zeros(2, "u1", device="cuda").copy_(tensor).tolist(),
+        lambda tensor: tensor.fill_(7).tolist(),
+    ):
+        tensor = st.zeros(2, "u1", device="cuda")
+        work = Work(tensor)
+        threading.Timer(0.05, work.end).start()
+        assert copy(tensor) == [7, 7]
+        del tensor, work  # which waits, too
