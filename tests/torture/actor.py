@@ -53,7 +53,7 @@ class Actor:
         """Until the order to end, or by its own decision."""
         try:
             while self.life > 0:
-                order, number = int(self.board[0][stages.ORDER]), int(self.board[0][stages.NUMBER])
+                order, number = stages.order_on(self.board)
                 if order == RUN:
                     self.act(self.hands, self.rng)
                 elif order == END:
@@ -141,7 +141,7 @@ class Helper(threading.Thread):
     def run(self) -> None:
         try:
             while True:
-                order, number = (int(value) for value in self.actor.board[0][:2])
+                order, number = stages.order_on(self.actor.board)
                 if order == RUN:
                     self.actor.act(self.hands, self.rng)
                 else:

@@ -38,9 +38,7 @@ class Director(Looks):
         for report in self.stage.folder.glob("rest-*"):
             report.unlink()
         self.number += 1
-        self.board[0][stages.ORDER] = what if what == RUN else PAUSE
-        self.board[0][stages.NUMBER] = self.number
-        self.board[0][stages.ORDER] = what
+        stages.give_order(self.board, what, self.number)
 
     def start(self, rank: int) -> None:
         method = self.rng.choices(METHODS, METHOD_WEIGHTS)[0]

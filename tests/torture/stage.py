@@ -19,7 +19,8 @@ RUN, PAUSE, DRAIN, COLLECT, END = range(5)  # orders
 
 # A row for each process: its pid and what it has done.
 PID, OPERATIONS, RECEIVED, FORKS, LOST = range(5)
-ORDER, NUMBER, DIRECTOR = range(3)  # in row 0
+ORDER, DIRECTOR = range(2)  # in row 0
+KINDS = 8  # an order and its number are one word: nobody sees the one without the other
 
 WRONG = 77  # exit status of an actor that found a fault
 
@@ -69,7 +70,7 @@ class Stage:
 
     def report_path(self, pid: int) -> Path:
         """Where a process that has obeyed the present order says so."""
-        return self.folder / f"rest-{pid}-{int(self.board()[0][NUMBER])}.json"
+        return self.folder / f"rest-{pid}-{order_on(self.board())[1]}.json"
 
     def report(self, holdings: list[tuple[int, int]], exact: bool, forked: bool) -> None:
         """What this process has, for the observer."""
@@ -77,3 +78,13 @@ class Stage:
         new = path.with_suffix(".new")
         new.write_text(json.dumps({"holdings": holdings, "exact": exact, "forked": forked}))
         new.rename(path)
+
+
+def give_order(board: np.ndarray, order: int, number: int) -> None:
+    board[0][ORDER] = number * KINDS + order
+
+
+def order_on(board: np.ndarray) -> tuple[int, int]:
+    """The present order and its number."""
+    number, order = divmod(int(board[0][ORDER]), KINDS)
+    return order, number
