@@ -48,7 +48,7 @@ struct alignas(32) BlockRecord {
 };
 static_assert(sizeof(BlockRecord) == 32);
 
-/// A piece of device memory. A number is used once only.
+/// A chunk of device memory. Strategy::device uses a number once only.
 struct ChunkRecord {
   std::atomic<std::uint64_t> size;       ///< 0 before it is there and after it is gone
   std::atomic<std::int32_t> descriptor;  ///< its number in the owner's process

@@ -73,7 +73,7 @@ class Segment {
     return {&header().freed_top, words(geometry_.freed()), geometry_.max_blocks};
   }
 
-  /// Strategy::device: the record of a chunk, below kMaxChunks.
+  /// Strategy::device and in_place: the record of a chunk, below kMaxChunks.
   [[nodiscard]] ChunkRecord& chunk(std::uint64_t number) const noexcept {
     return reinterpret_cast<ChunkRecord*>(control_.data() + Geometry::kChunks)[number];
   }

@@ -51,8 +51,7 @@ cuda::StreamHandle to_stream(std::uint64_t value) {
 
 std::unique_ptr<CudaEvent> make_event(int device) {
   const GilRelease release;
-  return std::make_unique<CudaEvent>(
-      CudaEvent{{}, cuda::Event::create(cuda::Gpu::get(device))});
+  return std::make_unique<CudaEvent>(CudaEvent{{}, cuda::Event::create(cuda::Gpu::get(device))});
 }
 
 py::bytes describe(const CudaEvent& self, std::uint64_t number) {
@@ -127,8 +126,7 @@ void add_cuda_event(py::module_& module) {
           unlocked)
       .def(
           "is_done", [](const CudaEvent& self) { return self.event.is_done(); }, unlocked)
-      .def(
-          "synchronize", [](const CudaEvent& self) { self.event.synchronize(); }, unlocked);
+      .def("synchronize", [](const CudaEvent& self) { self.event.synchronize(); }, unlocked);
   module.def("cuda_own_event", &own_event);
 }
 

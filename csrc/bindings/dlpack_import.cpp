@@ -49,10 +49,9 @@ py::tuple describe(const DlTensor& tensor, bool read_only, const py::object& own
   if (tensor.dtype.lanes != 1) throw py::buffer_error("DLPack's vector types are not supported");
   const py::object strides =
       tensor.strides != nullptr ? py::object(to_tuple(tensor.strides, tensor.dims)) : py::none();
-  return py::make_tuple(
-      owner, reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset, read_only,
-      to_tuple(tensor.shape, tensor.dims), strides,
-      py::make_tuple(tensor.dtype.code, tensor.dtype.bits));
+  return py::make_tuple(owner, reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset,
+                        read_only, to_tuple(tensor.shape, tensor.dims), strides,
+                        py::make_tuple(tensor.dtype.code, tensor.dtype.bits));
 }
 
 // (what keeps the memory, address, read-only, shape, strides in elements or None, (code, bits) of

@@ -13,15 +13,20 @@
 #include "cuda/in_place.hpp"
 #include "os/futex.hpp"
 #include "os/process.hpp"
+#include "session/runtime.hpp"
 
 namespace shmtensor::python {
 namespace {
+
+using cuda::DevicePtr;
+using Name = std::pair<std::uint64_t, DevicePtr>;  ///< BUFFER_ID and base of an allocation
 
 struct Export {
   Generation generation = 0;
   Exported where;
   PyObject* owner = nullptr;  ///< a reference
-  std::pair<std::uint64_t, cuda::DevicePtr> allocation;
+  Name allocation;            ///< unless in pieces
+  std::vector<cuda::Piece> pieces;
 };
 
 struct Handle {
@@ -33,13 +38,24 @@ struct Handle {
 struct Exports {
   std::mutex mutex;
   Arena* arena = nullptr;  ///< all blocks are of this one, so that one word tells of them all
+  cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
   std::map<BlockNumber, Export> all;
-  std::map<std::pair<std::uint64_t, cuda::DevicePtr>, Handle> handles;  ///< one an allocation
+  std::map<Name, Handle> handles;  ///< one an allocation
+  cuda::SharedPieces pieces;
   bool stopped = false;
 };
 Exports& exports() {
   static auto* const made = new Exports;
   return *made;
+}
+
+void forget(Exports& here, const Export& gone) {
+  if (!gone.pieces.empty()) {
+    here.pieces.drop(here.arena->segment(), *here.keeper, gone.pieces);
+    return;
+  }
+  const auto handle = here.handles.find(gone.allocation);
+  if (--handle->second.users == 0) here.handles.erase(handle);
 }
 
 // Of the blocks that nobody holds and no message refers to: their owners.
@@ -52,8 +68,7 @@ std::vector<PyObject*> take_freed(Exports& here) {
       continue;
     }
     owners.push_back(at->second.owner);
-    const auto handle = here.handles.find(at->second.allocation);
-    if (--handle->second.users == 0) here.handles.erase(handle);
+    forget(here, at->second);
     at = here.all.erase(at);
   }
   return owners;
@@ -118,68 +133,103 @@ Block take_block(std::uint64_t size) {
 }
 
 // The driver's bytes for an allocation; asked for once, as long as something of it is shared.
-cuda::IpcMemoryHandle handle_of(const cuda::PointerFacts& facts) {
-  Exports& here = exports();
-  const std::pair key(facts.buffer_id, facts.base);
-  {
-    const std::lock_guard guard(here.mutex);
-    if (const auto at = here.handles.find(key); at != here.handles.end()) return at->second.bytes;
+cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts) {
+  const Name name(facts.buffer_id, facts.base);
+  auto at = here.handles.find(name);
+  if (at == here.handles.end()) {
+    const cuda::Gpu& gpu = cuda::Gpu::get(facts.device);
+    const cuda::Current current(gpu);
+    cuda::IpcMemoryHandle bytes{};
+    gpu.driver().check(gpu.driver().cuIpcGetMemHandle(&bytes, facts.base),
+                       "share an allocation of " + std::to_string(facts.base_size) +
+                           " bytes on cuda:" + std::to_string(facts.device));
+    at = here.handles.emplace(name, Handle{bytes, 0}).first;
   }
-  const cuda::Gpu& gpu = cuda::Gpu::get(facts.device);
-  const cuda::Current current(gpu);
-  cuda::IpcMemoryHandle bytes{};
-  gpu.driver().check(gpu.driver().cuIpcGetMemHandle(&bytes, facts.base),
-                     "share an allocation of " + std::to_string(facts.base_size) +
-                         " bytes on cuda:" + std::to_string(facts.device));
-  return bytes;
+  ++at->second.users;
+  return at->second.bytes;
+}
+
+// What is known of the memory before it is shared.
+cuda::Description describe(const cuda::PointerFacts& facts, std::uint64_t pointer,
+                           std::uint64_t size) {
+  const ProcessIdentity self = this_process();
+  return {.magic = cuda::kDescriptionMagic,
+          .handle = {},
+          .device = cuda::Gpu::get(facts.device).uuid(),
+          .base_size = facts.base_size,
+          .offset = pointer - facts.base,
+          .size = size,
+          .buffer_id = facts.buffer_id,
+          .pid = self.pid,
+          .pieces = 0,
+          .start_time = self.start_time,
+          .pid_namespace = pid_namespace()};
+}
+
+// Shares the memory and says so in the block, which nobody else can know yet.
+void add_export(Exports& here, const Block& block, const cuda::PointerFacts& facts,
+                cuda::Description description, Export made) {
+  const std::lock_guard guard(here.mutex);
+  if (here.arena == nullptr) {
+    here.arena = block.arena;
+    here.keeper = &Runtime::get().home().chunk_keeper();
+  }
+  if (here.arena != block.arena) {
+    throw OutOfMemory("cannot share an array in place: too many are shared so; drop some");
+  }
+  const Segment& segment = block.arena->segment();
+  if (facts.in_pieces) {
+    const DevicePtr start = facts.base + description.offset;
+    auto range = here.pieces.share(cuda::Gpu::get(facts.device), segment, *here.keeper, start,
+                                   description.size);
+    description.base_size = range.size;
+    description.offset = start - range.base;
+    description.pieces = static_cast<std::uint32_t>(range.pieces.size());
+    description.handle = cuda::name_pieces(segment.number(), this_process(), range.pieces);
+    made.pieces = std::move(range.pieces);
+  } else {
+    description.handle = share_whole(here, facts);
+    made.allocation = {facts.buffer_id, facts.base};
+  }
+  std::byte* const place = block.arena->address(block.number, Access::read_write);
+  std::memcpy(place, &description, sizeof description);
+  if (!made.pieces.empty()) {
+    std::memcpy(place + sizeof description, made.pieces.data(),
+                made.pieces.size() * sizeof(cuda::Piece));
+  }
+  made.generation = block.arena->generation(block.number);
+  here.all[block.number] = std::move(made);
 }
 
 // A storage over `size` bytes at `pointer`, which `owner` keeps there. Whoever receives it can
-// reach the whole allocation.
+// reach the whole allocation, or all pieces that the bytes touch.
 py::object export_in_place(std::uint64_t pointer, std::uint64_t size, const py::object& owner) {
-  Exports& here = exports();
   cuda::PointerFacts facts;
   cuda::Description description{};
+  std::size_t pieces = 0;
   {
     const GilRelease release;
     facts = cuda::facts_of(pointer);
     if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
-    if (!fits(pointer - facts.base, size, facts.base_size)) {
+    description = describe(facts, pointer, size);
+    if (facts.in_pieces) {
+      pieces = cuda::count_pieces(cuda::Gpu::get(facts.device), pointer, size);
+    } else if (!fits(description.offset, size, facts.base_size)) {
       throw cuda::CudaError(cuda::kInvalidValue,
                             "the array reaches over the end of its allocation");
     }
-    const ProcessIdentity self = this_process();
-    description = {.magic = cuda::kDescriptionMagic,
-                   .handle = handle_of(facts),
-                   .device = cuda::Gpu::get(facts.device).uuid(),
-                   .base_size = facts.base_size,
-                   .offset = pointer - facts.base,
-                   .size = size,
-                   .buffer_id = facts.buffer_id,
-                   .pid = self.pid,
-                   .reserved = 0,
-                   .start_time = self.start_time,
-                   .pid_namespace = pid_namespace()};
   }
-  const Block block = take_block(sizeof description);
-  std::memcpy(block.arena->address(block.number, Access::read_write), &description,
-              sizeof description);
+  const Block block = take_block(sizeof description + pieces * sizeof(cuda::Piece));
   auto* const data = reinterpret_cast<std::byte*>(pointer);
-  {
-    const std::lock_guard guard(here.mutex);
-    if (here.arena == nullptr) here.arena = block.arena;
-    if (here.arena != block.arena) {
-      block.arena->release(block.number);
-      throw OutOfMemory("cannot share an array in place: too many are shared so; drop some");
-    }
-    const std::pair key(facts.buffer_id, facts.base);
-    Handle& handle = here.handles[key];
-    handle.bytes = description.handle;
-    ++handle.users;
-    here.all[block.number] = {.generation = block.arena->generation(block.number),
-                              .where = {data, facts.device},
-                              .owner = py::object(owner).release().ptr(),
-                              .allocation = key};
+  PyObject* const kept = py::object(owner).release().ptr();
+  try {
+    const GilRelease release;
+    add_export(exports(), block, facts, description,
+               {.where = {data, facts.device}, .owner = kept});
+  } catch (...) {
+    Py_DECREF(kept);
+    block.arena->release(block.number);
+    throw;
   }
   return wrap_in_place(block.arena, block.number, data, facts.device, size);
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "bindings/exports.hpp"
@@ -12,6 +13,7 @@
 #include "cuda/device_data.hpp"
 #include "cuda/in_place.hpp"
 #include "os/process.hpp"
+#include "session/runtime.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -28,22 +30,40 @@ bool has_ended(const cuda::Description& owner, const Arena& arena) noexcept {
   return owner.pid_namespace == pid_namespace() && !is_alive({owner.pid, owner.start_time});
 }
 
+struct InPlace {
+  cuda::Description description{};
+  std::vector<cuda::Piece> pieces;
+};
+
+InPlace read_in_place(Arena* arena, BlockNumber block) {
+  const std::byte* place = address_of(arena, block, Access::read_only);
+  const std::uint64_t size = arena->size(block);
+  InPlace read;
+  if (size < sizeof read.description) throw StaleHandle("a handle is damaged");
+  std::memcpy(&read.description, place, sizeof read.description);
+  const std::uint64_t bytes = std::uint64_t{read.description.pieces} * sizeof(cuda::Piece);
+  if (bytes > size - sizeof read.description) throw StaleHandle("a handle is damaged");
+  read.pieces.resize(read.description.pieces);
+  if (bytes != 0) std::memcpy(read.pieces.data(), place + sizeof read.description, bytes);
+  return read;
+}
+
 // Memory that a user of another process owns; or of this one, which has sent it to itself.
 py::object new_object_in_place(Arena* arena, BlockNumber block, Access access) {
-  const std::byte* place = address_of(arena, block, Access::read_only);
-  if (arena->size(block) < sizeof(cuda::Description)) throw StaleHandle("a handle is damaged");
-  cuda::Description description{};
-  std::memcpy(&description, place, sizeof description);
+  const auto [description, pieces] = read_in_place(arena, block);
   Backing backing{.arena = arena, .block = block, .kind = Backing::Kind::block, .access = access};
   if (arena->owned()) {
     const Exported mine = exported(arena, block);
     backing.data = mine.data;
     backing.device = static_cast<std::int16_t>(mine.device);
   } else {
+    const auto session = Runtime::get().find(arena->memory().id());
     std::shared_ptr<cuda::Opened> opened;
     {
       const GilRelease release;
-      opened = cuda::Opened::get(description, has_ended(description, *arena));
+      opened = cuda::Opened::get(description,
+                                 {arena->segment().number(), session->chunk_keeper(), pieces},
+                                 has_ended(description, *arena));
     }
     backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
     backing.device = static_cast<std::int16_t>(opened->gpu().number());

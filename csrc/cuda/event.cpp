@@ -74,7 +74,8 @@ IpcEventHandle Event::export_handle() const {
 
 void Event::record(StreamHandle stream) const {
   const Current current(*gpu_);
-  gpu_->driver().check(gpu_->driver().cuEventRecord(handle_, stream), "record an event" + on(*gpu_));
+  gpu_->driver().check(gpu_->driver().cuEventRecord(handle_, stream),
+                       "record an event" + on(*gpu_));
 }
 
 void Event::let_wait(StreamHandle stream) const {
@@ -93,8 +94,7 @@ bool Event::is_done() const {
 
 void Event::synchronize() const {
   const Current current(*gpu_);
-  gpu_->driver().check(gpu_->driver().cuEventSynchronize(handle_),
-                       "wait for an event" + on(*gpu_));
+  gpu_->driver().check(gpu_->driver().cuEventSynchronize(handle_), "wait for an event" + on(*gpu_));
 }
 
 void order(const Gpu& gpu, StreamHandle first, StreamHandle then) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/align.hpp"
 #include "base/error.hpp"
@@ -52,7 +53,18 @@ std::string why_not(Result code) {
 
 }  // namespace
 
+IpcMemoryHandle name_pieces(ArenaNumber arena, const ProcessIdentity& owner,
+                            std::span<const Piece> pieces) {
+  const std::uint64_t name[] = {arena, pieces.front().chunk, pieces.size(),
+                                static_cast<std::uint64_t>(owner.pid), owner.start_time};
+  IpcMemoryHandle handle{};
+  static_assert(sizeof name <= sizeof handle.bytes);
+  std::memcpy(handle.bytes, name, sizeof name);
+  return handle;
+}
+
 Opened::~Opened() {
+  if (mapped_) return;  // which unmaps itself
   const Driver* driver = Driver::usable();
   if (driver == nullptr) return;
   try {
@@ -66,24 +78,20 @@ Opened::~Opened() {
   }
 }
 
-std::shared_ptr<Opened> Opened::get(const Description& description, bool producer_gone) {
-  if (description.magic != kDescriptionMagic ||
-      !fits(description.offset, description.size, description.base_size)) {
-    throw StaleHandle("cannot use a tensor's handle: what describes its memory is damaged");
+namespace {
+
+std::shared_ptr<Opened> map_pieces(const Gpu& gpu, const Opened::Source& source) {
+  std::vector<PhysicalMemory> memory;
+  for (const Piece& piece : source.pieces) {
+    const Fd descriptor = source.keeper.fetch(source.arena, piece.chunk);
+    memory.push_back(PhysicalMemory::import(gpu, descriptor, piece.size));
   }
-  const Gpu& gpu = Gpu::with_uuid(description.device);
+  return std::make_shared<Opened>(
+      gpu, MappedMemory::map(gpu, memory.data(), memory.size(), Access::read_write));
+}
+
+std::shared_ptr<Opened> open_handle(const Gpu& gpu, const Description& description) {
   const Driver& driver = gpu.driver();
-  const std::lock_guard guard(cache().mutex);
-  std::weak_ptr<Opened>& place = cache().opened[key_of(description)];
-  if (std::shared_ptr<Opened> known = place.lock()) return known;
-  if (producer_gone) {
-    throw ProducerGone(kInvalidValue,
-                       "cannot open a tensor on cuda:" + std::to_string(gpu.number()) +
-                           ": process " + std::to_string(description.pid) +
-                           ", whose memory it is, has ended; let it live until the tensor is "
-                           "received, or send memory that shmtensor allocated "
-                           "(st.asarray(x, copy=True))");
-  }
   if (!driver.has_ipc()) {
     throw CudaError(kNotSupported, "cannot open a tensor of another process: " + driver.path() +
                                        " has no cuIpcOpenMemHandle");
@@ -97,7 +105,41 @@ std::shared_ptr<Opened> Opened::get(const Description& description, bool produce
                               " on cuda:" + std::to_string(gpu.number()) +
                               ": cuIpcOpenMemHandle said " + driver.name_of(code) + why_not(code));
   }
-  auto made = std::make_shared<Opened>(gpu, start);
+  return std::make_shared<Opened>(gpu, start);
+}
+
+bool is_sound(const Description& description, std::span<const Piece> pieces) noexcept {
+  std::uint64_t sum = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.chunk >= kMaxChunks || !fits(sum, piece.size, description.base_size)) return false;
+    sum += piece.size;
+  }
+  return description.magic == kDescriptionMagic && description.pieces == pieces.size() &&
+         (pieces.empty() || sum == description.base_size) &&
+         fits(description.offset, description.size, description.base_size);
+}
+
+}  // namespace
+
+std::shared_ptr<Opened> Opened::get(const Description& description, const Source& source,
+                                    bool producer_gone) {
+  if (!is_sound(description, source.pieces)) {
+    throw StaleHandle("cannot use a tensor's handle: what describes its memory is damaged");
+  }
+  const Gpu& gpu = Gpu::with_uuid(description.device);
+  const std::lock_guard guard(cache().mutex);
+  std::weak_ptr<Opened>& place = cache().opened[key_of(description)];
+  if (std::shared_ptr<Opened> known = place.lock()) return known;
+  if (producer_gone && source.pieces.empty()) {
+    throw ProducerGone(kInvalidValue,
+                       "cannot open a tensor on cuda:" + std::to_string(gpu.number()) +
+                           ": process " + std::to_string(description.pid) +
+                           ", whose memory it is, has ended; let it live until the tensor is "
+                           "received, or send memory that shmtensor allocated "
+                           "(st.asarray(x, copy=True))");
+  }
+  std::shared_ptr<Opened> made =
+      source.pieces.empty() ? open_handle(gpu, description) : map_pieces(gpu, source);
   place = made;
   std::erase_if(cache().opened, [](const auto& entry) { return entry.second.expired(); });
   return made;
@@ -129,13 +171,14 @@ PointerFacts facts_of(DevicePtr pointer) {
   driver.check(driver.cuMemGetAddressRange_v2(&facts.base, &size, pointer),
                "find the allocation that an array lies in");
   facts.base_size = size;
-  facts.exportable = capable != 0 && managed == 0 && pool == nullptr && driver.has_ipc();
+  const bool plain = managed == 0 && pool == nullptr;
+  facts.in_pieces =
+      plain && capable == 0 && (handle_types & kHandleDescriptor) != 0 && gpu.has_virtual_memory();
+  facts.exportable = facts.in_pieces || (plain && capable != 0 && driver.has_ipc());
   if (managed != 0) {
     facts.kind = "managed memory, which no process can export";
   } else if (pool != nullptr) {
     facts.kind = "from a stream-ordered pool (cudaMallocAsync), made without the right to export";
-  } else if (handle_types != 0) {
-    facts.kind = "virtual memory in chunks (torch's expandable segments)";
   } else if (!facts.exportable) {
     facts.kind = "of a kind that cuIpcGetMemHandle does not export";
   }

@@ -322,8 +322,8 @@ void Server::find_chunk(const Line& line, const Message& message) {
   if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
   const Fd* descriptor = directory_.find_chunk(message.arena, message.chunk);
   const Segment* segment = directory_.find(message.arena);
-  if (descriptor == nullptr && segment != nullptr && segment->strategy() == Strategy::device &&
-      message.chunk < kMaxChunks && segment->chunk(message.chunk).size.load() != 0) {
+  if (descriptor == nullptr && segment != nullptr && message.chunk < kMaxChunks &&
+      segment->chunk(message.chunk).size.load() != 0) {
     const ArenaHeader& header = segment->header();
     const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
     if (owner.taken && owner.life == header.owner_life && owner.pidfd) {

@@ -180,8 +180,7 @@ std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owne
     return std::make_unique<Arena>(std::move(segment), member_, owned ? &budget_ : nullptr);
   }
   const cuda::Gpu& gpu = cuda::Gpu::with_uuid(uuid_of(segment->header().device));
-  auto data = std::make_unique<cuda::DeviceData>(*segment, gpu,
-                                                 static_cast<cuda::ChunkKeeper&>(*this), owned);
+  auto data = std::make_unique<cuda::DeviceData>(*segment, gpu, chunk_keeper(), owned);
   return std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned);
 }
 

@@ -68,6 +68,9 @@ class Session : private cuda::ChunkKeeper {
   /// there is none.
   [[nodiscard]] Arena* attach(ArenaNumber number, Strategy strategy);
 
+  /// The manager, as the keeper of device memory's descriptors.
+  [[nodiscard]] cuda::ChunkKeeper& chunk_keeper() noexcept { return *this; }
+
   /// After a send, and before the process ends: if the manager was killed, another one is started
   /// and told what this process has. What was sent then outlives its sender.
   void follow_manager() noexcept;

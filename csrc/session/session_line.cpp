@@ -99,16 +99,23 @@ void Session::send_registration(const Arena& arena) {
   try {
     const Segment::File file = segment.file();
     static_cast<void>(line_.ask(message, named ? nullptr : &*file));
+    message.kind = Kind::keep_chunk;
+    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int number) {
+      message.chunk = chunk;
+      message.number = size;
+      Fd borrowed(number);
+      if (line_) static_cast<void>(line_.ask(message, &borrowed));
+      static_cast<void>(borrowed.release());
+    };
     if (segment.strategy() == Strategy::device) {
-      message.kind = Kind::keep_chunk;
-      static_cast<const cuda::DeviceData&>(arena.data())
-          .for_each_descriptor([&](std::uint32_t chunk, std::uint64_t size, int number) {
-            message.chunk = chunk;
-            message.number = size;
-            Fd borrowed(number);
-            if (line_) static_cast<void>(line_.ask(message, &borrowed));
-            static_cast<void>(borrowed.release());
-          });
+      static_cast<const cuda::DeviceData&>(arena.data()).for_each_descriptor(tell);
+    } else if (segment.strategy() == Strategy::in_place && arena.owned()) {
+      for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+        const ChunkRecord& record = segment.chunk(chunk);
+        if (const std::uint64_t size = record.size.load(); size != 0) {
+          tell(chunk, size, record.descriptor.load());
+        }
+      }
     }
   } catch (const OsError& error) {
     // A named arena whose owner is dead, dropped when nothing in it was in use any more.

@@ -60,7 +60,9 @@ SIM_EXPORT Result cuMemCreate(MemoryHandle* out, std::size_t size,
     auto memory = Physical::create(size, properties->location.id, properties->handle_types);
     if (!memory) return kOutOfMemory;
     state().allocated += size;
-    *out = add_handle(std::move(memory));
+    // Counted until its last handle and mapping are gone, which is under the lock.
+    const auto give_back = [memory, size](Physical*) { state().allocated -= size; };
+    *out = add_handle(std::shared_ptr<Physical>(memory.get(), give_back));
     return kSuccess;
   });
 }
@@ -70,13 +72,7 @@ SIM_EXPORT Result cuMemRelease(MemoryHandle handle) {
     const std::lock_guard guard(state().mutex);
     const auto at = state().handles.find(handle);
     if (at == state().handles.end()) return kInvalidValue;
-    if (--at->second.second > 0) return kSuccess;
-    const FileHeader& header = at->second.first->header();
-    // Counted by the process that made it, for its own limit.
-    if (header.id >> 32 == static_cast<std::uint64_t>(state().pid.load())) {
-      state().allocated -= header.size;
-    }
-    state().handles.erase(at);
+    if (--at->second.second == 0) state().handles.erase(at);
     return kSuccess;
   });
 }

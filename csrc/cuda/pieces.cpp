@@ -1,0 +1,97 @@
+#include "cuda/pieces.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/report.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+// Calls `visit(base, size)` for each chunk that the range touches, in order.
+template <typename Visit>
+void for_each_chunk(const Gpu& gpu, DevicePtr start, std::uint64_t size, Visit&& visit) {
+  const Current current(gpu);
+  for (DevicePtr at = start; at < start + size;) {
+    DevicePtr base = 0;
+    std::size_t length = 0;
+    const Result code = gpu.driver().cuMemGetAddressRange_v2(&base, &length, at);
+    if (code != kSuccess) {
+      throw CudaError(code, "the array reaches over the end of its allocation");
+    }
+    visit(base, std::uint64_t{length});
+    at = base + length;
+  }
+}
+
+std::uint32_t unused_chunk(const Segment& segment) {
+  for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+    if (segment.chunk(chunk).size.load() == 0) return chunk;
+  }
+  throw OutOfMemory("cannot share an array in place: " + std::to_string(kMaxChunks) +
+                    " chunks of virtual memory are shared so; drop some, or share a copy "
+                    "(st.asarray(x, copy=True))");
+}
+
+}  // namespace
+
+std::size_t count_pieces(const Gpu& gpu, DevicePtr start, std::uint64_t size) {
+  std::size_t count = 0;
+  for_each_chunk(gpu, start, size, [&](DevicePtr, std::uint64_t) { ++count; });
+  return count;
+}
+
+SharedPieces::Range SharedPieces::share(const Gpu& gpu, const Segment& segment,
+                                        ChunkKeeper& keeper, DevicePtr start, std::uint64_t size) {
+  Range range;
+  try {
+    for_each_chunk(gpu, start, size, [&](DevicePtr base, std::uint64_t length) {
+      if (range.pieces.empty()) range.base = base;
+      Shared& shared = shared_at(gpu, segment, keeper, base, length);
+      range.pieces.push_back({length, shared.chunk, 0});
+      ++shared.users;
+      range.size += length;
+    });
+  } catch (...) {
+    drop(segment, keeper, range.pieces);
+    throw;
+  }
+  return range;
+}
+
+// Whoever can know the chunk's number can get its descriptor: the table says that it is there when
+// the manager has it.
+SharedPieces::Shared& SharedPieces::shared_at(const Gpu& gpu, const Segment& segment,
+                                              ChunkKeeper& keeper, DevicePtr base,
+                                              std::uint64_t size) {
+  if (const auto at = shared_.find(base); at != shared_.end()) return at->second;
+  const PhysicalMemory memory = PhysicalMemory::at(gpu, base, size);
+  Shared made{.chunk = unused_chunk(segment),
+              .users = 0,
+              .descriptor = memory.export_descriptor(gpu)};
+  keeper.keep(segment.number(), made.chunk, size, made.descriptor);
+  segment.chunk(made.chunk).descriptor.store(made.descriptor.get());
+  segment.chunk(made.chunk).size.store(size);
+  return shared_.emplace(base, std::move(made)).first->second;
+}
+
+void SharedPieces::drop(const Segment& segment, ChunkKeeper& keeper,
+                        std::span<const Piece> pieces) noexcept {
+  for (const Piece& piece : pieces) {
+    const auto at = std::find_if(shared_.begin(), shared_.end(), [&](const auto& entry) {
+      return entry.second.chunk == piece.chunk;
+    });
+    if (at == shared_.end() || --at->second.users > 0) continue;
+    try {
+      keeper.drop(segment.number(), piece.chunk);
+      segment.chunk(piece.chunk).size.store(0);
+    } catch (const std::exception& error) {
+      // Its number stays taken: under it the manager would give out the wrong memory.
+      report(std::string("GPU memory stays with the manager: ") + error.what());
+    }
+    shared_.erase(at);
+  }
+}
+
+}  // namespace shmtensor::cuda

@@ -1,0 +1,86 @@
+"""Virtual memory as torch's expandable segments have it: chunks of their own, side by side."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from tests.cuda import device
+from tests.cuda.device import check, library
+
+DESCRIPTOR = 1
+
+
+class Properties(ctypes.Structure):
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", ctypes.c_int * 2),
+        ("win32", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    )
+
+
+class Access(ctypes.Structure):
+    _fields_ = (("location", ctypes.c_int * 2), ("flags", ctypes.c_int))
+
+
+class Segment:
+    """`chunks` chunks at one range of addresses; unmapped with its last array."""
+
+    alive = 0
+
+    def __init__(self, chunks: int, handle_types: int = DESCRIPTOR) -> None:
+        driver = library()
+        properties = Properties(1, handle_types, (1, 0))
+        granularity = ctypes.c_size_t()
+        check(driver.cuMemGetAllocationGranularity(ctypes.byref(granularity), ctypes.byref(properties), 0))
+        self.chunk = granularity.value
+        self.size = chunks * self.chunk
+        pointer = ctypes.c_uint64()
+        size, none = ctypes.c_size_t(self.size), ctypes.c_uint64(0)
+        check(driver.cuMemAddressReserve(ctypes.byref(pointer), size, ctypes.c_size_t(0), none, none))
+        self.base = pointer.value
+        for place in range(self.base, self.base + self.size, self.chunk):
+            handle = ctypes.c_uint64()
+            chunk = ctypes.c_size_t(self.chunk)
+            check(driver.cuMemCreate(ctypes.byref(handle), chunk, ctypes.byref(properties), none))
+            check(driver.cuMemMap(ctypes.c_uint64(place), chunk, ctypes.c_size_t(0), handle, none))
+            check(driver.cuMemRelease(handle))
+        access = Access((1, 0), 3)
+        check(driver.cuMemSetAccess(pointer, size, ctypes.byref(access), ctypes.c_size_t(1)))
+        Segment.alive += 1
+
+    def __del__(self) -> None:
+        Segment.alive -= 1
+        driver, base, size = library(), ctypes.c_uint64(self.base), ctypes.c_size_t(self.size)
+        driver.cuCtxSynchronize()
+        check(driver.cuMemUnmap(base, size))
+        check(driver.cuMemAddressFree(base, size))
+
+
+class Part:
+    """An array somewhere in a segment."""
+
+    def __init__(self, segment: Segment, offset: int, values: Any) -> None:
+        values = np.ascontiguousarray(values)
+        self.segment, self.pointer = segment, segment.base + offset
+        self.shape, self.dtype = values.shape, values.dtype
+        device.write(self.pointer, values.tobytes())
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "stream": 1,
+        }
+
+    def read(self) -> Any:
+        size = int(np.prod(self.shape)) * self.dtype.itemsize
+        return np.frombuffer(device.read(self.pointer, size), self.dtype).reshape(self.shape)
