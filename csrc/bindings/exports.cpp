@@ -224,8 +224,10 @@ py::object export_in_place(std::uint64_t pointer, std::uint64_t size, const py::
   PyObject* const kept = py::object(owner).release().ptr();
   try {
     const GilRelease release;
-    add_export(exports(), block, facts, description,
-               {.where = {data, facts.device}, .owner = kept});
+    Export made;
+    made.where = {data, facts.device};
+    made.owner = kept;
+    add_export(exports(), block, facts, description, std::move(made));
   } catch (...) {
     Py_DECREF(kept);
     block.arena->release(block.number);

@@ -42,8 +42,8 @@ std::size_t count_pieces(const Gpu& gpu, DevicePtr start, std::uint64_t size) {
   return count;
 }
 
-SharedPieces::Range SharedPieces::share(const Gpu& gpu, const Segment& segment,
-                                        ChunkKeeper& keeper, DevicePtr start, std::uint64_t size) {
+SharedPieces::Range SharedPieces::share(const Gpu& gpu, const Segment& segment, ChunkKeeper& keeper,
+                                        DevicePtr start, std::uint64_t size) {
   Range range;
   try {
     for_each_chunk(gpu, start, size, [&](DevicePtr base, std::uint64_t length) {
@@ -67,9 +67,8 @@ SharedPieces::Shared& SharedPieces::shared_at(const Gpu& gpu, const Segment& seg
                                               std::uint64_t size) {
   if (const auto at = shared_.find(base); at != shared_.end()) return at->second;
   const PhysicalMemory memory = PhysicalMemory::at(gpu, base, size);
-  Shared made{.chunk = unused_chunk(segment),
-              .users = 0,
-              .descriptor = memory.export_descriptor(gpu)};
+  Shared made{
+      .chunk = unused_chunk(segment), .users = 0, .descriptor = memory.export_descriptor(gpu)};
   keeper.keep(segment.number(), made.chunk, size, made.descriptor);
   segment.chunk(made.chunk).descriptor.store(made.descriptor.get());
   segment.chunk(made.chunk).size.store(size);
