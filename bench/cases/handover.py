@@ -40,6 +40,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             if kind == "same" and size not in kept:
                 kept[size] = peer.fresh(SIZES[size])
             send = _same(peer, there, kept[size]) if kind == "same" else _fresh(peer, there, SIZES[size])
+            send()  # steady state: what was idle while others were measured gave its pages back
             return alternate(
                 {"tensor": send, "bytes": lambda: there.hand_over(BYTES)},
                 budget=0.01 if options.quick else BUDGET,

@@ -46,7 +46,7 @@ py::list names_of(const SessionMemory& memory) {
         record.status.load() == SlotStatus::active && record.life.load() == state.life();
     one["pid"] = there ? py::object(py::int_(record.pid.load())) : py::none();
     const std::uint64_t since = table.records[number].since.load();
-    one["age"] = since != 0 ? coarse_seconds() - static_cast<std::uint32_t>(since) : 0;
+    one["age"] = since != 0 ? seconds_since(static_cast<std::uint32_t>(since)) : 0;
     names.append(one);
   }
   return names;

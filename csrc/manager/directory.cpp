@@ -103,14 +103,13 @@ void Directory::sweep(const SessionMemory& memory, SlotNumber dead) {
 std::uint64_t Directory::collect(const SessionMemory& memory,
                                  std::uint64_t older_than_milliseconds) {
   std::uint64_t spent = 0;
-  const std::uint32_t now = coarse_seconds();
   for_each_table(memory, [&](TransitTable& table) {
     table.for_each_live([&](std::uint32_t, TicketGroup& group, std::uint32_t) {
       std::uint64_t word = group.word.load();
       const std::uint64_t block = group.block.load();
       const auto sent = static_cast<std::uint32_t>(group.mark.load());
       if (sent == TicketGroup::kKept) return;  // a name's, which `unpublish` removes
-      if (std::uint64_t{now - sent} * 1000 < older_than_milliseconds) return;
+      if (std::uint64_t{seconds_since(sent)} * 1000 < older_than_milliseconds) return;
       const auto live = static_cast<std::uint32_t>(word);
       // Only as it was read: a ticket published since is another message's.
       if (!group.word.compare_exchange_strong(word, word & ~std::uint64_t{0xffffffff})) return;

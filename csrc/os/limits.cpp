@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/align.hpp"
+
 namespace shmtensor {
 namespace {
 
@@ -48,6 +50,13 @@ constexpr CgroupFiles kVersion2{"/sys/fs/cgroup", "/memory.max", "/memory.curren
 constexpr CgroupFiles kVersion1{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
                                 "/memory.usage_in_bytes", "total_inactive_file"};
 
+// Not for shared memory: page tables and what the program itself allocates must fit, or who has just
+// been given the last page is killed by its next small allocation.
+std::uint64_t without_reserve(std::uint64_t left, std::uint64_t limit) {
+  const std::uint64_t reserve = std::min(limit / 16, 32 * kMiB);
+  return left > reserve ? left - reserve : 0;
+}
+
 // A limit may stand at any ancestor of the group, so all of them are asked.
 void ask_cgroups(const CgroupFiles& files, std::string path, AvailableMemory& available) {
   while (true) {
@@ -57,7 +66,7 @@ void ask_cgroups(const CgroupFiles& files, std::string path, AvailableMemory& av
     if (limit && usage) {
       const auto cache = read_field(folder + "/memory.stat", files.reclaimable).value_or(0);
       const std::uint64_t used = *usage > cache ? *usage - cache : 0;
-      const std::uint64_t left = *limit > used ? *limit - used : 0;
+      const std::uint64_t left = without_reserve(*limit > used ? *limit - used : 0, *limit);
       if (left < available.bytes) available = {left, "memory cgroup " + folder};
     }
     if (path.empty() || path == "/") return;
@@ -75,7 +84,7 @@ std::uint64_t physical_memory() noexcept {
 AvailableMemory available_memory() {
   AvailableMemory available;
   if (const auto bytes = read_field("/proc/meminfo", "MemAvailable:")) {
-    available = {*bytes, "MemAvailable of this machine"};
+    available = {without_reserve(*bytes, physical_memory()), "MemAvailable of this machine"};
   }
   std::ifstream groups("/proc/self/cgroup");
   std::string line;

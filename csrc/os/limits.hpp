@@ -17,8 +17,9 @@ struct AvailableMemory {
 };
 
 /// The smaller of the machine's MemAvailable and what the cgroups of this process leave (v1 and
-/// v2). Shared pages are charged to whoever touches them first, and going over a cgroup's limit
-/// means the out-of-memory killer, not an error: so it is asked before, not found out.
+/// v2), less a sixteenth or 32 MiB for everything else. Shared pages are charged to whoever touches
+/// them first, and going over a cgroup's limit means the out-of-memory killer, not an error: so it
+/// is asked before, not found out.
 [[nodiscard]] AvailableMemory available_memory();
 
 /// RLIMIT_AS, or kUnlimited.

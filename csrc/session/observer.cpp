@@ -40,7 +40,7 @@ std::vector<Observer::InFlight> Observer::in_flight() const {
       const auto sent = static_cast<std::uint32_t>(group.mark.load());
       found.push_back({slot, pid, static_cast<ArenaNumber>(block >> 32),
                        static_cast<BlockNumber>(block),
-                       static_cast<std::uint32_t>(std::popcount(live)), coarse_seconds() - sent});
+                       static_cast<std::uint32_t>(std::popcount(live)), seconds_since(sent)});
     });
   }
   return found;

@@ -80,7 +80,8 @@ def gc(older_than: float = 0.0) -> int:
     Parameters
     ----------
     older_than
-        Age in seconds, exact to a second.
+        Age in seconds, exact to a second, by the kernel's monotonic clock. Where containers have time
+        namespaces, an age is off by their difference.
 
     Returns
     -------

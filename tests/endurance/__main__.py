@@ -1,0 +1,97 @@
+"""``python -m tests.endurance --minutes M --workers N --out FILE``: see docs/design/endurance.md."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import shmtensor as st
+from tests.endurance.load import Loader
+
+PERIOD = 5.0  # seconds between two looks
+# What must not grow, and by how much the last tenth may exceed the first, beside noise of the machine.
+BOUNDS = {
+    "resident bytes": 1.05,
+    "descriptors": 1.0,
+    "mappings": 1.05,
+    "live blocks": 1.25,
+    "reserved bytes": 1.25,
+    "latency": 1.5,
+}
+
+
+def look(loader: Loader, times: list[float], began: float) -> dict[str, Any]:
+    processes = [psutil.Process(), *(psutil.Process(process.pid) for process in loader.processes)]
+    usage = [process.memory_full_info() for process in processes]
+    stats = st.stats()
+    ordered = sorted(times)
+    return {
+        "seconds": time.monotonic() - began,
+        "batches": len(times),
+        "latency": statistics.median(ordered),
+        "latency p99": ordered[len(ordered) * 99 // 100],
+        "resident bytes": sum(one.uss for one in usage),
+        "descriptors": sum(process.num_fds() for process in processes),
+        "mappings": sum(len(Path(f"/proc/{p.pid}/maps").read_text().splitlines()) for p in processes),
+        "live blocks": stats["blocks"],
+        "reserved bytes": stats["bytes_reserved"],
+    }
+
+
+def compare(looks: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """The medians of the first and the last tenth; the first minute is left out, where there is more."""
+    steady = [one for one in looks if one["seconds"] > 60] or looks
+    tenth = max(1, len(steady) // 10)
+    found = {}
+    for name, most in BOUNDS.items():
+        first, last = (statistics.median(one[name] for one in part) for part in (steady[:tenth], steady[-tenth:]))
+        found[name] = {"first": first, "last": last, "ratio": last / first, "at most": most}
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.endurance")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    began = time.monotonic()
+    loader, looks, times = Loader(options.workers), [], []
+    next_look = began + PERIOD
+    while (now := time.monotonic()) < began + options.minutes * 60:
+        times.append(loader.take())
+        if now >= next_look:
+            looks.append(look(loader, times, began))
+            times, next_look = [], now + PERIOD
+    loader.close()
+    gc.collect()
+    st.gc()
+    compared = compare(looks)
+    result = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+        "minutes": options.minutes,
+        "workers": options.workers,
+        "batches": sum(one["batches"] for one in looks),
+        "blocks left": st.stats()["blocks"],
+        "compared": compared,
+        "looks": looks,
+    }
+    if options.out:
+        options.out.write_text(json.dumps(result) + "\n")
+    grown = [name for name, one in compared.items() if one["ratio"] > one["at most"]]
+    for name, one in compared.items():
+        print(f"{name:15} {one['first']:14.6g} {one['last']:14.6g}  {one['ratio']:.3f} of at most {one['at most']}")
+    print(f"{result['batches']} batches, {result['blocks left']} blocks left")
+    return 1 if grown or result["blocks left"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
