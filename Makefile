@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python gpu-test torture fuzz model litmus lint format sanitize bench bench-cpp docs clean
+.PHONY: demo test test-cpp test-python gpu-test torture endurance fuzz model litmus lint audit format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -40,6 +40,10 @@ torture: $(VENV)/.shmtensor $(VENV)/.group-test
 	mkdir -p bench/results
 	nice $(BIN)/python -m tests.torture --seed $(SEED) --minutes $(MINUTES) \
 	  --out bench/results/torture-$(subst /,-,$(SEED)).json
+
+# A load as a data loader's: memory, descriptors and latency at the end are those of the start.
+endurance: $(VENV)/.shmtensor $(VENV)/.group-test
+	$(BIN)/python -m tests.endurance --minutes $(MINUTES) --out build/endurance.json
 
 # Made-up bytes for what reads memory and messages of others; needs Clang. What it finds to be new is kept in build/fuzz.
 SECONDS_EACH ?= 60
@@ -69,6 +73,10 @@ lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint
 	git ls-files '*.cpp' '*.hpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	PYTHONPATH=python $(BIN)/lint-imports
 	$(BIN)/python -m tests.check_layers
+
+# What advisories say of everything that tests, benches and tools bring along; asks PyPI.
+audit: $(VENV)/.group-lint $(VENV)/.group-audit
+	$(BIN)/pip-audit --local
 
 format: $(VENV)/.group-lint
 	$(BIN)/ruff check --fix

@@ -32,6 +32,15 @@ def test_the_gil_changes_hands_in_one_file() -> None:
     assert found == ["gil.hpp"]
 
 
+def test_nothing_reads_the_wall_clock() -> None:
+    """Which an administrator, or NTP, may set."""
+    words = ("CLOCK_REALTIME", "system_clock", "gettimeofday", "time.time(", "time.time_ns(", "datetime")
+    package = ROOT.parent / "python" / "shmtensor"
+    sources = [*ROOT.rglob("*.[ch]pp"), *package.rglob("*.py")]
+    assert len(sources) > 150, "it looked at something"
+    assert [path.name for path in sources if any(word in path.read_text() for word in words)] == []
+
+
 def write(root: Path, name: str, *lines: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)

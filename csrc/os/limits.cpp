@@ -50,8 +50,8 @@ constexpr CgroupFiles kVersion2{"/sys/fs/cgroup", "/memory.max", "/memory.curren
 constexpr CgroupFiles kVersion1{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
                                 "/memory.usage_in_bytes", "total_inactive_file"};
 
-// Not for shared memory: page tables and what the program itself allocates must fit, or who has just
-// been given the last page is killed by its next small allocation.
+// Not for shared memory: page tables and what the program itself allocates must fit, or who has
+// just been given the last page is killed by its next small allocation.
 std::uint64_t without_reserve(std::uint64_t left, std::uint64_t limit) {
   const std::uint64_t reserve = std::min(limit / 16, 32 * kMiB);
   return left > reserve ? left - reserve : 0;

@@ -33,15 +33,15 @@ std::vector<Observer::InFlight> Observer::in_flight() const {
     const SlotRecord& record = memory_->slot(slot);
     if (record.life.load() == 0) continue;
     const std::int32_t pid = record.status.load() == SlotStatus::unused ? 0 : record.pid.load();
-    memory_->transit(slot).for_each_live([&](std::uint32_t, const TicketGroup& group,
-                                             std::uint32_t live) {
-      if (group.kept()) return;
-      const std::uint64_t block = group.block.load();
-      const auto sent = static_cast<std::uint32_t>(group.mark.load());
-      found.push_back({slot, pid, static_cast<ArenaNumber>(block >> 32),
-                       static_cast<BlockNumber>(block),
-                       static_cast<std::uint32_t>(std::popcount(live)), seconds_since(sent)});
-    });
+    memory_->transit(slot).for_each_live(
+        [&](std::uint32_t, const TicketGroup& group, std::uint32_t live) {
+          if (group.kept()) return;
+          const std::uint64_t block = group.block.load();
+          const auto sent = static_cast<std::uint32_t>(group.mark.load());
+          found.push_back({slot, pid, static_cast<ArenaNumber>(block >> 32),
+                           static_cast<BlockNumber>(block),
+                           static_cast<std::uint32_t>(std::popcount(live)), seconds_since(sent)});
+        });
   }
   return found;
 }

@@ -1,1 +1,1 @@
-"""A load as a data loader's, for as long as one likes: what it costs at the end is what it cost at the start."""
+"""A load as a data loader's, for as long as one likes: it costs at the end what it cost at the start."""

@@ -1,4 +1,4 @@
-"""``python -m tests.endurance --minutes M --workers N --out FILE``: see docs/design/endurance.md."""
+"""``python -m tests.endurance --minutes M --workers N --out FILE``: see docs/design/torture.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import psutil
 import shmtensor as st
 from tests.endurance.load import Loader
 
-PERIOD = 5.0  # seconds between two looks
 # What must not grow, and by how much the last tenth may exceed the first, beside noise of the machine.
 BOUNDS = {
     "resident bytes": 1.05,
@@ -52,7 +51,8 @@ def compare(looks: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     tenth = max(1, len(steady) // 10)
     found = {}
     for name, most in BOUNDS.items():
-        first, last = (statistics.median(one[name] for one in part) for part in (steady[:tenth], steady[-tenth:]))
+        first = statistics.median(one[name] for one in steady[:tenth])
+        last = statistics.median(one[name] for one in steady[-tenth:])
         found[name] = {"first": first, "last": last, "ratio": last / first, "at most": most}
     return found
 
@@ -61,16 +61,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.endurance")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--period", type=float, default=5, help="seconds between two looks")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     began = time.monotonic()
     loader, looks, times = Loader(options.workers), [], []
-    next_look = began + PERIOD
+    next_look = began + options.period
     while (now := time.monotonic()) < began + options.minutes * 60:
         times.append(loader.take())
         if now >= next_look:
             looks.append(look(loader, times, began))
-            times, next_look = [], now + PERIOD
+            times, next_look = [], now + options.period
     loader.close()
     gc.collect()
     st.gc()
@@ -88,7 +89,8 @@ def main() -> int:
         options.out.write_text(json.dumps(result) + "\n")
     grown = [name for name, one in compared.items() if one["ratio"] > one["at most"]]
     for name, one in compared.items():
-        print(f"{name:15} {one['first']:14.6g} {one['last']:14.6g}  {one['ratio']:.3f} of at most {one['at most']}")
+        ratio = f"{one['ratio']:.3f} of at most {one['at most']}"
+        print(f"{name:15} {one['first']:14.6g} {one['last']:14.6g}  {ratio}")
     print(f"{result['batches']} batches, {result['blocks left']} blocks left")
     return 1 if grown or result["blocks left"] else 0
 

@@ -1,0 +1,184 @@
+"""The driver through ctypes, and processes of their own, for the questions of `bench.gpu.facts`."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHUNK = 2 << 20
+_driver: Any = None
+
+
+class Properties(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location_type", ctypes.c_int),
+        ("location", ctypes.c_int),
+        ("win32", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    )
+
+
+class Access(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = (("type", ctypes.c_int), ("location", ctypes.c_int), ("flags", ctypes.c_int))
+
+
+class Handle(ctypes.Structure):
+    """CUipcMemHandle."""
+
+    _fields_ = (("bytes", ctypes.c_ubyte * 64),)
+
+
+def driver() -> Any:
+    """The driver with device 0's primary context current in this thread."""
+    global _driver
+    if _driver is None:
+        _driver = ctypes.CDLL(os.environ.get("SHMTENSOR_LIBCUDA", "libcuda.so.1"))
+        need(_driver.cuInit(0))
+    context = ctypes.c_void_p()
+    _driver.cuCtxGetCurrent(ctypes.byref(context))
+    if not context.value:
+        need(_driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+        need(_driver.cuCtxPushCurrent_v2(context))
+    return _driver
+
+
+def need(code: int) -> None:
+    """A step on the way to a question worked."""
+    if code != 0:
+        raise RuntimeError(f"the driver answered {code}")
+
+
+def allocate(size: int = CHUNK) -> ctypes.c_uint64:
+    """Memory of cuMemAlloc that begins with a 7."""
+    pointer = ctypes.c_uint64()
+    need(driver().cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)))
+    need(driver().cuMemcpyHtoDAsync_v2(pointer, b"\7", ctypes.c_size_t(1), None))
+    need(driver().cuStreamSynchronize(None))
+    return pointer
+
+
+def handle_of(pointer: ctypes.c_uint64) -> tuple[int, bytes]:
+    """The answer of cuIpcGetMemHandle, and the bytes."""
+    handle = Handle()
+    return driver().cuIpcGetMemHandle(ctypes.byref(handle), pointer), bytes(handle)
+
+
+def open_handle(content: bytes) -> tuple[int, ctypes.c_uint64]:
+    """The answer of cuIpcOpenMemHandle, and the address."""
+    pointer = ctypes.c_uint64()
+    handle = Handle.from_buffer_copy(content)
+    return driver().cuIpcOpenMemHandle_v2(ctypes.byref(pointer), handle, 1), pointer
+
+
+def create(size: int = CHUNK) -> ctypes.c_uint64:
+    """A shareable chunk of virtual memory."""
+    handle = ctypes.c_uint64()
+    properties = Properties(1, 1, 1, 0)
+    need(driver().cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(properties), 0))
+    return handle
+
+
+def export(handle: ctypes.c_uint64) -> tuple[int, int]:
+    """The answer of cuMemExportToShareableHandle, and the descriptor."""
+    descriptor = ctypes.c_int(-1)
+    return driver().cuMemExportToShareableHandle(ctypes.byref(descriptor), handle, 1, 0), descriptor.value
+
+
+def import_(descriptor: int) -> tuple[int, ctypes.c_uint64]:
+    """The answer of cuMemImportFromShareableHandle, and the handle."""
+    handle = ctypes.c_uint64()
+    return driver().cuMemImportFromShareableHandle(
+        ctypes.byref(handle), ctypes.c_void_p(descriptor), 1
+    ), handle
+
+
+def first_byte(pointer: ctypes.c_uint64) -> int:
+    """What the memory begins with; the driver's answer, negative, if it cannot be read."""
+    content = ctypes.create_string_buffer(1)
+    code = driver().cuMemcpyDtoHAsync_v2(content, pointer, ctypes.c_size_t(1), None)
+    code = code or driver().cuStreamSynchronize(None)
+    return -code if code else content.raw[0]
+
+
+def child(body: Callable[[socket.socket], None]) -> tuple[int, socket.socket]:
+    """Run a function in a forked process, at the other end of a socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(60)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(100)
+        ours.close()
+        try:
+            body(theirs)
+            os._exit(0)
+        except BaseException as error:  # reported to the parent, whatever it is
+            theirs.send(f"{type(error).__name__}: {error}".encode())
+            os._exit(1)
+    theirs.close()
+    return pid, ours
+
+
+def ask(body: Callable[[], Any]) -> Any:
+    """What a function answers in a process of its own."""
+    pid, line = child(lambda end: end.send(json.dumps(body()).encode()) and None)
+    answer = line.recv(1 << 16).decode()
+    line.close()
+    os.waitpid(pid, 0)
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return answer
+
+
+def export_event(event: ctypes.c_void_p) -> tuple[int, bytes]:
+    """The answer of cuIpcGetEventHandle, and the bytes."""
+    handle = Handle()
+    return driver().cuIpcGetEventHandle(ctypes.byref(handle), event), bytes(handle)
+
+
+def open_event(content: bytes) -> tuple[int, ctypes.c_void_p]:
+    """The answer of cuIpcOpenEventHandle, and the event."""
+    event = ctypes.c_void_p()
+    handle = Handle.from_buffer_copy(content)
+    return driver().cuIpcOpenEventHandle(ctypes.byref(event), handle), event
+
+
+def map_chunk(handle: ctypes.c_uint64, size: int = CHUNK, access: int = 3) -> ctypes.c_uint64:
+    """An address at which a chunk can be used: access 1 to read, 3 to write too."""
+    pointer = ctypes.c_uint64()
+    whole, none = ctypes.c_size_t(size), ctypes.c_size_t(0)
+    zero = ctypes.c_uint64(0)
+    need(driver().cuMemAddressReserve(ctypes.byref(pointer), whole, none, zero, zero))
+    need(driver().cuMemMap(pointer, whole, none, handle, zero))
+    right = Access(1, 0, access)
+    need(driver().cuMemSetAccess(pointer, whole, ctypes.byref(right), ctypes.c_size_t(1)))
+    return pointer
+
+
+def exporter(end: socket.socket) -> None:
+    """Send the handle of an allocation; free it when told; live until somebody ends this."""
+    pointer = allocate()
+    end.send(handle_of(pointer)[1])
+    if end.recv(10) == b"free":
+        need(driver().cuMemFree_v2(pointer))
+        end.send(b"freed")
+        end.recv(10)
+
+
+def kill(pid: int) -> None:
+    """End a child of ours by SIGKILL and reap it."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
