@@ -113,10 +113,11 @@ $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
 
-# A second build, for the tests that kill processes at named places.
+# A second build, for the tests that kill processes at named places; not optimized at link time, which takes minutes.
 $(VENV)/fault-points/.built: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps --upgrade --target $(@D) \
 	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C cmake.define.SHMTENSOR_WERROR=ON \
+	  -C cmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF \
 	  -C build-dir=build/fault-points/{wheel_tag} .
 	touch $@
 

@@ -27,6 +27,10 @@ std::string why_not(Result code) {
 
 Event Event::create(const Gpu& gpu) {
   const Driver& driver = gpu.driver();
+  if (!gpu.has_ipc_events()) {
+    throw CudaUnavailable(kNotSupported, "cannot make an event" + on(gpu) +
+                                             ": its driver has none that processes share");
+  }
   const Current current(gpu);
   EventHandle handle = nullptr;
   driver.check(driver.cuEventCreate(&handle, kEventNoTiming | kEventInterprocess),

@@ -206,14 +206,14 @@ def _reduce_tensor(tensor: Tensor) -> Any:
     event = _recorded(tensor.storage())
     if event is None:
         return _core.reduce_tensor(tensor)
-    return _rebuild_after, (event, *_core.reduce_after_event(tensor))
+    return _rebuild_after, (event._block, *_core.reduce_after_event(tensor))
 
 
 def _reduce_storage(storage: Storage) -> Any:
     event = _recorded(storage)
     if event is None:
         return reducers._reduce_storage(storage)
-    return _rebuild_after, (event, *_core.reduce_after_event(storage))
+    return _rebuild_after, (event._block, *_core.reduce_after_event(storage))
 
 
 def _recorded(storage: Storage) -> Event | None:
@@ -228,8 +228,13 @@ def _recorded(storage: Storage) -> Event | None:
     return event
 
 
-def _rebuild_after(event: Event, rebuild: Any, arguments: Any) -> Any:
-    event.wait()
+def _rebuild_after(block: Storage, rebuild: Any, arguments: Any) -> Any:
+    try:
+        event = _rebuild_event(block)
+        event.wait()
+    except CudaError:
+        rebuild(*arguments)  # and lets go: what the message carried does not stay allocated
+        raise
     made = rebuild(*arguments)
     made.data_ptr()  # marks it: our copies, and who sends or drops it, wait for the default stream, too
     if not event.query():

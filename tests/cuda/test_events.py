@@ -204,10 +204,22 @@ def test_without_events_a_send_waits_as_before() -> None:
     with pytest.raises(st.CudaError, match="still have 0"):
         st.cuda.Event()
     pair.end()
+    os.environ["SHMTENSOR_SIM_ATTRIBUTES"] = "125=0"  # too late for this process
+    other = Pair(make_an_event)
+    assert not device.simulated or "none that processes share" in other.get()
+    other.end()
     st.cuda.set_sync("host")
     assert st.cuda.get_sync() == "host"
     with pytest.raises(ValueError, match="'fence'"):
         st.cuda.set_sync("fence")  # type: ignore[arg-type]
+
+
+def make_an_event(inbox: Any, outbox: Any) -> None:
+    try:
+        outbox.put(st.cuda.Event().device)
+    except st.CudaUnavailable as error:
+        outbox.put(str(error))
+    inbox.get()
 
 
 def send_and_end(outbox: Any) -> None:
@@ -227,7 +239,6 @@ def test_a_maker_that_has_ended_is_named() -> None:
     with pytest.raises(st.ProducerGone, match=rf"process {process.pid}, which made it, has ended"):
         outbox.get()
     gc.collect()
-    st.gc(0)
     device.wait_until(lambda: st.stats()["blocks"] <= before, "what the message carried")
 
 
