@@ -7,8 +7,6 @@
 namespace shmtensor::cuda {
 namespace {
 
-std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
-
 std::string why_not(Result code) {
   switch (code) {
     case kInvalidContext:

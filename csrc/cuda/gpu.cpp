@@ -109,6 +109,8 @@ void Gpu::synchronize_stream() const {
   driver_.check(driver_.cuStreamSynchronize(stream_), "wait for cuda:" + std::to_string(number_));
 }
 
+std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
+
 Current::Current(const Gpu& gpu) : driver_(gpu.driver()) {
   driver_.check(driver_.cuCtxPushCurrent_v2(gpu.context()),
                 "make the context of cuda:" + std::to_string(gpu.number()) + " current");

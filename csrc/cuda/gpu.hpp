@@ -59,6 +59,9 @@ class Current {
   const Driver& driver_;
 };
 
+/// " on cuda:0", for the text of an error.
+[[nodiscard]] std::string on(const Gpu& gpu);
+
 /// "GPU-53494d00-0000-...", as nvidia-smi writes it.
 [[nodiscard]] std::string to_text(const Uuid& uuid);
 

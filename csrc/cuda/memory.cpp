@@ -12,8 +12,6 @@ namespace {
 
 std::string in_mib(std::uint64_t size) { return std::to_string(size / kMiB) + " MiB"; }
 
-std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
-
 AllocationProperties properties_for(const Gpu& gpu) {
   AllocationProperties properties{};
   properties.type = kAllocationPinned;
