@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -166,9 +167,11 @@ cuda::Description describe(const cuda::PointerFacts& facts, std::uint64_t pointe
           .pid_namespace = pid_namespace()};
 }
 
-// Shares the memory and says so in the block, which nobody else can know yet.
-void add_export(Exports& here, const Block& block, const cuda::PointerFacts& facts,
-                cuda::Description description, Export made) {
+// Shares the memory and says so in the block, which nobody else can know yet. The owner of what was
+// in a block of that number before, if nobody has noticed yet that it is free, or null.
+[[nodiscard]] PyObject* add_export(Exports& here, const Block& block,
+                                   const cuda::PointerFacts& facts, cuda::Description description,
+                                   Export made) {
   const std::lock_guard guard(here.mutex);
   if (here.arena == nullptr) {
     here.arena = block.arena;
@@ -198,7 +201,9 @@ void add_export(Exports& here, const Block& block, const cuda::PointerFacts& fac
                 made.pieces.size() * sizeof(cuda::Piece));
   }
   made.generation = block.arena->generation(block.number);
-  here.all[block.number] = std::move(made);
+  Export before = std::exchange(here.all[block.number], std::move(made));
+  if (before.owner != nullptr) forget(here, before);
+  return before.owner;
 }
 
 // A storage over `size` bytes at `pointer`, which `owner` keeps there. Whoever receives it can
@@ -222,17 +227,19 @@ py::object export_in_place(std::uint64_t pointer, std::uint64_t size, const py::
   const Block block = take_block(sizeof description + pieces * sizeof(cuda::Piece));
   auto* const data = reinterpret_cast<std::byte*>(pointer);
   PyObject* const kept = py::object(owner).release().ptr();
+  PyObject* displaced = nullptr;
   try {
     const GilRelease release;
     Export made;
     made.where = {data, facts.device};
     made.owner = kept;
-    add_export(exports(), block, facts, description, std::move(made));
+    displaced = add_export(exports(), block, facts, description, std::move(made));
   } catch (...) {
     Py_DECREF(kept);
     block.arena->release(block.number);
     throw;
   }
+  const auto let_go = py::reinterpret_steal<py::object>(displaced);
   return wrap_in_place(block.arena, block.number, data, facts.device, size);
 }
 

@@ -79,6 +79,18 @@ def take_and_drop(inbox: Any, outbox: Any) -> None:
 
 
 @case
+def test_an_owner_is_let_go_also_when_its_block_serves_again_at_once() -> None:
+    """The next array could take the block before its release was noticed: then the owner stayed for ever."""
+    for _ in range(30):
+        tensors = [st.asarray(array) for array in [Array([1.0]) for _ in range(20)]]
+        while tensors:  # each release, and at once the next array
+            tensors.pop()
+            st.asarray(Array([1.0]))
+    gc.collect()
+    device.wait_until(let_go, "all owners")
+
+
+@case
 def test_it_goes_on_to_a_third_and_back() -> None:
     array = Array([1.0, 2.0])
     tensor = st.asarray(array)

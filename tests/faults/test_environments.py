@@ -122,7 +122,8 @@ def test_without_proc(strategy, start_method, tmp_path) -> None:
 def test_a_read_only_system(strategy, start_method, tmp_path) -> None:
     """Nothing is written but to /dev/shm; there is no home, and no folder for temporary files."""
     program = str(write_program(tmp_path, JOB))
-    lock = 'mount --rbind / /mnt && mount -o remount,ro,bind /mnt && exec chroot /mnt "$0" "$@"'
+    chroot = 'PATH=$PATH:/usr/sbin:/sbin exec chroot /mnt "$0" "$@"'  # which users may not have in theirs
+    lock = f"mount --rbind / /mnt && mount -o remount,ro,bind /mnt && {chroot}"
     done = run([*OWN_MOUNTS, "sh", "-c", lock, sys.executable, program, start_method], strategy)
     assert done.stdout == "fine\n", done.stderr
 
