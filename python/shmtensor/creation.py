@@ -226,6 +226,8 @@ def from_dlpack(x: Any) -> Tensor:
         What `numpy.from_dlpack` raises if `x` does not support DLPack, or lies on another device.
     ValueError
         If it lies on a GPU, in memory that cannot be shared where it lies.
+    CudaError
+        If it lies on a GPU, and this process cannot use that one.
     """
     there = _cuda.dlpack_array(x)
     return from_numpy(np.from_dlpack(x)) if there is None else _from_cuda(there, None, None, False)

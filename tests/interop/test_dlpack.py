@@ -141,8 +141,18 @@ def test_dtypes_that_dlpack_does_not_have(dtype) -> None:
         st.zeros(3, dtype).__dlpack__()
 
 
-def test_memory_of_another_device_is_refused() -> None:
-    class OnGpu:
+ROCM, CUDA = 10, 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "text"),
+    [
+        (ROCM, (BufferError, RuntimeError), r"(?i)device"),
+        (CUDA, st.CudaError, r"no CUDA driver|not known to the driver"),  # where there is one, it is asked
+    ],
+)
+def test_memory_of_another_device_is_refused(kind, error, text) -> None:
+    class Elsewhere:
         def __dlpack__(self, **options):
             capsule = np.ones(3).__dlpack__()
             get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -151,14 +161,14 @@ def test_memory_of_another_device_is_refused() -> None:
                 get_pointer(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p)
             )
             assert device_type.value == 1
-            device_type.value = 2  # kDLCUDA
+            device_type.value = kind
             return capsule
 
         def __dlpack_device__(self):
-            return (2, 0)
+            return (kind, 0)
 
-    with pytest.raises((BufferError, RuntimeError), match=r"(?i)device"):
-        st.from_dlpack(OnGpu())
+    with pytest.raises(error, match=text):
+        st.from_dlpack(Elsewhere())
 
 
 def test_objects_without_the_protocol_are_refused_as_numpy_does() -> None:
