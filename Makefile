@@ -1,4 +1,4 @@
-# The menu: make demo, test, gpu-test, lint, sanitize, bench, bench-cpp, docs. Each sets up what it needs in .venv and
+# The menu: make demo, test, gpu-test, lint, audit, sanitize, torture, endurance, bench, bench-cpp, docs. Each sets up what it needs in .venv and
 # build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
 # BENCH_PEERS=torch measures torch.multiprocessing too.
 PYTHON ?= python3
@@ -113,7 +113,7 @@ $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
 
-# A second build, for the tests that kill processes at named places; not optimized at link time, which takes minutes.
+# A second build, for the tests that kill processes at named places. Nobody measures it: no optimization at link time.
 $(VENV)/fault-points/.built: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps --upgrade --target $(@D) \
 	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C cmake.define.SHMTENSOR_WERROR=ON \
