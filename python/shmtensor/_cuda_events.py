@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from shmtensor import _core, reducers
 from shmtensor._device import device_number
-from shmtensor.errors import CudaError
+from shmtensor.errors import CudaError, StaleHandleError
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
@@ -149,13 +149,17 @@ def _rebuild_event(block: Storage) -> Event:
         event = known.get(name)
         if event is None:
             event = Event.__new__(Event)
-            event._number = number
+            event._number = 0
             event._block = block
-            if number:
-                event._event = _own[number]
-            else:
+            if not number:
                 event._event = _core.CudaEvent.open(description)
                 event._event.block = block
+            elif number in _own:
+                event._event = _own[number]
+                event._number = number
+            else:
+                msg = f"cannot use an event: this process has made none with the number {number}"
+                raise StaleHandleError(msg)
             known[name] = event
         return event
 

@@ -279,6 +279,24 @@ def test_an_event_of_ones_own_travels() -> None:
 
 
 @case
+def test_a_forged_description_is_refused() -> None:
+    """A number that this process never gave out was a KeyError."""
+    event = st.cuda.Event()
+    place = memoryview(event._block).cast("B")
+    good = bytes(place)
+    number = event._number.to_bytes(8, "little")
+    assert good.count(number) == 1
+    _, (block,) = st._cuda_events._reduce_event(event)
+    for bad in (good.replace(number, (event._number + 1).to_bytes(8, "little")), bytes(len(good))):
+        st._cuda_events._events.clear()
+        place[:] = bad
+        with pytest.raises(st.StaleHandleError, match="cannot use an event"):
+            st._cuda_events._rebuild_event(block)
+    place[:] = good
+    assert st._cuda_events._rebuild_event(block).query()
+
+
+@case
 def test_streams_are_numbers_or_have_the_protocol() -> None:
     driver = device.library()
     stream = device.ctypes.c_void_p()
