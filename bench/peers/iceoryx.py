@@ -23,7 +23,8 @@ from bench.peers.pickled import Pickled
 __all__ = ["PEER"]
 
 LARGEST = 64 << 20  # bytes
-PATIENCE = 20  # seconds
+PATIENCE = 20  # seconds; for an answer
+IDLE = 3600  # seconds; while it is the other peers' turn
 
 
 class Ports:
@@ -47,9 +48,9 @@ class Ports:
         return self._service(name).event().open_or_create().notifier_builder().create()
 
 
-def wait(listener: Any) -> None:
-    if not listener.timed_wait(iox2.Duration.from_secs(PATIENCE)):
-        raise TimeoutError(f"iceoryx2: no event in {PATIENCE} s")
+def wait(listener: Any, patience: int = PATIENCE) -> None:
+    if not listener.timed_wait(iox2.Duration.from_secs(patience)):
+        raise TimeoutError(f"iceoryx2: no event in {patience} s")
 
 
 def _serve(run: str, options: Options) -> None:
@@ -59,7 +60,7 @@ def _serve(run: str, options: Options) -> None:
     there, back = ports.listener("there"), ports.notifier("back")
     back.notify()
     while True:
-        wait(there)
+        wait(there, IDLE)
         sample = subscriber.receive()
         if sample is None:  # an event without a sample ends it
             return
