@@ -9,6 +9,7 @@
 #include "arena/data.hpp"
 #include "arena/segment.hpp"
 #include "arena/space.hpp"
+#include "os/limits.hpp"
 
 namespace shmtensor {
 
@@ -42,9 +43,11 @@ class Allocator {
     }
   }
 
-  /// Gives memory back that nobody has used for that long. A release does so now and then, so it
-  /// may not fail.
-  void trim(std::uint64_t idle_milliseconds) noexcept { data_.trim(space_, idle_milliseconds); }
+  /// Gives memory back that nobody has used for that long, `at_most` bytes of it. Is there more? A
+  /// release does so now and then, so it may not fail.
+  bool trim(std::uint64_t idle_milliseconds, std::uint64_t at_most = kUnlimited) noexcept {
+    return data_.trim(space_, idle_milliseconds, at_most);
+  }
 
  private:
   [[nodiscard]] std::optional<BlockNumber> take_number();

@@ -1,5 +1,6 @@
 #include "arena/arena.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "arena/host_data.hpp"
@@ -13,6 +14,11 @@ namespace shmtensor {
 namespace {
 
 constexpr std::uint64_t kIdleMilliseconds = 10'000;
+
+// In passing, idle memory goes back in steps that take about a millisecond, with pauses, so that no
+// allocation or release waits for the kernel to free a large tensor's pages.
+constexpr std::uint64_t kTrimStep = 4 * kMiB;
+constexpr std::uint64_t kTrimPause = 16;  // milliseconds
 
 }  // namespace
 
@@ -149,13 +155,14 @@ void Arena::compare_with_table() {
 }
 
 // Looking at the clock costs a few nanoseconds, looking through the free ranges time in proportion
-// to their number: now and then.
+// to their number: now and then, and for a small part of the time.
 void Arena::maybe_trim() {
-  if (!data_->trims_in_passing() || ++operations_ % 64 != 0) return;
+  if (!data_->trims_in_passing() || (!trimming_ && ++operations_ % 64 != 0)) return;
   const std::uint64_t now = coarse_milliseconds();
-  if (now - trimmed_at_ < kIdleMilliseconds / 4) return;
-  trimmed_at_ = now;
-  allocator_->trim(kIdleMilliseconds);
+  if (now < trim_at_) return;
+  trimming_ = allocator_->trim(kIdleMilliseconds, kTrimStep);
+  const std::uint64_t end = coarse_milliseconds();
+  trim_at_ = end + (trimming_ ? std::max(kTrimPause, 8 * (end - now)) : kIdleMilliseconds / 4);
 }
 
 // Four cases. The process holds the block already: a handle of the same generation is good, and its

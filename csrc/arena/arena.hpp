@@ -151,7 +151,8 @@ class Arena {
   std::mutex mutex_;  // guards what follows
   std::unique_ptr<Allocator> allocator_;
   std::uint64_t deaths_seen_ = 0;
-  std::uint64_t trimmed_at_ = 0;
+  std::uint64_t trim_at_ = 0;  // not before
+  bool trimming_ = false;      // there is more
   std::uint32_t operations_ = 0;
 };
 

@@ -40,8 +40,10 @@ class Data {
   [[nodiscard]] virtual bool grow(Space& space, std::uint64_t size) = 0;
   /// The range was given out or taken back just now.
   virtual void touch(std::uint64_t offset, std::uint64_t size) noexcept = 0;
-  /// Gives memory back that was not used for so long.
-  virtual void trim(Space& space, std::uint64_t idle_milliseconds) noexcept = 0;
+  /// Gives memory back that was not used for so long; `at_most` bytes of it where `trim` is called
+  /// in passing. Is there more?
+  virtual bool trim(Space& space, std::uint64_t idle_milliseconds,
+                    std::uint64_t at_most) noexcept = 0;
   /// May `trim` be called by any thread at any time? Else only when the session collects.
   [[nodiscard]] virtual bool trims_in_passing() const noexcept = 0;
 

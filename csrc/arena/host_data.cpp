@@ -11,7 +11,7 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::uint64_t kLargestStep = 64 * kMiB;
+constexpr std::uint64_t kLargestStep = 8 * kMiB;
 constexpr std::uint64_t kWholePages = 64 * kKiB;  // blocks from here on get pages of their own
 
 std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_milliseconds()); }
@@ -136,18 +136,25 @@ bool HostData::reserve(std::uint64_t offset, std::uint64_t size) {
   return false;
 }
 
-void HostData::trim(Space& space, std::uint64_t idle_milliseconds) noexcept {
+bool HostData::trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t at_most) noexcept {
   const std::uint32_t time = now();
   const auto idle = [&](const Extent& extent) {
     return extent.backed && time - extent.used_at >= idle_milliseconds;
   };
   std::optional<Segment::File> file;
+  std::uint64_t left = at_most / kExtent;
+  bool more = false;
   space.for_each_free(kExtent, [&](std::uint64_t offset, std::uint64_t size) {
     const std::uint64_t last = (offset + size) / kExtent;
     for (std::uint64_t i = align_up(offset, kExtent) / kExtent; i < last; ++i) {
-      std::uint64_t end = i;
-      while (end < last && idle(extents_[end])) ++end;
-      if (end == i) continue;
+      if (!idle(extents_[i])) continue;
+      if (left == 0) {
+        more = true;
+        return;
+      }
+      std::uint64_t end = i + 1;
+      while (end < last && end - i < left && idle(extents_[end])) ++end;
+      left -= end - i;
       try {
         if (!file) file.emplace(segment_.file());
       } catch (const Error&) {
@@ -161,6 +168,7 @@ void HostData::trim(Space& space, std::uint64_t idle_milliseconds) noexcept {
       i = end - 1;
     }
   });
+  return more;
 }
 
 }  // namespace shmtensor

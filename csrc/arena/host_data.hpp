@@ -33,7 +33,7 @@ class HostData final : public Data {
   bool back(std::uint64_t offset, std::uint64_t size) override;
   bool grow(Space& space, std::uint64_t size) override;
   void touch(std::uint64_t offset, std::uint64_t size) noexcept override;
-  void trim(Space& space, std::uint64_t idle_milliseconds) noexcept override;
+  bool trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t at_most) noexcept override;
   bool trims_in_passing() const noexcept override { return true; }
   std::uint64_t reserved() const noexcept override {
     return reserved_.load(std::memory_order_relaxed);

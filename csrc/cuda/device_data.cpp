@@ -116,7 +116,7 @@ void DeviceData::touch(std::uint64_t offset, std::uint64_t) noexcept {
 }
 
 // Only the session calls this, when it collects: whole chunks, of which no block is given out.
-void DeviceData::trim(Space& space, std::uint64_t idle_milliseconds) noexcept {
+bool DeviceData::trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t) noexcept {
   const std::uint32_t time = now();
   for (std::uint32_t chunk = 0; chunk < next_chunk_; ++chunk) {
     const std::uint64_t size = segment_.chunk(chunk).size.load();
@@ -132,6 +132,7 @@ void DeviceData::trim(Space& space, std::uint64_t idle_milliseconds) noexcept {
       report(std::string("device memory stays with the manager: ") + error.what());
     }
   }
+  return false;
 }
 
 void DeviceData::forget(std::uint32_t chunk) noexcept {

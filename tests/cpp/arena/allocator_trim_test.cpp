@@ -61,6 +61,28 @@ TEST_F(AllocatorTest, TrimLeavesWhatWasInUseAMomentAgo) {
   EXPECT_TRUE(take_warm(kMiB));
 }
 
+TEST_F(AllocatorTest, TrimGivesBackAsMuchAsItMayAndSaysWhetherThereIsMore) {
+  const auto first = take(3 * kExtent - page_size());
+  const auto between = take(page_size());
+  const auto second = take(4 * kExtent);
+  give(first->block);
+  give(second->block);
+  const std::uint64_t full = usage();
+  const std::uint64_t reserved = data_->reserved();
+  std::uint64_t given = 0;
+  while (allocator_->trim(0, 2 * kExtent)) {
+    given += 2 * kExtent;
+    ASSERT_EQ(data_->reserved(), reserved - given);
+    ASSERT_EQ(usage(), full - given);
+  }
+  EXPECT_GE(given, 4 * kExtent) << "three times";
+  const std::uint64_t left = data_->reserved();
+  EXPECT_FALSE(allocator_->trim(0));
+  EXPECT_EQ(data_->reserved(), left) << "the last step had the rest";
+  EXPECT_EQ(left, kExtent) << "what lies between lives";
+  give(between->block);
+}
+
 TEST_F(AllocatorTest, BackingIsWholeAcrossExtentsOfBothKinds) {
   const auto a = take(kExtent - page_size());
   const auto b = take(kExtent);
