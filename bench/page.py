@@ -1,8 +1,9 @@
 """The results page: ``python -m bench.page RESULT.json...`` writes docs/benchmarks.md, with its plots.
 
 RESULT-cpp.json and RESULT-launch.json are taken along where they lie beside the first. Where several results
-have the same case, the last one counts, but for peers that failed in it.
-Nothing on the page is written by hand, so that losses are shown like wins.
+of a machine have the same case, the last one counts, but for peers that failed in it. The page is about the
+first result's machine; of others it has the goals. Nothing on it is written by hand, so that losses
+are shown like wins.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ FOLDER = "benchmarks"  # of the plots, below the docs
 
 HEAD = """# Benchmarks
 
-Made by `python -m bench.page` from `bench/results/{file}` of {date}: {processor},
-{processors} processors, {memory} GiB, {system}; {versions}.
-Load average when it was written: {load}. Producer and consumer {pin}.
+Made by `python -m bench.page` from {run}
+Producer and consumer {pin}.
 {others}
 Repeat it with `make bench BENCH_PEERS="torch others"` and `make bench-cpp`. `bench/README.md` says what each
 case does and how it measures, [Performance](design/performance.md) why what is missed is missed. Times hold
@@ -79,8 +79,31 @@ def _beside(result: Path, what: str) -> dict[str, Any] | None:
     return json.loads(file.read_text()) if file.exists() else None
 
 
+def _read(file: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(file.read_text())
+    return record
+
+
+def _by_machine(files: Sequence[Path]) -> list[list[Path]]:
+    groups: dict[str, list[Path]] = {}
+    for file in files:
+        groups.setdefault(_read(file)["machine"]["processor"], []).append(file)
+    return list(groups.values())
+
+
+def _run(file: Path) -> str:
+    record = _read(file)
+    machine = record["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    return (
+        f"`bench/results/{file.name}` of {record['date'][:10]}: {machine['processor']},\n"
+        f"{machine['processors']} processors, {round(machine['memory_kib'] / (1 << 20))} GiB, "
+        f"{machine['system']}; {versions}.\nLoad average when it was written: {_load(record)}."
+    )
+
+
 def _other_run(file: Path) -> str:
-    record = json.loads(file.read_text())
+    record = _read(file)
     cases = ", ".join(result["case"] for result in record["results"])
     load = _load(record)
     return f"From a run of its own on the same machine, `bench/results/{file.name}` (load {load}): {cases}.\n"
@@ -94,7 +117,7 @@ def _results(files: Sequence[Path]) -> list[dict[str, Any]]:
     """Return the results of all files, in the order in which cases are listed."""
     found: dict[str, dict[str, Any]] = {}
     for file in files:
-        for result in json.loads(file.read_text())["results"]:
+        for result in _read(file)["results"]:
             found[result["case"]] = _with_absent_peers(result, found.get(result["case"]))
             found[result["case"]].setdefault("file", file.name)
     return [found[case] for case in CASES if case in found]
@@ -113,28 +136,7 @@ def _with_absent_peers(result: dict[str, Any], before: dict[str, Any] | None) ->
     return result | {"rows": result["rows"] + rows, "absent": absent, "notes": notes}
 
 
-def page(result_files: Sequence[Path]) -> str:
-    """Return the page as Markdown."""
-    result_file, *others = result_files
-    record = json.loads(result_file.read_text())
-    machine = record["machine"]
-    results = _results(result_files)
-    lines = [
-        HEAD.format(
-            file=result_file.name,
-            date=record["date"][:10],
-            processor=machine["processor"],
-            processors=machine["processors"],
-            memory=round(machine["memory_kib"] / (1 << 20)),
-            system=machine["system"],
-            versions=", ".join(f"{name} {version}" for name, version in record["versions"].items()),
-            load=_load(record),
-            pin=PINS[record["pin"]],
-            others="".join(map(_other_run, others)),
-        ),
-        "## Goals",
-        "",
-    ]
+def _goals(results: Iterable[dict[str, Any]]) -> list[str]:
     goals = [
         (
             result["case"],
@@ -149,7 +151,29 @@ def page(result_files: Sequence[Path]) -> str:
         for row in result["rows"]
         if row["met"] is not None
     ]
-    lines += _table(("case", "what", "goal", "median", "unit", "ratio", ""), goals)
+    return _table(("case", "what", "goal", "median", "unit", "ratio", ""), goals)
+
+
+def page(result_files: Sequence[Path]) -> str:
+    """Return the page as Markdown."""
+    here, *elsewhere = _by_machine(result_files)
+    result_file, *others = here
+    results = _results(here)
+    lines = [
+        HEAD.format(
+            run=_run(result_file),
+            pin=PINS[_read(result_file)["pin"]],
+            others="".join(map(_other_run, others)),
+        ),
+        "## Goals",
+        "",
+        *_goals(results),
+    ]
+    for first, *rest in elsewhere:
+        name = _read(first)["machine"]["processor"]
+        lines += ["", f"## Goals on another machine: {name}", "", f"From {_run(first)}"]
+        lines += [_other_run(file).rstrip() for file in rest]
+        lines += ["", *_goals(_results([first, *rest]))]
     for result in results:
         case = load_case(result["case"])
         against = f" The ratio is to {case.baseline}." if case.baseline else ""
@@ -212,7 +236,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of benchmarks.md")
     arguments = parser.parse_args()
     (arguments.docs / FOLDER).mkdir(exist_ok=True)
-    for result in filter(_is_drawn, _results(arguments.results)):
+    for result in filter(_is_drawn, _results(_by_machine(arguments.results)[0])):
         _plot(result, arguments.docs / FOLDER / f"{result['case']}.svg")
     (arguments.docs / "benchmarks.md").write_text(page(arguments.results))
 
