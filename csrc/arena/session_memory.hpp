@@ -72,6 +72,10 @@ class SessionMemory {
     return header().manager.load(std::memory_order_relaxed) !=
            known_manager_.load(std::memory_order_relaxed);
   }
+  /// Is there one, as far as the kernel has told?
+  [[nodiscard]] bool has_manager() const noexcept {
+    return (header().manager.load() & kRobustThread) != 0;
+  }
   /// The manager that is there now is known; should it have been killed already, that is not.
   void know_manager() const noexcept {
     known_manager_.store(header().manager.load() & kRobustThread);

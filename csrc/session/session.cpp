@@ -229,6 +229,10 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
 }
 
 void Session::drop_unused_orphans() {
+  // Messages may still carry blocks of theirs. A manager that takes over finds an arena only where
+  // it is open, so this process keeps them until there is one that has them.
+  follow_manager();
+  if (!memory_->has_manager()) return;
   std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is given back
   const std::lock_guard guard(registry_lock_);
   for (auto at = arenas_.begin(); at != arenas_.end();) {

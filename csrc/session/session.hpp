@@ -71,8 +71,9 @@ class Session : private cuda::ChunkKeeper {
   /// The manager, as the keeper of device memory's descriptors.
   [[nodiscard]] cuda::ChunkKeeper& chunk_keeper() noexcept { return *this; }
 
-  /// After a send, and before the process ends: if the manager was killed, another one is started
-  /// and told what this process has. What was sent then outlives its sender.
+  /// After a send, before an arena is closed, and before the process ends: if the manager was
+  /// killed, another one is started and told what this process has. What was sent then outlives its
+  /// sender.
   void follow_manager() noexcept;
 
   [[nodiscard]] Statistics statistics();
@@ -80,8 +81,8 @@ class Session : private cuda::ChunkKeeper {
   /// session that are at least so old. How many tickets.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
 
-  /// Unmaps arenas whose owner is dead and of which nothing is held here: idle mappings of device
-  /// memory would keep it from everybody.
+  /// Unmaps arenas whose owner is dead and of which nothing is held here, unless they are open
+  /// nowhere else: idle mappings of device memory would keep it from everybody.
   void drop_unused_orphans();
 
   /// Does this process hold anything of it, or own an arena in it?

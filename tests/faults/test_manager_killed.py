@@ -211,6 +211,42 @@ def test_a_message_outlives_its_sender_also_when_the_manager_is_killed_in_betwee
     queue.join_thread()
 
 
+def put_two_and_die(queue) -> None:
+    for value in (5.0, 6.0):
+        queue.put(st.full(100, value))
+    queue.close()
+    queue.join_thread()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_arena_is_not_closed_by_the_last_that_has_it(ctx, strategy) -> None:
+    """Torture's find: a message was lost when the manager was killed, though a process had its arena.
+
+    Its sender was dead, and the process that had received another tensor out of the same arena used none
+    any more. When that process attached another arena it first closed what it did not use, and then asked
+    the manager, which was dead: the next one found the arena nowhere. Now it looks for the manager first.
+    """
+    queue, other, inbox = ctx.Queue(), ctx.Queue(), ctx.SimpleQueue()
+    before = st.stats()["processes"]
+    dead = ctx.Process(target=put_two_and_die, args=(queue,))
+    dead.start()
+    assert (take(queue).numpy() == 5).all()
+    end(dead)
+    alive = ctx.Process(target=put_and_wait, args=(other, inbox))
+    alive.start()
+    assert other._reader.poll(30)
+    wait_until(lambda: st.stats()["processes"] == before + 1, what="the death to be seen")
+    kill_manager()
+    assert (take(other).numpy() == 7).all()
+    assert (take(queue).numpy() == 6).all()
+    inbox.put(None)
+    end(alive)
+    inbox.close()
+    for one in (queue, other):
+        one.close()
+        one.join_thread()
+
+
 def test_many_processes_at_once_start_one_manager(ctx, strategy) -> None:
     kill_manager()
     with ctx.Pool(6) as pool:
