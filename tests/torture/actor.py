@@ -31,6 +31,7 @@ class Actor:
         self.stage, self.rank, self.seed = stage, rank, seed
         self.board = stage.board()
         self.row = self.board[1 + rank]
+        self.row[stages.ENDING] = 0
         self.row[stages.PID] = os.getpid()
         self.obeyed = -1
         self.rng = random.Random(seed)
@@ -65,6 +66,7 @@ class Actor:
                 else:
                     time.sleep(0.002)
                     os.kill(int(self.board[0][stages.DIRECTOR]), 0)  # an error when there is none
+            self.row[stages.ENDING] = 1
         except Exception:
             self.stage.accuse_error()
             os._exit(stages.WRONG)

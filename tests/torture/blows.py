@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tests.torture import stage as stages
 from tests.torture.observer import processes
 from tests.torture.observer.picture import opened
 
@@ -70,9 +71,7 @@ class Blows:
             self.director.replace(one)
 
     def kill_forked(self, rank: int) -> None:
-        from tests.torture.stage import PID
-
-        pid = int(self.director.board[1 + self.director.stage.actors + rank][PID])
+        pid = int(self.director.board[1 + self.director.stage.actors + rank][stages.PID])
         if pid and processes.is_alive(pid) and pid not in {p.pid for p in self.director.actors.values()}:
             self._kill(pid, "forked children killed")
 
@@ -117,14 +116,15 @@ class Blows:
     def _kill_managers(self) -> bool:
         """In a round that is not harsh only if nothing hangs on the manager alone.
 
-        A memfd of which owner and peers are gone is open in the manager only, and dies with it. That is
-        no fault of the library, so all are stopped for a look.
+        A memfd of which owner and peers are gone, or about to go, is open in the manager only, and dies
+        with it. That is no fault of the library, so all are stopped for a look.
         """
         session, family = self.director.stage.session, self.director.family()
         managers = processes.managers(session)
         for pid in [] if self.director.stage.harsh else family:
             self._send(pid, signal.SIGSTOP)
-        with opened(session, family) as (memory, arenas), opened(session, managers) as (_, kept):
+        staying = [] if self.director.stage.harsh else self._staying(family)
+        with opened(session, staying) as (memory, arenas), opened(session, managers) as (_, kept):
             elsewhere = {arena.number for _, arena in arenas}
             safe = memory is not None and all(arena.number in elsewhere for _, arena in kept)
             self.starts = (memory.manager_starts, memory.deaths) if memory else (0, 0)
@@ -137,6 +137,21 @@ class Blows:
             if pid not in self.stopped:
                 self._send(pid, signal.SIGCONT)
         return safe and bool(managers)
+
+    def _staying(self, family: list[int]) -> list[int]:
+        """Actors that a signal has stopped and that have not begun to end.
+
+        Who was killed, or ends, cannot be stopped any more, but has its descriptors for a moment.
+        Children of actors end with them, at any time.
+        """
+        deadline = time.monotonic() + 1
+        while any(processes.is_alive(pid) and not processes.is_stopped(pid) for pid in family):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.0005)
+        board = self.director.board[1:]
+        actors = board[board[:, stages.ENDING] == 0, stages.PID].tolist()
+        return [pid for pid in family if pid in actors and processes.is_stopped(pid)]
 
     def _waits_for_manager(self) -> bool:
         """After its death nobody else is killed until another has taken over.

@@ -18,7 +18,7 @@ from tests.helpers.datagrams import Mailbox
 RUN, PAUSE, DRAIN, COLLECT, END = range(5)  # orders
 
 # A row for each process: its pid and what it has done.
-PID, OPERATIONS, RECEIVED, FORKS, LOST = range(5)
+PID, OPERATIONS, RECEIVED, FORKS, LOST, ENDING = range(6)
 ORDER, DIRECTOR = range(2)  # in row 0
 KINDS = 8  # an order and its number are one word: nobody sees the one without the other
 

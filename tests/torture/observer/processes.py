@@ -34,6 +34,11 @@ def is_alive(pid: int) -> bool:
     return fields is not None and fields[0] not in "ZX"
 
 
+def is_stopped(pid: int) -> bool:
+    fields = _stat(pid)
+    return fields is not None and fields[0] in "Tt"
+
+
 def start_time(pid: int) -> int:
     fields = _stat(pid)
     return int(fields[19]) if fields else 0
