@@ -91,6 +91,7 @@ void Runtime::keep(std::shared_ptr<Session> session) {
 }
 
 void Runtime::leave_unused() noexcept {
+  follow_managers();  // arenas that only this process and a killed manager had are not to be lost
   std::vector<std::shared_ptr<Session>> left;  // closed after the lock is given back
   const std::lock_guard guard(list_lock_);
   for (std::size_t i = 0; i < sessions_.size();) {

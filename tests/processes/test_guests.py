@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from multiprocessing.reduction import ForkingPickler
@@ -12,7 +13,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python, wait_until
+from tests.helpers.children import manager_pid, run_python, session_processes, wait_until
 
 SENDER = """
 import os, sys
@@ -59,6 +60,46 @@ def test_a_guest_keeps_what_it_holds_when_the_host_ends(stranger) -> None:
     assert tensor.numpy().sum() == 3000
     forwarded = pickle.loads(ForkingPickler.dumps(tensor[:10]))
     assert forwarded.numpy().sum() == 30
+
+
+HOST = """
+import os, pickle, signal, sys
+from multiprocessing.reduction import ForkingPickler
+import shmtensor as st, shmtensor.multiprocessing as mp
+mp.set_sharing_strategy(sys.argv[1])
+kept = st.ones(1)  # a member of the session; what the child makes, this process never maps
+ours, childs = os.pipe()
+if os.fork() == 0:
+    tensor = st.full(1000, 7.0)
+    for _ in range(2):
+        os.write(childs, bytes(ForkingPickler.dumps(tensor)).hex().encode() + b"\\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+os.wait()
+os.close(childs)
+first, second = os.fdopen(ours, "rb")
+print(st.stats()["session"], first.decode().strip(), flush=True)
+sys.stdin.readline()
+print(pickle.loads(bytes.fromhex(second.decode())).numpy().sum(), flush=True)
+"""
+
+
+def test_a_guest_that_leaves_does_not_take_an_arena_along(stranger, strategy) -> None:
+    """As in `test_an_arena_is_not_closed_by_the_last_that_has_it`, for all arenas of a session."""
+    st.empty(1)  # in a session of our own: it is not the first that comes
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", HOST, strategy], env=env, **pipes) as host:
+        session, message = host.stdout.readline().split()
+        tensor = pickle.loads(bytes.fromhex(message))
+        assert tensor.numpy().sum() == 7000
+        del tensor
+        manager = manager_pid(session)
+        os.kill(manager, signal.SIGKILL)
+        wait_until(lambda: manager not in session_processes(session), what="the manager to be gone")
+        pickle.loads(stranger.stdout.read())  # of a third session: the host's is left
+        host.stdin.write("\n")
+        host.stdin.flush()
+        assert host.stdout.readline() == "7000.0\n"
 
 
 def test_a_process_without_a_session_adopts_the_first_handles(strategy) -> None:
