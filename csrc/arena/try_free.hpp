@@ -1,8 +1,11 @@
 // The one way in which a block becomes free.
 #pragma once
 
+#include <bit>
+
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
+#include "arena/slot_set.hpp"
 
 namespace shmtensor {
 
@@ -22,18 +25,20 @@ namespace shmtensor {
 /// Does any slot hold the block?
 [[nodiscard]] bool has_holder(const Segment& segment, BlockNumber block) noexcept;
 
-/// Puts an arena right after a death: clears the bits of the dead slot (kNoSlot: of none), and
-/// tries every block that nobody holds, because the dead process may have been killed between
-/// clearing its bit and trying. Calls `freed(block)` for each block that this frees. May be
-/// repeated.
+/// Puts an arena right after deaths: clears the bits of the dead slots, and tries every block that
+/// nobody holds, because a dead process may have been killed between clearing its bit and trying.
+/// Calls `freed(block)` for each block that this frees. May be repeated.
 template <typename Freed>
-void sweep(const Segment& segment, const SessionMemory& memory, SlotNumber dead, Freed&& freed) {
+void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& dead,
+           Freed&& freed) {
   const std::uint32_t capacity = segment.capacity();
-  const bool has_bits = dead != kNoSlot && segment.has_plane(dead);
+  const std::uint32_t concerned = segment.planes() & dead.planes();
   for (BlockNumber block = 0; block < capacity; ++block) {
-    if (has_bits) {
-      std::atomic<std::uint64_t>& holders = segment.holders(plane_of(dead), block);
-      if ((holders.load() & bit_of(dead)) != 0) holders.fetch_and(~bit_of(dead));
+    for (std::uint32_t planes = concerned; planes != 0; planes &= planes - 1) {
+      const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));
+      const std::uint64_t bits = dead.in_plane(plane);
+      std::atomic<std::uint64_t>& holders = segment.holders(plane, block);
+      if ((holders.load() & bits) != 0) holders.fetch_and(~bits);
     }
     if (!has_holder(segment, block) && try_free(segment, block, memory)) freed(block);
   }

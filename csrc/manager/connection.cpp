@@ -8,6 +8,7 @@
 
 #include "arena/segment.hpp"
 #include "base/error.hpp"
+#include "os/fault_point.hpp"
 #include "os/process.hpp"
 #include "os/unix_socket.hpp"
 
@@ -65,6 +66,7 @@ std::optional<Reply> Connection::ask(const Message& request, const Fd* fd) {
     const int number = fd != nullptr ? fd->get() : -1;
     send_message(socket_, bytes_of(request),
                  fd != nullptr ? std::span(&number, 1) : std::span<const int>());
+    SHMTENSOR_FAULT_POINT("session.asked");
     std::optional<Received> received =
         receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));
     if (!received || received->size == 0) {

@@ -36,10 +36,13 @@ std::uint64_t count_in_flight(const SessionMemory& memory) {
   return count;
 }
 
-void Directory::add(std::unique_ptr<Segment> segment, bool owner_lives) {
+void Directory::add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
+                    const SlotSet& unused) {
   const ArenaNumber number = segment->number();
   if (!owner_lives) segment->header().orphaned.store(1);
-  entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, true, {}});
+  const auto [at, added] =
+      entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, true, {}});
+  if (added) put_right(at->second, memory, unused);
 }
 
 const Segment* Directory::find(ArenaNumber number) const {
@@ -87,17 +90,21 @@ void Directory::free_marked(Entry& entry, BlockNumber block) {
 void Directory::sweep(const SessionMemory& memory, SlotNumber dead) {
   for (auto& pair : entries_) {
     Entry& entry = pair.second;
-    if (dead != kNoSlot && !entry.orphan && entry.segment->header().owner == dead) {
+    if (!entry.orphan && entry.segment->header().owner == dead) {
       entry.segment->header().orphaned.store(1);
       entry.orphan = true;
       entry.changed = true;
     }
-    SHMTENSOR_FAULT_POINT("manager.sweep");
-    shmtensor::sweep(*entry.segment, memory, dead,
-                     [&](BlockNumber block) { free_marked(entry, block); });
-    // Whoever freed an orphan's last block may have been killed before it marked that.
-    if (entry.orphan) entry.changed = true;
+    put_right(entry, memory, dead);
   }
+}
+
+void Directory::put_right(Entry& entry, const SessionMemory& memory, const SlotSet& dead) {
+  SHMTENSOR_FAULT_POINT("manager.sweep");
+  shmtensor::sweep(*entry.segment, memory, dead,
+                   [&](BlockNumber block) { free_marked(entry, block); });
+  // Whoever freed an orphan's last block may have been killed before it marked that.
+  if (entry.orphan) entry.changed = true;
 }
 
 std::uint64_t Directory::collect(const SessionMemory& memory,

@@ -6,6 +6,7 @@
 
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
+#include "arena/slot_set.hpp"
 #include "manager/protocol.hpp"
 
 namespace shmtensor {
@@ -14,7 +15,11 @@ namespace shmtensor {
 /// Threads: one.
 class Directory {
  public:
-  void add(std::unique_ptr<Segment> segment, bool owner_lives);
+  /// An arena that a member made, or that this manager finds or is told of when it has taken over.
+  /// Then members may have died that another manager knew: what slots without a process hold there
+  /// is cleared.
+  void add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
+           const SlotSet& unused);
   [[nodiscard]] const Segment* find(ArenaNumber number) const;
   [[nodiscard]] std::size_t owned_by(SlotNumber slot) const;
 
@@ -28,8 +33,7 @@ class Directory {
   /// Wakes owners that wait for blocks to be freed: one of their users may have died over it.
   void tell_owners() const noexcept;
 
-  /// Clears what a dead slot held everywhere (kNoSlot: only tries what nobody holds). Its own
-  /// arenas become orphans.
+  /// Clears what a dead slot held everywhere. Its own arenas become orphans.
   void sweep(const SessionMemory& memory, SlotNumber dead);
 
   /// Spends tickets that are at least so old; how many.
@@ -53,6 +57,7 @@ class Directory {
     std::map<std::uint32_t, Fd> chunks;
   };
 
+  void put_right(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
   void free_marked(Entry& entry, BlockNumber block);
   /// False when the orphan may be dropped.
   static bool tend(ArenaNumber number, Entry& entry);

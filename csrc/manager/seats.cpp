@@ -140,6 +140,14 @@ void Seats::remember_parent(std::int32_t pid) {
   }
 }
 
+SlotSet Seats::unused() const noexcept {
+  SlotSet unused;
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    if (!seats_[slot].taken) unused.add(slot);
+  }
+  return unused;
+}
+
 bool Seats::has_living_parent() {
   std::erase_if(parents_, [](const ProcessIdentity& parent) { return !is_alive(parent); });
   return !parents_.empty();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "arena/session_memory.hpp"
+#include "arena/slot_set.hpp"
 #include "base/ids.hpp"
 #include "os/fd.hpp"
 #include "os/process.hpp"
@@ -47,6 +48,8 @@ class Seats {
   /// Its connection broke. Did it put another program in its place? Not so if it merely closed its
   /// descriptors: then it still maps the session's memory.
   [[nodiscard]] bool has_forgotten(SlotNumber slot);
+
+  [[nodiscard]] SlotSet unused() const noexcept;
 
   template <typename Visit>
   void for_each_taken(Visit&& visit) {

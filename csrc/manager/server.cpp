@@ -255,12 +255,7 @@ void Server::adopt(std::unique_ptr<SessionMemory> memory) {
   seats_ = std::make_unique<Seats>(*memory_);
   seats_->take_over();
   SHMTENSOR_FAULT_POINT("manager.adopt");
-  for (auto& segment : recover_arenas(session_)) {
-    const ArenaHeader& header = segment->header();
-    const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
-    directory_.add(std::move(segment), owner.taken && owner.life == header.owner_life);
-  }
-  directory_.sweep(*memory_, kNoSlot);
+  for (auto& segment : recover_arenas(session_)) add_arena(std::move(segment));
   seats_->for_each_taken([this](SlotNumber slot) { watch(slot); });
   memory_->header().deaths.fetch_add(1);
   directory_.tell_owners();
@@ -274,12 +269,17 @@ void Server::register_arena(const Line& line, const Message& message, Fd fd) {
   if (directory_.find(message.arena) == nullptr) {
     auto segment = fd ? Segment::open(session_, message.arena, std::move(fd))
                       : Segment::open_named(session_, message.arena);
-    const ArenaHeader& header = segment->header();
-    const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
     SHMTENSOR_FAULT_POINT("manager.register");
-    directory_.add(std::move(segment), owner.taken && owner.life == header.owner_life);
+    add_arena(std::move(segment));
   }
   reply(line.socket, message, Kind::done);
+}
+
+void Server::add_arena(std::unique_ptr<Segment> segment) {
+  const ArenaHeader& header = segment->header();
+  const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
+  directory_.add(std::move(segment), owner.taken && owner.life == header.owner_life, *memory_,
+                 seats_->unused());
 }
 
 void Server::find_arena(const Line& line, const Message& message) {

@@ -36,6 +36,7 @@ class Server {
   void adopt(std::unique_ptr<SessionMemory> memory);
   void find_or_start(const Message& message, Fd fd);
   void register_arena(const Line& line, const Message& message, Fd fd);
+  void add_arena(std::unique_ptr<Segment> segment);
   void find_arena(const Line& line, const Message& message);
   void next_arena(const Line& line, const Message& message);
   void keep_chunk(const Line& line, const Message& message, Fd fd);

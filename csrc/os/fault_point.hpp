@@ -1,6 +1,7 @@
 // Named places where a test may kill the process: SHMTENSOR_FAULT=name[:n] kills it at the n-th
 // pass, as long as a file named 0 to 9 can be removed from the folder SHMTENSOR_FAULT_TOKENS, if
-// that is set. Compiled to nothing unless the build option SHMTENSOR_FAULT_POINTS is on.
+// that is set. SHMTENSOR_FAULT_SIGNAL is another signal's number. Compiled to nothing unless the
+// build option SHMTENSOR_FAULT_POINTS is on.
 #pragma once
 
 #if defined(SHMTENSOR_FAULT_POINTS)

@@ -225,7 +225,11 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
     if (scarce) segment->drop_descriptor(fetch);
   }
   segment->ensure_plane(member_.slot());
-  return add(std::move(segment), false);
+  Arena* arena = add(std::move(segment), false);
+  // The manager that gave the file may have been killed before it arrived here, where the next one
+  // would have found it.
+  follow_manager();
+  return arena;
 }
 
 void Session::drop_unused_orphans() {

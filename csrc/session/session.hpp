@@ -71,9 +71,9 @@ class Session : private cuda::ChunkKeeper {
   /// The manager, as the keeper of device memory's descriptors.
   [[nodiscard]] cuda::ChunkKeeper& chunk_keeper() noexcept { return *this; }
 
-  /// After a send, before an arena is closed, and before the process ends: if the manager was
-  /// killed, another one is started and told what this process has. What was sent then outlives its
-  /// sender.
+  /// After a send, after an arena came and before one is closed, and before the process ends: if
+  /// the manager was killed, another one is started and told what this process has. What was sent
+  /// then outlives its sender.
   void follow_manager() noexcept;
 
   [[nodiscard]] Statistics statistics();

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_program
+from tests.helpers.children import run_program, run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(sys.prefix) / "fault-points"
@@ -53,3 +53,54 @@ def test_a_kill_there_loses_nothing(point, tmp_path) -> None:
     with ThreadPoolExecutor(2) as pool:
         for way, done in zip(ways, pool.map(run, ways), strict=True):
             assert done.stdout == "fine\n", (way, done)
+
+
+def test_an_arena_that_was_on_its_way_is_told_to_the_next_manager() -> None:
+    """Found by thought: the manager's answer, with the arena's file, outlives the manager in a socket.
+
+    The next manager looks for arenas in the descriptors of processes, where this one was not yet. Whoever
+    reads such an answer tells the arena, so that what else lies in it is not lost with its reader.
+    """
+    env = {"PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT)])}
+    done = run_python(
+        """
+        import os, pickle, signal
+        from multiprocessing.reduction import ForkingPickler
+        import shmtensor as st, shmtensor.multiprocessing
+        from tests.helpers.children import manager_pid, session_processes, wait_until
+
+        kept = st.ones(1)
+        session, start = st.stats()["session"], st.stats()["processes"]
+        ours, makers = os.pipe()
+        if (maker := os.fork()) == 0:
+            tensor = st.full(1000, 7.0)
+            for _ in range(2):
+                os.write(makers, bytes(ForkingPickler.dumps(tensor)).hex().encode() + b"\\n")
+            signal.pause()
+        with os.fdopen(ours) as messages:
+            first, second = (bytes.fromhex(messages.readline()) for _ in range(2))
+        ours, takers = os.pipe()
+        if (taker := os.fork()) == 0:
+            os.environ["SHMTENSOR_FAULT"] = "session.asked"
+            os.environ["SHMTENSOR_FAULT_SIGNAL"] = str(int(signal.SIGSTOP))
+            os.write(takers, b"%d" % pickle.loads(first).numpy().sum())
+            signal.pause()
+        assert os.WIFSTOPPED(os.waitpid(taker, os.WUNTRACED)[1])
+        for _ in range(2):
+            st.stats()  # when the second is answered, so is the taker
+        manager = manager_pid(session)
+        for pid in (manager, maker):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(maker, 0)
+        wait_until(lambda: manager not in session_processes(session))
+        st.stats()  # starts the next one
+        os.kill(taker, signal.SIGCONT)
+        assert os.read(ours, 10) == b"7000"
+        os.kill(taker, signal.SIGKILL)
+        os.waitpid(taker, 0)
+        wait_until(lambda: st.stats()["processes"] == start)
+        print(pickle.loads(second).numpy().sum())
+        """,
+        env=env,
+    )
+    assert done.stdout == "7000.0\n", done

@@ -87,7 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Seats seats(*opened);
     seats.take_over();
     Directory directory;
-    directory.add(Segment::open(id, 1, arena_file.duplicate()), true);
+    directory.add(Segment::open(id, 1, arena_file.duplicate()), true, *opened, seats.unused());
     patch_some(64);
     Statistics statistics;
     directory.count(statistics);

@@ -106,6 +106,29 @@ TEST_F(Takeover, WhoDiedMeanwhileIsSwept) {
   EXPECT_EQ(statistics(*member.client).blocks, 1u);
 }
 
+// Where /proc does not show who has an arena open, the new manager hears of it from a member, and
+// may have noticed by then who died.
+TEST_F(Takeover, AnArenaToldLateIsPutRight) {
+  constexpr SlotNumber kGone = 70;
+  Joined member = join();
+  replace_server();
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  const auto arena = make_arena(member, 1, Strategy::file_descriptor);
+  arena->record(1).word.store(BlockWord::live_at(0).bits());
+  arena->ensure_plane(kGone);
+  for (BlockNumber block = 0; block < 2; ++block) {
+    arena->holders(plane_of(kGone), block).fetch_or(bit_of(kGone));
+  }
+  Message message = message_for(Kind::register_arena, id_);
+  message.arena = 1;
+  message.strategy = static_cast<std::uint32_t>(Strategy::file_descriptor);
+  const Segment::File file = arena->file();
+  EXPECT_EQ(refusal(member.client->ask(message, &*file)), "");
+  EXPECT_EQ(arena->holders(plane_of(kGone), 0).load(), 0u);
+  EXPECT_EQ(arena->holders(0, 0).load(), bit_of(member.slot));
+  EXPECT_EQ(statistics(*member.client).blocks, 1u) << "what only the dead one held is free";
+}
+
 // The child writes its pid into the table itself, before or after the new manager reads it; it may
 // never say a word to that one.
 TEST_F(Takeover, AChildThatIsBeingForkedIsKnownByWhatItWrote) {

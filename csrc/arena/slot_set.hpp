@@ -1,0 +1,37 @@
+// A set of slots, in the shape of holder bits.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "arena/layout.hpp"
+#include "base/ids.hpp"
+
+namespace shmtensor {
+
+class SlotSet {
+ public:
+  SlotSet() = default;
+  SlotSet(SlotNumber slot) noexcept { add(slot); }  // NOLINT: of one; kNoSlot: of none
+
+  void add(SlotNumber slot) noexcept {
+    if (slot < kMaxSlots) bits_[plane_of(slot)] |= bit_of(slot);
+  }
+  [[nodiscard]] bool contains(SlotNumber slot) const noexcept {
+    return slot < kMaxSlots && (bits_[plane_of(slot)] & bit_of(slot)) != 0;
+  }
+  [[nodiscard]] std::uint64_t in_plane(std::uint32_t plane) const noexcept { return bits_[plane]; }
+  /// A bit for each plane that has one of them.
+  [[nodiscard]] std::uint32_t planes() const noexcept {
+    std::uint32_t planes = 0;
+    for (std::uint32_t plane = 0; plane < kPlanes; ++plane) {
+      if (bits_[plane] != 0) planes |= std::uint32_t{1} << plane;
+    }
+    return planes;
+  }
+
+ private:
+  std::array<std::uint64_t, kPlanes> bits_{};
+};
+
+}  // namespace shmtensor
