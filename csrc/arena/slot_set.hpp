@@ -12,13 +12,11 @@ namespace shmtensor {
 class SlotSet {
  public:
   SlotSet() = default;
-  SlotSet(SlotNumber slot) noexcept { add(slot); }  // NOLINT: of one; kNoSlot: of none
+  SlotSet(SlotNumber slot) noexcept { add(slot); }  // NOLINT: one slot is a set of slots
 
+  /// kNoSlot adds nothing.
   void add(SlotNumber slot) noexcept {
     if (slot < kMaxSlots) bits_[plane_of(slot)] |= bit_of(slot);
-  }
-  [[nodiscard]] bool contains(SlotNumber slot) const noexcept {
-    return slot < kMaxSlots && (bits_[plane_of(slot)] & bit_of(slot)) != 0;
   }
   [[nodiscard]] std::uint64_t in_plane(std::uint32_t plane) const noexcept { return bits_[plane]; }
   /// A bit for each plane that has one of them.
