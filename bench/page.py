@@ -76,7 +76,7 @@ def _launch_table(record: dict[str, Any]) -> list[str]:
 
 def _beside(result: Path, what: str) -> dict[str, Any] | None:
     file = result.with_name(f"{result.stem}-{what}.json")
-    return json.loads(file.read_text()) if file.exists() else None
+    return _read(file) if file.exists() else None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -368,13 +368,10 @@ def test_descriptors_do_not_leak() -> None:
 
 @case
 def test_a_new_manager_knows_the_chunks() -> None:
-    from tests.helpers.children import manager_pid, session_processes
+    from tests.helpers.children import kill_manager_of
 
     tensor = st.asarray([4, 5], device="cuda")
-    session = st.stats()["session"]
-    pid = manager_pid(session)
-    os.kill(pid, signal.SIGKILL)
-    device.wait_until(lambda: pid not in session_processes(session), "the manager's end")
+    kill_manager_of(st.stats()["session"])
     pair = Pair(workers.answer)
     pair.put(tensor)
     assert pair.get() == [([4, 5], "cuda:0", False)]

@@ -67,7 +67,7 @@ def test_an_arena_that_was_on_its_way_is_told_to_the_next_manager() -> None:
         import os, pickle, signal
         from multiprocessing.reduction import ForkingPickler
         import shmtensor as st, shmtensor.multiprocessing
-        from tests.helpers.children import manager_pid, session_processes, wait_until
+        from tests.helpers.children import kill_manager_of, wait_until
 
         kept = st.ones(1)
         session, start = st.stats()["session"], st.stats()["processes"]
@@ -88,11 +88,9 @@ def test_an_arena_that_was_on_its_way_is_told_to_the_next_manager() -> None:
         assert os.WIFSTOPPED(os.waitpid(taker, os.WUNTRACED)[1])
         for _ in range(2):
             st.stats()  # when the second is answered, so is the taker
-        manager = manager_pid(session)
-        for pid in (manager, maker):
-            os.kill(pid, signal.SIGKILL)
+        kill_manager_of(session)
+        os.kill(maker, signal.SIGKILL)
         os.waitpid(maker, 0)
-        wait_until(lambda: manager not in session_processes(session))
         st.stats()  # starts the next one
         os.kill(taker, signal.SIGCONT)
         assert os.read(ours, 10) == b"7000"

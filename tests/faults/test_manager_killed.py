@@ -11,15 +11,12 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import end, manager_pid, session_processes, wait_until
+from tests.helpers.children import end, kill_manager_of, manager_pid, session_processes, wait_until
 from tests.helpers.queues import take, until_none
 
 
-def kill_manager(session: str | None = None) -> None:
-    session = session or st.stats()["session"]
-    pid = manager_pid(session)
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: pid not in session_processes(session), what="the manager to be gone")
+def kill_manager() -> None:
+    kill_manager_of(st.stats()["session"])
 
 
 def serve(inbox, outbox) -> None:

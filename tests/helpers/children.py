@@ -82,6 +82,13 @@ def manager_pid(session: str) -> int:
     return pid
 
 
+def kill_manager_of(session: str) -> None:
+    """SIGKILL, and wait until it is gone."""
+    pid = manager_pid(session)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: pid not in session_processes(session), what="the manager to be gone")
+
+
 def end(process, patience: float = 30.0) -> None:
     """Wait for a child of multiprocessing; one that does not end in time is killed, and an error."""
     process.join(patience)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from multiprocessing.reduction import ForkingPickler
@@ -13,7 +12,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import manager_pid, run_python, session_processes, wait_until
+from tests.helpers.children import clean_environment, kill_manager_of, run_python, wait_until
 
 SENDER = """
 import os, sys
@@ -30,9 +29,11 @@ sys.stdin.readline()
 @pytest.fixture
 def stranger(strategy):
     """A program that nobody of ours started as a child of multiprocessing, with a session of its own."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
     process = subprocess.Popen(
-        [sys.executable, "-c", SENDER, strategy], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", SENDER, strategy],
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     yield process
     process.stdin.close()
@@ -86,16 +87,14 @@ print(pickle.loads(bytes.fromhex(second.decode())).numpy().sum(), flush=True)
 def test_a_guest_that_leaves_does_not_take_an_arena_along(stranger, strategy) -> None:
     """As in `test_an_arena_is_not_closed_by_the_last_that_has_it`, for all arenas of a session."""
     st.empty(1)  # in a session of our own: it is not the first that comes
-    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    env = clean_environment()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", HOST, strategy], env=env, **pipes) as host:
         session, message = host.stdout.readline().split()
         tensor = pickle.loads(bytes.fromhex(message))
         assert tensor.numpy().sum() == 7000
         del tensor
-        manager = manager_pid(session)
-        os.kill(manager, signal.SIGKILL)
-        wait_until(lambda: manager not in session_processes(session), what="the manager to be gone")
+        kill_manager_of(session)
         pickle.loads(stranger.stdout.read())  # of a third session: the host's is left
         host.stdin.write("\n")
         host.stdin.flush()
@@ -130,8 +129,7 @@ def test_the_environment_names_the_session(strategy) -> None:
         """
     import textwrap
 
-    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
-    env["SHMTENSOR_SESSION"] = f"job-{os.getpid()}"
+    env = clean_environment(SHMTENSOR_SESSION=f"job-{os.getpid()}")
     programs = [
         subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(code)],
