@@ -113,11 +113,10 @@ $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
 
-# A second build, for the tests that kill processes at named places. Nobody measures it: no optimization at link time.
+# A second build, for the tests that kill processes at named places.
 $(VENV)/fault-points/.built: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps --upgrade --target $(@D) \
 	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C cmake.define.SHMTENSOR_WERROR=ON \
-	  -C cmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF \
 	  -C build-dir=build/fault-points/{wheel_tag} .
 	touch $@
 
