@@ -3,19 +3,19 @@
 namespace shmtensor {
 
 std::optional<Piece> Allocator::take_warm(std::uint64_t size) {
-  if (free_numbers_.empty() && books_.size() >= segment_.capacity()) return std::nullopt;
+  if (!spare_number()) return std::nullopt;
   const Space::Range range = take_range(size);
   if (range == Space::kNone) return std::nullopt;
   if (!data_.is_backed(space_.offset(range), space_.size(range))) {
     space_.give(range);
     return std::nullopt;
   }
-  return book(*take_number(), range);
+  return book(range);
 }
 
 std::optional<Piece> Allocator::take(std::uint64_t size) {
   data_.clear_shortage();
-  if (free_numbers_.empty() && books_.size() >= segment_.capacity()) {
+  while (!spare_number()) {
     if (segment_.capacity() == segment_.geometry().max_blocks) return std::nullopt;
     segment_.grow_capacity();
   }
@@ -25,7 +25,7 @@ std::optional<Piece> Allocator::take(std::uint64_t size) {
     range = take_range(size);
   }
   try {
-    if (back(range)) return book(*take_number(), range);
+    if (back(range)) return book(range);
   } catch (...) {
     space_.give(range);
     throw;
@@ -34,20 +34,22 @@ std::optional<Piece> Allocator::take(std::uint64_t size) {
   return std::nullopt;
 }
 
-Piece Allocator::book(BlockNumber block, Space::Range range) {
-  books_[block] = range;  // how long an extent idles counts from when its last block came back
-  return {block, space_.offset(range)};
+// Comes before anything is taken, for it may throw.
+bool Allocator::spare_number() {
+  if (!free_numbers_.empty()) return true;
+  if (books_.size() >= segment_.capacity()) return false;
+  if (books_.size() == books_.capacity()) books_.reserve(2 * books_.size() + 1);
+  free_numbers_.reserve(books_.capacity());  // so that giving back never has to allocate
+  free_numbers_.push_back(static_cast<BlockNumber>(books_.size()));
+  books_.push_back(Space::kNone);
+  return true;
 }
 
-std::optional<BlockNumber> Allocator::take_number() {
-  if (!free_numbers_.empty()) {
-    const BlockNumber block = free_numbers_.back();
-    free_numbers_.pop_back();
-    return block;
-  }
-  books_.push_back(Space::kNone);
-  free_numbers_.reserve(books_.capacity());  // so that giving back never has to allocate
-  return static_cast<BlockNumber>(books_.size() - 1);
+Piece Allocator::book(Space::Range range) noexcept {
+  const BlockNumber block = free_numbers_.back();
+  free_numbers_.pop_back();
+  books_[block] = range;  // how long an extent idles counts from when its last block came back
+  return {block, space_.offset(range)};
 }
 
 Space::Range Allocator::take_range(std::uint64_t size) {

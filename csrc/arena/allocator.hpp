@@ -50,11 +50,11 @@ class Allocator {
   }
 
  private:
-  [[nodiscard]] std::optional<BlockNumber> take_number();
+  [[nodiscard]] bool spare_number();
   [[nodiscard]] Space::Range take_range(std::uint64_t size);
   [[nodiscard]] bool back(Space::Range range);
   void touch(Space::Range range) noexcept;
-  Piece book(BlockNumber block, Space::Range range);
+  Piece book(Space::Range range) noexcept;
 
   const Segment& segment_;
   Data& data_;

@@ -1,6 +1,7 @@
 #include "arena/host_data.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 
 #include "base/error.hpp"
@@ -97,6 +98,9 @@ bool HostData::grow(Space& space, std::uint64_t size) {
   // Double, up to a step that takes a few milliseconds; what is needed, if there is no more.
   const std::uint64_t wished =
       std::min(std::max(needed, std::clamp(committed, kExtent, kLargestStep)), reserve_left);
+  // What may throw comes before anything is taken.
+  space.prepare();
+  extents_.reserve((committed + wished) / kExtent);
   std::uint64_t step = wished;
   if (!reserve(committed, step)) {
     step = needed;
@@ -119,10 +123,15 @@ bool HostData::reserve(std::uint64_t offset, std::uint64_t size) {
     short_of_ = over_limit(*budget_);
     return false;
   }
-  if (reserve_pages(*file, segment_.geometry().data() + offset, size)) {
-    reserved_ += size;
-    populate(data + offset, size, Access::read_write);
-    return true;
+  try {
+    if (reserve_pages(*file, segment_.geometry().data() + offset, size)) {
+      reserved_ += size;
+      populate(data + offset, size, Access::read_write);
+      return true;
+    }
+  } catch (...) {
+    budget_->give(size);
+    throw;
   }
   budget_->give(size);
   discard_pages(*file, segment_.geometry().data() + offset, size);
@@ -157,8 +166,8 @@ bool HostData::trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t
       left -= end - i;
       try {
         if (!file) file.emplace(segment_.file());
-      } catch (const Error&) {
-        return;  // no descriptor is to be had: the pages stay where they are
+      } catch (const std::exception&) {
+        return;  // no descriptor is to be had, or no memory: the pages stay where they are
       }
       const std::uint64_t freed = (end - i) * kExtent;
       for (std::uint64_t gone = i; gone < end; ++gone) extents_[gone].backed = false;

@@ -53,6 +53,7 @@ Space::Range Space::take(std::uint64_t size, std::uint64_t alignment) {
     range = find(size + alignment - kUnit);
     if (range == kNone) return kNone;
   }
+  prepare();  // at most two are cut off
   unlink(range);
   if (const std::uint64_t front = misfit(range); front != 0) {
     const Range rest = split(range, front);
@@ -65,7 +66,7 @@ Space::Range Space::take(std::uint64_t size, std::uint64_t alignment) {
   return range;
 }
 
-void Space::give(Range range) {
+void Space::give(Range range) noexcept {
   taken_ -= nodes_[range].size;
   nodes_[range].free = true;
   const Range before = nodes_[range].before;
@@ -101,6 +102,7 @@ bool Space::withdraw(std::uint64_t offset, std::uint64_t size) {
 }
 
 void Space::extend_at(std::uint64_t offset, std::uint64_t size) {
+  prepare();
   const Range range = new_node();
   Node& node = nodes_[range];
   node = {.offset = offset, .size = size, .before = last_};
@@ -139,21 +141,25 @@ void Space::unlink(Range range) noexcept {
   if (second_bits_[at.first] == 0) first_bits_ &= ~(std::uint64_t{1} << at.first);
 }
 
-Space::Range Space::new_node() {
-  if (!unused_.empty()) {
-    const Range range = unused_.back();
-    unused_.pop_back();
-    return range;
+void Space::prepare() {
+  while (unused_.size() < 2) {
+    if (nodes_.size() == nodes_.capacity()) nodes_.reserve(2 * nodes_.size() + 2);
+    unused_.reserve(nodes_.capacity());  // so that giving back never has to allocate
+    unused_.push_back(static_cast<Range>(nodes_.size()));
+    nodes_.emplace_back();
   }
-  nodes_.emplace_back();
-  unused_.reserve(nodes_.capacity());  // so that giving back never has to allocate
-  return static_cast<Range>(nodes_.size() - 1);
 }
 
-void Space::drop_node(Range range) { unused_.push_back(range); }
+Space::Range Space::new_node() noexcept {
+  const Range range = unused_.back();
+  unused_.pop_back();
+  return range;
+}
+
+void Space::drop_node(Range range) noexcept { unused_.push_back(range); }
 
 // Cuts `range` to `size` bytes; the answer is the rest behind it, in no list.
-Space::Range Space::split(Range range, std::uint64_t size) {
+Space::Range Space::split(Range range, std::uint64_t size) noexcept {
   const Range rest = new_node();
   Node& left = nodes_[range];
   nodes_[rest] = {
@@ -165,7 +171,7 @@ Space::Range Space::split(Range range, std::uint64_t size) {
   return rest;
 }
 
-Space::Range Space::join(Range left, Range right) {
+Space::Range Space::join(Range left, Range right) noexcept {
   nodes_[left].size += nodes_[right].size;
   nodes_[left].after = nodes_[right].after;
   if (nodes_[right].after != kNone) nodes_[nodes_[right].after].before = left;

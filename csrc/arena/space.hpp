@@ -19,12 +19,16 @@ class Space {
 
   Space();
 
+  /// What the next call takes or extends by is booked without memory from the heap, so that it
+  /// does not throw. `take` and `extend` throw before they change anything.
+  void prepare();
+
   /// A range of at least `size` bytes at a multiple of `alignment` (a power of two, 64 or more), or
   /// kNone when no free range is large enough.
   Range take(std::uint64_t size, std::uint64_t alignment = kUnit);
 
   /// Frees a range and joins it with free neighbours.
-  void give(Range range);
+  void give(Range range) noexcept;
 
   /// Adds `size` bytes behind the last.
   void extend(std::uint64_t size);
@@ -73,10 +77,10 @@ class Space {
   [[nodiscard]] Range find(std::uint64_t size) const noexcept;
   void link(Range range) noexcept;
   void unlink(Range range) noexcept;
-  Range new_node();
-  void drop_node(Range range);
-  Range split(Range range, std::uint64_t size);
-  Range join(Range left, Range right);
+  Range new_node() noexcept;
+  void drop_node(Range range) noexcept;
+  Range split(Range range, std::uint64_t size) noexcept;
+  Range join(Range left, Range right) noexcept;
   [[nodiscard]] bool touching(Range left, Range right) const noexcept {
     return nodes_[left].offset + nodes_[left].size == nodes_[right].offset;
   }

@@ -3,13 +3,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <new>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "arena/allocator_fixture.hpp"
 #include "base/error.hpp"
 #include "os/shm_object.hpp"
 #include "support/child.hpp"
 #include "support/private_shm.hpp"
+#include "support/scarce_heap.hpp"
 
 namespace shmtensor {
 namespace {
@@ -54,6 +58,33 @@ TEST_F(AllocatorTest, ABudgetThatIsShortLeavesTrimmedExtentsUnbacked) {
   EXPECT_EQ(data_->reserved(), 0u);
   budget_.set_limit(2 * kMiB);
   EXPECT_EQ(take(64)->offset, piece->offset);
+}
+
+// Also not what the arena reserved for an allocation that failed at its last step.
+TEST_F(AllocatorTest, AnExhaustedHeapLosesNothing) {
+  std::vector<BlockNumber> blocks;
+  int failures = 0;
+  for (const std::uint64_t size : {std::uint64_t{64}, 3 * kMiB, std::uint64_t{200}, 9 * kMiB}) {
+    std::optional<Piece> piece;
+    for (std::uint64_t left = 0; !piece; ++left) {
+      try {
+        const testing::ScarceHeap heap(left);
+        piece = allocator_->take(size);
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+      ASSERT_EQ(budget_.reserved(), data_->reserved());
+    }
+    segment_->record(piece->block).word.store(BlockWord::live_at(0).bits());
+    blocks.push_back(piece->block);
+  }
+  EXPECT_GT(failures, 4);
+  EXPECT_EQ(data_->reserved(), segment_->header().committed.load());
+  EXPECT_EQ(std::set(blocks.begin(), blocks.end()).size(), blocks.size());
+  const std::uint64_t all = data_->reserved();
+  for (const BlockNumber block : blocks) give(block);
+  EXPECT_TRUE(take(all)) << "all is one range again";
+  EXPECT_EQ(data_->reserved(), all);
 }
 
 TEST_F(AllocatorTest, TheFileSizeLimitIsNamed) {
