@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "os/clock.hpp"
 
 #if !defined(SO_PEERPIDFD)
 #define SO_PEERPIDFD 77
@@ -41,6 +42,39 @@ Fd new_socket() {
 
 void make_non_blocking(const Fd& socket) {
   if (::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) throw_os("set up a Unix socket");
+}
+
+std::uint64_t patience_of(const Fd& socket) noexcept {
+  timeval value{};
+  socklen_t size = sizeof value;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &value, &size);
+  return static_cast<std::uint64_t>(value.tv_sec) * 1000 +
+         static_cast<std::uint64_t>(value.tv_usec) / 1000;
+}
+
+// For a call that a signal interrupts the kernel would begin the patience anew, and an interval
+// timer would make it endless.
+template <typename Call>
+auto with_patience(const Fd& socket, Call&& call) {
+  const std::uint64_t begin = coarse_milliseconds();
+  auto result = call();
+  if (result >= 0 || errno != EINTR) return result;
+  const std::uint64_t patience = patience_of(socket);
+  while (result < 0 && errno == EINTR) {
+    if (patience != 0) {
+      const std::uint64_t waited = coarse_milliseconds() - begin;
+      if (waited >= patience) {
+        errno = EAGAIN;
+        break;
+      }
+      set_patience(socket, std::chrono::milliseconds(patience - waited));
+    }
+    result = call();
+  }
+  const int error = errno;
+  if (patience != 0) set_patience(socket, std::chrono::milliseconds(patience));
+  errno = error;
+  return result;
 }
 
 // Takes over the descriptors of every SCM_RIGHTS record, whatever else came.
@@ -84,10 +118,12 @@ std::optional<Fd> connect_abstract(const std::string& name, std::chrono::millise
   Fd socket = new_socket();
   set_patience(socket, patience);
   const Address address = abstract_address(name);
-  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size) !=
-         0) {
+  const auto connect = [&] {
+    return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size);
+  };
+  if (with_patience(socket, connect) != 0) {
     if (errno == ECONNREFUSED || errno == ENOENT) return std::nullopt;
-    if (errno != EINTR) throw_os("connect to the socket @" + name);
+    throw_os("connect to the socket @" + name);
   }
   return socket;
 }
@@ -138,8 +174,7 @@ void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<
     header->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
-  while (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0) {
-    if (errno == EINTR) continue;
+  if (with_patience(socket, [&] { return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL); }) < 0) {
     if (errno == ETOOMANYREFS) {
       throw_os("send descriptors (too many of this user's are in flight; raise RLIMIT_NOFILE)");
     }
@@ -157,9 +192,9 @@ std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> b
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  ssize_t size = 0;
-  while ((size = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
-    if (errno == EINTR) continue;
+  const ssize_t size =
+      with_patience(socket, [&] { return ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC); });
+  if (size < 0) {
     if (errno == EAGAIN && (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0) return std::nullopt;
     throw_os("receive a message");
   }

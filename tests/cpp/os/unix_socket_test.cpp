@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "os/clock.hpp"
+#include "support/child.hpp"
 #include "support/names.hpp"
 
 namespace shmtensor {
@@ -112,6 +116,33 @@ TEST(UnixSocket, EndOfFileIsAMessageOfNothing) {
   EXPECT_EQ(receive_message(server, buffer.bytes)->size, 0u);
   // No SIGPIPE.
   EXPECT_EQ(errno_of([&, &end = server] { send_message(end, bytes_of("too late")); }), EPIPE);
+}
+
+// The kernel begins the patience anew after each signal; with an interval timer it never ended.
+TEST(UnixSocket, PatienceRunsOutAlsoUnderAnIntervalTimer) {
+  testing::in_child([] {
+    struct sigaction action{};
+    action.sa_handler = [](int) {};
+    ASSERT_EQ(::sigaction(SIGALRM, &action, nullptr), 0);
+    const itimerval often{{0, 20'000}, {0, 20'000}};
+    ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
+    const auto [server, client] = socket_pair();
+    set_patience(client, milliseconds(200));
+    Buffer buffer;
+    EXPECT_EQ(
+        errno_of([&, &end = client] { static_cast<void>(receive_message(end, buffer.bytes)); }),
+        EAGAIN);
+    EXPECT_EQ(errno_of([&, &end = client] {
+                for (;;) send_message(end, bytes_of(std::string(60, 'x')));
+              }),
+              EAGAIN);
+    send_message(server, bytes_of("in time"));
+    EXPECT_EQ(buffer.text(*receive_message(client, buffer.bytes)), "in time");
+    timeval patience{};
+    socklen_t size = sizeof patience;
+    ASSERT_EQ(::getsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, &size), 0);
+    EXPECT_EQ(patience.tv_usec, 200'000) << "the next call has all of it";
+  });
 }
 
 TEST(UnixSocket, PatienceRunsOutWhileReceiving) {
