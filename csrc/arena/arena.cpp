@@ -244,7 +244,11 @@ void Arena::free_or_leave(BlockNumber block) noexcept {
 Ticket Arena::send(BlockNumber block, bool to_keep) {
   member_.require_slot();
   std::atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
-  if ((senders.load() & bit_of(member_.slot())) == 0) senders.fetch_or(bit_of(member_.slot()));
+  if ((senders.load() & bit_of(member_.slot())) == 0) {
+    // Whoever sees the bit looks for a ticket, where there must be a page by then.
+    member_.writer().reserve(segment_->number(), block);
+    senders.fetch_or(bit_of(member_.slot()));
+  }
   SHMTENSOR_FAULT_POINT("send.before_ticket");
   const Ticket ticket =
       member_.writer().issue(segment_->number(), block, generation(block), to_keep);

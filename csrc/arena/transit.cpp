@@ -15,6 +15,7 @@ namespace shmtensor {
 namespace {
 
 constexpr std::uint32_t kAll = 0xffffffff;
+constexpr std::uint32_t kNoGroup = 0xffffffff;
 
 constexpr std::uint32_t live_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word);
@@ -82,22 +83,10 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
   const std::uint64_t key = TransitTable::block_key(arena, block);
   const std::uint64_t mark = high(generation) | coarse_seconds();
   const std::lock_guard guard(lock_);
-  std::atomic<std::uint64_t>& bucket = table_.buckets[TransitTable::bucket_of(key)];
-  reserve_piece(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&bucket) -
-                                           reinterpret_cast<std::byte*>(&table_)));
-
-  // A group of this block with bits to spare, or a new one at the head of the chain.
-  std::uint64_t bits = bucket.load(std::memory_order_relaxed);
-  for (; bits != 0; bits = table_.groups[Link(bits).index].next.load(std::memory_order_relaxed)) {
-    const TicketGroup& group = table_.groups[Link(bits).index];
-    if (private_[Link(bits).index].issued != kAll && !to_keep &&
-        !private_[Link(bits).index].to_keep && group.block.load(std::memory_order_relaxed) == key &&
-        group.mark.load(std::memory_order_relaxed) >> 32 == generation) {
-      break;
-    }
-  }
-  std::uint32_t index = Link(bits).index;
-  if (bits == 0) {
+  std::atomic<std::uint64_t>& bucket = bucket_of(key);
+  std::uint32_t index =
+      to_keep ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation);
+  if (index == kNoGroup) {  // a new one at the head of the chain
     index = take_group();
     TicketGroup& group = table_.groups[index];
     // The new serial comes first, and each store releases it: a reader that sees any new field sees
@@ -118,6 +107,36 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
   SHMTENSOR_FAULT_POINT("send.before_publish");
   const std::uint64_t word = table_.groups[index].word.fetch_or(std::uint64_t{1} << bit);
   return {sender_, bit, index, serial_of(word)};
+}
+
+void TransitWriter::reserve(ArenaNumber arena, BlockNumber block) {
+  const std::lock_guard guard(lock_);
+  static_cast<void>(bucket_of(TransitTable::block_key(arena, block)));
+}
+
+std::atomic<std::uint64_t>& TransitWriter::bucket_of(std::uint64_t key) {
+  const std::uint32_t bucket = TransitTable::bucket_of(key);
+  reserve_piece(offsetof(TransitTable, buckets) + bucket * sizeof table_.buckets[0]);
+  return table_.buckets[bucket];
+}
+
+// A group of this block with bits to spare. The chain lies where others may write: what leads to a
+// group that was never made here is its end, and it has no more links than there are groups.
+std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
+                                        Generation generation) const noexcept {
+  std::uint64_t bits = first;
+  for (std::size_t steps = 0; bits != 0 && steps < private_.size(); ++steps) {
+    const std::uint32_t index = Link(bits).index;
+    if (index >= private_.size()) break;
+    const TicketGroup& group = table_.groups[index];
+    if (private_[index].issued != kAll && !private_[index].to_keep &&
+        group.block.load(std::memory_order_relaxed) == key &&
+        group.mark.load(std::memory_order_relaxed) >> 32 == generation) {
+      return index;
+    }
+    bits = group.next.load(std::memory_order_relaxed);
+  }
+  return kNoGroup;
 }
 
 bool TransitWriter::spent(std::uint32_t index) const noexcept {
@@ -158,13 +177,16 @@ std::uint32_t TransitWriter::take_group() {
 void TransitWriter::unlink(std::uint32_t index) noexcept {
   const TicketGroup& gone = table_.groups[index];
   std::atomic<std::uint64_t>* at = &table_.buckets[TransitTable::bucket_of(gone.block.load())];
-  for (std::uint64_t bits = at->load(); bits != 0; bits = at->load()) {
+  std::uint64_t bits = at->load();
+  for (std::size_t steps = 0; bits != 0 && steps < private_.size(); ++steps) {
     if (Link(bits).index == index) {
       SHMTENSOR_FAULT_POINT("send.unlink");
       at->store(gone.next.load());
       return;
     }
+    if (Link(bits).index >= private_.size()) return;
     at = &table_.groups[Link(bits).index].next;
+    bits = at->load();
   }
 }
 

@@ -117,6 +117,9 @@ class TransitWriter {
   [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation,
                              bool to_keep = false);
 
+  /// Makes sure that others can look for the block's tickets. Throws OutOfMemory.
+  void reserve(ArenaNumber arena, BlockNumber block);
+
   [[nodiscard]] SpinLock& lock() noexcept { return lock_; }
 
  private:
@@ -126,6 +129,9 @@ class TransitWriter {
     bool to_keep = false;               ///< its tickets are, or will be, kept
   };
 
+  [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key);
+  [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,
+                                         Generation generation) const noexcept;
   std::uint32_t take_group();
   void unlink(std::uint32_t index) noexcept;
   [[nodiscard]] bool spent(std::uint32_t index) const noexcept;

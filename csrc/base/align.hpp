@@ -4,8 +4,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <optional>
 
 namespace shmtensor {
 
@@ -20,12 +18,6 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) n
 
 constexpr std::uint64_t align_down(std::uint64_t value, std::uint64_t alignment) noexcept {
   return value & ~(alignment - 1);
-}
-
-/// The sum, or nothing when it does not fit.
-constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) noexcept {
-  if (a > std::numeric_limits<std::uint64_t>::max() - b) return std::nullopt;
-  return a + b;
 }
 
 /// Does `[offset, offset + size)` lie inside `[0, limit)`?

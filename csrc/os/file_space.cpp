@@ -66,6 +66,10 @@ std::uint64_t file_usage(const Fd& file) noexcept {
 }
 
 void set_file_size(const Fd& file, std::uint64_t size) {
+  if (over_file_size_limit(size)) {
+    throw OutOfMemory("cannot size a shared file: RLIMIT_FSIZE allows no " + std::to_string(size) +
+                      " bytes; raise it (ulimit -f). Only what tensors need of them is used");
+  }
   if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) throw_os("size a shared file");
 }
 

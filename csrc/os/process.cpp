@@ -160,6 +160,13 @@ std::uint64_t pid_namespace() noexcept {
 
 void launch_detached(const std::string& program, const std::vector<std::string>& arguments,
                      const Fd& descriptor) {
+  // dup2 onto itself would keep close-on-exec, so it goes by way of a number that is free.
+  const Fd copy(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 4));
+  if (!copy) throw_os("duplicate a descriptor (raise RLIMIT_NOFILE)");
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
@@ -167,9 +174,6 @@ void launch_detached(const std::string& program, const std::vector<std::string>&
   for (const int standard : {0, 1, 2}) {
     ::posix_spawn_file_actions_addopen(&actions, standard, "/dev/null", O_RDWR, 0);
   }
-  // dup2 onto itself would keep close-on-exec, so it goes by way of a number that is free.
-  const Fd copy(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 4));
-  if (!copy) throw_os("duplicate a descriptor (raise RLIMIT_NOFILE)");
   ::posix_spawn_file_actions_adddup2(&actions, copy.get(), 3);
 
   sigset_t none;
@@ -179,10 +183,6 @@ void launch_detached(const std::string& program, const std::vector<std::string>&
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-
-  std::vector<char*> argv{const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
 
   pid_t pid = 0;
   const int code =

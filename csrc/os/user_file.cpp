@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+
 #include "base/error.hpp"
 
 namespace shmtensor {
@@ -10,7 +12,8 @@ namespace shmtensor {
 UserFile map_user_file(const std::string& path, std::uint64_t size, Access access) {
   const bool writable = access == Access::read_write;
   const int flags = writable ? O_RDWR | (size != 0 ? O_CREAT : 0) : O_RDONLY;
-  const Fd file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  // Without O_NONBLOCK the open of a pipe waits for somebody at its other end.
+  const Fd file(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666));
   if (!file) throw_os("open " + path);
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_os("inspect " + path);
@@ -25,8 +28,11 @@ UserFile map_user_file(const std::string& path, std::uint64_t size, Access acces
                EINVAL);
     }
     // Beyond the end of a file, or in a hole of a full disk, a touch is SIGBUS.
-    const int code = ::posix_fallocate(file.get(), static_cast<off_t>(present),
-                                       static_cast<off_t>(size - present));
+    int code = EINTR;  // all or nothing: in steps it would fill the disk before it fails
+    while (code == EINTR) {
+      code = ::posix_fallocate(file.get(), static_cast<off_t>(present),
+                               static_cast<off_t>(size - present));
+    }
     if (code != 0) throw_os("extend " + path + " to " + std::to_string(size) + " bytes", code);
   }
   return {Mapping::of_file(file, 0, size, access), {info.st_dev, info.st_ino}, size};

@@ -15,8 +15,8 @@ struct UserFile {
   std::uint64_t size = 0;  ///< bytes that may be touched
 };
 
-/// Maps `size` bytes of the file, 0 for all of it. With `writable` the file is made, and extended,
-/// if need be, its blocks reserved. The descriptor is closed. Throws OsError.
+/// Maps `size` bytes of the file, 0 for all of it. To write, the file is made or extended if need
+/// be, the blocks that are added reserved. The descriptor is closed. Throws OsError.
 [[nodiscard]] UserFile map_user_file(const std::string& path, std::uint64_t size, Access access);
 
 }  // namespace shmtensor

@@ -91,10 +91,9 @@ Block Session::allocate(std::uint64_t size, Place place) {
     try {
       block = attempt();
     } catch (const OutOfMemory&) {
-      // The arenas tried have given their idle pages back; now the others on the host do.
+      // All on the host give their idle pages back, for a table that cannot grow also those tried.
       for (Arena* arena : own_arenas()) {
-        const bool on_host = arena->segment().strategy() != Strategy::device;
-        if (on_host && !is_on(*arena, place)) arena->collect(0);
+        if (arena->segment().strategy() != Strategy::device) arena->collect(0);
       }
       drop_unused_orphans();
       block = attempt();
@@ -197,7 +196,7 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
   if (Arena* arena = find(number)) return arena;
   member_.require_slot();
   drop_unused_orphans();
-  const auto gone = [&] {
+  const auto gone = [this, number] {  // the segment may keep it
     return StaleHandle("cannot use a tensor's handle: arena " + std::to_string(number) +
                        " of session " + id().hex() + " is gone, with all its tensors");
   };

@@ -21,7 +21,7 @@ BUILD = Path(sys.prefix) / "fault-points"
 PROGRAM = Path(__file__).with_name("kill_points_program.py")
 
 # A process comes by here only once.
-ONE_PASS = {"fork.child", "manager.adopt"}
+ONE_PASS = {"fork.child", "manager.adopt", "manager.claim"}
 
 
 def points() -> list[str]:

@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import socket
+from textwrap import dedent
 
 import pytest
 
@@ -33,8 +34,6 @@ ROUND_TRIP = """
 @pytest.mark.parametrize("limit", [16, 24])
 def test_few_descriptors(strategy, limit) -> None:
     program = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))"
-    from textwrap import dedent
-
     done = run_python(program + "\n" + dedent(ROUND_TRIP), env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert done.stdout == "2000.0\n", done
 
@@ -72,6 +71,52 @@ USE = """
     except st.ShmTensorError as error:
         print(type(error).__name__, error)
     """
+
+
+def test_a_limit_on_the_size_of_files_is_named() -> None:
+    """The session's files are large and nearly empty: it said "File too large", and not by whose limit."""
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+        """
+    done = run_python(dedent(program) + dedent(USE))
+    assert "RLIMIT_FSIZE" in done.stdout, done
+    assert "ulimit -f" in done.stdout, done
+
+
+def test_an_arena_that_is_gone_is_named_where_descriptors_are_scarce() -> None:
+    """Who keeps no descriptor asks for the file again; the error named a number from a stack long gone."""
+    program = """
+        import os, pickle, resource, signal
+        from multiprocessing.reduction import ForkingPickler
+        import shmtensor as st, shmtensor.multiprocessing
+        from tests.helpers.children import kill_manager_of, wait_until
+
+        kept = st.ones(1)
+        session, start = st.stats()["session"], st.stats()["processes"]
+        ours, makers = os.pipe()
+        if (maker := os.fork()) == 0:
+            first = st.frombuffer(b"constant", "u1")  # arrives in a mapping without the right to write
+            second = st.ones(1000)
+            for tensor in (first, second):
+                os.write(makers, bytes(ForkingPickler.dumps(tensor)).hex().encode() + b"\\n")
+            signal.pause()
+        with os.fdopen(ours) as messages:
+            first, second = (bytes.fromhex(messages.readline()) for _ in range(2))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        taken = [os.dup(0) for _ in range(40)]
+        constant = pickle.loads(first)  # the arena stays open, without the right to write
+        kill_manager_of(session)
+        os.kill(maker, signal.SIGKILL)
+        os.waitpid(maker, 0)
+        st.stats()  # starts the next one, which finds the arena nowhere
+        try:
+            pickle.loads(second)
+        except st.StaleHandleError as error:
+            print(error)
+        """
+    done = run_python(program)
+    assert "arena 2 of session" in done.stdout, done  # the second that was made
 
 
 def test_a_named_session_that_is_not_there_is_started() -> None:

@@ -84,6 +84,25 @@ NAMED = """
     """
 
 
+TABLE = """
+    import numpy as np
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    mp.set_sharing_strategy("file_system")
+    idle = st.Storage(40 << 20)
+    del idle
+    with open("/dev/shm/filler", "wb", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(bytes(4096))
+        except OSError:
+            pass
+    kept = [st.Storage(64) for _ in range(3000)]
+    print("fine")
+    """
+
+
 def run_with_small_shm(program) -> subprocess.CompletedProcess[str]:
     mount = "mount -t tmpfs -o size=64m tmpfs /dev/shm && exec"
     command = [*OWN_MOUNTS, "sh", "-c", f'{mount} "$0" "$1"', sys.executable, str(program)]
@@ -97,4 +116,10 @@ def test_the_default_strategy_does_not_use_it(tmp_path) -> None:
 
 def test_the_named_strategy_says_what_is_short_and_goes_on(tmp_path) -> None:
     done = run_with_small_shm(write_program(tmp_path, NAMED))
+    assert done.stdout == "fine\n", done
+
+
+def test_a_table_of_blocks_that_must_grow_gets_the_place_of_idle_memory(tmp_path) -> None:
+    """It raised with 40 MiB idle in the same arena: only allocations of bytes gave those back."""
+    done = run_with_small_shm(write_program(tmp_path, TABLE))
     assert done.stdout == "fine\n", done

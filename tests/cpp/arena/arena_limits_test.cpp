@@ -1,5 +1,6 @@
 // Arenas that are full, short of memory, damaged, or told too little.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <set>
@@ -7,6 +8,8 @@
 
 #include "arena/arena.hpp"
 #include "base/error.hpp"
+#include "os/file_space.hpp"
+#include "support/child.hpp"
 #include "support/world.hpp"
 
 namespace shmtensor {
@@ -45,6 +48,25 @@ TEST_F(ArenaLimits, ShortOfMemoryIsAnErrorThatSaysOfWhat) {
   EXPECT_EQ(arena_->reserved(), peer_.budget().reserved());
   arena_->release(*block);
   EXPECT_TRUE(arena_->allocate(kMiB));
+}
+
+// The sender's bit told everybody to look for tickets, on a page that was not to be had.
+TEST_F(ArenaLimits, ASendThatFailsLeavesNothingToLookAt) {
+  testing::in_child([this] {
+    Peer sender(*memory_, 3);
+    const auto arena = sender.make_arena();
+    const auto block = arena->allocate(64);
+    static_cast<void>(sender.member().writer());
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = kMiB;  // the table lies behind it
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const std::uint64_t before = file_usage(memory_->file());
+    EXPECT_THROW(static_cast<void>(arena->send(*block)), OutOfMemory);
+    arena->release(*block);
+    EXPECT_FALSE(word_of(*arena, *block).live());
+    EXPECT_EQ(file_usage(memory_->file()), before);
+  });
 }
 
 TEST_F(ArenaLimits, IdlePagesMakeRoom) {

@@ -59,6 +59,18 @@ TEST_F(SegmentGrowth, CapacityDoublesUpToTheMost) {
   }
 }
 
+// A look at a hole allocates a page, and is SIGBUS where there is none.
+TEST_F(SegmentGrowth, ChunkRecordsHavePagesBeforeALook) {
+  for (const Strategy strategy : {Strategy::device, Strategy::in_place}) {
+    const auto segment = create(kSmall, strategy);
+    const std::uint64_t before = file_usage(*segment->file());
+    for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+      EXPECT_EQ(segment->chunk(chunk).size.load(), 0u);
+    }
+    EXPECT_EQ(file_usage(*segment->file()), before);
+  }
+}
+
 TEST_F(SegmentGrowth, APlaneIsMadeForTheSlotThatNeedsIt) {
   const auto segment = create(kSmall);
   const std::uint64_t before = file_usage(*segment->file());

@@ -186,5 +186,30 @@ TEST_F(TransitTest, AChainThatMakesNoSenseKeepsTheBlock) {
   EXPECT_TRUE(live(9, 4)) << "a serial that never comes";
 }
 
+// The sender wrote beyond its own books, or went round for ever.
+TEST_F(TransitTest, ASenderBearsAChainThatMakesNoSense) {
+  constexpr BlockNumber kBlock = 9;
+  const std::uint64_t key = TransitTable::block_key(kArena, kBlock);
+  std::atomic<std::uint64_t>& bucket = table_.buckets[TransitTable::bucket_of(key)];
+  static_cast<void>(writer_.issue(kArena, kBlock, 4));
+  const auto issue_and_claim = [&] {
+    const Ticket ticket = writer_.issue(kArena, kBlock, 4);
+    EXPECT_LT(ticket.group, table_.group_count.load());
+    EXPECT_TRUE(claim(ticket, kBlock, 4));
+  };
+  for (const std::uint32_t stray : {5'000u, TransitTable::kGroups, ~2u}) {
+    if (stray < TransitTable::kGroups) {  // looks as if it were one of this block's
+      table_.groups[stray].block.store(key);
+      table_.groups[stray].mark.store(std::uint64_t{4} << 32);
+    }
+    bucket.store(std::uint64_t{stray + 1} << 32);
+    issue_and_claim();
+  }
+  const Ticket other = writer_.issue(kArena, kBlock + TransitTable::kBuckets, 4);
+  table_.groups[other.group].next.store(bucket.load());
+  bucket.store(std::uint64_t{other.group + 1} << 32);
+  for (int i = 0; i < 100; ++i) issue_and_claim();
+}
+
 }  // namespace
 }  // namespace shmtensor

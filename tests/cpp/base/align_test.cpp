@@ -20,13 +20,6 @@ TEST(Align, UpAndDown) {
   EXPECT_EQ(align_up(5 * kGiB + 1, 2 * kMiB), 5 * kGiB + 2 * kMiB);
 }
 
-TEST(Align, CheckedAddTellsOfOverflow) {
-  EXPECT_EQ(checked_add(kMost - 1, 1), kMost);
-  EXPECT_EQ(checked_add(kMost, 0), kMost);
-  EXPECT_FALSE(checked_add(kMost, 1));
-  EXPECT_FALSE(checked_add(1, kMost));
-}
-
 TEST(Align, FitsIsNotFooledByOverflow) {
   EXPECT_TRUE(fits(0, 10, 10));
   EXPECT_TRUE(fits(10, 0, 10));

@@ -12,6 +12,7 @@
 #include "base/align.hpp"
 #include "base/error.hpp"
 #include "os/limits.hpp"
+#include "support/child.hpp"
 
 namespace shmtensor {
 namespace {
@@ -51,6 +52,12 @@ TEST_F(UserFileTest, IsMappedWhole) {
   struct stat info{};
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);
   EXPECT_EQ(file.identity, (FileIdentity{info.st_dev, info.st_ino}));
+}
+
+// A receiver whose file somebody has replaced by a pipe would have waited for a writer.
+TEST_F(UserFileTest, APipeIsRefusedWithoutWaiting) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  testing::in_child([&] { EXPECT_EQ(errno_of(0, Access::read_only), EINVAL); });
 }
 
 TEST_F(UserFileTest, WhatIsWrittenIsInTheFile) {
