@@ -35,6 +35,8 @@ constexpr std::size_t kMaxArenasPerSlot = 4096;
 constexpr int kConnectionsAtOnce = 64;
 constexpr int kOrphanMilliseconds = 100;
 constexpr int kIdleMilliseconds = 250;
+constexpr int kLookMilliseconds = 1'000;
+constexpr int kLooksAtOnce = 8;
 
 void reply(const Fd& socket, Message message, Kind kind, const Fd* fd = nullptr) {
   message.kind = kind;
@@ -82,6 +84,7 @@ void Server::run() {
       seats_->for_each_taken([this](SlotNumber slot) {
         if (!(*seats_)[slot].pidfd) check_seat(slot);  // nothing wakes us for these
       });
+      look_again();
     }
     directory_.tend_orphans();
   }
@@ -95,9 +98,14 @@ int Server::timeout() {
   if (directory_.has_orphans()) return kOrphanMilliseconds;
   if (!seats_ || seats_->taken() == 0) return kIdleMilliseconds;
   bool all_watched = true;
-  seats_->for_each_taken(
-      [&](SlotNumber slot) { all_watched = all_watched && (*seats_)[slot].pidfd; });
-  return all_watched ? -1 : kIdleMilliseconds;
+  bool all_have_lines = true;
+  seats_->for_each_taken([&](SlotNumber slot) {
+    const Seats::Seat& seat = (*seats_)[slot];
+    all_watched = all_watched && seat.pidfd;
+    all_have_lines = all_have_lines && seat.line >= 0;
+  });
+  if (!all_watched) return kIdleMilliseconds;
+  return all_have_lines ? -1 : kLookMilliseconds;
 }
 
 // The session is over when nobody has been there for a moment and nobody who lives may still read a
@@ -382,6 +390,23 @@ void Server::check_seat(SlotNumber slot) {
   const bool watched = static_cast<bool>((*seats_)[slot].pidfd);
   if (seats_->has_ended(slot)) return vacate(slot);
   if (!watched) watch(slot);  // a forked child may have said who it is
+}
+
+// Nothing tells when a process that lives and has no line lets go of the session: one that closed
+// its descriptors, or that has said nothing since a manager before this one was killed. Some at a
+// time: a look reads all mappings of the process.
+void Server::look_again() {
+  const std::uint64_t now = coarse_milliseconds();
+  if (now - looked_at_ < static_cast<std::uint64_t>(kLookMilliseconds)) return;
+  looked_at_ = now;
+  int looks = 0;
+  for (SlotNumber i = 0; i < kMaxSlots && looks < kLooksAtOnce; ++i) {
+    looked_until_ = static_cast<SlotNumber>((looked_until_ + 1) % kMaxSlots);
+    const Seats::Seat& seat = (*seats_)[looked_until_];
+    if (!seat.taken || seat.forking || seat.line >= 0) continue;
+    ++looks;
+    if (seats_->has_forgotten(looked_until_)) vacate(looked_until_);
+  }
 }
 
 void Server::vacate(SlotNumber slot) {

@@ -47,6 +47,7 @@ class Server {
   void watch(SlotNumber slot);
   void drop_line(int descriptor);
   void check_seat(SlotNumber slot);
+  void look_again();
   void vacate(SlotNumber slot);
 
   [[nodiscard]] int timeout();
@@ -61,6 +62,8 @@ class Server {
   std::unique_ptr<Seats> seats_;
   Directory directory_;
   std::uint64_t empty_since_ = 0;
+  std::uint64_t looked_at_ = 0;  ///< milliseconds; the last look at seats without a line
+  SlotNumber looked_until_ = 0;
 };
 
 }  // namespace shmtensor

@@ -53,12 +53,12 @@ Geometry geometry_for(std::uint64_t size, Strategy strategy) {
 
 Session::Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
                  std::uint32_t life, const Settings& settings, Budget& budget)
-    : memory_(std::move(memory)),
+    : line_(std::move(line)),
+      memory_(std::move(memory)),
       member_(*memory_, slot),
       life_(life),
       settings_(settings),
-      budget_(budget),
-      line_(std::move(line)) {}
+      budget_(budget) {}
 
 std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
   Arena* arena = current_[index_of(place)].load(std::memory_order_acquire);

@@ -126,14 +126,16 @@ class Session : private cuda::ChunkKeeper {
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<Arena*> pin_all();
 
+  // The line is the last to go: when it breaks, the manager looks whether this process still maps the
+  // session's memory.
+  std::recursive_mutex line_mutex_;  // one request at a time; a fork asks while it holds it
+  Connection line_;
+
   std::unique_ptr<SessionMemory> memory_;
   Member member_;
   std::uint32_t life_;
   Settings settings_;
   Budget& budget_;
-
-  std::recursive_mutex line_mutex_;  // one request at a time; a fork asks while it holds it
-  Connection line_;
 
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_;

@@ -12,6 +12,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor import _sessions
 from tests.helpers.children import clean_environment, kill_manager_of, run_python, wait_until
 
 SENDER = """
@@ -99,6 +100,42 @@ def test_a_guest_that_leaves_does_not_take_an_arena_along(stranger, strategy) ->
         host.stdin.write("\n")
         host.stdin.flush()
         assert host.stdout.readline() == "7000.0\n"
+
+
+MAKER = """
+import sys
+from multiprocessing.reduction import ForkingPickler
+import shmtensor as st, shmtensor.multiprocessing as mp
+for _ in sys.stdin:
+    tensor = st.full(8, 3.0)
+    print(st.stats()["session"], bytes(ForkingPickler.dumps(tensor)).hex(), flush=True)
+"""
+
+
+def seats_of_this_process(session: str) -> int:
+    return sum(process["pid"] == os.getpid() for process in _sessions.observe(session)["processes"])
+
+
+def test_a_guest_that_leaves_gives_its_seat_back() -> None:
+    """One that came and went kept most of its seats, until the session had none left.
+
+    It closed its line before it unmapped the session's memory. The manager saw the line break, and the
+    memory still mapped, as by a process that merely closed its descriptors; nothing made it look again.
+    """
+    st.empty(1)  # in a session of our own
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    makers = [
+        subprocess.Popen([sys.executable, "-c", MAKER], env=clean_environment(), **pipes) for _ in range(2)
+    ]
+    for _ in range(25):
+        for maker in makers:  # by turns: with the handle of one session the other is left
+            maker.stdin.write("\n")
+            maker.stdin.flush()
+            session, message = maker.stdout.readline().split()
+            assert pickle.loads(bytes.fromhex(message)).numpy().sum() == 24
+            wait_until(lambda session=session: seats_of_this_process(session) <= 1, what="the old seat to be free")
+    for maker in makers:
+        maker.communicate(timeout=30)
 
 
 def test_a_process_without_a_session_adopts_the_first_handles(strategy) -> None:

@@ -169,6 +169,25 @@ TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {
   EXPECT_EQ(reply->message.life, careless.life);
 }
 
+// It closed its descriptors, and let go of the session later: nothing tells the manager.
+TEST_F(ServerDeaths, AMemberWithoutALineThatLetsGoHasLeft) {
+  Child child([&] {
+    Joined careless = join();
+    word_->slot = careless.slot;
+    careless.client->close();
+    word_->turn.set(1);
+    ASSERT_TRUE(word_->turn.reaches(2));
+    careless.memory.reset();
+    ::pause();
+  });
+  ASSERT_TRUE(word_->turn.reaches(1));
+  const Joined member = join();
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+  word_->turn.set(2);
+  EXPECT_TRUE(eventually([&] { return gone(*member.memory, word_->slot); }));
+  EXPECT_TRUE(is_alive({child.pid(), 0}));
+}
+
 TEST_F(ServerDeaths, OnlyTheSameProcessComesBack) {
   const Joined member = join();
   const auto come_back = [&](std::uint32_t slot, std::uint32_t life) {
