@@ -52,12 +52,12 @@ Geometry geometry_for(std::uint64_t size, Strategy strategy) {
 }  // namespace
 
 Session::Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
-                 std::uint32_t life, const Settings& settings, Budget& budget)
+                 std::uint32_t life, std::string program, Budget& budget)
     : line_(std::move(line)),
       memory_(std::move(memory)),
       member_(*memory_, slot),
       life_(life),
-      settings_(settings),
+      program_(std::move(program)),
       budget_(budget) {}
 
 std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {

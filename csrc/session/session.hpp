@@ -107,7 +107,7 @@ class Session : private cuda::ChunkKeeper {
 
  private:
   Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
-          std::uint32_t life, const Settings& settings, Budget& budget);
+          std::uint32_t life, std::string program, Budget& budget);
 
   std::uint64_t spend_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(Message message, const Fd* fd = nullptr);
@@ -126,15 +126,15 @@ class Session : private cuda::ChunkKeeper {
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<Arena*> pin_all();
 
-  // The line is the last to go: when it breaks, the manager looks whether this process still maps the
-  // session's memory.
+  // The line is the last to go: when it breaks, the manager looks whether this process still maps
+  // the session's memory.
   std::recursive_mutex line_mutex_;  // one request at a time; a fork asks while it holds it
   Connection line_;
 
   std::unique_ptr<SessionMemory> memory_;
   Member member_;
   std::uint32_t life_;
-  Settings settings_;
+  std::string program_;
   Budget& budget_;
 
   SpinLock registry_lock_;

@@ -1,6 +1,4 @@
 // What happens to a session in a fork. docs/design/fork-and-exit.md has the argument.
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -70,7 +68,6 @@ bool Session::unlock_in_child() noexcept {
   }
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
   line_.close();
-  settings_.parent = ::getppid();
   member_.become(child_slot_);
   for (auto& place : current_) place.store(nullptr);
   bool holds = false;

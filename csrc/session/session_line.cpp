@@ -37,7 +37,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
     memory->know_manager();
     return std::unique_ptr<Session>(new Session(std::move(memory), std::move(line),
                                                 static_cast<SlotNumber>(reply->message.slot),
-                                                reply->message.life, settings, budget));
+                                                reply->message.life, settings.program, budget));
   }
   throw_hung_up(id);
 }
@@ -56,7 +56,7 @@ Reply Session::ask(Message message, const Fd* fd) {
 // process knows: the session's memory and every arena of which it has a descriptor.
 void Session::reconnect() {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    line_ = Connection::open(id(), settings_.program);
+    line_ = Connection::open(id(), program_);
     Message hello = message_for(Kind::hello, id());
     hello.slot = member_.slot();
     hello.life = life_;
