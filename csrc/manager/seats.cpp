@@ -29,11 +29,24 @@ void Seats::take_over() {
     seat.taken = true;
     ++taken_;
     seat.since = coarse_milliseconds();
-    seat.process = {record.pid.load(), record.start_time.load()};
-    seat.forking = status == SlotStatus::forking && seat.process.pid == 0;
-    if (!seat.forking) record.status.store(SlotStatus::active);
-    if (seat.process.pid != 0) seat.pidfd = open_pidfd(seat.process);
+    seat.forking = status == SlotStatus::forking && record.pid.load() == 0;
+    if (!seat.forking) settle_by_table(slot);
   }
+}
+
+// A pid means something only in the namespace of who wrote it: an earlier manager, or a forked
+// child.
+void Seats::settle_by_table(SlotNumber slot) {
+  Seat& seat = seats_[slot];
+  SlotRecord& record = memory_.slot(slot);
+  const ProcessIdentity process{record.pid.load(), record.start_time.load()};
+  seat.forking = false;
+  seat.unknown = process.pid == 0 || namespace_ == 0 || record.pid_namespace.load() != namespace_;
+  if (!seat.unknown) {
+    seat.process = process;
+    seat.pidfd = open_pidfd(process);
+  }
+  record.status.store(SlotStatus::active);
 }
 
 // The lowest free slot, so that few planes of holder bits come into use; one without live tickets
@@ -84,7 +97,7 @@ std::optional<SlotNumber> Seats::sit(Seat seat, std::int32_t parent) {
   record.pid.store(seat.process.pid);
   record.start_time.store(seat.process.start_time);
   record.parent.store(parent);
-  record.pid_namespace.store(pid_namespace());
+  record.pid_namespace.store(namespace_);
   SHMTENSOR_FAULT_POINT("manager.seat");
   record.status.store(seat.forking ? SlotStatus::forking : SlotStatus::active);
   remember_parent(parent);
@@ -93,14 +106,19 @@ std::optional<SlotNumber> Seats::sit(Seat seat, std::int32_t parent) {
   return slot;
 }
 
-void Seats::settle_child(SlotNumber slot, ProcessIdentity process, Fd pidfd) {
+void Seats::settle(SlotNumber slot, ProcessIdentity process, Fd pidfd) {
   Seat& seat = seats_[slot];
   seat.forking = false;
+  seat.unknown = false;
   seat.process = process;
   seat.pidfd = std::move(pidfd);
   SlotRecord& record = memory_.slot(slot);
-  record.pid.store(process.pid);
-  record.start_time.store(process.start_time);
+  // What is there is right in the namespace it names. The pid comes last: until then it is unknown.
+  if (record.pid.load() == 0) {
+    record.start_time.store(process.start_time);
+    record.pid_namespace.store(namespace_);
+    record.pid.store(process.pid);
+  }
   record.status.store(SlotStatus::active);
 }
 
@@ -118,17 +136,18 @@ bool Seats::has_ended(SlotNumber slot) {
   if (seat.forking) {
     if (seat.line >= 0) return false;
     // A manager before this one was killed; the child writes its pid into the table itself.
-    const SlotRecord& record = memory_.slot(slot);
-    const ProcessIdentity child{record.pid.load(), record.start_time.load()};
-    if (child.pid == 0) return coarse_milliseconds() - seat.since > kForkMilliseconds;
-    settle_child(slot, child, open_pidfd(child));
+    const bool silent = memory_.slot(slot).pid.load() == 0;
+    if (silent) return coarse_milliseconds() - seat.since > kForkMilliseconds;
+    settle_by_table(slot);
   }
+  if (seat.unknown) return false;
   if (seat.pidfd) return shmtensor::has_ended(seat.pidfd);
   return seat.process.pid != 0 ? !is_alive(seat.process) : seat.line < 0;
 }
 
 bool Seats::has_forgotten(SlotNumber slot) {
   const pid_t pid = seats_[slot].process.pid;
+  if (seats_[slot].unknown || (pid != 0 && namespace_ == 0)) return false;
   return pid == 0 || !maps_file(pid, SessionMemory::file_name(memory_.id())).value_or(true);
 }
 
@@ -138,6 +157,11 @@ void Seats::remember_parent(std::int32_t pid) {
   if (std::find(parents_.begin(), parents_.end(), parent) == parents_.end()) {
     parents_.push_back(parent);
   }
+}
+
+bool Seats::any_known() const noexcept {
+  return std::any_of(seats_.begin(), seats_.end(),
+                     [](const Seat& seat) { return seat.taken && !seat.unknown; });
 }
 
 SlotSet Seats::unused() const noexcept {

@@ -88,19 +88,20 @@ void Server::run() {
     }
     directory_.tend_orphans();
   }
-  // Nobody ever came: the session may live on without a word to this manager.
-  if (!memory_) return;
+  // The session may live on without a word to this manager.
+  if (!memory_ || seats_->taken() != 0) return;
   // Also names of which the maker was killed before it could register them.
   for (const std::string& name : list_shm(object_name(session_) + "-")) unlink_shm(name);
 }
 
 int Server::timeout() {
   if (directory_.has_orphans()) return kOrphanMilliseconds;
-  if (!seats_ || seats_->taken() == 0) return kIdleMilliseconds;
+  if (!seats_ || !seats_->any_known()) return kIdleMilliseconds;
   bool all_watched = true;
   bool all_have_lines = true;
   seats_->for_each_taken([&](SlotNumber slot) {
     const Seats::Seat& seat = (*seats_)[slot];
+    if (seat.unknown) return;  // there is nothing to look at
     all_watched = all_watched && seat.pidfd;
     all_have_lines = all_have_lines && seat.line >= 0;
   });
@@ -109,16 +110,18 @@ int Server::timeout() {
 }
 
 // The session is over when nobody has been there for a moment and nobody who lives may still read a
-// message of those who were.
+// message of those who were. Of unknown processes this manager waits for none but to keep messages:
+// one that lives has all else, and starts another manager.
 bool Server::finished() {
-  if (seats_ && seats_->taken() > 0) {
+  if (seats_ && seats_->any_known()) {
     empty_since_ = 0;
     return false;
   }
   const std::uint64_t now = coarse_milliseconds();
   if (empty_since_ == 0) empty_since_ = now;
   if (now - empty_since_ < static_cast<std::uint64_t>(kLinger.count())) return false;
-  return !(memory_ && count_in_flight(*memory_) != 0 && seats_->has_living_parent());
+  if (!memory_ || count_in_flight(*memory_) == 0) return true;
+  return seats_->taken() == 0 && !seats_->has_living_parent();
 }
 
 // A connection that is not wanted closes, by which the client is told. Some at a time: others wait,
@@ -212,24 +215,32 @@ void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
 void Server::hello(Line& line, const Message& message, Fd fd) {
   if (line.slot != kNoSlot)
     return refuse(line.socket, message, "this connection has a slot already");
+  const FileIdentity brought = fd ? fd.identity() : FileIdentity{};
   if (!memory_) find_or_start(message, std::move(fd));
   if (!memory_) return reply(line.socket, message, Kind::unknown);
 
   Message answer = message;
   if (message.join != Join::observe) {
     const pid_t pid = peer_credentials(line.socket).pid;
-    Seats::Seat& old = (*seats_)[static_cast<SlotNumber>(message.slot)];
+    const ProcessIdentity process{pid, start_time_of(pid)};
+    Fd pidfd = peer_pidfd(line.socket);
+    if (!pidfd && pid > 0) pidfd = open_pidfd(process);
     if (message.slot < kMaxSlots) {
       // A member that lost its connection, or whose manager was killed.
-      if (!old.taken || old.life != message.life || old.process.pid != pid || old.line >= 0) {
+      const auto slot = static_cast<SlotNumber>(message.slot);
+      Seats::Seat& old = (*seats_)[slot];
+      const bool same =
+          old.unknown ? brought == memory_->file().identity() : old.process.pid == pid;
+      if (!old.taken || old.life != message.life || !same || old.line >= 0) {
         return refuse(line.socket, message, "this process was taken for dead");
       }
-      line.slot = static_cast<SlotNumber>(message.slot);
+      line.slot = slot;
       old.line = line.socket.get();
+      if (old.unknown) {
+        seats_->settle(slot, process, std::move(pidfd));
+        watch(slot);
+      }
     } else {
-      const ProcessIdentity process{pid, start_time_of(pid)};
-      Fd pidfd = peer_pidfd(line.socket);
-      if (!pidfd && pid > 0) pidfd = open_pidfd(process);
       const auto slot = seats_->take(process, message.parent, std::move(pidfd), line.socket.get());
       if (!slot) return refuse(line.socket, message, "all 1024 slots of the session are taken");
       line.slot = *slot;
@@ -365,7 +376,7 @@ void Server::prepare_fork(const Line& line, Fd fd) {
 void Server::settle_child(const Line& line, pid_t sender) {
   if (line.slot == kNoSlot || !(*seats_)[line.slot].forking) return;
   const ProcessIdentity child{sender, start_time_of(sender)};
-  seats_->settle_child(line.slot, child, open_pidfd(child));
+  seats_->settle(line.slot, child, open_pidfd(child));
   watch(line.slot);
 }
 
@@ -403,7 +414,7 @@ void Server::look_again() {
   for (SlotNumber i = 0; i < kMaxSlots && looks < kLooksAtOnce; ++i) {
     looked_until_ = static_cast<SlotNumber>((looked_until_ + 1) % kMaxSlots);
     const Seats::Seat& seat = (*seats_)[looked_until_];
-    if (!seat.taken || seat.forking || seat.line >= 0) continue;
+    if (!seat.taken || seat.forking || seat.unknown || seat.line >= 0) continue;
     ++looks;
     if (seats_->has_forgotten(looked_until_)) vacate(looked_until_);
   }

@@ -154,6 +154,9 @@ Fd open_path(const std::string& path) noexcept {
 }
 
 std::uint64_t pid_namespace() noexcept {
+  std::array<char, 16> self{};
+  if (::readlink("/proc/self", self.data(), self.size() - 1) <= 0) return 0;
+  if (std::strtol(self.data(), nullptr, 10) != ::getpid()) return 0;
   struct stat info{};
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }

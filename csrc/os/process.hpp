@@ -54,7 +54,8 @@ struct OpenFile {
 /// Opens `path` for reading and writing, close-on-exec; empty when that fails.
 [[nodiscard]] Fd open_path(const std::string& path) noexcept;
 
-/// The inode of this process's PID namespace; pids mean something only inside it.
+/// The inode of this process's PID namespace; pids mean something only inside it. 0 when /proc is
+/// not there, or is another namespace's: then its pids are not ours.
 [[nodiscard]] std::uint64_t pid_namespace() noexcept;
 
 /// Starts a program in a session of its own, with `descriptor` as its descriptor 3, everything else

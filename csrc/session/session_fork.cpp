@@ -82,7 +82,8 @@ bool Session::unlock_in_child() noexcept {
     const ProcessIdentity self = this_process();
     SlotRecord& record = memory_->slot(child_slot_);
     record.start_time.store(self.start_time);
-    record.pid.store(self.pid);
+    record.pid_namespace.store(pid_namespace());
+    record.pid.store(self.pid);  // last: from now on it says who the child is
     SHMTENSOR_FAULT_POINT("fork.child");
     line_ = Connection(std::move(child_line_));
     line_.tell(message_for(Kind::child, id()));

@@ -1,0 +1,96 @@
+"""Processes of one session in several namespaces, where pids and addresses mean different things."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import run_program, session_processes, wait_until, write_program
+
+ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
+OWN_USERS = ["unshare", "--user", "--map-root-user"]
+OWN_PIDS = [*OWN_USERS, "--pid", "--fork", "--kill-child"]
+
+PRELUDE = """
+    import pickle, subprocess, sys
+    from multiprocessing.reduction import ForkingPickler
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+    from tests.helpers.children import kill_manager_of, wait_until
+
+    class Child:
+        def __init__(self, namespace, *arguments):
+            self.process = subprocess.Popen(
+                [*namespace, sys.executable, __file__, "child", *arguments],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )
+        def ask(self, words=""):
+            self.process.stdin.write(words + "\\n")
+            self.process.stdin.flush()
+            return self.process.stdout.readline().strip()
+        def end(self):
+            self.process.communicate(timeout=30)
+
+    def dump(tensor):
+        return bytes(ForkingPickler.dumps(tensor)).hex()
+    def load(text):
+        return pickle.loads(bytes.fromhex(text))
+"""
+
+PID_PROGRAM = (
+    PRELUDE
+    + """
+    if sys.argv[1] == "child":
+        held = load(input())
+        print(held[0].item(), flush=True)
+        input()
+        st.zeros(3)  # starts the next manager, in this namespace
+        print(st.stats()["processes"], flush=True)
+        input()
+        print(held.numpy().sum(), flush=True)
+        sys.stdin.readline()
+        sys.exit()
+
+    mp.set_sharing_strategy(sys.argv[2])
+    mine, lent = st.full(1024, 7), st.full(1024, 5)
+    session = st.stats()["session"]
+    child = Child(sys.argv[3:])
+    assert child.ask(dump(lent)) == "5"
+    del lent  # which only the child holds from now on
+    kill_manager_of(session)
+    assert child.ask() == "2"
+    assert (mine.numpy() == 7).all()
+    new = [st.full(1024, 99) for _ in range(3)]
+    assert (mine.numpy() == 7).all()
+    assert st.stats()["processes"] == 2
+    assert child.ask() == str(5 * 1024)
+    child.end()
+    again = [st.full(1024, 98) for _ in range(3)]  # by way of a third manager
+    assert (mine.numpy() == 7).all()
+    wait_until(lambda: st.stats()["processes"] == 1, what="the child's death to be seen")
+    print(session)
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def allowed() -> None:
+    done = subprocess.run([*OWN_PIDS, "true"], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no namespaces of one's own here: {done.stderr.strip()}")
+
+
+@pytest.mark.parametrize("proc", [[], ["--mount-proc"]], ids=["their /proc", "own /proc"])
+def test_a_manager_in_another_pid_namespace_takes_nobody_for_dead(strategy, proc, tmp_path) -> None:
+    """It looked for pids that its predecessor had noted, found none, and freed what all processes held.
+
+    The parent lives outside, the child in a PID namespace of its own, as in containers of one pod. The
+    manager, which the parent started, is killed, and the child starts the next.
+    """
+    program = write_program(tmp_path, PID_PROGRAM)
+    done = run_program(program, "parent", strategy, *OWN_PIDS, *proc, env=ROOT)
+    assert done.returncode == 0, done.stderr
+    session = done.stdout.strip()
+    wait_until(lambda: not session_processes(session), what="the manager to end")
