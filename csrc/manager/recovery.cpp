@@ -63,16 +63,29 @@ bool in_use(const std::string& session, const std::vector<std::string>& names) {
 
 }  // namespace
 
+void throw_lives_elsewhere() {
+  throw SessionError(
+      "the session lives in another network namespace, where this process cannot reach its "
+      "manager; "
+      "unset SHMTENSOR_SESSION to start one of its own, or run it in that namespace");
+}
+
 std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
+  bool elsewhere = false;
   for (const pid_t pid : own_processes()) {
     for (const OpenFile& found : open_files(pid, "/memfd:" + SessionMemory::file_name(session))) {
       try {
-        if (Fd file = open_path(found.path)) return SessionMemory::open(session, std::move(file));
+        Fd file = open_path(found.path);
+        if (!file) continue;
+        auto memory = SessionMemory::open(session, std::move(file));
+        if (!in_other_network(pid)) return memory;
+        elsewhere = true;
       } catch (const Error&) {
         // Not what its name says, or gone in the meantime: look on.
       }
     }
   }
+  if (elsewhere) throw_lives_elsewhere();
   return nullptr;
 }
 

@@ -12,8 +12,12 @@
 
 namespace shmtensor {
 
+/// Throws SessionError: this network namespace is not the session's, which may have a manager
+/// there.
+[[noreturn]] void throw_lives_elsewhere();
+
 /// The memory of a session, taken from a process of this user that has it open; null when there is
-/// none to be seen.
+/// none to be seen. Throws SessionError when it is in another network namespace.
 [[nodiscard]] std::unique_ptr<SessionMemory> recover_session(const SessionId& session);
 
 /// Every arena of a session that a process of this user has open or that has a name.

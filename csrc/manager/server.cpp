@@ -65,6 +65,12 @@ Server::Server(SessionId session, Fd listener)
   poller_.add(listener_, tag(kListener, 0));
 }
 
+// At an end in good order the kernel marks nothing, for the memory is unmapped by then. The arenas
+// are closed after this.
+Server::~Server() {
+  if (memory_) memory_->header().manager.compare_exchange_strong(claimed_, 0);
+}
+
 void Server::run() {
   while (!finished()) {
     for (const std::uint64_t ready : poller_.wait(timeout())) {
@@ -259,19 +265,25 @@ void Server::find_or_start(const Message& message, Fd fd) {
   if (message.join != Join::create) return;
   sweep_names(false);
   remove_names_of(session_);  // the sweep takes the session for alive: this manager serves it
-  memory_ = SessionMemory::create(session_);
-  memory_->header().manager_starts.store(1);
-  claim_robust(memory_->header().manager);
+  take_charge(SessionMemory::create(session_));
+}
+
+// The address keeps a second manager away in one network namespace only. The kernel marks the word
+// of one that was killed before it gives the address free.
+void Server::take_charge(std::unique_ptr<SessionMemory> memory) {
+  if (memory->has_manager()) throw_lives_elsewhere();
+  memory_ = std::move(memory);
+  SessionHeader& header = memory_->header();
+  header.manager_starts.fetch_add(1);
+  claim_robust(header.manager);
+  claimed_ = header.manager.load();
   seats_ = std::make_unique<Seats>(*memory_);
 }
 
 // A manager before this one was killed. What it knew lies in the session's memory and in the
 // descriptors of the members; what it may have been doing is done again.
 void Server::adopt(std::unique_ptr<SessionMemory> memory) {
-  memory_ = std::move(memory);
-  memory_->header().manager_starts.fetch_add(1);
-  claim_robust(memory_->header().manager);
-  seats_ = std::make_unique<Seats>(*memory_);
+  take_charge(std::move(memory));
   seats_->take_over();
   SHMTENSOR_FAULT_POINT("manager.adopt");
   for (auto& segment : recover_arenas(session_)) add_arena(std::move(segment));

@@ -18,6 +18,9 @@ namespace shmtensor {
 class Server {
  public:
   Server(SessionId session, Fd listener);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
 
   /// Returns when nobody is left.
   void run();
@@ -35,6 +38,7 @@ class Server {
   void hello(Line& line, const Message& message, Fd fd);
   void adopt(std::unique_ptr<SessionMemory> memory);
   void find_or_start(const Message& message, Fd fd);
+  void take_charge(std::unique_ptr<SessionMemory> memory);
   void register_arena(const Line& line, const Message& message, Fd fd);
   void add_arena(std::unique_ptr<Segment> segment);
   void find_arena(const Line& line, const Message& message);
@@ -59,6 +63,7 @@ class Server {
   Poller poller_;
   std::map<int, Line> lines_;
   std::unique_ptr<SessionMemory> memory_;
+  std::uint32_t claimed_ = 0;  ///< what says in the session's memory that this is its manager
   std::unique_ptr<Seats> seats_;
   Directory directory_;
   std::uint64_t empty_since_ = 0;

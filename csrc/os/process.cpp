@@ -161,6 +161,14 @@ std::uint64_t pid_namespace() noexcept {
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
+bool in_other_network(pid_t pid) noexcept {
+  struct stat ours{};
+  struct stat theirs{};
+  return ::stat("/proc/self/ns/net", &ours) == 0 &&
+         ::stat(("/proc/" + std::to_string(pid) + "/ns/net").c_str(), &theirs) == 0 &&
+         ours.st_ino != theirs.st_ino;
+}
+
 void launch_detached(const std::string& program, const std::vector<std::string>& arguments,
                      const Fd& descriptor) {
   // dup2 onto itself would keep close-on-exec, so it goes by way of a number that is free.

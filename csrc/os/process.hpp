@@ -58,6 +58,10 @@ struct OpenFile {
 /// not there, or is another namespace's: then its pids are not ours.
 [[nodiscard]] std::uint64_t pid_namespace() noexcept;
 
+/// Is the process in another network namespace, where an abstract socket's name means another one?
+/// No when that cannot be told.
+[[nodiscard]] bool in_other_network(pid_t pid) noexcept;
+
 /// Starts a program in a session of its own, with `descriptor` as its descriptor 3, everything else
 /// closed or /dev/null, and waits for it to return: the program detaches itself.
 void launch_detached(const std::string& program, const std::vector<std::string>& arguments,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_program, session_processes, wait_until, write_program
+from tests.helpers.children import run_command, run_program, session_processes, wait_until, write_program
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 OWN_USERS = ["unshare", "--user", "--map-root-user"]
@@ -18,7 +19,7 @@ PRELUDE = """
     from multiprocessing.reduction import ForkingPickler
     import shmtensor as st
     import shmtensor.multiprocessing as mp
-    from tests.helpers.children import kill_manager_of, wait_until
+    from tests.helpers.children import kill_manager_of, session_processes, wait_until
 
     class Child:
         def __init__(self, namespace, *arguments):
@@ -74,10 +75,48 @@ PID_PROGRAM = (
 """
 )
 
+NET_PROGRAM = (
+    PRELUDE
+    + """
+    if sys.argv[1] == "child":
+        try:
+            held = load(input())
+            print(held[0].item(), flush=True)
+        except st.SessionError as error:
+            print(error, flush=True)
+        if sys.argv[2:] == ["ordinary"]:
+            input()
+            print(held.numpy().sum(), flush=True)
+        sys.stdin.readline()
+        sys.exit()
+
+    mp.set_sharing_strategy(sys.argv[2])
+    mine = st.full(1024, 7)
+    session = st.stats()["session"]
+    refusal = "the session lives in another network namespace"
+    outer = Child(["unshare", "--net"])
+    assert refusal in outer.ask(dump(mine))
+    inner = Child([], "ordinary")
+    assert inner.ask(dump(mine)) == "7"
+    del mine
+    outer.end()
+    new = [st.full(1024, 99) for _ in range(3)]
+    assert inner.ask() == str(7 * 1024)
+    wait_until(lambda: len(session_processes(session)) == 1, what="the other manager to end")
+    kill_manager_of(session)
+    outer = Child(["unshare", "--net"])
+    assert refusal in outer.ask(dump(new[0]))
+    outer.end()
+    assert st.stats()["processes"] == 2
+    inner.end()
+    print(session)
+"""
+)
+
 
 @pytest.fixture(autouse=True)
 def allowed() -> None:
-    done = subprocess.run([*OWN_PIDS, "true"], capture_output=True, text=True)
+    done = subprocess.run([*OWN_PIDS, "--net", "true"], check=False, capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"no namespaces of one's own here: {done.stderr.strip()}")
 
@@ -91,6 +130,19 @@ def test_a_manager_in_another_pid_namespace_takes_nobody_for_dead(strategy, proc
     """
     program = write_program(tmp_path, PID_PROGRAM)
     done = run_program(program, "parent", strategy, *OWN_PIDS, *proc, env=ROOT)
+    assert done.returncode == 0, done.stderr
+    session = done.stdout.strip()
+    wait_until(lambda: not session_processes(session), what="the manager to end")
+
+
+def test_a_session_has_one_manager_in_all_network_namespaces(strategy, tmp_path) -> None:
+    """A child in a network namespace of its own started a second one, beside the first.
+
+    The address of a manager is free in each network namespace. The second found the session's memory by way
+    of /proc, took it over, and gave the same slots to other processes: tensors in use were freed.
+    """
+    program = write_program(tmp_path, NET_PROGRAM)
+    done = run_command([*OWN_USERS, sys.executable, str(program), "parent", strategy], env=ROOT)
     assert done.returncode == 0, done.stderr
     session = done.stdout.strip()
     wait_until(lambda: not session_processes(session), what="the manager to end")

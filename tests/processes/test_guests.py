@@ -133,7 +133,9 @@ def test_a_guest_that_leaves_gives_its_seat_back() -> None:
             maker.stdin.flush()
             session, message = maker.stdout.readline().split()
             assert pickle.loads(bytes.fromhex(message)).numpy().sum() == 24
-            wait_until(lambda session=session: seats_of_this_process(session) <= 1, what="the old seat to be free")
+            wait_until(
+                lambda session=session: seats_of_this_process(session) <= 1, what="the old seat to be free"
+            )
     for maker in makers:
         maker.communicate(timeout=30)
 

@@ -92,6 +92,30 @@ TEST_F(ServerEnds, MessagesThatNobodyCanReadDoNotKeepIt) {
   server_.reset();
 }
 
+// A process may still have the session's memory, such as a forked child that uses nothing of it.
+// The next manager finds it there, and must not think that this one lives.
+TEST_F(ServerEnds, ItSaysSoInTheSessionsMemory) {
+  std::unique_ptr<SessionMemory> memory;
+  {
+    Child member([&] {
+      const Joined joined = join();
+      ::pause();
+    });
+    EXPECT_TRUE(eventually([&] {
+      auto reply = testing::Client(id_).hello(Join::observe);
+      if (reply->message.kind != Kind::welcome) return false;
+      memory = SessionMemory::open(id_, std::move(reply->fd));
+      return true;
+    }));
+    EXPECT_TRUE(memory->has_manager());
+  }
+  EXPECT_EQ(server_->wait(), 0);
+  EXPECT_FALSE(memory->has_manager());
+  server_ = std::make_unique<testing::ServerProcess>(id_);
+  EXPECT_EQ(testing::Client(id_).hello(Join::create)->message.kind, Kind::welcome);
+  EXPECT_EQ(memory->header().manager_starts.load(), 2u);
+}
+
 TEST_F(ServerEnds, ItTakesTheSessionsNamesAlong) {
   die_with_tickets(0, 0);
   // Its maker was killed before it could register it.

@@ -37,6 +37,11 @@ class Takeover : public testing::ServerTest {
     message.life = joined.life;
     return refusal(joined.client->ask(message, file));
   }
+  /// As if an earlier manager had run in another PID namespace.
+  static void move_elsewhere(const SessionMemory& memory, SlotNumber slot) {
+    memory.slot(slot).pid_namespace.fetch_add(1);
+    memory.slot(slot).start_time.fetch_add(1);
+  }
   std::optional<Reply> find(const Joined& joined, ArenaNumber number) const {
     Message message = message_for(Kind::find_arena, id_);
     message.arena = number;
@@ -162,6 +167,76 @@ TEST_F(Takeover, AChildThatIsBeingForkedIsKnownByWhatItWrote) {
     EXPECT_TRUE(eventually([&] { return record.status.load() == SlotStatus::unused; }))
         << "its death was not noticed";
   }
+}
+
+// Its pid means nothing here: it may live, and comes back when it needs a manager.
+TEST_F(Takeover, AProcessOfAnotherPidNamespaceKeepsItsSeatUntilItComesBack) {
+  Joined member = join();
+  Shared<Turn> turn;
+  Shared<SlotNumber> slot;
+  Child child([&] {
+    Joined other = join();
+    *slot = other.slot;
+    turn->set(1);
+    ASSERT_TRUE(turn->reaches(2));
+    EXPECT_EQ(hello_again(other, nullptr), "this process was taken for dead");
+    EXPECT_EQ(hello_again(other, &other.memory->file()), "");
+    turn->set(::testing::Test::HasFailure() ? 4 : 3);
+    ::pause();
+  });
+  ASSERT_TRUE(turn->reaches(1));
+  const auto arena = make_arena(member, 1, Strategy::file_descriptor);
+  arena->holders(plane_of(*slot), 0).fetch_or(bit_of(*slot));
+  server_->kill();
+  move_elsewhere(*member.memory, *slot);
+  server_ = std::make_unique<testing::ServerProcess>(id_);
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has looked at all seats";
+  EXPECT_EQ(arena->holders(0, 0).load(), bit_of(member.slot) | bit_of(*slot));
+  turn->set(2);
+  ASSERT_TRUE(turn->reaches(3));
+  EXPECT_EQ(turn->get(), 3);
+  child.kill_and_reap();
+  EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }))
+      << "it is watched since it came back";
+}
+
+// Nobody else is there: one that lives starts another manager when it needs one.
+TEST_F(Takeover, ProcessesOfAnotherPidNamespaceDoNotKeepTheManager) {
+  const Joined member = join();
+  static_cast<void>(create_shm(arena_name(id_, 3)));
+  server_->kill();
+  move_elsewhere(*member.memory, member.slot);
+  server_ = std::make_unique<testing::ServerProcess>(id_);
+  const Fd& memory = member.memory->file();
+  EXPECT_EQ(Client(id_).hello(Join::observe, &memory)->message.kind, Kind::welcome);
+  EXPECT_EQ(server_->wait(), 0);
+  EXPECT_FALSE(member.memory->has_manager());
+  EXPECT_EQ(member.memory->slot(member.slot).status.load(), SlotStatus::active);
+  EXPECT_EQ(list_shm(arena_name(id_, 3)).size(), 1u);
+  server_ = std::make_unique<testing::ServerProcess>(id_);
+}
+
+// Its address is free in every other network namespace.
+TEST_F(Takeover, AManagerThatLivesIsNotReplaced) {
+  const Joined member = join();
+  const std::string place = object_name(testing::fresh_session());
+  auto listener = listen_abstract(place);
+  ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
+  Child second([&] { Server(id_, std::move(*listener)).run(); });
+  const std::string why = "the session lives in another network namespace";
+  Message message = message_for(Kind::hello, id_);
+  message.join = Join::create;
+  const auto ask = [&](const Fd* file) {
+    return refusal(Client(id_, *connect_abstract(place, kPatience)).ask(message, file));
+  };
+  EXPECT_TRUE(ask(nullptr).starts_with(why)) << "it finds the memory in /proc";
+  message.slot = member.slot;
+  message.life = member.life;
+  EXPECT_TRUE(ask(&member.memory->file()).starts_with(why));
+  EXPECT_EQ(member.memory->header().manager_starts.load(), 1u);
+  EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
 TEST_F(Takeover, AnotherSessionsMemoryIsRefused) {
