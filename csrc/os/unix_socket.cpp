@@ -77,6 +77,8 @@ auto with_patience(const Fd& socket, Call&& call) {
   return result;
 }
 
+int flag_of(Wait wait) noexcept { return wait == Wait::never ? MSG_DONTWAIT : 0; }
+
 // Takes over the descriptors of every SCM_RIGHTS record, whatever else came.
 void take_ancillary(msghdr& message, Received& received) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -159,7 +161,8 @@ void ask_for_sender(const Fd& socket) {
   }
 }
 
-void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> fds) {
+void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> fds,
+                  Wait wait) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxFdsPerMessage * sizeof(int))> control{};
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   msghdr message{};
@@ -174,7 +177,8 @@ void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<
     header->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
-  if (with_patience(socket, [&] { return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL); }) < 0) {
+  const int flags = MSG_NOSIGNAL | flag_of(wait);
+  if (with_patience(socket, [&] { return ::sendmsg(socket.get(), &message, flags); }) < 0) {
     if (errno == ETOOMANYREFS) {
       throw_os("send descriptors (too many of this user's are in flight; raise RLIMIT_NOFILE)");
     }
@@ -182,7 +186,7 @@ void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<
   }
 }
 
-std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> buffer) {
+std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> buffer, Wait wait) {
   alignas(cmsghdr)
       std::array<std::byte, CMSG_SPACE(kMaxFdsPerMessage * sizeof(int)) + CMSG_SPACE(sizeof(ucred))>
           control{};
@@ -192,10 +196,12 @@ std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> b
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
+  const int flags = MSG_CMSG_CLOEXEC | flag_of(wait);
   const ssize_t size =
-      with_patience(socket, [&] { return ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC); });
+      with_patience(socket, [&] { return ::recvmsg(socket.get(), &message, flags); });
   if (size < 0) {
-    if (errno == EAGAIN && (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0) return std::nullopt;
+    const bool patient = wait != Wait::never && (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) == 0;
+    if (errno == EAGAIN && !patient) return std::nullopt;
     throw_os("receive a message");
   }
   Received received;

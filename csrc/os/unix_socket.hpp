@@ -51,15 +51,20 @@ void set_patience(const Fd& socket, std::chrono::milliseconds patience);
 /// Every receive on the socket tells who sent the message, as the kernel knows it.
 void ask_for_sender(const Fd& socket);
 
-/// Sends one message whole. Throws OsError; EPIPE when the other side is gone.
-void send_message(const Fd& socket, std::span<const std::byte> bytes,
-                  std::span<const int> fds = {});
+/// Whether a call may wait. That a socket does not block belongs to the open file, which the other
+/// side of a socket pair may have, too; it can take that back at any time.
+enum class Wait { as_the_socket_is_set, never };
 
-/// Receives one message. Nothing when a non-blocking socket has none. Throws OsError; EAGAIN when
-/// the patience of a blocking socket ran out, EMSGSIZE when the message is longer than the buffer,
-/// EMFILE when descriptors were lost because this process may not open more.
-[[nodiscard]] std::optional<Received> receive_message(const Fd& socket,
-                                                      std::span<std::byte> buffer);
+/// Sends one message whole. Throws OsError; EPIPE when the other side is gone, EAGAIN when it would
+/// have to wait.
+void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> fds = {},
+                  Wait wait = Wait::as_the_socket_is_set);
+
+/// Receives one message. Nothing when there is none and it may not wait. Throws OsError; EAGAIN
+/// when the patience of a blocking socket ran out, EMSGSIZE when the message is longer than the
+/// buffer, EMFILE when descriptors were lost because this process may not open more.
+[[nodiscard]] std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> buffer,
+                                                      Wait wait = Wait::as_the_socket_is_set);
 
 struct PeerCredentials {
   pid_t pid = 0;  ///< as seen from here; 0 when the peer lives in another PID namespace
