@@ -42,7 +42,7 @@ void reply(const Fd& socket, Message message, Kind kind, const Fd* fd = nullptr)
   message.kind = kind;
   const int number = fd != nullptr ? fd->get() : -1;
   send_message(socket, std::as_bytes(std::span(&message, 1)),
-               fd != nullptr ? std::span(&number, 1) : std::span<const int>());
+               fd != nullptr ? std::span(&number, 1) : std::span<const int>(), Wait::never);
 }
 
 void refuse(const Fd& socket, Message message, const std::string& why) {
@@ -159,8 +159,8 @@ void Server::serve(int descriptor) {
   if (at == lines_.end()) return;
   Message message;
   try {
-    std::optional<Received> received =
-        receive_message(at->second.socket, std::as_writable_bytes(std::span(&message, 1)));
+    std::optional<Received> received = receive_message(
+        at->second.socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
     if (!received) return;
     if (received->size == 0) {
       drop_line(descriptor);

@@ -15,6 +15,7 @@ namespace shmtensor {
 namespace {
 
 using testing::Client;
+using testing::eventually;
 using testing::ServerTest;
 
 TEST_F(ServerTest, AHelloMayStartTheSession) {
@@ -116,6 +117,27 @@ TEST_F(ServerTest, AClientThatNeverReadsIsDroppedAndNobodyWaitsForIt) {
     }
   }
   EXPECT_TRUE(dropped);
+  EXPECT_EQ(statistics(*member.client).processes, 1u);
+}
+
+// What a fork brings is as its sender made it, and may be changed by the sender later.
+TEST_F(ServerTest, AMemberThatBringsABlockingSocketAndNeverReadsIsDropped) {
+  const Joined member = join();
+  auto [ours, childs] = socket_pair();
+  ::fcntl(ours.get(), F_SETFL, 0);
+  ::fcntl(childs.get(), F_SETFL, O_NONBLOCK);
+  ASSERT_EQ(member.client->ask(Kind::fork, &ours)->message.kind, Kind::done);
+  Client deaf(id_, std::move(childs));
+  const Message message = message_for(Kind::statistics, id_);
+  const auto dropped = [&] {
+    try {
+      for (;;) deaf.send_bytes(std::as_bytes(std::span(&message, 1)));
+    } catch (const OsError& error) {
+      return error.code() != EAGAIN;
+    }
+  };
+  ours.reset();
+  EXPECT_TRUE(eventually(dropped, std::chrono::seconds(5)));
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
