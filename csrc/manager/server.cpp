@@ -137,11 +137,19 @@ void Server::accept_some() {
     Fd socket = accept_connection(listener_);
     if (!socket && !turn_away()) return;
     if (!socket || lines_.size() >= kMaxLines) continue;
-    if (peer_credentials(socket).uid != ::geteuid()) continue;
-    const int descriptor = socket.get();
-    poller_.add(socket, tag(kLine, static_cast<std::uint32_t>(descriptor)));
-    lines_[descriptor] = {std::move(socket), kNoSlot};
+    try {
+      if (peer_credentials(socket).uid == ::geteuid()) add_line(std::move(socket));
+    } catch (const Error&) {
+      // It cannot be watched: closed as well.
+    }
   }
+}
+
+int Server::add_line(Fd socket) {
+  const int descriptor = socket.get();
+  poller_.add(socket, tag(kLine, static_cast<std::uint32_t>(descriptor)));
+  lines_[descriptor] = {std::move(socket), kNoSlot};
+  return descriptor;
 }
 
 // Was one there that could not be accepted because no descriptor is left? It would wait, and wake
@@ -373,16 +381,16 @@ void Server::prepare_fork(const Line& line, Fd fd) {
   if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
   if (!is_socket(fd)) return refuse(line.socket, message, "a fork needs a socket");
   ask_for_sender(fd);
-  const int descriptor = fd.get();
+  if (lines_.size() >= kMaxLines) return refuse(line.socket, message, "it has too many lines");
+  // Before the child gets a seat: a line without one is like a newcomer's, and may stay.
+  const int descriptor = add_line(std::move(fd));
   const auto slot = seats_->take_for_child((*seats_)[line.slot].process.pid, descriptor);
   if (!slot) return refuse(line.socket, message, "all 1024 slots of the session are taken");
-  const Fd& parent = line.socket;  // the map may move nodes, not what they hold
-  poller_.add(fd, tag(kLine, static_cast<std::uint32_t>(descriptor)));
-  lines_[descriptor] = {std::move(fd), *slot};
+  lines_[descriptor].slot = *slot;
   message.slot = *slot;
   message.life = (*seats_)[*slot].life;
   SHMTENSOR_FAULT_POINT("manager.before_fork_reply");
-  reply(parent, message, Kind::done);
+  reply(line.socket, message, Kind::done);
 }
 
 void Server::settle_child(const Line& line, pid_t sender) {
@@ -393,14 +401,25 @@ void Server::settle_child(const Line& line, pid_t sender) {
 }
 
 void Server::watch(SlotNumber slot) {
-  const Seats::Seat& seat = (*seats_)[slot];
-  if (seat.pidfd) poller_.add(seat.pidfd, tag(kProcess, slot));
+  Seats::Seat& seat = (*seats_)[slot];
+  try {
+    if (seat.pidfd) poller_.add(seat.pidfd, tag(kProcess, slot));
+  } catch (const Error&) {
+    seat.pidfd.reset();  // as on a kernel without them
+  }
+}
+
+// The open file lives on in whoever has another descriptor of it, and would be watched there.
+void Server::close_line(int descriptor) noexcept {
+  const auto at = lines_.find(descriptor);
+  if (at == lines_.end()) return;
+  poller_.remove(at->second.socket);
+  lines_.erase(at);
 }
 
 void Server::drop_line(int descriptor) {
-  const auto at = lines_.find(descriptor);
-  const SlotNumber slot = at->second.slot;
-  lines_.erase(at);
+  const SlotNumber slot = lines_.at(descriptor).slot;
+  close_line(descriptor);
   if (slot == kNoSlot) return;
   Seats::Seat& seat = (*seats_)[slot];
   seat.line = -1;
@@ -433,7 +452,7 @@ void Server::look_again() {
 }
 
 void Server::vacate(SlotNumber slot) {
-  if (const int descriptor = (*seats_)[slot].line; descriptor >= 0) lines_.erase(descriptor);
+  close_line((*seats_)[slot].line);
   directory_.sweep(*memory_, slot);
   SHMTENSOR_FAULT_POINT("manager.before_vacate");
   seats_->vacate(slot);

@@ -33,6 +33,7 @@ class Server {
 
   void accept_some();
   bool turn_away();
+  int add_line(Fd socket);
   void serve(int descriptor);
   void answer(Line& line, Message& message, Fd fd, pid_t sender);
   void hello(Line& line, const Message& message, Fd fd);
@@ -49,6 +50,7 @@ class Server {
   void settle_child(const Line& line, pid_t sender);
 
   void watch(SlotNumber slot);
+  void close_line(int descriptor) noexcept;
   void drop_line(int descriptor);
   void check_seat(SlotNumber slot);
   void look_again();

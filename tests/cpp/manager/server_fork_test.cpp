@@ -1,6 +1,10 @@
 // Slots for children that are about to be forked.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "os/memfd.hpp"
 #include "os/process.hpp"
 #include "support/server.hpp"
@@ -83,6 +87,27 @@ TEST_F(ServerForks, OnlyAnAnnouncedChildIsOne) {
   EXPECT_EQ(refusal(stranger.ask(Kind::find_arena)), "say hello first");
   EXPECT_EQ(statistics(*member_.client).processes, 1u);
   EXPECT_EQ(member_.memory->slot(member_.slot).pid.load(), ::getpid());
+}
+
+// Its open file lives on in whoever has another descriptor of it, and would wake the loop for ever.
+TEST_F(ServerForks, ALineThatWasDroppedIsNotWatched) {
+  const auto watched = [&] {
+    std::size_t count = 0;
+    const std::string folder = "/proc/" + std::to_string(server_->pid()) + "/fdinfo";
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);) count += line.starts_with("tfd:") ? 1u : 0u;
+    }
+    return count;
+  };
+  const std::size_t before = watched();
+  auto [ours, childs] = socket_pair();
+  const auto reply = member_.client->ask(Kind::fork, &ours);
+  Place place{static_cast<SlotNumber>(reply->message.slot), 0, std::move(childs)};
+  EXPECT_EQ(watched(), before + 1);
+  place.line.reset();
+  EXPECT_TRUE(free_again(place));
+  EXPECT_EQ(watched(), before);
 }
 
 TEST_F(ServerForks, AForkNeedsASocket) {

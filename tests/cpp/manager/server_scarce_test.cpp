@@ -1,7 +1,15 @@
 // A manager with few descriptors.
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -13,8 +21,33 @@
 namespace shmtensor {
 namespace {
 
+using testing::Child;
 using testing::Client;
 using testing::eventually;
+
+// As where the user's epoll watches are used up (fs.epoll.max_user_watches): from now on this
+// process can watch no descriptor with that number or a higher one.
+void refuse_to_watch_from(int number) {
+  const auto load = [](std::size_t offset) {
+    return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<__u32>(offset));
+  };
+  constexpr std::size_t kArguments = offsetof(seccomp_data, args);
+  std::array<sock_filter, 8> program{{
+      load(offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_ctl, 0, 5),
+      load(kArguments + sizeof(__u64)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EPOLL_CTL_ADD, 0, 3),
+      load(kArguments + 2 * sizeof(__u64)),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, static_cast<__u32>(number), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog filter{program.size(), program.data()};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    throw_os("set a seccomp filter");
+  }
+}
 
 class ServerScarce : public testing::ServerTest {
  protected:
@@ -58,6 +91,36 @@ TEST_F(ServerScarce, NewcomersAreTurnedAwayAndMembersServed) {
   silent.clear();
   EXPECT_TRUE(eventually([&] { return !is_turned_away(); })) << "there is room again";
   EXPECT_EQ(statistics(*member.client).processes, 1u);
+}
+
+// Its seat stayed taken, with a line that nobody had, and so the session for ever.
+TEST_F(ServerScarce, AForkWhoseLineCannotBeWatchedTakesNoSeat) {
+  server_->kill();
+  server_.reset();
+  std::optional<Fd> listener;
+  ASSERT_TRUE(
+      eventually([&] { return (listener = listen_abstract(object_name(id_))).has_value(); }));
+  ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
+  Child server([&] {
+    refuse_to_watch_from(listener->duplicate().get() + 10);
+    Server(id_, std::move(*listener)).run();
+  });
+  listener.reset();
+  {
+    const Joined member = join();
+    std::vector<Fd> lines;
+    std::string why;
+    while (why.empty() && lines.size() < 20) {
+      auto [ours, childs] = socket_pair();
+      why = refusal(member.client->ask(Kind::fork, &ours));
+      if (why.empty()) lines.push_back(std::move(childs));
+    }
+    EXPECT_NE(why.find("ENOSPC"), std::string::npos) << why;
+    EXPECT_EQ(statistics(*member.client).processes, 1 + lines.size());
+    EXPECT_TRUE(Client(id_).is_hung_up_on(Join::observe)) << "nor can it be watched";
+    EXPECT_EQ(statistics(*member.client).processes, 1 + lines.size());
+  }
+  EXPECT_EQ(server.wait(), 0);
 }
 
 // A descriptor that does not fit any more arrives as none.
