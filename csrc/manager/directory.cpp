@@ -41,7 +41,7 @@ void Directory::add(std::unique_ptr<Segment> segment, bool owner_lives, const Se
   const ArenaNumber number = segment->number();
   if (!owner_lives) segment->header().orphaned.store(1);
   const auto [at, added] =
-      entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, true, {}});
+      entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, 0, {}});
   if (added) put_right(at->second, memory, unused);
 }
 
@@ -84,7 +84,7 @@ void Directory::tell_owners() const noexcept {
 void Directory::free_marked(Entry& entry, BlockNumber block) {
   entry.segment->freed().mark(block);
   entry.segment->tell_owner();
-  entry.changed = true;
+  entry.given_back = 0;
 }
 
 void Directory::sweep(const SessionMemory& memory, SlotNumber dead) {
@@ -93,7 +93,7 @@ void Directory::sweep(const SessionMemory& memory, SlotNumber dead) {
     if (!entry.orphan && entry.segment->header().owner == dead) {
       entry.segment->header().orphaned.store(1);
       entry.orphan = true;
-      entry.changed = true;
+      entry.given_back = 0;
     }
     put_right(entry, memory, dead);
   }
@@ -104,7 +104,7 @@ void Directory::put_right(Entry& entry, const SessionMemory& memory, const SlotS
   shmtensor::sweep(*entry.segment, memory, dead,
                    [&](BlockNumber block) { free_marked(entry, block); });
   // Whoever freed an orphan's last block may have been killed before it marked that.
-  if (entry.orphan) entry.changed = true;
+  if (entry.orphan) entry.given_back = 0;
 }
 
 std::uint64_t Directory::collect(const SessionMemory& memory,
@@ -138,22 +138,33 @@ bool Directory::has_orphans() const {
                      [](const auto& pair) { return pair.second.orphan; });
 }
 
-void Directory::tend_orphans() {
-  for (auto at = entries_.begin(); at != entries_.end();) {
-    at = at->second.orphan && !tend(at->first, at->second) ? entries_.erase(at) : std::next(at);
-  }
+bool Directory::unfinished() const {
+  return !leftovers_.empty() || std::any_of(entries_.begin(), entries_.end(), [](const auto& pair) {
+    return pair.second.orphan && pair.second.given_back != kAll;
+  });
 }
 
-bool Directory::tend(ArenaNumber number, Entry& entry) {
+void Directory::tend_orphans() {
+  Allowance allowance;
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const bool stays = !at->second.orphan || tend(at->first, at->second, allowance);
+    at = stays ? std::next(at) : entries_.erase(at);
+  }
+  std::erase_if(leftovers_, [&](Leftover& left) {
+    return allowance.discard(left.file, left.given_back, file_size(left.file));
+  });
+}
+
+bool Directory::tend(ArenaNumber number, Entry& entry, Allowance& allowance) {
   const FreedMap freed = entry.segment->freed();
   if (freed.any()) {
     freed.take([](BlockNumber) {});
-    entry.changed = true;
+    entry.given_back = 0;
   }
-  if (!std::exchange(entry.changed, false)) return true;
+  if (entry.given_back == kAll) return true;
   try {
     if (entry.segment->strategy() == Strategy::device) return give_back_chunks(entry);
-    if (give_back_gaps(*entry.segment)) return true;
+    if (give_back_gaps(entry, allowance)) return true;
     if (entry.segment->strategy() == Strategy::file_system) {
       unlink_shm(arena_name(entry.segment->header().session, number));
     }
@@ -164,29 +175,38 @@ bool Directory::tend(ArenaNumber number, Entry& entry) {
 }
 
 // Nobody allocates in an orphan, so what lies between its live blocks is of no use. False when
-// there is no live block.
-bool Directory::give_back_gaps(const Segment& segment) {
+// there is no live block, and nothing left to give back.
+bool Directory::give_back_gaps(Entry& entry, Allowance& allowance) {
+  const Segment& segment = *entry.segment;
+  const Segment::File file = segment.file();
+  const std::uint64_t data = segment.geometry().data();
+  // More may be in the file than was committed, if the owner was killed over it.
+  const std::uint64_t end =
+      std::clamp(file_size(*file), data, data + segment.geometry().data_reserve);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> live;
-  const std::uint64_t committed = segment.header().committed.load();
   const std::uint32_t capacity = segment.capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
     const BlockRecord& record = segment.record(block);
     if (!BlockWord(record.word.load()).live()) continue;
     const std::uint64_t offset = record.offset.load();
     const std::uint64_t size = record.size.load();
-    if (!fits(offset, size, committed)) return true;  // a damaged record: leave everything alone
-    live.emplace_back(offset, offset + size);
+    if (!fits(offset, size, end - data)) {  // a damaged record: leave everything alone
+      entry.given_back = kAll;
+      return true;
+    }
+    live.emplace_back(data + offset, data + offset + size);
   }
   std::sort(live.begin(), live.end());
-  const std::uint64_t data = segment.geometry().data();
-  const Segment::File file = segment.file();
-  std::uint64_t at = 0;
+  const bool any = !live.empty();
+  live.emplace_back(end, end);
+  std::uint64_t at = data;
   for (const auto& [first, last] : live) {
-    if (first > at) discard_pages(*file, data + at, first - at);
+    entry.given_back = std::max(entry.given_back, at);
+    if (entry.given_back < first && !allowance.discard(*file, entry.given_back, first)) return true;
     at = std::max(at, last);
   }
-  if (committed > at) discard_pages(*file, data + at, committed - at);
-  return !live.empty();
+  entry.given_back = kAll;
+  return any;
 }
 
 const Segment* Directory::after(ArenaNumber number) const {
@@ -199,6 +219,7 @@ bool Directory::give_back_chunks(Entry& entry) {
   const Segment& segment = *entry.segment;
   std::array<bool, kMaxChunks> used{};
   bool any = false;
+  entry.given_back = kAll;
   const std::uint32_t capacity = segment.capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
     const BlockRecord& record = segment.record(block);

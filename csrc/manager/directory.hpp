@@ -3,10 +3,13 @@
 
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "arena/slot_set.hpp"
+#include "manager/allowance.hpp"
 #include "manager/protocol.hpp"
 
 namespace shmtensor {
@@ -40,8 +43,14 @@ class Directory {
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
 
   /// Gives the memory of orphans back, as far as no block needs it, and drops those without blocks.
+  /// An allowance of it in each call.
   void tend_orphans();
   [[nodiscard]] bool has_orphans() const;
+  /// Is there more to give back at once?
+  [[nodiscard]] bool unfinished() const;
+
+  /// Gives the memory of a file that nobody can reach any more back in the same way.
+  void empty(Fd file) { leftovers_.push_back({std::move(file), 0}); }
 
   void count(Statistics& statistics) const;
   /// Adds what one arena has.
@@ -50,21 +59,29 @@ class Directory {
   [[nodiscard]] const Segment* after(ArenaNumber number) const;
 
  private:
+  static constexpr std::uint64_t kAll = ~std::uint64_t{0};
+
   struct Entry {
     std::unique_ptr<Segment> segment;
     bool orphan = false;
-    bool changed = true;  ///< a block may have been freed since the last look
+    /// An orphan's data below has been given back. From 0 again when a block may have been freed.
+    std::uint64_t given_back = 0;
     std::map<std::uint32_t, Fd> chunks;
+  };
+  struct Leftover {
+    Fd file;
+    std::uint64_t given_back = 0;
   };
 
   void put_right(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
   void free_marked(Entry& entry, BlockNumber block);
   /// False when the orphan may be dropped.
-  static bool tend(ArenaNumber number, Entry& entry);
-  static bool give_back_gaps(const Segment& segment);
+  static bool tend(ArenaNumber number, Entry& entry, Allowance& allowance);
+  static bool give_back_gaps(Entry& entry, Allowance& allowance);
   static bool give_back_chunks(Entry& entry);
 
   std::map<ArenaNumber, Entry> entries_;
+  std::vector<Leftover> leftovers_;
 };
 
 /// Live tickets of all slots, without those that are kept for names.

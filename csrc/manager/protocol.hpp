@@ -69,7 +69,7 @@ struct Message {
   std::uint32_t arena = 0;
   std::uint32_t strategy = 0;
   std::uint32_t chunk = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t unfinished = 0;  ///< answer to collect: memory is being given back; ask again
   Join join = Join::existing;
   std::int32_t parent = 0;
   std::uint64_t number = 0;

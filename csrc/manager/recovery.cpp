@@ -43,6 +43,18 @@ bool made_in_this_namespace(const std::string& name) {
   }
 }
 
+bool remove_name(const std::string& name, const TakeFile& take) {
+  Fd file;
+  try {
+    if (take) file = open_shm(name);
+  } catch (const Error&) {
+    // Gone already, or no descriptor is left: then its memory goes back at once.
+  }
+  const bool removed = unlink_shm(name);
+  if (file) take(std::move(file));
+  return removed;
+}
+
 bool somebody_maps(const std::string& prefix) {
   for (const pid_t pid : own_processes()) {
     if (maps_file(pid, prefix).value_or(true)) return true;
@@ -118,7 +130,7 @@ std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session) {
   return segments;
 }
 
-std::vector<std::string> sweep_names(bool dry_run) {
+std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
   std::map<std::string, std::vector<std::string>> sessions;
   for (const std::string& name : list_shm(std::string(kPrefix))) {
     sessions[name.substr(0, kPrefix.size() + kHexDigits)].push_back(name);
@@ -132,7 +144,7 @@ std::vector<std::string> sweep_names(bool dry_run) {
     if (!place || in_use(session, names)) continue;
     for (const std::string& name : names) {
       if (!made_in_this_namespace(name)) continue;
-      if (dry_run || unlink_shm(name)) removed.push_back(name);
+      if (dry_run || remove_name(name, take)) removed.push_back(name);
     }
   }
   return removed;
@@ -146,9 +158,9 @@ void remove_unregistered(const SessionId& session,
   }
 }
 
-void remove_names_of(const SessionId& session) {
+void remove_names_of(const SessionId& session, const TakeFile& take) {
   for (const std::string& name : list_shm(object_name(session) + "-")) {
-    if (made_in_this_namespace(name)) unlink_shm(name);
+    if (made_in_this_namespace(name)) remove_name(name, take);
   }
 }
 

@@ -23,10 +23,14 @@ namespace shmtensor {
 /// Every arena of a session that a process of this user has open or that has a name.
 [[nodiscard]] std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session);
 
+/// Takes the file of a name that was removed: its memory goes back to the system when it is closed,
+/// which takes a while if there is much of it.
+using TakeFile = std::function<void(Fd)>;
+
 /// Removes the names in /dev/shm of sessions that have neither a manager nor a process that maps
 /// one of them. Names made in another PID namespace are left: their processes cannot be seen from
 /// here. Returns what was removed; with `dry_run`, what would be.
-std::vector<std::string> sweep_names(bool dry_run);
+std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take = {});
 
 /// Removes the names of a session's arenas whose maker was killed before it could register them.
 void remove_unregistered(const SessionId& session,
@@ -35,6 +39,6 @@ void remove_unregistered(const SessionId& session,
 /// Removes the names in /dev/shm of a session that begins anew under its old id: all its processes,
 /// the manager too, were killed at once. They would stand in the way of its first arenas. Those
 /// made in another PID namespace are left, as above.
-void remove_names_of(const SessionId& session);
+void remove_names_of(const SessionId& session, const TakeFile& take);
 
 }  // namespace shmtensor

@@ -66,9 +66,12 @@ Server::Server(SessionId session, Fd listener)
 }
 
 // At an end in good order the kernel marks nothing, for the memory is unmapped by then. The arenas
-// are closed after this.
+// are closed after this, and nobody shall wait for that: the next manager may have the address.
 Server::~Server() {
   if (memory_) memory_->header().manager.compare_exchange_strong(claimed_, 0);
+  seats_.reset();
+  memory_.reset();
+  listener_.reset();
 }
 
 void Server::run() {
@@ -101,6 +104,7 @@ void Server::run() {
 }
 
 int Server::timeout() {
+  if (directory_.unfinished()) return 0;
   if (directory_.has_orphans()) return kOrphanMilliseconds;
   if (!seats_ || !seats_->any_known()) return kIdleMilliseconds;
   bool all_watched = true;
@@ -205,6 +209,7 @@ void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
     case Kind::collect:
       message.number = directory_.collect(*memory_, message.number);
       directory_.tend_orphans();
+      message.unfinished = directory_.unfinished() ? 1 : 0;
       return reply(line.socket, message, Kind::done);
     case Kind::register_arena:
       return register_arena(line, message, std::move(fd));
@@ -271,8 +276,10 @@ void Server::find_or_start(const Message& message, Fd fd) {
   if (fd) return adopt(SessionMemory::open(session_, std::move(fd)));
   if (auto recovered = recover_session(session_)) return adopt(std::move(recovered));
   if (message.join != Join::create) return;
-  sweep_names(false);
-  remove_names_of(session_);  // the sweep takes the session for alive: this manager serves it
+  const TakeFile empty = [this](Fd file) { directory_.empty(std::move(file)); };
+  sweep_names(false, empty);
+  remove_names_of(session_,
+                  empty);  // the sweep takes the session for alive: this manager serves it
   take_charge(SessionMemory::create(session_));
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/fault_point.hpp"
+#include "os/limits.hpp"
 #include "session/session.hpp"
 
 namespace shmtensor {
@@ -131,8 +132,13 @@ Statistics Session::statistics() {
 
 std::uint64_t Session::spend_tickets(std::uint64_t older_than_milliseconds) {
   Message message = message_for(Kind::collect, id());
-  message.number = older_than_milliseconds;
-  return ask(message).message.number;
+  // The manager gives memory back in pieces. Asked on, it spends no more tickets.
+  std::uint64_t spent = 0;
+  for (message.number = older_than_milliseconds;; message.number = kUnlimited) {
+    const Message answer = ask(message).message;
+    spent += answer.number;
+    if (answer.unfinished == 0) return spent;
+  }
 }
 
 void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,

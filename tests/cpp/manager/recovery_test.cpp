@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "os/file_space.hpp"
 #include "os/memfd.hpp"
@@ -111,6 +112,16 @@ TEST_F(RecoveryTest, NamesThatSomebodyMapsStay) {
   static_cast<void>(sweep_names(false));
   EXPECT_TRUE(exists(arena_name(id_, 1)));
   EXPECT_TRUE(exists(beside)) << "its session is alive";
+}
+
+// Much memory takes the kernel seconds: who sweeps gives it back when it has time for that.
+TEST_F(RecoveryTest, TheMemoryOfANameGoesBackWhenWhoTookItClosesIt) {
+  const std::string name = leave_a_name();
+  std::vector<Fd> taken;
+  sweep_names(false, [&](Fd file) { taken.push_back(std::move(file)); });
+  EXPECT_FALSE(exists(name));
+  ASSERT_GE(taken.size(), 1u);
+  for (const Fd& file : taken) EXPECT_GT(file_usage(file), 0u);
 }
 
 TEST_F(RecoveryTest, NamesOfASessionWithAManagerStay) {

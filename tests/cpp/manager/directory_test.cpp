@@ -1,0 +1,89 @@
+// Memory that nobody needs any more goes back in pieces: requests are answered in between.
+#include "manager/directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include "arena/try_free.hpp"
+#include "os/file_space.hpp"
+#include "os/memfd.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Peer;
+
+constexpr std::uint64_t kLarge = 200 * kMiB;
+constexpr std::uint64_t kMost = 96 * kMiB;
+
+class DirectoryTest : public testing::WorldTest {
+ protected:
+  /// An arena of slot 0, which is dead; slot 1 lives.
+  void add_orphan(const Arena& arena) {
+    SlotSet dead;
+    dead.add(0);
+    auto segment = Segment::open(memory_->id(), arena.segment().number(),
+                                 (*arena.segment().file()).duplicate());
+    directory_.add(std::move(segment), false, *memory_, dead);
+  }
+  /// Until everything is given back; how many turns of the loop that took.
+  int tend(const Fd& file) {
+    int turns = 0;
+    std::uint64_t used = file_usage(file);
+    do {
+      directory_.tend_orphans();
+      const std::uint64_t now = file_usage(file);
+      EXPECT_LE(used - now, kMost) << "in turn " << turns;
+      used = now;
+    } while (directory_.unfinished() && ++turns < 1000);
+    return turns;
+  }
+
+  Directory directory_;
+  Peer peer_{*memory_, 0};
+  std::unique_ptr<Arena> arena_ = peer_.make_arena(Strategy::file_descriptor, {4096, kGiB});
+};
+
+TEST_F(DirectoryTest, AnOrphanWithoutBlocksIsEmptiedInPiecesAndDropped) {
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  const Segment::File file = arena_->segment().file();
+  const std::uint64_t before = file_usage(*file);
+  add_orphan(*arena_);
+  EXPECT_GE(tend(*file), 3);
+  EXPECT_FALSE(directory_.has_orphans());
+  EXPECT_LE(file_usage(*file), before - 2 * kLarge);
+}
+
+TEST_F(DirectoryTest, WhatLiesBetweenBlocksGoesBackInPiecesAndTheBlocksStay) {
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  const BlockNumber kept = *arena_->allocate(5 * kMiB);
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  const Segment& segment = arena_->segment();
+  arena_->address(kept, Access::read_write)[4 * kMiB] = std::byte{3};
+  segment.holders(0, kept).fetch_or(bit_of(1));
+  const Segment::File file = segment.file();
+  const std::uint64_t before = file_usage(*file);
+  add_orphan(*arena_);
+  EXPECT_GE(tend(*file), 3);
+  EXPECT_TRUE(directory_.has_orphans());
+  EXPECT_LE(file_usage(*file), before - 2 * kLarge);
+  EXPECT_EQ(arena_->address(kept, Access::read_only)[4 * kMiB], std::byte{3});
+  segment.holders(0, kept).store(0);
+  ASSERT_TRUE(try_free(segment, kept, *memory_));
+  segment.freed().mark(kept);
+  EXPECT_EQ(tend(*file), 0) << "what is empty already costs little";
+  EXPECT_FALSE(directory_.has_orphans());
+}
+
+TEST_F(DirectoryTest, AFileWithoutANameIsEmptiedInPieces) {
+  const Fd file = create_memfd("leftover");
+  ASSERT_TRUE(reserve_pages(file, 0, kLarge));
+  directory_.empty(file.duplicate());
+  EXPECT_TRUE(directory_.unfinished());
+  EXPECT_GE(tend(file), 1);
+  EXPECT_EQ(file_usage(file), 0u);
+}
+
+}  // namespace
+}  // namespace shmtensor
