@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "manager/directory.hpp"
 #include "manager/protocol.hpp"
@@ -26,38 +27,57 @@ class Server {
   void run();
 
  private:
+  // Tags of the poller: what kind of descriptor, and which.
+  static constexpr std::uint64_t kListener = 0;
+  static constexpr std::uint64_t kLine = 1;
+  static constexpr std::uint64_t kProcess = 2;
+  static constexpr std::uint64_t tag(std::uint64_t kind, std::uint64_t value) noexcept {
+    return kind << 32 | value;
+  }
+  static constexpr std::size_t kMaxLines = 4096;
+  static constexpr int kLookMilliseconds = 1'000;  ///< between looks at seats without a line
+
   struct Line {
     Fd socket;
     SlotNumber slot = kNoSlot;
   };
 
+  // server.cpp
   void accept_some();
   bool turn_away();
   int add_line(Fd socket);
+  void close_line(int descriptor) noexcept;
+  [[nodiscard]] int timeout();
+  [[nodiscard]] bool finished();
+
+  // server_requests.cpp
+  static void reply(const Fd& socket, Message message, Kind kind, const Fd* fd = nullptr);
+  static void refuse(const Fd& socket, Message message, const std::string& why);
   void serve(int descriptor);
   void answer(Line& line, Message& message, Fd fd, pid_t sender);
   void hello(Line& line, const Message& message, Fd fd);
-  void adopt(std::unique_ptr<SessionMemory> memory);
-  void find_or_start(const Message& message, Fd fd);
-  void take_charge(std::unique_ptr<SessionMemory> memory);
+  void prepare_fork(const Line& line, Fd fd);
+  void settle_child(const Line& line, pid_t sender);
+
+  // server_arenas.cpp
   void register_arena(const Line& line, const Message& message, Fd fd);
-  void add_arena(std::unique_ptr<Segment> segment);
   void find_arena(const Line& line, const Message& message);
   void next_arena(const Line& line, const Message& message);
   void keep_chunk(const Line& line, const Message& message, Fd fd);
   void find_chunk(const Line& line, const Message& message);
-  void prepare_fork(const Line& line, Fd fd);
-  void settle_child(const Line& line, pid_t sender);
 
+  // server_session.cpp
+  void find_or_start(const Message& message, Fd fd);
+  void take_charge(std::unique_ptr<SessionMemory> memory);
+  void adopt(std::unique_ptr<SessionMemory> memory);
+  void add_arena(std::unique_ptr<Segment> segment);
+
+  // server_deaths.cpp
   void watch(SlotNumber slot);
-  void close_line(int descriptor) noexcept;
   void drop_line(int descriptor);
   void check_seat(SlotNumber slot);
   void look_again();
   void vacate(SlotNumber slot);
-
-  [[nodiscard]] int timeout();
-  [[nodiscard]] bool finished();
 
   SessionId session_;
   Fd listener_;

@@ -1,0 +1,80 @@
+// Requests about arenas, and about their pieces of device memory.
+#include <utility>
+
+#include "manager/server.hpp"
+#include "os/fault_point.hpp"
+#include "os/process.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::size_t kMaxArenasPerSlot = 4096;
+
+}  // namespace
+
+void Server::register_arena(const Line& line, const Message& message, Fd fd) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  if (directory_.owned_by(line.slot) >= kMaxArenasPerSlot) {
+    return refuse(line.socket, message, "this process has too many arenas");
+  }
+  if (directory_.find(message.arena) == nullptr) {
+    auto segment = fd ? Segment::open(session_, message.arena, std::move(fd))
+                      : Segment::open_named(session_, message.arena);
+    SHMTENSOR_FAULT_POINT("manager.register");
+    add_arena(std::move(segment));
+  }
+  reply(line.socket, message, Kind::done);
+}
+
+void Server::find_arena(const Line& line, const Message& message) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  const Segment* segment = directory_.find(message.arena);
+  if (segment == nullptr) return reply(line.socket, message, Kind::unknown);
+  Message answer = message;
+  answer.strategy = static_cast<std::uint32_t>(segment->strategy());
+  if (segment->strategy() == Strategy::file_system) return reply(line.socket, answer, Kind::done);
+  const Segment::File file = segment->file();
+  reply(line.socket, answer, Kind::done, &*file);
+}
+
+void Server::next_arena(const Line& line, const Message& message) {
+  const Segment* segment = directory_.after(message.arena);
+  if (segment == nullptr) return reply(line.socket, message, Kind::unknown);
+  const ArenaHeader& header = segment->header();
+  Message answer = message;
+  answer.arena = segment->number();
+  answer.strategy = static_cast<std::uint32_t>(segment->strategy());
+  answer.slot = header.orphaned.load() != 0 ? kNoSlot : header.owner;
+  answer.statistics = {};
+  Directory::count(*segment, answer.statistics);
+  reply(line.socket, answer, Kind::done);
+}
+
+void Server::keep_chunk(const Line& line, const Message& message, Fd fd) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  if (!fd || message.chunk >= kMaxChunks ||
+      !directory_.keep_chunk(message.arena, message.chunk, std::move(fd))) {
+    return refuse(line.socket, message, "there is no arena for that chunk");
+  }
+  reply(line.socket, message, Kind::done);
+}
+
+void Server::find_chunk(const Line& line, const Message& message) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  const Fd* descriptor = directory_.find_chunk(message.arena, message.chunk);
+  const Segment* segment = directory_.find(message.arena);
+  if (descriptor == nullptr && segment != nullptr && message.chunk < kMaxChunks &&
+      segment->chunk(message.chunk).size.load() != 0) {
+    const ArenaHeader& header = segment->header();
+    const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
+    if (owner.taken && owner.life == header.owner_life && owner.pidfd) {
+      Fd taken = take_descriptor(owner.pidfd, segment->chunk(message.chunk).descriptor.load());
+      if (taken) directory_.keep_chunk(message.arena, message.chunk, std::move(taken));
+      descriptor = directory_.find_chunk(message.arena, message.chunk);
+    }
+  }
+  if (descriptor == nullptr) return reply(line.socket, message, Kind::unknown);
+  reply(line.socket, message, Kind::done, descriptor);
+}
+
+}  // namespace shmtensor
