@@ -68,20 +68,20 @@ def stats() -> Stats:
     return _NO_SESSION.copy() if counted is None else counted
 
 
-def gc(older_than: float = 0.0) -> int:
+def gc(older_than: float | None = None) -> int:
     """Give back what nobody can reach any more.
 
-    Takes back blocks that other processes freed, gives the pages of idle memory of this process to the
-    system, and forgets messages that nobody has loaded: every message of the session that refers to a
-    tensor and is at least `older_than` seconds old. Loading such a message afterwards raises
-    `StaleHandleError`, unless somebody still holds the tensor. So call it when no message is on its way,
-    or give an age that no message of yours reaches.
+    Takes back blocks that other processes freed, and gives the pages of idle memory of this process to the
+    system. With an age it also forgets messages that nobody has loaded: every message of the session,
+    whoever sent it, that refers to a tensor and is at least that old. Loading such a message afterwards
+    raises `StaleHandleError`, unless somebody still holds the tensor. So give an age that no message of
+    yours reaches; the arguments of a process that is just starting are a message, too.
 
     Parameters
     ----------
     older_than
-        Age in seconds, exact to a second, by the kernel's monotonic clock. Where containers have time
-        namespaces, an age is off by their difference.
+        Age in seconds, exact to a second, by the kernel's monotonic clock; 0: all messages; None: forget
+        none. Where containers have time namespaces, an age is off by their difference.
 
     Returns
     -------
@@ -93,6 +93,8 @@ def gc(older_than: float = 0.0) -> int:
     SessionError
         If the session's manager does not answer.
     """
+    if older_than is None:
+        return _core.gc(float("inf"))  # no message is as old
     if not older_than >= 0:
         msg = f"older_than must not be negative: {older_than!r}"
         raise ValueError(msg)

@@ -33,7 +33,7 @@ class StaleHandleError(ShmTensorError):
     """A handle names a tensor that is gone, or was damaged, forged or truncated.
 
     Raised when a message is loaded: for the second time after its tensor was freed, after
-    `shmtensor.gc` spent its ticket, or after its session ended. No other tensor's bytes are read.
+    `shmtensor.gc` forgot it for its age, or after its session ended. No other tensor's bytes are read.
     """
 
 

@@ -74,7 +74,7 @@ def main() -> int:
             times, next_look = [], now + options.period
     loader.close()
     gc.collect()
-    st.gc()
+    st.gc(older_than=0)
     compared = compare(looks)
     result = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),

@@ -138,7 +138,7 @@ def main(fault: str, method: str, times: int) -> None:
     del item
     held.clear()
     gc.collect()
-    st.gc()
+    st.gc(older_than=0)
     stats = st.stats()
     assert (stats["blocks"], stats["in_flight"]) == (before, 0), stats
     again = [st.full(1000, i) for i in range(100)]

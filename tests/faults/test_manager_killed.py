@@ -92,7 +92,7 @@ def steps(helper: Helper, context):
         assert st.stats()["blocks"] >= 3
 
     def collect() -> None:
-        st.gc(older_than=1000)
+        st.gc()
 
     return [
         allocate, grow, send_first, receive_first, let_go_here, let_go_there, fork, new_process, count,

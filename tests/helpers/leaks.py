@@ -99,7 +99,7 @@ class Snapshot:
         """The difference once the dead have been noticed; `gc` only unmaps, it spends no ticket."""
         deadline = time.monotonic() + patience
         while True:
-            st.gc(older_than=1e9)
+            st.gc()
             problems = cls.take().difference(before)
             if not problems or time.monotonic() > deadline:
                 return problems

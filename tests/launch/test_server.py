@@ -361,7 +361,7 @@ KILL = """
     stopped = True
     killer.join()
     gc.collect()  # of failures that were raised
-    st.gc()  # results that killed workers did not come to send
+    st.gc(older_than=0)  # results that killed workers did not come to send
     deadline = time.monotonic() + 20
     while st.stats()["blocks"] != 1:  # `tensor`; the manager sweeps after deaths
         assert time.monotonic() < deadline, st.stats()

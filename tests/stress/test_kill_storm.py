@@ -86,7 +86,7 @@ def test_kills_lose_no_block(start_method: str, strategy: str, tmp_path) -> None
 
     # Nobody is left but this process: what is live now is what messages in flight refer to.
     wait_until(lambda: st.stats()["processes"] <= before["processes"], what="the dead to be noticed")
-    st.gc()
+    st.gc(older_than=0)
     after = st.stats()
     assert after["in_flight"] == 0
     assert after["blocks"] == before["blocks"]

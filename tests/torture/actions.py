@@ -160,7 +160,7 @@ def leave(hands: Hands, rng: random.Random) -> object:
 
 def tidy(hands: Hands, rng: random.Random) -> None:
     """Unmaps what is gone and gives pages back; spends no message."""
-    st.gc(older_than=3600)
+    st.gc()
 
 
 def take_all(hands: Hands) -> None:

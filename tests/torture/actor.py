@@ -89,7 +89,7 @@ class Actor:
         if order == DRAIN:
             take_all(self.hands)
         if order == COLLECT:
-            st.gc()
+            st.gc(older_than=0)
         _core.follow_managers()  # a manager must live to notice the dead
         held = [(s.data_ptr(), s.nbytes) for s in (letter.tensor.storage() for letter in self.letters())]
         self.stage.report(sorted(set(held)), self.exact, self.is_forked)
