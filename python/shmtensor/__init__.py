@@ -17,14 +17,16 @@ size, and nothing is copied::
         worker.join()
         print(tensor.numpy().sum())  # 2000000.0
 
-Importing this package starts nothing and registers nothing. `shmtensor.multiprocessing` registers with
-the standard library's pickler when it is imported; the first tensor starts the session.
+Importing this package starts nothing and registers nothing. The first tensor that a process makes or
+receives registers with the standard library's pickler, so plain `multiprocessing` sends handles too;
+`shmtensor.multiprocessing` is a drop-in for it whose `put` and `send` raise at once what goes wrong.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shmtensor._first_tensor import register_at_first_tensor
 from shmtensor._rendezvous import attach, once, publish, unpublish
 from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
@@ -94,6 +96,8 @@ __all__ = [
     "unpublish",
     "zeros",
 ]
+
+register_at_first_tensor()
 
 
 def __dir__() -> list[str]:

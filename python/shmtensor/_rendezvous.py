@@ -252,8 +252,6 @@ def _put(number: int, obj: Any, *, failed: bool) -> None:
     """Write the object's handle, for who is busy with the name."""
     from multiprocessing.reduction import ForkingPickler
 
-    from shmtensor import reducers  # noqa: F401  # registers
-
     with _core.Outgoing(to_keep=True) as kept:
         content = bytes(ForkingPickler.dumps(obj))
         packed = pickle.dumps((content, kept.tickets(), failed), 5)

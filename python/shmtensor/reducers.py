@@ -1,17 +1,17 @@
 """How tensors travel: reducers for the pickler of `multiprocessing`.
 
 Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
-own included. A process that receives a tensor imports it by doing so, and can send the tensor on.
+own included. Who makes a process's first tensor imports it (`_first_tensor`), and so does who receives one,
+since a handle names the functions here.
 """
 
 from __future__ import annotations
 
 import pickle
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shmtensor import _exit  # noqa: F401  # what is sent outlives its sender
 from shmtensor._core import file_identity as _file_identity
@@ -25,6 +25,9 @@ from shmtensor._core import (
 from shmtensor.creation import asarray
 from shmtensor.storage import Storage, _rebuild_file
 from shmtensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["rebuild_storage", "rebuild_tensor", "rebuild_view", "share_arrays"]
 
