@@ -143,7 +143,7 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
             if found:
                 return obj  # type: ignore[no-any-return]
         if stage == "free" or (stage == "busy" and not alive) or (stage == "published" and not alive):
-            mine = _core.name_change(number, state, "busy")
+            mine = _claim(number, state)
             if mine is not None:
                 return _build(number, mine, name, build)
             continue
@@ -166,7 +166,10 @@ def unpublish(name: str) -> bool:
         If another process is busy with the name for more than 10 seconds.
     """
     number = _number(name, make=False)
-    if number is None or _core.name_read(number)[1] == "free":
+    if number is None:
+        return False
+    _, stage, handle, _ = _core.name_read(number)
+    if stage == "free" and not any(handle):
         return False
     state = _take(number, name, time.monotonic() + 10.0)
     _change(number, state, "free")
@@ -199,19 +202,31 @@ class _Wait:
 
 
 def _take(number: int, name: str, deadline: float) -> int:
-    """Become the one who is busy with the name, with nothing under it; return the state."""
+    """Become the one who is busy with the name; return the state."""
     wait = _Wait(deadline)
     while True:
         state, stage, _, alive = _core.name_read(number)
         if stage != "busy" or not alive:
-            mine = _core.name_change(number, state, "busy")
+            mine = _claim(number, state)
             if mine is not None:
-                _clear(number)
                 return mine
             continue
         if not wait.again():
             msg = f"another process is busy with the name {name!r}; is it building, or stopped?"
             raise SessionError(msg)
+
+
+def _claim(number: int, state: int) -> int | None:
+    """Become the one who is busy with the name, with nothing under it; None if the state has moved on."""
+    mine = _core.name_change(number, state, "busy")
+    if mine is None:
+        return None
+    try:
+        _clear(number)
+    except BaseException:
+        _change(number, mine, "free")  # the next one clears the rest
+        raise
+    return mine
 
 
 def _change(number: int, state: int, stage: str) -> None:
@@ -224,13 +239,15 @@ def _build(number: int, state: int, name: str, build: Callable[[], Built]) -> Bu
     names = _building.__dict__.setdefault("names", set())
     names.add(name)
     try:
-        _clear(number)
         obj = build()
         _put(number, obj, failed=False)
     except BaseException as error:
         # What interrupts a process is no fault of the function: another one may build.
-        told = isinstance(error, Exception) and _try_to_tell(number)
-        _change(number, state, "published" if told else "free")
+        told = False
+        try:
+            told = isinstance(error, Exception) and _try_to_tell(number)
+        finally:
+            _change(number, state, "published" if told else "free")
         raise
     finally:
         names.discard(name)
@@ -243,7 +260,7 @@ def _try_to_tell(number: int) -> bool:
 
     try:
         _put(number, traceback.format_exc(), failed=True)
-    except ShmTensorError:  # no memory even for that
+    except (ShmTensorError, OSError):  # no memory, or no descriptor, even for that
         return False
     return True
 

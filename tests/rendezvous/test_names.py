@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import subprocess
+import sys
+import textwrap
 import threading
 
 import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import end, run_python
+from shmtensor import _rendezvous
+from tests.helpers.children import clean_environment, end, run_python
 from tests.helpers.held import held, nothing_stays
 from tests.helpers.queues import take
 
@@ -157,6 +162,91 @@ def test_an_interrupted_build_leaves_the_name_free() -> None:
     with pytest.raises(KeyboardInterrupt):
         st.once("free", interrupted)
     assert st.once("free", lambda: 2) == 2
+
+
+CLEARING = """
+    import os, resource, sys
+    import shmtensor as st
+
+    mine = st.zeros(2)  # the session is there, the arena of "x" is not open yet
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 4096))
+    taken = []
+    try:
+        while True:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    try:
+        eval(sys.argv[1])
+    except OSError as error:
+        print(error.errno, flush=True)
+    input()
+    for descriptor in taken:
+        os.close(descriptor)
+    print(st.unpublish("x"))
+"""
+
+
+@pytest.mark.parametrize("call", ["st.unpublish('x')", "st.publish('x', 1)"])
+def test_who_cannot_clear_a_name_is_not_busy_with_it(call, strategy) -> None:
+    """Out of descriptors, it had the name for the rest of its life: everybody else waited in vain."""
+    with nothing_stays():
+        st.publish("x", st.zeros(4))
+        environment = clean_environment(SHMTENSOR_SESSION=st.stats()["session"])
+        child = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(CLEARING), call],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert child.stdout.readline() == f"{errno.EMFILE}\n"
+            assert st.once("x", lambda: 5, timeout=20) == 5, "another process takes it over"
+            assert child.communicate("\n", timeout=30)[0] == "True\n"
+        finally:
+            child.kill()
+            child.communicate()
+
+
+@pytest.mark.parametrize("call", ["publish", "once", "unpublish"])
+def test_an_interrupt_while_a_name_is_cleared_leaves_it_free(call, monkeypatch) -> None:
+    calls = {
+        "publish": lambda: st.publish("x", 1),
+        "once": lambda: st.once("x", lambda: 1, timeout=20),
+        "unpublish": lambda: st.unpublish("x"),
+    }
+
+    def interrupted(number: int) -> None:
+        raise KeyboardInterrupt
+
+    with nothing_stays():
+        if call != "once":
+            st.publish("x", st.zeros(4))
+        with monkeypatch.context() as patch:
+            patch.setattr(_rendezvous, "_clear", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                calls[call]()
+        if call != "once":
+            assert st.unpublish("x"), "what it kept is let go"
+        assert st.once("x", lambda: 2, timeout=20) == 2
+        st.unpublish("x")
+
+
+def test_a_failure_that_cannot_be_told_leaves_the_name_free(monkeypatch) -> None:
+    """Without a descriptor for the text, the builder stayed busy with the name."""
+
+    def refused(number: int, obj: object, *, failed: bool) -> None:
+        raise OSError(errno.EMFILE, "cannot receive descriptors")
+
+    def fail() -> None:
+        raise ValueError("my reason")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_rendezvous, "_put", refused)
+        with pytest.raises(ValueError, match="my reason"):
+            st.once("x", fail)
+    assert st.once("x", lambda: 2, timeout=20) == 2
 
 
 def build_slowly():
