@@ -49,7 +49,7 @@ def publish(name: str, obj: Any) -> None:
     Raises
     ------
     OutOfSharedMemory
-        If there is no memory, or 4,096 names have been used in the session.
+        If there is no memory, or 4,096 names have been used in the session, those unpublished included.
     SessionError
         If another process is busy with the name for more than 10 seconds.
     """
@@ -120,6 +120,8 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
 
     Raises
     ------
+    OutOfSharedMemory
+        As for `publish`.
     NotPublishedError
         If another process is still building when the time is over.
     BuildError

@@ -121,6 +121,26 @@ def test_what_cannot_be_sent_leaves_nothing_under_the_name() -> None:
         st.unpublish("bad")
 
 
+def test_names_that_were_used_count_and_can_be_used_again() -> None:
+    done = run_python("""
+        import shmtensor as st
+        for number in range(4096):
+            st.publish(f"number {number}", number)
+            st.unpublish(f"number {number}")
+        for call in (st.publish, lambda name, value: st.once(name, lambda: value)):
+            try:
+                call("one more", 1)
+            except st.OutOfSharedMemory as error:
+                assert "all have been used; publish one object with many parts" in str(error), error
+            else:
+                raise AssertionError("there was a 4,097th")
+        st.publish("number 5", 7)
+        st.publish("number 5", 8)
+        assert st.attach("number 5") == st.once("number 5", int) == 8
+    """)
+    assert done.returncode == 0, done
+
+
 def test_attach_waits_for_who_publishes_later() -> None:
     timer = threading.Timer(0.2, st.publish, ("later", "here"))
     timer.start()
