@@ -6,6 +6,7 @@ Workers that a process starts by the start method server get the file's descript
 from __future__ import annotations
 
 import os
+import threading
 
 __all__ = ["Library", "Place"]
 
@@ -15,23 +16,22 @@ Place = tuple[bytes, int, int]
 
 
 class Library:
-    """The file of this process, and those of the processes that this one descends from."""
+    """The file of this process, and those of the processes that this one descends from. Threads: any."""
 
     def __init__(self) -> None:
-        self.name = os.urandom(8)
         self._files: dict[bytes, int] = {}
-        self._end = 0
+        self.start_anew()
 
     def add(self, content: bytes) -> Place:
         """Append a piece."""
-        file = self._own_file()
-        place = (self.name, self._end, len(content))
-        rest = memoryview(content)
-        while rest:
-            written = os.pwrite(file, rest, self._end)
-            self._end += written
-            rest = rest[written:]
-        return place
+        with self._lock:
+            file = self._own_file()
+            start = self._end
+            self._end += len(content)
+        written = 0
+        while written < len(content):
+            written += os.pwrite(file, memoryview(content)[written:], start + written)
+        return self.name, start, len(content)
 
     def read(self, place: Place) -> bytes | None:
         """Return a piece; None if this process does not have the library."""
@@ -46,8 +46,9 @@ class Library:
 
     def files(self) -> dict[bytes, int]:
         """Return all files, the own one included, for a worker."""
-        self._own_file()
-        return self._files.copy()
+        with self._lock:
+            self._own_file()
+            return self._files.copy()
 
     def take_over(self, files: dict[bytes, int]) -> None:
         """Have the files of the process that started this one."""
@@ -60,5 +61,6 @@ class Library:
 
     def start_anew(self) -> None:
         """After a fork: what this process adds goes into a file of its own."""
+        self._lock = threading.Lock()  # a thread of the parent's may have had it
         self.name = os.urandom(8)
         self._end = 0

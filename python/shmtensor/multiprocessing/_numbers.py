@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import weakref
 from typing import Any
 
@@ -16,8 +17,7 @@ class Numbers:
     """Those known to this process. It does not keep the objects alive."""
 
     def __init__(self) -> None:
-        self._process = os.urandom(8)
-        self._count = itertools.count()
+        self.start_anew()
         self._objects: weakref.WeakValueDictionary[Number, Any] = weakref.WeakValueDictionary()
         # By identity: a metaclass may define equality.
         self._numbers: dict[int, tuple[Number, weakref.ref[Any]]] = {}
@@ -25,12 +25,13 @@ class Numbers:
 
     def of(self, obj: Any) -> Number:
         """Return the object's number, a new one if it has none."""
-        known = self._numbers.get(id(obj))
-        if known is not None and known[1]() is obj:
-            return known[0]
-        number = (self._process, next(self._count))
-        self._enter(number, obj)
-        return number
+        with self._lock:
+            known = self._numbers.get(id(obj))
+            if known is not None and known[1]() is obj:
+                return known[0]
+            number = (self._process, next(self._count))
+            self._enter(number, obj)
+            return number
 
     def find(self, number: Number) -> Any:
         """Return the object, None if it is not here."""
@@ -60,6 +61,7 @@ class Numbers:
 
     def start_anew(self) -> None:
         """After a fork: new numbers shall not be the parent's."""
+        self._lock = threading.RLock()  # what the garbage collector ends while it is held may ask too
         self._process = os.urandom(8)
         self._count = itertools.count()
 
