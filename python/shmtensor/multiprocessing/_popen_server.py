@@ -7,12 +7,13 @@ import io
 import os
 import pickle
 import signal
+import socket
 from multiprocessing import connection, context, popen_fork, reduction, resource_tracker, util
 from typing import Any
 
 from shmtensor.multiprocessing import _by_value
 from shmtensor.multiprocessing._server_client import client
-from shmtensor.multiprocessing._server_worker import Preparation, inherited
+from shmtensor.multiprocessing._server_worker import GO, Preparation, inherited
 
 __all__ = ["Popen"]
 
@@ -50,23 +51,31 @@ class Popen(popen_fork.Popen):
         _by_value.activate()
         libraries = _by_value.library.files()
         standard = [fd for fd in (1, 2) if _is_open(fd)]
-        message = self._pickle(process_obj, Preparation(process_obj.name, list(libraries), standard))
-        status, status_w = os.pipe()
-        sentinel_r, sentinel = os.pipe()  # by which the worker sees whether this process lives
+        content = self._pickle(process_obj, Preparation(process_obj.name, list(libraries), standard))
         tracker = resource_tracker.getfd()
         assert tracker is not None
-        try:
-            fds = [message, status_w, sentinel_r, tracker, *standard, *libraries.values(), *self._fds]
-            self.pid, self.sentinel = client.start_worker(fds)
-        except BaseException:
-            util.close_fds(status, sentinel)  # type: ignore[attr-defined]
-            raise
-        finally:
-            util.close_fds(message, status_w, sentinel_r)  # type: ignore[attr-defined]
-        self._status = status
-        self.finalizer = util.Finalize(self, util.close_fds, (status, sentinel, self.sentinel))  # type: ignore[attr-defined]
+        with contextlib.ExitStack() as kept:
+            with contextlib.ExitStack() as given:
+                message = os.memfd_create("shmtensor-worker", os.MFD_CLOEXEC)
+                given.callback(os.close, message)
+                _write(message, content)
+                status, status_w = socket.socketpair()
+                kept.enter_context(status)
+                given.enter_context(status_w)
+                sentinel_r, sentinel = os.pipe()  # by which the worker sees whether this process lives
+                given.callback(os.close, sentinel_r)
+                kept.callback(os.close, sentinel)
+                own = [message, status_w.fileno(), sentinel_r, tracker]
+                self.pid, self.sentinel = client.start_worker(
+                    [*own, *standard, *libraries.values(), *self._fds]
+                )
+                kept.callback(os.close, self.sentinel)
+                # A worker that is not told to go ends: where this start fails, nothing has begun.
+                os.write(sentinel, GO)
+            self._status = status
+            self.finalizer = util.Finalize(self, kept.pop_all().close)
 
-    def _pickle(self, process_obj: Any, preparation: Preparation) -> int:
+    def _pickle(self, process_obj: Any, preparation: Preparation) -> memoryview:
         buffer = io.BytesIO()
         spawning: Any = self
         context.set_spawning_popen(spawning)
@@ -81,18 +90,15 @@ class Popen(popen_fork.Popen):
             raise pickle.PicklingError(msg) from error
         finally:
             context.set_spawning_popen(None)
-        file = os.memfd_create("shmtensor-worker", os.MFD_CLOEXEC)
-        rest = buffer.getbuffer()
-        while rest:
-            rest = rest[os.write(file, rest) :]
-        return file
+        return buffer.getbuffer()
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         if self.returncode is None:
             timeout = 0 if flag == os.WNOHANG else None
             if not connection.wait([self.sentinel], timeout):
                 return None
-            code = os.read(self._status, _EXIT_CODE_SIZE)
+            # It stays to be read: other threads, and forked children that know this worker, ask too.
+            code = self._status.recv(_EXIT_CODE_SIZE, socket.MSG_PEEK)
             self.returncode = int.from_bytes(code, "little", signed=True) if code else _UNKNOWN
         return self.returncode
 
@@ -108,3 +114,8 @@ def _is_open(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _write(file: int, content: memoryview) -> None:
+    while content:
+        content = content[os.write(file, content) :]

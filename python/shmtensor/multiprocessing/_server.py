@@ -8,6 +8,7 @@ descriptor that came with the request. It ends when its client and all workers h
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -16,6 +17,7 @@ import signal
 import socket
 import struct
 import sys
+from typing import NoReturn
 
 from shmtensor.multiprocessing import _by_value, _server_worker
 from shmtensor.multiprocessing._facts import cuda_is_initialised
@@ -50,33 +52,40 @@ class Server:
                     self._take_request()
 
     def ready(self, problems: str) -> None:
-        self._client.send(problems.encode()[: 1 << 15] or b"ready")
+        self._answer(problems.encode()[: 1 << 15] or b"ready", [])
 
     def _take_request(self) -> None:
         try:
-            message, fds, _, _ = socket.recv_fds(self._client, 16, 253)
+            message, fds, flags, _ = socket.recv_fds(self._client, 16, 253)
         except ConnectionResetError:
-            message, fds = b"", []
+            message, fds, flags = b"", [], 0
         if not message:
             self._client_lives = False
             self._poll.unregister(self._client.fileno())
             return
-        _, status, *_ = fds
         try:
-            pid = os.fork()
+            if flags & socket.MSG_CTRUNC:
+                raise OSError(errno.EMFILE, "no descriptors left")
+            pid, pidfd = self._fork(fds)
         except OSError as error:
             self._answer(REPLY.pack(error.errno or 1, 0), [])
-            os.close(status)
         else:
-            if pid == 0:
-                self._become_worker(fds)
-            pidfd = os.pidfd_open(pid)
-            self._workers[pidfd] = pid, status
+            self._workers[pidfd] = pid, fds.pop(1)  # where the exit code goes
             self._poll.register(pidfd, select.EPOLLIN)
             self._answer(REPLY.pack(0, pid), [pidfd])
-        fds.remove(status)
         for fd in fds:
             os.close(fd)
+
+    def _fork(self, fds: list[int]) -> tuple[int, int]:
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker(fds)
+        try:
+            return pid, os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            _exit_code(pid)
+            raise
 
     def _answer(self, message: bytes, fds: list[int]) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client is gone
@@ -86,24 +95,29 @@ class Server:
         pid, status = self._workers.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        code = _exit_code(pid)
         with contextlib.suppress(BrokenPipeError):  # nobody wants to know
-            os.write(status, EXIT_CODE.pack(code))
+            if code is not None:
+                os.write(status, EXIT_CODE.pack(code))
         os.close(status)
 
-    def _become_worker(self, fds: list[int]) -> None:
-        self._client.close()
-        self._poll.close()
-        for pidfd, (_, status) in self._workers.items():
-            os.close(pidfd)
-            os.close(status)
-        _server_worker.run(fds)
+    def _become_worker(self, fds: list[int]) -> NoReturn:
+        try:
+            self._client.close()
+            self._poll.close()
+            for pidfd, (_, status) in self._workers.items():
+                os.close(pidfd)
+                os.close(status)
+            _server_worker.run(fds)
+        finally:
+            os._exit(1)  # whatever happens, there is one server
 
 
 def main(fd: int, names: tuple[str, ...]) -> None:
     """Run the server; `fd` is the line to the client."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the program and its workers
     _server_worker.remember(signal.SIGINT, handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # some launchers ignore it: nobody could wait for a child
     server = Server(fd)
     problems = []
     for name in (*_ALWAYS, *names):
@@ -130,4 +144,11 @@ def _end_threads_of_libraries() -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
-    os.waitpid(pid, 0)
+    _exit_code(pid)
+
+
+def _exit_code(pid: int) -> int | None:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # a module that was preloaded ignores SIGCHLD, or waits for all children
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -19,6 +20,7 @@ __all__ = ["REPLY", "client", "set_server_preload"]
 
 REPLY = struct.Struct("<iq")  # an error number, or zero and a pid
 _MOST_DESCRIPTORS = 253  # of one message, by the kernel
+_ENDED = "the worker server ended while it started a worker; look at its standard error"
 _ENTRY = (
     "import sys; sys.path[:] = {path!r}; "
     "from shmtensor.multiprocessing._server import main; main({fd}, {names!r})"
@@ -33,6 +35,7 @@ class Client:
         self._socket: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
         self._preload: tuple[str, ...] = ()
+        self._owed = False  # the server has not said everything that it was asked for
 
     def set_preload(self, names: tuple[str, ...]) -> None:
         with self._lock:
@@ -47,34 +50,46 @@ class Client:
             raise ValueError(msg + str(len(descriptors)))
         with self._lock:
             answer = self._ask(descriptors)
-            if answer is None:  # the server was killed since the last time: its workers live on
+            if answer is None:
                 self._stop()
                 answer = self._ask(descriptors)
             if answer is None:
-                msg = "the worker server ended while it started a worker; look at its standard error"
-                raise ChildProcessError(msg)
+                raise ChildProcessError(_ENDED)
             return answer
 
     def _ask(self, descriptors: list[int]) -> tuple[int, int] | None:
+        """Ask once; None if the server was killed since the last time, and has not read this."""
+        if self._owed:  # an exception came in between: a late answer would be taken for that to this request
+            self._stop()
         if self._socket is None:
             self._start()
         line = self._socket
         assert line is not None
+        self._owed = True
         try:
             socket.send_fds(line, [b"start"], descriptors)
             message, fds, _, _ = socket.recv_fds(line, REPLY.size, 1)
         except (BrokenPipeError, ConnectionResetError):
             return None
         if not message:
-            return None
+            raise ChildProcessError(_ENDED)
+        self._owed = False
         error, pid = REPLY.unpack(message)
+        if not error and not fds:
+            error = errno.EMFILE  # the kernel has no other way to say so
         if error:
-            raise OSError(error, f"cannot fork a worker from the worker server: {os.strerror(error)}")
+            advice = "; close files or raise the limit (ulimit -n)" if error == errno.EMFILE else ""
+            raise OSError(
+                error, f"cannot start a worker from the worker server: {os.strerror(error)}{advice}"
+            )
         return pid, fds[0]
 
     def _start(self) -> None:
         _stdlib.check()
+        keep_from_children(self)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._owed = True
+        self._socket = ours
         path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]  # noqa: PTH100, PTH109
         code = _ENTRY.format(path=path, fd=theirs.fileno(), names=self._preload)
         executable = os.fsdecode(spawn.get_executable())
@@ -82,13 +97,11 @@ class Client:
             self._server = subprocess.Popen(
                 [executable, *_stdlib.interpreter_arguments(), "-c", code], pass_fds=[theirs.fileno()]
             )
-        self._socket = ours
-        keep_from_children(self)
         problems = ours.recv(1 << 16)
         if not problems:
-            self._stop()
             msg = "the worker server could not start; look at its standard error"
             raise ChildProcessError(msg)
+        self._owed = False
         if problems != b"ready":
             warnings.warn(f"the worker server could not preload {problems.decode()}", stacklevel=6)
 
@@ -97,6 +110,7 @@ class Client:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        self._owed = False
         if self._server is not None:
             _left_alone.append(self._server)
             self._server = None

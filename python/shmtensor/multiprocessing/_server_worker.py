@@ -15,8 +15,9 @@ from typing import Any
 
 from shmtensor.multiprocessing import _by_value, _stdlib
 
-__all__ = ["Preparation", "inherited", "remember", "run"]
+__all__ = ["GO", "Preparation", "inherited", "remember", "run"]
 
+GO = b"g"  # comes by the sentinel once the process that asked for a worker knows of it
 _handlers: dict[int, Any] = {}
 _inherited: list[int] = []
 
@@ -92,7 +93,7 @@ def run(fds: list[int]) -> None:
         _stdlib.adopt_resource_tracker(tracker)
         sys.modules["__main__"] = sys.modules["__mp_main__"] = _Main("__main__")
         _seed()
-        code = _load(message, rest)._bootstrap(sentinel)
+        code = _load(message, sentinel, rest)._bootstrap(sentinel)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
@@ -103,7 +104,7 @@ def run(fds: list[int]) -> None:
         os._exit(code)
 
 
-def _load(message: int, fds: list[int]) -> Any:
+def _load(message: int, sentinel: int, fds: list[int]) -> Any:
     with os.fdopen(message, "rb") as file:
         file.seek(0)
         content = io.BytesIO(file.read())
@@ -114,6 +115,8 @@ def _load(message: int, fds: list[int]) -> Any:
         others = standard + len(preparation.libraries)
         preparation.apply(fds[standard:others], fds[:standard])
         _inherited[:] = fds[others:]
+        if not os.read(sentinel, len(GO)):
+            sys.exit(1)  # who asked for this worker did not come to know of it
         started: process.BaseProcess = pickle.load(content)
     finally:
         _stdlib.set_inheriting(False)

@@ -1,0 +1,233 @@
+"""A start by the worker server happens whole or not at all, and its end is known to all who ask."""
+
+from __future__ import annotations
+
+from tests.helpers.children import run_program, wait_until, write_program
+from tests.launch.test_parent_death import group
+
+START = """
+    import errno, os, resource, signal, socket, sys, threading, time
+    import shmtensor.multiprocessing as mp
+    from shmtensor.multiprocessing._server_client import client
+    context = mp.get_context("server")
+    def tell(path):
+        with open(path, "a") as file:
+            file.write(f"{os.getpid()}\\n")
+    def see_pids(path, count=3):
+        "Start workers after a failure; each Process is the one that runs."
+        for _ in range(count):
+            process = context.Process(target=tell, args=(path,))
+            process.start()
+            process.join()
+            assert process.exitcode == 0, process.exitcode
+            with open(path) as file:
+                assert int(file.read().split()[-1]) == process.pid
+    path = sys.argv[1]
+"""
+
+
+def run(tmp_path, program: str) -> list[str]:
+    """Run it, wait until all that it started has ended, and return the pids of the workers that ran."""
+    path = tmp_path / "ran"
+    path.touch()
+    text = f"{START}\n{program}\n    print(os.getpid())\n"
+    done = run_program(write_program(tmp_path, text), str(path))
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: not group(int(done.stdout.splitlines()[-1])), what="the end of all")
+    return path.read_text().split()
+
+
+def test_an_interrupt_while_the_server_starts(tmp_path) -> None:
+    """ "Ready" came after the KeyboardInterrupt and was taken for the answer to the next request."""
+    (tmp_path / "interrupting.py").write_text(
+        "import os, signal\n"
+        "if not os.path.exists('interrupted'):\n"
+        "    open('interrupted', 'w').close()\n"
+        "    os.kill(os.getppid(), signal.SIGINT)\n"
+    )
+    ran = run(
+        tmp_path,
+        """
+    os.chdir(os.path.dirname(path))
+    mp.set_server_preload(["interrupting"])
+    try:
+        context.Process(target=tell, args=(path,)).start()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        see_pids(path)
+        """,
+    )
+    assert len(ran) == 3
+
+
+def test_an_interrupt_while_a_worker_is_asked_for(tmp_path) -> None:
+    """The answer stayed in the line: from then on each Process had the worker before as its own."""
+    ran = run(
+        tmp_path,
+        """
+    see_pids(path, 1)
+    receive = socket.recv_fds
+    def interrupted(*args):
+        socket.recv_fds = receive
+        raise KeyboardInterrupt
+    socket.recv_fds = interrupted
+    try:
+        context.Process(target=tell, args=(path,)).start()
+    except KeyboardInterrupt:
+        see_pids(path)
+        """,
+    )
+    assert len(ran) == 4, "the worker that nobody knows of has not run"
+
+
+def test_a_server_killed_before_it_answers(tmp_path) -> None:
+    """The worker was there already, and the client asked the next server again: the target ran twice."""
+    (tmp_path / "dying.py").write_text(
+        "import os, signal\n"
+        "def die():\n"
+        "    die.forks += 1\n"
+        "    if die.forks == 2:\n"  # the first is the server's own
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "die.forks = 0\n"
+        "os.register_at_fork(after_in_parent=die)\n"
+    )
+    ran = run(
+        tmp_path,
+        """
+    mp.set_server_preload(["dying"])
+    process = context.Process(target=tell, args=(path,))
+    try:
+        process.start()
+    except ChildProcessError as error:
+        assert "ended while it started a worker" in str(error), error
+    assert process.pid is None
+    mp.set_server_preload([])
+    see_pids(path)
+        """,
+    )
+    assert len(ran) == 3
+
+
+def test_no_descriptor_left_for_a_worker(tmp_path) -> None:
+    """Pipes stayed open; and the worker was there when its pidfd was not: IndexError, and nobody owned it."""
+    ran = run(
+        tmp_path,
+        """
+    see_pids(path, 1)
+    def is_open():
+        return len(os.listdir("/proc/self/fd"))
+    limit = is_open() + 30
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    before, failed = is_open(), 0
+    for free in range(10):
+        filling = [os.open("/dev/null", os.O_RDONLY) for _ in range(limit - before + 1 - free)]
+        process = context.Process(target=tell, args=(path,))
+        try:
+            process.start()
+        except OSError as error:
+            assert error.errno == errno.EMFILE, error
+            failed += 1
+        else:
+            process.join()
+        for fd in filling:
+            os.close(fd)
+        del process
+        assert is_open() == before, (free, is_open(), before)
+    assert 4 < failed < 10, failed
+    see_pids(path, failed)
+        """,
+    )
+    assert len(ran) == 11
+
+
+def test_no_descriptor_left_in_the_server(tmp_path) -> None:
+    """It ended with a traceback."""
+    ran = run(
+        tmp_path,
+        """
+    see_pids(path, 1)
+    server = client._server.pid
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    has, failed = len(os.listdir(f"/proc/{server}/fd")), 0
+    for more in range(11):
+        soft, _ = resource.prlimit(server, resource.RLIMIT_NOFILE, (has + more, hard))
+        try:
+            see_pids(path, 1)
+        except OSError as error:
+            assert error.errno == errno.EMFILE and "ulimit" in str(error), error
+            failed += 1
+        resource.prlimit(server, resource.RLIMIT_NOFILE, (soft, hard))
+    assert 4 < failed < 11, failed
+    see_pids(path, failed)
+    assert client._server.pid == server
+        """,
+    )
+    assert len(ran) == 12
+
+
+def test_threads_that_ask_for_the_exit_code_at_once(tmp_path) -> None:
+    """Only one could read it; the others found nothing, and put 255 in its place."""
+    run(
+        tmp_path,
+        """
+    sys.setswitchinterval(1e-6)
+    def look(process):
+        while process.exitcode is None:
+            pass
+    codes = []
+    for _ in range(20):
+        process = context.Process(target=sys.exit, args=(3,))
+        process.start()
+        threads = [threading.Thread(target=look, args=(process,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        process.join()
+        for thread in threads:
+            thread.join()
+        codes.append(process.exitcode)
+    assert codes == [3] * 20, codes
+        """,
+    )
+
+
+def test_a_forked_child_that_asks_for_the_exit_code(tmp_path) -> None:
+    """It took the code away from its parent, as soon as it started a process of its own."""
+    run(
+        tmp_path,
+        """
+    process = context.Process(target=sys.exit, args=(3,))
+    process.start()
+    child = os.fork()
+    if child == 0:
+        mp.connection.wait([process.sentinel], 60)
+        see_pids(path, 1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    process.join()
+    assert process.exitcode == 3, process.exitcode
+        """,
+    )
+
+
+def test_children_that_nobody_can_wait_for(tmp_path) -> None:
+    """A launcher that ignores SIGCHLD hands that on, and the server could not start."""
+    ran = run(
+        tmp_path,
+        """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    see_pids(path, 2)
+        """,
+    )
+    assert len(ran) == 2
+    (tmp_path / "ignoring.py").write_text("import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n")
+    run(
+        tmp_path,
+        """
+    mp.set_server_preload(["ignoring"])
+    for _ in range(2):
+        process = context.Process(target=tell, args=(path,))
+        process.start()
+        process.join()
+        assert process.exitcode == 255, "nobody can tell"
+        """,
+    )
