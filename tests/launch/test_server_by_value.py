@@ -214,6 +214,34 @@ def test_what_it_cannot_do_is_told(tmp_path) -> None:
     assert out == "all told\n"
 
 
+def test_an_attribute_is_no_global(tmp_path) -> None:
+    """`thing.size` was taken for the global `size`, whose change the function would not see."""
+    run(
+        tmp_path,
+        """
+        class Thing:
+            size = 1
+        def use_attribute(thing):
+            return [part.size for part in (thing,)]
+        def use_global():
+            def inner():
+                return size
+            return inner()
+        with context.Pool(1) as pool:
+            for size in (1, 2):
+                assert pool.apply(use_attribute, (Thing(),)) == [1]
+            assert pool.apply(use_global) == 2
+            size = 3
+            try:
+                pool.apply(use_global)
+            except pickle.PicklingError as error:
+                assert "'size'" in str(error)
+            else:
+                raise SystemExit("the change was not told")
+        """,
+    )
+
+
 def test_without_cloudpickle_the_extra_is_named(tmp_path) -> None:
     run(
         tmp_path,

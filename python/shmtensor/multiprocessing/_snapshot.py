@@ -5,6 +5,7 @@ A function that is sent by value takes along what its globals and cells refer to
 
 from __future__ import annotations
 
+import dis
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Snapshot"]
 
 _NOTHING = object()
+_OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"}  # what cloudpickle takes along by
 
 
 class Snapshot:
@@ -70,7 +72,9 @@ def _content(function: FunctionType, index: int) -> Any:
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    for instruction in dis.get_instructions(code):  # `co_names` has the names of attributes too
+        if instruction.opname in _OF_GLOBALS:
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _global_names(constant)
