@@ -242,6 +242,129 @@ def test_an_attribute_is_no_global(tmp_path) -> None:
     )
 
 
+def test_an_initializer_that_sets_globals(tmp_path) -> None:
+    """The usual idiom: each function had globals of its own, so the others found None, or no name."""
+    run(
+        tmp_path,
+        """
+        cache, shared = None, {}
+        def initialize(value):
+            global cache, undefined
+            cache = undefined = shared["value"] = value
+        def use(k):
+            return cache, undefined, shared["value"]
+        class User:
+            def use(self):
+                return cache
+        def use_in_turn(k):
+            return use(k), User().use(), (lambda: cache)()
+        def pool_in_a_worker():
+            with context.Pool(1, initializer=initialize, initargs=(7,)) as pool:
+                return pool.apply(use, (0,))
+        for value in (3, 4):
+            with context.Pool(2, initializer=initialize, initargs=(value,)) as pool:
+                assert pool.map(use, range(4)) == [(value,) * 3] * 4
+                assert pool.map(lambda k: cache, range(4)) == [value] * 4
+                assert pool.apply(use_in_turn, (0,)) == ((value,) * 3, value, value)
+                assert pool.apply(User().use) == value
+        with ProcessPoolExecutor(1, mp_context=context, initializer=initialize, initargs=(5,)) as executor:
+            assert executor.submit(use, 0).result() == (5,) * 3
+        assert cache is None and shared == {} and "undefined" not in globals(), "the program's are its own"
+        with ProcessPoolExecutor(1, mp_context=context) as executor:
+            assert executor.submit(pool_in_a_worker).result() == (7,) * 3
+        """,
+    )
+
+
+def test_globals_that_change_between_functions(tmp_path) -> None:
+    """What a new function brings replaces what is there, unless it is the same as before."""
+    run(
+        tmp_path,
+        """
+        step, kept, gone = 0, [], object
+        def first():
+            kept.append(step)
+            return step
+        def second():
+            return step, first(), kept
+        def third():
+            return first()
+        def told(function):
+            try:
+                pool.apply(function)
+            except pickle.PicklingError as error:
+                assert "'step'" in str(error), error
+            else:
+                raise SystemExit(f"nothing was said of {function}")
+        with context.Pool(1) as pool:
+            assert pool.apply(first) == 0
+            step = 1
+            told(first)
+            assert pool.apply(second) == (1, 1, [0, 1])
+            step = 0
+            told(first)
+            told(second)
+            assert pool.apply(third) == 0, "it brings the value for those that it calls"
+        """,
+    )
+
+
+def test_globals_of_several_processes(tmp_path) -> None:
+    """Workers of a fork have both programs' functions; what comes back has globals of its own."""
+    run(
+        tmp_path,
+        """
+        value = "parent's"
+        def read():
+            return value
+        def read_too():
+            return value
+        def assign_and_return():
+            global value
+            value = "worker's"
+            return lambda: value
+        with context.Pool(1) as pool:
+            assert pool.apply(read) == "parent's"
+            returned = pool.apply(assign_and_return)
+            assert returned() == pool.apply(read) == "worker's"
+            assert value == read() == "parent's"
+            again = pool.apply(lambda function: function(), (returned,))
+            assert again == "worker's"
+        child = os.fork()
+        if child == 0:
+            value = "child's"
+            with context.Pool(1) as pool:
+                assert pool.apply(lambda: read_too()) == "child's"
+                assert pool.apply(lambda: value) == "child's"
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        """,
+    )
+
+
+def test_what_was_sent_is_not_kept_by_the_sender(tmp_path) -> None:
+    """A lambda, and what it refers to, lived as long as the program."""
+    run(
+        tmp_path,
+        """
+        import gc, weakref
+        from multiprocessing.reduction import ForkingPickler
+        class Thing: ...
+        def send(part):
+            def recursive(n):
+                return recursive(n - 1) if n else (part, thing)
+            for function in (recursive, lambda: part, lambda: thing, recursive):
+                ForkingPickler.dumps(function)
+            return weakref.ref(part), weakref.ref(thing), weakref.ref(recursive)
+        thing = Thing()
+        watches = send(Thing())
+        thing = None
+        gc.collect()
+        assert [watch() for watch in watches] == [None] * 3
+        """,
+    )
+
+
 def test_without_cloudpickle_the_extra_is_named(tmp_path) -> None:
     run(
         tmp_path,
@@ -361,3 +484,38 @@ def test_threads_that_ask_for_a_number_at_once() -> None:
 
     at_once(2, ask)
     assert got[0] == got[1]
+
+
+def test_threads_that_load_at_once(tmp_path) -> None:
+    """One had what the other had made and not yet filled: NameError in the worker."""
+    run(
+        tmp_path,
+        """
+        def make(k):
+            class Local:
+                def get(self):
+                    return k
+            return lambda: Local().get()
+        def work(contents):
+            sys.setswitchinterval(1e-6)
+            both, got = threading.Barrier(2), ([], [])
+            def load(mine):
+                for content in contents:
+                    both.wait(60)
+                    function = pickle.loads(content)
+                    mine.append((id(function), function()))
+                    both.wait(60)
+            threads = [threading.Thread(target=load, args=(mine,)) for mine in got]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return got
+        from multiprocessing.reduction import ForkingPickler
+        contents = [bytes(ForkingPickler.dumps(make(k))) for k in range(300)]
+        with context.Pool(1) as pool:
+            one, other = pool.apply(work, (contents,))
+        assert one == other
+        assert [value for _, value in one] == list(range(300))
+        """,
+    )

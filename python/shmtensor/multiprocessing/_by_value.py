@@ -19,14 +19,14 @@ from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any
 
-from shmtensor.multiprocessing._library import Library, Place
+from shmtensor.multiprocessing._globals import namespaces
+from shmtensor.multiprocessing._library import Place, library
 from shmtensor.multiprocessing._numbers import Number, numbers
 from shmtensor.multiprocessing._snapshot import Snapshot
 from shmtensor.multiprocessing._value_pickler import dumps_whole, loads_whole
 
 __all__ = ["activate", "become_worker", "library"]
 
-library = Library()
 _MAIN = {"__main__", "__mp_main__"}
 
 
@@ -62,6 +62,7 @@ def _after_fork() -> None:
     _publishes = False
     numbers.start_anew()
     library.start_anew()
+    namespaces.start_anew()
     for sent in _sent.values():
         if sent.place is not None and sent.snapshot is not None:
             sent.snapshot = None  # it is the parent's: what changes here does not matter there
@@ -131,16 +132,17 @@ def _tell_changed(obj: Any, name: str) -> None:
 
 def _by_number(process: bytes, count: int, home: bytes, offset: int, size: int, name: str) -> Any:  # noqa: PLR0917
     number, place = (process, count), (home, offset, size)
-    known = numbers.find(number)
-    if known is not None:
-        return known
-    content = library.read(place)
-    if content is None:
-        return _find_by_name(name)
-    obj = loads_whole(content)
-    _kept[number] = obj
-    _sent[obj] = _Sent(None, place)
-    return obj
+    with numbers.loading:
+        known = numbers.find(number)
+        if known is not None:
+            return known
+        content = library.read(place)
+        if content is None:
+            return _find_by_name(name)
+        obj = loads_whole(content)
+        _kept[number] = obj
+        _sent[obj] = _Sent(None, place)
+        return obj
 
 
 def _find_by_name(name: str) -> Any:

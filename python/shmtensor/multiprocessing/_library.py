@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 
-__all__ = ["Library", "Place"]
+__all__ = ["Library", "Place", "library"]
 
 
 # A piece: the library's name, the offset in it, the size. A plain tuple: it travels with every call.
@@ -50,6 +50,10 @@ class Library:
             self._own_file()
             return self._files.copy()
 
+    def descends_from(self, name: bytes) -> bool:
+        """Does this process descend from the one with the library of that name?"""
+        return name != self.name and name in self._files
+
     def take_over(self, files: dict[bytes, int]) -> None:
         """Have the files of the process that started this one."""
         self._files.update(files)
@@ -64,3 +68,6 @@ class Library:
         self._lock = threading.Lock()  # a thread of the parent's may have had it
         self.name = os.urandom(8)
         self._end = 0
+
+
+library = Library()

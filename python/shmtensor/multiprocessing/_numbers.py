@@ -62,6 +62,7 @@ class Numbers:
     def start_anew(self) -> None:
         """After a fork: new numbers shall not be the parent's."""
         self._lock = threading.RLock()  # what the garbage collector ends while it is held may ask too
+        self.loading = threading.RLock()  # held from before an object is entered until it is filled
         self._process = os.urandom(8)
         self._count = itertools.count()
 

@@ -6,15 +6,19 @@ A function that is sent by value takes along what its globals and cells refer to
 from __future__ import annotations
 
 import dis
+import weakref
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from shmtensor.multiprocessing._globals import Namespace, namespaces, reference, refers_to
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Snapshot"]
 
 _NOTHING = object()
+_global_names: weakref.WeakKeyDictionary[CodeType, set[str]] = weakref.WeakKeyDictionary()
 _OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"}  # what cloudpickle takes along by
 
 
@@ -22,7 +26,9 @@ class Snapshot:
     """The globals and cells of a function or class, and of those it refers to, at one time."""
 
     def __init__(self, root: Any, is_by_value: Any) -> None:
-        self._seen: list[tuple[FunctionType, int | None, str, Any]] = []
+        # None is kept: what is sent, a lambda with a tensor perhaps, may go when its owner lets go of it.
+        self._seen: list[tuple[weakref.ref[FunctionType], int | None, str, Callable[[], Any]]] = []
+        self._versions: list[tuple[Namespace, str, int]] = []
         visited: set[int] = set()
         todo = [root]
         while todo:
@@ -31,16 +37,25 @@ class Snapshot:
                 continue
             visited.add(id(thing))
             for function in _functions(thing):
+                namespace = namespaces.of(function.__globals__)
                 for index, name, value in _references(function):
-                    self._seen.append((function, index, name, value))
+                    self._seen.append((weakref.ref(function), index, name, reference(value)))
+                    if index is None and namespace is not None:
+                        self._versions.append((namespace, name, namespace.version(name, value)))
                     if isinstance(value, (FunctionType, type)) and is_by_value(value):
                         todo.append(value)
 
     def changed(self) -> str | None:
         """Return a name that refers to something else now, None if there is none."""
-        for function, index, name, value in self._seen:
+        for find, index, name, value in self._seen:
+            function = find()
+            if function is None:
+                continue  # the name by which it was found refers to something else
             now = function.__globals__.get(name, _NOTHING) if index is None else _content(function, index)
-            if now is not value:
+            if not refers_to(value, now):
+                return name
+        for namespace, name, version in self._versions:  # it is back, but another value was sent in between
+            if namespace.latest(name) != version:
                 return name
         return None
 
@@ -57,10 +72,14 @@ def _functions(thing: Any) -> Iterator[FunctionType]:
 
 def _references(function: FunctionType) -> Iterator[tuple[int | None, str, Any]]:
     """Yield names and values: of globals, and of cells with their index."""
-    for name in set(_global_names(function.__code__)):
+    code = function.__code__
+    names = _global_names.get(code)
+    if names is None:
+        names = _global_names[code] = set(_find_global_names(code))
+    for name in names:
         if name in function.__globals__:
             yield None, name, function.__globals__[name]
-    for index, name in enumerate(function.__code__.co_freevars):
+    for index, name in enumerate(code.co_freevars):
         yield index, name, _content(function, index)
 
 
@@ -71,10 +90,10 @@ def _content(function: FunctionType, index: int) -> Any:
         return _NOTHING  # not yet filled
 
 
-def _global_names(code: CodeType) -> Iterator[str]:
+def _find_global_names(code: CodeType) -> Iterator[str]:
     for instruction in dis.get_instructions(code):  # `co_names` has the names of attributes too
         if instruction.opname in _OF_GLOBALS:
             yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _global_names(constant)
+            yield from _find_global_names(constant)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import pickle
 from collections import ChainMap
+from types import FunctionType
 from typing import Any, ClassVar
 
 from shmtensor.multiprocessing import _stdlib
+from shmtensor.multiprocessing._globals import namespaces
 from shmtensor.multiprocessing._numbers import Number, numbers
 
 __all__ = ["dumps_whole", "loads_whole"]
@@ -33,8 +35,11 @@ def _pickler_class() -> Any:
             # Six parts: a function or class by value. It is made first and filled afterwards.
             if isinstance(reduced, tuple) and len(reduced) == 6:
                 make, arguments, state, _, _, fill = reduced
-                number = numbers.of(obj)
-                return _make, (number, make, arguments), (number, fill, state), None, None, _fill
+                number, brought = numbers.of(obj), None
+                namespace = namespaces.of(obj.__globals__) if isinstance(obj, FunctionType) else None
+                if namespace is not None:
+                    arguments, state, brought = namespace.take_apart(arguments, state)
+                return _make, (number, make, arguments), (number, fill, state, brought), None, None, _fill
             return reduced
 
     return WholePickler
@@ -64,7 +69,8 @@ def dumps_whole(obj: Any) -> bytes:
 
 def loads_whole(content: bytes) -> Any:
     """Return the function or class; the one that is here already if its number is known."""
-    return pickle.loads(content)
+    with numbers.loading:
+        return pickle.loads(content)
 
 
 def _make(number: Number, make: Any, arguments: tuple[Any, ...]) -> Any:
@@ -75,7 +81,10 @@ def _make(number: Number, make: Any, arguments: tuple[Any, ...]) -> Any:
     return known
 
 
-def _fill(obj: Any, state: tuple[Number, Any, Any]) -> None:
-    number, fill, content = state
-    if numbers.to_be_filled(number):
+def _fill(obj: Any, state: tuple[Number, Any, Any, Any]) -> None:
+    number, fill, content, brought = state
+    is_new = numbers.to_be_filled(number)
+    if is_new:
         fill(obj, content)
+    if brought is not None:
+        namespaces.fill(obj.__globals__, is_new, *brought)
