@@ -10,13 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 from multiprocessing import reduction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shmtensor import _core
-from shmtensor.multiprocessing._parent_only import keep_from_children
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from shmtensor.multiprocessing._parent_only import Descriptor, keep_from_children, no_fork
 
 __all__ = ["Lifeline", "lifeline_for_child"]
 
@@ -25,34 +22,31 @@ class Lifeline:
     """One child's line. It travels with the Process object, of which the child gets the reading end."""
 
     def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
-        keep_from_children(self)
+        with no_fork():
+            self._reader, self._writer = map(Descriptor, os.pipe())
+            keep_from_children(self)
 
     def __reduce__(self) -> Any:
-        return _Held, (reduction.DupFd(self._reader),)
+        return _Held, (reduction.DupFd(self._reader.fileno()),)
 
     def started(self, pid: int) -> None:
         """Tie the child before its own code runs, in the parent."""
         with contextlib.suppress(ProcessLookupError):  # it has ended already
-            _core.tie(self._reader, pid)
-        self._reader = _close(self._reader)
+            _core.tie(self._reader.fileno(), pid)
+        self._reader.close()
 
     def hold(self) -> None:
         """Hold on, in a forked child."""
-        reader, self._reader = self._reader, -1
-        _hold(reader)
+        _hold(self._reader.detach())
 
     def forget_in_child(self) -> None:
         """Close what only the parent may have open, in any forked child."""
-        self._writer = _close(self._writer)
+        self._writer.close()
 
     def cut(self) -> None:
         """End the child and what it started, if they live; the parent needs the line no more."""
-        self._reader = _close(self._reader)
-        self._writer = _close(self._writer)
-
-    def __del__(self) -> None:
-        self.cut()
+        self._reader.close()
+        self._writer.close()
 
 
 class _Held:
@@ -63,12 +57,6 @@ class _Held:
 
     def hold(self) -> None:
         _hold(self._reader)
-
-
-def _close(fd: int, close: Callable[[int], None] = os.close) -> int:
-    if fd >= 0:
-        close(fd)
-    return -1
 
 
 # What follows is for processes that hold a line: their own children shall end with them.
@@ -84,13 +72,15 @@ def _hold(tether: int) -> None:
         os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
     os.set_inheritable(tether, True)  # an exec shall not cut it
     _core.hold_on(tether)
-    _close(before)
+    if before >= 0:
+        os.close(before)
 
 
 def _before_fork() -> None:
     global _forked_children
-    if _forked_children is None:
-        _forked_children = os.pipe()
+    with no_fork():
+        if _forked_children is None:
+            _forked_children = os.pipe()
 
 
 def _after_fork() -> None:
@@ -98,10 +88,10 @@ def _after_fork() -> None:
     if _forked_children is not None:
         reader, writer = _forked_children
         _forked_children = None
-        _close(writer)
+        os.close(writer)
         # Opened anew: each child needs a description of its own, since that has one owner.
         _hold(_core.open_tether(reader))
-        _close(reader)
+        os.close(reader)
 
 
 def lifeline_for_child() -> Lifeline | None:

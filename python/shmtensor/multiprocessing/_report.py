@@ -18,7 +18,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _core
-from shmtensor.multiprocessing._parent_only import keep_from_children
+from shmtensor.multiprocessing._parent_only import Descriptor, keep_from_children, no_fork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,24 +122,27 @@ class ReportPipe:
     """The parent's end; it travels with the Process object, of which the worker gets the other end."""
 
     def __init__(self) -> None:
-        self.reader, self._writer = os.pipe()
-        os.set_blocking(self.reader, False)
         self._received = bytearray()
         self.ended = False  # nobody can write any more
-        keep_from_children(self)
+        with no_fork():
+            self._reader, self._writer = map(Descriptor, os.pipe())
+            keep_from_children(self)
+        os.set_blocking(self.reader, False)
 
     def __reduce__(self) -> Any:
-        return Sender, (reduction.DupFd(self._writer),)
+        return Sender, (reduction.DupFd(self._writer.fileno()),)
+
+    @property
+    def reader(self) -> int:
+        return self._reader.fileno()
 
     def sender(self) -> Sender:
         """Return the worker's end, in a forked worker."""
-        return Sender(self._writer)
+        return Sender(self._writer.fileno())
 
     def started(self) -> None:
         """Close the worker's end, in the parent."""
-        if self._writer >= 0:
-            os.close(self._writer)
-            self._writer = -1
+        self._writer.close()
 
     def read(self) -> Report | None:
         """Take in what has come; the report once it is complete."""
@@ -157,13 +160,8 @@ class ReportPipe:
         return report
 
     def forget_in_child(self) -> None:
-        if self.reader >= 0:
-            os.close(self.reader)
-            self.reader = -1
+        self._reader.close()
 
     def close(self) -> None:
-        self.started()
-        self.forget_in_child()
-
-    def __del__(self) -> None:
-        self.close()
+        self._writer.close()
+        self._reader.close()

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any
 
-from shmtensor.multiprocessing._parent_only import keep_from_children
+from shmtensor.multiprocessing._parent_only import keep_from_children, no_fork
 from shmtensor.multiprocessing._report import Exited, Raised, Report, ReportPipe, Returned
 
 __all__ = ["Watch", "Worker"]
@@ -78,12 +78,13 @@ class Watch:
     """All workers of one start."""
 
     def __init__(self) -> None:
-        self._epoll = select.epoll()
+        with no_fork():
+            self._epoll = select.epoll()
+            keep_from_children(self)
         self._by_fd: dict[int, Worker] = {}
         self._ending: list[Worker] = []  # the sentinel says so, the exit code is not there yet
         self.running: list[Worker] = []
         self._ended: list[Worker] = []  # in order of time: told how, or closed what a process has open
-        keep_from_children(self)
 
     @property
     def failed(self) -> list[Worker]:
