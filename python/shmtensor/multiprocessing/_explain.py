@@ -31,7 +31,12 @@ def explain(worker: Worker, memory_kills: int) -> ProcessException:
     if code is None:
         text = "did not end although it was killed: it waits in the kernel, as for a disk or a driver"
         return ProcessExitedException(f"process {worker.rank} {text}", worker.rank, pid, 1)
-    if name is not None:
+    if worker.report is None and worker.code_was_taken:
+        text = (
+            "ended without a word, and how is unknown: something else in this process took its exit code "
+            "(SIGCHLD is ignored, or its handler waits for any child; let it wait for its own by their pids)"
+        )
+    elif name is not None:
         text = f"terminated with signal {name}{_reason_of_kill(name, memory_kills)}"
     else:
         text = f"terminated with exit code {code}{_reason_of_exit(worker)}"

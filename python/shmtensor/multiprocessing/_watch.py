@@ -7,6 +7,7 @@ worker that failed is known also when nobody looked at that time, and whether it
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import signal
 import time
@@ -18,6 +19,9 @@ from shmtensor.multiprocessing._report import Exited, Raised, Report, ReportPipe
 __all__ = ["Watch", "Worker"]
 
 _LOOK_AGAIN = 0.005
+# In seconds: another thread of this process that has waited for a child is about to write its exit code down.
+_PATIENCE = 0.1
+_UNKNOWN = 255  # as the standard library has it where a fork server was killed
 
 
 class Worker:
@@ -28,6 +32,8 @@ class Worker:
         self.process = process
         self.pipe = pipe
         self.report: Report | None = None
+        self.code_was_taken = False  # by what waits for any child, or the kernel where SIGCHLD is ignored
+        self._gone_since: float | None = None
         self._told_to_end: float | None = None
         self._signals: list[int] = []
 
@@ -35,6 +41,24 @@ class Worker:
     def exitcode(self) -> int | None:
         code: int | None = self.process.exitcode
         return code
+
+    def has_ended(self) -> bool:
+        """Has it? If something else took its exit code, its report decides what that is."""
+        if self.exitcode is None and self._is_gone():
+            now = time.monotonic()
+            if self._gone_since is None:
+                self._gone_since = now
+            elif now - self._gone_since > _PATIENCE:
+                self.code_was_taken = True
+                self.process._popen.returncode = _told_code(self.report)
+        return self.exitcode is not None
+
+    def _is_gone(self) -> bool:
+        try:
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return False
 
     def release(self) -> None:
         """Close what was open for it, take back what it did not load, and end it if it lives."""
@@ -71,7 +95,7 @@ class Worker:
             return self.failed
         if self._told_failure is not None:
             return self._told_failure.time < self._told_to_end
-        return self.exitcode not in self._signals
+        return not self.code_was_taken and self.exitcode not in self._signals
 
 
 class Watch:
@@ -114,7 +138,7 @@ class Watch:
             if worker not in self._ended:
                 self._ended.append(worker)
         for worker in self._ending.copy():
-            if worker.exitcode is not None:
+            if worker.has_ended():
                 self._ending.remove(worker)
                 self.running.remove(worker)
                 if worker.pipe.reader in self._by_fd:
@@ -142,6 +166,12 @@ class Watch:
         self._epoll.close()
         for worker in self.running:
             worker.pipe.close()
+
+
+def _told_code(report: Report | None) -> int:
+    if isinstance(report, Exited):
+        return report.code if isinstance(report.code, int) else int(report.code is not None)
+    return {Returned: 0, Raised: 1}.get(type(report), _UNKNOWN)
 
 
 def signal_name(exitcode: int) -> str | None:
