@@ -15,6 +15,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing import _watch
 from shmtensor.multiprocessing._memory_kills import memory_kills
 from tests.helpers.children import end as end_of
 from tests.helpers.children import run_program, wait_until, write_program
@@ -199,6 +200,17 @@ def test_who_ignores_sigterm_is_killed(start_method, monkeypatch, caplog) -> Non
     assert context.processes[1].exitcode == -signal.SIGKILL
     assert any("SIGKILL" in record.msg for record in caplog.records)
     ready.close()
+
+
+def test_a_worker_that_cannot_be_ended_does_not_hide_the_cause(start_method, monkeypatch, caplog) -> None:
+    """It waits in the kernel. All was ended a second time, with what had been closed by the first."""
+    monkeypatch.setattr(mp.process_context, "_TERMINATE_PATIENCE", 0.1)
+    monkeypatch.setattr(mp.process_context, "_KILL_PATIENCE", 0.1)
+    monkeypatch.setattr(_watch.Worker, "has_ended", lambda worker: False)
+    caplog.set_level(logging.CRITICAL)
+    with pytest.raises(mp.ProcessRaisedException, match="the cause"):
+        mp.start_processes(end, ("raise", ValueError("the cause")), start_method=start_method)
+    wait_until(lambda: not mp.active_children())
 
 
 def test_out_of_memory_is_named_as_likely(monkeypatch) -> None:

@@ -161,11 +161,13 @@ class Watch:
     def forget_in_child(self) -> None:
         self._epoll.close()
 
+    @property
+    def closed(self) -> bool:
+        return self._epoll.closed
+
     def close(self) -> None:
-        """Close what is open for watching."""
+        """Watch no more."""
         self._epoll.close()
-        for worker in self.running:
-            worker.pipe.close()
 
 
 def _told_code(report: Report | None) -> int:

@@ -130,7 +130,9 @@ class ProcessContext:
         return list(self._values)
 
     def _stop(self, grace_period: float | None = None) -> None:
-        """End all workers, each step bounded in time."""
+        """End all workers, each step bounded in time; once."""
+        if self._watch.closed:
+            return
         from logging import getLogger
 
         log = getLogger("shmtensor.multiprocessing.spawn")
@@ -164,12 +166,13 @@ class ProcessContext:
         return first
 
     def _close(self) -> None:
-        """Take in the values, and close everything that was open for these workers."""
-        if self._workers and not self._values:
-            self._values = [_value(worker) for worker in self._workers]
-        self._watch.close()
+        """Take in the values, and close everything that was open for these workers; once."""
+        if self._watch.closed:
+            return
+        self._values = [_value(worker) for worker in self._workers]
         for worker in self._workers:
             worker.release()
+        self._watch.close()
 
 
 class _NoValue:
