@@ -202,6 +202,22 @@ def test_who_ignores_sigterm_is_killed(start_method, monkeypatch, caplog) -> Non
     ready.close()
 
 
+def close_everything(rank) -> None:
+    os.closerange(3, 1000)
+    time.sleep(60)
+
+
+def test_a_worker_that_closes_its_descriptors_and_lives_on(start_method, monkeypatch, caplog) -> None:
+    """It cannot tell how it ends. That it was ended for this made it no failure, and a bare ValueError."""
+    monkeypatch.setattr(mp.process_context, "_TERMINATE_PATIENCE", 0.2)
+    caplog.set_level(logging.CRITICAL)
+    with pytest.raises(
+        mp.ProcessExitedException, match=r"closed .* did not end, .* ended by SIGKILL"
+    ) as caught:
+        mp.start_processes(close_everything, start_method=start_method)
+    assert (caught.value.exit_code, caught.value.signal_name) == (-signal.SIGKILL, "SIGKILL")
+
+
 def test_a_worker_that_cannot_be_ended_does_not_hide_the_cause(start_method, monkeypatch, caplog) -> None:
     """It waits in the kernel. All was ended a second time, with what had been closed by the first."""
     monkeypatch.setattr(mp.process_context, "_TERMINATE_PATIENCE", 0.1)

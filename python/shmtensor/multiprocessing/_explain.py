@@ -36,6 +36,11 @@ def explain(worker: Worker, memory_kills: int) -> ProcessException:
             "ended without a word, and how is unknown: something else in this process took its exit code "
             "(SIGCHLD is ignored, or its handler waits for any child; let it wait for its own by their pids)"
         )
+    elif worker.lived_on:
+        text = (
+            f"closed the pipe of its report and did not end, as after os.closerange; it was ended by {name} "
+            "(close only the descriptors that you opened)"
+        )
     elif name is not None:
         text = f"terminated with signal {name}{_reason_of_kill(name, memory_kills)}"
     else:

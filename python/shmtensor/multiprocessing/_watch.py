@@ -35,6 +35,7 @@ class Worker:
         self.code_was_taken = False  # by what waits for any child, or the kernel where SIGCHLD is ignored
         self._gone_since: float | None = None
         self._told_to_end: float | None = None
+        self._had_failed = False  # when it was told to
         self._signals: list[int] = []
 
     @property
@@ -82,16 +83,24 @@ class Worker:
         return self.exitcode != 0 or self.report is None
 
     def end_by(self, number: signal.Signals) -> None:
-        """Send it a signal because of another worker's failure."""
+        """Send it a signal because of another worker's failure, if it has not ended by itself."""
+        if self.exitcode is not None:
+            return
         if self._told_to_end is None:
             self._told_to_end = time.monotonic()
+            self._had_failed = self.failed
         self._signals.append(-number)
         (self.process.kill if number is signal.SIGKILL else self.process.terminate)()
 
     @property
+    def lived_on(self) -> bool:
+        """Did it end only when it was made to, although it had closed its pipe without a report?"""
+        return self._had_failed and self.report is None and self.exitcode in self._signals
+
+    @property
     def failed_by_itself(self) -> bool:
         """Did it fail, and not only because it was told to end?"""
-        if self._told_to_end is None or not self.failed:
+        if self._told_to_end is None or self._had_failed or not self.failed:
             return self.failed
         if self._told_failure is not None:
             return self._told_failure.time < self._told_to_end
