@@ -139,3 +139,18 @@ def test_programs_that_workers_run_have_the_environment(start_method, tmp_path) 
     path = tmp_path / "out"
     mp.start_processes(run_echo, (str(path),), env={"LAUNCH_A": "inherited"}, start_method=start_method)
     assert path.read_text() == "inherited\n"
+
+
+@pytest.mark.parametrize("size", [1, 100_000], ids=["short", "long"])
+def test_an_interpreter_that_ends_at_once_is_a_worker_that_failed(size, monkeypatch) -> None:
+    """The short message is written when the file is closed; that error came through, and left a zombie."""
+    popen = subprocess.Popen
+
+    def start_one_that_ends(command, **kwargs):
+        started = popen(command, **kwargs | {"executable": "/bin/true"})
+        os.waitid(os.P_PID, started.pid, os.WEXITED | os.WNOWAIT)
+        return started
+
+    monkeypatch.setattr(subprocess, "Popen", start_one_that_ends)
+    with pytest.raises(mp.ProcessExitedException, match="exit code 0 before its function returned"):
+        mp.start_processes(see, env={"LAUNCH_A": "x" * size}, start_method="spawn")

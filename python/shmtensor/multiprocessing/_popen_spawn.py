@@ -48,7 +48,8 @@ class Popen(popen_spawn_posix.Popen):
         if process_obj.settings.cpus is not None:
             with suppress(ProcessLookupError):  # it has ended already, which its sentinel tells
                 os.sched_setaffinity(self.pid, process_obj.settings.cpus)
-        with open(parent_w, "wb", closefd=False) as file, suppress(BrokenPipeError):
+        # It may have ended already. What is short is only written when the file is closed.
+        with suppress(BrokenPipeError), open(parent_w, "wb", closefd=False) as file:
             file.write(message)
 
     def _pickle(self, process_obj: Any) -> bytes:
