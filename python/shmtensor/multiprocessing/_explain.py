@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from multiprocessing import reduction
 
+from shmtensor.multiprocessing._facts import Facts
 from shmtensor.multiprocessing._report import Exited, Raised
 from shmtensor.multiprocessing._watch import Worker, signal_name
 from shmtensor.multiprocessing.failures import (
@@ -14,6 +15,8 @@ from shmtensor.multiprocessing.failures import (
 
 __all__ = ["explain"]
 
+_MAIN = ("'__main__'", "'__mp_main__'")
+
 
 def explain(worker: Worker, memory_kills: int) -> ProcessException:
     """Return the exception for a worker that has failed.
@@ -23,7 +26,7 @@ def explain(worker: Worker, memory_kills: int) -> ProcessException:
     pid = worker.process.pid
     assert pid is not None
     if isinstance(worker.report, Raised):
-        return _explain_raised(worker.rank, pid, worker.report)
+        return _explain_raised(worker, pid, worker.report)
     code = worker.exitcode
     if isinstance(worker.report, Exited):  # which it did, even if it was stopped on its way out
         code = worker.report.code if isinstance(worker.report.code, int) else 1
@@ -45,12 +48,15 @@ def explain(worker: Worker, memory_kills: int) -> ProcessException:
         text = f"terminated with signal {name}{_reason_of_kill(name, memory_kills)}"
     else:
         text = f"terminated with exit code {code}{_reason_of_exit(worker)}"
-    return ProcessExitedException(f"process {worker.rank} {text}", worker.rank, pid, code, name)
+    error = ProcessExitedException(f"process {worker.rank} {text}", worker.rank, pid, code, name)
+    if worker.report is None and code == 1:
+        _tell_of_main(error, worker)
+    return error
 
 
-def _explain_raised(rank: int, pid: int, report: Raised) -> ProcessException:
-    text = f"\n\n-- Process {rank} terminated with the following error:\n{report.text}"
-    error = ProcessRaisedException(text, rank, pid)
+def _explain_raised(worker: Worker, pid: int, report: Raised) -> ProcessException:
+    text = f"\n\n-- Process {worker.rank} terminated with the following error:\n{report.text}"
+    error = ProcessRaisedException(text, worker.rank, pid)
     if report.content is not None:
         try:
             cause = reduction.ForkingPickler.loads(report.content)
@@ -58,6 +64,8 @@ def _explain_raised(rank: int, pid: int, report: Raised) -> ProcessException:
             return error  # its class cannot be imported or called here: the text has all
         if isinstance(cause, BaseException):
             error.__cause__ = cause
+        if isinstance(cause, AttributeError) and any(name in str(cause) for name in _MAIN):
+            _tell_of_main(error, worker)
     return error
 
 
@@ -79,4 +87,18 @@ def _reason_of_exit(worker: Worker) -> str:
         return " after its function had returned: look at its standard error"
     if worker.exitcode == 0:
         return " before its function returned, as by os._exit(0)"
-    return " without an exception, as by os._exit; or it failed before its function was called"
+    return (
+        " without an exception, as by os._exit; or it failed before its function was called: look at its "
+        "standard error"
+    )
+
+
+def _tell_of_main(error: ProcessException, worker: Worker) -> None:
+    method = worker.process._start_method
+    if method in {"spawn", "forkserver"}:
+        server = "" if Facts.of_this_process().server else " (pip install 'shmtensor[server]')"
+        error.add_note(
+            f"a worker started by {method} imports the main module, which must be a file (not a notebook, "
+            "not standard input), and finds functions in it by their names; what starts workers belongs "
+            f'below `if __name__ == "__main__":`. start_method="server"{server} needs none of this'
+        )

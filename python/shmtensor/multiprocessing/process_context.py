@@ -162,7 +162,7 @@ class ProcessContext:
         kills = 0 if kills_now is None or self._kills_before is None else kills_now - self._kills_before
         first, *others = (explain(w, kills) for w in self._watch.failed if w.failed_by_itself)
         for other in others:
-            first.add_note(f"another worker failed too: {str(other).strip()}")
+            first.add_note(f"another worker failed too: {other.msg.strip()}")
         return first
 
     def _close(self) -> None:

@@ -1,0 +1,56 @@
+"""Programs whose main module a worker cannot import: what their errors advise, and that it helps."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import pytest
+
+from tests.helpers.children import run_command, write_program
+
+NO_GUARD = """
+    import sys
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def work(rank, tensor):
+        tensor[rank] = rank + 1
+
+    tensor = st.zeros(2)
+    mp.spawn(work, (tensor,), nprocs=2, start_method=sys.argv[1])
+    print(tensor.tolist())
+"""
+NOTEBOOK = f"""
+    import sys, textwrap, types
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(textwrap.dedent({NO_GUARD!r}), main.__dict__)
+"""
+ADVICE = (
+    "a worker started by spawn imports the main module, which must be a file (not a notebook, not standard "
+    "input), and finds functions in it by their names; what starts workers belongs below "
+    '`if __name__ == "__main__":`. start_method="server" needs none of this'
+)
+
+
+def run(kind, folder, start_method):
+    program = write_program(folder, NOTEBOOK if kind == "notebook" else NO_GUARD)
+    if kind != "standard input":
+        return run_command([sys.executable, str(program), start_method])
+    return run_command(
+        ["sh", "-c", f"{shlex.quote(sys.executable)} - {start_method} < {shlex.quote(str(program))}"]
+    )
+
+
+@pytest.mark.parametrize("kind", ["no guard", "standard input", "notebook"])
+def test_the_error_tells_what_a_worker_needs(kind, tmp_path) -> None:
+    """It said only "exit code 1 without an exception", or that there is no such attribute."""
+    done = run(kind, tmp_path, "spawn")
+    assert done.stderr.count(ADVICE) == 1, "not for each worker"
+    assert kind != "no guard" or "before its function was called: look at its standard error\n" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["no guard", "standard input", "notebook"])
+def test_the_start_method_server_needs_none_of_it(kind, tmp_path) -> None:
+    done = run(kind, tmp_path, "server")
+    assert done.stdout == "[1.0, 2.0]\n", done
