@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from tests.helpers.children import run_python
 
 ROOT = Path(__file__).parents[2]
 SIMULATORS = Path(os.environ.get("SHMTENSOR_SIM_BUILD", ROOT / "build/cpp/sim"))
+# Seconds for a case. A GPU is lent for minutes, so one that hangs must not take many of them.
+PATIENCE = {"sim": 110, "gpu": 60}
+SHOW_WHERE = "import faulthandler; faulthandler.dump_traceback_later({})\n"
 
 
 class Machine:
@@ -19,14 +23,17 @@ class Machine:
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
-        self.env = {"PYTHONPATH": str(ROOT)}
+        path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.env = {"PYTHONPATH": os.pathsep.join(path)}
         if kind == "sim":
             self.env["SHMTENSOR_LIBCUDA"] = str(SIMULATORS / "libcuda-full.so.1")
             self.env["SHMTENSOR_SIM_DIR"] = str(folder)
 
-    def run(self, code: str, **env: str) -> None:
-        """Run a program; it must end well and quietly."""
-        done = run_python(code, timeout=110, env=self.env | env)
+    def run(self, code: str, *, patience: float | None = None, **env: str) -> None:
+        """Run a program; it must end well and quietly. One that hangs shows where, and is killed."""
+        seconds = patience or PATIENCE[self.kind]
+        code = SHOW_WHERE.format(seconds - 5) + textwrap.dedent(code)
+        done = run_python(code, timeout=seconds, env=self.env | env)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, done.stderr
         assert "shmtensor:" not in done.stderr, done.stderr

@@ -28,7 +28,7 @@ class Access(ctypes.Structure):
 
 
 class Segment:
-    """`chunks` chunks at one range of addresses; unmapped with its last array."""
+    """`chunks` chunks at one range of addresses, nothing behind them; unmapped with its last array."""
 
     alive = 0
 
@@ -39,8 +39,9 @@ class Segment:
         check(driver.cuMemGetAllocationGranularity(ctypes.byref(granularity), ctypes.byref(properties), 0))
         self.chunk = granularity.value
         self.size = chunks * self.chunk
+        self.reserved = self.size + self.chunk
         pointer = ctypes.c_uint64()
-        size, none = ctypes.c_size_t(self.size), ctypes.c_uint64(0)
+        size, none = ctypes.c_size_t(self.reserved), ctypes.c_uint64(0)
         check(driver.cuMemAddressReserve(ctypes.byref(pointer), size, ctypes.c_size_t(0), none, none))
         self.base = pointer.value
         for place in range(self.base, self.base + self.size, self.chunk):
@@ -50,15 +51,16 @@ class Segment:
             check(driver.cuMemMap(ctypes.c_uint64(place), chunk, ctypes.c_size_t(0), handle, none))
             check(driver.cuMemRelease(handle))
         access = Access((1, 0), 3)
+        size = ctypes.c_size_t(self.size)
         check(driver.cuMemSetAccess(pointer, size, ctypes.byref(access), ctypes.c_size_t(1)))
         Segment.alive += 1
 
     def __del__(self) -> None:
         Segment.alive -= 1
-        driver, base, size = library(), ctypes.c_uint64(self.base), ctypes.c_size_t(self.size)
+        driver, base = library(), ctypes.c_uint64(self.base)
         driver.cuCtxSynchronize()
-        check(driver.cuMemUnmap(base, size))
-        check(driver.cuMemAddressFree(base, size))
+        check(driver.cuMemUnmap(base, ctypes.c_size_t(self.size)))
+        check(driver.cuMemAddressFree(base, ctypes.c_size_t(self.reserved)))
 
 
 class Part:

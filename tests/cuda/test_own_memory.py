@@ -251,7 +251,7 @@ def test_threads_that_import_at_once_get_one_storage() -> None:
 
 
 def receive_without_descriptors(inbox, outbox) -> None:
-    st.zeros(1)  # a session first
+    st.zeros(1, device="cuda")  # a session first, and the driver, whose failure to start would be remembered
     assert inbox._reader.poll(workers.PATIENCE)
     used = max(int(name) for name in os.listdir("/proc/self/fd"))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
