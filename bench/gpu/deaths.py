@@ -2,7 +2,8 @@
 
 ``python -m bench.gpu.deaths [--json FILE]``. Memory of shmtensor's own and memory of a user, held by one
 other process, which is killed: bytes that the driver says are in use before and after, and milliseconds
-until nobody holds the tensor. On the simulated driver (SHMTENSOR_LIBCUDA) no time is taken.
+until nobody holds the tensor. The file is written as results come; what fails is in it under "error". On the
+simulated driver (SHMTENSOR_LIBCUDA) no time is taken.
 """
 
 from __future__ import annotations
@@ -10,22 +11,30 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import json
 import os
-import signal
+import pickle
 import statistics
 import sys
 import time
+import traceback
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.gpu.driver import allocate, driver, need
+from bench.gpu.consumer import consumer
+from bench.gpu.driver import allocate, call, driver
+from bench.gpu.keep import keep, limited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SIZE = 64 << 20
-ROUNDS = 20
-OPENS = 200
+ROUNDS = 10
+OPENS = 100
+PATIENCE = 5.0
+SECONDS = 120.0
 SIMULATED = "SHMTENSOR_LIBCUDA" in os.environ
 
 
@@ -47,24 +56,26 @@ class Users:
         Users.alive += 1
 
     def __del__(self) -> None:
+        Users.alive -= 1  # how long the driver then takes is its own affair
         driver().cuMemFree_v2(self.pointer)
-        Users.alive -= 1
 
 
-def hold(inbox: Any, outbox: Any) -> None:
+def hold(inbox: Any, answers: Any) -> None:
     """Take a tensor and keep it until the end."""
     tensor = inbox.get()
-    outbox.put(tensor.shape)
+    answers.send_bytes(str(tensor.shape).encode())
     time.sleep(100)
 
 
-def open_all(inbox: Any, outbox: Any) -> None:
-    """Take tensors, each of another allocation, and let each go; answer with the seconds."""
-    outbox.put("ready")
+def open_all(inbox: Any, answers: Any) -> None:
+    """Start the driver by a first tensor; open others, and let each go; answer with the seconds of these."""
+    inbox.get().data_ptr()
+    answers.send_bytes(b"ready")
+    messages = inbox.get()
     began = time.perf_counter()
-    for _ in range(OPENS):
-        inbox.get().data_ptr()
-    outbox.put(time.perf_counter() - began)
+    for message in messages:
+        pickle.loads(message).data_ptr()
+    answers.send_bytes(str(time.perf_counter() - began).encode())
 
 
 def used_bytes() -> int:
@@ -73,46 +84,66 @@ def used_bytes() -> int:
         driver().sim_live_bytes.restype = ctypes.c_uint64
         return int(driver().sim_live_bytes())
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    need(driver().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
     return total.value - free.value
+
+
+def tensor_of(kind: str, size: int) -> st.Tensor:
+    return st.empty(size, "u1", device="cuda") if kind == "own" else st.asarray(Users(size))
+
+
+def wait_until(condition: Callable[[], bool]) -> float:
+    """Milliseconds until it holds, at most those of PATIENCE."""
+    began = time.perf_counter()
+    while not condition() and time.perf_counter() < began + PATIENCE:
+        time.sleep(0.0002)  # the thread that lets owners go needs the interpreter
+    return (time.perf_counter() - began) * 1e3
 
 
 def killed(kind: str) -> dict[str, float]:
     """One consumer, its death, and what is left."""
-    context = mp.get_context("spawn")
-    inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
-    process = context.Process(target=hold, args=(inbox, outbox), daemon=True)
-    process.start()
-    blocks = (st.stats() or {"blocks": 0})["blocks"]
-    before = used_bytes()
-    tensor = st.empty(SIZE, "u1", device="cuda") if kind == "own" else st.asarray(Users(SIZE))
-    inbox.put(tensor)
-    outbox.get()
-    del tensor
-    gc.collect()
-    began = time.perf_counter()
-    os.kill(process.pid or 0, signal.SIGKILL)
-    while (st.stats() or {})["blocks"] > blocks or Users.alive:
-        if time.perf_counter() > began + 10:
+    with consumer(mp.get_context("spawn"), hold) as other:
+        blocks = (st.stats() or {"blocks": 0})["blocks"]
+        before = used_bytes()
+        tensor = tensor_of(kind, SIZE)
+        other.put(tensor)
+        other.answer()
+        del tensor
+        gc.collect()
+        other.process.kill()
+        ms = wait_until(lambda: (st.stats() or {})["blocks"] <= blocks and not Users.alive)
+        if (st.stats() or {})["blocks"] > blocks or Users.alive:
             raise TimeoutError(f"{kind}: the killed consumer's memory does not come back")
-    took = (time.perf_counter() - began) * 1e3
-    process.join()
     st.cuda.ipc_collect()
-    return {"ms": took, "bytes left": used_bytes() - before}
+    wait_until(lambda: used_bytes() <= before)  # the driver clears away behind the process's end
+    return {"ms": ms, "bytes left": used_bytes() - before}
 
 
 def opens(kind: str) -> float:
     """Allocations opened in a second, each for the first time."""
-    context = mp.get_context("spawn")
-    inbox, outbox = context.Queue(), context.SimpleQueue()
-    process = context.Process(target=open_all, args=(inbox, outbox), daemon=True)
-    process.start()
-    assert outbox.get() == "ready"
-    for _ in range(OPENS):
-        inbox.put(st.empty(2 << 20, "u1", device="cuda") if kind == "own" else st.asarray(Users(2 << 20)))
-    seconds = outbox.get()
-    process.join()
-    return OPENS / float(seconds)
+    size = SIZE if kind == "own" else 2 << 20  # own tensors of this size have a chunk each
+    with consumer(mp.get_context("spawn"), open_all) as other:
+        other.put(tensor_of(kind, size))
+        other.answer()
+        tensors = [tensor_of(kind, size) for _ in range(OPENS)]
+        other.put([bytes(ForkingPickler.dumps(tensor)) for tensor in tensors])
+        return OPENS / float(other.answer())
+
+
+def measure(kind: str, rounds: int, found: dict[str, Any], write: Callable[[], None]) -> None:
+    """Fill in what is found, as it comes."""
+    killed(kind)  # starts what starts once
+    times: list[float] = []
+    found["bytes left"] = 0
+    for _ in range(rounds):
+        one = killed(kind)
+        times.append(one["ms"])
+        found["bytes left"] = max(found["bytes left"], one["bytes left"])
+        if not SIMULATED:
+            found |= {"median ms": statistics.median(times), "worst ms": max(times), "rounds": len(times)}
+        write()
+    if not SIMULATED:
+        found["opens/s"] = opens(kind)
 
 
 def main() -> int:
@@ -120,20 +151,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of it")
     options = parser.parse_args()
     found: dict[str, Any] = {"simulated": SIMULATED}
-    for kind in ("own", "users"):
-        killed(kind)  # starts what starts once
-        rounds = [killed(kind) for _ in range(options.rounds)]
-        found[kind] = {"bytes left": max(one["bytes left"] for one in rounds)}
-        if not SIMULATED:
-            times = [one["ms"] for one in rounds]
-            found[kind] |= {"median ms": statistics.median(times), "worst ms": max(times)}
-            found[kind]["opens/s"] = opens(kind)
-        print(kind, found[kind])
-    if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
-    return 0
+    end = time.monotonic() + options.seconds
+    for share, kind in ((2, "own"), (1, "users")):  # who comes last has what is left over
+        found[kind] = {}
+        try:
+            with limited((end - time.monotonic()) / share):
+                measure(kind, options.rounds, found[kind], lambda: keep(options.json, found))
+        except Exception as error:  # the other kind may do better
+            found[kind]["error"] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        keep(options.json, found)
+        print(kind, found[kind], flush=True)
+    return int(any("error" in found[kind] for kind in ("own", "users")))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,13 @@
-"""The driver through ctypes, and processes of their own, for the questions of `bench.gpu.facts`."""
+"""The driver through ctypes, for the questions of `bench.gpu.facts`."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import signal
-import socket
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import socket
 
 CHUNK = 2 << 20
 _driver: Any = None
@@ -46,27 +43,41 @@ def driver() -> Any:
     global _driver
     if _driver is None:
         _driver = ctypes.CDLL(os.environ.get("SHMTENSOR_LIBCUDA", "libcuda.so.1"))
-        need(_driver.cuInit(0))
+        need(_driver.cuInit(0), "cuInit")
     context = ctypes.c_void_p()
     _driver.cuCtxGetCurrent(ctypes.byref(context))
     if not context.value:
-        need(_driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-        need(_driver.cuCtxPushCurrent_v2(context))
+        need(_driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), "cuDevicePrimaryCtxRetain")
+        need(_driver.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent")
     return _driver
 
 
-def need(code: int) -> None:
+def need(code: int, function: str) -> None:
     """A step on the way to a question worked."""
     if code != 0:
-        raise RuntimeError(f"the driver answered {code}")
+        name = ctypes.c_char_p()
+        _driver.cuGetErrorName(code, ctypes.byref(name))
+        raise RuntimeError(f"{function}: the driver answered {code}, {(name.value or b'unknown').decode()}")
+
+
+def call(function: str, *arguments: Any) -> None:
+    """Such a step, by the name that the driver exports."""
+    need(getattr(driver(), function)(*arguments), function)
+
+
+def room() -> int:
+    """Bytes of the device that nobody has."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    return free.value
 
 
 def allocate(size: int = CHUNK) -> ctypes.c_uint64:
     """Memory of cuMemAlloc that begins with a 7."""
     pointer = ctypes.c_uint64()
-    need(driver().cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)))
-    need(driver().cuMemcpyHtoDAsync_v2(pointer, b"\7", ctypes.c_size_t(1), None))
-    need(driver().cuStreamSynchronize(None))
+    call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+    call("cuMemcpyHtoDAsync_v2", pointer, b"\7", ctypes.c_size_t(1), None)
+    call("cuStreamSynchronize", None)
     return pointer
 
 
@@ -86,8 +97,8 @@ def open_handle(content: bytes) -> tuple[int, ctypes.c_uint64]:
 def create(size: int = CHUNK) -> ctypes.c_uint64:
     """A shareable chunk of virtual memory."""
     handle = ctypes.c_uint64()
-    properties = Properties(1, 1, 1, 0)
-    need(driver().cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(properties), 0))
+    properties, flags = Properties(1, 1, 1, 0), ctypes.c_uint64(0)
+    call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(properties), flags)
     return handle
 
 
@@ -113,36 +124,6 @@ def first_byte(pointer: ctypes.c_uint64) -> int:
     return -code if code else content.raw[0]
 
 
-def child(body: Callable[[socket.socket], None]) -> tuple[int, socket.socket]:
-    """Run a function in a forked process, at the other end of a socket."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(60)
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(100)
-        ours.close()
-        try:
-            body(theirs)
-            os._exit(0)
-        except BaseException as error:  # reported to the parent, whatever it is
-            theirs.send(f"{type(error).__name__}: {error}".encode())
-            os._exit(1)
-    theirs.close()
-    return pid, ours
-
-
-def ask(body: Callable[[], Any]) -> Any:
-    """What a function answers in a process of its own."""
-    pid, line = child(lambda end: end.send(json.dumps(body()).encode()) and None)
-    answer = line.recv(1 << 16).decode()
-    line.close()
-    os.waitpid(pid, 0)
-    try:
-        return json.loads(answer)
-    except ValueError:
-        return answer
-
-
 def export_event(event: ctypes.c_void_p) -> tuple[int, bytes]:
     """The answer of cuIpcGetEventHandle, and the bytes."""
     handle = Handle()
@@ -161,24 +142,20 @@ def map_chunk(handle: ctypes.c_uint64, size: int = CHUNK, access: int = 3) -> ct
     pointer = ctypes.c_uint64()
     whole, none = ctypes.c_size_t(size), ctypes.c_size_t(0)
     zero = ctypes.c_uint64(0)
-    need(driver().cuMemAddressReserve(ctypes.byref(pointer), whole, none, zero, zero))
-    need(driver().cuMemMap(pointer, whole, none, handle, zero))
+    call("cuMemAddressReserve", ctypes.byref(pointer), whole, none, zero, zero)
+    call("cuMemMap", pointer, whole, none, handle, zero)
     right = Access(1, 0, access)
-    need(driver().cuMemSetAccess(pointer, whole, ctypes.byref(right), ctypes.c_size_t(1)))
+    call("cuMemSetAccess", pointer, whole, ctypes.byref(right), ctypes.c_size_t(1))
     return pointer
 
 
 def exporter(end: socket.socket) -> None:
     """Send the handle of an allocation; free it when told; live until somebody ends this."""
     pointer = allocate()
-    end.send(handle_of(pointer)[1])
+    code, handle = handle_of(pointer)
+    need(code, "cuIpcGetMemHandle")
+    end.send(handle)
     if end.recv(10) == b"free":
-        need(driver().cuMemFree_v2(pointer))
+        call("cuMemFree_v2", pointer)
         end.send(b"freed")
         end.recv(10)
-
-
-def kill(pid: int) -> None:
-    """End a child of ours by SIGKILL and reap it."""
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)

@@ -6,10 +6,14 @@ import ctypes
 import os
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.driver import CHUNK, ask, create, driver, export, first_byte, map_chunk, need
+from bench.gpu.children import ask
+from bench.gpu.driver import CHUNK, call, create, driver, export, first_byte, map_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+RIGHTS = {"write": 3, "read only": 1}
+IMPORT = 40.0  # seconds: the first import reads a gigabyte or two
 
 
 class Mapped:
@@ -18,8 +22,8 @@ class Mapped:
     def __init__(self, access: int) -> None:
         chunk = create()
         writable = map_chunk(chunk)
-        need(driver().cuMemsetD8Async(writable, ctypes.c_ubyte(0), ctypes.c_size_t(CHUNK), None))
-        need(driver().cuStreamSynchronize(None))
+        call("cuMemsetD8Async", writable, ctypes.c_ubyte(0), ctypes.c_size_t(CHUNK), None)
+        call("cuStreamSynchronize", None)
         self.pointer = writable if access == 3 else map_chunk(chunk, access=access)
         self.__cuda_array_interface__ = {
             "version": 3,
@@ -56,63 +60,64 @@ def _numba(memory: Mapped) -> float:
 
 
 def _jax(memory: Mapped) -> float:
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # or three quarters of the GPU are gone
     import jax.numpy as jnp
 
     return float((jnp.asarray(memory) + 1).sum())  # arrays of JAX are not written to
 
 
-LIBRARIES: dict[str, Callable[[Mapped], float]] = {
-    "cupy": _cupy,
-    "torch": _torch,
-    "numba": _numba,
-    "jax": _jax,
-}
-
-
-def question_12() -> dict[str, Any]:
-    """CuPy, torch, numba, JAX over mapped virtual memory: reading and writing; the same without the right."""
-    found: dict[str, Any] = {}
-    for name, use in LIBRARIES.items():
-        for right, access in (("write", 3), ("read only", 1)):
-
-            def body(use: Any = use, access: int = access) -> Any:
-                try:
-                    return use(Mapped(access))
-                except ModuleNotFoundError:
-                    return "not installed"
-                except Exception as error:
-                    return f"{type(error).__name__}: {error}"[:200]
-
-            found[f"{name}, {right}"] = ask(body)
-    return found
-
-
-def question_13() -> dict[str, Any]:
-    """Torch's expandable segments: may they be exported, in chunks of what size?"""
-
-    def body() -> Any:
-        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+def _with_and_without_the_right(use: Callable[[Mapped], float]) -> dict[str, Any]:
+    def body(access: int) -> Any:
         try:
-            import torch
-        except ModuleNotFoundError:
-            return "torch is not installed"
-        array = torch.full((64 << 20,), 7, dtype=torch.uint8, device="cuda")
-        torch.cuda.synchronize()
-        pointer = ctypes.c_uint64(array.data_ptr())
-        types, capable = ctypes.c_uint64(), ctypes.c_int()
-        driver()
-        need(driver().cuPointerGetAttribute(ctypes.byref(types), 14, pointer))
-        need(driver().cuPointerGetAttribute(ctypes.byref(capable), 10, pointer))
-        base, size, handle = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_uint64()
-        need(driver().cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), pointer))
-        retained = driver().cuMemRetainAllocationHandle(ctypes.byref(handle), ctypes.c_void_p(base.value))
-        return {
-            "handle types": types.value,
-            "legacy": capable.value,
-            "chunk": size.value,
-            "retain": retained,
-            "export": export(handle)[0],
-            "first byte": first_byte(pointer),
-        }
+            return use(Mapped(access))
+        except ModuleNotFoundError as error:
+            return f"not installed: {error}"
 
-    return ask(body)
+    return {right: ask(lambda access=access: body(access), IMPORT) for right, access in RIGHTS.items()}
+
+
+def question_12_cupy() -> dict[str, Any]:
+    """CuPy over mapped virtual memory: reading and writing; the same without the right."""
+    return _with_and_without_the_right(_cupy)
+
+
+def question_12_torch() -> dict[str, Any]:
+    """The same of torch."""
+    return _with_and_without_the_right(_torch)
+
+
+def question_12_numba() -> dict[str, Any]:
+    """The same of numba."""
+    return _with_and_without_the_right(_numba)
+
+
+def question_12_jax() -> dict[str, Any]:
+    """The same of JAX."""
+    return _with_and_without_the_right(_jax)
+
+
+def question_13() -> Any:
+    """Torch's expandable segments: may they be exported, in chunks of what size?"""
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):  # its name up to torch 2.8, and since
+        os.environ[name] = "expandable_segments:True"
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        return f"not installed: {error}"
+    array = torch.full((64 << 20,), 7, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    pointer = ctypes.c_uint64(array.data_ptr())
+    types, capable = ctypes.c_uint64(), ctypes.c_int()
+    base, size, handle = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_uint64()
+    call("cuPointerGetAttribute", ctypes.byref(types), 14, pointer)
+    call("cuPointerGetAttribute", ctypes.byref(capable), 10, pointer)
+    call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), pointer)
+    retained = driver().cuMemRetainAllocationHandle(ctypes.byref(handle), ctypes.c_void_p(base.value))
+    return {
+        "handle types": types.value,
+        "legacy": capable.value,
+        "chunk": size.value,
+        "retain": retained,
+        "export": export(handle)[0],
+        "first byte": first_byte(pointer),
+    }

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import signal
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cuda.harness import Machine
-from tests.helpers.children import run_command
+from tests.helpers.children import is_running, run_command, run_python, wait_until
 
 
 @pytest.fixture
@@ -17,34 +21,90 @@ def simulator(tmp_path) -> Machine:
     return Machine("sim", tmp_path / "memory")
 
 
-def run(program: str, simulator: Machine, *options: str) -> str:
+def run(program: str, simulator: Machine, *options: str, status: int = 0, **env: str) -> str:
     done = run_command(
-        [sys.executable, "-m", f"bench.gpu.{program}", *options], timeout=100, env=simulator.env
+        [sys.executable, "-m", f"bench.gpu.{program}", *options], timeout=100, env=simulator.env | env
     )
-    assert done.returncode == 0, done
+    assert done.returncode == status, done
     return done.stdout
+
+
+def answers_in(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())["answers"]
 
 
 def test_the_questions(simulator, tmp_path) -> None:
     table = run("facts", simulator, "--json", str(tmp_path / "facts.json"))
     assert table.startswith("answers of the SIMULATED driver")
-    answers = json.loads((tmp_path / "facts.json").read_text())["answers"]
+    answers = answers_in(tmp_path / "facts.json")
     assert answers["question_1"] == {"exit": 1, "kill": 1, "free": 1}
     assert answers["question_2"] == {"before": 7, "after": 7}
     assert answers["question_3"] == {"import": 0}
     assert answers["question_6"]["interior is the same"]
     assert set(answers["question_7"].values()) == {3}
     assert answers["question_8"]["open own"] == 201
-    assert (
-        answers["question_9"]
-        == {
-            "equal PIDs": 201,
-            "own /dev/shm": {"memory": 0, "event": 0},
-        }
-        or "cannot ask" in answers["question_9"]
-    )
-    assert answers["question_10"] == {"destroyed before": 1}
-    assert len(answers) == 14, "all that can be asked of a simulator"
+    allowed = {"equal PIDs": 201, "own /dev/shm": {"memory": 0, "event": 0}}
+    assert answers["question_9"] == allowed or "cannot make" in str(answers["question_9"])
+    assert answers["question_10"] == {"destroyed before": 1, "killed at work": {"before": 600, "after": 600}}
+    assert "cuMemUnmap" in answers["question_11"]["64 MiB"]["calls"]
+    since = answers["question_15"]["changes since"]
+    assert since["the first look"] > 0, "its work was seen"
+    assert since["the socket's end"] == since["the pidfd's end"] == 0
+    assert len(answers) == 18
+
+
+def test_a_question_that_cannot_be_asked_does_not_stop_the_others(simulator, tmp_path) -> None:
+    """One chunk refused, and a minute later all answers were lost to a TimeoutError."""
+    file = tmp_path / "facts.json"
+    run("facts", simulator, "3", "16", "--json", str(file), SHMTENSOR_SIM_FAULTS="cuMemCreate:0:801")
+    answers = answers_in(file)
+    assert answers["question_3"] == {
+        "error": "RuntimeError: cuMemCreate: the driver answered 801, CUDA_ERROR_NOT_SUPPORTED"
+    }
+    assert answers["question_16"]["minimum"] == 2 << 20
+
+
+def test_answers_are_kept_when_the_program_is_killed(simulator, tmp_path) -> None:
+    code = """
+        import os, signal
+        from bench.gpu import facts
+
+        def question_17():
+            "The end of everybody."
+            os.kill(os.getppid(), signal.SIGKILL)
+
+        facts.QUESTIONS = [*facts.QUESTIONS[-1:], question_17]
+        facts.main()
+    """
+    file = tmp_path / "facts.json"
+    done = run_python(code, env=simulator.env, arguments=("--json", str(file)))
+    assert done.returncode == -signal.SIGKILL, done
+    assert answers_in(file)["question_16"]["minimum"] == 2 << 20
+
+
+def test_a_process_that_hangs_is_named_and_all_of_its_question_ends(simulator) -> None:
+    """A child's child had the limit of its parent, which gave up first and lost its word."""
+    code = """
+        import os, signal, time
+        from bench.gpu.children import MARGIN, Child, ask
+
+        def forever(end):
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            end.send(str(os.getpid()).encode())
+            time.sleep(100)
+
+        def question():
+            hanging = Child(forever)
+            return {"pid": int(hanging.receive()), "child": ask(lambda: time.sleep(100))}
+
+        print(ask(question, 2 * MARGIN))
+    """
+    done = run_python(code, env=simulator.env)
+    assert done.returncode == 0, done
+    answer = ast.literal_eval(done.stdout)
+    assert "no answer within 3 s" in answer["child"]["error"]
+    assert "in question" in done.stderr, "where it stood"
+    wait_until(lambda: not is_running(answer["pid"]), what="what the question left running")
 
 
 def test_a_killed_consumer_leaves_no_byte(simulator, tmp_path) -> None:
@@ -54,7 +114,41 @@ def test_a_killed_consumer_leaves_no_byte(simulator, tmp_path) -> None:
     assert found["own"] == found["users"] == {"bytes left": 0}
 
 
+def test_a_consumer_that_fails_is_told_of_and_the_other_kind_is_measured(simulator, tmp_path) -> None:
+    """Its answer was waited for without an end."""
+    options = ("--rounds", "1", "--json", str(tmp_path / "deaths.json"))
+    run("deaths", simulator, *options, status=1, SHMTENSOR_SIM_FAULTS="cuMemImportFromShareableHandle:0:1")
+    found = json.loads((tmp_path / "deaths.json").read_text())
+    assert found["own"]["error"] == "RuntimeError: the consumer ended without an answer, exit code 1"
+    assert found["users"] == {"bytes left": 0}
+
+
 def test_no_time_is_taken_of_a_simulated_driver(simulator) -> None:
     done = run_command([sys.executable, "-m", "bench.gpu.round_trip"], timeout=60, env=simulator.env)
     assert done.returncode == 2
     assert "say nothing" in done.stderr
+
+
+def test_round_trips_are_kept_as_they_come_and_end(simulator) -> None:
+    """With a consumer that answers, with one that has failed, with one that answers no more."""
+    code = """
+        from bench.gpu import deaths, round_trip
+        from bench.gpu.keep import limited
+
+        round_trip.WARM = round_trip.ROUNDS = 2
+        found, written = {}, []
+        round_trip.measure(*round_trip._shmtensor(), found, lambda: written.append(list(found)))
+        assert written[0] == ["same"]
+        assert written[-1] == ["same", "fresh", "100 in one message"]
+        for consumer, what in ((limited, "exit code 1"), (deaths.hold, "longer than 5 s")):
+            round_trip.consume = consumer
+            try:
+                with limited(5):
+                    round_trip.measure(*round_trip._shmtensor(), {}, print)
+            except (RuntimeError, TimeoutError) as error:
+                assert what in str(error), error
+            else:
+                raise AssertionError(what)
+    """
+    done = run_python(code, env=simulator.env)
+    assert done.returncode == 0, done
