@@ -1,5 +1,5 @@
-# The menu: make demo, test, gpu-test, lint, audit, sanitize, torture, endurance, bench, bench-cpp, docs. Each sets up what it needs in .venv and
-# build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
+# The menu: make demo, test, gpu-test, gpu-report, lint, audit, sanitize, torture, endurance, bench, bench-cpp, docs. Each sets
+# up what it needs in .venv and build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
 # BENCH_PEERS=torch measures torch.multiprocessing too.
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python gpu-test torture endurance fuzz model litmus lint audit format sanitize bench bench-cpp docs clean
+.PHONY: demo test test-cpp test-python gpu-test gpu-report torture endurance fuzz model litmus lint audit format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -24,11 +24,12 @@ test: test-cpp test-python
 test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# On a machine with a GPU, without a network: into the Python at hand, which has pybind11, scikit-build-core, NumPy,
-# pytest, pytest-timeout and psutil.
-gpu-test:
-	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps .
-	$(PYTHON) -m pytest -p no:cacheprovider -m gpu tests/cuda
+# On a machine with a GPU, without a network: with the Python at hand, which has pybind11, scikit-build-core, CMake, Ninja,
+# NumPy, pytest, pytest-timeout and psutil. All together in less than ten minutes, whatever hangs; gpu-test is its first part.
+OUT ?= build/gpu-report
+gpu-test: STEPS = install tests
+gpu-report gpu-test:
+	$(PYTHON) -m bench.gpu.report $(OUT) $(STEPS)
 
 test-cpp: $(CPP_BUILD)/.built
 	$(CPP_BUILD)/tests/cpp/shmtensor-tests --gtest_brief=1

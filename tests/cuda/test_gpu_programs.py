@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cuda.harness import Machine
-from tests.helpers.children import is_running, run_command, run_python, wait_until
+from tests.helpers.children import is_running, run_command, run_python, wait_until, write_program
 
 
 @pytest.fixture
@@ -33,10 +33,18 @@ def answers_in(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())["answers"]
 
 
-def test_the_questions(simulator, tmp_path) -> None:
-    table = run("facts", simulator, "--json", str(tmp_path / "facts.json"))
-    assert table.startswith("answers of the SIMULATED driver")
-    answers = answers_in(tmp_path / "facts.json")
+def test_the_report(simulator, tmp_path) -> None:
+    """A step that fails does not stop the next, and all that they say is in the folder."""
+    run("report", simulator, str(tmp_path / "out"), "round_trip", "facts", "--seconds", "95", status=1)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert {name: step["status"] for name, step in report["steps"].items()} == {"round_trip": 2, "facts": 0}
+    assert not any(step["left running"] for step in report["steps"].values())
+    assert report["machine"]["processors"]
+    log = (tmp_path / "out" / "report.log").read_text()
+    assert "times on a simulated driver say nothing" in log
+    assert "answers of the SIMULATED driver" in log
+
+    answers = answers_in(tmp_path / "out" / "facts.json")
     assert answers["question_1"] == {"exit": 1, "kill": 1, "free": 1}
     assert answers["question_2"] == {"before": 7, "after": 7}
     assert answers["question_3"] == {"import": 0}
@@ -123,12 +131,6 @@ def test_a_consumer_that_fails_is_told_of_and_the_other_kind_is_measured(simulat
     assert found["users"] == {"bytes left": 0}
 
 
-def test_no_time_is_taken_of_a_simulated_driver(simulator) -> None:
-    done = run_command([sys.executable, "-m", "bench.gpu.round_trip"], timeout=60, env=simulator.env)
-    assert done.returncode == 2
-    assert "say nothing" in done.stderr
-
-
 def test_round_trips_are_kept_as_they_come_and_end(simulator) -> None:
     """With a consumer that answers, with one that has failed, with one that answers no more."""
     code = """
@@ -152,3 +154,42 @@ def test_round_trips_are_kept_as_they_come_and_end(simulator) -> None:
     """
     done = run_python(code, env=simulator.env)
     assert done.returncode == 0, done
+
+
+def test_a_command_ends_in_time_with_all_that_it_started(simulator, tmp_path) -> None:
+    """Also one that takes no notice of an interrupt, and whose children have sessions of their own."""
+    stubborn = write_program(
+        tmp_path,
+        """
+        import os, signal, time
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for _ in range(2):
+            if os.fork() == 0:
+                os.setsid()
+        print("begun", flush=True)
+        time.sleep(100)
+        """,
+    )
+    code = """
+        import os, sys
+        from bench.gpu import bounded
+
+        bounded.GRACE = 1
+        bounded.adopt_orphans()
+        with open(sys.argv[2], "w+") as log:
+            status = bounded.run([sys.executable, sys.argv[1]], 3, log)
+            killed = bounded.end_children(None, 1)
+            assert status == -9, status
+            assert len(killed) == 3, killed
+            assert all(sys.argv[1] in words for words in killed)
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                pass
+            else:
+                raise AssertionError
+    """
+    arguments = (str(stubborn), str(tmp_path / "log"))
+    done = run_python(code, env=simulator.env, arguments=arguments)
+    assert done.returncode == 0, done
+    assert (tmp_path / "log").read_text().count("begun") == 4
