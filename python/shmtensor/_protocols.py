@@ -95,18 +95,20 @@ class Protocols(_core.TensorBase, NDArrayOperatorsMixin):
         return (1, 0) if number < 0 else (2, number)  # kDLCPU, kDLCUDA
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """Let NumPy compute; `out` may be tensors, which are then returned."""
+        """Let NumPy compute; `out`, `where` and the like may be tensors.
+
+        A tensor in `out` is returned, but by a reduction, which returns its array: `numpy.mean` and its kin
+        finish the work in what they get back from it, if it is one of NumPy's.
+        """
         if method == "at" and getattr(inputs[0], "readonly", False):
             msg = "output array is read-only"  # NumPy writes without asking, and here that is a SIGSEGV
             raise ValueError(msg)
-        out = options.get("out")
-        for item in (*inputs, *(out or ())):
-            if isinstance(item, _core.TensorBase) and _core.device_number(item.storage()) >= 0:
-                item.numpy()  # raises, and says what to do
+        out = options.pop("out", None)
+        arrays = {name: as_array(value) for name, value in options.items()}
         if out is not None:
-            options["out"] = tuple(as_array(item) for item in out)
-        result = getattr(ufunc, method)(*(as_array(item) for item in inputs), **options)
-        if out is None:
+            arrays["out"] = tuple(as_array(item) for item in out)
+        result = getattr(ufunc, method)(*(as_array(item) for item in inputs), **arrays)
+        if out is None or method == "reduce":
             return result
         if len(out) == 1:
             return out[0]

@@ -99,7 +99,8 @@ def test_copies_go_every_way() -> None:
 @case
 def test_the_host_cannot_look() -> None:
     tensor = st.ones(3, device="cuda")
-    for look in (tensor.numpy, lambda: np.asarray(tensor), lambda: tensor + 1, lambda: memoryview(tensor)):
+    by_numpy = [lambda: np.asarray(tensor), lambda: tensor + 1, lambda: np.add(1, 1, out=tensor)]
+    for look in (tensor.numpy, lambda: memoryview(tensor), lambda: np.sum([1], where=tensor), *by_numpy):
         with pytest.raises((TypeError, BufferError), match=r"cuda:0.*cpu\(\)"):
             look()
     assert not hasattr(tensor, "__array_interface__")

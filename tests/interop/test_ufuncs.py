@@ -97,12 +97,27 @@ def test_out_may_be_tensors_which_are_returned() -> None:
     assert np.sqrt(a, out=out) is out
     assert out.tolist() == [1, 2, 3]
     assert np.add(np.ones(3), 1, out=out) is out
-    assert np.add.reduce(np.ones((2, 3)), axis=0, out=out) is out
     assert out.tolist() == [2, 2, 2]
+    assert np.add.accumulate([3.0, 4, 5], out=out) is out
+    assert out.tolist() == [3, 7, 12]
     array = np.zeros(3)
     assert np.sqrt(a, out=array) is array
-    assert np.sum(a, out=(total := st.zeros(()))) is total
-    assert total.item() == 14
+
+
+REDUCTIONS = [np.sum, np.prod, np.max, np.any, np.mean, np.var, np.std, np.median, np.nanmean, np.nanstd]
+
+
+@pytest.mark.parametrize("reduce", REDUCTIONS, ids=name)
+def test_a_reduction_writes_into_a_tensor_what_it_writes_into_an_array(reduce) -> None:
+    """mean, var, std and median left the sum there: they finish only in arrays."""
+    a = np.arange(6.0).reshape(3, 2)
+    for shape, axis in (((2,), 0), ((), None)):
+        out, expected = st.zeros(shape), np.zeros(shape)
+        reduce(a, axis=axis, out=expected)
+        result = reduce(st.asarray(a), axis=axis, out=out)
+        np.testing.assert_array_equal(out.numpy(), expected)
+        np.testing.assert_array_equal(result, expected)
+        assert np.shares_memory(result, out.numpy())
 
 
 def test_several_outputs_some_of_them_given() -> None:
@@ -128,6 +143,26 @@ def test_where_and_casting_and_ufunc_methods() -> None:
     assert np.maximum.reduce(a) == 4
     with pytest.raises(TypeError, match="int32"):
         np.add(a, 1, out=st.zeros(3, "i4"))
+
+
+WITH_WHERE = {
+    "add": lambda a, b, where: np.add(a, b, where=where, out=np.zeros(3)),
+    "add of arrays": lambda a, b, where: np.add(np.asarray(a), np.asarray(b), where=where, out=np.zeros(3)),
+    "exp": lambda a, _, where: np.exp(a, where=where, out=np.zeros(3)),
+    "add.reduce": lambda a, _, where: np.add.reduce(a, where=where),
+    "sum": lambda a, _, where: np.sum(a, where=where),
+    "mean": lambda a, _, where: np.mean(a, where=where),
+    "std": lambda a, _, where: np.std(a, where=where),
+    "max": lambda a, _, where: np.max(a, where=where, initial=0),
+    "initial": lambda a, b, where: np.add.reduce(a, initial=b[0], where=where),
+}
+
+
+@pytest.mark.parametrize("function", WITH_WHERE.values(), ids=WITH_WHERE)
+def test_options_may_be_tensors(function) -> None:
+    """`where=` with a tensor was a RecursionError in every ufunc and reduction."""
+    arrays = np.array([1.0, 2, 4]), np.array([10.0, 20, 40]), np.array([True, False, True])
+    np.testing.assert_array_equal(function(*map(st.asarray, arrays)), function(*arrays))
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=name_of)
