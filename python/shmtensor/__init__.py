@@ -57,6 +57,7 @@ from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from shmtensor import cuda, errors, memory, multiprocessing
     from shmtensor._doctor import doctor
 
 __all__ = [
@@ -104,16 +105,18 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def __getattr__(name: str) -> object:
-    # `st.multiprocessing`, `st.errors`, `st.memory`, `st.cuda` and `st.doctor` work without an import of
-    # their own, at no cost to those who do not use them.
-    if name in {"cuda", "multiprocessing", "errors", "memory"}:
-        import importlib
+if not TYPE_CHECKING:  # which would take any name, then
 
-        return importlib.import_module(f"shmtensor.{name}")
-    if name == "doctor":
-        from shmtensor._doctor import doctor
+    def __getattr__(name: str) -> object:
+        # `st.multiprocessing`, `st.errors`, `st.memory`, `st.cuda` and `st.doctor` work without an import of
+        # their own, at no cost to those who do not use them.
+        if name in {"cuda", "multiprocessing", "errors", "memory"}:
+            import importlib
 
-        return doctor
-    msg = f"module 'shmtensor' has no attribute {name!r}"
-    raise AttributeError(msg)
+            return importlib.import_module(f"shmtensor.{name}")
+        if name == "doctor":
+            from shmtensor._doctor import doctor
+
+            return doctor
+        msg = f"module 'shmtensor' has no attribute {name!r}"
+        raise AttributeError(msg)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shmtensor import _core
 from shmtensor._sizes import human_bytes
@@ -43,7 +43,7 @@ class _Values(_core.ItemsBase):
         raise TypeError(msg)
 
 
-class SharedDict(Generic[Value]):
+class SharedDict(Mapping[Any, Value]):
     """A read-only mapping that lies in shared memory, with string or integer keys.
 
     A key is looked up in the shared memory itself, in constant time: no process makes a Python dict of
@@ -226,6 +226,3 @@ def _fits(value: dict[Any, Any]) -> bool:
     """Can all keys be written, and come back as they are?"""
     table = _core.KeysBuilder()
     return all(type(key) in (str, int) and table.add(key, 0) == 1 for key in value)
-
-
-Mapping.register(SharedDict)

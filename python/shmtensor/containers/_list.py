@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class SharedList(_core.ItemsBase, Generic[Item]):
+class SharedList(_core.ItemsBase, Sequence[Item]):
     """A read-only list whose items lie in shared memory, serialized once.
 
     Every process sees the same bytes; an item is made anew on each access, as `pickle.loads` makes it.
@@ -225,6 +225,3 @@ def _as_positions(key: Any, length: int) -> npt.NDArray[np.int64]:
         raise IndexError(msg)
     positions[positions < 0] += length
     return positions
-
-
-Sequence.register(SharedList)

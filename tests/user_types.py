@@ -1,0 +1,54 @@
+"""A user's program as type checkers see it; nobody runs it. `make lint` checks it.
+
+An error that is expected is ignored by its name, and an ignored error that does not come is one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import assert_type
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+
+
+def work(rank: int, tensor: st.Tensor) -> float:
+    tensor[rank] = 2 * tensor[0] + 1
+    tensor += 1
+    assert_type(tensor, st.Tensor)
+    assert_type(tensor.numpy(), npt.NDArray[Any])
+    assert_type(tensor.reshape(2, 3).T, st.Tensor)
+    return float(np.asarray(tensor).sum())
+
+
+def submodules() -> None:
+    """They were `object`: nothing in them could be used."""
+    assert_type(st.memory.process_memory().pss, int)
+    assert_type(st.cuda.is_available(), bool)
+    assert_type(st.doctor().ok, bool)
+    queue: mp.queues.Queue = st.multiprocessing.Queue()
+    try:
+        queue.put(st.zeros(3, np.float32))
+    except st.errors.OutOfSharedMemory:
+        mp.spawn(work, (st.full((2,), 1.0),), nprocs=2)
+
+
+def containers(numbers: st.SharedDict[int], items: st.SharedList[str]) -> None:
+    """They fit where the standard library's do."""
+    mapping: Mapping[str, int] = numbers
+    sequence: Sequence[str] = items
+    assert_type(numbers["a"], int)
+    assert_type(items[0], str)
+    assert_type(items[1:], st.SharedList[str])
+    assert_type(items[np.array([0])], st.SharedList[str])
+    assert len(mapping) == len(sequence)
+
+
+def mistakes(tensor: st.Tensor) -> None:
+    st.zeroes(3)  # type: ignore[attr-defined]
+    tensor.sum()  # type: ignore[attr-defined]
+    st.SharedList([1]).append(2)  # type: ignore[attr-defined]
