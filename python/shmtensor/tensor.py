@@ -11,6 +11,7 @@ from shmtensor import _core
 from shmtensor import _cuda_copies as _cuda
 from shmtensor._arrays import as_array
 from shmtensor._device import device_number
+from shmtensor._elsewhere import point_elsewhere
 from shmtensor._protocols import Protocols
 from shmtensor._views import Views
 
@@ -190,6 +191,9 @@ class Tensor(Views, Protocols):
 
         return cupy.asarray(self if self._on_device else self.numpy())
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _ELSEWHERE]
+
     def __repr__(self) -> str:
         array = _cuda.to_host(self) if self._on_device else self.numpy()
         body = np.array2string(array, prefix="Tensor(", separator=", ")
@@ -228,4 +232,5 @@ def _restore_on_device(
     return tensor.as_readonly() if readonly else tensor
 
 
+_ELSEWHERE = point_elsewhere(Tensor)
 _core.register_tensor_class(Tensor, np.ndarray)

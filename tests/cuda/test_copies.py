@@ -103,6 +103,8 @@ def test_the_host_cannot_look() -> None:
     for look in (tensor.numpy, lambda: memoryview(tensor), lambda: np.sum([1], where=tensor), *by_numpy):
         with pytest.raises((TypeError, BufferError), match=r"cuda:0.*cpu\(\)"):
             look()
+    with pytest.raises(AttributeError, match=r"use \.cupy\(\)\.sum"):
+        _ = tensor.sum
     assert not hasattr(tensor, "__array_interface__")
     assert not hasattr(st.ones(3), "__cuda_array_interface__")
     with pytest.raises(BufferError, match="cuda:0"):

@@ -95,6 +95,32 @@ def test_repr_of_a_large_tensor_is_short() -> None:
     assert len(repr(st.zeros(1_000_000))) < 200
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "astype", "flatten", "copy", "flat", "real", "sort"])
+def test_what_only_arrays_have_is_an_error_that_says_where(name) -> None:
+    """`tensor.sum()` said that there is no such attribute, and no more."""
+    tensor = st.ones(3)
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}': use \.numpy\(\)\.{name}") as caught:
+        getattr(tensor, name)
+    assert caught.value.name == name
+    assert caught.value.obj is tensor
+    assert getattr(tensor, name, None) is None
+    assert not hasattr(tensor, name)
+    assert not hasattr(st.Tensor, name)
+    assert name not in dir(tensor)
+
+
+def test_other_names_keep_the_error_that_they_had() -> None:
+    tensor = st.ones(3, "datetime64[s]")
+    with pytest.raises(AttributeError, match=r"'Tensor' object has no attribute 'summ'$"):
+        _ = tensor.summ
+    with pytest.raises(AttributeError, match=r"'Tensor' object has no attribute '__array_struct__'$"):
+        _ = tensor.__array_struct__
+    with pytest.raises(AttributeError, match="has no __cuda_array_interface__"):
+        _ = tensor.__cuda_array_interface__
+    with pytest.raises(AttributeError, match="read-only"):
+        tensor.sum = 1
+
+
 def test_the_classes_cannot_be_subclassed() -> None:
     for base in (st.Tensor, st.Storage):
         with pytest.raises(TypeError, match=f"{base.__name__} cannot be subclassed.*another process"):
