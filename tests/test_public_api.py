@@ -26,6 +26,7 @@ PUBLIC = [
         "frombuffer",
         "full",
     ),
+    *("empty_like", "full_like", "ones_like", "zeros_like"),
     *("gc", "multiprocessing", "ones", "set_limit", "stats", "zeros"),
 ]
 PUBLIC_MP = [

@@ -34,12 +34,16 @@ from shmtensor.containers import SharedDict, SharedList
 from shmtensor.creation import (
     asarray,
     empty,
+    empty_like,
     from_dlpack,
     from_numpy,
     frombuffer,
     full,
+    full_like,
     ones,
+    ones_like,
     zeros,
+    zeros_like,
 )
 from shmtensor.errors import (
     BuildError,
@@ -81,21 +85,25 @@ __all__ = [
     "cuda",
     "doctor",
     "empty",
+    "empty_like",
     "errors",
     "from_dlpack",
     "from_numpy",
     "frombuffer",
     "full",
+    "full_like",
     "gc",
     "memory",
     "multiprocessing",
     "once",
     "ones",
+    "ones_like",
     "publish",
     "set_limit",
     "stats",
     "unpublish",
     "zeros",
+    "zeros_like",
 ]
 
 register_at_first_tensor()

@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 
     Shape = SupportsIndex | Sequence[SupportsIndex]
 
-__all__ = ["asarray", "empty", "from_dlpack", "from_numpy", "frombuffer", "full", "ones", "zeros"]
+__all__ = [
+    "asarray",
+    "empty",
+    "empty_like",
+    "from_dlpack",
+    "from_numpy",
+    "frombuffer",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
 
 
 def __dir__() -> list[str]:
@@ -78,6 +91,64 @@ def full(shape: Shape, fill_value: Any, dtype: npt.DTypeLike | None = None, devi
     """
     tensor = empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype, device)
     return tensor.copy_(fill_value)
+
+
+def empty_like(obj: Any, dtype: npt.DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return a new tensor in shared memory, uninitialized, in C order, of the shape of `obj`.
+
+    Parameters
+    ----------
+    obj
+        A Tensor, or anything that `numpy.asarray` takes.
+    dtype, device
+        The result's; `obj`'s own if None. What is no Tensor lies on ``"cpu"``.
+
+    Raises
+    ------
+    OutOfSharedMemory, CudaUnavailable
+        As `empty`.
+
+    See Also
+    --------
+    numpy.empty_like : takes tensors too, and gives a private array.
+
+    Examples
+    --------
+    >>> import shmtensor as st
+    >>> st.empty_like(st.zeros((2, 3), "float32")).dtype
+    dtype('float32')
+    """
+    return empty(*_like(obj, dtype, device))
+
+
+def zeros_like(obj: Any, dtype: npt.DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return a new tensor in shared memory, filled with zeros. Parameters as for `empty_like`."""
+    return zeros(*_like(obj, dtype, device))
+
+
+def ones_like(obj: Any, dtype: npt.DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return a new tensor in shared memory, filled with ones. Parameters as for `empty_like`."""
+    return ones(*_like(obj, dtype, device))
+
+
+def full_like(
+    obj: Any, fill_value: Any, dtype: npt.DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return a new tensor in shared memory, filled with `fill_value`, which is broadcast and converted.
+
+    Parameters as for `empty_like`; without a dtype, `obj`'s.
+    """
+    shape, dtype, device = _like(obj, dtype, device)
+    return full(shape, fill_value, dtype, device)
+
+
+def _like(
+    obj: Any, dtype: npt.DTypeLike | None, device: str | None
+) -> tuple[tuple[int, ...], npt.DTypeLike, str]:
+    model = obj if isinstance(obj, Tensor) else np.asarray(obj)
+    if device is None:
+        device = model.device if isinstance(model, Tensor) else "cpu"
+    return model.shape, model.dtype if dtype is None else dtype, device
 
 
 def asarray(

@@ -21,6 +21,10 @@ def test_they_are_made_like_others() -> None:
         assert (tensor.device, tensor.shape, tensor.dtype) == ("cuda:0", (2, 3), np.int32)
         assert tensor.cpu().tolist() == getattr(np, name)((2, 3)).tolist()
     assert st.full((3,), 2.5, device="cuda:0").tolist() == [2.5, 2.5, 2.5]
+    assert st.full_like(tensor, 7, "f4").device == st.empty_like(tensor).device == "cuda:0"
+    assert (
+        st.ones_like(tensor, device="cpu").numpy().tolist() == st.ones_like(tensor).tolist() == [[1] * 3] * 2
+    )
     assert st.empty((0, 4), device="cuda").tolist() == []
     assert st.zeros((), device="cuda").item() == 0
     tensor = st.full((100_000,), 258, "i4", device="cuda")

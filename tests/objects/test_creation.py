@@ -95,6 +95,36 @@ def test_full_broadcasts_and_converts_its_value() -> None:
     assert st.full(2, 2.9, int).tolist() == [2, 2]
 
 
+LIKE = {
+    "zeros_like": lambda module, model, **options: module.zeros_like(model, **options),
+    "ones_like": lambda module, model, **options: module.ones_like(model, **options),
+    "full_like": lambda module, model, **options: module.full_like(model, 7, **options),
+}
+
+
+@pytest.mark.parametrize("make", LIKE.values(), ids=LIKE)
+@pytest.mark.parametrize("options", [{}, {"dtype": "i2"}], ids=["", "dtype"])
+def test_what_is_made_like_another_has_its_shape_and_dtype(make, options) -> None:
+    """numpy.zeros_like was the only one, and gives a private array."""
+    array = np.arange(6, dtype="f4").reshape(2, 3)
+    source = st.asarray(array)
+    models = [source, source.T, source[0, 0], source.as_readonly()]
+    for model in [*models, st.zeros((0, 3), ">i4"), st.asarray(["ab", "c"]), array.T, [[1, 2]], 2.5]:
+        tensor, expected = make(st, model, **options), make(np, np.asarray(model), **options)
+        assert same_elements(tensor.numpy(), expected)
+        assert (tensor.dtype, tensor.shape) == (expected.dtype, expected.shape)
+        assert tensor.is_shared()
+        assert not tensor.readonly
+        assert tensor.is_contiguous()
+        assert tensor.data_ptr() != getattr(model, "data_ptr", int)()
+        empty = st.empty_like(model, **options)
+        assert (empty.dtype, empty.shape, empty.is_shared()) == (expected.dtype, expected.shape, True)
+    assert st.full_like(array, [1, 2, 3]).tolist() == [[1, 2, 3]] * 2
+    assert st.full_like(st.zeros(2, int), 2.9).tolist() == [2, 2]
+    with pytest.raises(ValueError, match="tpu"):
+        make(st, array, device="tpu")
+
+
 def test_what_is_created_is_shared_writable_and_in_c_order() -> None:
     for tensor in (st.empty((2, 3)), st.zeros((2, 3)), st.ones((2, 3)), st.full((2, 3), 4)):
         assert tensor.is_shared()
