@@ -173,6 +173,15 @@ def test_what_the_iterable_raises_passes_through() -> None:
         st.SharedList.of_bytes(["a"])
 
 
+def test_bytes_like_items_may_have_gaps() -> None:
+    """Every second element of an array was "can't concat memoryview to bytearray"."""
+    array = np.arange(24, dtype="i4").reshape(4, 6)
+    items = [array, array[:, ::2], array.T, array[::-1], array[0, 0], array[:0, ::2]]
+    items += [st.asarray(array)[1:, 1], np.zeros(3, "i2,f8")[::2], memoryview(b"abcdef")[::-2]]
+    shared = st.SharedList.of_bytes(items)
+    assert list(shared) == [bytes(memoryview(item)) for item in items]
+
+
 @pytest.mark.parametrize("key", ["a", 1.5, None, np.zeros((2, 2), int), [0.5], (1, 2, "a")])
 def test_what_is_no_index_is_refused_with_its_value(key) -> None:
     with pytest.raises(TypeError, match="integers, slices and one-dimensional arrays"):

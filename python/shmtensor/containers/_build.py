@@ -38,7 +38,7 @@ _SMALLEST, _LARGEST = 4 << 20, 64 << 20
 _STEP = 1 << 20  # items between two looks at the size
 
 _ENCODE: dict[int, Callable[[Any], Any]] = {
-    BYTES: memoryview,
+    BYTES: lambda item: view if (view := memoryview(item)).c_contiguous else view.tobytes(),
     TEXT: lambda text: text.encode("utf-8", "surrogatepass"),
 }
 _KINDS = {BYTES: "bytes-like object", TEXT: "str"}
