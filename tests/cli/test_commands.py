@@ -63,6 +63,15 @@ def test_ls_says_what_is_not_there(capsys) -> None:
     assert (code, json.loads(text)) == (1, [])
 
 
+@pytest.mark.parametrize("words", [["gc"], ["gc", "--older-than", "0"], ["gc", "--dry-run"]])
+def test_gc_says_what_is_not_there_as_ls_does(words, capsys, session) -> None:
+    """It said "nothing to remove", with exit status 0."""
+    code, text = said(capsys, *words, "F" * 32, session)
+    assert (code, f"no session {'f' * 32}" in text, f"no session {session}" in text) == (1, True, False)
+    assert said(capsys, *words, "--json", "f" * 32)[0] == 1
+    assert said(capsys, *words, session.upper())[0] == 0
+
+
 def test_looking_keeps_no_session_alive_and_takes_no_slot(capsys, session) -> None:
     before = st.stats()["processes"]
     for _ in range(5):
@@ -90,12 +99,22 @@ def test_gc_frees_messages_of_an_age_and_nothing_that_is_held(capsys, session) -
     assert said(capsys, "gc", "--older-than", "0", session)[0] == 0
 
 
-@pytest.mark.parametrize("age", ["-1", "nan", "soon"])
-def test_gc_refuses_what_is_no_age(age, capsys) -> None:
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        *(("gc", "--older-than", age) for age in ("-1", "nan", "inf", "soon")),
+        *(("top", "--interval", interval) for interval in ("-1", "nan", "inf", "soon")),
+        *(("top", "--count", count) for count in ("-1", "0", "1.5", "x")),
+        ("demo", "--workers", "0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(command, option, value, capsys) -> None:
+    """`top --count -1` never ended; an age of -5 was an "invalid _seconds value"."""
     with pytest.raises(SystemExit) as caught:
-        main(["gc", "--older-than", age])
+        main([command, option, value])
     assert caught.value.code == 2
-    assert "--older-than" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"argument {option}: '{value}' is no " in told
 
 
 def test_doctor_says_the_same_to_programs(capsys) -> None:
@@ -140,6 +159,40 @@ def test_commands_run_as_programs_in_a_pipe(words) -> None:
     assert done.stdout
     assert "\033" not in done.stdout
     assert not done.stderr
+
+
+@pytest.mark.parametrize("words", [["ls"], ["doctor"], ["doctor", "--json"], ["top"], ["--help"]])
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_who_reads_no_further_gets_no_traceback(words, buffered) -> None:
+    """`shmtensor doctor | true` ended with a BrokenPipeError and a traceback."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "shmtensor", *words],
+        check=False,
+        env=clean_environment(PYTHONUNBUFFERED=buffered),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    os.close(writer)
+    assert done.returncode in (0, 1)
+    assert not done.stderr
+
+
+def test_a_pipe_that_broke_elsewhere_is_not_hidden() -> None:
+    done = run_python("""
+        import sys
+        from shmtensor import cli
+        from shmtensor.cli import ls
+        def broken(options):
+            raise BrokenPipeError("another pipe")
+        ls._run = broken
+        sys.exit(cli.main(["ls"]))
+    """)
+    assert done.returncode == 1
+    assert "BrokenPipeError: another pipe" in done.stderr
 
 
 def test_gc_frees_what_a_session_of_the_dead_left_to_nobody(session) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,26 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            print(end="", flush=True)  # noqa: T201  # also where there is no standard output at all
+    except BrokenPipeError:
+        if not _reader_left():
+            raise
+        # Else what the buffer still has would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _reader_left() -> bool:
+    watch = select.poll()
+    watch.register(sys.stdout, 0)
+    return any(event & select.POLLERR for _, event in watch.poll(0))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="shmtensor", description="Tensors that several processes see.")
     parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor as st
+from shmtensor.cli._arguments import count
 from shmtensor.cli._demo_data import DemoDataError, load
 from shmtensor.cli._demo_worker import PASSES, STEPS, NamedArray, Result, examine, work
 
@@ -45,7 +46,7 @@ def add_parser(commands: Any) -> None:
         type=Path,
         help="a .npy or .npz file or a folder of images; without it, a table of 336,776 flights",
     )
-    parser.add_argument("--workers", type=int, default=4, help="how many processes (default: 4)")
+    parser.add_argument("--workers", type=count, default=4, help="how many processes (default: 4)")
     parser.set_defaults(run=_run)
 
 
@@ -168,9 +169,6 @@ def _run(options: argparse.Namespace) -> int:
     from rich.progress import Progress
 
     console = Console()
-    if options.workers < 1:
-        console.print("--workers must be 1 or more", style="red")
-        return 2
     try:
         name, data = load(options.path)
     except DemoDataError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._sessions import find_sessions, observe
 from shmtensor._sizes import human_bytes
+from shmtensor.cli._arguments import add_sessions, look_at
 from shmtensor.cli._output import add_json, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -23,21 +23,13 @@ def add_parser(commands: Any) -> None:
         "flight with sender and age, names. Takes no part in them. Exit status: 0; 1 if a session that was "
         "asked for is not there.",
     )
-    parser.add_argument("sessions", nargs="*", metavar="SESSION", help="only these (first digits will do)")
+    add_sessions(parser, "only these")
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    wanted = [text.lower() for text in options.sessions]
-    seen = []
-    for session in find_sessions():
-        if wanted and not any(session.startswith(text) for text in wanted):
-            continue
-        found = observe(session)
-        if found is not None:
-            seen.append(found)
-    missing = [text for text in wanted if not any(one["session"].startswith(text) for one in seen)]
+    seen, missing = look_at(options.sessions)
     if options.json:
         say_json(seen)
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shmtensor._sizes import human_bytes
+from shmtensor.cli._arguments import count, seconds
 from shmtensor.cli._output import add_json, say, say_json, say_table
 from shmtensor.memory import ProcessMemory, children_of, process_memory
 
@@ -29,8 +30,8 @@ def add_parser(commands: Any) -> None:
         "tensors; on a terminal again and again, else once. Exit status: 0; 1 if there is no such process.",
     )
     parser.add_argument("pids", nargs="*", type=int, metavar="PID", help="default: all that use shmtensor")
-    parser.add_argument("--interval", type=float, default=1.0, help="seconds between two looks (default 1)")
-    parser.add_argument("--count", type=int, help="how often to look (default: on a terminal, for ever)")
+    parser.add_argument("--interval", type=seconds, default=1.0, help="seconds between two looks (default 1)")
+    parser.add_argument("--count", type=count, help="how often to look (default: on a terminal, for ever)")
     add_json(parser)
     parser.set_defaults(run=_run)
 
