@@ -165,8 +165,7 @@ std::uint32_t TransitWriter::take_group() {
   if (count == TransitTable::kGroups) {
     throw OutOfMemory(
         "cannot send: more than a million tensors from this process are in messages that nobody "
-        "has "
-        "read; read or drop the queues, or call shmtensor.gc()");
+        "has read; read or drop the queues, or call shmtensor.gc(older_than=...)");
   }
   reserve_piece(offsetof(TransitTable, groups) + std::uint64_t{count} * sizeof(TicketGroup));
   private_.emplace_back();

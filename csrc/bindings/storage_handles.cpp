@@ -42,7 +42,8 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   const auto stale = [&] {
     return StaleHandle("cannot use a tensor's handle: block " + std::to_string(handle.block) +
                        " of arena " + std::to_string(handle.arena) +
-                       " was freed; its bytes were loaded before and nobody held the tensor since");
+                       " was freed; its bytes were loaded before, or gc forgot the message for its "
+                       "age, and nobody held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
   TransitTable& transit = session->memory().transit(handle.ticket.sender);
