@@ -10,6 +10,7 @@ import pytest
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.held import held, nothing_stays
+from tests.helpers.ids import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -32,7 +33,7 @@ ANYTHING = [
 ]
 
 
-@pytest.mark.parametrize("obj", ANYTHING, ids=lambda obj: repr(obj)[:30])
+@pytest.mark.parametrize("obj", ANYTHING, ids=short_repr)
 def test_anything_that_numpy_takes(obj) -> None:
     expected = np.asarray(obj)
     assert same_elements(st.asarray(obj).numpy(), expected)

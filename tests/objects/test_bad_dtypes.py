@@ -7,6 +7,7 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.held import nothing_stays
+from tests.helpers.ids import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -48,7 +49,7 @@ def test_items_without_a_size_cannot_be_shared(dtype) -> None:
         st.empty(3, dtype)
 
 
-@pytest.mark.parametrize("source", [[object()], [1, None], [2**70], np.array([{}])], ids=repr)
+@pytest.mark.parametrize("source", [[object()], [1, None], [2**70], np.array([{}])], ids=short_repr)
 def test_sources_of_python_objects_cannot_be_shared(source) -> None:
     with nothing_stays(), pytest.raises(TypeError, match="cannot share dtype object"):
         st.asarray(source)
@@ -91,7 +92,7 @@ def test_a_device_that_is_not_there_is_named(device) -> None:
             use()
 
 
-@pytest.mark.parametrize("source", [[1, 2], 5, "text", None, memoryview(b"12345678")], ids=repr)
+@pytest.mark.parametrize("source", [[1, 2], 5, "text", None, memoryview(b"12345678")], ids=short_repr)
 def test_from_numpy_takes_numpy_arrays_only(source) -> None:
     with pytest.raises(TypeError, match=f"expected a NumPy array, not a {type(source).__name__}"):
         st.from_numpy(source)

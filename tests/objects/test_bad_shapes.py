@@ -11,6 +11,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
 from tests.helpers.held import nothing_stays
+from tests.helpers.ids import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -41,7 +42,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "kind", "text"), BAD, ids=[repr(case[0])[:40] for case in BAD])
+@pytest.mark.parametrize(("shape", "kind", "text"), BAD, ids=[short_repr(case[0]) for case in BAD])
 def test_a_bad_shape_is_refused_as_numpy_does(shape, kind, text) -> None:
     with pytest.raises(kind):
         np.empty(shape)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
+from tests.helpers.ids import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -29,7 +30,7 @@ BASIC = [
 ]
 
 
-@pytest.mark.parametrize("index", BASIC, ids=repr)
+@pytest.mark.parametrize("index", BASIC, ids=short_repr)
 def test_basic_indices_give_views_that_are_tensors(index) -> None:
     array = np.arange(60.0).reshape(3, 4, 5)
     tensor = st.asarray(array)
@@ -66,7 +67,7 @@ ADVANCED = [
 ]
 
 
-@pytest.mark.parametrize("index", ADVANCED, ids=lambda index: repr(index)[:30])
+@pytest.mark.parametrize("index", ADVANCED, ids=short_repr)
 def test_index_arrays_and_masks_give_private_copies(index) -> None:
     array = np.arange(60.0).reshape(3, 4, 5)
     tensor = st.asarray(array)
