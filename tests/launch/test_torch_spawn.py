@@ -11,8 +11,10 @@ import signal
 import sys
 import time
 
+import numpy as np
 import pytest
 
+import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import is_running, wait_until
 
@@ -80,6 +82,24 @@ def test_first_argument_is_the_rank(start_method) -> None:
     mp.start_processes(check_rank, (queue,), nprocs=4, start_method=start_method)
     assert sorted(queue.get() for _ in range(4)) == [0, 1, 2, 3]
     queue.close()
+
+
+def check_arguments(rank, *arguments) -> None:
+    assert arguments == (1, "two")
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_arguments_in_a_tuple_or_a_list(start_method, kind) -> None:
+    mp.start_processes(check_arguments, kind([1, "two"]), start_method=start_method)
+
+
+@pytest.mark.parametrize("kind", [st.ones, np.ones, str, range, int])
+def test_a_forgotten_tuple(kind) -> None:
+    """torch, and once we, gave the tensor's rows to the function, or the letters of a string."""
+    given = kind(2)
+    name = type(given).__name__
+    with pytest.raises(TypeError, match=rf"args must be a tuple or list .*, as \(x,\) is .*; got {name}"):
+        mp.spawn(succeed, given, 1)
 
 
 @pytest.mark.parametrize("failing", [0, 1])

@@ -16,7 +16,7 @@ from shmtensor.multiprocessing.failures import (
 from shmtensor.multiprocessing.process_context import ProcessContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 __all__ = [
     "ProcessContext",
@@ -37,7 +37,7 @@ def __dir__() -> list[str]:
 
 def start_processes(  # noqa: PLR0917  # as torch has them
     fn: Callable[..., Any],
-    args: Iterable[Any] = (),
+    args: tuple[Any, ...] | list[Any] = (),
     nprocs: int = 1,
     join: bool = True,
     daemon: bool = False,
@@ -58,7 +58,7 @@ def start_processes(  # noqa: PLR0917  # as torch has them
     fn
         The function. With spawn and forkserver it must be importable by its name.
     args
-        Arguments that every worker gets after its rank.
+        Arguments that every worker gets after its rank: a tuple or a list.
     nprocs
         How many workers.
     join
@@ -89,17 +89,19 @@ def start_processes(  # noqa: PLR0917  # as torch has them
     ProcessRaisedException, ProcessExitedException
         If `join` is true and a worker failed; see `ProcessContext.join`.
     """
+    if not isinstance(args, (tuple, list)):  # a tensor has rows, a string letters
+        msg = f"args must be a tuple or list of arguments, as (x,) is for one; got {type(args).__name__}"
+        raise TypeError(msg)
     nprocs = operator.index(nprocs)
     if nprocs < 0:
         msg = f"nprocs must not be negative: {nprocs}"
         raise ValueError(msg)
     settings = settings_by_rank(nprocs, env, affinity, prefix_output)
-    arguments = tuple(args)
     method = _contexts.default_context.get_context(start_method)
     context = ProcessContext()
     try:
         for rank in range(nprocs):
-            context._add(launch(method, rank, fn, arguments, settings[rank], daemon))
+            context._add(launch(method, rank, fn, tuple(args), settings[rank], daemon))
         if not join:
             return context
         context.join()
@@ -111,7 +113,7 @@ def start_processes(  # noqa: PLR0917  # as torch has them
 
 def spawn(  # noqa: PLR0917
     fn: Callable[..., Any],
-    args: Iterable[Any] = (),
+    args: tuple[Any, ...] | list[Any] = (),
     nprocs: int = 1,
     join: bool = True,
     daemon: bool = False,
