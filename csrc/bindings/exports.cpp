@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "bindings/device_life.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/home.hpp"
 #include "bindings/storage.hpp"
@@ -112,6 +113,7 @@ void stop_waiting() {
 }
 
 py::list collect() {
+  release_parked();
   Exports& here = exports();
   std::vector<PyObject*> owners;
   {

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "bindings/cuda.hpp"
+#include "bindings/device_life.hpp"
 #include "bindings/exports.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/home.hpp"
@@ -54,6 +55,7 @@ py::object stats() {
 std::uint64_t gc(double older_than) {
   Session* session = Runtime::get().home_if_any();
   if (session == nullptr) return 0;
+  release_parked();
   const GilRelease release;
   Runtime::get().leave_unused();
   return session->collect(in_milliseconds(older_than));

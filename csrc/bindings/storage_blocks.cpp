@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "bindings/device_life.hpp"
 #include "bindings/exports.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/home.hpp"
@@ -137,6 +138,7 @@ py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed
 py::object new_device_storage(std::uint64_t size, int device, bool zeroed) {
   const Place place = Place::on_device(device);
   if (cuda::forked()) cuda::refuse_after_fork();
+  release_parked();
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, place);
   if (!block) {

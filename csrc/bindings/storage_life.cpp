@@ -1,58 +1,11 @@
 #include "bindings/storage_life.hpp"
 
-#include <memory>
-
-#include "base/report.hpp"
-#include "bindings/gil.hpp"
-#include "cuda/in_place.hpp"
-#include "session/runtime.hpp"
+#include "bindings/device_life.hpp"
 
 namespace shmtensor::python {
 namespace {
 
 PyObject* g_class = nullptr;
-
-void release_block(Storage* storage, const Backing& backing) noexcept {
-  bool last = false;
-  {
-    LocalTable::Lock lock(backing.arena->local(), backing.block);
-    void*& place = lock.object(backing.access);
-    if (place == storage) place = nullptr;
-    last = backing.arena->release(lock, backing.block);
-  }
-  if (last) backing.arena->abandon(backing.block);
-}
-
-// What kernels and copies of this process still do to the memory must be done before anybody else
-// may have it. At the interpreter's end that is left to the end of the process: the manager hears
-// of it when the driver has stopped everything.
-void release_device_block(Storage* storage, const Backing& backing) noexcept {
-  auto* opened = static_cast<std::shared_ptr<cuda::Opened>*>(backing.keeper);
-  if (cuda::Driver::usable() == nullptr) {
-    if (!cuda::forked()) return;
-    release_block(storage, backing);
-    return;
-  }
-#if PY_VERSION_HEX >= 0x030D0000
-  if (Py_IsFinalizing()) return;
-#else
-  if (_Py_IsFinalizing()) return;
-#endif
-  const bool wait = storage->exposed.load();
-  const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
-  const SessionId session = backing.arena->memory().id();
-  std::optional<GilRelease> release;
-  if (wait || opened != nullptr || orphaned) release.emplace();
-  try {
-    if (wait) cuda::Gpu::get(backing.device).synchronize();
-  } catch (const Error& error) {
-    report(error.what());
-  }
-  delete opened;
-  release_block(storage, backing);
-  if (!orphaned) return;
-  if (const auto there = Runtime::get().find(session)) there->drop_unused_orphans();
-}
 
 void release_backing(Storage* storage, const Backing& backing) noexcept {
   switch (backing.kind) {
@@ -75,6 +28,17 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
 }
 
 }  // namespace
+
+void release_block(const Storage* storage, const Backing& backing) noexcept {
+  bool last = false;
+  {
+    LocalTable::Lock lock(backing.arena->local(), backing.block);
+    void*& place = lock.object(backing.access);
+    if (place == storage) place = nullptr;
+    last = backing.arena->release(lock, backing.block);
+  }
+  if (last) backing.arena->abandon(backing.block);
+}
 
 void set_storage_class(const py::object& type) { g_class = py::object(type).release().ptr(); }
 

@@ -16,6 +16,9 @@ namespace shmtensor::python {
 /// one, which then is.
 [[nodiscard]] py::object wrap_block(Arena* arena, BlockNumber block, Access access);
 
+/// Lets go of a block that the object, which may be gone, has held.
+void release_block(const Storage* storage, const Backing& backing) noexcept;
+
 /// tp_dealloc of the type.
 void storage_dealloc(PyObject* self);
 

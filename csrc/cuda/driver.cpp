@@ -88,6 +88,20 @@ std::string reason_of(Result code) {
 
 }  // namespace
 
+// Of those from 700 to 719 the others say that one call was wrong, and change nothing.
+bool has_stopped(Result code) noexcept {
+  switch (code) {
+    case kDeinitialized:
+    case kIllegalAddress:
+    case kLaunchTimeout:
+    case kContextDestroyed:
+    case kAssert:
+      return true;
+    default:
+      return code >= kHardwareStackError && code <= kLaunchFailed;
+  }
+}
+
 void note_fork() noexcept {
   if (g_started.load() != 0) g_forked.store(true);
 }

@@ -69,6 +69,10 @@ class Driver {
   int version_ = 0;
 };
 
+/// Does the code mean that all work of the process is at an end, and nothing uses its memory any
+/// more?
+[[nodiscard]] bool has_stopped(Result code) noexcept;
+
 /// To be called in every forked child.
 void note_fork() noexcept;
 /// Was this process forked after CUDA started, as far as `note_fork` says? Costs one load.
