@@ -33,6 +33,7 @@ SYSTEM_ALLOWED = {
     "cuda/memory.cpp",  # close-on-exec for descriptors that the driver made
     "manager/main.cpp",  # a program, not a library
     "session/runtime.cpp",  # pthread_atfork
+    "bindings/exports.cpp",  # the same
     "bindings/pybind_fork.cpp",  # the same
 }
 PYTHON = re.compile(r"#include [<\"](Python\.h|pybind11/.*|structmember\.h)[>\"]")

@@ -1,5 +1,8 @@
 #include "bindings/exports.hpp"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -36,7 +39,8 @@ struct Handle {
   std::uint64_t users = 0;
 };
 
-/// Never destroyed: its thread may outlive `main`.
+/// Never destroyed: its thread may outlive `main`. A forked child has a table of its own, which
+/// stays empty: what the parent shares is the parent's to let go, and its lock may have been held.
 struct Exports {
   std::mutex mutex;
   Arena* arena = nullptr;  ///< all blocks are of this one, so that one word tells of them all
@@ -46,10 +50,9 @@ struct Exports {
   cuda::SharedPieces pieces;
   bool stopped = false;
 };
-Exports& exports() {
-  static auto* const made = new Exports;
-  return *made;
-}
+std::atomic<Exports*> g_exports{nullptr};
+Exports& exports() { return *g_exports.load(); }
+void make_exports() { g_exports.store(new Exports); }
 
 void forget(Exports& here, const Export& gone) {
   if (!gone.pieces.empty()) {
@@ -258,6 +261,8 @@ Exported exported(const Arena* arena, BlockNumber block) {
 }
 
 void add_exports(py::module_& module) {
+  make_exports();
+  ::pthread_atfork(nullptr, nullptr, make_exports);
   module.def("cuda_export", &export_in_place);
   module.def("cuda_wait_for_freed", &wait_for_freed);
   module.def("cuda_stop_waiting", &stop_waiting);

@@ -65,6 +65,7 @@ class Server {
   void next_arena(const Line& line, const Message& message);
   void keep_chunk(const Line& line, const Message& message, Fd fd);
   void find_chunk(const Line& line, const Message& message);
+  void drop_chunk(const Line& line, const Message& message);
 
   // server_session.cpp
   void find_or_start(const Message& message, Fd fd);

@@ -77,4 +77,18 @@ void Server::find_chunk(const Line& line, const Message& message) {
   reply(line.socket, message, Kind::done, descriptor);
 }
 
+// Only the arena's owner knows that nobody has the chunk: a fork of it, for one, does not.
+void Server::drop_chunk(const Line& line, const Message& message) {
+  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
+  if (const Segment* segment = directory_.find(message.arena)) {
+    const ArenaHeader& header = segment->header();
+    if (static_cast<SlotNumber>(header.owner) != line.slot ||
+        header.owner_life != (*seats_)[line.slot].life) {
+      return refuse(line.socket, message, "only its owner gives a chunk back");
+    }
+    directory_.drop_chunk(message.arena, message.chunk);
+  }
+  reply(line.socket, message, Kind::done);
+}
+
 }  // namespace shmtensor

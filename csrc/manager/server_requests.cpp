@@ -89,8 +89,7 @@ void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
     case Kind::find_chunk:
       return find_chunk(line, message);
     case Kind::drop_chunk:
-      if (line.slot != kNoSlot) directory_.drop_chunk(message.arena, message.chunk);
-      return reply(line.socket, message, Kind::done);
+      return drop_chunk(line, message);
     case Kind::fork:
       return prepare_fork(line, std::move(fd));
     default:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections import deque
 from multiprocessing.reduction import ForkingPickler
@@ -28,6 +29,14 @@ _events: WeakValueDictionary[int, Event] = WeakValueDictionary()  # Python's obj
 _received: WeakValueDictionary[int, Event] = WeakValueDictionary()  # of others, by id of the storage
 _retired: deque[tuple[int, _core.BlockWatch]] = deque()  # without an object; another process may have it
 _awaited: deque[Event] = deque()  # what streams here wait for: kept until it is done
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that the child does not have may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Event:
