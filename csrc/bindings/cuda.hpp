@@ -6,6 +6,7 @@
 namespace shmtensor::python {
 
 void add_cuda(py::module_& module);
+void add_cuda_copies(py::module_& module);
 void add_cuda_event(py::module_& module);
 void add_dlpack(py::module_& module);
 void add_dlpack_import(py::module_& module);

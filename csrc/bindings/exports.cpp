@@ -16,6 +16,7 @@
 #include "bindings/home.hpp"
 #include "bindings/storage.hpp"
 #include "cuda/in_place.hpp"
+#include "cuda/pointer.hpp"
 #include "os/futex.hpp"
 #include "os/process.hpp"
 #include "session/runtime.hpp"
@@ -219,14 +220,11 @@ py::object export_in_place(std::uint64_t pointer, std::uint64_t size, const py::
   std::size_t pieces = 0;
   {
     const GilRelease release;
-    facts = cuda::facts_of(pointer);
+    facts = cuda::facts_of(pointer, size);
     if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
     description = describe(facts, pointer, size);
     if (facts.in_pieces) {
       pieces = cuda::count_pieces(cuda::Gpu::get(facts.device), pointer, size);
-    } else if (!fits(description.offset, size, facts.base_size)) {
-      throw cuda::CudaError(cuda::kInvalidValue,
-                            "the array reaches over the end of its allocation");
     }
   }
   const Block block = take_block(sizeof description + pieces * sizeof(cuda::Piece));

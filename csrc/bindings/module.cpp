@@ -102,6 +102,7 @@ PYBIND11_MODULE(_core, module, py::mod_gil_not_used()) {
   add_names(module);
   add_pack(module);
   add_cuda(module);
+  add_cuda_copies(module);
   add_cuda_event(module);
   add_dlpack(module);
   add_dlpack_import(module);

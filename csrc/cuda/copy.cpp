@@ -4,89 +4,112 @@
 #include <vector>
 
 #include "base/align.hpp"
+#include "cuda/copy_plan.hpp"
 
 namespace shmtensor::cuda {
 namespace {
 
 constexpr std::uint64_t kFirstFill = 64 * kKiB;
 
-// How many of the last dimensions lie on this side as one run, and how long that is.
-struct Run {
-  std::size_t dims = 0;
-  std::int64_t bytes = 0;
-};
-Run common_run(const Side& a, const Side& b, std::span<const std::int64_t> shape,
-               std::int64_t item_size) {
-  Run run{0, item_size};
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && (a.strides[i] != run.bytes || b.strides[i] != run.bytes)) break;
-    run.bytes *= shape[i];
-    ++run.dims;
+Result copy_run(const Gpu& gpu, const Side& to, const Side& from, std::uint64_t size) {
+  const Driver& driver = gpu.driver();
+  if (to.on_device && from.on_device) {
+    return driver.cuMemcpyDtoDAsync_v2(to.start, from.start, size, gpu.stream());
   }
-  return run;
+  if (to.on_device) {
+    return driver.cuMemcpyHtoDAsync_v2(to.start, reinterpret_cast<const void*>(from.start), size,
+                                       gpu.stream());
+  }
+  return driver.cuMemcpyDtoHAsync_v2(reinterpret_cast<void*>(to.start), from.start, size,
+                                     gpu.stream());
 }
 
-void copy_run(const Gpu& gpu, const Side& to, const Side& from, std::uint64_t size) {
-  const Driver& driver = gpu.driver();
-  Result code = kSuccess;
-  if (to.on_device && from.on_device) {
-    code = driver.cuMemcpyDtoDAsync_v2(to.start, from.start, size, gpu.stream());
-  } else if (to.on_device) {
-    code = driver.cuMemcpyHtoDAsync_v2(to.start, reinterpret_cast<const void*>(from.start), size,
-                                       gpu.stream());
-  } else {
-    code = driver.cuMemcpyDtoHAsync_v2(reinterpret_cast<void*>(to.start), from.start, size,
-                                       gpu.stream());
-  }
-  driver.check(code, "copy " + std::to_string(size) + " bytes " + (to.on_device ? "to" : "from") +
-                         " cuda:" + std::to_string(gpu.number()));
+Copy2D::Side place_of(const Side& side, std::int64_t pitch) {
+  Copy2D::Side place{};
+  place.type = side.on_device ? kMemoryTypeDevice : kMemoryTypeHost;
+  place.host = side.on_device ? nullptr : reinterpret_cast<const void*>(side.start);
+  place.device = side.on_device ? side.start : 0;
+  place.pitch = static_cast<std::size_t>(pitch);
+  return place;
 }
+
+Result copy_rows(const Gpu& gpu, Side to, Side from, std::int64_t width, const Dim& rows) {
+  const auto bytes = static_cast<std::size_t>(width);
+  if (rows.size > 1) {
+    const Copy2D all{.from = place_of(from, rows.from),
+                     .to = place_of(to, rows.to),
+                     .width = bytes,
+                     .height = static_cast<std::size_t>(rows.size)};
+    const Result code = gpu.driver().cuMemcpy2DAsync_v2(&all, gpu.stream());
+    // It may refuse a distance that is too long for it, or that its own allocator would not choose.
+    if (code != kInvalidValue) return code;
+  }
+  for (std::int64_t row = 0; row < rows.size; ++row) {
+    if (const Result code = copy_run(gpu, to, from, bytes); code != kSuccess) return code;
+    to.start += static_cast<std::uint64_t>(rows.to);
+    from.start += static_cast<std::uint64_t>(rows.from);
+  }
+  return kSuccess;
+}
+
+// What is queued reads and writes memory of the caller: however a function ends, it is done before.
+class Queued {
+ public:
+  explicit Queued(const Gpu& gpu) noexcept : gpu_(gpu) {}
+  ~Queued() {
+    if (!waited_) static_cast<void>(gpu_.driver().cuStreamSynchronize(gpu_.stream()));
+  }
+  Queued(const Queued&) = delete;
+  Queued& operator=(const Queued&) = delete;
+  void wait() {
+    waited_ = true;
+    gpu_.synchronize_stream();
+  }
+
+ private:
+  const Gpu& gpu_;
+  bool waited_ = false;
+};
 
 }  // namespace
 
 void copy(const Gpu& gpu, const Side& to, const Side& from, std::span<const std::int64_t> shape,
           std::int64_t item_size) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
+  const Plan plan = plan_of(to, from, shape, item_size);
   const Current current(gpu);
-  const Run run = common_run(to, from, shape, item_size);
-  const std::span<const std::int64_t> outer = shape.first(shape.size() - run.dims);
-  std::vector<std::int64_t> index(outer.size(), 0);
-  Side target = to;
-  Side source = from;
-  while (true) {
-    copy_run(gpu, target, source, static_cast<std::uint64_t>(run.bytes));
-    std::size_t i = outer.size();
-    while (i-- > 0) {
-      const auto step = [&](std::int64_t count) {
-        target.start += static_cast<std::uint64_t>(to.strides[i] * count);
-        source.start += static_cast<std::uint64_t>(from.strides[i] * count);
-      };
-      if (++index[i] < outer[i]) {
-        step(1);
-        break;
-      }
-      step(1 - outer[i]);
+  Queued queued(gpu);
+  Side target{plan.to, {}, to.on_device};
+  Side source{plan.from, {}, from.on_device};
+  std::vector<std::int64_t> index(plan.outer.size(), 0);
+  std::size_t i = 0;
+  do {
+    const Result code = copy_rows(gpu, target, source, plan.width, plan.rows);
+    gpu.driver().check(code, "copy " + std::to_string(plan.width * plan.rows.size) + " bytes " +
+                                 (to.on_device ? "to" : "from") +
+                                 " cuda:" + std::to_string(gpu.number()));
+    for (i = 0; i < index.size(); ++i) {
+      const Dim& dim = plan.outer[i];
+      const std::int64_t step = ++index[i] < dim.size ? 1 : 1 - dim.size;
+      target.start += static_cast<std::uint64_t>(dim.to * step);
+      source.start += static_cast<std::uint64_t>(dim.from * step);
+      if (step == 1) break;
       index[i] = 0;
-      if (i == 0) {
-        gpu.synchronize_stream();
-        return;
-      }
     }
-    if (outer.empty()) {
-      gpu.synchronize_stream();
-      return;
-    }
-  }
+  } while (i < index.size());
+  queued.wait();
 }
 
 void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t item_size,
           std::uint64_t count) {
   const std::uint64_t size = item_size * count;
   if (size == 0) return;
-  const Current current(gpu);
   const Driver& driver = gpu.driver();
   const std::string what =
       "fill " + std::to_string(size) + " bytes of cuda:" + std::to_string(gpu.number());
+  std::vector<std::byte> first;
+  const Current current(gpu);
+  Queued queued(gpu);
   const bool one_byte =
       std::all_of(item, item + item_size, [item](std::byte byte) { return byte == *item; });
   if (one_byte) {
@@ -95,7 +118,6 @@ void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t ite
   } else {
     // A first stretch from the host, doubled on the device.
     const std::uint64_t items = std::min(count, std::max<std::uint64_t>(1, kFirstFill / item_size));
-    std::vector<std::byte> first;
     first.reserve(items * item_size);
     for (std::uint64_t i = 0; i < items; ++i) first.insert(first.end(), item, item + item_size);
     driver.check(driver.cuMemcpyHtoDAsync_v2(to, first.data(), first.size(), gpu.stream()), what);
@@ -104,7 +126,7 @@ void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t ite
       driver.check(driver.cuMemcpyDtoDAsync_v2(to + done, to, next, gpu.stream()), what);
     }
   }
-  gpu.synchronize_stream();
+  queued.wait();
 }
 
 }  // namespace shmtensor::cuda

@@ -16,10 +16,16 @@ struct Side {
   bool on_device = false;
 };
 
-/// Copies element by element where it must, in runs as long as both sides allow, and waits for it.
-/// The sides do not overlap. Throws CudaError.
+/// Copies what both sides have as one run, or as rows at even distances, by one call of the driver
+/// each, and waits for it. The sides do not overlap. Throws CudaError; nothing is under way then,
+/// either.
 void copy(const Gpu& gpu, const Side& to, const Side& from, std::span<const std::int64_t> shape,
           std::int64_t item_size);
+
+/// How many calls that takes.
+[[nodiscard]] std::uint64_t count_calls(const Side& to, const Side& from,
+                                        std::span<const std::int64_t> shape,
+                                        std::int64_t item_size);
 
 /// Sets `count` items, one behind the other, to the one at `item` in host memory, and waits.
 void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t item_size,

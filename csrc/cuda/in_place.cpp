@@ -145,44 +145,4 @@ std::shared_ptr<Opened> Opened::get(const Description& description, const Source
   return made;
 }
 
-PointerFacts facts_of(DevicePtr pointer) {
-  const Driver& driver = Driver::get();
-  unsigned type = 0;
-  unsigned managed = 0;
-  int device = -1;
-  int capable = 0;
-  std::uint64_t id = 0;
-  std::uint64_t handle_types = 0;
-  void* pool = nullptr;
-  int names[] = {kPointerMemoryType, kPointerIsManaged,   kPointerDevice, kPointerIpcCapable,
-                 kPointerBufferId,   kPointerHandleTypes, kPointerPool};
-  void* values[] = {
-      &type, &managed, &device, &capable, &id, &handle_types, static_cast<void*>(&pool)};
-  driver.check(driver.cuPointerGetAttributes(7, names, values, pointer),
-               "ask what memory an array lies in");
-  if (type != kMemoryTypeDevice || device < 0) {
-    throw CudaError(kInvalidValue,
-                    "an address that should be GPU memory is not known to the driver");
-  }
-  PointerFacts facts{.device = device, .buffer_id = id};
-  const Gpu& gpu = Gpu::get(device);
-  const Current current(gpu);
-  std::size_t size = 0;
-  driver.check(driver.cuMemGetAddressRange_v2(&facts.base, &size, pointer),
-               "find the allocation that an array lies in");
-  facts.base_size = size;
-  const bool plain = managed == 0 && pool == nullptr;
-  facts.in_pieces =
-      plain && capable == 0 && (handle_types & kHandleDescriptor) != 0 && gpu.has_virtual_memory();
-  facts.exportable = facts.in_pieces || (plain && capable != 0 && driver.has_ipc());
-  if (managed != 0) {
-    facts.kind = "managed memory, which no process can export";
-  } else if (pool != nullptr) {
-    facts.kind = "from a stream-ordered pool (cudaMallocAsync), made without the right to export";
-  } else if (!facts.exportable) {
-    facts.kind = "of a kind that cuIpcGetMemHandle does not export";
-  }
-  return facts;
-}
-
 }  // namespace shmtensor::cuda

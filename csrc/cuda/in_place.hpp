@@ -65,17 +65,4 @@ class Opened {
   MappedMemory mapped_;  ///< of pieces
 };
 
-/// What is known of a device pointer.
-struct PointerFacts {
-  int device = -1;
-  DevicePtr base = 0;
-  std::uint64_t base_size = 0;
-  std::uint64_t buffer_id = 0;
-  bool exportable = false;  ///< by cuIpcGetMemHandle, or in pieces
-  bool in_pieces = false;   ///< then `base` is of the piece that the pointer lies in
-  const char* kind = "";    ///< why not, else
-};
-/// Throws CudaError when it is no device memory.
-[[nodiscard]] PointerFacts facts_of(DevicePtr pointer);
-
 }  // namespace shmtensor::cuda

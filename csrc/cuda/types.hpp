@@ -41,6 +41,25 @@ struct AccessDescription {
 };
 static_assert(sizeof(AccessDescription) == 12);
 
+/// `height` rows of `width` bytes, with their distances on both sides.
+struct Copy2D {
+  struct Side {
+    std::size_t x;
+    std::size_t y;
+    unsigned type;  ///< says which of the addresses counts
+    const void* host;
+    DevicePtr device;
+    void* array;
+    std::size_t pitch;
+  };
+  Side from;
+  Side to;
+  std::size_t width;
+  std::size_t height;
+};
+static_assert(sizeof(Copy2D) == 128);
+static_assert(offsetof(Copy2D, to) == 56);
+
 /// Passed by value to the calls that open them.
 struct IpcMemoryHandle {
   unsigned char bytes[64];
@@ -96,6 +115,7 @@ inline constexpr int kPointerIsMapped = 13;
 inline constexpr int kPointerHandleTypes = 14;
 inline constexpr int kPointerPool = 17;
 
+inline constexpr unsigned kMemoryTypeHost = 1;
 inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr int kAllocationPinned = 1;
 inline constexpr int kLocationDevice = 1;
@@ -138,6 +158,7 @@ inline StreamHandle per_thread_stream() noexcept { return reinterpret_cast<Strea
   X(cuMemcpyHtoDAsync_v2, (DevicePtr, const void*, std::size_t, StreamHandle)) \
   X(cuMemcpyDtoHAsync_v2, (void*, DevicePtr, std::size_t, StreamHandle))       \
   X(cuMemcpyDtoDAsync_v2, (DevicePtr, DevicePtr, std::size_t, StreamHandle))   \
+  X(cuMemcpy2DAsync_v2, (const Copy2D*, StreamHandle))                         \
   X(cuMemsetD8Async, (DevicePtr, unsigned char, std::size_t, StreamHandle))    \
   X(cuStreamCreate, (StreamHandle*, unsigned))                                 \
   X(cuStreamDestroy_v2, (StreamHandle))                                        \

@@ -8,6 +8,7 @@ import numpy as np
 
 from shmtensor import _core
 from shmtensor import _cuda_copies as _cuda
+from shmtensor._cuda_arrays import CudaArray, cuda_array, dlpack_array
 from shmtensor._device import device_number
 from shmtensor.tensor import Tensor
 
@@ -194,7 +195,7 @@ def asarray(
         there = _core.device_number(obj.storage())
         if number in {None, there}:
             return obj
-    foreign = _cuda.cuda_array(obj)
+    foreign = cuda_array(obj)
     if foreign is not None:
         return _from_cuda(foreign, wanted, number, copy)
     if copy is False:
@@ -225,10 +226,11 @@ def _copy_of_gpu(tensor: Tensor, wanted: Any, device: str | None, number: int | 
     return asarray(_cuda.to_host(tensor), wanted, tensor.device if device is None else device)
 
 
-def _from_cuda(there: _cuda.CudaArray, wanted: Any, number: int | None, copy: bool | None) -> Tensor:
+def _from_cuda(there: CudaArray, wanted: Any, number: int | None, copy: bool | None) -> Tensor:
     if there.size == 0:
         return _core.empty(there.shape, there.dtype if wanted is None else wanted, False, number or 0)
-    device, _, _, exportable, kind = _core.cuda_pointer_facts(there.pointer)
+    low, high = there.span()
+    device, exportable, kind = _core.cuda_pointer_facts(low, high - low)
     reason = kind
     if number is not None and number != device:
         reason = f"it lies on cuda:{device}"
@@ -238,7 +240,6 @@ def _from_cuda(there: _cuda.CudaArray, wanted: Any, number: int | None, copy: bo
         from shmtensor._cuda_exports import export
 
         there.order(device)
-        low, high = there.span()
         storage = export(low, high - low, there.owner)
         return Tensor(storage, there.dtype, there.shape, there.strides, there.pointer - low, there.readonly)
     if copy is False:
@@ -300,7 +301,7 @@ def from_dlpack(x: Any) -> Tensor:
     CudaError
         If it lies on a GPU, and this process cannot use that one.
     """
-    there = _cuda.dlpack_array(x)
+    there = dlpack_array(x)
     return from_numpy(np.from_dlpack(x)) if there is None else _from_cuda(there, None, None, False)
 
 

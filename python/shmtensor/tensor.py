@@ -10,6 +10,7 @@ import numpy as np
 from shmtensor import _core
 from shmtensor import _cuda_copies as _cuda
 from shmtensor._arrays import as_array
+from shmtensor._cuda_arrays import CudaArray, cuda_array
 from shmtensor._device import device_number
 from shmtensor._elsewhere import point_elsewhere
 from shmtensor._protocols import Protocols
@@ -120,23 +121,22 @@ class Tensor(Views, Protocols):
             self._copy_to_device(source)
         elif isinstance(source, Tensor) and source._on_device:
             self.copy_(_cuda.to_host(source))
-        elif (there := _cuda.cuda_array(source)) is not None:
+        elif (there := cuda_array(source)) is not None:
             raise TypeError(f"copy {there.name} to the host first, or use st.asarray")
         else:
             np.copyto(self.numpy(), as_array(source), casting="unsafe")
         return self
 
     def _copy_to_device(self, source: Any) -> None:
-        number = _core.device_number(self.storage())
         if isinstance(source, Tensor):
             if not source._on_device:
                 _cuda.from_host(self, source.numpy())
             elif source.dtype == self.dtype and source.shape == self.shape:
-                _core.cuda_copy(self, source)
+                _cuda.on_device(self, source)
             else:
                 _cuda.from_host(self, _cuda.to_host(source))
             return
-        there = source if isinstance(source, _cuda.CudaArray) else _cuda.cuda_array(source)
+        there = source if isinstance(source, CudaArray) else cuda_array(source)
         if there is None:
             _cuda.from_host(self, source)
             return
@@ -147,8 +147,11 @@ class Tensor(Views, Protocols):
             )
             raise ValueError(msg)
         if there.size:
-            there.wait(number)
-            _core.cuda_copy_to_device(self, there.pointer, there.strides, True)
+            there.wait(there.device)
+            low, high = there.span()
+            storage = _core.cuda_borrow(low, high - low, there.device)
+            view = Tensor(storage, there.dtype, there.shape, there.strides, there.pointer - low)
+            _cuda.on_device(self, view)
 
     def fill_(self, value: Any) -> Self:
         """Set every element to `value`, which is converted as in an assignment; return self.

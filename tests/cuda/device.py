@@ -89,6 +89,21 @@ class Array:
             library().cuMemFree_v2(ctypes.c_uint64(self.base))
 
 
+class Shown:
+    """A tensor as an array of another library over the same memory."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": tensor.shape,
+            "typestr": tensor.dtype.str,
+            "data": (tensor.data_ptr(), False),
+            "strides": tensor.strides,
+            "stream": 1,
+        }
+
+
 def write(pointer: int, content: bytes) -> None:
     driver = library()
     check(driver.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(pointer), content, ctypes.c_size_t(len(content)), None))

@@ -38,7 +38,8 @@ class SimTest : public ::testing::Test {
     for (const char* name :
          {"SHMTENSOR_SIM_DIR", "SHMTENSOR_LIBCUDA", "SHMTENSOR_SIM_MODE", "SHMTENSOR_SIM_FAULTS",
           "SHMTENSOR_SIM_ATTRIBUTES", "SHMTENSOR_SIM_PID", "SHMTENSOR_SIM_P2P",
-          "SHMTENSOR_SIM_LIMIT", "SHMTENSOR_SIM_EVENTS", "CUDA_VISIBLE_DEVICES"}) {
+          "SHMTENSOR_SIM_LIMIT", "SHMTENSOR_SIM_EVENTS", "SHMTENSOR_SIM_PITCH",
+          "SHMTENSOR_SIM_LATE", "CUDA_VISIBLE_DEVICES"}) {
       ::unsetenv(name);
     }
     std::filesystem::remove_all(directory_);

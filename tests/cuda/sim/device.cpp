@@ -86,6 +86,8 @@ constexpr Name kNames[] = {
     {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {802, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
     {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver"},
+    {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
 };
 
 Result named(Result code, const char** out, const char* Name::* member) {
@@ -282,7 +284,7 @@ SIM_EXPORT Result cuCtxGetCurrent(ContextHandle* context) {
 SIM_EXPORT Result cuCtxSynchronize() {
   return call("cuCtxSynchronize", Needs::context, [&]() -> Result {
     std::unique_lock lock(state().mutex);
-    finish_all(lock);
+    finish_all(lock, current()->device);
     return current()->sticky;
   });
 }

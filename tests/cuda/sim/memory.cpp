@@ -74,6 +74,22 @@ std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Re
   return pieces;
 }
 
+bool overlap(const std::vector<Piece>& a, const std::vector<Piece>& b) {
+  if (a.empty() || b.empty() || !a.front().memory || !b.front().memory) return false;
+  for (const Piece& one : a) {
+    for (const Piece& other : b) {
+      if (one.memory->header().id != other.memory->header().id) continue;
+      const auto first = one.bytes - one.memory->bytes();
+      const auto second = other.bytes - other.memory->bytes();
+      if (first < second + static_cast<std::ptrdiff_t>(other.size) &&
+          second < first + static_cast<std::ptrdiff_t>(one.size)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace shmtensor::sim
 
 using namespace shmtensor::sim;   // NOLINT: what follows is the library's surface
@@ -127,6 +143,15 @@ Result allocate_large(DevicePtr* out, std::uint64_t size, Kind kind) {
   return kSuccess;
 }
 
+// Drivers are known that deny it of cudaMalloc's memory; without a context none knows.
+bool says_capable() { return current() != nullptr && setting("SHMTENSOR_SIM_IPC_CAPABLE", 1) != 0; }
+
+// Of virtual memory: the reservation, of which the chunk at that place is a part.
+std::pair<DevicePtr, std::uint64_t> whole_range(std::map<DevicePtr, Range>::iterator at) {
+  if (at->second.kind != Kind::virtual_memory) return {at->first, at->second.size};
+  return *std::prev(state().reservations.upper_bound(at->first));
+}
+
 }  // namespace
 
 SIM_EXPORT Result cuMemAlloc_v2(DevicePtr* out, std::size_t size) {
@@ -146,7 +171,7 @@ SIM_EXPORT Result cuMemFree_v2(DevicePtr pointer) {
     if (at->second.kind == Kind::imported || at->second.kind == Kind::virtual_memory) {
       return kInvalidValue;
     }
-    finish_all(lock);  // as the real one waits
+    finish_all(lock, at->second.device);  // as the real one waits
     const Range range = at->second;
     std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // use after free shows
     forget_export(range.id);
@@ -186,7 +211,7 @@ SIM_EXPORT Result cuMemGetAddressRange_v2(DevicePtr* base, std::size_t* size, De
   return call("cuMemGetAddressRange_v2", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
     const auto at = find_range(pointer);
-    if (at == state().ranges.end()) return kInvalidValue;
+    if (at == state().ranges.end() || at->second.kind == Kind::managed) return kInvalidValue;
     if (base != nullptr) *base = at->first;
     if (size != nullptr) *size = at->second.size;
     return kSuccess;
@@ -216,13 +241,13 @@ SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** valu
           put(known ? range.device : -2);
           break;
         case kPointerIpcCapable:
-          put(known && range.kind == Kind::legacy ? 1 : 0);
+          put(known && range.kind == Kind::legacy && says_capable() ? 1 : 0);
           break;
         case kPointerRangeStart:
-          put(known ? at->first : DevicePtr{0});
+          put(known ? whole_range(at).first : DevicePtr{0});
           break;
         case kPointerRangeSize:
-          put(static_cast<std::size_t>(known ? range.size : 0));
+          put(known ? whole_range(at).second : std::uint64_t{0});
           break;
         case kPointerIsMapped:
           put(known ? 1 : 0);

@@ -114,6 +114,7 @@ struct Work {
 };
 
 struct Stream {
+  int device = 0;
   bool blocking = true;
   std::deque<Work> queue;
   std::uint64_t submitted = 0;
@@ -150,7 +151,8 @@ struct State {
   std::map<DevicePtr, std::uint64_t> reservations;
   std::map<DevicePtr, std::uint64_t> free_addresses;
   std::map<MemoryHandle, std::pair<std::shared_ptr<Physical>, int>> handles;
-  std::map<StreamHandle, std::shared_ptr<Stream>> streams;
+  /// By the device, too: each has its own of the two that exist without being made.
+  std::map<std::pair<int, StreamHandle>, std::shared_ptr<Stream>> streams;
   std::map<EventHandle, std::shared_ptr<Event>> events;
   std::shared_ptr<Physical> small_block;
   DevicePtr small_base = 0;
@@ -204,20 +206,23 @@ std::map<DevicePtr, Range>::iterator find_range(DevicePtr pointer);
 /// Pieces of host memory behind device addresses, kept alive; empty when something is not mapped or
 /// access is lacking.
 struct Piece {
-  std::shared_ptr<Physical> memory;
+  std::shared_ptr<Physical> memory;  ///< null: the host's
   unsigned char* bytes;
   std::uint64_t size;
 };
 std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Result& problem);
+/// Have the two bytes in common, whatever the addresses are? Then a copy may do anything.
+bool overlap(const std::vector<Piece>& a, const std::vector<Piece>& b);
 
 // --- streams: stream.cpp ---
 
-/// With the lock held: the stream of a handle, made at need for the two that always exist.
+/// With the lock held: the stream of a handle, made at need for the two that always exist, which
+/// are the current device's.
 std::shared_ptr<Stream> find_stream(StreamHandle handle);
 void submit(const std::shared_ptr<Stream>& stream, Work work);
 /// Waits for everything that was submitted to the stream up to now.
 void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& stream);
-void finish_all(std::unique_lock<std::mutex>& lock);
+void finish_all(std::unique_lock<std::mutex>& lock, int device);
 
 /// The allocation is gone: what names it in other processes opens nothing any more.
 void forget_export(std::uint64_t allocation);

@@ -1,9 +1,7 @@
-// Streams that run behind the caller's back, and what is queued on them. Without that no mistake in
-// ordering would ever show.
+// Streams that run behind the caller's back. Without that no mistake in ordering would ever show.
 #include <unistd.h>
 
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "sim.hpp"
@@ -38,23 +36,27 @@ void serve(const std::shared_ptr<Stream>& stream) {
   }
 }
 
+int current_device() { return current() != nullptr ? current()->device : 0; }
+
 std::shared_ptr<Stream> make_stream(bool blocking) {
   auto stream = std::make_shared<Stream>();
+  stream->device = current_device();
   stream->blocking = blocking;
   std::thread(serve, stream).detach();
   return stream;
 }
 
-// The legacy stream waits for all blocking streams, and they wait for it.
+// The legacy stream waits for all blocking streams of its device, and they wait for it.
 std::function<bool()> after_others(const std::shared_ptr<Stream>& stream) {
   if (!stream->blocking) return [] { return true; };
   State& all = state();
-  const auto legacy = all.streams.find(cuda::legacy_stream());
+  const auto legacy = all.streams.find({stream->device, cuda::legacy_stream()});
   const bool is_legacy = legacy != all.streams.end() && legacy->second == stream;
   std::vector<std::pair<std::shared_ptr<Stream>, std::uint64_t>> before;
-  for (const auto& [handle, other] : all.streams) {
-    if (other == stream || !other->blocking) continue;
-    if (is_legacy || handle == cuda::legacy_stream()) before.emplace_back(other, other->submitted);
+  for (const auto& [key, other] : all.streams) {
+    if (other == stream || !other->blocking || other->device != stream->device) continue;
+    if (is_legacy || key.second == cuda::legacy_stream())
+      before.emplace_back(other, other->submitted);
   }
   return [before] {
     for (const auto& [other, count] : before) {
@@ -66,13 +68,19 @@ std::function<bool()> after_others(const std::shared_ptr<Stream>& stream) {
 
 }  // namespace
 
+// One that was made may be used whatever device is current.
 std::shared_ptr<Stream> find_stream(StreamHandle handle) {
   State& all = state();
   handle = named(handle);
-  const auto at = all.streams.find(handle);
-  if (at != all.streams.end()) return at->second;
-  if (handle != cuda::legacy_stream() && handle != cuda::per_thread_stream()) return nullptr;
-  return all.streams[handle] = make_stream(true);
+  if (handle == cuda::legacy_stream() || handle == cuda::per_thread_stream()) {
+    auto& stream = all.streams[{current_device(), handle}];
+    if (!stream) stream = make_stream(true);
+    return stream;
+  }
+  for (const auto& [key, stream] : all.streams) {
+    if (key.second == handle) return stream;
+  }
+  return nullptr;
 }
 
 void submit(const std::shared_ptr<Stream>& stream, Work work) {
@@ -89,9 +97,11 @@ void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& s
   state().changed.wait(lock, [&] { return stream->completed >= count; });
 }
 
-void finish_all(std::unique_lock<std::mutex>& lock) {
+void finish_all(std::unique_lock<std::mutex>& lock, int device) {
   std::vector<std::shared_ptr<Stream>> all;
-  for (const auto& [handle, stream] : state().streams) all.push_back(stream);
+  for (const auto& [key, stream] : state().streams) {
+    if (key.first == device) all.push_back(stream);
+  }
   for (const auto& stream : all) finish(lock, stream);
 }
 
@@ -102,8 +112,6 @@ using namespace shmtensor::cuda;  // NOLINT
 using SimStream = shmtensor::sim::Stream;
 
 namespace {
-
-bool always() { return true; }
 
 Result with_stream(StreamHandle handle,
                    const std::function<Result(std::shared_ptr<SimStream>)>& body) {
@@ -119,7 +127,7 @@ SIM_EXPORT Result cuStreamCreate(StreamHandle* out, unsigned flags) {
     const std::lock_guard guard(state().mutex);
     auto stream = make_stream(flags == 0);
     *out = handle_of(stream);
-    state().streams[*out] = std::move(stream);
+    state().streams[{stream->device, *out}] = std::move(stream);
     return kSuccess;
   });
 }
@@ -127,7 +135,10 @@ SIM_EXPORT Result cuStreamCreate(StreamHandle* out, unsigned flags) {
 SIM_EXPORT Result cuStreamDestroy_v2(StreamHandle handle) {
   return call("cuStreamDestroy_v2", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
-    return state().streams.erase(handle) != 0 ? kSuccess : kInvalidHandle;
+    return std::erase_if(state().streams,
+                         [&](const auto& one) { return one.first.second == handle; })
+               ? kSuccess
+               : kInvalidHandle;
   });
 }
 
@@ -157,92 +168,5 @@ SIM_EXPORT Result sim_latch(StreamHandle handle, const char* path) {
     const std::string file = path;
     submit(stream, {[file] { return ::access(file.c_str(), F_OK) == 0; }, [] {}});
     return kSuccess;
-  });
-}
-
-SIM_EXPORT Result cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t size,
-                                       StreamHandle handle) {
-  return call("cuMemcpyHtoDAsync_v2", Needs::context, [&]() -> Result {
-    const std::lock_guard guard(state().mutex);
-    Result problem = 0;
-    const auto pieces = resolve(to, size, true, problem);
-    if (problem != 0) return problem;
-    return with_stream(handle, [&](const auto& stream) -> Result {
-      // Pageable memory is staged before the call returns.
-      const auto* bytes = static_cast<const unsigned char*>(from);
-      auto staged = std::make_shared<std::vector<unsigned char>>(bytes, bytes + size);
-      submit(stream, {always, [pieces, staged] {
-                        const unsigned char* next = staged->data();
-                        for (const Piece& piece : pieces) {
-                          std::memcpy(piece.bytes, next, piece.size);
-                          next += piece.size;
-                        }
-                      }});
-      return kSuccess;
-    });
-  });
-}
-
-SIM_EXPORT Result cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t size,
-                                       StreamHandle handle) {
-  return call("cuMemcpyDtoHAsync_v2", Needs::context, [&]() -> Result {
-    const std::lock_guard guard(state().mutex);
-    Result problem = 0;
-    const auto pieces = resolve(from, size, false, problem);
-    if (problem != 0) return problem;
-    return with_stream(handle, [&](const auto& stream) -> Result {
-      submit(stream, {always, [pieces, to] {
-                        auto* next = static_cast<unsigned char*>(to);
-                        for (const Piece& piece : pieces) {
-                          std::memcpy(next, piece.bytes, piece.size);
-                          next += piece.size;
-                        }
-                      }});
-      return kSuccess;
-    });
-  });
-}
-
-SIM_EXPORT Result cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, std::size_t size,
-                                       StreamHandle handle) {
-  return call("cuMemcpyDtoDAsync_v2", Needs::context, [&]() -> Result {
-    const std::lock_guard guard(state().mutex);
-    Result problem = 0;
-    const auto sources = resolve(from, size, false, problem);
-    if (problem != 0) return problem;
-    const auto targets = resolve(to, size, true, problem);
-    if (problem != 0) return problem;
-    return with_stream(handle, [&](const auto& stream) -> Result {
-      submit(stream, {always, [sources, targets, size] {
-                        std::vector<unsigned char> bytes;
-                        bytes.reserve(size);
-                        for (const Piece& piece : sources) {
-                          bytes.insert(bytes.end(), piece.bytes, piece.bytes + piece.size);
-                        }
-                        const unsigned char* next = bytes.data();
-                        for (const Piece& piece : targets) {
-                          std::memcpy(piece.bytes, next, piece.size);
-                          next += piece.size;
-                        }
-                      }});
-      return kSuccess;
-    });
-  });
-}
-
-SIM_EXPORT Result cuMemsetD8Async(DevicePtr to, unsigned char value, std::size_t size,
-                                  StreamHandle handle) {
-  return call("cuMemsetD8Async", Needs::context, [&]() -> Result {
-    const std::lock_guard guard(state().mutex);
-    Result problem = 0;
-    const auto pieces = resolve(to, size, true, problem);
-    if (problem != 0) return problem;
-    return with_stream(handle, [&](const auto& stream) -> Result {
-      submit(stream, {always, [pieces, value] {
-                        for (const Piece& piece : pieces)
-                          std::memset(piece.bytes, value, piece.size);
-                      }});
-      return kSuccess;
-    });
   });
 }

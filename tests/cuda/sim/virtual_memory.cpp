@@ -1,4 +1,6 @@
 // Virtual memory management: physical handles, reservations, mappings, descriptors.
+#include <unistd.h>
+
 #include "sim.hpp"
 
 using namespace shmtensor::sim;   // NOLINT: what follows is the library's surface
@@ -179,6 +181,10 @@ SIM_EXPORT Result cuMemExportToShareableHandle(void* out, MemoryHandle handle, i
     if (at == state().handles.end() || flags != 0) return kInvalidValue;
     const Physical& memory = *at->second.first;
     if (type != kHandleDescriptor || (memory.header().handle_types & type) == 0) {
+      return kInvalidValue;
+    }
+    // Not documented: whether who has imported memory may export it.
+    if (memory.header().owner != ::getpid() && setting("SHMTENSOR_SIM_REEXPORT", 1) == 0) {
       return kInvalidValue;
     }
     const int descriptor = memory.open_descriptor();
