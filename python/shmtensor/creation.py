@@ -10,6 +10,7 @@ from shmtensor import _core
 from shmtensor import _cuda_copies as _cuda
 from shmtensor._cuda_arrays import CudaArray, cuda_array, dlpack_array
 from shmtensor._device import device_number
+from shmtensor.errors import CudaError
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -240,8 +241,13 @@ def _from_cuda(there: CudaArray, wanted: Any, number: int | None, copy: bool | N
         from shmtensor._cuda_exports import export
 
         there.order(device)
-        storage = export(low, high - low, there.owner)
-        return Tensor(storage, there.dtype, there.shape, there.strides, there.pointer - low, there.readonly)
+        try:
+            storage = export(low, high - low, there.owner)
+        except CudaError as error:
+            reason = str(error)
+        else:
+            offset = there.pointer - low
+            return Tensor(storage, there.dtype, there.shape, there.strides, offset, there.readonly)
     if copy is False:
         msg = f"a {there.name} cannot be shared where it lies: {reason}; it needs a copy"
         raise ValueError(msg)

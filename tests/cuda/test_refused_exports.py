@@ -2,14 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import shmtensor as st
 from tests.cuda import device, workers
-from tests.cuda.device import Array
+from tests.cuda.device import Array, Shown
 from tests.cuda.harness import case
 from tests.cuda.segment import Part, Segment
+
+
+@case
+def test_a_refused_export_is_a_copy() -> None:
+    """The driver's facts had promised it, so `asarray` raised although it may copy."""
+    if not device.simulated:
+        return
+    driver = device.library()
+    own = Shown(st.asarray(np.arange(4.0), device="cuda"))
+    for array, function in (
+        (Array(np.arange(4.0)), b"cuIpcGetMemHandle"),
+        (own, b"cuMemExportToShareableHandle"),
+    ):
+        blocks = st.stats()["blocks"] if st.stats() else 0
+        driver.sim_fault(function, 0, 1)
+        tensor = st.asarray(array)
+        assert tensor.tolist() == [0, 1, 2, 3]
+        assert tensor.data_ptr() != array.__cuda_array_interface__["data"][0]
+        assert st.stats()["blocks"] == blocks + 1
+        with pytest.raises(ValueError, match=r"CUDA_ERROR_INVALID_VALUE \(1.*needs a copy"):
+            st.asarray(array, copy=False)
+        driver.sim_no_faults()
+        assert st.asarray(array, copy=False).data_ptr() == array.__cuda_array_interface__["data"][0]
+        del tensor
+
+
+def share_again(inbox: Any, outbox: Any) -> None:
+    """Show what came as another library would, and share that."""
+    tensor = inbox.get()
+    shared = st.asarray(Shown(tensor))
+    outbox.put((shared.tolist(), shared.data_ptr() == tensor.data_ptr()))
+    inbox.get()
+
+
+def test_imported_memory_that_cannot_be_exported_again_is_copied(simulator) -> None:
+    """Whether a driver exports what it has imported is not documented."""
+    for again in (0, 1):
+        simulator.run(
+            f"""
+            import numpy as np, shmtensor as st
+            from tests.cuda.test_refused_exports import share_again
+            from tests.cuda.workers import Pair
+            if __name__ == "__main__":
+                pair = Pair(share_again)
+                pair.put(st.asarray(np.arange(4.0), device="cuda"))
+                assert pair.get() == ([0, 1, 2, 3], bool({again}))
+                pair.end()
+            """,
+            SHMTENSOR_SIM_REEXPORT=str(again),
+        )
 
 
 def test_a_driver_that_denies_what_it_can_do_is_tried(simulator) -> None:
