@@ -48,14 +48,18 @@ bool is_finalizing() noexcept {
 #endif
 }
 
+enum class Tell : bool { no, yes };
+
 // Is everything done that this process has started there? What the driver has stopped for good is
-// done, too. While a stream is captured into a graph, for one, the driver refuses to wait.
-bool wait_for(int device) noexcept {
+// done, too. That it refuses to wait while a stream is captured into a graph is nothing to tell.
+bool wait_for(int device, Tell tell) noexcept {
   try {
     cuda::Gpu::get(device).synchronize();
     return true;
   } catch (const cuda::CudaError& error) {
-    return cuda::has_stopped(error.code());
+    if (cuda::has_stopped(error.code())) return true;
+    if (tell == Tell::yes && error.code() != cuda::kCaptureUnsupported) report(error.what());
+    return false;
   } catch (...) {
     return false;
   }
@@ -88,7 +92,7 @@ void retry() noexcept {
   std::map<int, bool> done;
   for (const Backing& backing : parked().take()) {
     const auto [at, first] = done.try_emplace(backing.device, false);
-    if (first) at->second = wait_for(backing.device);
+    if (first) at->second = wait_for(backing.device, Tell::no);
     if (at->second) {
       let_go(nullptr, backing);
     } else {
@@ -111,7 +115,7 @@ void release_device_block(const Storage* storage, const Backing& backing) noexce
   const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
   std::optional<GilRelease> release;
   if (wait || backing.keeper != nullptr || orphaned) release.emplace();
-  if (wait && !wait_for(backing.device)) return park(storage, backing);
+  if (wait && !wait_for(backing.device, Tell::yes)) return park(storage, backing);
   let_go(storage, backing);
   if (wait && parked().any.load()) retry();
 }

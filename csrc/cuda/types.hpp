@@ -97,6 +97,7 @@ inline constexpr Result kNotPermitted = 800;
 inline constexpr Result kNotSupported = 801;
 inline constexpr Result kSystemNotReady = 802;
 inline constexpr Result kDriverMismatch = 803;
+inline constexpr Result kCaptureUnsupported = 900;
 
 // Attributes of a device.
 inline constexpr int kHasVirtualMemory = 102;

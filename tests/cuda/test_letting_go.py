@@ -122,6 +122,26 @@ def test_what_the_driver_has_stopped_is_let_go(simulator, code: int) -> None:
     """)
 
 
+def test_another_refusal_is_told_and_the_block_kept(simulator) -> None:
+    from tests.helpers.children import run_python
+
+    code = """
+        import shmtensor as st
+        from tests.cuda.test_letting_go import *
+        before = st.zeros(1, "u1", device="cuda")
+        first = blocks()
+        drop_while_waits_are_refused(999)
+        assert blocks() == first + 1
+        st.cuda.ipc_collect()
+        open_latch()
+        st.cuda.ipc_collect()
+        assert blocks() == first
+    """
+    done = run_python(code, timeout=110, env=simulator.env)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("shmtensor: cannot wait for cuda:0") == 1, done.stderr
+
+
 def keep_until_told(inbox: Any, outbox: Any) -> None:
     """Drop what came while the driver refuses to wait; then say so, and later let it go."""
     tensor = inbox.get()
