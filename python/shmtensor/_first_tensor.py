@@ -28,11 +28,12 @@ def register_at_first_tensor() -> None:
 
     def register_and(make: Callable[..., Any]) -> Callable[..., Any]:
         def first(*args: Any) -> Any:
+            made = make(*args)  # first, for its errors say what is short
             from shmtensor import reducers  # noqa: F401  # registers
 
             for name, maker in makers.items():
                 setattr(_core, name, maker)
-            return make(*args)
+            return made
 
         return first
 
