@@ -28,18 +28,18 @@ class Access(ctypes.Structure):
 
 
 class Segment:
-    """`chunks` chunks at one range of addresses, nothing behind them; unmapped with its last array."""
+    """`chunks` chunks at one range of addresses, `spare` behind left free; unmapped with the last array."""
 
     alive = 0
 
-    def __init__(self, chunks: int, handle_types: int = DESCRIPTOR) -> None:
+    def __init__(self, chunks: int, handle_types: int = DESCRIPTOR, spare: int = 1) -> None:
         driver = library()
         properties = Properties(1, handle_types, (1, 0))
         granularity = ctypes.c_size_t()
         check(driver.cuMemGetAllocationGranularity(ctypes.byref(granularity), ctypes.byref(properties), 0))
         self.chunk = granularity.value
         self.size = chunks * self.chunk
-        self.reserved = self.size + self.chunk
+        self.reserved = self.size + spare * self.chunk
         pointer = ctypes.c_uint64()
         size, none = ctypes.c_size_t(self.reserved), ctypes.c_uint64(0)
         check(driver.cuMemAddressReserve(ctypes.byref(pointer), size, ctypes.c_size_t(0), none, none))

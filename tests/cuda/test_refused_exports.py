@@ -97,7 +97,7 @@ def test_the_facts_are_asked_with_a_context() -> None:
 @case
 def test_an_array_that_says_more_than_it_has_shares_no_neighbour() -> None:
     """Behind a reservation may begin that of somebody else: its chunk would have been shared, too."""
-    first, second = Segment(2), Segment(2)
+    first, second = Segment(2, spare=0), Segment(2, spare=0)
     low, high = sorted((first, second), key=lambda segment: segment.base)
     if low.base + low.size != high.base:
         assert not device.simulated
