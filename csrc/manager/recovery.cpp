@@ -78,8 +78,7 @@ bool in_use(const std::string& session, const std::vector<std::string>& names) {
 void throw_lives_elsewhere() {
   throw SessionError(
       "the session lives in another network namespace, where this process cannot reach its "
-      "manager; "
-      "unset SHMTENSOR_SESSION to start one of its own, or run it in that namespace");
+      "manager; unset SHMTENSOR_SESSION to start one of its own, or run it in that namespace");
 }
 
 std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {

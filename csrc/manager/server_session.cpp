@@ -14,8 +14,8 @@ void Server::find_or_start(const Message& message, Fd fd) {
   if (message.join != Join::create) return;
   const TakeFile empty = [this](Fd file) { directory_.empty(std::move(file)); };
   sweep_names(false, empty);
-  remove_names_of(session_,
-                  empty);  // the sweep takes the session for alive: this manager serves it
+  // The sweep takes the session for alive, since this manager serves it.
+  remove_names_of(session_, empty);
   take_charge(SessionMemory::create(session_));
 }
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shmtensor import _core
+from shmtensor._span import span
 
 __all__ = ["CudaArray", "cuda_array", "dlpack_array"]
 
@@ -35,10 +36,7 @@ class CudaArray(NamedTuple):
 
     def span(self) -> tuple[int, int]:
         """Return the first address of the elements and the one behind their last."""
-        low = high = self.pointer
-        for size, stride in zip(self.shape, self.strides, strict=True):
-            low, high = low + min((size - 1) * stride, 0), high + max((size - 1) * stride, 0)
-        return low, high + self.dtype.itemsize
+        return span(self.pointer, self.shape, self.strides, self.dtype.itemsize)
 
     def wait(self, device: int) -> None:
         """Wait for the work that the object's maker says is still under way."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from shmtensor import _core
+from shmtensor._span import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ def to_host(tensor: Any) -> Array:
     array = np.empty(tensor.shape, tensor.dtype)
     if not array.size:
         return array
-    low, high = _span(tensor)
+    low, high = span(tensor.storage_offset(), tensor.shape, tensor.strides, tensor.itemsize)
     if tensor.is_contiguous():
         _core.cuda_copy_to_host(tensor, array.ctypes.data, array.strides)
     elif high - low <= _SPARSE * array.nbytes:
@@ -74,14 +75,6 @@ def on_device(tensor: Any, source: Any) -> None:
         on_device(tensor, source.clone())
     else:
         _core.cuda_copy(tensor, source)
-
-
-def _span(tensor: Any) -> tuple[int, int]:
-    # In the storage, from the first byte of an element to the one behind the last.
-    low = high = tensor.storage_offset()
-    for size, stride in zip(tensor.shape, tensor.strides, strict=True):
-        low, high = low + min((size - 1) * stride, 0), high + max((size - 1) * stride, 0)
-    return low, high + tensor.itemsize
 
 
 def _in_memory_order(strides: tuple[int, ...]) -> Callable[[Array], Array]:
