@@ -41,7 +41,7 @@ def mapping() -> Iterator[str]:
 
 @contextmanager
 def name() -> Iterator[str]:
-    path = Path("/dev/shm/shmtensor-00000000000000000000000000000000-1")
+    path = Path(f"/dev/shm/shmtensor-{st.stats()['session']}-99999")  # of a living session: no `gc` takes it
     path.touch()
     yield rf"names in /dev/shm \['{path.name}'\]"
     path.unlink()

@@ -14,6 +14,7 @@ import pytest
 import shmtensor as st
 from shmtensor.cli import main
 from tests.helpers.children import clean_environment, run_python
+from tests.helpers.leaks import shm_names
 
 
 @pytest.fixture
@@ -195,27 +196,31 @@ def test_a_pipe_that_broke_elsewhere_is_not_hidden() -> None:
     assert "BrokenPipeError: another pipe" in done.stderr
 
 
-def test_gc_frees_what_a_session_of_the_dead_left_to_nobody(session) -> None:
+@pytest.mark.parametrize("strategy", ["file_system"], indirect=True)
+def test_gc_frees_what_a_session_of_the_dead_left_to_nobody(session, strategy) -> None:
     """Named segments of a session killed whole are removed; those of a living one stay."""
     program = """
-        import os, signal, sys, time
+        import os, signal
         import shmtensor as st, shmtensor.multiprocessing as mp
         from tests.helpers.children import manager_pid
         mp.set_sharing_strategy("file_system")
         t = st.ones(1000)
         session = st.stats()["session"]
-        print(session, flush=True)
-        if sys.argv[1] == "die":
-            os.kill(manager_pid(session), signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
+        print(session, [name for name in os.listdir("/dev/shm") if session in name], flush=True)
+        os.kill(manager_pid(session), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
     """
-    dead = run_python(program, arguments=("die",)).stdout.strip()
-    names = [name for name in os.listdir("/dev/shm") if dead in name]
-    assert names
+    alive = st.ones(1000)
+    own = {name for name in shm_names() if session in name}
+    assert own
+    dead, names = run_python(program).stdout.strip().split(maxsplit=1)
+    assert dead in names
     deadline = time.monotonic() + 20
     while True:
         done = run_python("import sys; from shmtensor.cli import main; sys.exit(main(['gc', '--json']))")
         assert done.returncode == 0, done.stderr
-        if not [name for name in os.listdir("/dev/shm") if dead in name]:
+        if not [name for name in shm_names() if dead in name]:
             break
         assert time.monotonic() < deadline, names
+    assert {name for name in shm_names() if session in name} == own
+    assert alive.numpy().sum() == 1000

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.helpers.children import clean_environment, manager_pid, run_python, session_processes, wait_until
-from tests.helpers.leaks import shm_names
+from tests.helpers.leaks import names_kept, shm_names
 
 FIRST = "import shmtensor as st, sys; t = st.ones(10); print('there', flush=True); sys.stdin.read()"
 AGAIN = """
@@ -44,14 +44,15 @@ def test_names_of_its_first_life_are_not_in_the_way(times) -> None:
         )
         assert process.stdout.readline() == "there\n"
         victims = [manager_pid(session), process.pid]
-        for kind in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in victims:
-                os.kill(pid, kind)
-        process.wait(30)
-        process.stdin.close()
-        process.stdout.close()
-        wait_until(lambda: not session_processes(session), what="the manager to be gone")
-        assert [name for name in shm_names() if session in name], "a name was left"
+        with names_kept(session):
+            for kind in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in victims:
+                    os.kill(pid, kind)
+            process.wait(30)
+            process.stdin.close()
+            process.stdout.close()
+            wait_until(lambda: not session_processes(session), what="the manager to be gone")
+            assert [name for name in shm_names() if session in name], "a name was left"
     assert run_python(AGAIN, env=settings).stdout.strip() == session
     wait_until(lambda: not session_processes(session), what="the session to end")
     assert not [name for name in shm_names() if session in name]

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +40,28 @@ def shm_names() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if name.startswith("shmtensor-")}
 
 
-def is_served(name: str) -> bool:
-    """Does the name belong to another session that has a manager, as that of a test run beside this one?"""
+@contextlib.contextmanager
+def names_kept(session: str) -> Iterator[None]:
+    """Open the names of a session: a new manager, of any test run beside this one, removes unused names."""
+    with contextlib.ExitStack() as stack:
+        for name in shm_names():
+            if session in name:
+                stack.enter_context(open(f"/dev/shm/{name}", "rb"))
+        yield
+
+
+def is_of_others(name: str) -> bool:
+    """Does the name belong to another session that lives, as that of a test run beside this one?"""
     session = name.split("-")[1]
-    return session != st.stats()["session"] and bool(session_processes(session))
+    if session == st.stats()["session"]:
+        return False
+    return bool(session_processes(session)) or any(session in maps for maps in mappings_of_all())
+
+
+def mappings_of_all() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            yield path.read_text()
 
 
 def worker_server() -> tuple[int, int] | None:
@@ -83,7 +102,7 @@ class Snapshot:
             problems.append(f"descriptors {new_files}")
         if self.mappings > before.mappings:
             problems.append(f"{self.mappings - before.mappings} mappings")
-        new_names = sorted(name for name in self.names - before.names if not is_served(name))
+        new_names = sorted(name for name in self.names - before.names if not is_of_others(name))
         if new_names:
             problems.append(f"names in /dev/shm {new_names}")
         if self.children - before.children:
