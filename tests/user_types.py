@@ -45,6 +45,8 @@ def containers(numbers: st.SharedDict[int], items: st.SharedList[str]) -> None:
     assert_type(items[0], str)
     assert_type(items[1:], st.SharedList[str])
     assert_type(items[np.array([0])], st.SharedList[str])
+    assert_type(items[[0, 2]], st.SharedList[str])
+    assert_type(items[st.asarray([0, 2])], st.SharedList[str])
     assert len(mapping) == len(sequence)
 
 

@@ -61,7 +61,7 @@ def work(rank: int, orders: Any, reports: Any) -> None:
     memory: SharedMemory | None = None
     if isinstance(received, NamedArray):
         memory = SharedMemory(received.name)
-        data = np.ndarray(received.shape, received.dtype, memory.buf)
+        data: Array = np.ndarray(received.shape, received.dtype, memory.buf)
     else:
         data = received.numpy() if isinstance(received, Tensor) else received
     reports.put((rank, "received", None))
