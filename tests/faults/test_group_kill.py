@@ -13,7 +13,14 @@ from functools import partial
 import psutil
 import pytest
 
-from tests.helpers.children import clean_environment, run_python, session_processes, wait_until, write_program
+from tests.helpers.children import (
+    clean_environment,
+    descendants,
+    run_python,
+    session_processes,
+    wait_until,
+    write_program,
+)
 from tests.helpers.leaks import shm_names
 
 # Says the session and which phase was reached, and stays in that phase until it is killed.
@@ -92,7 +99,7 @@ def test_nothing_is_left(strategy, tmp_path, phase) -> None:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            family = {child.pid for child in psutil.Process(process.pid).children(recursive=True)}
+            family = descendants(process.pid)
             victims = {process.pid, *family, *session_processes(session)}
             for kind in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none starts another
                 for pid in victims:

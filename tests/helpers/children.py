@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -58,6 +59,16 @@ def wait_until(condition: Callable[[], bool], patience: float = 10.0, what: str 
     while not condition():
         assert time.monotonic() < deadline, f"waited {patience} s in vain for {what}"
         time.sleep(0.01)
+
+
+def descendants(pid: int) -> set[int]:
+    """Children, their children and so on; `psutil` would read about every process of the machine."""
+    found = set()
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            for child in map(int, path.read_text().split()):
+                found |= {child, *descendants(child)}
+    return found
 
 
 def session_processes(session: str) -> list[int]:

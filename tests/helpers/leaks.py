@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 import shmtensor as st
 from shmtensor.multiprocessing._server_client import client
-from tests.helpers.children import session_processes
+from tests.helpers.children import descendants, session_processes
 
 
 def own_mappings() -> list[str]:
@@ -89,7 +87,7 @@ class Snapshot:
             {fd: name for fd, name in open_files().items() if fd != line},
             len(own_mappings()),
             shm_names(),
-            {child.pid for child in psutil.Process().children(recursive=True)} - {server},
+            descendants(os.getpid()) - {server},
             stats["blocks"],
             stats["in_flight"],
         )
