@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
+import textwrap
 
 import pytest
 
-from shmtensor.multiprocessing._library import Library
-from shmtensor.multiprocessing._numbers import Numbers
 from tests.helpers.children import run_program, write_program
-
-START = """
-    import dataclasses, enum, functools, os, pickle, sys, threading
-    from concurrent.futures import ProcessPoolExecutor
-    import shmtensor as st
-    import shmtensor.multiprocessing as mp
-    context = mp.get_context("server")
-"""
-
-
-def run(tmp_path, program, **more):
-    import textwrap
-
-    path = write_program(tmp_path, textwrap.dedent(START) + textwrap.dedent(program))
-    done = run_program(path, **more)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+from tests.helpers.server_programs import run_with_server
 
 
 def test_kinds_of_definitions_both_ways(tmp_path) -> None:
-    out = run(
+    out = run_with_server(
         tmp_path,
         """
         @dataclasses.dataclass
@@ -106,7 +86,7 @@ def test_kinds_of_definitions_both_ways(tmp_path) -> None:
 
 
 def test_tensors_in_closures_and_globals_are_handles(tmp_path) -> None:
-    run(
+    run_with_server(
         tmp_path,
         """
         tensor = st.zeros(4)
@@ -122,7 +102,7 @@ def test_tensors_in_closures_and_globals_are_handles(tmp_path) -> None:
 
 
 def test_a_function_is_sent_once_to_each_worker(tmp_path) -> None:
-    run(
+    run_with_server(
         tmp_path,
         """
         from multiprocessing.reduction import ForkingPickler
@@ -143,8 +123,6 @@ def test_a_function_is_sent_once_to_each_worker(tmp_path) -> None:
 @pytest.mark.parametrize("method", ["server", "fork", "spawn", "forkserver"])
 def test_how_often_the_body_of_an_unguarded_script_runs(tmp_path, method) -> None:
     """One script, all methods. The standard ones that import it again fail, or run it again."""
-    import textwrap
-
     count = tmp_path / "count"
     count.touch()
     program = """
@@ -173,7 +151,7 @@ def test_how_often_the_body_of_an_unguarded_script_runs(tmp_path, method) -> Non
 
 
 def test_what_it_cannot_do_is_told(tmp_path) -> None:
-    out = run(
+    out = run_with_server(
         tmp_path,
         """
         def told(words, function, *args, error=pickle.PicklingError):
@@ -214,137 +192,9 @@ def test_what_it_cannot_do_is_told(tmp_path) -> None:
     assert out == "all told\n"
 
 
-def test_an_attribute_is_no_global(tmp_path) -> None:
-    """`thing.size` was taken for the global `size`, whose change the function would not see."""
-    run(
-        tmp_path,
-        """
-        class Thing:
-            size = 1
-        def use_attribute(thing):
-            return [part.size for part in (thing,)]
-        def use_global():
-            def inner():
-                return size
-            return inner()
-        with context.Pool(1) as pool:
-            for size in (1, 2):
-                assert pool.apply(use_attribute, (Thing(),)) == [1]
-            assert pool.apply(use_global) == 2
-            size = 3
-            try:
-                pool.apply(use_global)
-            except pickle.PicklingError as error:
-                assert "'size'" in str(error)
-            else:
-                raise SystemExit("the change was not told")
-        """,
-    )
-
-
-def test_an_initializer_that_sets_globals(tmp_path) -> None:
-    """The usual idiom: each function had globals of its own, so the others found None, or no name."""
-    run(
-        tmp_path,
-        """
-        cache, shared = None, {}
-        def initialize(value):
-            global cache, undefined
-            cache = undefined = shared["value"] = value
-        def use(k):
-            return cache, undefined, shared["value"]
-        class User:
-            def use(self):
-                return cache
-        def use_in_turn(k):
-            return use(k), User().use(), (lambda: cache)()
-        def pool_in_a_worker():
-            with context.Pool(1, initializer=initialize, initargs=(7,)) as pool:
-                return pool.apply(use, (0,))
-        for value in (3, 4):
-            with context.Pool(2, initializer=initialize, initargs=(value,)) as pool:
-                assert pool.map(use, range(4)) == [(value,) * 3] * 4
-                assert pool.map(lambda k: cache, range(4)) == [value] * 4
-                assert pool.apply(use_in_turn, (0,)) == ((value,) * 3, value, value)
-                assert pool.apply(User().use) == value
-        with ProcessPoolExecutor(1, mp_context=context, initializer=initialize, initargs=(5,)) as executor:
-            assert executor.submit(use, 0).result() == (5,) * 3
-        assert cache is None and shared == {} and "undefined" not in globals(), "the program's are its own"
-        with ProcessPoolExecutor(1, mp_context=context) as executor:
-            assert executor.submit(pool_in_a_worker).result() == (7,) * 3
-        """,
-    )
-
-
-def test_globals_that_change_between_functions(tmp_path) -> None:
-    """What a new function brings replaces what is there, unless it is the same as before."""
-    run(
-        tmp_path,
-        """
-        step, kept, gone = 0, [], object
-        def first():
-            kept.append(step)
-            return step
-        def second():
-            return step, first(), kept
-        def third():
-            return first()
-        def told(function):
-            try:
-                pool.apply(function)
-            except pickle.PicklingError as error:
-                assert "'step'" in str(error), error
-            else:
-                raise SystemExit(f"nothing was said of {function}")
-        with context.Pool(1) as pool:
-            assert pool.apply(first) == 0
-            step = 1
-            told(first)
-            assert pool.apply(second) == (1, 1, [0, 1])
-            step = 0
-            told(first)
-            told(second)
-            assert pool.apply(third) == 0, "it brings the value for those that it calls"
-        """,
-    )
-
-
-def test_globals_of_several_processes(tmp_path) -> None:
-    """Workers of a fork have both programs' functions; what comes back has globals of its own."""
-    run(
-        tmp_path,
-        """
-        value = "parent's"
-        def read():
-            return value
-        def read_too():
-            return value
-        def assign_and_return():
-            global value
-            value = "worker's"
-            return lambda: value
-        with context.Pool(1) as pool:
-            assert pool.apply(read) == "parent's"
-            returned = pool.apply(assign_and_return)
-            assert returned() == pool.apply(read) == "worker's"
-            assert value == read() == "parent's"
-            again = pool.apply(lambda function: function(), (returned,))
-            assert again == "worker's"
-        child = os.fork()
-        if child == 0:
-            value = "child's"
-            with context.Pool(1) as pool:
-                assert pool.apply(lambda: read_too()) == "child's"
-                assert pool.apply(lambda: value) == "child's"
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        """,
-    )
-
-
 def test_what_was_sent_is_not_kept_by_the_sender(tmp_path) -> None:
     """A lambda, and what it refers to, lived as long as the program."""
-    run(
+    run_with_server(
         tmp_path,
         """
         import gc, weakref
@@ -366,7 +216,7 @@ def test_what_was_sent_is_not_kept_by_the_sender(tmp_path) -> None:
 
 
 def test_without_cloudpickle_the_extra_is_named(tmp_path) -> None:
-    run(
+    run_with_server(
         tmp_path,
         """
         sys.modules["cloudpickle"] = None
@@ -381,7 +231,7 @@ def test_without_cloudpickle_the_extra_is_named(tmp_path) -> None:
 
 
 def test_executors_and_queues_of_the_standard_library(tmp_path) -> None:
-    run(
+    run_with_server(
         tmp_path,
         """
         import multiprocessing
@@ -405,7 +255,7 @@ def test_executors_and_queues_of_the_standard_library(tmp_path) -> None:
 
 
 def test_a_process_subclass_of_the_main_program(tmp_path) -> None:
-    run(
+    run_with_server(
         tmp_path,
         """
         class Doubling(context.Process):
@@ -424,7 +274,7 @@ def test_a_process_subclass_of_the_main_program(tmp_path) -> None:
 
 
 def test_workers_that_are_parents_themselves(tmp_path) -> None:
-    run(
+    run_with_server(
         tmp_path,
         """
         class Item: ...
@@ -434,88 +284,5 @@ def test_workers_that_are_parents_themselves(tmp_path) -> None:
             return mp.spawn(make, nprocs=2, join=False, start_method="server").results()
         for pairs in mp.spawn(middle, nprocs=2, join=False, start_method="server").results():
             assert [(type(item), rank) for item, rank in pairs] == [(Item, 0), (Item, 1)]
-        """,
-    )
-
-
-def at_once(threads, work) -> None:
-    """Call `work(k)` in as many threads, which take turns as often as the interpreter lets them."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        started = [threading.Thread(target=work, args=(k,)) for k in range(threads)]
-        for thread in started:
-            thread.start()
-        for thread in started:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-
-
-def test_threads_that_publish_at_once() -> None:
-    """Each pool pickles in a thread of its own: pieces lay at one offset, a worker ran the wrong function."""
-    library = Library()
-    got = []
-
-    def publish(k) -> None:
-        for i in range(1000):
-            content = b"%d-%d;" % (k, i) * 20
-            got.append((library.add(content), content))
-
-    at_once(4, publish)
-    (file,) = library.files().values()
-    try:
-        assert sum(library.read(place) != content for place, content in got) == 0
-    finally:
-        os.close(file)
-
-
-def test_threads_that_ask_for_a_number_at_once() -> None:
-    """A class that two threads sent at once had two numbers, and was two classes in a worker."""
-    numbers = Numbers()
-    classes = [type("Sent", (), {}) for _ in range(3000)]
-    got = [[], []]
-    both = threading.Barrier(2)
-
-    def ask(k) -> None:
-        for cls in classes:
-            both.wait(60)
-            got[k].append(numbers.of(cls))
-
-    at_once(2, ask)
-    assert got[0] == got[1]
-
-
-def test_threads_that_load_at_once(tmp_path) -> None:
-    """One had what the other had made and not yet filled: NameError in the worker."""
-    run(
-        tmp_path,
-        """
-        def make(k):
-            class Local:
-                def get(self):
-                    return k
-            return lambda: Local().get()
-        def work(contents):
-            sys.setswitchinterval(1e-6)
-            both, got = threading.Barrier(2), ([], [])
-            def load(mine):
-                for content in contents:
-                    both.wait(60)
-                    function = pickle.loads(content)
-                    mine.append((id(function), function()))
-                    both.wait(60)
-            threads = [threading.Thread(target=load, args=(mine,)) for mine in got]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            return got
-        from multiprocessing.reduction import ForkingPickler
-        contents = [bytes(ForkingPickler.dumps(make(k))) for k in range(300)]
-        with context.Pool(1) as pool:
-            one, other = pool.apply(work, (contents,))
-        assert one == other
-        assert [value for _, value in one] == list(range(300))
         """,
     )
