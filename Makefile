@@ -55,7 +55,7 @@ fuzz: $(VENV)/.group-build
 	$(CMAKE) -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_CXX_COMPILER=$(CLANG) \
 	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_FUZZ=ON -DSHMTENSOR_WERROR=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
 	$(CMAKE) --build build/fuzz
-	for target in tables memory manager; do \
+	for target in tables memory member manager; do \
 	  mkdir -p build/fuzz/corpus/$$target && \
 	  build/fuzz/tests/fuzz/fuzz-$$target -max_total_time=$(SECONDS_EACH) -max_len=4096 -len_control=0 -timeout=20 \
 	    -print_final_stats=1 build/fuzz/corpus/$$target tests/fuzz/corpus/$$target || exit 1; done

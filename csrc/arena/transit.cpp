@@ -154,8 +154,8 @@ std::uint32_t TransitWriter::take_group() {
     hand_ = (hand_ + 1) % count;
     if (!spent(hand_)) continue;
     unlink(hand_);
+    spare_.push_back(hand_);  // if it throws, the group is found again
     private_[hand_].spare = true;
-    spare_.push_back(hand_);
   }
   if (!spare_.empty()) {
     const std::uint32_t index = spare_.back();

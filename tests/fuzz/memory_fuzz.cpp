@@ -1,8 +1,6 @@
 // A member of the session writes what it likes into an arena and the session's memory, before or
 // after the manager opens them. The manager goes through both as it does after a death, and neither
 // crashes nor runs for ever.
-#include <unistd.h>
-
 #include <array>
 #include <cstddef>
 
@@ -13,42 +11,13 @@
 #include "manager/directory.hpp"
 #include "manager/seats.hpp"
 #include "os/random.hpp"
+#include "patch.hpp"
 
 using namespace shmtensor;
 
 namespace {
 
 constexpr Geometry kSmall{4096, 64 << 20};
-// A part of a file in which patches make sense.
-struct Target {
-  const Fd& file;
-  std::uint64_t offset;
-  std::uint64_t size;
-};
-
-std::uint64_t take_value(fuzz::Input& input) {
-  // Numbers that programs trip over come more often than others.
-  const auto kind = input.take<std::uint8_t>();
-  const auto value = input.take<std::uint64_t>();
-  switch (kind % 4) {
-    case 0:
-      return ~std::uint64_t{0};
-    case 1:
-      return std::uint64_t{1} << (value % 64);
-    case 2:
-      return value & 0xffff;
-    default:
-      return value;
-  }
-}
-
-void patch(const Target& target, fuzz::Input& input) {
-  const auto at = target.offset + input.take<std::uint16_t>() * std::uint64_t{8} % target.size;
-  const std::uint64_t value = take_value(input);
-  if (::pwrite(target.file.get(), &value, sizeof value, static_cast<off_t>(at)) < 0) {
-    throw_os("write a patch");
-  }
-}
 
 }  // namespace
 
@@ -67,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static_cast<void>(arena.send(block));
 
   const Geometry& layout = arena.segment().geometry();
-  const std::array<Target, 7> targets{{
+  const std::array<fuzz::Target, 7> targets{{
       {arena_file, 0, sizeof(ArenaHeader)},
       {arena_file, layout.records(), 4 * sizeof(BlockRecord)},
       {arena_file, layout.holders(0), 64},
@@ -78,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }};
   const auto patch_some = [&](int most) {
     for (int i = 0; i < most && !input.empty(); ++i) {
-      patch(targets[input.take<std::uint8_t>() % targets.size()], input);
+      fuzz::patch(targets[input.take<std::uint8_t>() % targets.size()], input);
     }
   };
   patch_some(input.take<std::uint8_t>() % 4);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <new>
 
 #include "os/clock.hpp"
+#include "support/scarce_heap.hpp"
 #include "support/world.hpp"
 
 namespace shmtensor {
@@ -115,6 +117,16 @@ TEST_F(TransitTest, SpentGroupsAreReused) {
   }
   EXPECT_LT(table_.group_count.load(), 64u) << "one at a time was in flight";
   EXPECT_EQ(count_live(), 0);
+}
+
+TEST_F(TransitTest, AnExhaustedHeapLosesNoGroup) {
+  const Ticket first = writer_.issue(kArena, 1, 1);
+  ASSERT_TRUE(claim(first, 1, 1));
+  {
+    const testing::ScarceHeap heap(0);
+    EXPECT_THROW(static_cast<void>(writer_.issue(kArena, 2, 1)), std::bad_alloc);
+  }
+  EXPECT_EQ(writer_.issue(kArena, 2, 1).group, first.group);
 }
 
 TEST_F(TransitTest, TheTableStaysAboutAsLargeAsWhatIsInFlight) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 extern "C" int fuzz_tables(const std::uint8_t* data, std::size_t size);
+extern "C" int fuzz_member(const std::uint8_t* data, std::size_t size);
 extern "C" int fuzz_memory(const std::uint8_t* data, std::size_t size);
 
 namespace shmtensor {
@@ -28,6 +29,7 @@ int replay(const std::string& target, int (*fuzz)(const std::uint8_t*, std::size
 
 TEST(FuzzCorpus, TablesAndHandles) { EXPECT_GT(replay("tables", fuzz_tables), 100); }
 TEST(FuzzCorpus, MemoryOfTheSession) { EXPECT_GT(replay("memory", fuzz_memory), 50); }
+TEST(FuzzCorpus, CallsOfAMember) { EXPECT_GT(replay("member", fuzz_member), 50); }
 
 }  // namespace
 }  // namespace shmtensor
