@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from shmtensor.storage import Storage
     from shmtensor.tensor import Tensor
 
+    _Positions = slice | Sequence[int] | npt.NDArray[Any] | Tensor
+
 __all__ = ["SharedList"]
 
 Item = TypeVar("Item")
@@ -130,7 +132,7 @@ class SharedList(_core.ItemsBase, Sequence[Item]):
         @overload
         def __getitem__(self, key: int, /) -> Item: ...
         @overload
-        def __getitem__(self, key: slice | Sequence[int] | npt.NDArray[Any] | Tensor, /) -> SharedList[Item]: ...
+        def __getitem__(self, key: _Positions, /) -> SharedList[Item]: ...
         def __getitem__(self, key: Any, /) -> Any: ...
         def __len__(self) -> int: ...
 
