@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -87,13 +86,19 @@ void park(const Storage* storage, const Backing& backing) noexcept {
   }
 }
 
-// Each device is waited for behind the last of its blocks that is looked at.
+// One wait for each device, after all of its blocks were taken.
 void retry() noexcept {
-  std::map<int, bool> done;
-  for (const Backing& backing : parked().take()) {
-    const auto [at, first] = done.try_emplace(backing.device, false);
-    if (first) at->second = wait_for(backing.device, Tell::no);
-    if (at->second) {
+  std::vector<Backing> blocks = parked().take();
+  std::sort(blocks.begin(), blocks.end(),
+            [](const Backing& a, const Backing& b) { return a.device < b.device; });
+  int device = -1;
+  bool done = false;
+  for (const Backing& backing : blocks) {
+    if (backing.device != device) {
+      device = backing.device;
+      done = wait_for(device, Tell::no);
+    }
+    if (done) {
       let_go(nullptr, backing);
     } else {
       park(nullptr, backing);
