@@ -21,8 +21,8 @@ demo: $(VENV)/.shmtensor $(VENV)/.dataset
 
 test: test-cpp test-python
 
-# Two at a time: many tests wait for processes most of their time.
-PYTEST_ARGS ?= -n 2 --dist worksteal
+# Three tests for two processors: many wait for processes most of their time.
+PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
 test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
