@@ -8,6 +8,7 @@ import pickle
 import platform
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.reduction import ForkingPickler
@@ -17,7 +18,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.leaks import Snapshot
+from tests.helpers.leaks import Snapshot, abandoned, shm_names
 
 
 def pytest_report_header() -> str:
@@ -26,6 +27,34 @@ def pytest_report_header() -> str:
         f"shmtensor {st.__version__}, NumPy {np.__version__}, Linux {platform.release()}, "
         f"GIL {'on' if gil else 'off'}"
     )
+
+
+NAMES = pytest.StashKey[set[str]]()
+
+
+def is_whole_run(session: pytest.Session) -> bool:
+    """Is it the process that the run was started with, and none of the workers that share the tests?"""
+    return not hasattr(session.config, "workerinput")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if is_whole_run(session):
+        session.config.stash[NAMES] = shm_names()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """No test leaves a name in /dev/shm; while others run beside it, nobody can tell whose a name is."""
+    if not is_whole_run(session):
+        return
+    deadline = time.monotonic() + 10
+    while names := abandoned(shm_names() - session.config.stash[NAMES]):
+        if time.monotonic() > deadline:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+            reporter.write_line(f"ERROR: the tests left names in /dev/shm: {names}", red=True)
+            return
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,7 +76,7 @@ def helpers_running() -> None:
 
 @pytest.fixture(autouse=True)
 def leak_guard(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every test leaves descriptors, mappings, /dev/shm, children and blocks as it found them."""
+    """Every test leaves descriptors, mappings, names, children and blocks as it found them."""
     before = Snapshot.take()
     gc.freeze()  # what is there already need not be searched for garbage after the test
     yield

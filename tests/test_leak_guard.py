@@ -6,6 +6,7 @@ import mmap
 import os
 import pickle
 import re
+import secrets
 import subprocess
 import sys
 import textwrap
@@ -121,34 +122,58 @@ def test_the_guard_looks_for_leaks_without_spending_messages() -> None:
     assert pickle.loads(content).storage() is tensor.storage()
 
 
-def test_a_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.conftest import helpers_running, leak_guard\n")
-    (tmp_path / "test_inner.py").write_text(
-        textwrap.dedent("""
-            import os
-            import shmtensor as st
-
-            kept = []
-
-            def test_before():
-                st.zeros(3)
-
-            def test_leaks():
-                kept.append(st.zeros(3))
-                kept.append(os.open("/dev/null", os.O_RDONLY))
-
-            def test_after():
-                st.zeros(3)
-        """)
+def run_inner_tests(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run tests of a folder's own with the guards of this one's conftest.py."""
+    (folder / "conftest.py").write_text(
+        "from tests.conftest import helpers_running, leak_guard, pytest_sessionfinish, pytest_sessionstart\n"
     )
-    root = str(Path(__file__).parents[1])
-    done = run_python(
+    (folder / "test_inner.py").write_text(textwrap.dedent(text))
+    return run_python(
         "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))",
-        arguments=(str(tmp_path), "-p", "no:cacheprovider", "-rA", f"--rootdir={tmp_path}"),
-        env={"PYTHONPATH": root},
+        arguments=(str(folder), "-p", "no:cacheprovider", "-rA", f"--rootdir={folder}"),
+        env={"PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+
+
+def test_a_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
+    done = run_inner_tests(
+        tmp_path,
+        """
+        import os
+        import shmtensor as st
+
+        kept = []
+
+        def test_before():
+            st.zeros(3)
+
+        def test_leaks():
+            kept.append(st.zeros(3))
+            kept.append(os.open("/dev/null", os.O_RDONLY))
+
+        def test_after():
+            st.zeros(3)
+        """,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "3 passed, 1 error" in done.stdout
     assert re.search(r"^ERROR .*test_inner\.py::test_leaks", done.stdout, re.MULTILINE)
     assert "left behind: descriptors" in done.stdout
     assert "1 blocks" in done.stdout
+
+
+def test_a_run_that_leaves_a_name_of_a_dead_session_fails(tmp_path) -> None:
+    name = f"shmtensor-{secrets.token_hex(16)}-1"
+    done = run_inner_tests(
+        tmp_path,
+        f"""
+        kept = open("/dev/shm/{name}", "wb")  # so that no manager that starts meanwhile removes it
+
+        def test_nothing():
+            pass
+        """,
+    )
+    os.unlink(f"/dev/shm/{name}")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+    assert f"the tests left names in /dev/shm: ['{name}']" in done.stdout

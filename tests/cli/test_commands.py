@@ -211,7 +211,7 @@ def test_gc_frees_what_a_session_of_the_dead_left_to_nobody(session, strategy) -
         os.kill(os.getpid(), signal.SIGKILL)
     """
     alive = st.ones(1000)
-    own = {name for name in shm_names() if session in name}
+    own = shm_names(session)
     assert own
     dead, names = run_python(program).stdout.strip().split(maxsplit=1)
     assert dead in names
@@ -219,8 +219,8 @@ def test_gc_frees_what_a_session_of_the_dead_left_to_nobody(session, strategy) -
     while True:
         done = run_python("import sys; from shmtensor.cli import main; sys.exit(main(['gc', '--json']))")
         assert done.returncode == 0, done.stderr
-        if not [name for name in shm_names() if dead in name]:
+        if not shm_names(dead):
             break
         assert time.monotonic() < deadline, names
-    assert {name for name in shm_names() if session in name} == own
+    assert shm_names(session) == own
     assert alive.numpy().sum() == 1000

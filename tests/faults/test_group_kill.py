@@ -113,7 +113,7 @@ def test_nothing_is_left(strategy, tmp_path, phase) -> None:
         wait_until(lambda session=session: session not in sockets(), patience=5, what="its socket to be gone")
         if strategy == "file_system":
             run_python(SWEEPERS[turn % 2])
-        assert not [name for name in shm_names() if session in name]
+        assert not shm_names(session)
 
 
 def nobody_of(session: str) -> bool:

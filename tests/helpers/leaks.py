@@ -34,32 +34,29 @@ def open_files() -> dict[int, str]:
     return files
 
 
-def shm_names() -> set[str]:
-    return {name for name in os.listdir("/dev/shm") if name.startswith("shmtensor-")}
+def shm_names(session: str = "") -> set[str]:
+    """Names in /dev/shm, of one session or of all."""
+    return {name for name in os.listdir("/dev/shm") if name.startswith(f"shmtensor-{session}")}
+
+
+def abandoned(names: set[str]) -> list[str]:
+    """Those of sessions that have neither a manager nor a process that maps anything of theirs."""
+    sessions = {name.split("-")[1] for name in names}
+    unused = {session for session in sessions if not session_processes(session)}
+    for path in Path("/proc").glob("[0-9]*/maps") if unused else ():
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            maps = path.read_text()
+            unused = {session for session in unused if session not in maps}
+    return sorted(name for name in names if name.split("-")[1] in unused)
 
 
 @contextlib.contextmanager
 def names_kept(session: str) -> Iterator[None]:
     """Open the names of a session: a new manager, of any test run beside this one, removes unused names."""
     with contextlib.ExitStack() as stack:
-        for name in shm_names():
-            if session in name:
-                stack.enter_context(open(f"/dev/shm/{name}", "rb"))
+        for name in shm_names(session):
+            stack.enter_context(open(f"/dev/shm/{name}", "rb"))
         yield
-
-
-def is_of_others(name: str) -> bool:
-    """Does the name belong to another session that lives, as that of a test run beside this one?"""
-    session = name.split("-")[1]
-    if session == st.stats()["session"]:
-        return False
-    return bool(session_processes(session)) or any(session in maps for maps in mappings_of_all())
-
-
-def mappings_of_all() -> Iterator[str]:
-    for path in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):  # it has ended, or is another user's
-            yield path.read_text()
 
 
 def worker_server() -> tuple[int, int] | None:
@@ -71,6 +68,8 @@ def worker_server() -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Snapshot:
+    """What this process and its session hold: tests of other sessions may run beside this one."""
+
     files: dict[int, str]
     mappings: int
     names: set[str]
@@ -86,7 +85,7 @@ class Snapshot:
         return cls(
             {fd: name for fd, name in open_files().items() if fd != line},
             len(own_mappings()),
-            shm_names(),
+            shm_names(stats["session"]),
             descendants(os.getpid()) - {server},
             stats["blocks"],
             stats["in_flight"],
@@ -100,9 +99,8 @@ class Snapshot:
             problems.append(f"descriptors {new_files}")
         if self.mappings > before.mappings:
             problems.append(f"{self.mappings - before.mappings} mappings")
-        new_names = sorted(name for name in self.names - before.names if not is_of_others(name))
-        if new_names:
-            problems.append(f"names in /dev/shm {new_names}")
+        if self.names - before.names:
+            problems.append(f"names in /dev/shm {sorted(self.names - before.names)}")
         if self.children - before.children:
             problems.append(f"children {sorted(self.children - before.children)}")
         if self.blocks > before.blocks:
