@@ -71,13 +71,15 @@ TEST_F(SimCopy, RowsAreAtTheirDistances) {
 }
 
 TEST_F(SimCopy, TheHostIsReadWhenTheWorkRuns) {
-  ::setenv("SHMTENSOR_SIM_LATE", "20000", 1);
-  in_child([] {
+  in_child([this] {
     const cuda::Driver& driver = driver_with_context();
     const DevicePtr start = allocate(driver, 512);
     Bytes bytes{1};
+    sim_function<int(cuda::StreamHandle, const char*)>("sim_latch")(nullptr, path("latch").c_str());
     ASSERT_EQ(driver.cuMemcpyHtoDAsync_v2(start, bytes.data(), 1, nullptr), 0);
     bytes[0] = 2;
+    EXPECT_EQ(driver.cuStreamQuery(nullptr), cuda::kNotReady);
+    touch(path("latch"));
     ASSERT_EQ(driver.cuStreamSynchronize(nullptr), 0);
     EXPECT_EQ(read_device(driver, start, 1), Bytes{2});
   });
