@@ -62,23 +62,25 @@ void receive(const Sent& sent, std::vector<Held>& held) {
 
 class World {
  public:
-  World() : own_(create(kMe)), peers_file_(create(kPeer)) {
+  World() {
     for (const SlotNumber slot : {kMe, kPeer}) {
       memory_->slot(slot).life.store(1);
       memory_->slot(slot).status.store(SlotStatus::active);
     }
-    own_file_ = (*own_->file()).duplicate();
-    peers_copy_ = (*peers_file_->file()).duplicate();
-    arena_ = std::make_unique<Arena>(std::move(own_), me_, &budget_);
-    peers_ = std::make_unique<Arena>(std::move(peers_file_), peer_, &budget_);
+    auto own = create(kMe);
+    auto peers = create(kPeer);
+    own_file_ = (*own->file()).duplicate();
+    peers_file_ = (*peers->file()).duplicate();
+    arena_ = std::make_unique<Arena>(std::move(own), me_, &budget_);
+    peers_ = std::make_unique<Arena>(std::move(peers), peer_, &budget_);
     theirs_ =
-        std::make_unique<Arena>(Segment::open(id_, kPeer, peers_copy_.duplicate()), me_, nullptr);
+        std::make_unique<Arena>(Segment::open(id_, kPeer, peers_file_.duplicate()), me_, nullptr);
     theirs_->segment().ensure_plane(kMe);
     for (const std::uint64_t size : {64u, 4096u, 100'000u}) {
       sent_.push_back(send(*theirs_, *peers_, *peers_->allocate(size)));
     }
     add_targets(own_file_, *arena_);
-    add_targets(peers_copy_, *theirs_);
+    add_targets(peers_file_, *theirs_);
     targets_.push_back(
         {memory_->file(), 0, offsetof(SessionHeader, slots) + 4 * sizeof(SlotRecord)});
     for (const SlotNumber sender : {kMe, kPeer}) add_transit(sender);
@@ -174,10 +176,8 @@ class World {
   const Member me_{*memory_, kMe};
   const Member peer_{*memory_, kPeer};
   Budget budget_;
-  std::unique_ptr<Segment> own_;
-  std::unique_ptr<Segment> peers_file_;
   Fd own_file_;
-  Fd peers_copy_;
+  Fd peers_file_;
   std::unique_ptr<Arena> arena_;   // mine
   std::unique_ptr<Arena> peers_;   // the writer's
   std::unique_ptr<Arena> theirs_;  // the same as I see it
