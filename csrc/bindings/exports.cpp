@@ -35,7 +35,7 @@ struct Export {
   std::vector<cuda::Piece> pieces;
 };
 
-struct Handle {
+struct CountedHandle {
   cuda::IpcMemoryHandle bytes;
   std::uint64_t users = 0;
 };
@@ -47,7 +47,7 @@ struct Exports {
   Arena* arena = nullptr;  ///< all blocks are of this one, so that one word tells of them all
   cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
   std::map<BlockNumber, Export> all;
-  std::map<Name, Handle> handles;  ///< one an allocation
+  std::map<Name, CountedHandle> handles;  ///< one an allocation
   cuda::SharedPieces pieces;
   bool stopped = false;
 };
@@ -150,7 +150,7 @@ cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts
     gpu.driver().check(gpu.driver().cuIpcGetMemHandle(&bytes, facts.base),
                        "share an allocation of " + std::to_string(facts.base_size) +
                            " bytes on cuda:" + std::to_string(facts.device));
-    at = here.handles.emplace(name, Handle{bytes, 0}).first;
+    at = here.handles.emplace(name, CountedHandle{bytes, 0}).first;
   }
   ++at->second.users;
   return at->second.bytes;

@@ -7,7 +7,7 @@
 namespace shmtensor::cuda {
 namespace {
 
-std::string why_not(Result code) {
+std::string why_no_event(Result code) {
   switch (code) {
     case kInvalidContext:
       return "; its maker's process id is the same as this process's: the two run in separate PID "
@@ -47,7 +47,7 @@ Event Event::open(const Gpu& gpu, const IpcEventHandle& handle) {
   const Result code = driver.cuIpcOpenEventHandle(&opened, handle);
   if (code != kSuccess) {
     throw CudaError(code, "cannot open an event of another process" + on(gpu) + ": " +
-                              driver.name_of(code) + why_not(code));
+                              driver.name_of(code) + why_no_event(code));
   }
   return {gpu, opened};
 }

@@ -32,7 +32,7 @@ Key key_of(const Description& description) {
           description.buffer_id};
 }
 
-std::string why_not(Result code) {
+std::string why_not_opened(Result code) {
   switch (code) {
     case kInvalidContext:
       return "; the owner's process id is the same as this process's: the two run in separate PID "
@@ -100,10 +100,10 @@ std::shared_ptr<Opened> open_handle(const Gpu& gpu, const Description& descripti
   DevicePtr start = 0;
   const Result code = driver.cuIpcOpenMemHandle_v2(&start, description.handle, kLazyPeerAccess);
   if (code != kSuccess) {
-    throw CudaError(code, "cannot open " + std::to_string(description.base_size) +
-                              " bytes of process " + std::to_string(description.pid) +
-                              " on cuda:" + std::to_string(gpu.number()) +
-                              ": cuIpcOpenMemHandle said " + driver.name_of(code) + why_not(code));
+    throw CudaError(
+        code, "cannot open " + std::to_string(description.base_size) + " bytes of process " +
+                  std::to_string(description.pid) + " on cuda:" + std::to_string(gpu.number()) +
+                  ": cuIpcOpenMemHandle said " + driver.name_of(code) + why_not_opened(code));
   }
   return std::make_shared<Opened>(gpu, start);
 }

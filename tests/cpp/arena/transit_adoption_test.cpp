@@ -16,10 +16,9 @@ namespace {
 using testing::Child;
 using testing::Shared;
 
-constexpr ArenaNumber kArena = 5;
-
 class TransitAdoption : public testing::WorldTest {
  protected:
+  static constexpr ArenaNumber kArena = 5;
   TransitTable& table_ = memory_->transit(0);
 };
 

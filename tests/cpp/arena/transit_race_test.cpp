@@ -9,7 +9,6 @@
 namespace shmtensor {
 namespace {
 
-constexpr ArenaNumber kArena = 5;
 constexpr BlockNumber kPinned = 7;
 
 // Blocks of one bucket, so that every group hangs in the chain that the readers walk.
@@ -19,6 +18,7 @@ constexpr BlockNumber in_bucket(std::uint32_t i) {
 
 class TransitRace : public testing::WorldTest {
  protected:
+  static constexpr ArenaNumber kArena = 5;
   TransitTable& table_ = memory_->transit(0);
   TransitWriter writer_{*memory_, 0};
   std::atomic<bool> stop_{false};

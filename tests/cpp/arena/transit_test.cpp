@@ -13,10 +13,10 @@ namespace shmtensor {
 namespace {
 
 constexpr SlotNumber kSender = 2;
-constexpr ArenaNumber kArena = 5;
 
 class TransitTest : public testing::WorldTest {
  protected:
+  static constexpr ArenaNumber kArena = 5;
   [[nodiscard]] bool live(BlockNumber block, Generation generation) const {
     return table_.has_live(kArena, block, generation);
   }
