@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import pickle
 import platform
 import signal
@@ -19,6 +20,11 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.leaks import Snapshot, abandoned, shm_names
+
+
+def pytest_configure() -> None:
+    # A third of the processor time that a child takes to import NumPy is OpenBLAS's threads, spinning.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_report_header() -> str:
