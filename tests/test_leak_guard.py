@@ -20,8 +20,9 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing  # registers
+from shmtensor import _core
 from tests.helpers.children import run_python
-from tests.helpers.leaks import Snapshot
+from tests.helpers.leaks import Snapshot, names_kept, shm_names
 
 
 @contextmanager
@@ -173,7 +174,18 @@ def test_a_run_that_leaves_a_name_of_a_dead_session_fails(tmp_path) -> None:
             pass
         """,
     )
-    os.unlink(f"/dev/shm/{name}")
+    Path(f"/dev/shm/{name}").unlink(missing_ok=True)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 passed" in done.stdout
     assert f"the tests left names in /dev/shm: ['{name}']" in done.stdout
+
+
+def test_names_that_are_kept_survive_a_managers_start() -> None:
+    session = secrets.token_hex(16)
+    name = f"shmtensor-{session}-1"
+    Path(f"/dev/shm/{name}").touch()
+    with names_kept(session):
+        _core.sweep_names(False)
+        assert shm_names(session) == {name}
+    _core.sweep_names(False)
+    assert not shm_names(session)

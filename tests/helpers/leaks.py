@@ -52,10 +52,10 @@ def abandoned(names: set[str]) -> list[str]:
 
 @contextlib.contextmanager
 def names_kept(session: str) -> Iterator[None]:
-    """Open the names of a session: a new manager, of any test run beside this one, removes unused names."""
+    """Open a session's names for writing: a new manager, of any test, removes names that nobody can write."""
     with contextlib.ExitStack() as stack:
         for name in shm_names(session):
-            stack.enter_context(open(f"/dev/shm/{name}", "rb"))
+            stack.enter_context(open(f"/dev/shm/{name}", "r+b"))
         yield
 
 
