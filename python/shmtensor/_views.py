@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -126,12 +127,12 @@ class Views(_core.TensorBase):
         given = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
         sizes = [operator.index(size) for size in given]
         if sizes.count(-1) == 1 and min(sizes, default=0) >= -1:
-            others = int(np.prod([size for size in sizes if size != -1], dtype=np.int64))
+            others = math.prod(size for size in sizes if size != -1)
             if others == 0 or self.size % others:
                 msg = f"cannot reshape array of size {self.size} into shape {tuple(sizes)}"
                 raise ValueError(msg)
             sizes[sizes.index(-1)] = self.size // others
-        if min(sizes, default=0) < 0 or int(np.prod(sizes, dtype=np.int64)) != self.size:
+        if min(sizes, default=0) < 0 or math.prod(sizes) != self.size:
             msg = f"cannot reshape array of size {self.size} into shape {tuple(sizes)}"
             raise ValueError(msg)
         if self.size == 0:

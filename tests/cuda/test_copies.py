@@ -65,6 +65,8 @@ def test_views_are_numpys() -> None:
         tensor.T.view(24)
     with pytest.raises(ValueError, match="cannot reshape"):
         tensor.reshape(5, -1)
+    with pytest.raises(ValueError, match="cannot reshape"):
+        st.empty(0, device="cuda").reshape(1 << 32, 1 << 32)  # 2**64 elements, not 0
     with pytest.raises(TypeError, match="cupy"):
         tensor[[0, 1]]
     with pytest.raises(TypeError, match="cupy"):
