@@ -63,7 +63,7 @@ class Array:
         self.pointer = self.base + margin
         self.values = values
         self.stream = stream
-        self.owned = kind is None
+        self.owner = os.getpid() if kind is None else None
         write(self.pointer, values.tobytes())
         Array.alive += 1
 
@@ -85,7 +85,7 @@ class Array:
 
     def __del__(self) -> None:
         Array.alive -= 1
-        if self.owned:
+        if self.owner == os.getpid():  # a forked child cannot use the driver
             library().cuMemFree_v2(ctypes.c_uint64(self.base))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,13 @@ class Segment:
         access = Access((1, 0), 3)
         size = ctypes.c_size_t(self.size)
         check(driver.cuMemSetAccess(pointer, size, ctypes.byref(access), ctypes.c_size_t(1)))
+        self.maker = os.getpid()
         Segment.alive += 1
 
     def __del__(self) -> None:
         Segment.alive -= 1
+        if os.getpid() != self.maker:
+            return  # a forked child cannot use the driver, and ends what other threads of its parent held
         driver, base = library(), ctypes.c_uint64(self.base)
         driver.cuCtxSynchronize()
         check(driver.cuMemUnmap(base, ctypes.c_size_t(self.size)))
