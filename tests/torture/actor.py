@@ -80,6 +80,7 @@ class Actor:
 
     def obey(self, order: int, number: int) -> bool:
         """Come to rest; false when this process rather leaves."""
+        st.empty(1)  # who has only just come joins now: the observer needs one who has the session's memory
         if self.helper is not None:
             self.helper.wait_until_idle(number)
         if order in (DRAIN, COLLECT):

@@ -140,11 +140,11 @@ TEST_F(SegmentGrowth, NoMemoryForAnArenaLeavesNoName) {
 TEST_F(SegmentGrowth, NoMemoryForMoreRecordsLeavesTheOldOnes) {
   if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
   in_child([&] {
-    ASSERT_TRUE(testing::enter_private_shm(160 * kKiB));
+    ASSERT_TRUE(testing::enter_private_shm(112 * kKiB + 12 * page_size()));
     const auto segment = create({1u << 16, 64 * kMiB}, Strategy::file_system);
     try {
       for (int i = 0; i < 6; ++i) segment->grow_capacity();
-      ADD_FAILURE() << "2 MiB of records fit into 160 KiB";
+      ADD_FAILURE() << "2 MiB of records fit";
     } catch (const OutOfMemory& error) {
       EXPECT_NE(std::string(error.what()).find("/dev/shm"), std::string::npos);
     }
@@ -158,7 +158,7 @@ TEST_F(SegmentGrowth, NoMemoryForMoreRecordsLeavesTheOldOnes) {
 TEST_F(SegmentGrowth, NoMemoryForAPlaneHarmsNobodyElse) {
   if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
   in_child([&] {
-    ASSERT_TRUE(testing::enter_private_shm(256 * kKiB));
+    ASSERT_TRUE(testing::enter_private_shm(64 * page_size()));
     const auto segment = create(kSmall, Strategy::file_system);
     const Fd filler = create_shm("filler");
     std::uint64_t filled = 0;
