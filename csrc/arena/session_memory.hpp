@@ -20,11 +20,13 @@ inline constexpr std::uint32_t kSessionVersion = 1;
 
 enum class SlotStatus : std::uint32_t {
   unused = 0,
-  active = 1,   ///< a process that connected
+  active = 1,   ///< a process that maps this memory, until it leaves
   forking = 2,  ///< kept for the child of a fork that is under way; the child fills in its pid
+  joining = 3,  ///< given to a process that has connected and may not map this memory yet
 };
 
-/// Written by the manager; `pid` and `start_time` of a forked child by the child.
+/// Written by the manager; `pid` and `start_time` of a forked child by the child, and by who joins
+/// that it has.
 struct alignas(64) SlotRecord {
   std::atomic<SlotStatus> status;
   std::atomic<std::uint32_t> life;  ///< how many processes have had this slot
@@ -65,6 +67,16 @@ class SessionMemory {
   [[nodiscard]] const SessionId& id() const noexcept { return header().id; }
   [[nodiscard]] SlotRecord& slot(SlotNumber number) const noexcept {
     return header().slots[number % kMaxSlots];
+  }
+  /// This process has joined: from now on it has left once it does not map this memory any more.
+  /// False when the manager does not keep the slot for it.
+  [[nodiscard]] bool enter(SlotNumber number) const noexcept {
+    SlotStatus joining = SlotStatus::joining;
+    return slot(number).status.compare_exchange_strong(joining, SlotStatus::active);
+  }
+  /// Is the slot still kept for the child of a fork?
+  [[nodiscard]] bool awaits_child(SlotNumber number, std::uint32_t life) const noexcept {
+    return slot(number).status.load() == SlotStatus::forking && slot(number).life.load() == life;
   }
   /// Has the session another manager than the one this process knows, or none? One load, so that
   /// every send can ask.

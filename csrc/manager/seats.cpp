@@ -25,7 +25,7 @@ void Seats::take_over() {
     seat.life = record.life.load();
     if (seat.life != 0) remember_parent(record.parent.load());
     const SlotStatus status = record.status.load();
-    if (status != SlotStatus::active && status != SlotStatus::forking) continue;
+    if (status == SlotStatus::unused || status > SlotStatus::joining) continue;
     seat.taken = true;
     ++taken_;
     seat.since = coarse_milliseconds();
@@ -46,7 +46,8 @@ void Seats::settle_by_table(SlotNumber slot) {
     seat.process = process;
     seat.pidfd = open_pidfd(process);
   }
-  record.status.store(SlotStatus::active);
+  SlotStatus forking = SlotStatus::forking;
+  record.status.compare_exchange_strong(forking, SlotStatus::active);
 }
 
 // The lowest free slot, so that few planes of holder bits come into use; one without live tickets
@@ -99,7 +100,7 @@ std::optional<SlotNumber> Seats::sit(Seat seat, std::int32_t parent) {
   record.parent.store(parent);
   record.pid_namespace.store(namespace_);
   SHMTENSOR_FAULT_POINT("manager.seat");
-  record.status.store(seat.forking ? SlotStatus::forking : SlotStatus::active);
+  record.status.store(seat.forking ? SlotStatus::forking : SlotStatus::joining);
   remember_parent(parent);
   seats_[*slot] = std::move(seat);
   ++taken_;
@@ -143,6 +144,10 @@ bool Seats::has_ended(SlotNumber slot) {
   if (seat.unknown) return false;
   if (seat.pidfd) return shmtensor::has_ended(seat.pidfd);
   return seat.process.pid != 0 ? !is_alive(seat.process) : seat.line < 0;
+}
+
+bool Seats::is_joining(SlotNumber slot) const {
+  return memory_.slot(slot).status.load() == SlotStatus::joining;
 }
 
 bool Seats::has_forgotten(SlotNumber slot) {

@@ -49,6 +49,9 @@ class Seats {
   /// holds, stay until it comes back or the session ends.
   [[nodiscard]] bool has_ended(SlotNumber slot);
 
+  /// Did it not say yet that it maps the session's memory?
+  [[nodiscard]] bool is_joining(SlotNumber slot) const;
+
   /// Its connection broke. Did it leave, or put another program in its place? Not so if it merely
   /// closed its descriptors: then it still maps the session's memory. That cannot be seen in
   /// another PID namespace, where a broken connection is the end.

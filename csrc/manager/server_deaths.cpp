@@ -47,6 +47,8 @@ void Server::look_again() {
     looked_until_ = static_cast<SlotNumber>((looked_until_ + 1) % kMaxSlots);
     const Seats::Seat& seat = (*seats_)[looked_until_];
     if (!seat.taken || seat.forking || seat.unknown || seat.line >= 0) continue;
+    // It has its answer from a manager that was killed, and will map the memory when it gets to it.
+    if (seats_->is_joining(looked_until_)) continue;
     ++looks;
     if (seats_->has_forgotten(looked_until_)) vacate(looked_until_);
   }

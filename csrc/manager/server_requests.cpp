@@ -126,6 +126,14 @@ void Server::hello(Line& line, const Message& message, Fd fd) {
         watch(slot);
       }
     } else {
+      // A seat that it got from a manager that was killed, and did not enter. A process of another
+      // PID namespace cannot be told from the next one.
+      seats_->for_each_taken([&](SlotNumber given) {
+        const Seats::Seat& seat = (*seats_)[given];
+        if (pid > 0 && seat.process == process && seat.line < 0 && seats_->is_joining(given)) {
+          vacate(given);
+        }
+      });
       const auto slot = seats_->take(process, message.parent, std::move(pidfd), line.socket.get());
       if (!slot) return refuse(line.socket, message, "all 1024 slots of the session are taken");
       line.slot = *slot;

@@ -58,6 +58,11 @@ void Session::unlock_in_parent() noexcept {
 }
 
 bool Session::unlock_in_child() noexcept {
+  // A manager that took over gives the slot of a child up that comes to nothing for long.
+  if (child_slot_ != kNoSlot && !memory_->awaits_child(child_slot_, child_life_)) {
+    child_slot_ = kNoSlot;
+    child_line_.reset();
+  }
   // An arena that another thread added meanwhile may be locked by that thread, which does not exist
   // here; nothing of it is held. Nor of one in which this process has no plane for its bits.
   for (auto& [number, arena] : arenas_) {

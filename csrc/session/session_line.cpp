@@ -36,8 +36,12 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
     if (reply->message.kind == Kind::unknown) return nullptr;
     auto memory = SessionMemory::open(id, std::move(reply->fd));
     memory->know_manager();
-    return std::unique_ptr<Session>(new Session(std::move(memory), std::move(line),
-                                                static_cast<SlotNumber>(reply->message.slot),
+    // Killed meanwhile: the next manager did not find the memory if it was nowhere else, and began
+    // anew.
+    if (!memory->has_manager()) continue;
+    const auto slot = static_cast<SlotNumber>(reply->message.slot);
+    if (join != Join::observe && !memory->enter(slot)) continue;
+    return std::unique_ptr<Session>(new Session(std::move(memory), std::move(line), slot,
                                                 reply->message.life, settings.program, budget));
   }
   throw_hung_up(id);

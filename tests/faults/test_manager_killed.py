@@ -6,13 +6,23 @@ import os
 import pickle
 import signal
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import end, kill_manager_of, manager_pid, session_processes, wait_until
+from tests.helpers.children import (
+    end,
+    kill_manager_of,
+    manager_pid,
+    run_python,
+    session_processes,
+    wait_until,
+)
 from tests.helpers.queues import take, until_none
+
+ROOT = Path(__file__).parents[2]
 
 
 def kill_manager() -> None:
@@ -271,3 +281,37 @@ def test_a_stopped_manager_is_told_not_waited_for_ever() -> None:
     finally:
         os.kill(pid, signal.SIGCONT)
     assert st.stats()["blocks"] >= 1
+
+
+LATE_CHILD = """
+    import ctypes, os, signal, time
+    import shmtensor as st
+    from tests.helpers.children import kill_manager_of, wait_until
+
+    # The child waits for a signal before shmtensor's own handler can say in the table who it is.
+    libc = ctypes.CDLL(None)
+    libc.__register_atfork(None, None, libc.pause, None)
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    tensor = st.full(1000, 7)
+    child = os.fork()
+    if child == 0:
+        try:
+            st.ones(1)
+        except st.SessionError as error:
+            print(error, flush=True)
+        os._exit(0)
+    kill_manager_of(st.stats()["session"])
+    wait_until(lambda: st.stats()["processes"] == 1, 20, "the slot to be given up")
+    os.kill(child, signal.SIGUSR1)
+    os.waitpid(child, 0)
+    assert st.stats()["processes"] == 1
+    assert tensor.tolist() == [7] * 1000
+"""
+
+
+def test_a_child_that_was_given_up_is_told() -> None:
+    """Found by thought: it wrote its pid into a slot that might be another process's by then."""
+    done = run_python(LATE_CHILD, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    assert "it cannot use what it inherited" in done.stdout
+    assert "the tensors it inherited are not protected" in done.stderr

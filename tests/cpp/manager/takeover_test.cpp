@@ -6,6 +6,7 @@
 #include "arena/segment.hpp"
 #include "os/process.hpp"
 #include "os/shm_object.hpp"
+#include "session/session.hpp"
 #include "support/server.hpp"
 #include "support/shared.hpp"
 #include "support/world.hpp"
@@ -85,6 +86,89 @@ TEST_F(Takeover, AStrangerThatComesFirstFindsTheSession) {
   EXPECT_NE(reply->message.slot, member.slot);
   EXPECT_EQ(statistics(stranger).arenas, 1u);
   EXPECT_EQ(hello_again(member, nullptr), "");
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+}
+
+// It was let in, and did not get a processor before the manager was killed. That it does not map
+// the memory says nothing yet.
+TEST_F(Takeover, WhoHasOnlyJustBeenLetInKeepsItsSeat) {
+  Shared<Turn> turn;
+  Shared<SlotNumber> slot;
+  Child child([&] {
+    Joined late{std::make_unique<Client>(id_), nullptr};
+    std::optional<Reply> reply = late.client->hello(Join::create);
+    late.slot = *slot = static_cast<SlotNumber>(reply->message.slot);
+    late.life = reply->message.life;
+    turn->set(1);
+    ASSERT_TRUE(turn->reaches(2));
+    late.memory = SessionMemory::open(id_, std::move(reply->fd));
+    EXPECT_TRUE(late.memory->enter(late.slot));
+    EXPECT_EQ(hello_again(late, nullptr), "");
+    turn->set(::testing::Test::HasFailure() ? 4 : 3);
+    ASSERT_TRUE(turn->reaches(5));
+    late.memory.reset();
+    late.client->close();
+    ::pause();
+  });
+  ASSERT_TRUE(turn->reaches(1));
+  Joined member = join();
+  replace_server();
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  for (int look = 0; look < 3; ++look) EXPECT_EQ(statistics(*member.client).processes, 2u);
+  turn->set(2);
+  ASSERT_TRUE(turn->reaches(3));
+  EXPECT_EQ(turn->get(), 3);
+  EXPECT_EQ(member.memory->slot(*slot).status.load(), SlotStatus::active);
+  turn->set(5);
+  EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }))
+      << "it has entered, so that what it does not map it has let go of";
+}
+
+// A newcomer's answer is under way when all others, the manager too, are killed: the session begins
+// anew.
+TEST_F(Takeover, AMemoryThatNoManagerHasIsNotJoined) {
+  const SessionId id = testing::fresh_session();
+  std::optional<Fd> listener = listen_abstract(object_name(id));
+  Shared<Turn> turn;
+  Child managers([&] {
+    Fd line = accept_connection(*listener);
+    Message welcome;
+    static_cast<void>(receive_message(line, std::as_writable_bytes(std::span(&welcome, 1))));
+    const Child next([&] {
+      ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
+      Server(id, std::move(*listener)).run();
+    });
+    Client other(id);
+    EXPECT_EQ(other.hello(Join::create)->message.kind, Kind::welcome);
+    {
+      const auto memory = SessionMemory::create(id);
+      memory->slot(0).status.store(SlotStatus::joining);
+      welcome.kind = Kind::welcome;
+      welcome.slot = 0;
+      const int number = memory->file().get();
+      send_message(line, std::as_bytes(std::span(&welcome, 1)), std::span(&number, 1));
+    }
+    line.reset();
+    EXPECT_TRUE(turn->reaches(1));
+  });
+  listener.reset();
+  Budget budget;
+  const auto session = Session::connect(id, Join::create, {}, budget);
+  EXPECT_EQ(session->statistics().processes, 2u);
+  turn->set(1);
+  EXPECT_EQ(managers.wait(), 0);
+}
+
+// It has heard nothing, because the manager that let it in was killed before it answered.
+TEST_F(Takeover, ANewcomerThatAsksAgainHasOneSeat) {
+  Joined member = join();
+  Client unheard(id_);
+  ASSERT_EQ(unheard.hello(Join::existing)->message.slot, 1u);
+  replace_server();
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+  Client again(id_);
+  EXPECT_EQ(again.hello(Join::existing)->message.slot, 1u);
   EXPECT_EQ(statistics(*member.client).processes, 2u);
 }
 
