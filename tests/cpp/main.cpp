@@ -1,10 +1,13 @@
 // Runs the tests, each between two looks at what is left behind.
 #include <gtest/gtest.h>
 
+#include "os/limits.hpp"
 #include "support/leak_guard.hpp"
 
 int main(int count, char** arguments) {
   ::testing::InitGoogleTest(&count, arguments);
   ::testing::UnitTest::GetInstance()->listeners().Append(new shmtensor::testing::LeakGuard);
+  // Two tests hold more descriptors than 1,024, the soft limit in most shells.
+  shmtensor::raise_descriptor_limit();
   return RUN_ALL_TESTS();
 }
