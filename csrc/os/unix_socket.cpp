@@ -44,7 +44,17 @@ void make_non_blocking(const Fd& socket) {
   if (::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) throw_os("set up a Unix socket");
 }
 
-std::uint64_t patience_of(const Fd& socket) noexcept {
+int flag_of(Wait wait) noexcept { return wait == Wait::never ? MSG_DONTWAIT : 0; }
+
+bool may_wait(const Fd& socket, Wait wait) noexcept {
+  return wait != Wait::never && (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) == 0;
+}
+
+// Patience is this many waits of the kernel's, not a time on the clock: a process that is stopped,
+// or whose whole machine is, uses up one of them, and afterwards sees what came meanwhile.
+constexpr int kWaits = 10;
+
+std::uint64_t milliseconds_of_a_wait(const Fd& socket) noexcept {
   timeval value{};
   socklen_t size = sizeof value;
   ::getsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &value, &size);
@@ -52,32 +62,26 @@ std::uint64_t patience_of(const Fd& socket) noexcept {
          static_cast<std::uint64_t>(value.tv_usec) / 1000;
 }
 
-// For a call that a signal interrupts the kernel would begin the patience anew, and an interval
-// timer would make it endless.
+// For a call that a signal interrupts the kernel would begin the wait anew, and an interval timer
+// would make it endless.
 template <typename Call>
-auto with_patience(const Fd& socket, Call&& call) {
-  const std::uint64_t begin = coarse_milliseconds();
+auto with_patience(const Fd& socket, Wait wait, Call&& call) {
+  std::uint64_t begin = coarse_milliseconds();
   auto result = call();
-  if (result >= 0 || errno != EINTR) return result;
-  const std::uint64_t patience = patience_of(socket);
-  while (result < 0 && errno == EINTR) {
-    if (patience != 0) {
-      const std::uint64_t waited = coarse_milliseconds() - begin;
-      if (waited >= patience) {
-        errno = EAGAIN;
-        break;
-      }
-      set_patience(socket, std::chrono::milliseconds(patience - waited));
+  if (result >= 0 || (errno != EINTR && errno != EAGAIN)) return result;
+  if (errno == EAGAIN && !may_wait(socket, wait)) return result;
+  const std::uint64_t limit = milliseconds_of_a_wait(socket);
+  for (int waits = 0; result < 0 && (errno == EINTR || errno == EAGAIN); result = call()) {
+    const std::uint64_t now = coarse_milliseconds();
+    if (errno == EINTR && (limit == 0 || now - begin < limit)) continue;
+    if (++waits == kWaits) {
+      errno = EAGAIN;
+      break;
     }
-    result = call();
+    begin = now;
   }
-  const int error = errno;
-  if (patience != 0) set_patience(socket, std::chrono::milliseconds(patience));
-  errno = error;
   return result;
 }
-
-int flag_of(Wait wait) noexcept { return wait == Wait::never ? MSG_DONTWAIT : 0; }
 
 // Takes over the descriptors of every SCM_RIGHTS record, whatever else came.
 void take_ancillary(msghdr& message, Received& received) {
@@ -123,7 +127,7 @@ std::optional<Fd> connect_abstract(const std::string& name, std::chrono::millise
   const auto connect = [&] {
     return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size);
   };
-  if (with_patience(socket, connect) != 0) {
+  if (with_patience(socket, Wait::as_the_socket_is_set, connect) != 0) {
     if (errno == ECONNREFUSED || errno == ENOENT) return std::nullopt;
     throw_os("connect to the socket @" + name);
   }
@@ -145,8 +149,9 @@ std::pair<Fd, Fd> socket_pair() {
 }
 
 void set_patience(const Fd& socket, std::chrono::milliseconds patience) {
-  const timeval value{static_cast<time_t>(patience.count() / 1000),
-                      static_cast<suseconds_t>(patience.count() % 1000 * 1000)};
+  const std::int64_t each = std::chrono::microseconds(patience).count() / kWaits;
+  const timeval value{static_cast<time_t>(each / 1'000'000),
+                      static_cast<suseconds_t>(each % 1'000'000)};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
     if (::setsockopt(socket.get(), SOL_SOCKET, option, &value, sizeof value) != 0) {
       throw_os("set the patience of a Unix socket");
@@ -178,7 +183,7 @@ void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
   const int flags = MSG_NOSIGNAL | flag_of(wait);
-  if (with_patience(socket, [&] { return ::sendmsg(socket.get(), &message, flags); }) < 0) {
+  if (with_patience(socket, wait, [&] { return ::sendmsg(socket.get(), &message, flags); }) < 0) {
     if (errno == ETOOMANYREFS) {
       throw_os("send descriptors (too many of this user's are in flight; raise RLIMIT_NOFILE)");
     }
@@ -198,10 +203,9 @@ std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> b
   message.msg_controllen = control.size();
   const int flags = MSG_CMSG_CLOEXEC | flag_of(wait);
   const ssize_t size =
-      with_patience(socket, [&] { return ::recvmsg(socket.get(), &message, flags); });
+      with_patience(socket, wait, [&] { return ::recvmsg(socket.get(), &message, flags); });
   if (size < 0) {
-    const bool patient = wait != Wait::never && (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) == 0;
-    if (errno == EAGAIN && !patient) return std::nullopt;
+    if (errno == EAGAIN && !may_wait(socket, wait)) return std::nullopt;
     throw_os("receive a message");
   }
   Received received;

@@ -45,7 +45,7 @@ inline constexpr std::size_t kMaxFdsPerMessage = 8;
 /// A connected pair; the first end is non-blocking.
 [[nodiscard]] std::pair<Fd, Fd> socket_pair();
 
-/// How long a receive or send on the socket may wait.
+/// How long a receive or send on the socket may wait, not counting what this process was stopped.
 void set_patience(const Fd& socket, std::chrono::milliseconds patience);
 
 /// Every receive on the socket tells who sent the message, as the kernel knows it.

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
 #include "os/clock.hpp"
@@ -138,11 +139,30 @@ TEST(UnixSocket, PatienceRunsOutAlsoUnderAnIntervalTimer) {
               EAGAIN);
     send_message(server, bytes_of("in time"));
     EXPECT_EQ(buffer.text(*receive_message(client, buffer.bytes)), "in time");
-    timeval patience{};
-    socklen_t size = sizeof patience;
-    ASSERT_EQ(::getsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, &size), 0);
-    EXPECT_EQ(patience.tv_usec, 200'000) << "the next call has all of it";
   });
+}
+
+// Stopped by Ctrl-Z or a debugger, or with its whole machine; then the other side goes on no
+// sooner.
+TEST(UnixSocket, PatienceDoesNotRunOutWhileTheProcessIsStopped) {
+  for (const bool other_side_was_stopped_too : {false, true}) {
+    const auto [server, client] = socket_pair();
+    testing::Child child([&, &end = client] {
+      set_patience(end, milliseconds(2'000));
+      Buffer buffer;
+      EXPECT_EQ(buffer.text(*receive_message(end, buffer.bytes)), "at last");
+    });
+    std::this_thread::sleep_for(milliseconds(100));
+    child.kill(SIGSTOP);
+    if (!other_side_was_stopped_too) send_message(server, bytes_of("at last"));
+    std::this_thread::sleep_for(milliseconds(2'200));
+    child.kill(SIGCONT);
+    if (other_side_was_stopped_too) {
+      std::this_thread::sleep_for(milliseconds(100));
+      send_message(server, bytes_of("at last"));
+    }
+    EXPECT_EQ(child.wait(), 0);
+  }
 }
 
 TEST(UnixSocket, PatienceRunsOutWhileReceiving) {
