@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -168,10 +169,17 @@ bool Directory::tend(ArenaNumber number, Entry& entry, Allowance& allowance) {
     if (entry.segment->strategy() == Strategy::file_system) {
       unlink_shm(arena_name(entry.segment->header().session, number));
     }
+  } catch (const OsError& error) {
+    if (error.code() != ENOENT) {
+      // Descriptors are scarce, for one. When the next block is freed, or the next member dies, it
+      // is tried again.
+      entry.given_back = kAll;
+      return true;
+    }
   } catch (const Error&) {
-    // A name that is gone, or means something else now: nobody can open the arena again.
+    // The name means something else now.
   }
-  return false;
+  return false;  // nobody can open the arena again
 }
 
 // Nobody allocates in an orphan, so what lies between its live blocks is of no use. False when

@@ -110,6 +110,13 @@ std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session) {
       // As above.
     }
   };
+  // First, because they keep no descriptor: with those of memfds this process may have as many as
+  // it may open.
+  for (const std::string& name : list_shm(object_name(session) + "-")) {
+    if (const auto number = number_in(name, session)) {
+      keep(*number, [&] { return Segment::open_named(session, *number); });
+    }
+  }
   const std::string memfd = "/memfd:";
   for (const pid_t pid : own_processes()) {
     for (const OpenFile& file : open_files(pid, memfd + object_name(session))) {
@@ -117,11 +124,6 @@ std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session) {
       if (const auto number = number_in(name, session)) {
         keep(*number, [&] { return Segment::open(session, *number, open_path(file.path)); });
       }
-    }
-  }
-  for (const std::string& name : list_shm(object_name(session) + "-")) {
-    if (const auto number = number_in(name, session)) {
-      keep(*number, [&] { return Segment::open_named(session, *number); });
     }
   }
   std::vector<std::unique_ptr<Segment>> segments;

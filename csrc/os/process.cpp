@@ -113,6 +113,7 @@ std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept {
     found = std::strstr(line, name.c_str()) != nullptr;
   }
   std::free(line);
+  if (!found && std::ferror(maps.get()) != 0) return std::nullopt;
   return found;
 }
 

@@ -1,5 +1,6 @@
 // Members that die, vanish or come back.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 
@@ -148,6 +149,39 @@ TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).arenas == 0; }));
     EXPECT_TRUE(list_shm(object_name(id_)).empty());
   }
+}
+
+// The manager could not open the dead member's arena by its name to give memory back. It took that
+// for a name that is gone, dropped the arena, and removed its name when the next member died: the
+// message was lost.
+TEST_F(ServerDeaths, AMessageIsKeptByAManagerThatCanOpenNothing) {
+  const Joined member = join();
+  Child second([&] {
+    const Joined joined = join();
+    word_->turn.set(1);
+    ::pause();
+  });
+  ASSERT_TRUE(word_->turn.reaches(1));
+  Child child([&] {
+    live_with_a_block(Strategy::file_system, [&](Arena& arena, BlockNumber block) {
+      word_->sent = testing::send(arena, block);
+      word_->turn.set(2);
+      ::pause();
+    });
+  });
+  ASSERT_TRUE(word_->turn.reaches(2));
+  const rlimit none{3, 3};
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &none, nullptr), 0);
+  child.kill_and_reap();
+  const auto dead = [&](std::uint32_t count) {
+    return eventually([&] { return member.memory->header().deaths.load() == count; });
+  };
+  ASSERT_TRUE(dead(1));
+  EXPECT_EQ(statistics(*member.client).in_flight, 1u) << "and by now it has tended the arena";
+  second.kill();
+  ASSERT_TRUE(dead(2));
+  EXPECT_EQ(statistics(*member.client).arenas, 1u);
+  EXPECT_TRUE(unlink_shm(arena_name(id_, 1)));
 }
 
 TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {

@@ -1,7 +1,9 @@
 // A manager is killed, and another one takes over.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
+#include <vector>
 
 #include "arena/segment.hpp"
 #include "os/process.hpp"
@@ -87,6 +89,28 @@ TEST_F(Takeover, AStrangerThatComesFirstFindsTheSession) {
   EXPECT_EQ(statistics(stranger).arenas, 1u);
   EXPECT_EQ(hello_again(member, nullptr), "");
   EXPECT_EQ(statistics(*member.client).processes, 2u);
+}
+
+// Their names would be removed as nobody's.
+TEST_F(Takeover, NamedArenasAreFoundAlsoWhereDescriptorsAreScarce) {
+  constexpr ArenaNumber kMemfds = 20;
+  Joined member = join();
+  std::vector<std::unique_ptr<Segment>> arenas;
+  for (ArenaNumber number = 1; number <= kMemfds; ++number) {
+    arenas.push_back(make_arena(member, number, Strategy::file_descriptor));
+  }
+  arenas.push_back(make_arena(member, kMemfds + 1, Strategy::file_system));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit scarce = before;
+  scarce.rlim_cur = static_cast<rlim_t>(member.memory->file().duplicate().get()) + kMemfds / 2;
+  server_->kill();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &scarce), 0);
+  server_ = std::make_unique<testing::ServerProcess>(id_);  // with what this process has open
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_LT(statistics(*member.client).arenas, arenas.size());
+  EXPECT_EQ(find(member, kMemfds + 1)->message.kind, Kind::done);
 }
 
 // It was let in, and did not get a processor before the manager was killed. That it does not map
