@@ -58,7 +58,7 @@ fuzz: $(VENV)/.group-build
 	for target in tables memory member manager; do \
 	  mkdir -p build/fuzz/corpus/$$target && \
 	  build/fuzz/tests/fuzz/fuzz-$$target -max_total_time=$(SECONDS_EACH) -max_len=4096 -len_control=0 -timeout=20 \
-	    -print_final_stats=1 build/fuzz/corpus/$$target tests/fuzz/corpus/$$target || exit 1; done
+	    -artifact_prefix=build/fuzz/ -print_final_stats=1 build/fuzz/corpus/$$target tests/fuzz/corpus/$$target || exit 1; done
 
 # The block protocol, checked by Spin.
 model: $(VENV)/.pip

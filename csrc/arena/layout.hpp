@@ -51,7 +51,7 @@ static_assert(sizeof(BlockRecord) == 32);
 /// A chunk of device memory. Strategy::device uses a number once only.
 struct ChunkRecord {
   std::atomic<std::uint64_t> size;       ///< 0 before it is there and after it is gone
-  std::atomic<std::int32_t> descriptor;  ///< its number in the owner's process
+  std::atomic<std::int32_t> descriptor;  ///< its number in the owner's process; -1: closed
   std::uint32_t reserved;
 };
 static_assert(sizeof(ChunkRecord) == 16);

@@ -113,8 +113,9 @@ class SessionMemory {
 
   /// Throws SessionError when somebody closed the descriptor behind our back.
   [[nodiscard]] const Fd& file() const;
-  [[nodiscard]] const Fd* file_or_null() const noexcept {
-    return file_.still_is(identity_) ? &file_ : nullptr;
+  /// The same as a number; -1 then.
+  [[nodiscard]] int descriptor_or_none() const noexcept {
+    return file_.still_is(identity_) ? file_.get() : -1;
   }
 
   [[nodiscard]] int mapping_count() const noexcept;

@@ -86,7 +86,9 @@ void SharedPieces::drop(const Segment& segment, ChunkKeeper& keeper,
       keeper.drop(segment.number(), piece.chunk);
       segment.chunk(piece.chunk).size.store(0);
     } catch (const std::exception& error) {
-      // Its number stays taken: under it the manager would give out the wrong memory.
+      // Its number stays taken: under it the manager would give out the wrong memory. The
+      // descriptor is closed below, and must not be told to the next manager.
+      segment.chunk(piece.chunk).descriptor.store(-1);
       report(std::string("GPU memory stays with the manager: ") + error.what());
     }
     shared_.erase(at);

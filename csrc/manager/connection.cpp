@@ -56,16 +56,15 @@ Connection Connection::open(const SessionId& session, const std::string& program
                      " ends at once; run it by hand to see why");
 }
 
-std::optional<Reply> Connection::ask(const Message& request, const Fd* fd) {
+std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
   if (!socket_.still_is(identity_)) {
     close();
     return std::nullopt;
   }
   Reply reply;
   try {
-    const int number = fd != nullptr ? fd->get() : -1;
     send_message(socket_, bytes_of(request),
-                 fd != nullptr ? std::span(&number, 1) : std::span<const int>());
+                 descriptor >= 0 ? std::span(&descriptor, 1) : std::span<const int>());
     SHMTENSOR_FAULT_POINT("session.asked");
     std::optional<Received> received =
         receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));

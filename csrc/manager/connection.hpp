@@ -27,9 +27,10 @@ class Connection {
   /// Takes over a socket that is connected already, as a forked child does.
   explicit Connection(Fd socket);
 
+  /// Sends the request, with a copy of `descriptor` unless that is -1, and waits for the answer.
   /// Nothing when the line is broken: the manager is gone. Throws SessionError when it does not
   /// answer in time or refuses.
-  [[nodiscard]] std::optional<Reply> ask(const Message& request, const Fd* fd = nullptr);
+  [[nodiscard]] std::optional<Reply> ask(const Message& request, int descriptor = -1);
 
   /// For the fork handler of a child: sends without waiting for an answer.
   bool tell(const Message& message) noexcept;

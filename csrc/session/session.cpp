@@ -151,7 +151,7 @@ Arena& Session::make_arena(std::uint64_t size, Place place) {
   message.strategy = static_cast<std::uint32_t>(strategy);
   try {
     const Segment::File file = segment->file();
-    ask(message, strategy == Strategy::file_system ? nullptr : &*file);
+    ask(message, strategy == Strategy::file_system ? -1 : (*file).get());
   } catch (...) {
     if (strategy == Strategy::file_system) unlink_shm(arena_name(id(), number));
     throw;

@@ -110,7 +110,7 @@ class Session : private cuda::ChunkKeeper {
           std::uint32_t life, std::string program, Budget& budget);
 
   std::uint64_t spend_tickets(std::uint64_t older_than_milliseconds);
-  Reply ask(Message message, const Fd* fd = nullptr);
+  Reply ask(Message message, int descriptor = -1);
   void reconnect();
   void send_registration(const Arena& arena);
   Arena* add(std::unique_ptr<Segment> segment, bool owned);

@@ -29,7 +29,7 @@ void Session::prepare_child() {
   if (!holds || member_.lost()) return;
   auto [ours, childs] = socket_pair();
   SHMTENSOR_FAULT_POINT("fork.before_slot");
-  const Reply reply = ask(message_for(Kind::fork, id()), &ours);
+  const Reply reply = ask(message_for(Kind::fork, id()), ours.get());
   SHMTENSOR_FAULT_POINT("fork.before_bits");
   const auto slot = static_cast<SlotNumber>(reply.message.slot);
   for (Arena* arena : forked_) {

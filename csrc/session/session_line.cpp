@@ -47,12 +47,12 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
   throw_hung_up(id);
 }
 
-Reply Session::ask(Message message, const Fd* fd) {
+Reply Session::ask(Message message, int descriptor) {
   const std::lock_guard guard(line_mutex_);
   member_.require_slot();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!line_) reconnect();
-    if (std::optional<Reply> reply = line_.ask(message, fd)) return std::move(*reply);
+    if (std::optional<Reply> reply = line_.ask(message, descriptor)) return std::move(*reply);
   }
   throw_hung_up(id());
 }
@@ -66,7 +66,7 @@ void Session::reconnect() {
     hello.slot = member_.slot();
     hello.life = life_;
     SHMTENSOR_FAULT_POINT("session.reconnect");
-    const std::optional<Reply> reply = line_.ask(hello, memory_->file_or_null());
+    const std::optional<Reply> reply = line_.ask(hello, memory_->descriptor_or_none());
     if (!reply) continue;
     if (reply->message.kind != Kind::welcome) break;
     memory_->know_manager();
@@ -103,14 +103,12 @@ void Session::send_registration(const Arena& arena) {
   if (named && segment.header().orphaned.load() != 0) return;
   try {
     const Segment::File file = segment.file();
-    static_cast<void>(line_.ask(message, named ? nullptr : &*file));
+    static_cast<void>(line_.ask(message, named ? -1 : (*file).get()));
     message.kind = Kind::keep_chunk;
-    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int number) {
+    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int descriptor) {
       message.chunk = chunk;
       message.number = size;
-      Fd borrowed(number);
-      if (line_) static_cast<void>(line_.ask(message, &borrowed));
-      static_cast<void>(borrowed.release());
+      if (line_ && descriptor >= 0) static_cast<void>(line_.ask(message, descriptor));
     };
     if (segment.strategy() == Strategy::device) {
       static_cast<const cuda::DeviceData&>(arena.data()).for_each_descriptor(tell);
@@ -151,7 +149,7 @@ void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
   message.arena = arena;
   message.chunk = chunk;
   message.number = size;
-  static_cast<void>(ask(message, &descriptor));
+  static_cast<void>(ask(message, descriptor.get()));
 }
 
 // A manager that took over from one that was killed learns of a chunk from the next message of a

@@ -121,11 +121,11 @@ TEST_F(SessionMemoryTest, WhatIsNotItselfIsRefused) {
 
 TEST_F(SessionMemoryTest, ADescriptorClosedBehindItsBackIsNoticed) {
   const auto peer = reopened();
-  ASSERT_NE(peer->file_or_null(), nullptr);
+  ASSERT_EQ(peer->descriptor_or_none(), peer->file().get());
   const int number = peer->file().get();
   ASSERT_EQ(::close(number), 0);
   EXPECT_THROW(static_cast<void>(peer->file()), SessionError);
-  EXPECT_EQ(peer->file_or_null(), nullptr);
+  EXPECT_EQ(peer->descriptor_or_none(), -1);
   EXPECT_THROW(static_cast<void>(peer->transit(1)), SessionError);
   EXPECT_EQ(peer->id(), memory_->id()) << "what is mapped stays";
 }

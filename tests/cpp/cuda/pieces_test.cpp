@@ -112,6 +112,20 @@ TEST_F(Pieces, WhatCannotBeSharedLeavesNothing) {
   });
 }
 
+// Its number in this process may mean another file by the time that a new manager is told of it.
+TEST_F(Pieces, ADescriptorIsForgottenAlsoWhenTheManagerDoesNotAnswer) {
+  in_child([] {
+    World world;
+    const auto range = world.share(0, 1);
+    const auto& record = world.segment->chunk(range.pieces[0].chunk);
+    EXPECT_EQ(Fd(::dup(record.descriptor.load())).identity(), world.keeper.chunks[0].identity());
+    world.keeper.fails = true;
+    world.shared.drop(*world.segment, world.keeper, range.pieces);
+    EXPECT_EQ(record.descriptor.load(), -1);
+    EXPECT_NE(record.size.load(), 0U) << "the manager may still give it out";
+  });
+}
+
 TEST_F(Pieces, WhatLiesIsRefusedAndWhatIsTrueOpensOnce) {
   in_child([] {
     World world;
