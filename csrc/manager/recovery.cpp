@@ -1,5 +1,6 @@
 #include "manager/recovery.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -55,22 +56,19 @@ bool remove_name(const std::string& name, const TakeFile& take) {
   return removed;
 }
 
-bool somebody_maps(const std::string& prefix) {
-  for (const pid_t pid : own_processes()) {
-    if (maps_file(pid, prefix).value_or(true)) return true;
-  }
-  return false;
-}
-
-// All names of a session belong together. Where the system does not know, the processes are looked
-// at; one whose mappings are hidden from this user may be anything.
+// All names of a session belong together. Where nobody has one open, a member may still have a
+// message of a dead one to read: it maps the session's memory. A process whose mappings are hidden
+// from this user counts only where the system does not tell either what is open.
 bool in_use(const std::string& session, const std::vector<std::string>& names) {
+  bool known = true;
   for (const std::string& name : names) {
     const std::optional<bool> used = shm_in_use(name);
-    if (!used) return somebody_maps("/dev/shm/" + session + "-");
-    if (*used) return true;
+    if (used.value_or(false)) return true;
+    known = known && used;
   }
-  return false;
+  const std::vector<pid_t> pids = own_processes();
+  return std::any_of(pids.begin(), pids.end(),
+                     [&](pid_t pid) { return maps_file(pid, session + "-").value_or(!known); });
 }
 
 }  // namespace

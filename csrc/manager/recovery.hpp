@@ -27,9 +27,9 @@ namespace shmtensor {
 /// which takes a while if there is much of it.
 using TakeFile = std::function<void(Fd)>;
 
-/// Removes the names in /dev/shm of sessions that have neither a manager nor a process that maps
-/// one of them. Names made in another PID namespace are left: their processes cannot be seen from
-/// here. Returns what was removed; with `dry_run`, what would be.
+/// Removes the names in /dev/shm of sessions that have neither a manager nor a living member. Names
+/// made in another PID namespace are left: their processes cannot be seen from here. Returns what
+/// was removed; with `dry_run`, what would be.
 std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take = {});
 
 /// Removes the names of a session's arenas whose maker was killed before it could register them.

@@ -112,9 +112,9 @@ std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept {
   while (!found && ::getline(&line, &capacity, maps.get()) > 0) {
     found = std::strstr(line, name.c_str()) != nullptr;
   }
+  const bool unreadable = !found && std::ferror(maps.get()) != 0 && errno != ESRCH;
   std::free(line);
-  if (!found && std::ferror(maps.get()) != 0) return std::nullopt;
-  return found;
+  return unreadable ? std::nullopt : std::optional(found);
 }
 
 std::vector<pid_t> own_processes() {

@@ -114,12 +114,25 @@ TEST_F(RecoveryTest, NamesThatSomebodyMapsStay) {
   EXPECT_TRUE(exists(beside)) << "its session is alive";
 }
 
+// The manager was killed, and the one member left has not read a dead one's message yet.
+TEST_F(RecoveryTest, NamesOfASessionWithAMemberStay) {
+  auto memory = SessionMemory::create(id_);
+  const std::string name = leave_a_name();
+  static_cast<void>(sweep_names(false));
+  EXPECT_TRUE(exists(name));
+  memory.reset();
+  static_cast<void>(sweep_names(false));
+  EXPECT_FALSE(exists(name));
+}
+
 // Much memory takes the kernel seconds: who sweeps gives it back when it has time for that.
 TEST_F(RecoveryTest, TheMemoryOfANameGoesBackWhenWhoTookItClosesIt) {
-  const std::string name = leave_a_name();
   std::vector<Fd> taken;
-  sweep_names(false, [&](Fd file) { taken.push_back(std::move(file)); });
-  EXPECT_FALSE(exists(name));
+  for (int attempt = 0; attempt < 5 && taken.empty(); ++attempt) {  // others may be quicker
+    const std::string name = leave_a_name();
+    sweep_names(false, [&](Fd file) { taken.push_back(std::move(file)); });
+    EXPECT_FALSE(exists(name));
+  }
   ASSERT_GE(taken.size(), 1u);
   for (const Fd& file : taken) EXPECT_GT(file_usage(file), 0u);
 }
