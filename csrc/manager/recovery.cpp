@@ -83,14 +83,14 @@ std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
   bool elsewhere = false;
   for (const pid_t pid : own_processes()) {
     for (const OpenFile& found : open_files(pid, "/memfd:" + SessionMemory::file_name(session))) {
+      Fd file = open_path(found.path);
+      if (!file) continue;
       try {
-        Fd file = open_path(found.path);
-        if (!file) continue;
         auto memory = SessionMemory::open(session, std::move(file));
         if (!in_other_network(pid)) return memory;
         elsewhere = true;
-      } catch (const Error&) {
-        // Not what its name says, or gone in the meantime: look on.
+      } catch (const SessionError&) {
+        // Not what its name says: look on.
       }
     }
   }
@@ -105,7 +105,8 @@ std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session) {
     try {
       found.emplace(number, open());
     } catch (const Error&) {
-      // As above.
+      // Not what its name says, gone in the meantime, or there is no descriptor left for it:
+      // members tell of the arenas they have when they are in touch again.
     }
   };
   // First, because they keep no descriptor: with those of memfds this process may have as many as
@@ -116,13 +117,17 @@ std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session) {
     }
   }
   const std::string memfd = "/memfd:";
-  for (const pid_t pid : own_processes()) {
-    for (const OpenFile& file : open_files(pid, memfd + object_name(session))) {
-      const std::string_view name = std::string_view(file.name).substr(memfd.size());
-      if (const auto number = number_in(name, session)) {
-        keep(*number, [&] { return Segment::open(session, *number, open_path(file.path)); });
+  try {
+    for (const pid_t pid : own_processes()) {
+      for (const OpenFile& file : open_files(pid, memfd + object_name(session))) {
+        const std::string_view name = std::string_view(file.name).substr(memfd.size());
+        if (const auto number = number_in(name, session)) {
+          keep(*number, [&] { return Segment::open(session, *number, open_path(file.path)); });
+        }
       }
     }
+  } catch (const OsError&) {
+    // As above.
   }
   std::vector<std::unique_ptr<Segment>> segments;
   for (auto& [number, segment] : found) segments.push_back(std::move(segment));

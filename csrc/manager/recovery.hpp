@@ -17,7 +17,8 @@ namespace shmtensor {
 [[noreturn]] void throw_lives_elsewhere();
 
 /// The memory of a session, taken from a process of this user that has it open; null when there is
-/// none to be seen. Throws SessionError when it is in another network namespace.
+/// none to be seen. Throws SessionError when it is in another network namespace, OsError when
+/// descriptors or memory are too short to tell.
 [[nodiscard]] std::unique_ptr<SessionMemory> recover_session(const SessionId& session);
 
 /// Every arena of a session that a process of this user has open or that has a name.

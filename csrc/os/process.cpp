@@ -26,7 +26,16 @@ namespace {
 
 using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-Folder open_folder(const std::string& path) { return {::opendir(path.c_str()), ::closedir}; }
+// What somebody looks for must not count as missing because this process is short of something.
+void throw_if_short(const std::string& path) {
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) throw_os("look into " + path);
+}
+
+Folder open_folder(const std::string& path) {
+  Folder folder(::opendir(path.c_str()), ::closedir);
+  if (!folder) throw_if_short(path);
+  return folder;
+}
 
 // The first 4 KiB of a small file in /proc. Only system calls: the fork handler of a child uses it.
 std::size_t read_start(const char* path, std::array<char, 4096>& buffer) noexcept {
@@ -150,8 +159,10 @@ std::vector<OpenFile> open_files(pid_t pid, const std::string& prefix) {
   return files;
 }
 
-Fd open_path(const std::string& path) noexcept {
-  return Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+Fd open_path(const std::string& path) {
+  Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) throw_if_short(path);
+  return file;
 }
 
 std::uint64_t pid_namespace() noexcept {

@@ -40,7 +40,8 @@ struct ProcessIdentity {
 /// be told.
 [[nodiscard]] std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept;
 
-/// Processes of this user that can be seen in /proc.
+/// Processes of this user that can be seen in /proc. This and the two below throw OsError when
+/// descriptors or memory are short.
 [[nodiscard]] std::vector<pid_t> own_processes();
 
 struct OpenFile {
@@ -51,8 +52,8 @@ struct OpenFile {
 /// The open descriptors of a process whose name begins with `prefix`.
 [[nodiscard]] std::vector<OpenFile> open_files(pid_t pid, const std::string& prefix);
 
-/// Opens `path` for reading and writing, close-on-exec; empty when that fails.
-[[nodiscard]] Fd open_path(const std::string& path) noexcept;
+/// Opens `path` for reading and writing, close-on-exec; empty when it is gone or hidden.
+[[nodiscard]] Fd open_path(const std::string& path);
 
 /// The inode of this process's PID namespace; pids mean something only inside it. 0 when /proc is
 /// not there, or is another namespace's: then its pids are not ours.

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <filesystem>
 #include <vector>
 
 #include "arena/segment.hpp"
@@ -89,6 +90,34 @@ TEST_F(Takeover, AStrangerThatComesFirstFindsTheSession) {
   EXPECT_EQ(statistics(stranger).arenas, 1u);
   EXPECT_EQ(hello_again(member, nullptr), "");
   EXPECT_EQ(statistics(*member.client).processes, 2u);
+}
+
+// It would start the session anew, under the eyes of its member.
+TEST_F(Takeover, WhoCannotLookForTheMemoryRefuses) {
+  Joined member = join();
+  replace_server();
+  const Message nonsense = message_for(Kind::hello, testing::fresh_session());
+  ASSERT_EQ(refusal(Client(id_).ask(nonsense)), "the message makes no sense") << "it runs";
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto limit_descriptors = [&](rlim_t count) {
+    const rlimit limit{count, before.rlim_max};
+    ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
+  };
+  const std::string folder = "/proc/" + std::to_string(server_->pid()) + "/fd/";
+  rlim_t free = 0;
+  while (std::filesystem::is_symlink(folder + std::to_string(free))) ++free;
+  limit_descriptors(free + 1);  // for the connection
+  {
+    Client stranger(id_);
+    const std::string why = refusal(stranger.hello(Join::create));
+    EXPECT_NE(why.find("EMFILE"), std::string::npos) << why;
+  }
+  limit_descriptors(before.rlim_cur);
+  Client stranger(id_);
+  const auto reply = stranger.hello(Join::create);
+  ASSERT_EQ(reply->message.kind, Kind::welcome);
+  EXPECT_EQ(reply->fd.identity(), member.memory->file().identity());
 }
 
 // Their names would be removed as nobody's.
