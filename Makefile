@@ -136,7 +136,7 @@ $(VENV)/.pip:
 	$(PIP) --upgrade 'pip>=25.1'
 	touch $@
 
-$(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim tests/fuzz/*.?pp -type f) | $(VENV)/.group-build build/gtest/.found
+$(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim tests/fuzz/*.?pp tests/faults/*.cpp tests/faults/CMakeLists.txt -type f) | $(VENV)/.group-build build/gtest/.found
 	$(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_WERROR=ON \
 	  -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr

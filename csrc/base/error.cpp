@@ -47,6 +47,8 @@ const char* errno_name(int code) noexcept {
 
 }  // namespace
 
+bool is_shortage(int code) noexcept { return code == EMFILE || code == ENFILE || code == ENOMEM; }
+
 std::string errno_text(int code) {
   const char* name = errno_name(code);
   return std::system_category().message(code) + " (" +

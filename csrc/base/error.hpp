@@ -50,6 +50,9 @@ class CorruptData : public Error {
 /// Throws OsError with `errno`'s text, or `code`'s when given: "cannot <what>: <text> (<NAME>)".
 [[noreturn]] void throw_os(const std::string& what, int code = 0);
 
+/// Is it descriptors or memory that are short? Then what was looked for may well be there.
+[[nodiscard]] bool is_shortage(int code) noexcept;
+
 /// The text for an errno value, as in "No such file or directory (ENOENT)".
 [[nodiscard]] std::string errno_text(int code);
 

@@ -98,40 +98,42 @@ std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
   return nullptr;
 }
 
-std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session) {
+FoundArenas recover_arenas(const SessionId& session) {
   std::map<ArenaNumber, std::unique_ptr<Segment>> found;
-  const auto keep = [&](ArenaNumber number, auto&& open) {
-    if (found.contains(number)) return;
+  FoundArenas result;
+  const auto look = [&](auto&& body) {
     try {
-      found.emplace(number, open());
+      body();
+    } catch (const OsError& error) {  // or it is gone in the meantime
+      if (is_shortage(error.code())) result.all = false;
     } catch (const Error&) {
-      // Not what its name says, gone in the meantime, or there is no descriptor left for it:
-      // members tell of the arenas they have when they are in touch again.
+      // Not what its name says: look on.
     }
   };
-  // First, because they keep no descriptor: with those of memfds this process may have as many as
-  // it may open.
-  for (const std::string& name : list_shm(object_name(session) + "-")) {
-    if (const auto number = number_in(name, session)) {
-      keep(*number, [&] { return Segment::open_named(session, *number); });
+  const auto keep = [&](std::string_view name, auto&& open) {
+    const std::optional<ArenaNumber> number = number_in(name, session);
+    if (!number || found.contains(*number)) return;
+    look([&] { found.emplace(*number, open(*number)); });
+  };
+  // Names first, because their arenas keep no descriptor: with those of memfds this process may
+  // have as many as it may open.
+  look([&] {
+    for (const std::string& name : list_shm(object_name(session) + "-")) {
+      keep(name, [&](ArenaNumber number) { return Segment::open_named(session, number); });
     }
-  }
+  });
   const std::string memfd = "/memfd:";
-  try {
+  look([&] {
     for (const pid_t pid : own_processes()) {
       for (const OpenFile& file : open_files(pid, memfd + object_name(session))) {
-        const std::string_view name = std::string_view(file.name).substr(memfd.size());
-        if (const auto number = number_in(name, session)) {
-          keep(*number, [&] { return Segment::open(session, *number, open_path(file.path)); });
-        }
+        keep(std::string_view(file.name).substr(memfd.size()), [&](ArenaNumber number) {
+          return Segment::open(session, number, open_path(file.path));
+        });
       }
     }
-  } catch (const OsError&) {
-    // As above.
-  }
-  std::vector<std::unique_ptr<Segment>> segments;
-  for (auto& [number, segment] : found) segments.push_back(std::move(segment));
-  return segments;
+  });
+  for (auto& [number, segment] : found) result.segments.push_back(std::move(segment));
+  return result;
 }
 
 std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
@@ -156,7 +158,13 @@ std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
 
 void remove_unregistered(const SessionId& session,
                          const std::function<bool(ArenaNumber)>& is_registered) {
-  for (const std::string& name : list_shm(object_name(session) + "-")) {
+  std::vector<std::string> names;
+  try {
+    names = list_shm(object_name(session) + "-");
+  } catch (const OsError&) {
+    return;  // after the next death
+  }
+  for (const std::string& name : names) {
     const std::optional<ArenaNumber> number = number_in(name, session);
     if (number && !is_registered(*number)) unlink_unused_shm(name);
   }

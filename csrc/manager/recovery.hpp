@@ -21,8 +21,13 @@ namespace shmtensor {
 /// descriptors or memory are too short to tell.
 [[nodiscard]] std::unique_ptr<SessionMemory> recover_session(const SessionId& session);
 
+struct FoundArenas {
+  std::vector<std::unique_ptr<Segment>> segments;
+  bool all = true;  ///< false when descriptors or memory were too short to tell
+};
+
 /// Every arena of a session that a process of this user has open or that has a name.
-[[nodiscard]] std::vector<std::unique_ptr<Segment>> recover_arenas(const SessionId& session);
+[[nodiscard]] FoundArenas recover_arenas(const SessionId& session);
 
 /// Takes the file of a name that was removed: its memory goes back to the system when it is closed,
 /// which takes a while if there is much of it.

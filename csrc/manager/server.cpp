@@ -79,7 +79,7 @@ int Server::timeout() {
     all_have_lines = all_have_lines && seat.line >= 0;
   });
   if (!all_watched) return kIdleMilliseconds;
-  return all_have_lines ? -1 : kLookMilliseconds;
+  return all_have_lines && knows_all_arenas_ ? -1 : kLookMilliseconds;
 }
 
 bool Server::finished() {

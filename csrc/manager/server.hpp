@@ -71,6 +71,7 @@ class Server {
   void find_or_start(const Message& message, Fd fd);
   void take_charge(std::unique_ptr<SessionMemory> memory);
   void adopt(std::unique_ptr<SessionMemory> memory);
+  void find_arenas();
   void add_arena(std::unique_ptr<Segment> segment);
 
   // server_deaths.cpp
@@ -89,6 +90,7 @@ class Server {
   std::uint32_t claimed_ = 0;  ///< what says in the session's memory that this is its manager
   std::unique_ptr<Seats> seats_;
   Directory directory_;
+  bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
   std::uint64_t looked_at_ = 0;  ///< milliseconds; the last look at seats without a line
   SlotNumber looked_until_ = 0;

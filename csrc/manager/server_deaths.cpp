@@ -42,6 +42,7 @@ void Server::look_again() {
   const std::uint64_t now = coarse_milliseconds();
   if (now - looked_at_ < static_cast<std::uint64_t>(kLookMilliseconds)) return;
   looked_at_ = now;
+  if (!knows_all_arenas_) find_arenas();
   int looks = 0;
   for (SlotNumber i = 0; i < kMaxSlots && looks < kLooksAtOnce; ++i) {
     looked_until_ = static_cast<SlotNumber>((looked_until_ + 1) % kMaxSlots);
@@ -63,6 +64,7 @@ void Server::vacate(SlotNumber slot) {
   memory_->header().deaths.fetch_add(1);
   directory_.tell_owners();
   // Last: who waits for the dead one's blocks has them by now.
+  if (!knows_all_arenas_) return;
   remove_unregistered(session_, [this](ArenaNumber arena) { return directory_.find(arena); });
 }
 

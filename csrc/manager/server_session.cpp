@@ -33,10 +33,18 @@ void Server::adopt(std::unique_ptr<SessionMemory> memory) {
   take_charge(std::move(memory));
   seats_->take_over();
   SHMTENSOR_FAULT_POINT("manager.adopt");
-  for (auto& segment : recover_arenas(session_)) add_arena(std::move(segment));
+  find_arenas();
   seats_->for_each_taken([this](SlotNumber slot) { watch(slot); });
   memory_->header().deaths.fetch_add(1);
   directory_.tell_owners();
+}
+
+void Server::find_arenas() {
+  FoundArenas found = recover_arenas(session_);
+  for (auto& segment : found.segments) {
+    if (directory_.find(segment->number()) == nullptr) add_arena(std::move(segment));
+  }
+  knows_all_arenas_ = found.all;
 }
 
 void Server::add_arena(std::unique_ptr<Segment> segment) {

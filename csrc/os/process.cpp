@@ -28,7 +28,7 @@ using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
 
 // What somebody looks for must not count as missing because this process is short of something.
 void throw_if_short(const std::string& path) {
-  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) throw_os("look into " + path);
+  if (is_shortage(errno)) throw_os("look into " + path);
 }
 
 Folder open_folder(const std::string& path) {

@@ -52,6 +52,7 @@ bool unlink_shm(const std::string& name) noexcept {
 std::vector<std::string> list_shm(const std::string& prefix) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(kFolder), ::closedir);
+  if (!folder && is_shortage(errno)) throw_os(std::string("look into ") + kFolder);
   if (!folder) return names;
   while (const dirent* entry = ::readdir(folder.get())) {
     const std::string name = entry->d_name;

@@ -19,7 +19,8 @@ namespace shmtensor {
 /// True when the object existed.
 bool unlink_shm(const std::string& name) noexcept;
 
-/// Names in /dev/shm that begin with `prefix` and belong to this user.
+/// Names in /dev/shm that begin with `prefix` and belong to this user. Throws OsError when
+/// descriptors or memory are short.
 [[nodiscard]] std::vector<std::string> list_shm(const std::string& prefix);
 
 /// Has any process the object open for writing, or mapped by way of such an open? Seen across all

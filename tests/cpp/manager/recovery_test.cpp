@@ -79,7 +79,8 @@ TEST_F(RecoveryTest, EveryArenaIsFoundOnce) {
   static_cast<void>(create_shm(object_name(id_) + "-"));
   const auto other =
       Segment::create(testing::fresh_session(), 6, 0, 1, Strategy::file_descriptor, kSmall);
-  const auto found = recover_arenas(id_);
+  const auto [found, all] = recover_arenas(id_);
+  EXPECT_TRUE(all);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0]->identity(), one->identity());
   EXPECT_EQ(found[1]->identity(), two->identity());

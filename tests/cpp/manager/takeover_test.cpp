@@ -96,8 +96,12 @@ TEST_F(Takeover, AStrangerThatComesFirstFindsTheSession) {
 TEST_F(Takeover, WhoCannotLookForTheMemoryRefuses) {
   Joined member = join();
   replace_server();
-  const Message nonsense = message_for(Kind::hello, testing::fresh_session());
-  ASSERT_EQ(refusal(Client(id_).ask(nonsense)), "the message makes no sense") << "it runs";
+  {  // it runs when it has refused this, and has the descriptors that it needs
+    Client lost(id_);
+    const Message nonsense = message_for(Kind::hello, testing::fresh_session());
+    ASSERT_EQ(refusal(lost.ask(nonsense)), "the message makes no sense");
+    ASSERT_FALSE(lost.receive());
+  }
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const auto limit_descriptors = [&](rlim_t count) {
@@ -140,6 +144,8 @@ TEST_F(Takeover, NamedArenasAreFoundAlsoWhereDescriptorsAreScarce) {
   ASSERT_EQ(hello_again(member, &member.memory->file()), "");
   EXPECT_LT(statistics(*member.client).arenas, arenas.size());
   EXPECT_EQ(find(member, kMemfds + 1)->message.kind, Kind::done);
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &before, nullptr), 0);
+  EXPECT_TRUE(eventually([&] { return statistics(*member.client).arenas == arenas.size(); }));
 }
 
 // It was let in, and did not get a processor before the manager was killed. That it does not map

@@ -1,0 +1,86 @@
+// A library to preload: in session managers, calls that need a descriptor or memory fail at random,
+// FAILING_CALLS of a thousand.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace {
+
+bool fails(int code) noexcept {
+  static const long rate = std::string_view(program_invocation_short_name) == "shmtensor-manager"
+                               ? std::strtol(std::getenv("FAILING_CALLS"), nullptr, 10)
+                               : 0;
+  static auto seed = static_cast<unsigned>(::getpid());
+  if (rate == 0 || ::rand_r(&seed) % 1000 >= rate) return false;
+  errno = code;
+  return true;
+}
+
+template <typename Function>
+Function* next(const char* name) noexcept {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int open(const char* path, int flags, ...) {
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, mode_t);
+  va_end(arguments);
+  static auto* const real = next<int(const char*, int, ...)>("open");
+  return fails(EMFILE) ? -1 : real(path, flags, mode);
+}
+
+__attribute__((visibility("default"))) int shm_open(const char* name, int flags, mode_t mode) {
+  static auto* const real = next<int(const char*, int, mode_t)>("shm_open");
+  return fails(EMFILE) ? -1 : real(name, flags, mode);
+}
+
+__attribute__((visibility("default"))) DIR* opendir(const char* path) {
+  static auto* const real = next<DIR*(const char*)>("opendir");
+  // There is one in /proc for each process of the machine: with many, no manager would ever start.
+  const bool of_a_process = std::string_view(path).starts_with("/proc/");
+  return !of_a_process && fails(EMFILE) ? nullptr : real(path);
+}
+
+__attribute__((visibility("default"))) void* mmap(void* address, size_t size, int protection,
+                                                  int flags, int file, off_t offset) noexcept {
+  static auto* const real = next<void*(void*, size_t, int, int, int, off_t)>("mmap");
+  if (file >= 0 && fails(ENOMEM)) return MAP_FAILED;
+  return real(address, size, protection, flags, file, offset);
+}
+
+__attribute__((visibility("default"))) int epoll_ctl(int poller, int operation, int file,
+                                                     epoll_event* event) noexcept {
+  static auto* const real = next<int(int, int, int, epoll_event*)>("epoll_ctl");
+  return operation == EPOLL_CTL_ADD && fails(ENOSPC) ? -1 : real(poller, operation, file, event);
+}
+
+// A descriptor for which there is no room is closed by the kernel on its way.
+__attribute__((visibility("default"))) ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  static auto* const real = next<ssize_t(int, msghdr*, int)>("recvmsg");
+  const ssize_t size = real(socket, message, flags);
+  const cmsghdr* const first = size > 0 ? CMSG_FIRSTHDR(message) : nullptr;
+  if (first != nullptr && first->cmsg_type == SCM_RIGHTS && fails(EMFILE)) {
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(first), sizeof file);
+    ::close(file);
+    message->msg_controllen = 0;
+    message->msg_flags |= MSG_CTRUNC;
+  }
+  return size;
+}
+}

@@ -1,0 +1,33 @@
+"""A manager's calls fail at random, as where descriptors or memory are short: no message is lost.
+
+They are made to fail by a library of the tests (`failing_calls.cpp`) that is preloaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import run_program, run_python
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "build/cpp/libfailing-calls.so"
+PROGRAM = Path(__file__).with_name("failing_calls_program.py")
+
+
+@pytest.mark.parametrize("in_a_thousand", [0, 5, 30])
+@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
+def test_no_message_is_lost(strategy: str, in_a_thousand: int) -> None:
+    """Successors of killed managers began the session anew, or dropped what they could not open."""
+    assert LIBRARY.exists(), "build it: make build/cpp/.built"
+    env = {"LD_PRELOAD": str(LIBRARY), "FAILING_CALLS": str(in_a_thousand), "PYTHONPATH": str(ROOT)}
+    done = run_program(PROGRAM, strategy, "1", "4", timeout=110, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not done.stdout.startswith("0 ")
+
+
+def test_where_all_fail_no_manager_starts() -> None:
+    code = "import shmtensor as st; st.zeros(1)"
+    done = run_python(code, env={"LD_PRELOAD": str(LIBRARY), "FAILING_CALLS": "1000"})
+    assert "it ends each time, or has no descriptors left" in done.stderr
