@@ -25,6 +25,18 @@ class Pinned {
   Arena* arena_;
 };
 
+// Whoever holds the block has its bytes mapped already, perhaps with more rights.
+void map_data(Arena& arena, BlockNumber block, Access access) {
+  const Segment& segment = arena.segment();
+  if (segment.strategy() == Strategy::in_place) access = Access::read_only;  // what describes it
+  if (segment.strategy() == Strategy::device || arena.local().holds(block) ||
+      segment.data_if_mapped(access) != nullptr) {
+    return;
+  }
+  const GilRelease release;
+  static_cast<void>(segment.data(access));
+}
+
 }  // namespace
 
 void Peek::open() noexcept { ++t_peeks; }
@@ -46,6 +58,8 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
                        "age, and nobody held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
+  // For want of address space this may fail, so it comes before the message is spent.
+  map_data(*arena, handle.block, handle.access);
   TransitTable& transit = session->memory().transit(handle.ticket.sender);
   Ticket ticket = handle.ticket;
   if (Peek::is_open()) ticket.group = TransitTable::kGroups;  // none has this number

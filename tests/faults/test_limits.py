@@ -193,3 +193,39 @@ def test_a_process_whose_clock_is_another(strategy, offset, tmp_path) -> None:
     command = [sys.executable, str(program), str(tmp_path / "line")]
     done = run_command(command, timeout=60, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert done.stdout == "fine\n", done
+
+
+def test_a_message_that_could_not_be_mapped_can_be_read_again(strategy) -> None:
+    """It was spent before its bytes were mapped, and its sender had ended: they were lost."""
+    program = f"""
+        import os, pickle, resource
+        from multiprocessing.reduction import ForkingPickler
+        import pytest
+        import shmtensor as st
+        import shmtensor.multiprocessing as mp
+        from shmtensor import _core
+
+        mp.set_sharing_strategy("{strategy}")
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            with _core.Outgoing() as message:
+                tensors = st.full(3, 1).as_readonly(), st.full(3, 2)
+                with open(writer, "wb") as pipe:
+                    pipe.write(pickle.dumps([bytes(ForkingPickler.dumps(tensor)) for tensor in tensors]))
+                message.delivered()
+            os._exit(0)
+        os.close(writer)
+        with open(reader, "rb") as pipe:
+            first, second = pickle.load(pipe)
+        os.wait()
+        readonly = pickle.loads(first)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + {64 * MIB}, resource.RLIM_INFINITY))
+        with pytest.raises(OSError, match="RLIMIT_AS"):
+            pickle.loads(second)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert pickle.loads(second).tolist() == [2, 2, 2]
+        assert readonly.tolist() == [1, 1, 1]
+    """
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
