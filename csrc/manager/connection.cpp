@@ -69,7 +69,7 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     std::optional<Received> received =
         receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));
     if (!received || received->size == 0) {
-      close();
+      hang_up();
       return std::nullopt;
     }
     if (received->size != sizeof(Message) || reply.message.magic != kProtocolMagic ||
@@ -80,7 +80,7 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     }
     if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
   } catch (const OsError& error) {
-    close();  // an answer that comes late must not be taken for the next one
+    hang_up();  // an answer that comes late must not be taken for the next one
     if (line_is_broken(error.code())) return std::nullopt;
     if (error.code() == EAGAIN) {
       throw SessionError("the manager of session " + request.session.hex() +
@@ -90,6 +90,7 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     throw;
   }
   if (reply.message.kind == Kind::refused) {
+    if (request.kind == Kind::hello) hang_up();
     throw SessionError("the manager of session " + request.session.hex() +
                        " refuses: " + std::string(reply.message.text.data()));
   }
@@ -103,6 +104,11 @@ bool Connection::tell(const Message& message) noexcept {
   } catch (...) {
     return false;
   }
+}
+
+void Connection::hang_up() noexcept {
+  if (socket_.still_is(identity_)) shut_down(socket_);
+  close();
 }
 
 void Connection::close() noexcept {

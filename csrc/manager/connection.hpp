@@ -29,7 +29,8 @@ class Connection {
 
   /// Sends the request, with a copy of `descriptor` unless that is -1, and waits for the answer.
   /// Nothing when the line is broken: the manager is gone. Throws SessionError when it does not
-  /// answer in time or refuses.
+  /// answer in time or refuses. A line on which something else failed, or whose `hello` was
+  /// refused, is ended.
   [[nodiscard]] std::optional<Reply> ask(const Message& request, int descriptor = -1);
 
   /// For the fork handler of a child: sends without waiting for an answer.
@@ -37,8 +38,11 @@ class Connection {
 
   explicit operator bool() const noexcept { return static_cast<bool>(socket_); }
 
-  /// Closes the line, or forgets a descriptor that is no longer ours.
+  /// Closes the descriptor, or forgets one that is no longer ours. For a forked child: the line is
+  /// the parent's.
   void close() noexcept;
+  /// Ends the line, also where a child that was just forked still has it open.
+  void hang_up() noexcept;
 
  private:
   Fd socket_;

@@ -159,6 +159,8 @@ void set_patience(const Fd& socket, std::chrono::milliseconds patience) {
   }
 }
 
+void shut_down(const Fd& socket) noexcept { ::shutdown(socket.get(), SHUT_RDWR); }
+
 void ask_for_sender(const Fd& socket) {
   const int on = 1;
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {

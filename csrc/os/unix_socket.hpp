@@ -48,6 +48,9 @@ inline constexpr std::size_t kMaxFdsPerMessage = 8;
 /// How long a receive or send on the socket may wait, not counting what this process was stopped.
 void set_patience(const Fd& socket, std::chrono::milliseconds patience);
 
+/// Ends the connection for everybody who has the socket open.
+void shut_down(const Fd& socket) noexcept;
+
 /// Every receive on the socket tells who sent the message, as the kernel knows it.
 void ask_for_sender(const Fd& socket);
 

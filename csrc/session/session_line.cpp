@@ -84,7 +84,7 @@ void Session::follow_manager() noexcept {
   try {
     const std::lock_guard guard(line_mutex_);
     if (!memory_->manager_changed()) return;  // another thread was quicker
-    line_.close();
+    line_.hang_up();
     reconnect();
   } catch (const std::exception& error) {
     memory_->accept_manager();  // not again at every send

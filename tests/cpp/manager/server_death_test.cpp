@@ -203,6 +203,42 @@ TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {
   EXPECT_EQ(reply->message.life, careless.life);
 }
 
+// An answer was lost for want of a descriptor. Its child has the line open until its handler runs;
+// then the member was taken for dead as long as that took.
+TEST_F(ServerDeaths, AMemberThatHangsUpComesBackAtOnceWhateverAChildHasOpen) {
+  Connection line = Connection::open(id_, "");
+  Message hello = message_for(Kind::hello, id_);
+  hello.join = Join::create;
+  std::optional<Reply> reply = line.ask(hello);
+  const auto memory = SessionMemory::open(id_, std::move(reply->fd));
+  hello.slot = reply->message.slot;
+  hello.life = reply->message.life;
+  const auto slot = static_cast<SlotNumber>(hello.slot);
+  ASSERT_TRUE(memory->enter(slot));
+  const auto arena = Segment::create(id_, 1, slot, hello.life, Strategy::file_descriptor, kSmall);
+  Message message = message_for(Kind::register_arena, id_);
+  message.arena = 1;
+  ASSERT_TRUE(line.ask(message, (*arena->file()).get()));
+  Child child([] { ::pause(); });
+
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  message.kind = Kind::find_arena;
+  EXPECT_THROW(static_cast<void>(line.ask(message)), OsError);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(line);
+
+  ++hello.life;
+  line = Connection::open(id_, "");
+  EXPECT_THROW(static_cast<void>(line.ask(hello)), SessionError);
+  EXPECT_FALSE(line) << "whom the manager does not know has no use for it";
+  --hello.life;
+  line = Connection::open(id_, "");
+  EXPECT_EQ(line.ask(hello)->message.kind, Kind::welcome);
+}
+
 // It closed its descriptors, and let go of the session later: nothing tells the manager.
 TEST_F(ServerDeaths, AMemberWithoutALineThatLetsGoHasLeft) {
   Child child([&] {
