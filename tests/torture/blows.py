@@ -72,7 +72,8 @@ class Blows:
 
     def kill_forked(self, rank: int) -> None:
         pid = int(self.director.board[1 + self.director.stage.actors + rank][stages.PID])
-        if pid and processes.is_alive(pid) and pid not in {p.pid for p in self.director.actors.values()}:
+        # The number of one that has ended may be another program's by now.
+        if pid in set(self.director.family()) - {p.pid for p in self.director.actors.values()}:
             self._kill(pid, "forked children killed")
 
     def stop(self, rank: int) -> None:
