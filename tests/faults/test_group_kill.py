@@ -112,8 +112,18 @@ def test_nothing_is_left(strategy, tmp_path, phase) -> None:
         # A process is seen no more a moment before the kernel closes what it had open.
         wait_until(lambda session=session: session not in sockets(), patience=5, what="its socket to be gone")
         if strategy == "file_system":
-            run_python(SWEEPERS[turn % 2])
+            wait_until(partial(names_are_swept, session, SWEEPERS[turn % 2]), what="its names to be gone")
         assert not shm_names(session)
+
+
+def names_are_swept(session: str, sweeper: str) -> bool:
+    """Sweep, and again where the session does not look dead yet.
+
+    Another session that begins may be sweeping at this moment, or reading what the dead had mapped, which
+    stays mapped as long.
+    """
+    run_python(sweeper)
+    return not shm_names(session)
 
 
 def nobody_of(session: str) -> bool:
