@@ -56,19 +56,26 @@ bool remove_name(const std::string& name, const TakeFile& take) {
   return removed;
 }
 
-// All names of a session belong together. Where nobody has one open, a member may still have a
-// message of a dead one to read: it maps the session's memory. A process whose mappings are hidden
-// from this user counts only where the system does not tell either what is open.
-bool in_use(const std::string& session, const std::vector<std::string>& names) {
+// All names of a session belong together. Nothing when that of one cannot be told.
+std::optional<bool> has_open(const std::vector<std::string>& names) {
   bool known = true;
   for (const std::string& name : names) {
     const std::optional<bool> used = shm_in_use(name);
     if (used.value_or(false)) return true;
     known = known && used;
   }
+  return known ? std::optional(false) : std::nullopt;
+}
+
+// Where nobody has a name open, a member may still have a message of a dead one to read: it maps
+// the session's memory. A process whose mappings are hidden from this user counts only where the
+// system does not tell either what is open.
+bool in_use(const std::string& session, const std::vector<std::string>& names) {
+  const std::optional<bool> open = has_open(names);
+  if (open.value_or(false)) return true;
   const std::vector<pid_t> pids = own_processes();
   return std::any_of(pids.begin(), pids.end(),
-                     [&](pid_t pid) { return maps_file(pid, session + "-").value_or(!known); });
+                     [&](pid_t pid) { return maps_file(pid, session + "-").value_or(!open); });
 }
 
 }  // namespace
@@ -143,11 +150,13 @@ std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
   }
   std::vector<std::string> removed;
   for (const auto& [session, names] : sessions) {
+    if (in_use(session, names)) continue;
     // The socket of a manager has the session's name. Its session is alive even if the manager is
     // stopped, or about to end: it removes the names itself. Nor can a session begin anew
-    // meanwhile.
+    // meanwhile; one that did since the look has members with names open, or its manager here.
+    // Taken after the look, which is long: another sweep that comes now passes the session over.
     const std::optional<Fd> place = bind_abstract(session);
-    if (!place || in_use(session, names)) continue;
+    if (!place || has_open(names).value_or(false)) continue;
     for (const std::string& name : names) {
       if (!made_in_this_namespace(name)) continue;
       if (dry_run || remove_name(name, take)) removed.push_back(name);
