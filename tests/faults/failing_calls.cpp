@@ -1,5 +1,5 @@
-// A library to preload: in session managers, calls that need a descriptor or memory fail at random,
-// FAILING_CALLS of a thousand.
+// A library to preload: calls that need a descriptor or memory fail at random, FAILING_CALLS of a
+// thousand in session managers and FAILING_CALLS_OF_MEMBERS of a thousand elsewhere.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,12 +16,23 @@
 
 namespace {
 
+bool is_manager() noexcept {
+  static const bool known = std::string_view(program_invocation_short_name) == "shmtensor-manager";
+  return known;
+}
+
 bool fails(int code) noexcept {
-  static const long rate = std::string_view(program_invocation_short_name) == "shmtensor-manager"
-                               ? std::strtol(std::getenv("FAILING_CALLS"), nullptr, 10)
-                               : 0;
-  static auto seed = static_cast<unsigned>(::getpid());
-  if (rate == 0 || ::rand_r(&seed) % 1000 >= rate) return false;
+  static const char* const given =
+      std::getenv(is_manager() ? "FAILING_CALLS" : "FAILING_CALLS_OF_MEMBERS");
+  static const long rate = given != nullptr ? std::strtol(given, nullptr, 10) : 0;
+  if (rate == 0) return false;
+  thread_local pid_t seeded_by = 0;
+  thread_local unsigned seed = 0;
+  if (seeded_by != ::getpid()) {  // a forked child has a course of its own
+    seeded_by = ::getpid();
+    seed = static_cast<unsigned>(seeded_by);
+  }
+  if (::rand_r(&seed) % 1000 >= rate) return false;
   errno = code;
   return true;
 }
@@ -41,7 +52,12 @@ __attribute__((visibility("default"))) int open(const char* path, int flags, ...
   const auto mode = va_arg(arguments, mode_t);
   va_end(arguments);
   static auto* const real = next<int(const char*, int, ...)>("open");
-  return fails(EMFILE) ? -1 : real(path, flags, mode);
+  return is_manager() && fails(EMFILE) ? -1 : real(path, flags, mode);  // Python needs its files
+}
+
+__attribute__((visibility("default"))) int fallocate(int file, int mode, off_t offset, off_t size) {
+  static auto* const real = next<int(int, int, off_t, off_t)>("fallocate");
+  return mode == 0 && fails(ENOSPC) ? -1 : real(file, mode, offset, size);
 }
 
 __attribute__((visibility("default"))) int shm_open(const char* name, int flags, mode_t mode) {
@@ -53,7 +69,7 @@ __attribute__((visibility("default"))) DIR* opendir(const char* path) {
   static auto* const real = next<DIR*(const char*)>("opendir");
   // There is one in /proc for each process of the machine: with many, no manager would ever start.
   const bool of_a_process = std::string_view(path).starts_with("/proc/");
-  return !of_a_process && fails(EMFILE) ? nullptr : real(path);
+  return is_manager() && !of_a_process && fails(EMFILE) ? nullptr : real(path);
 }
 
 __attribute__((visibility("default"))) void* mmap(void* address, size_t size, int protection,

@@ -1,4 +1,4 @@
-"""Senders that end with unread messages, and a manager whose calls fail and that is killed: is one lost?
+"""Senders that end with unread messages, and a manager that is killed, while calls fail: is a message lost?
 
 `test_failing_calls.py` runs it. Arguments: a strategy, a seed, seconds.
 """

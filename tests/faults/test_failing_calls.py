@@ -1,4 +1,4 @@
-"""A manager's calls fail at random, as where descriptors or memory are short: no message is lost.
+"""Calls fail at random, as where descriptors or memory are short: no message is lost.
 
 They are made to fail by a library of the tests (`failing_calls.cpp`) that is preloaded.
 """
@@ -16,12 +16,20 @@ LIBRARY = ROOT / "build/cpp/libfailing-calls.so"
 PROGRAM = Path(__file__).with_name("failing_calls_program.py")
 
 
-@pytest.mark.parametrize("in_a_thousand", [0, 5, 30])
+@pytest.mark.parametrize(("of_managers", "of_members"), [(0, 0), (30, 0), (0, 30), (15, 15)])
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
-def test_no_message_is_lost(strategy: str, in_a_thousand: int) -> None:
-    """Successors of killed managers began the session anew, or dropped what they could not open."""
+def test_no_message_is_lost(strategy: str, of_managers: int, of_members: int) -> None:
+    """Successors of killed managers began the session anew, or dropped what they could not open.
+
+    Members spent messages whose bytes they could not map. So many of a thousand calls fail.
+    """
     assert LIBRARY.exists(), "build it: make build/cpp/.built"
-    env = {"LD_PRELOAD": str(LIBRARY), "FAILING_CALLS": str(in_a_thousand), "PYTHONPATH": str(ROOT)}
+    env = {
+        "LD_PRELOAD": str(LIBRARY),
+        "FAILING_CALLS": str(of_managers),
+        "FAILING_CALLS_OF_MEMBERS": str(of_members),
+        "PYTHONPATH": str(ROOT),
+    }
     done = run_program(PROGRAM, strategy, "1", "4", timeout=110, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not done.stdout.startswith("0 ")
