@@ -21,9 +21,12 @@ void raise_cuda(const char* class_name, const cuda::CudaError& error) {
   PyErr_SetObject(type.ptr(), arguments.ptr());
 }
 
+// OSError makes one of its subclasses, as FileNotFoundError. Up to Python 3.10 an exception is
+// caught by the class that is given here.
 void raise_os_error(const OsError& error) {
-  const py::tuple arguments = py::make_tuple(error.code(), error.what());
-  PyErr_SetObject(PyExc_OSError, arguments.ptr());
+  const py::handle base(PyExc_OSError);
+  const py::object made = base(error.code(), error.what());
+  PyErr_SetObject(py::type::handle_of(made).ptr(), made.ptr());
 }
 
 }  // namespace

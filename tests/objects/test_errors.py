@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
 import shmtensor as st
-from shmtensor import errors, reducers
+from shmtensor import _core, errors, reducers
 
 BUILT_IN = {  # the built-in error that a class is, too
     "CorruptDataError": ValueError,
@@ -45,3 +49,21 @@ def test_an_error_of_the_core_carries_its_text_only() -> None:
         reducers.rebuild_storage(b"no handle")
     assert len(caught.value.args) == 1
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+
+
+def test_the_systems_errors_are_caught_by_their_own_classes() -> None:
+    """On Python 3.10 only as OSError: a child that ended in the moment of its start stopped its parent."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    reader, writer = os.pipe()
+    caught = None
+    try:
+        _core.tie(reader, child.pid)
+    except ProcessLookupError as error:  # pytest.raises would look at its type
+        caught = error
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert caught is not None
+    assert caught.errno == errno.ESRCH
+    assert "No such process" in str(caught)
