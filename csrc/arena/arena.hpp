@@ -97,7 +97,7 @@ class Arena {
 
   /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.
   [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false);
-  /// Takes a ticket back that no message carries.
+  /// Takes a ticket back that nobody will read.
   void unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
 
   [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
@@ -129,9 +129,7 @@ class Arena {
   /// block.
   void disown() noexcept;
   /// Is what lies in it of use to a forked child? Device memory is not: the child holds none.
-  [[nodiscard]] bool survives_fork() const noexcept {
-    return segment_->strategy() != Strategy::device && segment_->strategy() != Strategy::in_place;
-  }
+  [[nodiscard]] bool survives_fork() const noexcept { return !is_on_device(segment_->strategy()); }
 
  private:
   bool hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,

@@ -27,6 +27,11 @@ enum class Strategy : std::uint32_t {
   in_place = 4,         ///< a memfd whose blocks describe device memory that a user owns
 };
 
+/// Are the bytes of its tensors device memory?
+constexpr bool is_on_device(Strategy strategy) noexcept {
+  return strategy == Strategy::device || strategy == Strategy::in_place;
+}
+
 /// Which device, as its driver names it everywhere.
 using DeviceId = std::array<std::uint8_t, 16>;
 

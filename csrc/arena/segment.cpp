@@ -52,8 +52,8 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
   try {
     set_file_size(file, geometry.data());
     if (!named) seal_against_shrinking(file);
-    const bool chunks = strategy == Strategy::device || strategy == Strategy::in_place;
-    const std::uint64_t head = chunks ? geometry.records() : std::uint64_t{page_size()};
+    const std::uint64_t head =
+        is_on_device(strategy) ? geometry.records() : std::uint64_t{page_size()};
     if (!reserve_pages(file, 0, head)) throw_no_room("the header", number);
     segment->identity_ = file.identity();
     segment->map_control(file);

@@ -166,6 +166,14 @@ PyObject* rebuild_storage(PyObject*, PyObject* bytes) {
   });
 }
 
+PyObject* spend(PyObject*, PyObject* bytes) {
+  return guarded([&] {
+    const std::span<const std::byte> span = to_span(bytes);
+    spend_handle(decode(span), span);
+    return Py_NewRef(Py_None);
+  });
+}
+
 template <typename Function>
 PyCFunction function(Function* body) noexcept {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(body));
@@ -178,6 +186,7 @@ PyMethodDef g_functions[] = {
     {"rebuild_tensor", function(rebuild_tensor), METH_FASTCALL, nullptr},
     {"rebuild_view", function(rebuild_view), METH_FASTCALL, nullptr},
     {"rebuild_storage", rebuild_storage, METH_O, nullptr},
+    {"spend_handle", spend, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

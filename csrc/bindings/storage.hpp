@@ -80,6 +80,10 @@ struct Storage {
 /// ticket. `bytes` is the whole encoded form. Throws StaleHandle.
 [[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
 
+/// Takes the handle's ticket for nobody: what it names is freed unless somebody else holds it or
+/// has a message with it. Throws StaleHandle.
+void spend_handle(const Handle& handle, std::span<const std::byte> bytes);
+
 /// While one is open in a thread, what the thread receives keeps its tickets: the handles are of
 /// something published, which others will load too.
 class Peek {

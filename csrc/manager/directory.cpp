@@ -61,8 +61,7 @@ std::size_t Directory::owned_by(SlotNumber slot) const {
 bool Directory::keep_chunk(ArenaNumber number, std::uint32_t chunk, Fd descriptor) {
   const auto at = entries_.find(number);
   if (at == entries_.end()) return false;
-  const Strategy strategy = at->second.segment->strategy();
-  if (strategy != Strategy::device && strategy != Strategy::in_place) return false;
+  if (!is_on_device(at->second.segment->strategy())) return false;
   at->second.chunks.try_emplace(chunk, std::move(descriptor));
   return true;
 }

@@ -36,7 +36,7 @@ cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda:
 // a limit on it gets a share; a tensor larger than that, an arena of its own.
 Geometry geometry_for(std::uint64_t size, Strategy strategy) {
   Geometry geometry;
-  if (strategy == Strategy::device || strategy == Strategy::in_place) {
+  if (is_on_device(strategy)) {
     geometry.data_reserve = 64 * kMiB;  // of what little lies on the host
     return geometry;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import queue as queues
 import threading
@@ -19,14 +20,23 @@ class Unpicklable:
         raise RuntimeError("this cannot be pickled")
 
 
-@pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "JoinableQueue", "Pipe"])
-def test_an_unpicklable_item_raises_at_once_and_the_queue_goes_on(strategy, kind) -> None:
-    if kind == "Pipe":
+@pytest.fixture(params=["Queue", "SimpleQueue", "JoinableQueue", "Pipe"])
+def put_and_get(request):
+    if request.param == "Pipe":
         receiver, sender = mp.Pipe(duplex=False)
-        put, get, close = sender.send, receiver.recv, (sender.close, receiver.close)
-    else:
-        queue = getattr(mp, kind)()
-        put, get, close = queue.put, queue.get, (queue.close,)
+        yield sender.send, receiver.recv
+        receiver.close()
+        sender.close()
+        return
+    queue = getattr(mp, request.param)()
+    yield queue.put, queue.get
+    queue.close()
+    if request.param != "SimpleQueue":
+        queue.join_thread()
+
+
+def test_an_unpicklable_item_raises_at_once_and_the_queue_goes_on(strategy, put_and_get) -> None:
+    put, get = put_and_get
     tensor = st.ones(100)
     for _ in range(3):
         with pytest.raises(RuntimeError, match="cannot be pickled"):
@@ -36,10 +46,47 @@ def test_an_unpicklable_item_raises_at_once_and_the_queue_goes_on(strategy, kind
     back, word = get()
     assert word == "fine"
     assert back.storage() is tensor.storage()
-    for function in close:
-        function()
-    if kind in {"Queue", "JoinableQueue"}:
-        queue.join_thread()
+
+
+class NotToBeRead:
+    def __reduce__(self):
+        return fail_to_read, ()
+
+
+def fail_to_read():
+    raise ImportError("this cannot be read")
+
+
+def test_what_an_unreadable_item_carries_is_freed(strategy, put_and_get) -> None:
+    """Its bytes are gone when `get` raises: the tensors behind the failure stayed allocated."""
+    put, get = put_and_get
+    kept = st.ones(100)
+    empty = blocks()
+    dtype = np.dtype([("x", "i4")])  # one that is pickled beside the handle
+    for _ in range(3):
+        unread = [st.ones(1000), st.zeros(7, dtype), [st.Storage(5)], kept, b"bytes", kept[5:]]
+        put([st.ones(10), NotToBeRead(), unread])
+        del unread
+        with pytest.raises(ImportError, match="cannot be read"):
+            get()
+    assert (blocks(), st.stats()["in_flight"]) == (empty, 0)
+    put(kept)
+    assert get().storage() is kept.storage()
+    assert (kept.numpy() == 1).all()
+
+
+def test_a_message_that_is_no_pickle_is_an_error(strategy) -> None:
+    receiver, sender = mp.Pipe(duplex=False)
+    with receiver, sender:
+        for content in (b"", b"no pickle", pickle.dumps([1, 2])[:-3]):
+            sender.send_bytes(content)
+            with pytest.raises((pickle.UnpicklingError, EOFError)):
+                receiver.recv()
+
+
+def blocks() -> int:
+    gc.collect()
+    return int(st.stats()["blocks"])
 
 
 def test_put_pickles_in_the_thread_that_calls_it(strategy) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from multiprocessing import reduction
-
 from shmtensor.multiprocessing._facts import Facts
+from shmtensor.multiprocessing._message import loads
 from shmtensor.multiprocessing._report import Exited, Raised
 from shmtensor.multiprocessing._watch import Worker, signal_name
 from shmtensor.multiprocessing.failures import (
@@ -59,7 +58,7 @@ def _explain_raised(worker: Worker, pid: int, report: Raised) -> ProcessExceptio
     error = ProcessRaisedException(text, worker.rank, pid)
     if report.content is not None:
         try:
-            cause = reduction.ForkingPickler.loads(report.content)
+            cause = loads(report.content)
         except Exception:
             return error  # its class cannot be imported or called here: the text has all
         if isinstance(cause, BaseException):

@@ -7,6 +7,7 @@ from multiprocessing import reduction
 from typing import Any
 
 from shmtensor import _core
+from shmtensor.multiprocessing._message import loads
 
 __all__ = ["Connection", "Pipe"]
 
@@ -30,6 +31,10 @@ class Connection(std.Connection):
         with _core.Outgoing() as message:
             super().send(obj)
             message.delivered()
+
+    def recv(self) -> Any:
+        """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
+        return loads(self.recv_bytes())
 
 
 def take_over(connection: std.Connection[Any, Any]) -> Connection:

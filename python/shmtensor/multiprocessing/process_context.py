@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
 
 from shmtensor.multiprocessing._descendants import Descendants
 from shmtensor.multiprocessing._explain import explain
 from shmtensor.multiprocessing._memory_kills import memory_kills
+from shmtensor.multiprocessing._message import loads
 from shmtensor.multiprocessing._report import Returned
 from shmtensor.multiprocessing._watch import Watch, Worker
 
@@ -186,6 +186,6 @@ def _value(worker: Worker) -> Any:
     if worker.report.content is None:
         return _NoValue(worker.report.problem)
     try:
-        return reduction.ForkingPickler.loads(worker.report.content)
+        return loads(worker.report.content)
     except Exception as error:
         return _NoValue(f"{type(error).__name__}: {error}")

@@ -7,6 +7,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _core
+from shmtensor.multiprocessing._message import loads
 from shmtensor.multiprocessing.connection import take_over
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
@@ -44,7 +45,7 @@ class _Pickled:
 
 def _reduce_pickled(pickled: _Pickled) -> Any:
     pickled.message.delivered()
-    return ForkingPickler.loads, (pickled.content,)
+    return loads, (pickled.content,)
 
 
 ForkingPickler.register(_Pickled, _reduce_pickled)
@@ -75,6 +76,7 @@ class SimpleQueue(_SimpleQueue):
 
     _reader: Any
     _writer: Any
+    _rlock: Any
 
     def __init__(self, *, ctx: Any) -> None:
         super().__init__(ctx=ctx)
@@ -87,3 +89,9 @@ class SimpleQueue(_SimpleQueue):
         with _core.Outgoing() as message:
             super().put(obj)
             message.delivered()
+
+    def get(self) -> Any:
+        """Take the first object. If it cannot be unpickled, the tensors in it are freed."""
+        with self._rlock:
+            content = self._reader.recv_bytes()
+        return loads(content)

@@ -1,0 +1,34 @@
+"""Messages as they are read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from shmtensor import _core
+
+__all__ = ["loads"]
+
+
+def loads(content: bytes) -> Any:
+    """Unpickle a message that nobody can read another time.
+
+    If that fails, the tensors in it that were not read yet are let go: their bytes would stay allocated for
+    a reader who never comes.
+    """
+    try:
+        return ForkingPickler.loads(content)
+    except BaseException:
+        _spend(content)
+        raise
+
+
+def _spend(content: bytes) -> None:
+    import pickletools
+
+    with suppress(Exception):  # where the pickle is damaged
+        for _, argument, _ in pickletools.genops(content):
+            if isinstance(argument, bytes):
+                with suppress(Exception):  # is no handle, or what it names is gone
+                    _core.spend_handle(argument)
