@@ -25,9 +25,9 @@ def loads(content: bytes) -> Any:
 
 
 def _spend(content: bytes) -> None:
-    import pickletools
+    with suppress(Exception):  # where the pickle is damaged, or memory is short
+        import pickletools
 
-    with suppress(Exception):  # where the pickle is damaged
         for _, argument, _ in pickletools.genops(content):
             if isinstance(argument, bytes):
                 with suppress(Exception):  # is no handle, or what it names is gone
