@@ -25,11 +25,6 @@ class Pinned {
   Arena* arena_;
 };
 
-Arena* signed_arena_of(Session& session, const Handle& handle, std::span<const std::byte> bytes) {
-  check_signature(session.key(), bytes);
-  return arena_of(session, handle);
-}
-
 // Whoever holds the block has its bytes mapped already, perhaps with more rights.
 void map_data(Arena& arena, BlockNumber block, Access access) {
   const Segment& segment = arena.segment();
@@ -53,7 +48,8 @@ AfterEvent::~AfterEvent() { --t_after_events; }
 
 py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
-  Arena* arena = signed_arena_of(*session, handle, bytes);
+  check_signature(session->key(), bytes);
+  Arena* arena = arena_of(*session, handle);
   const Pinned pinned(arena);
   const auto stale = [&] {
     return StaleHandle("cannot use a tensor's handle: block " + std::to_string(handle.block) +
@@ -62,14 +58,13 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
                        "age, and nobody held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
-  // What may fail comes before the message is spent. The host's bytes are mapped now, for want of
-  // address space perhaps not; what needs the driver is opened while the block is held beside its
-  // ticket.
+  // For want of address space this may fail, so it comes before the message is spent. Opening
+  // device memory may fail, too, but takes so long that a reader may be killed meanwhile: what it
+  // has spent is freed then.
   map_data(*arena, handle.block, handle.access);
   TransitTable& transit = session->memory().transit(handle.ticket.sender);
   Ticket ticket = handle.ticket;
-  const bool spent_now = !Peek::is_open() && !is_on_device(arena->segment().strategy());
-  if (!spent_now) ticket.group = TransitTable::kGroups;  // none has this number
+  if (Peek::is_open()) ticket.group = TransitTable::kGroups;  // none has this number
   PyObject* known = nullptr;
   bool held = false;
   {
@@ -83,17 +78,14 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
     arena->abandon(handle.block);
     throw stale();
   }
-  py::object object = known != nullptr ? py::reinterpret_steal<py::object>(known)
-                                       : wrap_block(arena, handle.block, handle.access);
-  if (!spent_now && !Peek::is_open()) {
-    transit.claim(handle.ticket, handle.arena, handle.block, handle.generation);
-  }
-  return object;
+  if (known != nullptr) return py::reinterpret_steal<py::object>(known);
+  return wrap_block(arena, handle.block, handle.access);
 }
 
 void spend_handle(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
-  Arena* arena = signed_arena_of(*session, handle, bytes);
+  check_signature(session->key(), bytes);
+  Arena* arena = arena_of(*session, handle);
   const Pinned pinned(arena);
   if (handle.block >= arena->segment().capacity()) return;
   arena->unsend(handle.block, handle.generation, handle.ticket);

@@ -145,36 +145,6 @@ def test_a_failing_import_is_told_and_the_block_is_let_go(simulator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "fault"),
-    [
-        ("st.ones(3, device='cuda')", "cuMemImportFromShareableHandle:1:1"),
-        ("st.asarray(device.Array([1.0, 1.0, 1.0]))", "cuIpcOpenMemHandle_v2:1:1"),
-    ],
-)
-def test_a_message_that_could_not_be_opened_can_be_read_again(simulator, make, fault) -> None:
-    """It was spent before its memory was imported, and the memory freed with it."""
-    simulator.run(
-        f"""
-        import gc
-        from multiprocessing.reduction import ForkingPickler
-        import shmtensor as st
-        from shmtensor import _core
-        from tests.cuda import device, workers
-        pair = workers.Pair(workers.read_again)
-        with _core.Outgoing() as message:
-            pair.put(bytes(ForkingPickler.dumps({make})))
-            message.delivered()
-        gc.collect()
-        assert "CUDA_ERROR_INVALID_VALUE" in (text := pair.get()), text
-        assert pair.get() == ([1, 1, 1], 0)
-        pair.end()
-        device.wait_until(lambda: st.stats()["blocks"] == 0, "the block")
-        """,
-        SHMTENSOR_SIM_FAULTS=fault,
-    )
-
-
-@pytest.mark.parametrize(
     ("env", "part"),
     [
         ({"SHMTENSOR_SIM_FAULTS": "cuIpcOpenMemHandle_v2:1:201"}, "separate PID namespaces"),

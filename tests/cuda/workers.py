@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import time
 from typing import Any
@@ -40,17 +39,6 @@ def answer(inbox: Any, outbox: Any) -> None:
             outbox.put([(tensor.tolist(), tensor.device, tensor.readonly) for tensor in tensors])
         except Exception as error:
             outbox.put((type(error).__name__, str(error)))
-
-
-def read_again(inbox: Any, outbox: Any) -> None:
-    """Read a message until it can be read; say what was raised, and what it is."""
-    content = inbox.get()
-    for _ in range(3):
-        try:
-            outbox.put((pickle.loads(content).tolist(), dict(st.stats() or {})["in_flight"]))
-            return
-        except st.CudaError as error:
-            outbox.put(str(error))
 
 
 def hold(inbox: Any, outbox: Any) -> None:
