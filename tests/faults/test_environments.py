@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tests.helpers.children import OWN_MOUNTS, run_command, write_program
+from tests.helpers.children import run_command, write_program
+from tests.helpers.namespaces import with_own_mounts
 
 JOB = """
     import sys, time
@@ -111,7 +112,7 @@ def test_what_cannot_be_done_without_is_named(strategy, call, text, tmp_path) ->
 def test_without_proc(strategy, start_method, tmp_path) -> None:
     program = str(write_program(tmp_path, JOB))
     hide = 'mount -t tmpfs tmpfs /proc && exec "$0" "$@"'
-    done = run([*OWN_MOUNTS, "sh", "-c", hide, sys.executable, program, start_method], strategy)
+    done = run([*with_own_mounts(hide), sys.executable, program, start_method], strategy)
     if start_method == "server":
         assert "the start method 'server' needs /proc, which is not mounted here" in done.stderr
     else:
@@ -124,7 +125,7 @@ def test_a_read_only_system(strategy, start_method, tmp_path) -> None:
     program = str(write_program(tmp_path, JOB))
     chroot = 'PATH=$PATH:/usr/sbin:/sbin exec chroot /mnt "$0" "$@"'  # which users may not have in theirs
     lock = f"mount --rbind / /mnt && mount -o remount,ro,bind /mnt && {chroot}"
-    done = run([*OWN_MOUNTS, "sh", "-c", lock, sys.executable, program, start_method], strategy)
+    done = run([*with_own_mounts(lock), sys.executable, program, start_method], strategy)
     assert done.stdout == "fine\n", done.stderr
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.helpers.children import OWN_MOUNTS, run_command, write_program
+from tests.helpers.children import run_command, write_program
+from tests.helpers.namespaces import with_own_mounts
 
 DEFAULT = """
     import os
@@ -104,9 +105,8 @@ TABLE = """
 
 
 def run_with_small_shm(program) -> subprocess.CompletedProcess[str]:
-    mount = "mount -t tmpfs -o size=64m tmpfs /dev/shm && exec"
-    command = [*OWN_MOUNTS, "sh", "-c", f'{mount} "$0" "$1"', sys.executable, str(program)]
-    return run_command(command, timeout=100)
+    mount = with_own_mounts('mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$0" "$1"')
+    return run_command([*mount, sys.executable, str(program)], timeout=100)
 
 
 def test_the_default_strategy_does_not_use_it(tmp_path) -> None:

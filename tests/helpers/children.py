@@ -18,10 +18,6 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")} | more
 
 
-# A mount namespace of its own, for a user who may not make one too: as root of a user namespace.
-OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private", "--map-root-user", "--user"]
-
-
 def run_command(
     command: list[str], *, timeout: float = 60.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,30 @@
+"""Commands with namespaces of their own."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+
+import pytest
+
+_OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
+_AS_ROOT = ["--user", "--map-root-user"]  # of a user namespace: for a user who may not make another one
+
+
+def with_own_mounts(script: str) -> list[str]:
+    """Return a command that runs a shell script, to be followed by the script's arguments from `$0` on.
+
+    Skips the test where the system allows no mounts of one's own, as most containers.
+    """
+    if isinstance(command := _own_mounts(), str):
+        pytest.skip(f"no mounts of one's own here: {command}")
+    return [*command, "sh", "-c", script]
+
+
+@functools.cache
+def _own_mounts() -> list[str] | str:
+    for command in ([*_OWN_MOUNTS, *_AS_ROOT], _OWN_MOUNTS):
+        done = subprocess.run([*command, "true"], check=False, capture_output=True, text=True)
+        if done.returncode == 0:
+            return command
+    return done.stderr.strip()
