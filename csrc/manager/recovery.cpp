@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "manager/connection.hpp"
 #include "os/file_space.hpp"
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"

@@ -8,6 +8,7 @@
 #include "os/fault_point.hpp"
 #include "os/file_space.hpp"
 #include "os/mapping.hpp"
+#include "os/other_process.hpp"
 
 namespace shmtensor {
 namespace {

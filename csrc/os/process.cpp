@@ -1,6 +1,5 @@
 #include "os/process.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,10 +11,8 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "base/error.hpp"
 
@@ -23,19 +20,6 @@ extern char** environ;
 
 namespace shmtensor {
 namespace {
-
-using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
-
-// What somebody looks for must not count as missing because this process is short of something.
-void throw_if_short(const std::string& path) {
-  if (is_shortage(errno)) throw_os("look into " + path);
-}
-
-Folder open_folder(const std::string& path) {
-  Folder folder(::opendir(path.c_str()), ::closedir);
-  if (!folder) throw_if_short(path);
-  return folder;
-}
 
 // The first 4 KiB of a small file in /proc. Only system calls: the fork handler of a child uses it.
 std::size_t read_start(const char* path, std::array<char, 4096>& buffer) noexcept {
@@ -49,6 +33,7 @@ std::size_t read_start(const char* path, std::array<char, 4096>& buffer) noexcep
 
 struct Stat {
   char state = '\0';
+  std::uint64_t threads = 0;
   std::uint64_t start_time = 0;
 };
 
@@ -63,10 +48,15 @@ Stat read_stat(pid_t pid) noexcept {
   if (at == nullptr) return {};
   Stat stat;
   stat.state = at[1] == ' ' ? at[2] : '\0';
-  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  for (int field = 2; field < 22 && at != nullptr; ++field) {
+    at = std::strchr(at + 1, ' ');
+    if (field == 19 && at != nullptr) stat.threads = std::strtoull(at + 1, nullptr, 10);
+  }
   if (at != nullptr) stat.start_time = std::strtoull(at + 1, nullptr, 10);
   return stat;
 }
+
+bool has_ended(const Stat& stat) noexcept { return stat.state == 'Z' || stat.state == 'X'; }
 
 }  // namespace
 
@@ -82,7 +72,12 @@ bool is_alive(const ProcessIdentity& process) noexcept {
   const Stat stat = read_stat(process.pid);
   if (stat.state == '\0') return ::kill(process.pid, 0) == 0 || errno == EPERM;
   if (process.start_time != 0 && stat.start_time != process.start_time) return false;
-  return stat.state != 'Z' && stat.state != 'X';
+  return !has_ended(stat) || stat.threads > 1;
+}
+
+bool lacks_first_thread(pid_t pid) noexcept {
+  const Stat stat = read_stat(pid);
+  return has_ended(stat) && stat.threads > 1;
 }
 
 Fd open_pidfd(const ProcessIdentity& process) noexcept {
@@ -105,64 +100,6 @@ Fd take_descriptor(const Fd& pidfd, int number) noexcept {
 bool has_ended(const Fd& pidfd) noexcept {
   pollfd entry{pidfd.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) == 1;
-}
-
-std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept {
-  const std::unique_ptr<FILE, int (*)(FILE*)> maps(
-      std::fopen(("/proc/" + std::to_string(pid) + "/maps").c_str(), "re"), std::fclose);
-  // A process that is gone, and one without memory (a zombie, a thread of the kernel), map nothing.
-  if (!maps) {
-    const bool none = errno == ESRCH || (errno == ENOENT && ::kill(pid, 0) != 0 && errno == ESRCH);
-    return none ? std::optional(false) : std::nullopt;
-  }
-  char* line = nullptr;
-  std::size_t capacity = 0;
-  bool found = false;
-  while (!found && ::getline(&line, &capacity, maps.get()) > 0) {
-    found = std::strstr(line, name.c_str()) != nullptr;
-  }
-  const bool unreadable = !found && std::ferror(maps.get()) != 0 && errno != ESRCH;
-  std::free(line);
-  return unreadable ? std::nullopt : std::optional(found);
-}
-
-std::vector<pid_t> own_processes() {
-  std::vector<pid_t> pids;
-  const Folder proc = open_folder("/proc");
-  if (!proc) return pids;
-  while (const dirent* entry = ::readdir(proc.get())) {
-    pid_t pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
-    struct stat info{};
-    if (::fstatat(::dirfd(proc.get()), entry->d_name, &info, 0) == 0 &&
-        info.st_uid == ::geteuid()) {
-      pids.push_back(pid);
-    }
-  }
-  return pids;
-}
-
-std::vector<OpenFile> open_files(pid_t pid, const std::string& prefix) {
-  std::vector<OpenFile> files;
-  const std::string path = "/proc/" + std::to_string(pid) + "/fd";
-  const Folder folder = open_folder(path);
-  if (!folder) return files;
-  while (const dirent* entry = ::readdir(folder.get())) {
-    std::array<char, 512> target{};
-    const ssize_t size =
-        ::readlinkat(::dirfd(folder.get()), entry->d_name, target.data(), target.size());
-    if (size <= 0) continue;
-    std::string name(target.data(), static_cast<std::size_t>(size));
-    if (name.starts_with(prefix)) files.push_back({std::move(name), path + "/" + entry->d_name});
-  }
-  return files;
-}
-
-Fd open_path(const std::string& path) {
-  Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!file) throw_if_short(path);
-  return file;
 }
 
 std::uint64_t pid_namespace() noexcept {

@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +23,13 @@ struct ProcessIdentity {
 /// Field 22 of /proc/PID/stat, or 0.
 [[nodiscard]] std::uint64_t start_time_of(pid_t pid) noexcept;
 
-/// Runs, or has ended and waits to be reaped? The second counts as dead.
+/// Runs, or has ended and waits to be reaped? The second counts as dead. A process whose first
+/// thread has ended runs as long as another one does.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process) noexcept;
+
+/// Has its first thread ended, as by pthread_exit, while others go on? Of such a process /proc
+/// shows nothing under its own number, and everything under that of a thread.
+[[nodiscard]] bool lacks_first_thread(pid_t pid) noexcept;
 
 /// A descriptor that becomes readable when the process ends (Linux 5.3). Empty when the process is
 /// gone or the kernel knows no pidfd.
@@ -35,25 +39,6 @@ struct ProcessIdentity {
 [[nodiscard]] Fd take_descriptor(const Fd& pidfd, int number) noexcept;
 
 [[nodiscard]] bool has_ended(const Fd& pidfd) noexcept;
-
-/// Does the process map a file whose /proc/PID/maps entry contains `name`? Nothing when that cannot
-/// be told.
-[[nodiscard]] std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept;
-
-/// Processes of this user that can be seen in /proc. This and the two below throw OsError when
-/// descriptors or memory are short.
-[[nodiscard]] std::vector<pid_t> own_processes();
-
-struct OpenFile {
-  std::string name;  ///< what /proc/PID/fd/N points to
-  std::string path;  ///< "/proc/PID/fd/N", to open it again
-};
-
-/// The open descriptors of a process whose name begins with `prefix`.
-[[nodiscard]] std::vector<OpenFile> open_files(pid_t pid, const std::string& prefix);
-
-/// Opens `path` for reading and writing, close-on-exec; empty when it is gone or hidden.
-[[nodiscard]] Fd open_path(const std::string& path);
 
 /// The inode of this process's PID namespace; pids mean something only inside it. 0 when /proc is
 /// not there, or is another namespace's: then its pids are not ours.

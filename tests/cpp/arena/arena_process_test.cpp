@@ -5,6 +5,7 @@
 
 #include "arena/arena.hpp"
 #include "arena/try_free.hpp"
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "os/shm_object.hpp"
 #include "support/child.hpp"

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "os/file_space.hpp"
 #include "os/memfd.hpp"
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "os/shm_object.hpp"
 #include "support/child.hpp"

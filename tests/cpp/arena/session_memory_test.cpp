@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "os/file_space.hpp"
 #include "os/memfd.hpp"
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "support/child.hpp"
 #include "support/world.hpp"

@@ -6,6 +6,7 @@
 
 #include "arena/segment.hpp"
 #include "base/error.hpp"
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "os/shm_object.hpp"
 #include "support/server.hpp"

@@ -8,6 +8,7 @@
 #include "arena/session_memory.hpp"
 #include "arena/transit.hpp"
 #include "os/memfd.hpp"
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "support/server.hpp"
 

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "os/file_space.hpp"
 #include "os/mapping.hpp"
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "os/unix_socket.hpp"
 

@@ -1,14 +1,20 @@
 #include "os/process.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <thread>
 
+#include "os/file_space.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
+#include "os/other_process.hpp"
 #include "support/child.hpp"
+#include "support/names.hpp"
 #include "support/shared.hpp"
 #include "support/wait.hpp"
 
@@ -50,6 +56,33 @@ TEST(Process, NobodyIsNotAlive) {
   EXPECT_FALSE(is_alive({}));
   EXPECT_FALSE(is_alive({-1, 0}));
   EXPECT_EQ(start_time_of(0), 0u);
+}
+
+// As a program's whose main function ends with pthread_exit: /proc shows a zombie without memory.
+TEST(Process, AProcessWhoseFirstThreadHasEndedIsAlive) {
+  const std::string name = testing::run_prefix() + "-of-two-threads";
+  Child child([&] {
+    const Fd file = create_memfd(name);
+    set_file_size(file, page_size());
+    const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_write);
+    std::thread([] { ::pause(); }).detach();
+    ::syscall(SYS_exit, 0);  // of this thread, and nothing is unwound
+  });
+  const ProcessIdentity identity{child.pid(), start_time_of(child.pid())};
+  const auto shows_nothing = [&] {
+    std::ifstream maps("/proc/" + std::to_string(child.pid()) + "/maps");
+    return maps.peek() == std::ifstream::traits_type::eof();
+  };
+  ASSERT_TRUE(eventually(shows_nothing));
+  EXPECT_TRUE(is_alive(identity));
+  EXPECT_EQ(maps_file(child.pid(), name), true);
+  EXPECT_EQ(maps_file(child.pid(), name + "x"), false);
+  EXPECT_EQ(open_files(child.pid(), "/memfd:" + name).size(), 1u);
+  child.kill();
+  wait_for_zombie(child.pid());
+  EXPECT_FALSE(is_alive(identity));
+  EXPECT_EQ(maps_file(child.pid(), name), false);
+  EXPECT_TRUE(open_files(child.pid(), "/memfd:").empty());
 }
 
 TEST(Process, AZombieCountsAsDead) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 
+#include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "os/shm_object.hpp"
 #include "support/names.hpp"
