@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import signal
+import threading
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import shmtensor as st
@@ -315,3 +318,29 @@ def test_a_child_that_was_given_up_is_told() -> None:
     assert done.returncode == 0, done.stderr
     assert "it cannot use what it inherited" in done.stdout
     assert "the tensors it inherited are not protected" in done.stderr
+
+
+def send_and_go_on_without_the_first_thread(queue, go) -> None:
+    def rest() -> None:
+        queue.put(st.full(1000, 5))
+        go.wait(60)
+        os._exit(0)
+
+    threading.Thread(target=rest).start()
+    # As pthread_exit in a program's main: this thread ends, and nothing else does.
+    ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+
+
+def test_the_arena_of_a_process_without_its_first_thread_is_found(ctx, strategy) -> None:
+    """The system shows it as a zombie that has nothing open: the new manager did not know its arena."""
+    queue, go = ctx.SimpleQueue(), ctx.Event()
+    sender = ctx.Process(target=send_and_go_on_without_the_first_thread, args=(queue, go))
+    sender.start()
+    wait_until(lambda: not queue.empty(), what="the message")
+    wait_until(lambda: psutil.Process(sender.pid).status() == psutil.STATUS_ZOMBIE, what="the thread's end")
+    kill_manager()
+    assert take(queue).tolist() == [5] * 1000
+    assert sender.exitcode is None
+    go.set()
+    end(sender)
+    queue.close()
