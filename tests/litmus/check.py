@@ -56,7 +56,7 @@ def observe(test: str, order: str) -> str:
 
 def main() -> int:
     if shutil.which("herd7") is None:
-        print("herd7 is not installed: it is in Debian's package herdtools7 (Debian 13 and later)")
+        print("herd7 is not installed: it is in Debian's package herdtools7 (Debian 14 and later)")
         return 2
     wrong = 0
     for file in sorted(FOLDER.glob("*/*.litmus")):
