@@ -12,6 +12,8 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor import _core
+from shmtensor.multiprocessing._message import loads
 from tests.helpers.children import end
 
 
@@ -73,6 +75,26 @@ def test_what_an_unreadable_item_carries_is_freed(strategy, put_and_get) -> None
     put(kept)
     assert get().storage() is kept.storage()
     assert (kept.numpy() == 1).all()
+
+
+def test_where_the_manager_does_not_answer_one_handle_is_asked_for(monkeypatch) -> None:
+    """Each of a hundred would wait ten seconds."""
+    receiver, sender = mp.Pipe(duplex=False)
+    asked = []
+
+    def no_answer(handle: bytes) -> None:
+        asked.append(handle)
+        raise st.SessionError("the manager does not answer")
+
+    with receiver, sender, monkeypatch.context() as patched:
+        sender.send([NotToBeRead(), st.ones(10), st.ones(20)])
+        content = receiver.recv_bytes()
+        patched.setattr(_core, "spend_handle", no_answer)
+        with pytest.raises(ImportError, match="cannot be read"):
+            loads(content)
+        assert len(asked) == 1
+    with pytest.raises(ImportError, match="cannot be read"):
+        loads(content)
 
 
 def test_a_message_that_is_no_pickle_is_an_error(strategy) -> None:

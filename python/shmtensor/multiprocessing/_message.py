@@ -7,6 +7,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from shmtensor import _core
+from shmtensor.errors import StaleHandleError
 
 __all__ = ["loads"]
 
@@ -25,10 +26,12 @@ def loads(content: bytes) -> Any:
 
 
 def _spend(content: bytes) -> None:
-    with suppress(Exception):  # where the pickle is damaged, or memory is short
+    # An end with the first error: the pickle is damaged, memory is short, or the manager does not answer, for
+    # which each handle would wait.
+    with suppress(Exception):
         import pickletools
 
         for _, argument, _ in pickletools.genops(content):
             if isinstance(argument, bytes):
-                with suppress(Exception):  # is no handle, or what it names is gone
+                with suppress(StaleHandleError):  # is no handle, or what it names is gone
                     _core.spend_handle(argument)
