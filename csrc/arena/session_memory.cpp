@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "os/file_space.hpp"
 #include "os/memfd.hpp"
+#include "os/process.hpp"
 #include "os/random.hpp"
 
 namespace shmtensor {
@@ -70,6 +71,23 @@ std::unique_ptr<SessionMemory> SessionMemory::open(const SessionId& id, Fd file)
   return memory;
 }
 
+bool SessionMemory::enter(SlotNumber number, SlotStatus kept) noexcept {
+  ProcessLock lock = file_.still_is(identity_) ? ProcessLock::take(file_, number) : ProcessLock();
+  const SlotStatus in = lock ? SlotStatus::active : SlotStatus::unlocked;
+  if (!slot(number).status.compare_exchange_strong(kept, in)) return false;
+  lock_ = std::move(lock);
+  return true;
+}
+
+bool SessionMemory::is_alive(SlotNumber number) const noexcept {
+  const SlotRecord& record = slot(number);
+  const SlotStatus status = record.status.load();
+  if (status == SlotStatus::active && file_.still_is(identity_)) return is_locked(file_, number);
+  if (status == SlotStatus::unused) return false;
+  return record.pid_namespace.load() != pid_namespace() ||
+         shmtensor::is_alive({record.pid.load(), record.start_time.load()});
+}
+
 std::uint64_t SessionMemory::transit_offset(SlotNumber sender) noexcept {
   return kHeadSize + sender % kMaxSlots * sizeof(TransitTable);
 }
@@ -103,7 +121,7 @@ const Fd& SessionMemory::file() const {
 }
 
 int SessionMemory::mapping_count() const noexcept {
-  int count = names_.load() != nullptr ? 2 : 1;
+  int count = 1 + (lock_ ? 1 : 0) + (names_.load() != nullptr ? 1 : 0);
   for (const auto& start : transit_) count += start.load() != nullptr ? 1 : 0;
   return count;
 }

@@ -11,6 +11,7 @@
 #include "base/siphash.hpp"
 #include "os/fd.hpp"
 #include "os/mapping.hpp"
+#include "os/process_lock.hpp"
 #include "os/robust_word.hpp"
 
 namespace shmtensor {
@@ -20,13 +21,19 @@ inline constexpr std::uint32_t kSessionVersion = 1;
 
 enum class SlotStatus : std::uint32_t {
   unused = 0,
-  active = 1,   ///< a process that maps this memory, until it leaves
-  forking = 2,  ///< kept for the child of a fork that is under way; the child fills in its pid
-  joining = 3,  ///< given to a process that has connected and may not map this memory yet
+  active = 1,    ///< a process that has locked the slot's byte of this file as long as it maps it
+  forking = 2,   ///< kept for the child of a fork that is under way; the child fills in its pid
+  joining = 3,   ///< kept for a process that has connected and may not map this memory yet
+  unlocked = 4,  ///< a process that could not lock the byte: only its pid tells whether it lives
 };
 
-/// Written by the manager; `pid` and `start_time` of a forked child by the child, and by who joins
-/// that it has.
+/// Return true if a process is in the slot, rather than expected.
+constexpr bool is_in(SlotStatus status) noexcept {
+  return status == SlotStatus::active || status == SlotStatus::unlocked;
+}
+
+/// Written by the manager; `pid` and `start_time` of a forked child by the child. A process that
+/// takes the slot kept for it writes so into `status` itself.
 struct alignas(64) SlotRecord {
   std::atomic<SlotStatus> status;
   std::atomic<std::uint32_t> life;  ///< how many processes have had this slot
@@ -68,12 +75,12 @@ class SessionMemory {
   [[nodiscard]] SlotRecord& slot(SlotNumber number) const noexcept {
     return header().slots[number % kMaxSlots];
   }
-  /// This process has joined: from now on it has left once it does not map this memory any more.
-  /// False when the manager does not keep the slot for it.
-  [[nodiscard]] bool enter(SlotNumber number) const noexcept {
-    SlotStatus joining = SlotStatus::joining;
-    return slot(number).status.compare_exchange_strong(joining, SlotStatus::active);
-  }
+  /// Takes the slot that is kept for this process (`kept`: joining, or forking for the child of a
+  /// fork). False when the manager does not keep it any more.
+  [[nodiscard]] bool enter(SlotNumber number, SlotStatus kept) noexcept;
+  /// Return true if the slot's process lives and maps this memory. Also true if that cannot be
+  /// told.
+  [[nodiscard]] bool is_alive(SlotNumber number) const noexcept;
   /// Is the slot still kept for the child of a fork?
   [[nodiscard]] bool awaits_child(SlotNumber number, std::uint32_t life) const noexcept {
     return slot(number).status.load() == SlotStatus::forking && slot(number).life.load() == life;
@@ -130,6 +137,7 @@ class SessionMemory {
   Fd file_;
   FileIdentity identity_;
   Mapping head_;
+  ProcessLock lock_;
   mutable std::atomic<std::uint32_t> known_manager_{0};
   mutable std::array<std::atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_
   mutable std::atomic<std::byte*> names_{nullptr};                    // likewise

@@ -42,8 +42,7 @@ py::list names_of(const SessionMemory& memory) {
     one["name"] = table.name(number);
     one["stage"] = stage_name(state.stage());
     const SlotRecord& record = memory.slot(state.slot());
-    const bool there =
-        record.status.load() == SlotStatus::active && record.life.load() == state.life();
+    const bool there = is_in(record.status.load()) && record.life.load() == state.life();
     one["pid"] = there ? py::object(py::int_(record.pid.load())) : py::none();
     const std::uint64_t since = table.records[number].since.load();
     one["age"] = since != 0 ? seconds_since(static_cast<std::uint32_t>(since)) : 0;
@@ -125,10 +124,7 @@ py::tuple name_read(std::uint32_t number) {
     const auto handles = table.read_handles(number);
     if (record.state.load() != state.bits) continue;
     const SlotRecord& slot = memory.slot(state.slot());
-    const ProcessIdentity process{slot.pid.load(), slot.start_time.load()};
-    const bool alive = slot.life.load() == state.life() &&
-                       slot.status.load() != SlotStatus::unused &&
-                       (slot.pid_namespace.load() != pid_namespace() || is_alive(process));
+    const bool alive = slot.life.load() == state.life() && memory.is_alive(state.slot());
     return py::make_tuple(state.bits, stage_name(state.stage()),
                           py::bytes(reinterpret_cast<const char*>(handles.data()), handles.size()),
                           alive);

@@ -8,14 +8,15 @@
 #include "os/fault_point.hpp"
 #include "os/file_space.hpp"
 #include "os/mapping.hpp"
-#include "os/other_process.hpp"
+#include "os/process_lock.hpp"
 
 namespace shmtensor {
 namespace {
 
-// A child that has not said who it is after so long was never born: the fork failed, or it was
-// killed at once, while no manager ran.
-constexpr std::uint64_t kForkMilliseconds = 5'000;
+// For how long a seat is kept, while it has no line, for a process that has not entered. It was
+// killed, or its fork failed, while no manager ran. If it enters later, it finds the seat shut and
+// asks for another one.
+constexpr std::uint64_t kEntryMilliseconds = 5'000;
 
 }  // namespace
 
@@ -26,7 +27,7 @@ void Seats::take_over() {
     seat.life = record.life.load();
     if (seat.life != 0) remember_parent(record.parent.load());
     const SlotStatus status = record.status.load();
-    if (status == SlotStatus::unused || status > SlotStatus::joining) continue;
+    if (status == SlotStatus::unused || status > SlotStatus::unlocked) continue;
     seat.taken = true;
     ++taken_;
     seat.since = coarse_milliseconds();
@@ -35,20 +36,16 @@ void Seats::take_over() {
   }
 }
 
-// A pid means something only in the namespace of who wrote it: an earlier manager, or a forked
-// child.
+// A pid means something only in the namespace of the process that wrote it: an earlier manager, or
+// a forked child.
 void Seats::settle_by_table(SlotNumber slot) {
   Seat& seat = seats_[slot];
-  SlotRecord& record = memory_.slot(slot);
+  const SlotRecord& record = memory_.slot(slot);
   const ProcessIdentity process{record.pid.load(), record.start_time.load()};
   seat.forking = false;
-  seat.unknown = process.pid == 0 || namespace_ == 0 || record.pid_namespace.load() != namespace_;
-  if (!seat.unknown) {
-    seat.process = process;
-    seat.pidfd = open_pidfd(process);
-  }
-  SlotStatus forking = SlotStatus::forking;
-  record.status.compare_exchange_strong(forking, SlotStatus::active);
+  if (process.pid == 0 || namespace_ == 0 || record.pid_namespace.load() != namespace_) return;
+  seat.process = process;
+  seat.pidfd = open_pidfd(process);
 }
 
 // The lowest free slot, so that few planes of holder bits come into use; one without live tickets
@@ -111,7 +108,6 @@ std::optional<SlotNumber> Seats::sit(Seat seat, std::int32_t parent) {
 void Seats::settle(SlotNumber slot, ProcessIdentity process, Fd pidfd) {
   Seat& seat = seats_[slot];
   seat.forking = false;
-  seat.unknown = false;
   seat.process = process;
   seat.pidfd = std::move(pidfd);
   SlotRecord& record = memory_.slot(slot);
@@ -121,7 +117,18 @@ void Seats::settle(SlotNumber slot, ProcessIdentity process, Fd pidfd) {
     record.pid_namespace.store(namespace_);
     record.pid.store(process.pid);
   }
-  record.status.store(SlotStatus::active);
+}
+
+bool Seats::is_awaited(SlotNumber slot) const {
+  const SlotStatus status = memory_.slot(slot).status.load();
+  return status == SlotStatus::joining || status == SlotStatus::forking;
+}
+
+// One atomic step on either side: the process enters, or the seat is shut.
+bool Seats::shut(SlotNumber slot) {
+  SlotStatus status = memory_.slot(slot).status.load();
+  if (is_in(status)) return true;  // and has left
+  return memory_.slot(slot).status.compare_exchange_strong(status, SlotStatus::unused);
 }
 
 void Seats::vacate(SlotNumber slot) {
@@ -133,28 +140,23 @@ void Seats::vacate(SlotNumber slot) {
   memory_.slot(slot).status.store(SlotStatus::unused);
 }
 
-bool Seats::has_ended(SlotNumber slot) {
+bool Seats::is_unknown(SlotNumber slot) const {
+  const Seat& seat = seats_[slot];
+  return seat.process.pid == 0 && !seat.pidfd && seat.line < 0 &&
+         memory_.slot(slot).status.load() == SlotStatus::unlocked;
+}
+
+bool Seats::has_left(SlotNumber slot) {
   Seat& seat = seats_[slot];
-  if (seat.forking) {
-    if (seat.line >= 0) return false;
-    // A manager before this one was killed; the child writes its pid into the table itself.
-    const bool silent = memory_.slot(slot).pid.load() == 0;
-    if (silent) return coarse_milliseconds() - seat.since > kForkMilliseconds;
-    settle_by_table(slot);
+  // A forked child whose parent asked an earlier manager writes its pid into the table.
+  if (seat.forking && seat.line < 0 && memory_.slot(slot).pid.load() != 0) settle_by_table(slot);
+  if (seat.pidfd && has_ended(seat.pidfd)) return true;
+  if (memory_.slot(slot).status.load() == SlotStatus::active) {
+    return !is_locked(memory_.file(), slot);
   }
-  if (seat.unknown) return false;
-  if (seat.pidfd) return shmtensor::has_ended(seat.pidfd);
-  return seat.process.pid != 0 ? !is_alive(seat.process) : seat.line < 0;
-}
-
-bool Seats::is_joining(SlotNumber slot) const {
-  return memory_.slot(slot).status.load() == SlotStatus::joining;
-}
-
-bool Seats::has_forgotten(SlotNumber slot) {
-  const pid_t pid = seats_[slot].process.pid;
-  if (seats_[slot].unknown || (pid != 0 && namespace_ == 0)) return false;
-  return pid == 0 || !maps_file(pid, SessionMemory::file_name(memory_.id())).value_or(true);
+  if (seat.process.pid != 0) return !seat.pidfd && !is_alive(seat.process);
+  return is_awaited(slot) && seat.line < 0 &&
+         coarse_milliseconds() - seat.since > kEntryMilliseconds;
 }
 
 void Seats::remember_parent(std::int32_t pid) {
@@ -165,9 +167,11 @@ void Seats::remember_parent(std::int32_t pid) {
   }
 }
 
-bool Seats::any_known() const noexcept {
-  return std::any_of(seats_.begin(), seats_.end(),
-                     [](const Seat& seat) { return seat.taken && !seat.unknown; });
+bool Seats::any_known() const {
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    if (seats_[slot].taken && !is_unknown(slot)) return true;
+  }
+  return false;
 }
 
 SlotSet Seats::unused() const noexcept {

@@ -19,9 +19,8 @@ class Seats {
   struct Seat {
     bool taken = false;
     bool forking = false;  ///< the child has not said who it is
-    bool unknown = false;  ///< an earlier manager's, of a process that cannot be seen from here
     std::uint32_t life = 0;
-    ProcessIdentity process;
+    ProcessIdentity process;  ///< pid 0: it cannot be seen from this manager's PID namespace
     Fd pidfd;                 ///< empty on kernels before 5.3
     int line = -1;            ///< descriptor of the connection; -1 when there is none
     std::uint64_t since = 0;  ///< milliseconds; when it was taken
@@ -36,26 +35,29 @@ class Seats {
   std::optional<SlotNumber> take(ProcessIdentity process, std::int32_t parent, Fd pidfd, int line);
   /// The same for a child that is about to be forked.
   std::optional<SlotNumber> take_for_child(std::int32_t parent, int line);
-  /// It is known now who sits there: a forked child has said it, or an unknown process came back.
+  /// It is known now who sits there: a forked child has said it, or a member came back.
   void settle(SlotNumber slot, ProcessIdentity process, Fd pidfd);
+  /// Lets nobody enter any more. False when the process for which the seat is kept has entered.
+  [[nodiscard]] bool shut(SlotNumber slot);
   void vacate(SlotNumber slot);
 
   [[nodiscard]] Seat& operator[](SlotNumber slot) { return seats_[slot % kMaxSlots]; }
   [[nodiscard]] std::size_t taken() const noexcept { return taken_; }
-  /// Is one taken by a process of which can be told whether it lives?
-  [[nodiscard]] bool any_known() const noexcept;
+  /// Return true if a seat is taken by a process whose end will be noticed.
+  [[nodiscard]] bool any_known() const;
 
-  /// Is the process in this seat dead? Of an unknown one that is never said: its seat, and what it
-  /// holds, stay until it comes back or the session ends.
-  [[nodiscard]] bool has_ended(SlotNumber slot);
+  /// Return true if nothing will tell when the process in this seat ends: it is in another PID
+  /// namespace, has no line and no pidfd, and could not lock its slot. It keeps its seat, and what
+  /// it holds, until it comes back or the session ends.
+  [[nodiscard]] bool is_unknown(SlotNumber slot) const;
 
-  /// Did it not say yet that it maps the session's memory?
-  [[nodiscard]] bool is_joining(SlotNumber slot) const;
+  /// Return true if the process in this seat has ended, or does not map the session's memory any
+  /// more, as when it executes another program. Only evidence counts: a process that cannot be seen
+  /// has not left.
+  [[nodiscard]] bool has_left(SlotNumber slot);
 
-  /// Its connection broke. Did it leave, or put another program in its place? Not so if it merely
-  /// closed its descriptors: then it still maps the session's memory. That cannot be seen in
-  /// another PID namespace, where a broken connection is the end.
-  [[nodiscard]] bool has_forgotten(SlotNumber slot);
+  /// Return true if the process for which the seat is kept has not entered yet.
+  [[nodiscard]] bool is_awaited(SlotNumber slot) const;
 
   [[nodiscard]] SlotSet unused() const noexcept;
 

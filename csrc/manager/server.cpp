@@ -52,12 +52,7 @@ void Server::run() {
           check_seat(static_cast<SlotNumber>(value));
       }
     }
-    if (seats_) {
-      seats_->for_each_taken([this](SlotNumber slot) {
-        if (!(*seats_)[slot].pidfd) check_seat(slot);  // nothing wakes us for these
-      });
-      look_again();
-    }
+    if (seats_) look_again();
     directory_.tend_orphans();
   }
   // The session may live on without a word to this manager.
@@ -73,13 +68,15 @@ int Server::timeout() {
   bool all_watched = true;
   bool all_have_lines = true;
   seats_->for_each_taken([&](SlotNumber slot) {
+    if (seats_->is_unknown(slot)) return;  // there is nothing to look at
     const Seats::Seat& seat = (*seats_)[slot];
-    if (seat.unknown) return;  // there is nothing to look at
     all_watched = all_watched && seat.pidfd;
     all_have_lines = all_have_lines && seat.line >= 0;
   });
   if (!all_watched) return kIdleMilliseconds;
-  return all_have_lines && knows_all_arenas_ ? -1 : kLookMilliseconds;
+  if (all_have_lines && knows_all_arenas_) return -1;
+  const std::uint64_t now = coarse_milliseconds();
+  return now < look_at_ ? static_cast<int>(look_at_ - now) : 0;
 }
 
 bool Server::finished() {

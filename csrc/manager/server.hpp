@@ -36,6 +36,7 @@ class Server {
   }
   static constexpr std::size_t kMaxLines = 4096;
   static constexpr int kLookMilliseconds = 1'000;  ///< between looks at seats without a line
+  static constexpr int kSoonMilliseconds = 20;     ///< until the first one after a line broke
 
   struct Line {
     Fd socket;
@@ -92,8 +93,7 @@ class Server {
   Directory directory_;
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
-  std::uint64_t looked_at_ = 0;  ///< milliseconds; the last look at seats without a line
-  SlotNumber looked_until_ = 0;
+  std::uint64_t look_at_ = 0;  ///< milliseconds; the next look at seats without a line
 };
 
 }  // namespace shmtensor

@@ -6,11 +6,6 @@
 #include "os/fault_point.hpp"
 
 namespace shmtensor {
-namespace {
-
-constexpr int kLooksAtOnce = 8;
-
-}  // namespace
 
 void Server::watch(SlotNumber slot) {
   Seats::Seat& seat = (*seats_)[slot];
@@ -27,35 +22,34 @@ void Server::drop_line(int descriptor) {
   if (slot == kNoSlot) return;
   Seats::Seat& seat = (*seats_)[slot];
   seat.line = -1;
-  seat.forking = false;  // nobody is left who could be that child
-  if (seats_->has_ended(slot) || seats_->has_forgotten(slot)) vacate(slot);
+  // A closed line alone is no death: a program may close all its descriptors. But nobody is left
+  // who could be the child of a fork, or would hear that the seat is kept.
+  if (seats_->is_awaited(slot) || seats_->has_left(slot)) return vacate(slot);
+  // The kernel may be about to release the lock of a process that executes another program.
+  look_at_ = coarse_milliseconds() + kSoonMilliseconds;
 }
 
 void Server::check_seat(SlotNumber slot) {
   if (!seats_ || !(*seats_)[slot].taken) return;
   const bool watched = static_cast<bool>((*seats_)[slot].pidfd);
-  if (seats_->has_ended(slot)) return vacate(slot);
+  if (seats_->has_left(slot)) return vacate(slot);
   if (!watched) watch(slot);  // a forked child may have said who it is
 }
 
 void Server::look_again() {
   const std::uint64_t now = coarse_milliseconds();
-  if (now - looked_at_ < static_cast<std::uint64_t>(kLookMilliseconds)) return;
-  looked_at_ = now;
-  if (!knows_all_arenas_) find_arenas();
-  int looks = 0;
-  for (SlotNumber i = 0; i < kMaxSlots && looks < kLooksAtOnce; ++i) {
-    looked_until_ = static_cast<SlotNumber>((looked_until_ + 1) % kMaxSlots);
-    const Seats::Seat& seat = (*seats_)[looked_until_];
-    if (!seat.taken || seat.forking || seat.unknown || seat.line >= 0) continue;
-    // It has its answer from a manager that was killed, and will map the memory when it gets to it.
-    if (seats_->is_joining(looked_until_)) continue;
-    ++looks;
-    if (seats_->has_forgotten(looked_until_)) vacate(looked_until_);
-  }
+  const bool due = now >= look_at_;
+  if (due) look_at_ = now + kLookMilliseconds;
+  seats_->for_each_taken([&](SlotNumber slot) {
+    const Seats::Seat& seat = (*seats_)[slot];
+    // Nothing wakes the manager for these.
+    if (!seat.pidfd || (due && seat.line < 0)) check_seat(slot);
+  });
+  if (due && !knows_all_arenas_) find_arenas();
 }
 
 void Server::vacate(SlotNumber slot) {
+  if (!seats_->shut(slot)) return;
   close_line((*seats_)[slot].line);
   directory_.sweep(*memory_, slot);
   SHMTENSOR_FAULT_POINT("manager.before_vacate");

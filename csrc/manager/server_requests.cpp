@@ -114,14 +114,14 @@ void Server::hello(Line& line, const Message& message, Fd fd) {
       // A member that lost its connection, or whose manager was killed.
       const auto slot = static_cast<SlotNumber>(message.slot);
       Seats::Seat& old = (*seats_)[slot];
-      const bool same =
-          old.unknown ? brought == memory_->file().identity() : old.process.pid == pid;
+      const bool same = seats_->is_unknown(slot) ? brought == memory_->file().identity()
+                                                 : old.process.pid == 0 || old.process.pid == pid;
       if (!old.taken || old.life != message.life || !same || old.line >= 0) {
         return refuse(line.socket, message, "this process was taken for dead");
       }
       line.slot = slot;
       old.line = line.socket.get();
-      if (old.unknown) {
+      if (!old.pidfd) {
         seats_->settle(slot, process, std::move(pidfd));
         watch(slot);
       }
@@ -130,7 +130,7 @@ void Server::hello(Line& line, const Message& message, Fd fd) {
       // PID namespace cannot be told from the next one.
       seats_->for_each_taken([&](SlotNumber given) {
         const Seats::Seat& seat = (*seats_)[given];
-        if (pid > 0 && seat.process == process && seat.line < 0 && seats_->is_joining(given)) {
+        if (pid > 0 && seat.process == process && seat.line < 0 && seats_->is_awaited(given)) {
           vacate(given);
         }
       });

@@ -22,7 +22,7 @@ std::vector<Observer::Process> Observer::processes() const {
   std::vector<Process> found;
   for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
     const SlotRecord& record = memory_->slot(slot);
-    if (record.status.load() == SlotStatus::active) found.push_back({slot, record.pid.load()});
+    if (is_in(record.status.load())) found.push_back({slot, record.pid.load()});
   }
   return found;
 }

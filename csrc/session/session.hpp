@@ -109,6 +109,7 @@ class Session : private cuda::ChunkKeeper {
   Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
           std::uint32_t life, std::string program, Budget& budget);
 
+  bool enter_as_child() noexcept;
   std::uint64_t spend_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(Message message, int descriptor = -1);
   void reconnect();
@@ -126,8 +127,8 @@ class Session : private cuda::ChunkKeeper {
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<Arena*> pin_all();
 
-  // The line is the last to go: when it breaks, the manager looks whether this process still maps
-  // the session's memory.
+  // The line is the last to go: when it breaks, the manager looks whether this process still has
+  // its slot's lock, which goes with the session's memory.
   std::recursive_mutex line_mutex_;  // one request at a time; a fork asks while it holds it
   Connection line_;
 

@@ -57,9 +57,20 @@ void Session::unlock_in_parent() noexcept {
   line_mutex_.unlock();
 }
 
+bool Session::enter_as_child() noexcept {
+  if (!memory_->awaits_child(child_slot_, child_life_)) return false;
+  const ProcessIdentity self = this_process();
+  SlotRecord& record = memory_->slot(child_slot_);
+  record.start_time.store(self.start_time);
+  record.pid_namespace.store(pid_namespace());
+  record.pid.store(self.pid);  // last: from now on it says who the child is
+  SHMTENSOR_FAULT_POINT("fork.child");
+  return memory_->enter(child_slot_, SlotStatus::forking);
+}
+
 bool Session::unlock_in_child() noexcept {
   // A manager that took over gives the slot of a child up that comes to nothing for long.
-  if (child_slot_ != kNoSlot && !memory_->awaits_child(child_slot_, child_life_)) {
+  if (child_slot_ != kNoSlot && !enter_as_child()) {
     child_slot_ = kNoSlot;
     child_line_.reset();
   }
@@ -84,12 +95,6 @@ bool Session::unlock_in_child() noexcept {
   }
   forked_.clear();
   if (child_slot_ != kNoSlot) {
-    const ProcessIdentity self = this_process();
-    SlotRecord& record = memory_->slot(child_slot_);
-    record.start_time.store(self.start_time);
-    record.pid_namespace.store(pid_namespace());
-    record.pid.store(self.pid);  // last: from now on it says who the child is
-    SHMTENSOR_FAULT_POINT("fork.child");
     line_ = Connection(std::move(child_line_));
     line_.tell(message_for(Kind::child, id()));
     life_ = child_life_;

@@ -40,7 +40,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
     // anew.
     if (!memory->has_manager()) continue;
     const auto slot = static_cast<SlotNumber>(reply->message.slot);
-    if (join != Join::observe && !memory->enter(slot)) continue;
+    if (join != Join::observe && !memory->enter(slot, SlotStatus::joining)) continue;
     return std::unique_ptr<Session>(new Session(std::move(memory), std::move(line), slot,
                                                 reply->message.life, settings.program, budget));
   }

@@ -214,7 +214,7 @@ TEST_F(ServerDeaths, AMemberThatHangsUpComesBackAtOnceWhateverAChildHasOpen) {
   hello.slot = reply->message.slot;
   hello.life = reply->message.life;
   const auto slot = static_cast<SlotNumber>(hello.slot);
-  ASSERT_TRUE(memory->enter(slot));
+  ASSERT_TRUE(memory->enter(slot, SlotStatus::joining));
   const auto arena = Segment::create(id_, 1, slot, hello.life, Strategy::file_descriptor, kSmall);
   Message message = message_for(Kind::register_arena, id_);
   message.arena = 1;

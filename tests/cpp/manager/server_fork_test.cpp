@@ -46,6 +46,7 @@ TEST_F(ServerForks, TheChildSaysWhoItIsAndIsAMember) {
   EXPECT_EQ(record(place).status.load(), SlotStatus::forking);
   EXPECT_EQ(record(place).parent.load(), ::getpid());
   Child child([&] {
+    ASSERT_TRUE(member_.memory->enter(place.slot, SlotStatus::forking));
     Client client(id_, std::move(place.line));
     const Message message = message_for(Kind::child, id_);
     client.send_bytes(std::as_bytes(std::span(&message, 1)));

@@ -31,10 +31,10 @@ TEST_F(ServerTest, AHelloMayStartTheSession) {
   EXPECT_EQ(memory->header().manager_starts.load(), 1u);
   const SlotRecord& record = memory->slot(0);
   EXPECT_EQ(record.status.load(), SlotStatus::joining);
-  EXPECT_TRUE(memory->enter(0));
+  EXPECT_TRUE(memory->enter(0, SlotStatus::joining));
   EXPECT_EQ(record.status.load(), SlotStatus::active);
-  EXPECT_FALSE(memory->enter(0)) << "it has";
-  EXPECT_FALSE(memory->enter(1)) << "nobody has asked for it";
+  EXPECT_FALSE(memory->enter(0, SlotStatus::joining)) << "it has";
+  EXPECT_FALSE(memory->enter(1, SlotStatus::joining)) << "nobody has asked for it";
   EXPECT_EQ(record.pid.load(), ::getpid());
   EXPECT_EQ(record.start_time.load(), start_time_of(::getpid()));
 

@@ -46,6 +46,10 @@ class Takeover : public testing::ServerTest {
     memory.slot(slot).pid_namespace.fetch_add(1);
     memory.slot(slot).start_time.fetch_add(1);
   }
+  /// As if its process had been unable to lock the slot.
+  static void unlock(const SessionMemory& memory, SlotNumber slot) {
+    memory.slot(slot).status.store(SlotStatus::unlocked);
+  }
   std::optional<Reply> find(const Joined& joined, ArenaNumber number) const {
     Message message = message_for(Kind::find_arena, id_);
     message.arena = number;
@@ -161,7 +165,7 @@ TEST_F(Takeover, WhoHasOnlyJustBeenLetInKeepsItsSeat) {
     turn->set(1);
     ASSERT_TRUE(turn->reaches(2));
     late.memory = SessionMemory::open(id_, std::move(reply->fd));
-    EXPECT_TRUE(late.memory->enter(late.slot));
+    EXPECT_TRUE(late.memory->enter(late.slot, SlotStatus::joining));
     EXPECT_EQ(hello_again(late, nullptr), "");
     turn->set(::testing::Test::HasFailure() ? 4 : 3);
     ASSERT_TRUE(turn->reaches(5));
@@ -293,6 +297,7 @@ TEST_F(Takeover, AChildThatIsBeingForkedIsKnownByWhatItWrote) {
       SlotRecord& record = member.memory->slot(slot);
       record.start_time.store(self.start_time);
       record.pid.store(self.pid);
+      EXPECT_TRUE(member.memory->enter(slot, SlotStatus::forking));
       turn->set(2);
       ::pause();
     });
@@ -310,6 +315,29 @@ TEST_F(Takeover, AChildThatIsBeingForkedIsKnownByWhatItWrote) {
     EXPECT_TRUE(eventually([&] { return record.status.load() == SlotStatus::unused; }))
         << "its death was not noticed";
   }
+}
+
+// Its pid means nothing here, but it has locked its slot.
+TEST_F(Takeover, TheEndOfAProcessOfAnotherPidNamespaceIsNoticed) {
+  Joined member = join();
+  Shared<Turn> turn;
+  Child child([&] {
+    const Joined other = join();
+    turn->set(other.slot);
+    ::closefrom(3);
+    ::pause();
+  });
+  ASSERT_TRUE(turn->reaches(1));
+  server_->kill();
+  move_elsewhere(*member.memory, static_cast<SlotNumber>(turn->get()));
+  server_ = std::make_unique<testing::ServerProcess>(id_);
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  const std::uint64_t deaths = member.memory->header().deaths.load();
+  EXPECT_EQ(statistics(*member.client).processes, 2u);
+  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has looked at all seats";
+  child.kill_and_reap();
+  EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }));
+  EXPECT_EQ(member.memory->header().deaths.load(), deaths + 1);
 }
 
 // Its pid means nothing here: it may live, and comes back when it needs a manager.
@@ -332,6 +360,7 @@ TEST_F(Takeover, AProcessOfAnotherPidNamespaceKeepsItsSeatUntilItComesBack) {
   arena->holders(plane_of(*slot), 0).fetch_or(bit_of(*slot));
   server_->kill();
   move_elsewhere(*member.memory, *slot);
+  unlock(*member.memory, *slot);
   server_ = std::make_unique<testing::ServerProcess>(id_);
   EXPECT_EQ(hello_again(member, &member.memory->file()), "");
   EXPECT_EQ(statistics(*member.client).processes, 2u);
@@ -351,12 +380,13 @@ TEST_F(Takeover, ProcessesOfAnotherPidNamespaceDoNotKeepTheManager) {
   static_cast<void>(create_shm(arena_name(id_, 3)));
   server_->kill();
   move_elsewhere(*member.memory, member.slot);
+  unlock(*member.memory, member.slot);
   server_ = std::make_unique<testing::ServerProcess>(id_);
   const Fd& memory = member.memory->file();
   EXPECT_EQ(Client(id_).hello(Join::observe, &memory)->message.kind, Kind::welcome);
   EXPECT_EQ(server_->wait(), 0);
   EXPECT_FALSE(member.memory->has_manager());
-  EXPECT_EQ(member.memory->slot(member.slot).status.load(), SlotStatus::active);
+  EXPECT_EQ(member.memory->slot(member.slot).status.load(), SlotStatus::unlocked);
   EXPECT_EQ(list_shm(arena_name(id_, 3)).size(), 1u);
   server_ = std::make_unique<testing::ServerProcess>(id_);
 }

@@ -119,7 +119,7 @@ class ServerTest : public ::testing::Test {
     joined.memory = SessionMemory::open(id_, std::move(reply->fd));
     joined.slot = static_cast<SlotNumber>(reply->message.slot);
     joined.life = reply->message.life;
-    EXPECT_TRUE(joined.memory->enter(joined.slot));
+    EXPECT_TRUE(joined.memory->enter(joined.slot, SlotStatus::joining));
     return joined;
   }
   [[nodiscard]] static Statistics statistics(Client& client) {
