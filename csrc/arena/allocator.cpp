@@ -10,27 +10,35 @@ std::optional<Piece> Allocator::take_warm(std::uint64_t size) {
     space_.give(range);
     return std::nullopt;
   }
-  return book(range);
+  return book(take_number(), range);
 }
 
-std::optional<Piece> Allocator::take(std::uint64_t size) {
+// The number and the range are taken before the lock is given away.
+std::optional<Piece> Allocator::take(YieldingLock& lock, std::uint64_t size) {
   data_.clear_shortage();
-  while (!spare_number()) {
-    if (segment_.capacity() == segment_.geometry().max_blocks) return std::nullopt;
-    segment_.grow_capacity();
-  }
+  if (!make_number(lock)) return std::nullopt;
   Space::Range range = take_range(size);
+  bool grown = false;
   if (range == Space::kNone) {
     if (!data_.grow(space_, size)) return std::nullopt;
+    grown = true;
     range = take_range(size);
   }
-  try {
-    if (back(range)) return book(range);
-  } catch (...) {
+  const BlockNumber block = take_number();
+  const auto give_both = [&] {
     space_.give(range);
+    free_numbers_.push_back(block);
+  };
+  try {
+    if (back(lock, range)) {
+      if (grown) data_.back_ahead(lock);
+      return book(block, range);
+    }
+  } catch (...) {
+    give_both();
     throw;
   }
-  space_.give(range);
+  give_both();
   return std::nullopt;
 }
 
@@ -45,9 +53,33 @@ bool Allocator::spare_number() {
   return true;
 }
 
-Piece Allocator::book(Space::Range range) noexcept {
+// False when there are as many blocks as the arena can have. Throws OutOfMemory.
+bool Allocator::make_number(YieldingLock& lock) {
+  while (!spare_number()) {
+    if (growing_) {
+      lock.wait();
+      continue;
+    }
+    if (segment_.capacity() == segment_.geometry().max_blocks) return false;
+    growing_ = true;
+    try {
+      lock.unlocked([this] { segment_.grow_capacity(); });
+    } catch (...) {
+      growing_ = false;
+      throw;
+    }
+    growing_ = false;
+  }
+  return true;
+}
+
+BlockNumber Allocator::take_number() noexcept {
   const BlockNumber block = free_numbers_.back();
   free_numbers_.pop_back();
+  return block;
+}
+
+Piece Allocator::book(BlockNumber block, Space::Range range) noexcept {
   books_[block] = range;  // how long an extent idles counts from when its last block came back
   return {block, space_.offset(range)};
 }
@@ -71,8 +103,8 @@ void Allocator::touch(Space::Range range) noexcept {
   data_.touch(space_.offset(range), space_.size(range));
 }
 
-bool Allocator::back(Space::Range range) {
-  return data_.back(space_.offset(range), space_.size(range));
+bool Allocator::back(YieldingLock& lock, Space::Range range) {
+  return data_.back(lock, space_.offset(range), space_.size(range));
 }
 
 }  // namespace shmtensor

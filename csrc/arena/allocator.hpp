@@ -18,7 +18,8 @@ struct Piece {
   std::uint64_t offset = 0;
 };
 
-/// Threads: behind the arena's lock.
+/// Threads: behind the arena's lock. What takes that lock as an argument gives it away while the
+/// kernel works.
 class Allocator {
  public:
   Allocator(const Segment& segment, Data& data) : segment_(segment), data_(data) {}
@@ -28,7 +29,7 @@ class Allocator {
 
   /// The same, growing what must grow. Nothing when the arena is full, or when memory is short:
   /// then `short_of` says of what.
-  [[nodiscard]] std::optional<Piece> take(std::uint64_t size);
+  [[nodiscard]] std::optional<Piece> take(YieldingLock& lock, std::uint64_t size);
   [[nodiscard]] const std::string& short_of() const noexcept { return data_.short_of(); }
 
   /// Takes a block back whose word says that it is free. Told twice, or told of a block that has
@@ -43,24 +44,28 @@ class Allocator {
     }
   }
 
-  /// Gives memory back that nobody has used for that long, `at_most` bytes of it. Is there more? A
-  /// release does so now and then, so it may not fail.
-  bool trim(std::uint64_t idle_milliseconds, std::uint64_t at_most = kUnlimited) noexcept {
-    return data_.trim(space_, idle_milliseconds, at_most);
+  /// Gives memory back that nobody has used for that long, `at_most` bytes of it. Returns true if
+  /// there is more. A release does so now and then, so it may not fail.
+  bool trim(YieldingLock& lock, std::uint64_t idle_milliseconds,
+            std::uint64_t at_most = kUnlimited) noexcept {
+    return data_.trim(lock, space_, idle_milliseconds, at_most);
   }
 
  private:
   [[nodiscard]] bool spare_number();
+  [[nodiscard]] bool make_number(YieldingLock& lock);
+  [[nodiscard]] BlockNumber take_number() noexcept;
   [[nodiscard]] Space::Range take_range(std::uint64_t size);
-  [[nodiscard]] bool back(Space::Range range);
+  [[nodiscard]] bool back(YieldingLock& lock, Space::Range range);
   void touch(Space::Range range) noexcept;
-  Piece book(Space::Range range) noexcept;
+  Piece book(BlockNumber block, Space::Range range) noexcept;
 
   const Segment& segment_;
   Data& data_;
   Space space_;
   std::vector<Space::Range> books_;        // by block number; kNone while not given out
   std::vector<BlockNumber> free_numbers_;  // of blocks given back
+  bool growing_ = false;                   // a thread is making block records
 };
 
 }  // namespace shmtensor

@@ -1,6 +1,7 @@
 #include "arena/arena.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 
 #include "arena/host_data.hpp"
@@ -77,7 +78,8 @@ Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<Data> data, const
 }
 
 std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
-  const std::lock_guard guard(mutex_);
+  const std::unique_lock guard(lock_, std::try_to_lock);
+  if (!guard) return std::nullopt;
   take_freed();
   const std::optional<Piece> piece = allocator_->take_warm(size);
   if (!piece) return std::nullopt;
@@ -85,16 +87,16 @@ std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
 }
 
 std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
-  const std::lock_guard guard(mutex_);
+  const std::lock_guard guard(lock_);
   take_freed();
-  std::optional<Piece> piece = allocator_->take(size);
+  std::optional<Piece> piece = allocator_->take(lock_, size);
   if (!piece) {
     compare_with_table();
-    piece = allocator_->take(size);
+    piece = allocator_->take(lock_, size);
   }
   if (!piece) {
-    allocator_->trim(0);
-    piece = allocator_->take(size);
+    allocator_->trim(lock_, 0);
+    piece = allocator_->take(lock_, size);
   }
   if (!piece && !allocator_->short_of().empty()) {
     throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + allocator_->short_of());
@@ -129,10 +131,10 @@ BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
 }
 
 void Arena::collect(std::uint64_t idle_milliseconds) {
-  const std::lock_guard guard(mutex_);
+  const std::lock_guard guard(lock_);
   take_freed();
   compare_with_table();
-  allocator_->trim(idle_milliseconds);
+  allocator_->trim(lock_, idle_milliseconds);
 }
 
 std::uint64_t Arena::reserved() const noexcept { return owned() ? data_->reserved() : 0; }
@@ -145,7 +147,7 @@ void Arena::take_freed() {
   if (member_.memory().header().deaths.load(std::memory_order_relaxed) != deaths_seen_) {
     compare_with_table();
   }
-  maybe_trim();
+  note_operation();
 }
 
 // A process may be killed after it freed a block and before it marked it in the freed map.
@@ -156,13 +158,18 @@ void Arena::compare_with_table() {
 
 // Looking at the clock costs a few nanoseconds, looking through the free ranges time in proportion
 // to their number: now and then, and for a small part of the time.
-void Arena::maybe_trim() {
+void Arena::note_operation() noexcept {
   if (!data_->trims_in_passing() || (!trimming_ && ++operations_ % 64 != 0)) return;
-  const std::uint64_t now = coarse_milliseconds();
-  if (now < trim_at_) return;
-  trimming_ = allocator_->trim(kIdleMilliseconds, kTrimStep);
+  if (coarse_milliseconds() >= trim_at_) trim_is_due_.store(true, std::memory_order_relaxed);
+}
+
+void Arena::trim_in_passing() noexcept {
+  const std::lock_guard guard(lock_);
+  if (!trim_is_due_.exchange(false)) return;  // another thread was quicker
+  const std::uint64_t begin = coarse_milliseconds();
+  trimming_ = allocator_->trim(lock_, kIdleMilliseconds, kTrimStep);
   const std::uint64_t end = coarse_milliseconds();
-  trim_at_ = end + (trimming_ ? std::max(kTrimPause, 8 * (end - now)) : kIdleMilliseconds / 4);
+  trim_at_ = end + (trimming_ ? std::max(kTrimPause, 8 * (end - begin)) : kIdleMilliseconds / 4);
 }
 
 // Four cases. The process holds the block already: a handle of the same generation is good, and its
@@ -229,10 +236,13 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
 void Arena::free_or_leave(BlockNumber block) noexcept {
   if (!try_free(*segment_, block, member_.memory())) return;
   SHMTENSOR_FAULT_POINT("free.before_mark");
-  if (owned()) {
-    const std::lock_guard guard(mutex_);
+  // A release may come with the GIL held and does not wait: like a peer's, the block is found when
+  // the owner allocates next.
+  std::unique_lock<YieldingLock> guard;
+  if (owned()) guard = std::unique_lock(lock_, std::try_to_lock);
+  if (guard) {
     allocator_->reclaim(block);
-    maybe_trim();
+    note_operation();
   } else {
     segment_->freed().mark(block);
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "arena/allocator.hpp"
@@ -12,6 +11,7 @@
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "arena/transit.hpp"
+#include "arena/yielding_lock.hpp"
 
 namespace shmtensor {
 
@@ -61,13 +61,21 @@ class Arena {
 
   // --- the owner's ---
 
-  /// A live block with one reference, without a system call. Nothing when that is not possible.
+  /// A live block with one reference, without a system call. Nothing when that is not possible, or
+  /// when another thread has the bookkeeping: a caller that holds the GIL must not wait for it.
   [[nodiscard]] std::optional<BlockNumber> allocate_warm(std::uint64_t size);
   /// The same, growing the arena. Nothing when it is full. Throws OutOfMemory when memory is short.
+  /// May take the kernel long, but keeps neither `allocate_warm` nor a release from its work.
   [[nodiscard]] std::optional<BlockNumber> allocate(std::uint64_t size);
   /// Takes back what others freed, finds what kills lost, gives idle extents to the system.
   void collect(std::uint64_t idle_milliseconds);
   [[nodiscard]] std::uint64_t reserved() const noexcept;
+  /// Return true if idle pages are to go back to the system: then `trim_in_passing` is to be
+  /// called, without the GIL.
+  [[nodiscard]] bool trim_is_due() const noexcept {
+    return trim_is_due_.load(std::memory_order_relaxed);
+  }
+  void trim_in_passing() noexcept;
 
   // --- everybody's ---
 
@@ -120,11 +128,11 @@ class Arena {
   // --- fork ---
 
   /// In this order for all arenas: lock, LocalTable::stop_locking, wait.
-  void lock_for_fork() noexcept { mutex_.lock(); }
+  void lock_for_fork() noexcept { lock_.lock(); }
   void wait_for_fork() const noexcept;
   /// Makes the child a holder of everything that this process holds. Between lock and unlock.
   void hold_for_child(SlotNumber child);
-  void unlock_after_fork() noexcept { mutex_.unlock(); }
+  void unlock_after_fork() noexcept { lock_.unlock(); }
   /// In the child: it owns nothing of what it inherited, and none of its threads has locked a
   /// block.
   void disown() noexcept;
@@ -139,14 +147,15 @@ class Arena {
   void take_freed();
   void compare_with_table();
   void free_or_leave(BlockNumber block) noexcept;
-  void maybe_trim();
+  void note_operation() noexcept;
 
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Data> data_;
   const Member& member_;
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};
-  std::mutex mutex_;  // guards what follows
+  std::atomic<bool> trim_is_due_{false};
+  YieldingLock lock_;  // guards what follows
   std::unique_ptr<Allocator> allocator_;
   std::uint64_t deaths_seen_ = 0;
   std::uint64_t trim_at_ = 0;  // not before

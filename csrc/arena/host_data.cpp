@@ -1,8 +1,9 @@
 #include "arena/host_data.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
-#include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "os/clock.hpp"
@@ -13,6 +14,10 @@ namespace shmtensor {
 namespace {
 
 constexpr std::uint64_t kLargestStep = 8 * kMiB;
+
+// Of pages that are made or freed in one go, about 10 milliseconds' worth: for so long others wait
+// that need an extent at the edge of a large block.
+constexpr std::uint64_t kChunk = 16 * kMiB / HostData::kExtent;
 constexpr std::uint64_t kWholePages = 64 * kKiB;  // blocks from here on get pages of their own
 
 std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_milliseconds()); }
@@ -73,61 +78,119 @@ void HostData::touch(std::uint64_t offset, std::uint64_t size) noexcept {
 
 bool HostData::is_backed(std::uint64_t offset, std::uint64_t size) const noexcept {
   const std::uint64_t last = (offset + size - 1) / kExtent;
-  return std::all_of(extents_.begin() + static_cast<std::ptrdiff_t>(offset / kExtent),
-                     extents_.begin() + static_cast<std::ptrdiff_t>(last) + 1,
-                     [](const Extent& extent) { return extent.backed; });
-}
-
-bool HostData::back(std::uint64_t offset, std::uint64_t size) {
-  const std::uint64_t last = (offset + size - 1) / kExtent;
   for (std::uint64_t i = offset / kExtent; i <= last; ++i) {
-    if (extents_[i].backed) continue;
-    std::uint64_t end = i + 1;
-    while (end <= last && !extents_[end].backed) ++end;
-    if (!reserve(i * kExtent, (end - i) * kExtent)) return false;
-    for (; i < end; ++i) extents_[i].backed = true;
+    if (extents_[i].pages != Pages::present) return false;
   }
   return true;
 }
 
+std::uint64_t HostData::missing(Run run) const noexcept {
+  const auto begin = extents_.begin();
+  return static_cast<std::uint64_t>(std::count_if(
+      begin + static_cast<std::ptrdiff_t>(run.begin), begin + static_cast<std::ptrdiff_t>(run.end),
+      [](const Extent& extent) { return extent.pages != Pages::present; }));
+}
+
+void HostData::mark(Run run, Pages pages) noexcept {
+  for (std::uint64_t i = run.begin; i < run.end; ++i) extents_[i] = {now(), pages};
+}
+
+// The range is taken, so nobody frees pages of it. Its first and last extent may be shared with
+// other ranges, whose threads may be making their pages.
+bool HostData::back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size) {
+  const Run all{offset / kExtent, (offset + size - 1) / kExtent + 1};
+  std::vector<Run> made;
+  for (std::uint64_t i = all.begin; i < all.end;) {
+    if (extents_[i].pages == Pages::present) {
+      ++i;
+      continue;
+    }
+    if (extents_[i].pages == Pages::changing) {
+      lock.wait();
+      continue;
+    }
+    Run run{i, i + 1};
+    while (run.end < std::min(all.end, i + kChunk) && extents_[run.end].pages == Pages::absent) {
+      ++run.end;
+    }
+    made.reserve(made.size() + 1);
+    if (!make_present(lock, run, missing({i, all.end}) * kExtent)) {
+      // Others may need what this call has made, and others may use the extents at the edges.
+      std::string why = std::move(short_of_);
+      const Run own{align_up(offset, kExtent) / kExtent, (offset + size) / kExtent};
+      for (Run back : made) {
+        back = {std::max(back.begin, own.begin), std::min(back.end, own.end)};
+        if (back.begin < back.end) static_cast<void>(make_absent(lock, back));
+      }
+      short_of_ = std::move(why);
+      return false;
+    }
+    made.push_back(run);
+    i = run.end;
+  }
+  return true;
+}
+
+// Address space, which needs no memory. What is free at its end counts.
 bool HostData::grow(Space& space, std::uint64_t size) {
   const std::uint64_t committed = space.total();
   const std::uint64_t reserve_left = segment_.geometry().data_reserve - committed;
-  const std::uint64_t needed = align_up(size + page_size(), kExtent);
+  const std::uint64_t wanted = align_up(size + page_size(), kExtent);
+  const std::uint64_t needed = wanted - align_down(std::min(space.free_at_end(), wanted), kExtent);
+  clear_shortage();
   if (needed > reserve_left) return false;
-  // Double, up to a step that takes a few milliseconds; what is needed, if there is no more.
-  const std::uint64_t wished =
+  // Double, up to a step that takes a few milliseconds.
+  const std::uint64_t step =
       std::min(std::max(needed, std::clamp(committed, kExtent, kLargestStep)), reserve_left);
-  // What may throw comes before anything is taken.
+  // What may throw comes before anything is changed.
   space.prepare();
-  extents_.reserve((committed + wished) / kExtent);
-  std::uint64_t step = wished;
-  if (!reserve(committed, step)) {
-    step = needed;
-    if (wished == needed || !reserve(committed, step)) return false;
-  }
-  extents_.resize((committed + step) / kExtent, {now(), true});
+  extents_.resize((committed + step) / kExtent);
+  ahead_ = {committed / kExtent, (committed + step) / kExtent};
   segment_.header().committed.store(committed + step, std::memory_order_release);
   space.extend(step);
   return true;
 }
 
-bool HostData::reserve(std::uint64_t offset, std::uint64_t size) {
-  const bool named = segment_.strategy() == Strategy::file_system;
-  short_of_ = shortage_of(size, *budget_);
-  if (!short_of_.empty()) return false;
-  // What may throw comes before anything is taken.
+void HostData::back_ahead(YieldingLock& lock) {
+  const Run added = std::exchange(ahead_, {});
+  Run run{added.begin, added.begin};
+  const auto is = [&](std::uint64_t extent, bool absent) {
+    return extent < added.end && (extents_[extent].pages == Pages::absent) == absent;
+  };
+  while (is(run.begin, false)) ++run.begin;
+  run.end = run.begin;
+  while (is(run.end, true) && run.end - run.begin < kLargestStep / kExtent) ++run.end;
+  if (run.begin < run.end) static_cast<void>(make_present(lock, run, 0));
+}
+
+bool HostData::make_present(YieldingLock& lock, Run run, std::uint64_t needed) {
+  std::string why;
+  mark(run, Pages::changing);
+  try {
+    lock.unlocked([&] { why = reserve(run, needed); });
+  } catch (...) {
+    mark(run, Pages::absent);
+    throw;
+  }
+  mark(run, why.empty() ? Pages::present : Pages::absent);
+  short_of_ = std::move(why);
+  return short_of_.empty();
+}
+
+// Without the lock. The reason when memory is short, of this or of all that is `needed`.
+std::string HostData::reserve(Run run, std::uint64_t needed) {
+  const std::uint64_t offset = run.begin * kExtent;
+  const std::uint64_t size = (run.end - run.begin) * kExtent;
+  std::string why = shortage_of(std::max(size, needed), *budget_);
+  if (!why.empty()) return why;
   const Segment::File file = segment_.file();
   std::byte* const data = segment_.data(Access::read_write);
-  if (!budget_->take(size)) {  // another thread was quicker
-    short_of_ = over_limit(*budget_);
-    return false;
-  }
+  if (!budget_->take(size)) return over_limit(*budget_);  // another thread was quicker
   try {
     if (reserve_pages(*file, segment_.geometry().data() + offset, size)) {
       reserved_ += size;
       populate(data + offset, size, Access::read_write);
-      return true;
+      return {};
     }
   } catch (...) {
     budget_->give(size);
@@ -135,49 +198,75 @@ bool HostData::reserve(std::uint64_t offset, std::uint64_t size) {
   }
   budget_->give(size);
   discard_pages(*file, segment_.geometry().data() + offset, size);
+  if (segment_.strategy() != Strategy::file_system) {
+    return "the kernel gives no more shared memory; free tensors, or look at the memory cgroup, "
+           "vm.overcommit_memory and RLIMIT_FSIZE";
+  }
   const ShmSpace space = shm_space();
-  short_of_ = named ? "/dev/shm has " + in_mib(space.free) + " free of " + in_mib(space.total) +
-                          "; enlarge it (docker run --shm-size, mount -o remount,size=), free "
-                          "tensors, or use the file_descriptor sharing strategy, which it does "
-                          "not limit"
-                    : "the kernel gives no more shared memory; free tensors, or look at the memory "
-                      "cgroup, vm.overcommit_memory and RLIMIT_FSIZE";
-  return false;
+  return "/dev/shm has " + in_mib(space.free) + " free of " + in_mib(space.total) +
+         "; enlarge it (docker run --shm-size, mount -o remount,size=), free tensors, or use the "
+         "file_descriptor sharing strategy, which it does not limit";
 }
 
-bool HostData::trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t at_most) noexcept {
-  const std::uint32_t time = now();
-  const auto idle = [&](const Extent& extent) {
-    return extent.backed && time - extent.used_at >= idle_milliseconds;
-  };
-  std::optional<Segment::File> file;
-  std::uint64_t left = at_most / kExtent;
-  bool more = false;
-  space.for_each_free(kExtent, [&](std::uint64_t offset, std::uint64_t size) {
-    const std::uint64_t last = (offset + size) / kExtent;
-    for (std::uint64_t i = align_up(offset, kExtent) / kExtent; i < last; ++i) {
-      if (!idle(extents_[i])) continue;
-      if (left == 0) {
-        more = true;
-        return;
-      }
-      std::uint64_t end = i + 1;
-      while (end < last && end - i < left && idle(extents_[end])) ++end;
-      left -= end - i;
-      try {
-        if (!file) file.emplace(segment_.file());
-      } catch (const std::exception&) {
-        return;  // no descriptor is to be had, or no memory: the pages stay where they are
-      }
-      const std::uint64_t freed = (end - i) * kExtent;
-      for (std::uint64_t gone = i; gone < end; ++gone) extents_[gone].backed = false;
-      discard_pages(**file, segment_.geometry().data() + i * kExtent, freed);
-      reserved_ -= freed;
-      budget_->give(freed);
-      i = end - 1;
+// False when it cannot be done: no descriptor is to be had, or no memory. The pages stay then.
+bool HostData::make_absent(YieldingLock& lock, Run run) noexcept {
+  const std::uint64_t size = (run.end - run.begin) * kExtent;
+  bool freed = false;
+  mark(run, Pages::changing);
+  lock.unlocked([&] {
+    try {
+      const Segment::File file = segment_.file();
+      discard_pages(*file, segment_.geometry().data() + run.begin * kExtent, size);
+      freed = true;
+    } catch (const std::exception&) {
+      // as said above
     }
   });
-  return more;
+  mark(run, freed ? Pages::absent : Pages::present);
+  if (!freed) return false;
+  reserved_ -= size;
+  budget_->give(size);
+  return true;
+}
+
+// From the end of each free range: allocations take from its beginning.
+bool HostData::trim(YieldingLock& lock, Space& space, std::uint64_t idle_milliseconds,
+                    std::uint64_t at_most) noexcept {
+  const auto idle = [&, time = now()](const Extent& extent) {
+    return extent.pages == Pages::present && time - extent.used_at >= idle_milliseconds;
+  };
+  for (std::uint64_t left = at_most / kExtent;;) {
+    std::array<Run, kRuns> runs;
+    std::size_t count = 0;
+    std::uint64_t at_once = 2 * kChunk;
+    bool more = false;
+    space.for_each_free(kExtent, [&](std::uint64_t offset, std::uint64_t size) {
+      const std::uint64_t first = align_up(offset, kExtent) / kExtent;
+      for (std::uint64_t end = (offset + size) / kExtent; end > first; --end) {
+        if (!idle(extents_[end - 1])) continue;
+        if (left == 0 || at_once == 0 || count == kRuns) {
+          more = true;
+          return;
+        }
+        Run& run = runs[count++] = {end - 1, end};
+        const std::uint64_t longest = std::min({left, at_once, kChunk});
+        while (run.begin > first && run.end - run.begin < longest &&
+               idle(extents_[run.begin - 1])) {
+          --run.begin;
+        }
+        mark(run, Pages::changing);
+        left -= run.end - run.begin;
+        at_once -= run.end - run.begin;
+        end = run.begin + 1;
+      }
+    });
+    for (std::size_t i = 0; i < count; ++i) {
+      if (make_absent(lock, runs[i])) continue;
+      for (++i; i < count; ++i) mark(runs[i], Pages::present);
+      return false;
+    }
+    if (!more || left == 0) return more;
+  }
 }
 
 }  // namespace shmtensor

@@ -30,27 +30,43 @@ class HostData final : public Data {
   std::uint64_t alignment(std::uint64_t size) const noexcept override;
   std::uint64_t rounded(std::uint64_t size) const noexcept override;
   bool is_backed(std::uint64_t offset, std::uint64_t size) const noexcept override;
-  bool back(std::uint64_t offset, std::uint64_t size) override;
+  bool back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size) override;
   bool grow(Space& space, std::uint64_t size) override;
+  void back_ahead(YieldingLock& lock) override;
   void touch(std::uint64_t offset, std::uint64_t size) noexcept override;
-  bool trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t at_most) noexcept override;
+  bool trim(YieldingLock& lock, Space& space, std::uint64_t idle_milliseconds,
+            std::uint64_t at_most) noexcept override;
   bool trims_in_passing() const noexcept override { return true; }
   std::uint64_t reserved() const noexcept override {
     return reserved_.load(std::memory_order_relaxed);
   }
 
  private:
+  /// Only the thread that has marked an extent as changing makes or frees its pages. It holds no
+  /// lock meanwhile, and waits for no other extent.
+  enum class Pages : std::uint8_t { absent, present, changing };
   struct Extent {
     std::uint32_t used_at = 0;  ///< coarse milliseconds, cut to 32 bits: only differences count
-    bool backed = false;
+    Pages pages = Pages::absent;
   };
+  /// Extents by number.
+  struct Run {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  static constexpr std::size_t kRuns = 64;
 
   [[nodiscard]] bool inside(std::uint64_t offset, std::uint64_t size) const noexcept;
-  [[nodiscard]] bool reserve(std::uint64_t offset, std::uint64_t size);
+  void mark(Run run, Pages pages) noexcept;
+  [[nodiscard]] std::string reserve(Run run, std::uint64_t needed);
+  [[nodiscard]] bool make_present(YieldingLock& lock, Run run, std::uint64_t needed);
+  [[nodiscard]] bool make_absent(YieldingLock& lock, Run run) noexcept;
+  [[nodiscard]] std::uint64_t missing(Run run) const noexcept;
 
   const Segment& segment_;
   Budget* budget_;
   std::vector<Extent> extents_;
+  Run ahead_;                               // added by the last `grow`
   std::atomic<std::uint64_t> reserved_{0};  // read by threads that only count
 };
 

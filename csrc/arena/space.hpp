@@ -44,6 +44,10 @@ class Space {
   [[nodiscard]] std::uint64_t size(Range range) const { return nodes_[range].size; }
   [[nodiscard]] std::uint64_t total() const noexcept { return total_; }
   [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }
+  /// Bytes of the last range if it is free, else 0.
+  [[nodiscard]] std::uint64_t free_at_end() const noexcept {
+    return last_ != kNone && nodes_[last_].free ? nodes_[last_].size : 0;
+  }
 
   /// Calls `visit(offset, size)` for each free range of at least `size` bytes.
   template <typename Visit>

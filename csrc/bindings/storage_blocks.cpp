@@ -128,6 +128,7 @@ py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed
     block = session.allocate(size, strategy);
   }
   py::object object = wrap_block(block->arena, block->number, Access::read_write);
+  trim_if_due(*block->arena);
   if (zeroed) {
     std::byte* data = as_storage(object)->first.data;
     without_gil_if(size >= kLong, [&] { std::memset(data, 0, size); });

@@ -1,6 +1,7 @@
 #include "bindings/storage_life.hpp"
 
 #include "bindings/device_life.hpp"
+#include "bindings/gil.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -13,7 +14,9 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
       if (backing.device >= 0) {
         release_device_block(storage, backing);
       } else {
+        const bool owned = backing.arena->owned();  // such an arena stays
         release_block(storage, backing);
+        if (owned) trim_if_due(*backing.arena);
       }
       break;
     case Backing::Kind::borrowed:
@@ -23,7 +26,8 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
       }
       break;
     case Backing::Kind::file:
-      delete static_cast<FileBacking*>(backing.keeper);
+      without_gil_if(storage->size >= kLong,
+                     [&] { delete static_cast<FileBacking*>(backing.keeper); });
   }
 }
 
@@ -38,6 +42,11 @@ void release_block(const Storage* storage, const Backing& backing) noexcept {
     last = backing.arena->release(lock, backing.block);
   }
   if (last) backing.arena->abandon(backing.block);
+}
+
+void trim_in_passing(Arena& arena) noexcept {
+  const GilRelease release;
+  arena.trim_in_passing();
 }
 
 void set_storage_class(const py::object& type) { g_class = py::object(type).release().ptr(); }

@@ -19,6 +19,13 @@ namespace shmtensor::python {
 /// Lets go of a block that the object, which may be gone, has held.
 void release_block(const Storage* storage, const Backing& backing) noexcept;
 
+/// Gives idle pages of an arena of this process back, with the GIL given away, if it is time. To be
+/// called after an allocation or a release, with no lock held.
+void trim_in_passing(Arena& arena) noexcept;
+inline void trim_if_due(Arena& arena) noexcept {
+  if (arena.trim_is_due()) trim_in_passing(arena);
+}
+
 /// tp_dealloc of the type.
 void storage_dealloc(PyObject* self);
 

@@ -71,6 +71,7 @@ void DeviceData::publish(std::uint32_t chunk, Access access, DevicePtr start) no
 }
 
 bool DeviceData::grow(Space& space, std::uint64_t size) {
+  clear_shortage();
   if (next_chunk_ == kMaxChunks) return false;
   const std::uint64_t page = PhysicalMemory::granularity(gpu_);
   const std::uint64_t needed = align_up(rounded(std::max<std::uint64_t>(size, 1)), page);
@@ -116,7 +117,8 @@ void DeviceData::touch(std::uint64_t offset, std::uint64_t) noexcept {
 }
 
 // Only the session calls this, when it collects: whole chunks, of which no block is given out.
-bool DeviceData::trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t) noexcept {
+bool DeviceData::trim(YieldingLock&, Space& space, std::uint64_t idle_milliseconds,
+                      std::uint64_t) noexcept {
   const std::uint32_t time = now();
   for (std::uint32_t chunk = 0; chunk < next_chunk_; ++chunk) {
     const std::uint64_t size = segment_.chunk(chunk).size.load();

@@ -47,10 +47,11 @@ class DeviceData final : public Data {
     return align_up(size, kAlignment);
   }
   bool is_backed(std::uint64_t, std::uint64_t) const noexcept override { return true; }
-  bool back(std::uint64_t, std::uint64_t) override { return true; }
+  bool back(YieldingLock&, std::uint64_t, std::uint64_t) override { return true; }
   bool grow(Space& space, std::uint64_t size) override;
   void touch(std::uint64_t offset, std::uint64_t size) noexcept override;
-  bool trim(Space& space, std::uint64_t idle_milliseconds, std::uint64_t at_most) noexcept override;
+  bool trim(YieldingLock&, Space& space, std::uint64_t idle_milliseconds,
+            std::uint64_t at_most) noexcept override;
   // Unmapping is a call of the driver, which may take long.
   bool trims_in_passing() const noexcept override { return false; }
   std::uint64_t reserved() const noexcept override { return reserved_.load(); }

@@ -251,9 +251,10 @@ void Session::drop_unused_orphans() {
 
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
   const std::uint64_t spent = spend_tickets(older_than_milliseconds);
-  {
-    const std::lock_guard guard(line_mutex_);  // before arenas: see `allocate`
-    for (Arena* arena : own_arenas()) arena->collect(0);
+  for (Arena* arena : own_arenas()) {
+    std::unique_lock line(line_mutex_, std::defer_lock);  // before arenas: see `allocate`
+    if (arena->segment().strategy() == Strategy::device) line.lock();
+    arena->collect(0);
   }
   for (Arena* arena : pin_all()) {
     arena->data().drop_gone();

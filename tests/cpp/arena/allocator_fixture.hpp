@@ -22,7 +22,10 @@ class AllocatorTest : public WorldTest {
   }
 
   /// Takes and makes live, as an arena does.
-  std::optional<Piece> take(std::uint64_t size) { return activated(allocator_->take(size)); }
+  std::optional<Piece> take(std::uint64_t size) {
+    const std::lock_guard guard(lock_);
+    return activated(allocator_->take(lock_, size));
+  }
   std::optional<Piece> take_warm(std::uint64_t size) {
     return activated(allocator_->take_warm(size));
   }
@@ -30,6 +33,10 @@ class AllocatorTest : public WorldTest {
   void free_word(BlockNumber block) {
     std::atomic<std::uint64_t>& word = segment_->record(block).word;
     word.store(BlockWord(word.load()).freed().bits());
+  }
+  bool trim(std::uint64_t idle_milliseconds, std::uint64_t at_most = kUnlimited) {
+    const std::lock_guard guard(lock_);
+    return allocator_->trim(lock_, idle_milliseconds, at_most);
   }
   void give(BlockNumber block) {
     free_word(block);
@@ -42,6 +49,7 @@ class AllocatorTest : public WorldTest {
 
   std::unique_ptr<Segment> segment_;
   Budget budget_;
+  YieldingLock lock_;
   std::unique_ptr<HostData> data_;
   std::unique_ptr<Allocator> allocator_;
 

@@ -16,7 +16,7 @@ TEST_F(AllocatorTest, TrimGivesPagesBackAndALaterTakeBacksThemAgain) {
   const std::uint64_t full = usage();
   give(piece->block);
   EXPECT_EQ(data_->reserved(), 8 * kMiB);
-  allocator_->trim(0);
+  trim(0);
   EXPECT_EQ(data_->reserved(), 0u);
   EXPECT_EQ(budget_.reserved(), 0u);
   EXPECT_EQ(usage(), full - 8 * kMiB);
@@ -38,7 +38,7 @@ TEST_F(AllocatorTest, TrimLeavesExtentsInWhichABlockLives) {
   const std::uint64_t before = data_->reserved();
   for (const int i : {0, 1, 2, 5, 6}) give(pieces[static_cast<std::size_t>(i)].block);
   for (const int i : {3, 4, 7}) *at(pieces[static_cast<std::size_t>(i)]) = std::byte{9};
-  allocator_->trim(0);
+  trim(0);
   EXPECT_LT(data_->reserved(), before);
   for (const int i : {3, 4, 7}) {
     EXPECT_EQ(*at(pieces[static_cast<std::size_t>(i)]), std::byte{9}) << i;
@@ -48,15 +48,15 @@ TEST_F(AllocatorTest, TrimLeavesExtentsInWhichABlockLives) {
 
 TEST_F(AllocatorTest, TrimTwiceGivesBackOnce) {
   give(take(kMiB)->block);
-  allocator_->trim(0);
-  allocator_->trim(0);
+  trim(0);
+  trim(0);
   EXPECT_EQ(data_->reserved(), 0u);
   EXPECT_EQ(budget_.reserved(), 0u);
 }
 
 TEST_F(AllocatorTest, TrimLeavesWhatWasInUseAMomentAgo) {
   give(take(kMiB)->block);
-  allocator_->trim(60'000);
+  trim(60'000);
   EXPECT_EQ(data_->reserved(), kExtent);
   EXPECT_TRUE(take_warm(kMiB));
 }
@@ -70,14 +70,14 @@ TEST_F(AllocatorTest, TrimGivesBackAsMuchAsItMayAndSaysWhetherThereIsMore) {
   const std::uint64_t full = usage();
   const std::uint64_t reserved = data_->reserved();
   std::uint64_t given = 0;
-  while (allocator_->trim(0, 2 * kExtent)) {
+  while (trim(0, 2 * kExtent)) {
     given += 2 * kExtent;
     ASSERT_EQ(data_->reserved(), reserved - given);
     ASSERT_EQ(usage(), full - given);
   }
   EXPECT_GE(given, 4 * kExtent) << "three times";
   const std::uint64_t left = data_->reserved();
-  EXPECT_FALSE(allocator_->trim(0));
+  EXPECT_FALSE(trim(0));
   EXPECT_EQ(data_->reserved(), left) << "the last step had the rest";
   EXPECT_EQ(left, kExtent) << "what lies between lives";
   give(between->block);
@@ -89,7 +89,7 @@ TEST_F(AllocatorTest, BackingIsWholeAcrossExtentsOfBothKinds) {
   const auto c = take(kExtent);
   give(a->block);
   give(c->block);
-  allocator_->trim(0);
+  trim(0);
   give(b->block);
   const auto all = take(3 * kExtent - page_size());
   ASSERT_TRUE(all);
@@ -104,7 +104,7 @@ TEST_F(AllocatorTest, BackingIsWholeAcrossExtentsOfBothKinds) {
 TEST_F(AllocatorTest, TrimWithoutADescriptorLeavesEverythingAsItIs) {
   give(take(kMiB)->block);
   ASSERT_EQ(::close((*segment_->file()).get()), 0);
-  EXPECT_NO_THROW(allocator_->trim(0));
+  EXPECT_NO_THROW(trim(0));
   EXPECT_EQ(data_->reserved(), kExtent);
   EXPECT_EQ(budget_.reserved(), kExtent);
   EXPECT_TRUE(take_warm(kMiB)) << "what is mapped works on";

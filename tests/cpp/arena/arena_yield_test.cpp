@@ -1,0 +1,155 @@
+// While the kernel makes or frees pages for one thread, the others allocate and release.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "arena/yielding_lock.hpp"
+#include "base/error.hpp"
+#include "os/file_space.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Peer;
+
+class ArenaYield : public testing::WorldTest {
+ protected:
+  static constexpr Geometry kLarge{4096, 8 * kGiB};
+
+  [[nodiscard]] std::unique_ptr<Arena> make_arena() {
+    return std::make_unique<Arena>(
+        Segment::create(memory_->id(), 1, 0, 1, Strategy::file_descriptor, kLarge), peer_.member(),
+        &peer_.budget());
+  }
+
+  Peer peer_{*memory_, 0};
+};
+
+TEST(YieldingLock, OthersHaveItMeanwhileAndHearOfTheEnd) {
+  YieldingLock lock;
+  bool done = false;
+  std::latch working(1);
+  std::latch seen(1);
+  std::thread worker([&] {
+    const std::lock_guard guard(lock);
+    lock.unlocked([&] {
+      working.count_down();
+      seen.wait();
+    });
+    done = true;
+  });
+  working.wait();
+  {
+    const std::lock_guard guard(lock);
+    EXPECT_FALSE(done);
+    seen.count_down();
+    while (!done) lock.wait();
+  }
+  worker.join();
+}
+
+TEST(YieldingLock, IsTakenAgainIfTheWorkThrows) {
+  YieldingLock lock;
+  const std::lock_guard guard(lock);
+  EXPECT_THROW(lock.unlocked([] { throw Error("on purpose"); }), Error);
+  std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
+}
+
+// Small blocks are taken and given back while a large one is made: not after it.
+TEST_F(ArenaYield, SmallBlocksDoNotWaitForALargeOne) {
+  const auto arena = make_arena();
+  arena->release(*arena->allocate(64));
+  std::atomic<bool> done = false;
+  std::latch begun(1);
+  std::thread large([&] {
+    begun.count_down();
+    const auto block = arena->allocate(kGiB);
+    done = true;
+    arena->release(*block);
+    arena->collect(0);
+  });
+  begun.wait();
+  int meanwhile = 0;
+  while (!done) {
+    const auto warm = arena->allocate_warm(64);
+    const BlockNumber block = warm ? *warm : *arena->allocate(64);
+    meanwhile += done ? 0 : 1;
+    arena->release(block);
+  }
+  large.join();
+  EXPECT_GT(meanwhile, 100) << "the kernel works for tenths of a second";
+}
+
+// Blocks of all sizes from several threads, with trims between: extents at the edges are shared,
+// and one thread makes pages of a block while another gives its own away.
+TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
+  constexpr int kTurns = 400;
+  const auto arena = make_arena();
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      unsigned random = t + 1;
+      std::vector<std::pair<BlockNumber, std::uint64_t>> held;
+      const auto fill = static_cast<int>(t + 1);
+      const auto drop = [&](std::size_t i) {
+        const auto [block, size] = held[i];
+        const std::byte* bytes = arena->address(block, Access::read_only);
+        for (std::uint64_t at = 0; at < size; at += 1024) {
+          ASSERT_EQ(bytes[at], static_cast<std::byte>(fill)) << at << " of " << size;
+        }
+        arena->release(block);
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
+      };
+      for (int turn = 0; turn < kTurns; ++turn) {
+        random = random * 1664525 + 1013904223;
+        const std::uint64_t size = 1 + (random >> 8) % (turn % 8 == 0 ? 12 * kMiB : 300 * kKiB);
+        const BlockNumber block = *arena->allocate(size);
+        std::memset(arena->address(block, Access::read_write), fill, size);
+        held.emplace_back(block, size);
+        if (held.size() > 8) drop(random % held.size());
+        if (turn % 16 == 0) arena->collect(0);
+      }
+      while (!held.empty()) drop(0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  arena->collect(0);
+  EXPECT_EQ(arena->reserved(), 0u);
+  EXPECT_EQ(peer_.budget().reserved(), 0u);
+}
+
+// A shortage in the middle of a large block: what was made for it goes back, and nothing else.
+TEST_F(ArenaYield, ALargeBlockThatFailsLeavesNothingBehind) {
+  const auto arena = make_arena();
+  const BlockNumber kept = *arena->allocate(kMiB);
+  std::memset(arena->address(kept, Access::read_write), 7, kMiB);
+  const std::uint64_t before = arena->reserved();
+  peer_.budget().set_limit(100 * kMiB);
+  std::atomic<bool> stop = false;
+  std::thread taker([&] {  // of the same budget, so that the large one fails at any place
+    while (!stop) {
+      if (peer_.budget().take(60 * kMiB)) peer_.budget().give(60 * kMiB);
+    }
+  });
+  for (int i = 0; i < 50; ++i) {
+    try {
+      arena->release(*arena->allocate(90 * kMiB));
+    } catch (const OutOfMemory&) {
+      EXPECT_LE(arena->reserved(), before + 4 * kMiB) << "the extents at the edges";
+    }
+    arena->collect(0);
+  }
+  stop = true;
+  taker.join();
+  EXPECT_EQ(peer_.budget().reserved(), arena->reserved());
+  EXPECT_EQ(arena->address(kept, Access::read_only)[kMiB - 1], std::byte{7});
+}
+
+}  // namespace
+}  // namespace shmtensor
