@@ -10,6 +10,7 @@
 #include "os/futex.hpp"
 #include "os/memfd.hpp"
 #include "os/process.hpp"
+#include "os/same_user.hpp"
 #include "os/shm_object.hpp"
 
 namespace shmtensor {
@@ -91,7 +92,7 @@ std::unique_ptr<Segment> Segment::open(const SessionId& session, ArenaNumber num
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_os("inspect an arena");
   if (!S_ISREG(info.st_mode)) refuse("it is not a file");
-  if (info.st_uid != ::geteuid()) refuse("it belongs to another user");
+  if (!owns_file(file)) refuse("it belongs to another user");
   if (info.st_size < static_cast<off_t>(page_size())) refuse("it is too short");
 
   std::unique_ptr<Segment> segment(new Segment);

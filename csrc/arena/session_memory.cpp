@@ -12,6 +12,7 @@
 #include "os/memfd.hpp"
 #include "os/process.hpp"
 #include "os/random.hpp"
+#include "os/same_user.hpp"
 
 namespace shmtensor {
 namespace {
@@ -59,7 +60,7 @@ std::unique_ptr<SessionMemory> SessionMemory::open(const SessionId& id, Fd file)
   if (!S_ISREG(info.st_mode) || info.st_size < static_cast<off_t>(kFileSize)) {
     refuse("it is not what it should be");
   }
-  if (info.st_uid != ::geteuid()) refuse("it belongs to another user");
+  if (!owns_file(file)) refuse("it belongs to another user");
   if (!is_sealed_against_shrinking(file)) refuse("it could be shortened by a peer");
   Mapping head = Mapping::of_file(file, 0, kHeadSize, Access::read_write);
   std::unique_ptr<SessionMemory> memory(new SessionMemory(std::move(file), std::move(head)));

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
+#include "os/same_user.hpp"
 #include "os/unix_socket.hpp"
 
 namespace shmtensor {
@@ -23,6 +24,18 @@ bool line_is_broken(int code) noexcept {
   return code == EPIPE || code == ECONNRESET || code == ENOTCONN;
 }
 
+void nap(int attempt) { std::this_thread::sleep_for(std::chrono::milliseconds(attempt)); }
+
+[[noreturn]] void throw_not_ours(const SessionId& session, PeerUser user) {
+  const std::string manager = "the manager of session " + session.hex();
+  if (user == PeerUser::other) {
+    throw SessionError(manager +
+                       " belongs to another user; start a session of your own by unsetting "
+                       "SHMTENSOR_SESSION");
+  }
+  throw SessionError(manager + " may be another user's: " + kUnknownPeerAdvice);
+}
+
 }  // namespace
 
 std::string manager_address(const SessionId& session) { return object_name(session); }
@@ -33,15 +46,16 @@ Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket
 
 Connection Connection::open(const SessionId& session, const std::string& program) {
   const std::string address = manager_address(session);
+  PeerUser user = PeerUser::same;
   // A manager that is just leaving may refuse, or reset, a few times.
   for (int attempt = 0; attempt < 50; ++attempt) {
     if (std::optional<Fd> socket = connect_abstract(address, kPatience)) {
-      if (peer_credentials(*socket).uid != ::geteuid()) {
-        throw SessionError("the manager of session " + session.hex() +
-                           " belongs to another user; start a session of your own by unsetting "
-                           "SHMTENSOR_SESSION");
-      }
-      return Connection(std::move(*socket));
+      user = user_of_peer(*socket);
+      if (user == PeerUser::same) return Connection(std::move(*socket));
+      // Who started the manager has ended, and it has not come to listen itself yet.
+      if (user != PeerUser::ended) throw_not_ours(session, user);
+      nap(attempt);
+      continue;
     }
     if (program.empty()) return {};
     // The listening socket is made here and inherited by the manager, so that the very next connect
@@ -49,9 +63,10 @@ Connection Connection::open(const SessionId& session, const std::string& program
     if (const std::optional<Fd> listener = listen_abstract(address)) {
       launch_detached(program, {session.hex()}, *listener);
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(attempt));
+      nap(attempt);
     }
   }
+  if (user != PeerUser::same) throw_not_ours(session, user);
   throw SessionError("the manager of session " + session.hex() + " cannot be started: " + program +
                      " ends at once; run it by hand to see why");
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "os/clock.hpp"
+#include "os/same_user.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"
 
@@ -27,6 +28,7 @@ Server::Server(SessionId session, Fd listener)
       listener_(std::move(listener)),
       spare_(listener_.duplicate()),
       empty_since_(coarse_milliseconds()) {
+  listen_as_this_process(listener_);
   poller_.add(listener_, tag(kListener, 0));
 }
 
@@ -97,7 +99,7 @@ void Server::accept_some() {
     if (!socket && !turn_away()) return;
     if (!socket || lines_.size() >= kMaxLines) continue;
     try {
-      if (peer_credentials(socket).uid == ::geteuid()) add_line(std::move(socket));
+      if (user_of_peer(socket) == PeerUser::same) add_line(std::move(socket));
     } catch (const Error&) {
       // It cannot be watched: closed as well.
     }

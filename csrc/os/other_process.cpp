@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "os/process.hpp"
+#include "os/same_user.hpp"
 
 namespace shmtensor {
 namespace {
@@ -100,13 +101,14 @@ std::vector<pid_t> own_processes() {
   std::vector<pid_t> pids;
   const Folder proc = open_folder("/proc");
   if (!proc) return pids;
+  const bool ambiguous = uid_is_ambiguous();
   while (const dirent* entry = ::readdir(proc.get())) {
     pid_t pid = 0;
     const char* end = entry->d_name + std::strlen(entry->d_name);
     if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
     struct stat info{};
     if (::fstatat(::dirfd(proc.get()), entry->d_name, &info, 0) == 0 &&
-        info.st_uid == ::geteuid()) {
+        info.st_uid == ::geteuid() && (!ambiguous || ::kill(pid, 0) == 0)) {
       pids.push_back(pid);
     }
   }

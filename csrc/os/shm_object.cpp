@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "os/same_user.hpp"
 
 namespace shmtensor {
 namespace {
@@ -24,6 +25,15 @@ constexpr const char* kFolder = "/dev/shm";
 bool lease(const Fd& file) noexcept {
   ::fcntl(file.get(), F_SETSIG, SIGURG);
   return ::fcntl(file.get(), F_SETLEASE, F_RDLCK) == 0;
+}
+
+// By its name. Where the numbers do not tell it must be opened: ours can be read.
+bool is_ours(int folder, const char* name, const struct stat& info) {
+  if (info.st_uid != ::geteuid()) return false;
+  if (!uid_is_ambiguous()) return true;
+  const Fd file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file && is_shortage(errno)) throw_os(std::string("open /dev/shm/") + name);
+  return file && owns_file(file);
 }
 
 }  // namespace
@@ -59,7 +69,7 @@ std::vector<std::string> list_shm(const std::string& prefix) {
     struct stat info{};
     if (name.starts_with(prefix) &&
         ::fstatat(::dirfd(folder.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(info.st_mode) && info.st_uid == ::geteuid()) {
+        S_ISREG(info.st_mode) && is_ours(::dirfd(folder.get()), entry->d_name, info)) {
       names.push_back(name);
     }
   }

@@ -120,6 +120,10 @@ std::optional<Fd> listen_abstract(const std::string& name) {
   return socket;
 }
 
+void listen_as_this_process(const Fd& socket) {
+  if (::listen(socket.get(), SOMAXCONN) != 0) throw_os("listen on a socket that was inherited");
+}
+
 std::optional<Fd> connect_abstract(const std::string& name, std::chrono::milliseconds patience) {
   Fd socket = new_socket();
   set_patience(socket, patience);

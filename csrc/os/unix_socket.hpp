@@ -33,6 +33,10 @@ inline constexpr std::size_t kMaxFdsPerMessage = 8;
 /// Binds and listens on an abstract name. Nothing when somebody listens there already.
 [[nodiscard]] std::optional<Fd> listen_abstract(const std::string& name);
 
+/// Listens on a socket that an earlier process bound: a process that connects from now on
+/// finds the credentials of this one. Throws OsError.
+void listen_as_this_process(const Fd& socket);
+
 /// Connects to an abstract name. Nothing when nobody listens there. Waits at most `patience` in
 /// this call and in each later receive and send on the socket.
 [[nodiscard]] std::optional<Fd> connect_abstract(const std::string& name,

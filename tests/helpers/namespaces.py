@@ -28,3 +28,15 @@ def _own_mounts() -> list[str] | str:
         if done.returncode == 0:
             return command
     return done.stderr.strip()
+
+
+def as_nobody(*mapping: str) -> list[str]:
+    """Return the start of a command that runs as the overflow uid, in a user namespace with that mapping.
+
+    Skips the test where the system allows none.
+    """
+    command = ["unshare", "--user", *mapping]
+    done = subprocess.run([*command, "id", "--user"], check=False, capture_output=True, text=True)
+    if done.stdout.strip() != "65534":
+        pytest.skip(f"no such user namespace here: {done.stderr.strip() or done.stdout.strip()}")
+    return command
