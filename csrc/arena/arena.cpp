@@ -47,8 +47,8 @@ void Member::become(SlotNumber slot) noexcept {
   writer_.store(nullptr);
 }
 
-void Member::require_slot() const {
-  if (!lost()) return;
+void Member::throw_lost() {
+  refuse_in_raw_copy();
   throw SessionError(
       "this process was forked while the session's manager could not be reached; it cannot use "
       "what it inherited");
@@ -78,6 +78,7 @@ Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<Data> data, const
 }
 
 std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
+  member_.require_slot();
   const std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard) return std::nullopt;
   take_freed();
@@ -87,6 +88,7 @@ std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
 }
 
 std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
+  member_.require_slot();
   const std::lock_guard guard(lock_);
   take_freed();
   std::optional<Piece> piece = allocator_->take(lock_, size);
@@ -131,6 +133,7 @@ BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
 }
 
 void Arena::collect(std::uint64_t idle_milliseconds) {
+  member_.require_slot();
   const std::lock_guard guard(lock_);
   take_freed();
   compare_with_table();
@@ -164,6 +167,7 @@ void Arena::note_operation() noexcept {
 }
 
 void Arena::trim_in_passing() noexcept {
+  if (member_.lost()) return;
   const std::lock_guard guard(lock_);
   if (!trim_is_due_.exchange(false)) return;  // another thread was quicker
   const std::uint64_t begin = coarse_milliseconds();
@@ -213,6 +217,7 @@ void Arena::abandon(BlockNumber block) noexcept {
 }
 
 void Arena::release_last(BlockNumber block) noexcept {
+  if (member_.lost()) return;
   bool last = false;
   {
     LocalTable::Lock lock(local_, block);
@@ -234,7 +239,7 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
 }
 
 void Arena::free_or_leave(BlockNumber block) noexcept {
-  if (!try_free(*segment_, block, member_.memory())) return;
+  if (member_.lost() || !try_free(*segment_, block, member_.memory())) return;
   SHMTENSOR_FAULT_POINT("free.before_mark");
   // A release may come with the GIL held and does not wait: like a peer's, the block is found when
   // the owner allocates next.
@@ -272,6 +277,7 @@ Ticket Arena::send(BlockNumber block, bool to_keep) {
 }
 
 void Arena::unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {
+  if (member_.lost()) return;
   member_.memory().transit(ticket.sender).claim(ticket, segment_->number(), block, generation);
   free_or_leave(block);
 }

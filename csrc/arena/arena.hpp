@@ -12,6 +12,7 @@
 #include "arena/session_memory.hpp"
 #include "arena/transit.hpp"
 #include "arena/yielding_lock.hpp"
+#include "os/fork_mark.hpp"
 
 namespace shmtensor {
 
@@ -34,11 +35,17 @@ class Member {
   /// The forked child's new identity; kNoSlot when it could get none. Then nothing that it
   /// inherited is protected, and nothing of it may be released: the bits are the parent's.
   void become(SlotNumber slot) noexcept;
-  [[nodiscard]] bool lost() const noexcept { return slot_ == kNoSlot; }
-  /// Throws SessionError when this process is lost: it has no bits that it could set.
-  void require_slot() const;
+  /// Return true if nothing of this process is protected: it has no slot, or is a raw copy of the
+  /// one that has.
+  [[nodiscard]] bool lost() const noexcept { return slot_ == kNoSlot || is_raw_copy(); }
+  /// Throws SessionError when this process is lost: there are no bits that it could set.
+  void require_slot() const {
+    if (lost()) throw_lost();
+  }
 
  private:
+  [[noreturn]] static void throw_lost();
+
   const SessionMemory& memory_;
   SlotNumber slot_;
   mutable std::atomic<TransitWriter*> writer_{nullptr};

@@ -17,6 +17,7 @@
 #include "bindings/storage.hpp"
 #include "cuda/in_place.hpp"
 #include "cuda/pointer.hpp"
+#include "os/fork_mark.hpp"
 #include "os/futex.hpp"
 #include "os/process.hpp"
 #include "session/runtime.hpp"
@@ -108,15 +109,20 @@ py::object wait_for_freed() {
   return to_list(owners);
 }
 
-void stop_waiting() {
+// Return true if the thread that waits is there to end. A raw copy has none, and the table, with
+// its lock, is the parent's; so below.
+bool stop_waiting() {
+  if (is_raw_copy()) return false;
   Exports& here = exports();
   const GilRelease release;
   const std::lock_guard guard(here.mutex);
   here.stopped = true;
   if (here.arena != nullptr) here.arena->segment().tell_owner();
+  return true;
 }
 
 py::list collect() {
+  if (is_raw_copy()) return py::list();
   release_parked();
   Exports& here = exports();
   std::vector<PyObject*> owners;

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "bindings/gil.hpp"
+#include "os/fork_mark.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -31,6 +32,7 @@ void tell_runtime() {
 }  // namespace
 
 Session& home() {
+  refuse_in_raw_copy();
   Runtime& runtime = Runtime::get();
   if (Session* session = runtime.home_if_any()) return *session;
   tell_runtime();
@@ -50,6 +52,7 @@ std::string home_id() {
 }
 
 std::shared_ptr<Session> session_of(const Handle& handle) {
+  refuse_in_raw_copy();
   Runtime& runtime = Runtime::get();
   if (std::shared_ptr<Session> session = runtime.find(handle.session)) return session;
   tell_runtime();

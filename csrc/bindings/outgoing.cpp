@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "bindings/home.hpp"
 #include "bindings/storage.hpp"
+#include "os/fork_mark.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
@@ -26,7 +27,9 @@ Outgoing* Outgoing::current() noexcept {
   return t_open != nullptr && t_open->is_ours() ? t_open : nullptr;
 }
 
-bool Outgoing::is_ours() const noexcept { return forks_ == Runtime::get().forks(); }
+bool Outgoing::is_ours() const noexcept {
+  return forks_ == Runtime::get().forks() && !is_raw_copy();
+}
 
 bool Outgoing::keeps() noexcept {
   const Outgoing* message = current();
@@ -34,6 +37,7 @@ bool Outgoing::keeps() noexcept {
 }
 
 void Outgoing::keep() noexcept {
+  if (!is_ours()) return;
   for (const Sent& sent : sent_) {
     sent.arena->memory().transit(sent.ticket.sender).keep(sent.ticket);
   }

@@ -25,7 +25,7 @@ class Outgoing {
 
   /// The message is out of our hands: whoever reads it takes the tickets.
   void delivered() noexcept;
-  /// Nobody will ever read it. In a forked child this does nothing: the message is the parent's.
+  /// Nobody will ever read it. In a child this does nothing: the message is the parent's.
   void discard() noexcept;
 
   /// What was pickled stays allocated until its tickets are spent; no age ends that.
@@ -51,7 +51,7 @@ class Outgoing {
   /// message is not its own.
   static Outgoing* current() noexcept;
 
-  /// False in a process that was forked since it was made.
+  /// Return true if it was made by this process, not by one that it is a fork or a copy of.
   [[nodiscard]] bool is_ours() const noexcept;
 
   std::vector<Sent> sent_;

@@ -2,6 +2,7 @@
 
 #include "bindings/device_life.hpp"
 #include "bindings/gil.hpp"
+#include "os/fork_mark.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -34,6 +35,7 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
 }  // namespace
 
 void release_block(const Storage* storage, const Backing& backing) noexcept {
+  if (is_raw_copy()) return;  // also because its entry may be locked by a thread of the parent
   bool last = false;
   {
     LocalTable::Lock lock(backing.arena->local(), backing.block);

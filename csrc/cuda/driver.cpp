@@ -9,6 +9,8 @@
 #include <mutex>
 #include <optional>
 
+#include "os/fork_mark.hpp"
+
 namespace shmtensor::cuda {
 namespace {
 
@@ -106,11 +108,12 @@ void note_fork() noexcept {
   if (g_started.load() != 0) g_forked.store(true);
 }
 
-bool forked() noexcept { return g_forked.load(std::memory_order_relaxed); }
+bool forked() noexcept { return g_forked.load(std::memory_order_relaxed) || is_raw_copy(); }
 
 void refuse_after_fork() {
   const pid_t started = g_started.load();
-  if (started != 0 && started != ::getpid()) throw CudaUnavailable(kNotInitialized, kForked);
+  if (started != 0 && (forked() || started != ::getpid()))
+    throw CudaUnavailable(kNotInitialized, kForked);
 }
 
 Driver::Driver() {
@@ -171,7 +174,7 @@ const Driver& Driver::get() {
 }
 
 const Driver* Driver::usable() noexcept {
-  if (g_started.load() != ::getpid()) return nullptr;
+  if (forked() || g_started.load() != ::getpid()) return nullptr;
   try {
     return &get();
   } catch (...) {

@@ -75,7 +75,8 @@ class Driver {
 
 /// To be called in every forked child.
 void note_fork() noexcept;
-/// Was this process forked after CUDA started, as far as `note_fork` says? Costs one load.
+/// Return true if this process was forked after CUDA started, as far as `note_fork` says, or is a
+/// raw copy. Costs two loads.
 [[nodiscard]] bool forked() noexcept;
 /// Throws CudaUnavailable in a process that was forked after CUDA started.
 void refuse_after_fork();

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "cuda/driver.hpp"
+#include "os/fork_mark.hpp"
 #include "os/random.hpp"
 #include "session/launcher.hpp"
 
@@ -49,12 +50,13 @@ SessionId Runtime::settle_home(const SessionId& id) {
 
 Session& Runtime::home() {
   if (Session* session = home_.load(std::memory_order_acquire)) return *session;
+  refuse_in_raw_copy();
   const std::lock_guard guard(join_mutex_);
   if (Session* session = home_.load()) return *session;
   const SessionId id = choose_home();
   std::shared_ptr<Session> session = find(id);
   if (!session) {
-    session = Session::connect(id, Join::create, settings_, budget_);
+    session = connect(id, Join::create);
     keep(session);
   }
   home_.store(session.get(), std::memory_order_release);
@@ -70,10 +72,11 @@ std::shared_ptr<Session> Runtime::find(const SessionId& id) noexcept {
 }
 
 std::shared_ptr<Session> Runtime::join(const SessionId& id) {
+  refuse_in_raw_copy();
   const std::lock_guard guard(join_mutex_);
   if (std::shared_ptr<Session> session = find(id)) return session;
   leave_unused();
-  std::shared_ptr<Session> session = Session::connect(id, Join::existing, settings_, budget_);
+  std::shared_ptr<Session> session = connect(id, Join::existing);
   if (!session) {
     throw StaleHandle("cannot use a tensor's handle: its session " + id.hex() +
                       " has ended, and every tensor of it with it");
@@ -85,12 +88,18 @@ std::shared_ptr<Session> Runtime::join(const SessionId& id) {
   return session;
 }
 
+std::unique_ptr<Session> Runtime::connect(const SessionId& id, Join join) {
+  mark_process();  // before there is anything that a copy could spoil
+  return Session::connect(id, join, settings_, budget_);
+}
+
 void Runtime::keep(std::shared_ptr<Session> session) {
   const std::lock_guard guard(list_lock_);
   sessions_.push_back(std::move(session));
 }
 
 void Runtime::leave_unused() noexcept {
+  if (is_raw_copy()) return;
   follow_managers();  // arenas that only this process and a killed manager had are not to be lost
   std::vector<std::shared_ptr<Session>> left;  // closed after the lock is given back
   const std::lock_guard guard(list_lock_);
@@ -107,6 +116,7 @@ void Runtime::leave_unused() noexcept {
 }
 
 void Runtime::follow_managers() noexcept {
+  if (is_raw_copy()) return;
   std::vector<std::shared_ptr<Session>> all;
   {
     const std::lock_guard guard(list_lock_);
@@ -116,9 +126,12 @@ void Runtime::follow_managers() noexcept {
 }
 
 // No thread is left inside of a lock when the fork happens, and the child holds what it inherits
-// before the parent can let go of it. docs/design/fork-and-exit.md has the argument.
+// before the parent can release it. docs/design/fork-and-exit.md has the argument. In a raw copy
+// all of this is left out: the sessions are its parent's, and so for its own children.
 void Runtime::before_fork() noexcept {
   Runtime& runtime = get();
+  runtime.in_raw_copy_ = is_raw_copy();
+  if (runtime.in_raw_copy_) return;
   runtime.join_mutex_.lock();
   runtime.list_lock_.lock();
   for (const auto& session : runtime.sessions_) session->lock_for_fork();
@@ -135,6 +148,7 @@ void Runtime::before_fork() noexcept {
 
 void Runtime::in_parent() noexcept {
   Runtime& runtime = get();
+  if (runtime.in_raw_copy_) return;
   for (const auto& session : runtime.sessions_) session->unlock_in_parent();
   LocalTable::resume_locking();
   runtime.list_lock_.unlock();
@@ -143,6 +157,8 @@ void Runtime::in_parent() noexcept {
 
 void Runtime::in_child() noexcept {
   Runtime& runtime = get();
+  if (runtime.in_raw_copy_) return;
+  mark_forked_child();
   runtime.forks_.fetch_add(1);
   cuda::note_fork();
   runtime.budget_.forget();

@@ -63,6 +63,7 @@ class Runtime {
   SessionId choose_home();
   SessionId settle_home(const SessionId& id);
   void keep(std::shared_ptr<Session> session);
+  std::unique_ptr<Session> connect(const SessionId& id, Join join);
   static void before_fork() noexcept;
   static void in_parent() noexcept;
   static void in_child() noexcept;
@@ -70,8 +71,9 @@ class Runtime {
   Budget budget_;
   std::atomic<std::uint32_t> forks_{0};
   Session::Settings settings_;
-  std::mutex join_mutex_;  // one connection to a session at a time
-  SessionId home_id_;      // guarded by it
+  bool in_raw_copy_ = false;  // for a fork: what `before_fork` has found
+  std::mutex join_mutex_;     // one connection to a session at a time
+  SessionId home_id_;         // guarded by it
   SpinLock list_lock_;
   std::vector<std::shared_ptr<Session>> sessions_;  // guarded by it; home is never left
   std::atomic<Session*> home_{nullptr};

@@ -69,6 +69,7 @@ std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
 }
 
 Block Session::allocate(std::uint64_t size, Place place) {
+  member_.require_slot();  // before any lock, which a thread may have that is not in a raw copy
   // Growing on a device tells the manager, with the arena locked; the line is locked before arenas.
   std::unique_lock line(line_mutex_, std::defer_lock);
   if (place.strategy == Strategy::device) line.lock();
@@ -232,6 +233,7 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
 }
 
 void Session::drop_unused_orphans() {
+  if (member_.lost()) return;
   // Messages may still carry blocks of theirs. A manager that takes over finds an arena only where
   // it is open, so this process keeps them until there is one that has them.
   follow_manager();

@@ -48,8 +48,8 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
 }
 
 Reply Session::ask(Message message, int descriptor) {
-  const std::lock_guard guard(line_mutex_);
   member_.require_slot();
+  const std::lock_guard guard(line_mutex_);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!line_) reconnect();
     if (std::optional<Reply> reply = line_.ask(message, descriptor)) return std::move(*reply);
@@ -80,7 +80,7 @@ void Session::reconnect() {
 }
 
 void Session::follow_manager() noexcept {
-  if (!memory_->manager_changed() || member_.lost()) return;
+  if (member_.lost() || !memory_->manager_changed()) return;
   try {
     const std::lock_guard guard(line_mutex_);
     if (!memory_->manager_changed()) return;  // another thread was quicker

@@ -36,6 +36,5 @@ def _let_go() -> None:
 
 
 def _stop() -> None:
-    _core.cuda_stop_waiting()
-    if _waiter is not None:
+    if _core.cuda_stop_waiting() and _waiter is not None:
         _waiter.join(10)

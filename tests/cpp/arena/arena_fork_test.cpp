@@ -127,5 +127,30 @@ TEST_F(ArenaFork, ALostChildNeitherSendsNorReceives) {
   EXPECT_TRUE(receive(*arena_, before)) << "the message is still there";
 }
 
+// It has its parent's books and bits, and no fork handler took them away.
+TEST_F(ArenaFork, ARawCopyChangesNothing) {
+  const BlockNumber block = *arena_->allocate(64);
+  const testing::Sent sent = send(*arena_, block);
+  const std::uint64_t word = word_of(*arena_, block).bits();
+  testing::in_child([&] {
+    mark_process();
+    testing::in_child([&] {
+      EXPECT_TRUE(peer_.member().lost());
+      arena_->unsend(sent.block, sent.generation, sent.ticket);
+      arena_->release(block);
+      EXPECT_THROW(static_cast<void>(arena_->allocate_warm(64)), SessionError);
+      EXPECT_THROW(static_cast<void>(arena_->allocate(64)), SessionError);
+      EXPECT_THROW(static_cast<void>(arena_->send(block)), SessionError);
+      EXPECT_THROW(arena_->collect(0), SessionError);
+      EXPECT_FALSE(receive(*arena_, sent));
+    });
+    EXPECT_FALSE(peer_.member().lost()) << "its parent goes on";
+    EXPECT_TRUE(arena_->allocate_warm(64));
+  });
+  EXPECT_EQ(word_of(*arena_, block).bits(), word);
+  EXPECT_EQ(arena_->segment().holders(0, block).load(), bit_of(0));
+  EXPECT_TRUE(receive(*arena_, sent)) << "the message is still there";
+}
+
 }  // namespace
 }  // namespace shmtensor

@@ -1,0 +1,72 @@
+#include "os/fork_mark.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/error.hpp"
+#include "support/child.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::in_child;
+
+// Children of a test are made without the fork handlers of a session. Each marks itself in one of
+// them: the process of all tests stays as it is.
+
+TEST(ForkMark, WithoutOneNothingIsTakenForACopy) {
+  EXPECT_FALSE(is_raw_copy());
+  in_child([] {
+    EXPECT_FALSE(is_raw_copy());
+    mark_forked_child();
+    EXPECT_FALSE(is_raw_copy());
+  });
+  EXPECT_NO_THROW(refuse_in_raw_copy());
+}
+
+TEST(ForkMark, IsGoneInEveryCopyAndStaysInTheProcess) {
+  in_child([] {
+    mark_process();
+    EXPECT_FALSE(is_raw_copy());
+    in_child([] {
+      EXPECT_TRUE(is_raw_copy());
+      in_child([] { EXPECT_TRUE(is_raw_copy()); });
+      mark_process();
+      EXPECT_TRUE(is_raw_copy()) << "only the fork handler says otherwise";
+    });
+    EXPECT_FALSE(is_raw_copy());
+  });
+}
+
+TEST(ForkMark, AForkedChildMarksItself) {
+  in_child([] {
+    mark_process();
+    in_child([] {
+      mark_forked_child();
+      EXPECT_FALSE(is_raw_copy());
+      in_child([] { EXPECT_TRUE(is_raw_copy()); });
+      EXPECT_FALSE(is_raw_copy());
+    });
+  });
+}
+
+TEST(ForkMark, TheErrorSaysWhatHappenedAndWhatToDo) {
+  in_child([] {
+    mark_process();
+    in_child([] {
+      try {
+        refuse_in_raw_copy();
+        ADD_FAILURE() << "nothing was refused";
+      } catch (const SessionError& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("made by clone or _Fork"), std::string::npos);
+        EXPECT_NE(text.find("use os.fork or subprocess"), std::string::npos);
+      }
+    });
+  });
+}
+
+}  // namespace
+}  // namespace shmtensor
