@@ -2,12 +2,12 @@
 
 #include <array>
 #include <cstring>
-#include <memory>
 #include <string>
 
 #include "base/error.hpp"
 #include "bindings/home.hpp"
 #include "bindings/storage.hpp"
+#include "bindings/write_message.hpp"
 #include "os/fork_mark.hpp"
 #include "session/runtime.hpp"
 
@@ -22,6 +22,11 @@ using TicketWords = std::array<std::uint32_t, 8>;
 }  // namespace
 
 Outgoing::Outgoing(bool to_keep) : forks_(Runtime::get().forks()), to_keep_(to_keep) {}
+
+Outgoing::~Outgoing() {
+  if (t_open == this) close();
+  discard();
+}
 
 Outgoing* Outgoing::current() noexcept {
   return t_open != nullptr && t_open->is_ours() ? t_open : nullptr;
@@ -85,6 +90,17 @@ void Outgoing::open() noexcept {
 
 void Outgoing::close() noexcept { t_open = outer_; }
 
+void Outgoing::write(int fd, const py::object& header, const py::object& content,
+                     const py::object& lock) {
+  try {
+    write_message(fd, header, content, lock);
+  } catch (...) {
+    discard();
+    throw;
+  }
+  delivered();
+}
+
 void Outgoing::delivered() noexcept {
   if (is_ours()) {
     for (const Sent& sent : sent_) sent.arena->unpin();
@@ -127,6 +143,8 @@ void add_outgoing(py::module_& module) {
              self.close();
              if (!type.is_none()) self.discard();
            })
+      .def("write", &Outgoing::write, py::arg("fd"), py::arg("header"), py::arg("content"),
+           py::arg("lock") = py::none())
       .def("delivered", &Outgoing::delivered)
       .def("discard", &Outgoing::discard);
   module.def("spend_tickets", &spend_tickets);

@@ -11,17 +11,24 @@ namespace shmtensor::python {
 
 /// While an Outgoing is open in a thread, every ticket that the thread issues belongs to it. A
 /// message that is not delivered, because pickling or writing failed or its queue was dropped,
-/// takes its tickets back, so that nothing stays allocated for a reader who will never come.
+/// takes its tickets back, so that nothing stays allocated for a reader that will never come.
 class Outgoing {
  public:
   /// `to_keep`: the tickets are for a published name, and `keep` will follow.
   explicit Outgoing(bool to_keep = false);
-  ~Outgoing() { discard(); }
+  /// Also closes: Python 3.14 may raise between `__enter__` and the body, and then calls no
+  /// `__exit__`.
+  ~Outgoing();
   Outgoing(const Outgoing&) = delete;
   Outgoing& operator=(const Outgoing&) = delete;
 
   void open() noexcept;
   void close() noexcept;
+
+  /// `write_message`. A message that was written whole is delivered, of any other the tickets are
+  /// taken back: nobody can read it. Decided here, where no signal handler of Python's runs between
+  /// the last byte and `delivered`.
+  void write(int fd, const py::object& header, const py::object& content, const py::object& lock);
 
   /// The message is out of our hands: whoever reads it takes the tickets.
   void delivered() noexcept;

@@ -80,12 +80,12 @@ class Sender:
             except Exception as error:  # most callers do not look at results: this is no failure yet
                 message.discard()
                 report = Returned(None, f"{type(error).__name__}: {error}", time.monotonic())
-            self._send_or_discard(report, message)
+            self._send(report, message)
 
     def exited(self, code: Any) -> None:
         known = code if code is None or isinstance(code, int) else str(code)
         with _uninterrupted():
-            self._send(Exited(known, time.monotonic()))
+            self._send(Exited(known, time.monotonic()), _core.Outgoing())
 
     def raised(self, error: BaseException) -> bool:
         """Tell of an exception; False if nobody is there to read it."""
@@ -97,22 +97,12 @@ class Sender:
             except Exception:
                 message.discard()
                 content = None
-            return self._send_or_discard(Raised(text, content, now), message)
+            return self._send(Raised(text, content, now), message)
 
-    def _send_or_discard(self, report: Report, message: _core.Outgoing) -> bool:
-        sent = self._send(report)
-        if sent:
-            message.delivered()
-        else:
-            message.discard()
-        return sent
-
-    def _send(self, report: Report) -> bool:
+    def _send(self, report: Report, message: _core.Outgoing) -> bool:
         body = pickle.dumps(report)
-        rest = memoryview(_HEADER.pack(len(body)) + body)
         try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            message.write(self._fd, _HEADER.pack(len(body)), body)
         except BrokenPipeError:
             return False
         return True

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from multiprocessing import connection as std
 from multiprocessing import reduction
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from shmtensor import _core
 from shmtensor.multiprocessing._message import loads
 
 __all__ = ["Connection", "Pipe"]
+
+_INT, _LARGE = struct.Struct("!i"), struct.Struct("!iQ")
+_LARGEST_INT = 0x7FFFFFFF
 
 
 def __dir__() -> list[str]:
@@ -28,13 +33,25 @@ class Connection(std.Connection):
 
         If it cannot be pickled or written, nothing stays allocated.
         """
+        self._check_closed()  # type: ignore[attr-defined]
+        self._check_writable()  # type: ignore[attr-defined]
         with _core.Outgoing() as message:
-            super().send(obj)
-            message.delivered()
+            write_message(self, message, ForkingPickler.dumps(obj))
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
         return loads(self.recv_bytes())
+
+
+def write_message(
+    connection: std.Connection[Any, Any], message: _core.Outgoing, content: Any, lock: Any = None
+) -> None:
+    """Write a pickled message as `_send_bytes` of the standard library does, holding the lock."""
+    message.write(connection.fileno(), _header(len(content)), content, lock)
+
+
+def _header(size: int) -> bytes:
+    return _INT.pack(size) if size <= _LARGEST_INT else _LARGE.pack(-1, size)
 
 
 def take_over(connection: std.Connection[Any, Any]) -> Connection:

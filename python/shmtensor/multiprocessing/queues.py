@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from multiprocessing import queues as std
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _core
 from shmtensor.multiprocessing._message import loads
-from shmtensor.multiprocessing.connection import take_over
+from shmtensor.multiprocessing.connection import take_over, write_message
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
 
@@ -30,45 +32,56 @@ else:  # generic for type checkers only
 
 
 class _Pickled:
-    """A message on its way from `put` to the feeder thread.
+    """A message on its way from `put` through the feeder thread.
 
-    Dropped before that, as when a process ends with a full queue, it takes its tickets back.
+    Dropped before it is written, as when a process ends with a full queue, it takes its tickets back.
     """
 
     __slots__ = ("content", "message")
 
     def __init__(self, obj: Any) -> None:
-        self.message = _core.Outgoing()
-        with self.message:
+        with _core.Outgoing() as self.message:
             self.content = bytes(ForkingPickler.dumps(obj))
 
 
+# A feeder thread pickles one item, drops it and writes what it pickled: in between, its message is here.
+_feeding = threading.local()
+
+
 def _reduce_pickled(pickled: _Pickled) -> Any:
-    pickled.message.delivered()
+    _feeding.message = pickled.message
     return loads, (pickled.content,)
+
+
+def _write_pickled(writer: Any, content: Any) -> None:
+    write_message(writer, _feeding.message, content)
 
 
 ForkingPickler.register(_Pickled, _reduce_pickled)
 
 
-class Queue(_Queue):
+class _PickledByPut:
+    _writer: Any
+
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
+        super().put(_Pickled(obj), block, timeout)  # type: ignore[misc]
+
+    def _reset(self, after_fork: bool = False) -> None:
+        super()._reset(after_fork)  # type: ignore[misc]
+        self._send_bytes = partial(_write_pickled, self._writer)
+
+
+class Queue(_PickledByPut, _Queue):
     """A queue shared by processes; see `multiprocessing.Queue`.
 
     What differs: `put` pickles at once, so what it raises is raised in the caller, private memory is
     copied in the caller, and changes made to the object afterwards are not seen.
     """
 
-    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
-        super().put(_Pickled(obj), block, timeout)
 
-
-class JoinableQueue(_JoinableQueue):
+class JoinableQueue(_PickledByPut, _JoinableQueue):
     """A `Queue` with `task_done` and `join`; see `multiprocessing.JoinableQueue`."""
-
-    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
-        super().put(_Pickled(obj), block, timeout)
 
 
 class SimpleQueue(_SimpleQueue):
@@ -77,6 +90,7 @@ class SimpleQueue(_SimpleQueue):
     _reader: Any
     _writer: Any
     _rlock: Any
+    _wlock: Any
 
     def __init__(self, *, ctx: Any) -> None:
         super().__init__(ctx=ctx)
@@ -87,8 +101,7 @@ class SimpleQueue(_SimpleQueue):
     def put(self, obj: Any) -> None:
         """Add an object; tensors in it travel as handles."""
         with _core.Outgoing() as message:
-            super().put(obj)
-            message.delivered()
+            write_message(self._writer, message, ForkingPickler.dumps(obj), self._wlock)
 
     def get(self) -> Any:
         """Take the first object. If it cannot be unpickled, the tensors in it are freed."""

@@ -1,0 +1,281 @@
+"""Signal handlers that raise while a message is sent: it arrives with its tensors, or nothing of it stays."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import pickle
+import signal
+import struct
+import threading
+from contextlib import contextmanager
+from multiprocessing import connection as std
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor import _core
+from shmtensor.multiprocessing._report import ReportPipe, Returned
+from shmtensor.multiprocessing.connection import _header
+from tests.helpers.children import run_python, wait_until
+
+
+class Late(Exception):
+    pass
+
+
+def raise_late(*_) -> None:
+    raise Late
+
+
+@contextmanager
+def handled(number, handler):
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+@contextmanager
+def alarms(handler, first: float, others: float = 0.0):
+    with handled(signal.SIGALRM, handler):
+        signal.setitimer(signal.ITIMER_REAL, first, others)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def send_for_ever(send, *content) -> None:
+    while True:
+        send([*content, st.ones(4)])
+
+
+@contextmanager
+def interrupted_by_what_is_written(reader: int):
+    """The kernel sends SIGIO within the write: no Python code runs between the two."""
+    flags = fcntl.fcntl(reader, fcntl.F_GETFL)
+    with handled(signal.SIGIO, raise_late):
+        fcntl.fcntl(reader, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(reader, fcntl.F_SETFL, flags | os.O_ASYNC)
+        try:
+            yield
+        finally:
+            fcntl.fcntl(reader, fcntl.F_SETFL, flags)
+
+
+@pytest.fixture(params=["Pipe", "duplex Pipe", "SimpleQueue", "SimpleQueue without a lock"])
+def transport(request):
+    """How to send, how to receive, and the connection to read from."""
+    if "Pipe" in request.param:
+        reader, writer = mp.Pipe(duplex="duplex" in request.param)
+        send, receive = writer.send, reader.recv
+    else:
+        queue = mp.SimpleQueue()
+        reader, writer = queue._reader, queue._writer
+        send, receive = queue.put, queue.get
+        if "without" in request.param:
+            queue._wlock = None
+    yield send, receive, reader
+    reader.close()
+    writer.close()
+
+
+def test_an_exception_after_the_last_byte_leaves_the_message_its_tickets(strategy, transport) -> None:
+    """It was in the pipe, and the reader got StaleHandleError."""
+    send, receive, reader = transport
+    for size in (0, 30_000):
+        with interrupted_by_what_is_written(reader.fileno()), pytest.raises(Late):
+            send([st.full(4, 7), bytes(size)])
+        gc.collect()
+        assert receive()[0].tolist() == [7] * 4
+    assert st.stats()["in_flight"] == 0
+    send("next")  # the queue's lock is free
+    assert receive() == "next"
+
+
+def test_an_exception_after_a_report_leaves_it_its_tickets(strategy) -> None:
+    pipe = ReportPipe()
+    with interrupted_by_what_is_written(pipe.reader), pytest.raises(Late):
+        pipe.sender().returned(st.full(4, 7))
+    gc.collect()
+    report = pipe.read()
+    assert isinstance(report, Returned)
+    assert report.content is not None
+    assert pickle.loads(report.content).tolist() == [7] * 4
+    assert st.stats()["in_flight"] == 0
+    pipe.close()
+
+
+def test_an_exception_while_the_pipe_is_full_takes_the_message_back(strategy, transport) -> None:
+    """No byte of one message was written, and a part of the other."""
+    send, _, reader = transport
+    for content in (b"", b"x" * (1 << 20)):
+        with pytest.raises(Late), alarms(raise_late, 0.05):
+            send_for_ever(send, content)
+        gc.collect()
+        # What came into the pipe whole is counted, and nothing else.
+        assert st.stats()["in_flight"] == whole_messages(reader)
+        st.gc(older_than=0)
+
+
+def whole_messages(reader: std.Connection) -> int:
+    os.set_blocking(reader.fileno(), False)
+    content = b""
+    try:
+        while True:
+            content += os.read(reader.fileno(), 1 << 20)
+    except BlockingIOError:
+        pass
+    os.set_blocking(reader.fileno(), True)
+    whole = 0
+    while len(content) >= 4 and len(content) - 4 >= (size := int.from_bytes(content[:4], "big")):
+        whole += 1
+        content = content[4 + size :]
+    return whole
+
+
+def test_a_handler_that_returns_interrupts_nothing(strategy, transport) -> None:
+    """It reads the pipe empty, without which the write would never end."""
+    send, _, reader = transport
+    content = bytearray()
+
+    def read(*_) -> None:
+        try:
+            while True:
+                content.extend(os.read(reader.fileno(), 1 << 20))
+        except BlockingIOError:
+            pass
+
+    os.set_blocking(reader.fileno(), False)
+    with alarms(read, 0.01, 0.01):
+        send([st.ones(4), os.urandom(1 << 20)])
+    read()
+    assert struct.unpack_from("!i", content) == (len(content) - 4,)
+    tensor, data = pickle.loads(memoryview(content)[4:])
+    assert (tensor.tolist(), len(data)) == ([1] * 4, 1 << 20)
+    assert st.stats()["in_flight"] == 0
+
+
+def test_an_exception_while_another_writes_takes_the_message_back(strategy) -> None:
+    queue = mp.SimpleQueue()
+    with queue._wlock, pytest.raises(Late), alarms(raise_late, 0.05):
+        queue.put(st.ones(4))
+    assert st.stats()["in_flight"] == 0
+    queue.put(st.ones(4))
+    assert queue.get().tolist() == [1] * 4
+    queue.close()
+
+
+def test_a_message_that_does_not_fit_raises_as_in_the_standard_library(strategy, transport) -> None:
+    send, _, reader = transport
+    send_end = getattr(send.__self__, "_writer", send.__self__)
+    os.set_blocking(send_end.fileno(), False)
+    with pytest.raises(BlockingIOError, match=r"^\[Errno 11\]"):
+        send([st.ones(4), bytes(8 << 20)])
+    assert st.stats()["in_flight"] == 0
+    reader.close()
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        send(st.ones(4))
+    assert st.stats()["in_flight"] == 0
+    send_end.close()
+    with pytest.raises(OSError, match="handle is closed"):
+        send(st.ones(4))
+
+
+def test_a_reader_cannot_send() -> None:
+    reader, writer = mp.Pipe(duplex=False)
+    with reader, writer, pytest.raises(OSError, match="read-only"):
+        reader.send(st.ones(4))
+    assert st.stats()["in_flight"] == 0
+
+
+@pytest.mark.parametrize("size", [0, 16_000, 16_384, 17_000, 1 << 20])
+def test_the_standard_library_reads_what_is_sent(size, transport) -> None:
+    send, _, reader = transport
+    end = std.Connection(os.dup(reader.fileno()))
+    thread = threading.Thread(target=send, args=(b"x" * size,))
+    thread.start()
+    assert end.recv() == b"x" * size
+    thread.join(30)
+    end.close()
+
+
+def test_headers_are_those_of_the_standard_library() -> None:
+    for size in (0, 16_385, 0x7FFFFFFF):
+        assert _header(size) == struct.pack("!i", size)
+    assert _header(1 << 31) == struct.pack("!i", -1) + struct.pack("!Q", 1 << 31)
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+@pytest.mark.parametrize("kind", [mp.Queue, mp.JoinableQueue])
+def test_what_the_feeder_cannot_write_is_taken_back(strategy, kind, ignore) -> None:
+    queue = kind()
+    failures = []
+    queue._ignore_epipe = ignore
+    queue._on_queue_feeder_error = lambda error, _: failures.append(type(error))
+    queue._reader.close()
+    queue.put(st.ones(4))
+    wait_until(lambda: st.stats()["in_flight"] == 0, what="the tickets")
+    queue._reader = None
+    queue.close()
+    queue.join_thread()
+    assert failures == [BrokenPipeError] * (not ignore)
+
+
+def test_an_outgoing_that_is_left_without_its_exit_collects_nothing_more() -> None:
+    """Python 3.14 looks for signals between `__enter__` and the body."""
+    message = _core.Outgoing()
+    message.__enter__()
+    del message
+    receiver, sender = mp.Pipe(duplex=False)
+    with receiver, sender:
+        sender.send(st.ones(4))
+        assert receiver.recv().tolist() == [1] * 4
+
+
+PROGRAM = """
+    import random, signal, sys
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    class Late(Exception): ...
+
+    def raise_late(*_):
+        if sending:
+            raise Late
+
+    kind, seed = sys.argv[1:]
+    dice = random.Random(seed)
+    if kind == "Pipe":
+        reader, writer = mp.Pipe(False)
+        send, receive = writer.send, reader.recv
+    else:
+        queue = mp.SimpleQueue()
+        reader, send, receive = queue._reader, queue.put, queue.get
+    signal.signal(signal.SIGALRM, raise_late)
+    sending, good = False, 0
+    for i in range(5000):
+        try:
+            sending = True
+            signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-6, 60e-6))
+            send(st.full(4, i))
+        except Late:
+            pass
+        sending = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        while reader.poll():
+            assert receive().tolist() == [i] * 4
+            good += 1
+    assert st.stats()["in_flight"] == 0, st.stats()
+    print("fine", good > 0)
+"""
+
+
+@pytest.mark.parametrize("kind", ["Pipe", "SimpleQueue"])
+def test_signals_at_any_time_leave_good_messages_and_nothing_else(kind) -> None:
+    done = run_python(PROGRAM, arguments=(kind, "1"))
+    assert done.stdout == "fine True\n", done
