@@ -286,18 +286,18 @@ Generation Arena::generation(BlockNumber block) const noexcept {
   return BlockWord(segment_->record(block).word.load(std::memory_order_acquire)).generation();
 }
 
-std::uint64_t Arena::size(BlockNumber block) const noexcept {
-  return segment_->record(block).size.load(std::memory_order_relaxed);
+std::span<std::byte> Arena::bytes(BlockNumber block, Access access) const {
+  const BlockRecord& record = segment_->record(block);
+  const std::uint64_t offset = record.offset.load(std::memory_order_relaxed);
+  const std::uint64_t size = record.size.load(std::memory_order_relaxed);
+  return {data_->at(offset, size, access), size};
 }
 
-std::byte* Arena::address(BlockNumber block, Access access) const {
-  const std::uint64_t offset = segment_->record(block).offset.load(std::memory_order_relaxed);
-  return data_->at(offset, size(block), access);
-}
-
-std::byte* Arena::address_at_once(BlockNumber block, Access access) const noexcept {
-  const std::uint64_t offset = segment_->record(block).offset.load(std::memory_order_relaxed);
-  return data_->at_once(offset, size(block), access);
+std::span<std::byte> Arena::bytes_at_once(BlockNumber block, Access access) const noexcept {
+  const BlockRecord& record = segment_->record(block);
+  const std::uint64_t offset = record.offset.load(std::memory_order_relaxed);
+  const std::uint64_t size = record.size.load(std::memory_order_relaxed);
+  return {data_->at_once(offset, size, access), size};
 }
 
 bool Arena::holds_any() const noexcept {

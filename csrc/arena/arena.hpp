@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "arena/allocator.hpp"
 #include "arena/budget.hpp"
@@ -118,12 +119,12 @@ class Arena {
   [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return member_.memory(); }
   [[nodiscard]] Generation generation(BlockNumber block) const noexcept;
-  [[nodiscard]] std::uint64_t size(BlockNumber block) const noexcept;
-  /// Where the block's bytes lie in this process. Throws SessionError when its record points
-  /// outside of what the segment holds.
-  [[nodiscard]] std::byte* address(BlockNumber block, Access access) const;
-  /// The same if it takes no call of the system or a driver, else null.
-  [[nodiscard]] std::byte* address_at_once(BlockNumber block, Access access) const noexcept;
+  /// The block's bytes in this process. Any peer may change its record at any time, so address and
+  /// size are what was checked, read once. Throws SessionError when the record points outside of
+  /// what the segment holds.
+  [[nodiscard]] std::span<std::byte> bytes(BlockNumber block, Access access) const;
+  /// The same if it takes no call of the system or a driver, else at null.
+  [[nodiscard]] std::span<std::byte> bytes_at_once(BlockNumber block, Access access) const noexcept;
   /// Keeps the arena mapped while it is looked at. Every block that is held has a pin, too, until
   /// it is abandoned: with one count, no moment lies between holding and letting go.
   void pin() noexcept { pins_.fetch_add(1); }

@@ -50,7 +50,12 @@ bool HostData::inside(std::uint64_t offset, std::uint64_t size) const noexcept {
 }
 
 std::byte* HostData::at(std::uint64_t offset, std::uint64_t size, Access access) {
-  if (!inside(offset, size)) {
+  bool there = inside(offset, size);
+  if (there && !in_known_file(offset + size)) {
+    in_file_.store(segment_.data_in_file(), std::memory_order_relaxed);
+    there = in_known_file(offset + size);
+  }
+  if (!there) {
     throw SessionError("a block of arena " + std::to_string(segment_.number()) +
                        " points outside of the arena");
   }
@@ -59,7 +64,8 @@ std::byte* HostData::at(std::uint64_t offset, std::uint64_t size, Access access)
 
 std::byte* HostData::at_once(std::uint64_t offset, std::uint64_t size, Access access) noexcept {
   std::byte* const start = segment_.data_if_mapped(access);
-  return start != nullptr && inside(offset, size) ? start + offset : nullptr;
+  const bool there = start != nullptr && inside(offset, size) && in_known_file(offset + size);
+  return there ? start + offset : nullptr;
 }
 
 std::uint64_t HostData::alignment(std::uint64_t size) const noexcept {
@@ -173,6 +179,7 @@ bool HostData::make_present(YieldingLock& lock, Run run, std::uint64_t needed) {
     throw;
   }
   mark(run, why.empty() ? Pages::present : Pages::absent);
+  if (why.empty() && !in_known_file(run.end * kExtent)) in_file_.store(run.end * kExtent);
   short_of_ = std::move(why);
   return short_of_.empty();
 }

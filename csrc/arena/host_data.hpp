@@ -57,6 +57,9 @@ class HostData final : public Data {
   static constexpr std::size_t kRuns = 64;
 
   [[nodiscard]] bool inside(std::uint64_t offset, std::uint64_t size) const noexcept;
+  [[nodiscard]] bool in_known_file(std::uint64_t end) const noexcept {
+    return end <= in_file_.load(std::memory_order_relaxed);
+  }
   void mark(Run run, Pages pages) noexcept;
   [[nodiscard]] std::string reserve(Run run, std::uint64_t needed);
   [[nodiscard]] bool make_present(YieldingLock& lock, Run run, std::uint64_t needed);
@@ -68,6 +71,8 @@ class HostData final : public Data {
   std::vector<Extent> extents_;
   Run ahead_;                               // added by the last `grow`
   std::atomic<std::uint64_t> reserved_{0};  // read by threads that only count
+  // How much of the segment the file was seen to have. It never has less again.
+  std::atomic<std::uint64_t> in_file_{0};
 };
 
 }  // namespace shmtensor

@@ -143,6 +143,12 @@ std::byte* Segment::data(Access access) const {
   return mapping.release();
 }
 
+std::uint64_t Segment::data_in_file() const {
+  if (!file_.still_is(identity_)) return geometry_.data_reserve;
+  const std::uint64_t size = file_size(file_);
+  return size - std::min(size, geometry_.data());
+}
+
 void Segment::tell_owner() const noexcept {
   if (strategy_ != Strategy::in_place) return;
   header().news.fetch_add(1);
@@ -188,7 +194,7 @@ void Segment::ensure_plane(SlotNumber slot) const {
 
 void Segment::grow_capacity() const {
   ArenaHeader& head = header();
-  const std::uint32_t old = head.capacity.load(std::memory_order_relaxed);
+  const std::uint32_t old = capacity();
   const std::uint32_t target = std::min(std::max(kFirstCapacity, old * 2), geometry_.max_blocks);
   const std::uint64_t added = target - old;
   const File backing = file();

@@ -44,6 +44,7 @@ class Segment {
   [[nodiscard]] ArenaHeader& header() const noexcept {
     return *reinterpret_cast<ArenaHeader*>(control_.data());
   }
+  [[nodiscard]] const SessionId& session() const noexcept { return session_; }
   [[nodiscard]] ArenaNumber number() const noexcept { return number_; }
   [[nodiscard]] Strategy strategy() const noexcept { return strategy_; }
   [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
@@ -88,6 +89,11 @@ class Segment {
   [[nodiscard]] std::byte* data_if_mapped(Access access) const noexcept {
     return data_[static_cast<std::size_t>(access)].load(std::memory_order_acquire);
   }
+
+  /// Bytes of the data segment that the file has, whatever the header says: the file cannot be
+  /// shortened. All that may be mapped where no descriptor is at hand to ask, or anybody could
+  /// shorten it.
+  [[nodiscard]] std::uint64_t data_in_file() const;
 
   /// Makes the pages exist in which holders and senders of this slot's plane keep their bits.
   /// To be called before a slot sets its first bit here. Throws OutOfMemory.

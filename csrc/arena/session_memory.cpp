@@ -25,8 +25,8 @@ constexpr std::uint64_t kFileSize = kNames + sizeof(NameTable);
 
 std::string SessionMemory::file_name(const SessionId& id) { return object_name(id) + "-session"; }
 
-SessionMemory::SessionMemory(Fd file, Mapping head)
-    : file_(std::move(file)), identity_(file_.identity()), head_(std::move(head)) {}
+SessionMemory::SessionMemory(const SessionId& id, Fd file, Mapping head)
+    : id_(id), file_(std::move(file)), identity_(file_.identity()), head_(std::move(head)) {}
 
 SessionMemory::~SessionMemory() {
   if (!file_.still_is(identity_)) static_cast<void>(file_.release());
@@ -42,7 +42,7 @@ std::unique_ptr<SessionMemory> SessionMemory::create(const SessionId& id) {
     throw OutOfMemory("cannot start a session: no memory for its slot table");
   }
   Mapping head = Mapping::of_file(file, 0, kHeadSize, Access::read_write);
-  std::unique_ptr<SessionMemory> memory(new SessionMemory(std::move(file), std::move(head)));
+  std::unique_ptr<SessionMemory> memory(new SessionMemory(id, std::move(file), std::move(head)));
   SessionHeader& header = memory->header();
   header.version = kSessionVersion;
   header.id = id;
@@ -63,7 +63,7 @@ std::unique_ptr<SessionMemory> SessionMemory::open(const SessionId& id, Fd file)
   if (!owns_file(file)) refuse("it belongs to another user");
   if (!is_sealed_against_shrinking(file)) refuse("it could be shortened by a peer");
   Mapping head = Mapping::of_file(file, 0, kHeadSize, Access::read_write);
-  std::unique_ptr<SessionMemory> memory(new SessionMemory(std::move(file), std::move(head)));
+  std::unique_ptr<SessionMemory> memory(new SessionMemory(id, std::move(file), std::move(head)));
   const SessionHeader& header = memory->header();
   if (header.magic != kSessionMagic || header.version != kSessionVersion) {
     refuse("it was not made by this version of shmtensor");

@@ -71,7 +71,7 @@ class SessionMemory {
   [[nodiscard]] SessionHeader& header() const noexcept {
     return *reinterpret_cast<SessionHeader*>(head_.data());
   }
-  [[nodiscard]] const SessionId& id() const noexcept { return header().id; }
+  [[nodiscard]] const SessionId& id() const noexcept { return id_; }
   [[nodiscard]] SlotRecord& slot(SlotNumber number) const noexcept {
     return header().slots[number % kMaxSlots];
   }
@@ -131,9 +131,10 @@ class SessionMemory {
   [[nodiscard]] static std::string file_name(const SessionId& id);
 
  private:
-  SessionMemory(Fd file, Mapping head);
+  SessionMemory(const SessionId& id, Fd file, Mapping head);
   std::byte* map_transit(SlotNumber sender) const;
 
+  SessionId id_;  // as it was checked
   Fd file_;
   FileIdentity identity_;
   Mapping head_;

@@ -6,6 +6,7 @@
 
 #include "base/align.hpp"
 #include "base/error.hpp"
+#include "base/read_once.hpp"
 #include "base/siphash.hpp"
 
 namespace shmtensor {
@@ -17,12 +18,6 @@ constexpr SipKey kCheckKey{kItemsMagic, ~kItemsMagic};
 [[noreturn]] void corrupt(const std::string& what) {
   throw CorruptData("cannot read a shared list or dict: " + what +
                     "; its memory was damaged, or holds something else. Build it anew");
-}
-
-std::uint64_t word_at(const std::byte* place) noexcept {
-  std::uint64_t word = 0;
-  std::memcpy(&word, place, sizeof word);
-  return word;
 }
 
 }  // namespace
@@ -53,7 +48,7 @@ ItemTable::ItemTable(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
               head_.pieces * 8);
   if (items_check(checked) != head_.check) corrupt("the head's check fails");
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    if (word_at(first.data() + sizeof(ItemsHead) + i * 8) != pieces_[i].size()) {
+    if (read_once(first.data() + sizeof(ItemsHead) + i * 8) != pieces_[i].size()) {
       corrupt("piece " + std::to_string(i) + " has " + std::to_string(pieces_[i].size()) +
               " bytes, which is not its size");
     }
@@ -68,12 +63,12 @@ std::uint64_t ItemTable::bytes() const noexcept {
 }
 
 Item ItemTable::at(std::uint64_t index) const {
-  const ItemEntry entry{word_at(entries_ + index * 8)};
+  const ItemEntry entry{read_once(entries_ + index * 8)};
   if (entry.piece() >= pieces_.size()) corrupt("item " + std::to_string(index) + " lies nowhere");
   const Piece piece = pieces_[entry.piece()];
   std::uint64_t end = piece.size();
   if (index + 1 < head_.count) {
-    const ItemEntry next{word_at(entries_ + (index + 1) * 8)};
+    const ItemEntry next{read_once(entries_ + (index + 1) * 8)};
     if (next.piece() == entry.piece()) end = next.offset();
   }
   if (entry.offset() > end || end > piece.size()) {
@@ -86,8 +81,8 @@ Item ItemTable::at(std::uint64_t index) const {
 BufferedItem BufferedItem::parse(std::span<const std::byte> bytes) {
   constexpr std::uint64_t kFixed = 16;
   if (bytes.size() < kFixed) corrupt("an item with buffers is too short");
-  const std::uint64_t count = word_at(bytes.data());
-  const std::uint64_t pickle = word_at(bytes.data() + 8);
+  const std::uint64_t count = read_once(bytes.data());
+  const std::uint64_t pickle = read_once(bytes.data() + 8);
   if (count > (bytes.size() - kFixed) / sizeof(Buffer)) corrupt("an item has too many buffers");
   const std::uint64_t begin = kFixed + count * sizeof(Buffer);
   if (!fits(begin, pickle, bytes.size())) corrupt("an item's pickle is too long");
@@ -95,7 +90,7 @@ BufferedItem BufferedItem::parse(std::span<const std::byte> bytes) {
   item.buffers.reserve(count);
   for (const std::byte* at = bytes.data() + kFixed; item.buffers.size() < count;
        at += sizeof(Buffer)) {
-    const Buffer buffer{word_at(at), word_at(at + 8)};
+    const Buffer buffer{read_once(at), read_once(at + 8)};
     if (!fits(buffer.offset, buffer.size, bytes.size())) corrupt("a buffer lies outside its item");
     item.buffers.push_back(buffer);
   }
@@ -105,11 +100,11 @@ BufferedItem BufferedItem::parse(std::span<const std::byte> bytes) {
 ArrayItem ArrayItem::parse(std::span<const std::byte> bytes) {
   constexpr std::uint64_t kFixed = 32;
   if (bytes.size() < kFixed) corrupt("an array is too short");
-  const std::uint64_t dims = word_at(bytes.data());
-  const std::uint64_t order = word_at(bytes.data() + 8);
-  const std::uint64_t type = word_at(bytes.data() + 16);
+  const std::uint64_t dims = read_once(bytes.data());
+  const std::uint64_t order = read_once(bytes.data() + 8);
+  const std::uint64_t type = read_once(bytes.data() + 16);
   ArrayItem item;
-  item.elements = word_at(bytes.data() + 24);
+  item.elements = read_once(bytes.data() + 24);
   if (dims > 64 || order > 1 || !fits(kFixed + dims * 8, type, bytes.size()) ||
       item.elements > bytes.size()) {
     corrupt("an array's shape makes no sense");

@@ -6,6 +6,7 @@
 
 #include "base/align.hpp"
 #include "base/error.hpp"
+#include "base/read_once.hpp"
 #include "base/siphash.hpp"
 
 namespace shmtensor {
@@ -45,20 +46,19 @@ void put(std::string& out, std::uint64_t value) {
 }  // namespace
 
 std::uint64_t KeyTable::word(std::uint64_t offset) const noexcept {
-  std::uint64_t value = 0;
-  std::memcpy(&value, bytes_.data() + offset, sizeof value);
-  return value;
+  return read_once(bytes_.data() + offset);
 }
 
 KeyTable::KeyTable(std::span<const std::byte> bytes) : bytes_(bytes) {
   if (bytes.size() < kHead || word(0) != kKeysMagic) corrupt("its keys do not begin as such");
   count_ = word(8);
   slots_ = word(16);
-  if (word(24) > bytes.size() || !std::has_single_bit(slots_) || slots_ > bytes.size() / 8 ||
-      count_ > slots_ / 2 || !fits(kHead + slots_ * 8, count_ * kRecord, word(24))) {
+  const std::uint64_t size = word(24);
+  if (size > bytes.size() || !std::has_single_bit(slots_) || slots_ > bytes.size() / 8 ||
+      count_ > slots_ / 2 || !fits(kHead + slots_ * 8, count_ * kRecord, size)) {
     corrupt("its keys are cut short");
   }
-  bytes_ = bytes.first(word(24));
+  bytes_ = bytes.first(size);
   records_ = kHead + slots_ * 8;
 }
 

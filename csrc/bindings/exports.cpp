@@ -206,12 +206,11 @@ cuda::Description describe(const cuda::PointerFacts& facts, std::uint64_t pointe
     description.handle = share_whole(here, facts);
     made.allocation = {facts.buffer_id, facts.base};
   }
-  std::byte* const place = block.arena->address(block.number, Access::read_write);
-  std::memcpy(place, &description, sizeof description);
-  if (!made.pieces.empty()) {
-    std::memcpy(place + sizeof description, made.pieces.data(),
-                made.pieces.size() * sizeof(cuda::Piece));
-  }
+  const std::span<std::byte> place = block.arena->bytes(block.number, Access::read_write);
+  const std::size_t bytes = made.pieces.size() * sizeof(cuda::Piece);
+  if (place.size() < sizeof description + bytes) throw StaleHandle("a block's record is damaged");
+  std::memcpy(place.data(), &description, sizeof description);
+  if (bytes != 0) std::memcpy(&place[sizeof description], made.pieces.data(), bytes);
   made.generation = block.arena->generation(block.number);
   Export before = std::exchange(here.all[block.number], std::move(made));
   if (before.owner != nullptr) forget(here, before);

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/item_table.hpp"
+#include "base/read_once.hpp"
 #include "bindings/storage.hpp"
 
 namespace shmtensor::python {
@@ -146,7 +147,10 @@ std::uint64_t place_of(const Items& items, std::int64_t index) {
   auto at = static_cast<std::int64_t>(number(items.first) + number(index) * number(items.step));
   if (items.selected != nullptr) {
     if (at < 0 || at >= items.selected_count) at = -1;
-    if (at >= 0) at = items.selected[at];
+    if (at >= 0) {
+      const auto* place = reinterpret_cast<const std::byte*>(items.selected + at);
+      at = static_cast<std::int64_t>(read_once(place));
+    }
   }
   if (at < 0 || static_cast<std::uint64_t>(at) >= items.table.size()) {
     throw CorruptData("cannot read a shared list: its index " + std::to_string(index) +

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/error.hpp"
@@ -19,11 +20,12 @@
 namespace shmtensor::python {
 namespace {
 
-// The address of a block, with the GIL given away if finding it takes long.
-std::byte* address_of(Arena* arena, BlockNumber block, Access access) {
-  if (std::byte* address = arena->address_at_once(block, access)) return address;
+// The bytes of a block, with the GIL given away if finding them takes long.
+std::span<std::byte> bytes_of(Arena* arena, BlockNumber block, Access access) {
+  const std::span<std::byte> bytes = arena->bytes_at_once(block, access);
+  if (bytes.data() != nullptr) return bytes;
   const GilRelease release;
-  return arena->address(block, access);
+  return arena->bytes(block, access);
 }
 
 bool has_ended(const cuda::Description& owner, const Arena& arena) noexcept {
@@ -37,15 +39,15 @@ struct InPlace {
 };
 
 InPlace read_in_place(Arena* arena, BlockNumber block) {
-  const std::byte* place = address_of(arena, block, Access::read_only);
-  const std::uint64_t size = arena->size(block);
+  const std::span<const std::byte> place = bytes_of(arena, block, Access::read_only);
   InPlace read;
-  if (size < sizeof read.description) throw StaleHandle("a handle is damaged");
-  std::memcpy(&read.description, place, sizeof read.description);
+  if (place.size() < sizeof read.description) throw StaleHandle("a handle is damaged");
+  std::memcpy(&read.description, place.data(), sizeof read.description);
+  const std::span<const std::byte> rest = place.subspan(sizeof read.description);
   const std::uint64_t bytes = std::uint64_t{read.description.pieces} * sizeof(cuda::Piece);
-  if (bytes > size - sizeof read.description) throw StaleHandle("a handle is damaged");
-  read.pieces.resize(read.description.pieces);
-  if (bytes != 0) std::memcpy(read.pieces.data(), place + sizeof read.description, bytes);
+  if (bytes > rest.size()) throw StaleHandle("a handle is damaged");
+  read.pieces.resize(bytes / sizeof(cuda::Piece));
+  if (bytes != 0) std::memcpy(read.pieces.data(), rest.data(), bytes);
   return read;
 }
 
@@ -78,7 +80,8 @@ py::object new_object_in_place(Arena* arena, BlockNumber block, Access access) {
 py::object new_object_for(Arena* arena, BlockNumber block, Access access) {
   const Strategy strategy = arena->segment().strategy();
   if (strategy == Strategy::in_place) return new_object_in_place(arena, block, access);
-  Backing backing{.data = address_of(arena, block, access),
+  const std::span<std::byte> bytes = bytes_of(arena, block, access);
+  Backing backing{.data = bytes.data(),
                   .arena = arena,
                   .block = block,
                   .kind = Backing::Kind::block,
@@ -87,7 +90,7 @@ py::object new_object_for(Arena* arena, BlockNumber block, Access access) {
     const auto& data = static_cast<const cuda::DeviceData&>(arena->data());
     backing.device = static_cast<std::int16_t>(data.gpu().number());
   }
-  return new_object(arena->size(block), backing);
+  return new_object(bytes.size(), backing);
 }
 
 }  // namespace
@@ -191,12 +194,14 @@ py::object readonly_storage(const py::object& object) {
   const Backing& backing = as_storage(object)->backing();
   if (backing.kind != Backing::Kind::block || backing.access == Access::read_only) return object;
   Arena* arena = backing.arena;
-  py::object made = new_object(arena->size(backing.block),
-                               {.data = arena->address(backing.block, Access::read_only),
-                                .arena = arena,
-                                .block = backing.block,
-                                .kind = Backing::Kind::block,
-                                .access = Access::read_only});
+  const std::span<std::byte> bytes = arena->bytes(backing.block, Access::read_only);
+  // Views of `object` were checked against its size.
+  if (bytes.size() != as_storage(object)->size) throw StaleHandle("a block's record is damaged");
+  py::object made = new_object(bytes.size(), {.data = bytes.data(),
+                                              .arena = arena,
+                                              .block = backing.block,
+                                              .kind = Backing::Kind::block,
+                                              .access = Access::read_only});
   enable_try_incref(made.ptr());
   LocalTable::Lock lock(arena->local(), backing.block);
   lock.set_count(lock.count() + 1);  // `object` has one, so this is not the first

@@ -33,9 +33,10 @@ DeviceData::~DeviceData() { forget_in_child(); }
 
 std::byte* DeviceData::at_once(std::uint64_t offset, std::uint64_t size, Access access) noexcept {
   const auto [chunk, inner] = place_of(offset);
-  if (chunk >= kMaxChunks || !fits(inner, size, segment_.chunk(chunk).size.load())) return nullptr;
+  if (chunk >= kMaxChunks) return nullptr;
   const DevicePtr start = starts_[index_of(access)][chunk].load(std::memory_order_acquire);
-  return start != 0 ? reinterpret_cast<std::byte*>(start + inner) : nullptr;
+  if (start == 0 || !fits(inner, size, sizes_[chunk].load())) return nullptr;
+  return reinterpret_cast<std::byte*>(start + inner);
 }
 
 // Threads that ask for the same chunk wait for the one that imports it.
@@ -45,10 +46,12 @@ std::byte* DeviceData::at(std::uint64_t offset, std::uint64_t size, Access acces
   const auto [number, inner] = place_of(offset);
   const std::uint64_t chunk_size =
       number < kMaxChunks ? segment_.chunk(static_cast<std::uint32_t>(number)).size.load() : 0;
-  if (!fits(inner, size, chunk_size) || chunk_size == 0) {
+  const auto require = [&](bool inside) {
+    if (inside) return;
     throw SessionError("a block of arena " + std::to_string(segment_.number()) +
                        " points outside of the arena");
-  }
+  };
+  require(chunk_size != 0 && fits(inner, size, chunk_size));
   const auto chunk = static_cast<std::uint32_t>(number);
   const std::lock_guard guard(mutex_);
   if (std::byte* known = at_once(offset, size, access)) return known;
@@ -60,14 +63,18 @@ std::byte* DeviceData::at(std::uint64_t offset, std::uint64_t size, Access acces
     descriptors_[chunk].store(descriptor.release());
     chunks_[chunk] = std::move(made);
   }
+  require(fits(inner, size, chunks_[chunk]->memory.size()));  // imported when the table said so
   MappedMemory& mapped = chunks_[chunk]->mapped[index_of(access)];
   if (!mapped) mapped = MappedMemory::map(gpu_, chunks_[chunk]->memory, access);
-  publish(chunk, access, mapped.start());
+  publish(chunk, access);
   return reinterpret_cast<std::byte*>(mapped.start() + inner);
 }
 
-void DeviceData::publish(std::uint32_t chunk, Access access, DevicePtr start) noexcept {
-  starts_[index_of(access)][chunk].store(start, std::memory_order_release);
+void DeviceData::publish(std::uint32_t number, Access access) noexcept {
+  const Chunk& chunk = *chunks_[number];
+  sizes_[number].store(chunk.memory.size());
+  starts_[index_of(access)][number].store(chunk.mapped[index_of(access)].start(),
+                                          std::memory_order_release);
 }
 
 bool DeviceData::grow(Space& space, std::uint64_t size) {
@@ -103,8 +110,8 @@ bool DeviceData::make_chunk(std::uint32_t number, std::uint64_t size) {
   keeper_.keep(segment_.number(), number, size, descriptor);
   chunk->used_at = now();
   const std::lock_guard guard(mutex_);
-  publish(number, Access::read_write, chunk->mapped[index_of(Access::read_write)].start());
   chunks_[number] = std::move(chunk);
+  publish(number, Access::read_write);
   segment_.chunk(number).descriptor.store(descriptor.get());
   descriptors_[number].store(descriptor.release());
   segment_.chunk(number).size.store(size);
@@ -121,7 +128,7 @@ bool DeviceData::trim(YieldingLock&, Space& space, std::uint64_t idle_millisecon
                       std::uint64_t) noexcept {
   const std::uint32_t time = now();
   for (std::uint32_t chunk = 0; chunk < next_chunk_; ++chunk) {
-    const std::uint64_t size = segment_.chunk(chunk).size.load();
+    const std::uint64_t size = sizes_[chunk].load();
     if (size == 0 || time - chunks_[chunk]->used_at < idle_milliseconds) continue;
     if (!space.withdraw(std::uint64_t{chunk} << kChunkShift, size)) continue;
     segment_.chunk(chunk).size.store(0);
@@ -139,6 +146,7 @@ bool DeviceData::trim(YieldingLock&, Space& space, std::uint64_t idle_millisecon
 
 void DeviceData::forget(std::uint32_t chunk) noexcept {
   for (auto& starts : starts_) starts[chunk].store(0);
+  sizes_[chunk].store(0);
   chunks_[chunk].reset();
   const Fd closed(descriptors_[chunk].exchange(-1));
 }

@@ -78,7 +78,7 @@ class DeviceData final : public Data {
   };
 
   [[nodiscard]] bool make_chunk(std::uint32_t number, std::uint64_t size);
-  void publish(std::uint32_t chunk, Access access, DevicePtr start) noexcept;
+  void publish(std::uint32_t number, Access access) noexcept;
   void forget(std::uint32_t chunk) noexcept;
 
   const Segment& segment_;
@@ -87,8 +87,10 @@ class DeviceData final : public Data {
   bool owned_;
   std::mutex mutex_;  // guards the chunks
   std::array<std::unique_ptr<Chunk>, kMaxChunks> chunks_;
-  // Read without the lock: where a chunk begins, by access; its descriptor, -1 for none.
+  // Read without the lock: where a chunk begins, by access; how much of it is mapped, which the
+  // table may not say any more; its descriptor, -1 for none.
   std::array<std::array<std::atomic<DevicePtr>, kMaxChunks>, 2> starts_{};
+  std::array<std::atomic<std::uint64_t>, kMaxChunks> sizes_{};
   std::array<std::atomic<int>, kMaxChunks> descriptors_;
   std::uint32_t next_chunk_ = 0;
   std::atomic<std::uint64_t> reserved_{0};

@@ -166,7 +166,7 @@ bool Directory::tend(ArenaNumber number, Entry& entry, Allowance& allowance) {
     if (entry.segment->strategy() == Strategy::device) return give_back_chunks(entry);
     if (give_back_gaps(entry, allowance)) return true;
     if (entry.segment->strategy() == Strategy::file_system) {
-      unlink_shm(arena_name(entry.segment->header().session, number));
+      unlink_shm(arena_name(entry.segment->session(), number));
     }
   } catch (const OsError& error) {
     if (error.code() != ENOENT) {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import mmap
 import os
 import pickle
 import resource
@@ -376,3 +378,41 @@ def test_a_new_manager_knows_the_chunks() -> None:
     pair.put(tensor)
     assert pair.get() == [([4, 5], "cuda:0", False)]
     pair.end()
+
+
+RECORDS, CHUNKS = 65536, 4096  # docs/design/segment-format.md
+DEVICE = 3
+
+
+def device_arena() -> mmap.mmap:
+    """The control segment of this process's arena on a device."""
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            link = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+        if "memfd:shmtensor" in link and "-session" not in link:
+            opened = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)
+            mapped = mmap.mmap(opened, RECORDS * 2)
+            os.close(opened)
+            if int.from_bytes(mapped[12:16], "little") == DEVICE:
+                return mapped
+    raise AssertionError("there is no arena on a device")
+
+
+@case
+def test_a_peer_cannot_make_a_chunk_larger_than_what_is_mapped() -> None:
+    """The size that the table says was believed after the chunk was mapped."""
+    tensor = st.ones(1000, device="cuda")
+    message = bytes(ForkingPickler.dumps(tensor))
+    del tensor
+    gc.collect()
+    mapped = device_arena()
+    chunk = ctypes.c_uint64.from_buffer(mapped, CHUNKS)
+    size = ctypes.c_uint64.from_buffer(mapped, RECORDS + 16)
+    before = chunk.value, size.value
+    chunk.value, size.value = 1 << 39, 1 << 38
+    with pytest.raises(st.SessionError, match="points outside"):
+        pickle.loads(message)
+    chunk.value, size.value = before

@@ -121,7 +121,7 @@ class World {
       case 6:
         if (!held_.empty()) {
           const Held& one = choose(held_, input);
-          static_cast<void>(one.arena->address(one.block, Access::read_only));
+          static_cast<void>(one.arena->bytes(one.block, Access::read_only));
         }
         break;
       default:

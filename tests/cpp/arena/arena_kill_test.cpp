@@ -32,13 +32,13 @@ struct Storm {
 };
 
 void fill(Arena& arena, BlockNumber block, std::uint64_t value) {
-  auto* words = reinterpret_cast<std::uint64_t*>(arena.address(block, Access::read_write));
+  auto* words = reinterpret_cast<std::uint64_t*>(arena.bytes(block, Access::read_write).data());
   for (std::uint64_t i = 0; i < kSize / 8; ++i) words[i] = value;
 }
 
 bool reads(Arena& arena, BlockNumber block, std::uint64_t value) {
   const auto* words =
-      reinterpret_cast<const std::uint64_t*>(arena.address(block, Access::read_only));
+      reinterpret_cast<const std::uint64_t*>(arena.bytes(block, Access::read_only).data());
   for (std::uint64_t i = 0; i < kSize / 8; ++i) {
     if (words[i] != value) return false;
   }

@@ -133,20 +133,20 @@ TEST_F(ArenaLimits, ARecordThatPointsOutsideIsAnError) {
   const BlockNumber block = *arena_->allocate(1000);
   BlockRecord& record = arena_->segment().record(block);
   const std::uint64_t committed = arena_->segment().header().committed.load();
-  EXPECT_NO_THROW(static_cast<void>(arena_->address(block, Access::read_only)));
+  EXPECT_NO_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)));
   for (const std::uint64_t offset : {committed - 999, committed, ~std::uint64_t{0}}) {
     record.offset.store(offset);
-    EXPECT_THROW(static_cast<void>(arena_->address(block, Access::read_only)), SessionError);
+    EXPECT_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)), SessionError);
   }
   record.offset.store(committed - 1000);
-  EXPECT_NO_THROW(static_cast<void>(arena_->address(block, Access::read_only)));
+  EXPECT_NO_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)));
   record.size.store(~std::uint64_t{0});
-  EXPECT_THROW(static_cast<void>(arena_->address(block, Access::read_only)), SessionError);
+  EXPECT_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)), SessionError);
   // A header that promises more than is mapped does not help.
   arena_->segment().header().committed.store(~std::uint64_t{0});
   record.size.store(1000);
   record.offset.store(kSmall.data_reserve);
-  EXPECT_THROW(static_cast<void>(arena_->address(block, Access::read_only)), SessionError);
+  EXPECT_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)), SessionError);
 }
 
 TEST_F(ArenaLimits, ABlockOfTheLastGenerationIsNotHandedOutAgain) {

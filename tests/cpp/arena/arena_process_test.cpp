@@ -54,7 +54,7 @@ class ArenaProcesses : public testing::WorldTest, public ::testing::WithParamInt
 
 TEST_P(ArenaProcesses, SendReadAnswerRelease) {
   const BlockNumber block = *arena_->allocate(100'000);
-  std::byte* const data = arena_->address(block, Access::read_write);
+  std::byte* const data = arena_->bytes(block, Access::read_write).data();
   data[77'777] = std::byte{1};
   mail_->sent[0] = send(*arena_, block);
   Child reader([&] {
@@ -62,12 +62,12 @@ TEST_P(ArenaProcesses, SendReadAnswerRelease) {
     Peer peer(*memory, 1);
     const auto arena = peer.open_arena(arena_->segment());
     ASSERT_TRUE(receive(*arena, mail_->sent[0]));
-    std::byte* const bytes = arena->address(block, Access::read_write);
+    std::byte* const bytes = arena->bytes(block, Access::read_write).data();
     EXPECT_EQ(bytes[77'777], std::byte{1});
     bytes[0] = std::byte{2};
     mail_->turn.set(1);
     ASSERT_TRUE(mail_->turn.reaches(2));
-    EXPECT_EQ(arena->address(block, Access::read_only)[5], std::byte{3});
+    EXPECT_EQ(arena->bytes(block, Access::read_only)[5], std::byte{3});
     arena->release(block);
     EXPECT_FALSE(receive(*arena, mail_->sent[0]));
   });
@@ -84,7 +84,7 @@ TEST_P(ArenaProcesses, SendReadAnswerRelease) {
 
 TEST_P(ArenaProcesses, AMessageOutlivesItsSender) {
   const BlockNumber block = *arena_->allocate(1000);
-  arena_->address(block, Access::read_write)[0] = std::byte{9};
+  arena_->bytes(block, Access::read_write)[0] = std::byte{9};
   mail_->sent[0] = send(*arena_, block);
   Child sender([&] {
     Peer peer(*memory_, 1);
@@ -98,7 +98,7 @@ TEST_P(ArenaProcesses, AMessageOutlivesItsSender) {
   EXPECT_EQ(sweep_after(1), 0) << "its message is in flight";
   EXPECT_TRUE(is_live(block));
   ASSERT_TRUE(receive(*arena_, mail_->sent[1]));
-  EXPECT_EQ(arena_->address(block, Access::read_only)[0], std::byte{9});
+  EXPECT_EQ(arena_->bytes(block, Access::read_only)[0], std::byte{9});
   arena_->release(block);
   EXPECT_FALSE(is_live(block));
 }
@@ -131,7 +131,7 @@ TEST_P(ArenaProcesses, TheOwnersDeathLeavesWhatOthersHold) {
     Peer peer(*memory_, 2);
     const auto arena = peer.make_arena();
     const BlockNumber block = *arena->allocate(1000);
-    arena->address(block, Access::read_write)[1] = std::byte{7};
+    arena->bytes(block, Access::read_write)[1] = std::byte{7};
     mail_->sent[0] = send(*arena, block);
     mail_->turn.set((*arena->segment().file()).get());
     ::pause();
@@ -145,7 +145,7 @@ TEST_P(ArenaProcesses, TheOwnersDeathLeavesWhatOthersHold) {
   sweep(*segment, *memory_, 2, [](BlockNumber) { ADD_FAILURE() << "it is in flight"; });
   const BlockNumber block = mail_->sent[0].block;
   ASSERT_TRUE(receive(*arena, mail_->sent[0]));
-  EXPECT_EQ(arena->address(block, Access::read_only)[1], std::byte{7});
+  EXPECT_EQ(arena->bytes(block, Access::read_only)[1], std::byte{7});
   const Sent onwards = send(*arena, block);
   arena->release(block);
   EXPECT_TRUE(word_of(*arena, block).live());

@@ -36,8 +36,8 @@ TEST_F(ArenaTest, ABlockIsBornLiveAndHeldByItsOwner) {
   const BlockNumber block = allocate(1000);
   EXPECT_TRUE(owner_->owned());
   EXPECT_FALSE(reader_->owned());
-  EXPECT_EQ(owner_->size(block), 1000u);
-  EXPECT_EQ(reader_->size(block), 1000u);
+  EXPECT_EQ(owner_->bytes(block, Access::read_write).size(), 1000u);
+  EXPECT_EQ(reader_->bytes(block, Access::read_only).size(), 1000u);
   EXPECT_TRUE(is_live(block));
   EXPECT_EQ(owner_->segment().holders(0, block).load(), bit_of(0));
   EXPECT_TRUE(owner_->local().holds(block));
@@ -51,19 +51,19 @@ TEST_F(ArenaTest, ABlockIsBornLiveAndHeldByItsOwner) {
 
 TEST_F(ArenaTest, AFreedBlockComesBackWarmWithTheNextGeneration) {
   const BlockNumber block = allocate();
-  std::byte* const data = owner_->address(block, Access::read_write);
+  std::byte* const data = owner_->bytes(block, Access::read_write).data();
   EXPECT_EQ(owner_->generation(block), 0u);
   owner_->release(block);
   EXPECT_EQ(owner_->allocate_warm(1000), block);
   EXPECT_EQ(owner_->generation(block), 1u);
-  EXPECT_EQ(owner_->address(block, Access::read_write), data);
+  EXPECT_EQ(owner_->bytes(block, Access::read_write).data(), data);
 }
 
 TEST_F(ArenaTest, BothSeeTheSameBytes) {
   const BlockNumber block = allocate(100'000);
-  owner_->address(block, Access::read_write)[99'999] = std::byte{42};
+  owner_->bytes(block, Access::read_write)[99'999] = std::byte{42};
   EXPECT_TRUE(receive(*reader_, send(*owner_, block)));
-  EXPECT_EQ(reader_->address(block, Access::read_only)[99'999], std::byte{42});
+  EXPECT_EQ(reader_->bytes(block, Access::read_only)[99'999], std::byte{42});
 }
 
 TEST_F(ArenaTest, AMessageOutlivesItsSendersInterest) {
@@ -179,8 +179,8 @@ TEST_F(ArenaTest, ATicketTakenBackAfterItWasClaimedChangesNothing) {
 
 TEST_F(ArenaTest, OfNothingIsABlockToo) {
   const BlockNumber block = allocate(0);
-  EXPECT_EQ(owner_->size(block), 0u);
-  EXPECT_NE(owner_->address(block, Access::read_write), nullptr);
+  EXPECT_TRUE(owner_->bytes(block, Access::read_write).empty());
+  EXPECT_NE(owner_->bytes(block, Access::read_write).data(), nullptr);
   EXPECT_NE(allocate(0), block);
 }
 

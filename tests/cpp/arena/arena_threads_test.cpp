@@ -87,7 +87,7 @@ TEST_F(ArenaThreads, BytesAreOrderedByTheirBlock) {
           const BlockNumber block = *arena_->allocate(64);
           // Plain writes, into memory that another thread has just given back.
           auto* words =
-              reinterpret_cast<std::uint32_t*>(arena_->address(block, Access::read_write));
+              reinterpret_cast<std::uint32_t*>(arena_->bytes(block, Access::read_write).data());
           for (int w = 0; w < 16; ++w) words[w] = value;
           const Sent sent = send(*arena_, block);
           while (!mail.put(sent, value)) std::this_thread::yield();
@@ -108,7 +108,7 @@ TEST_F(ArenaThreads, BytesAreOrderedByTheirBlock) {
             wrong.fetch_add(1);
           } else {
             const auto* words = reinterpret_cast<const std::uint32_t*>(
-                arena_->address(sent.block, Access::read_write));
+                arena_->bytes(sent.block, Access::read_write).data());
             for (int w = 0; w < 16; ++w) wrong.fetch_add(words[w] != value ? 1 : 0);
             arena_->release(sent.block);
           }
@@ -171,7 +171,7 @@ TEST_F(ArenaThreads, CollectingAndAllocatingMeet) {
     std::mt19937 random(3);
     for (int i = 0; i < 300; ++i) {
       const BlockNumber block = *arena_->allocate(random() % (3 * kMiB));
-      *arena_->address(block, Access::read_write) = std::byte{1};
+      arena_->bytes(block, Access::read_write)[0] = std::byte{1};
       arena_->release(block);
     }
     stop.store(true);

@@ -99,7 +99,7 @@ TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
       const auto fill = static_cast<int>(t + 1);
       const auto drop = [&](std::size_t i) {
         const auto [block, size] = held[i];
-        const std::byte* bytes = arena->address(block, Access::read_only);
+        const auto bytes = arena->bytes(block, Access::read_only);
         for (std::uint64_t at = 0; at < size; at += 1024) {
           ASSERT_EQ(bytes[at], static_cast<std::byte>(fill)) << at << " of " << size;
         }
@@ -110,7 +110,7 @@ TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
         random = random * 1664525 + 1013904223;
         const std::uint64_t size = 1 + (random >> 8) % (turn % 8 == 0 ? 12 * kMiB : 300 * kKiB);
         const BlockNumber block = *arena->allocate(size);
-        std::memset(arena->address(block, Access::read_write), fill, size);
+        std::memset(arena->bytes(block, Access::read_write).data(), fill, size);
         held.emplace_back(block, size);
         if (held.size() > 8) drop(random % held.size());
         if (turn % 16 == 0) arena->collect(0);
@@ -128,7 +128,7 @@ TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
 TEST_F(ArenaYield, ALargeBlockThatFailsLeavesNothingBehind) {
   const auto arena = make_arena();
   const BlockNumber kept = *arena->allocate(kMiB);
-  std::memset(arena->address(kept, Access::read_write), 7, kMiB);
+  std::memset(arena->bytes(kept, Access::read_write).data(), 7, kMiB);
   const std::uint64_t before = arena->reserved();
   peer_.budget().set_limit(100 * kMiB);
   std::atomic<bool> stop = false;
@@ -148,7 +148,7 @@ TEST_F(ArenaYield, ALargeBlockThatFailsLeavesNothingBehind) {
   stop = true;
   taker.join();
   EXPECT_EQ(peer_.budget().reserved(), arena->reserved());
-  EXPECT_EQ(arena->address(kept, Access::read_only)[kMiB - 1], std::byte{7});
+  EXPECT_EQ(arena->bytes(kept, Access::read_only)[kMiB - 1], std::byte{7});
 }
 
 }  // namespace

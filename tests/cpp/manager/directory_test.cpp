@@ -60,7 +60,7 @@ TEST_F(DirectoryTest, WhatLiesBetweenBlocksGoesBackInPiecesAndTheBlocksStay) {
   const BlockNumber kept = *arena_->allocate(5 * kMiB);
   ASSERT_TRUE(arena_->allocate(kLarge));
   const Segment& segment = arena_->segment();
-  arena_->address(kept, Access::read_write)[4 * kMiB] = std::byte{3};
+  arena_->bytes(kept, Access::read_write)[4 * kMiB] = std::byte{3};
   segment.holders(0, kept).fetch_or(bit_of(1));
   const Segment::File file = segment.file();
   const std::uint64_t before = file_usage(*file);
@@ -68,7 +68,7 @@ TEST_F(DirectoryTest, WhatLiesBetweenBlocksGoesBackInPiecesAndTheBlocksStay) {
   EXPECT_GE(tend(*file), 3);
   EXPECT_TRUE(directory_.has_orphans());
   EXPECT_LE(file_usage(*file), before - 2 * kLarge);
-  EXPECT_EQ(arena_->address(kept, Access::read_only)[4 * kMiB], std::byte{3});
+  EXPECT_EQ(arena_->bytes(kept, Access::read_only)[4 * kMiB], std::byte{3});
   segment.holders(0, kept).store(0);
   ASSERT_TRUE(try_free(segment, kept, *memory_));
   segment.freed().mark(kept);

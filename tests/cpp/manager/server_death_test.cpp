@@ -121,7 +121,7 @@ TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
     const Joined member = join();
     Child child([&] {
       live_with_a_block(strategy, [&](Arena& arena, BlockNumber block) {
-        arena.address(block, Access::read_write)[4 * kMiB] = std::byte{3};
+        arena.bytes(block, Access::read_write)[4 * kMiB] = std::byte{3};
         static_cast<void>(arena.allocate(8 * kMiB));  // held by the dead only
         word_->sent = testing::send(arena, block);
         ::raise(SIGKILL);
@@ -144,7 +144,7 @@ TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
     Peer peer(*member.memory, member.slot);
     Arena arena(std::move(segment), peer.member(), nullptr);
     ASSERT_TRUE(testing::receive(arena, word_->sent));
-    EXPECT_EQ(arena.address(word_->sent.block, Access::read_only)[4 * kMiB], std::byte{3});
+    EXPECT_EQ(arena.bytes(word_->sent.block, Access::read_only)[4 * kMiB], std::byte{3});
     arena.release(word_->sent.block);
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).arenas == 0; }));
     EXPECT_TRUE(list_shm(object_name(id_)).empty());
