@@ -89,7 +89,7 @@ TEST_F(ArenaYield, SmallBlocksDoNotWaitForALargeOne) {
 // Blocks of all sizes from several threads, with trims between: extents at the edges are shared,
 // and one thread makes pages of a block while another gives its own away.
 TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
-  constexpr int kTurns = 400;
+  constexpr int kRounds = 400;
   const auto arena = make_arena();
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t) {
@@ -106,7 +106,7 @@ TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
         arena->release(block);
         held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
       };
-      for (int turn = 0; turn < kTurns; ++turn) {
+      for (int turn = 0; turn < kRounds; ++turn) {
         random = random * 1664525 + 1013904223;
         const std::uint64_t size = 1 + (random >> 8) % (turn % 8 == 0 ? 12 * kMiB : 300 * kKiB);
         const BlockNumber block = *arena->allocate(size);
