@@ -85,8 +85,8 @@ def test_threads_that_load_at_once(tmp_path) -> None:
                 thread.join()
             return got
         from multiprocessing.reduction import ForkingPickler
-        contents = [bytes(ForkingPickler.dumps(make(k))) for k in range(300)]
         with context.Pool(1) as pool:
+            contents = [bytes(ForkingPickler.dumps(make(k))) for k in range(300)]
             one, other = pool.apply(work, (contents,))
         assert one == other
         assert [value for _, value in one] == list(range(300))

@@ -1,10 +1,10 @@
-"""The globals of a main program where its functions are sent to: one dict for all that come from there.
+"""The globals of the main program where its functions are sent to: a worker has one dict for all of them.
 
-So a function sees what another one has assigned, an initializer for instance. The sender's value of a name is
-set once, by the first function that brings it, and again only if the sender has assigned another one since:
-what was assigned here, or changed inside of the value, stays.
+So a function sees what another one has assigned, an initializer for instance. The sender counts the values
+that it has sent of each name; a worker sets a name only if the count is higher than the one that it has.
+What a worker has assigned itself thus stays until the program assigns the name another value and sends that.
 
-It is so in processes that descend from the sender. In others functions are as they came.
+It is so where functions come from a process that the worker descends from. Elsewhere they are as they came.
 """
 
 from __future__ import annotations
@@ -19,107 +19,83 @@ from shmtensor.multiprocessing._library import library
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Namespace", "namespaces", "reference", "refers_to"]
-
-Home = tuple[bytes, int]  # the library's name of the process that sends, and which of its namespaces it is
+__all__ = ["main_globals", "reference", "refers_to"]
 
 
-class Namespace:
-    """The globals of this process's main program, or what has come of another's."""
+class MainGlobals:
+    """Those of this process. Threads: any."""
 
-    def __init__(self, content: dict[str, Any], number: int) -> None:
-        self.content = content
-        self.number = number
-        self.lock = threading.RLock()  # what ends because a value is replaced may send something
-        self._taken: dict[str, int] = {}
-        self._sent: dict[str, tuple[int, Callable[[], Any] | None]] = {}
+    def __init__(self) -> None:
+        self._received: dict[str, Any] | None = None  # only workers have it
+        self._sent: dict[str, tuple[int, Callable[[], Any]]] = {}
+        self._taken: dict[tuple[bytes, str], int] = {}
+        self.release_lock()
+
+    def release_lock(self) -> None:
+        """After a fork: a thread of the parent's may have had it."""
+        self._lock = threading.RLock()  # what ends because a value is replaced may send something
+
+    def become_worker(self) -> None:
+        """From now on the main program is another process's."""
+        self._received = {}
+
+    def are(self, content: dict[str, Any]) -> bool:
+        """Are these the main program's?"""
+        return content is (vars(sys.modules["__main__"]) if self._received is None else self._received)
 
     def version(self, name: str, value: Any) -> int:
-        """Return the version of a name that is sent with this value, a new one if the last was another."""
-        with self.lock:
-            version, last = self._sent.get(name, (0, None))
+        """Return the count for a name that is sent with this value, a new one if the last was another."""
+        with self._lock:
+            count, last = self._sent.get(name, (0, None))
             if last is None or not refers_to(last, value):
-                version += 1
-                self._sent[name] = version, reference(value)
-            return version
+                count += 1
+                self._sent[name] = count, reference(value)
+            return count
 
     def latest(self, name: str) -> int:
-        """Return the version that was sent last."""
+        """Return the count of the value that was sent last."""
         return self._sent[name][0]
-
-    def take(self, values: dict[str, tuple[int, Any]]) -> None:
-        """Set what is new here."""
-        with self.lock:
-            for name, (version, value) in values.items():
-                if version > self._taken.get(name, 0):
-                    self._taken[name] = version
-                    self.content[name] = value
 
     def take_apart(self, arguments: Any, state: Any) -> tuple[Any, Any, Any]:
         """Return what cloudpickle makes and fills a function with, without globals, and these."""
         code, base, *rest = arguments
         plain, slots = state
-        home = (library.name, self.number)
         values = {name: (self.version(name, value), value) for name, value in slots["__globals__"].items()}
-        return (code, _Sent(home, base), *rest), (plain, {**slots, "__globals__": {}}), (home, values)
+        brought = library.name, values
+        return (code, _Globals(library.name, base), *rest), (plain, {**slots, "__globals__": {}}), brought
 
-
-class Namespaces:
-    """Those of this process. Threads: any."""
-
-    def __init__(self) -> None:
-        self._all: list[Namespace] = []  # at the place of their number
-        self._by_home: dict[Home, Namespace] = {}
-        self._lock = threading.RLock()
-
-    def of(self, content: dict[str, Any]) -> Namespace | None:
-        """Return the namespace with these globals; None if they are a module's that can be imported."""
-        with self._lock:
-            for namespace in self._all:
-                if namespace.content is content:
-                    return namespace
-            return self._add(content) if content is vars(sys.modules["__main__"]) else None
-
-    def arrived(self, home: Home, base: dict[str, Any]) -> dict[str, Any]:
+    def arrived(self, home: bytes, base: dict[str, Any]) -> dict[str, Any]:
         """Return the globals of a function that came; `base` is what cloudpickle would begin with."""
-        if not library.descends_from(home[0]):
+        if self._received is None or not library.descends_from(home):
             return base
-        with self._lock:
-            if home not in self._by_home:
-                self._by_home[home] = self._add(base)
-            return self._by_home[home].content
+        for name, value in base.items():
+            self._received.setdefault(name, value)
+        return self._received
 
-    def fill(self, content: dict[str, Any], is_new: bool, home: Home, values: Any) -> None:
+    def fill(self, content: dict[str, Any], is_new: bool, home: bytes, values: Any) -> None:
         """Take in what a function brought, which may have been here before."""
-        namespace = self._by_home.get(home)
-        if namespace is not None:
-            namespace.take(values)
-        elif is_new:
-            content.update((name, value) for name, (_, value) in values.items())
-
-    def start_anew(self) -> None:
-        """After a fork: threads of the parent's may have had the locks."""
-        self._lock = threading.RLock()
-        for namespace in self._all:
-            namespace.lock = threading.RLock()
-
-    def _add(self, content: dict[str, Any]) -> Namespace:
-        self._all.append(Namespace(content, len(self._all)))
-        return self._all[-1]
+        with self._lock:
+            for name, (count, value) in values.items():
+                if content is not self._received:
+                    if is_new:
+                        content[name] = value
+                elif count > self._taken.get((home, name), 0):
+                    self._taken[home, name] = count
+                    content[name] = value
 
 
-class _Sent:
+class _Globals:
     """Pickles as the dict that the receiver has."""
 
-    def __init__(self, home: Home, base: dict[str, Any]) -> None:
+    def __init__(self, home: bytes, base: dict[str, Any]) -> None:
         self._arguments = home, base
 
     def __reduce__(self) -> Any:
         return _arrived, self._arguments
 
 
-def _arrived(home: Home, base: dict[str, Any]) -> dict[str, Any]:
-    return namespaces.arrived(home, base)
+def _arrived(home: bytes, base: dict[str, Any]) -> dict[str, Any]:
+    return main_globals.arrived(home, base)
 
 
 def reference(value: Any) -> Callable[[], Any]:
@@ -135,4 +111,4 @@ def refers_to(reference: Callable[[], Any], value: Any) -> bool:
     return reference() is value and (value is not None or not isinstance(reference, weakref.ref))
 
 
-namespaces = Namespaces()
+main_globals = MainGlobals()

@@ -33,6 +33,11 @@ class Numbers:
             self._enter(number, obj)
             return number
 
+    def renew(self, obj: Any) -> None:
+        """Give an object another number: with this one it is not the same elsewhere. Here it has both."""
+        with self._lock:
+            self._enter((self._process, next(self._count)), obj)
+
     def find(self, number: Number) -> Any:
         """Return the object, None if it is not here."""
         return self._objects.get(number)

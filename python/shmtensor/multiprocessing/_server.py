@@ -19,7 +19,7 @@ import struct
 import sys
 from typing import NoReturn
 
-from shmtensor.multiprocessing import _by_value, _server_worker
+from shmtensor.multiprocessing import _server_worker
 from shmtensor.multiprocessing._facts import cuda_is_initialised
 from shmtensor.multiprocessing._server_client import REPLY
 
@@ -130,7 +130,6 @@ def main(fd: int, names: tuple[str, ...]) -> None:
         sys.exit(
             "the worker server must not initialise CUDA, which a preloaded module did: " + ", ".join(names)
         )
-    _by_value.activate()
     _end_threads_of_libraries()
     gc.collect()
     gc.freeze()  # the collector would write to every page that workers share

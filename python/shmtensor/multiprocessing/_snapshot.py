@@ -1,4 +1,4 @@
-"""What a function refers to outside of itself, so that it can be told when that was changed.
+"""What a function refers to outside of itself, so that it is sent again when that was changed.
 
 A function that is sent by value takes along what its globals and cells refer to at that time.
 """
@@ -10,7 +10,7 @@ import weakref
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from shmtensor.multiprocessing._globals import Namespace, namespaces, reference, refers_to
+from shmtensor.multiprocessing._globals import main_globals, reference, refers_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,9 +26,9 @@ class Snapshot:
     """The globals and cells of a function or class, and of those it refers to, at one time."""
 
     def __init__(self, root: Any, is_by_value: Any) -> None:
-        # None is kept: what is sent, a lambda with a tensor perhaps, may go when its owner lets go of it.
+        # Nothing is kept: what is sent, a lambda with a tensor perhaps, may end when its owner drops it.
         self._seen: list[tuple[weakref.ref[FunctionType], int | None, str, Callable[[], Any]]] = []
-        self._versions: list[tuple[Namespace, str, int]] = []
+        self._versions: list[tuple[weakref.ref[FunctionType], str, int]] = []
         visited: set[int] = set()
         todo = [root]
         while todo:
@@ -37,27 +37,30 @@ class Snapshot:
                 continue
             visited.add(id(thing))
             for function in _functions(thing):
-                namespace = namespaces.of(function.__globals__)
+                is_main = main_globals.are(function.__globals__)
                 for index, name, value in _references(function):
                     self._seen.append((weakref.ref(function), index, name, reference(value)))
-                    if index is None and namespace is not None:
-                        self._versions.append((namespace, name, namespace.version(name, value)))
+                    if index is None and is_main:
+                        version = main_globals.version(name, value)
+                        self._versions.append((weakref.ref(function), name, version))
                     if isinstance(value, (FunctionType, type)) and is_by_value(value):
                         todo.append(value)
 
-    def changed(self) -> str | None:
-        """Return a name that refers to something else now, None if there is none."""
+    def changes(self) -> list[tuple[FunctionType, bool]]:
+        """Return the functions for which a name refers to something else now; is it one of the closure?"""
+        found = []
         for find, index, name, value in self._seen:
             function = find()
             if function is None:
                 continue  # the name by which it was found refers to something else
             now = function.__globals__.get(name, _NOTHING) if index is None else _content(function, index)
             if not refers_to(value, now):
-                return name
-        for namespace, name, version in self._versions:  # it is back, but another value was sent in between
-            if namespace.latest(name) != version:
-                return name
-        return None
+                found.append((function, index is not None))
+        for find, name, version in self._versions:  # it is back, but another value was sent in between
+            function = find()
+            if function is not None and main_globals.latest(name) != version:
+                found.append((function, False))
+        return found
 
 
 def _functions(thing: Any) -> Iterator[FunctionType]:

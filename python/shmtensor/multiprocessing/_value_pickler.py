@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, ClassVar
 
 from shmtensor.multiprocessing import _stdlib
-from shmtensor.multiprocessing._globals import namespaces
+from shmtensor.multiprocessing._globals import main_globals
 from shmtensor.multiprocessing._numbers import Number, numbers
 
 __all__ = ["dumps_whole", "loads_whole"]
@@ -36,9 +36,8 @@ def _pickler_class() -> Any:
             if isinstance(reduced, tuple) and len(reduced) == 6:
                 make, arguments, state, _, _, fill = reduced
                 number, brought = numbers.of(obj), None
-                namespace = namespaces.of(obj.__globals__) if isinstance(obj, FunctionType) else None
-                if namespace is not None:
-                    arguments, state, brought = namespace.take_apart(arguments, state)
+                if isinstance(obj, FunctionType) and main_globals.are(obj.__globals__):
+                    arguments, state, brought = main_globals.take_apart(arguments, state)
                 return _make, (number, make, arguments), (number, fill, state, brought), None, None, _fill
             return reduced
 
@@ -87,4 +86,4 @@ def _fill(obj: Any, state: tuple[Number, Any, Any, Any]) -> None:
     if is_new:
         fill(obj, content)
     if brought is not None:
-        namespaces.fill(obj.__globals__, is_new, *brought)
+        main_globals.fill(obj.__globals__, is_new, *brought)

@@ -28,6 +28,8 @@ def __getattr__(name: str) -> Any:
 class Connection(std.Connection):
     """One end of a pipe; see `multiprocessing.connection.Connection`."""
 
+    pickler = ForkingPickler
+
     def send(self, obj: Any) -> None:
         """Send an object; tensors in it travel as handles.
 
@@ -36,7 +38,7 @@ class Connection(std.Connection):
         self._check_closed()  # type: ignore[attr-defined]
         self._check_writable()  # type: ignore[attr-defined]
         with _core.Outgoing() as message:
-            write_message(self, message, ForkingPickler.dumps(obj))
+            write_message(self, message, self.pickler.dumps(obj))
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.context as std
 import os
-from typing import Any
+from typing import Any, TypeVar
 
 from shmtensor import _core
 from shmtensor.multiprocessing import _process
@@ -14,6 +14,9 @@ from shmtensor.multiprocessing import queues as _queues
 from shmtensor.multiprocessing import start_method as _start_method
 
 __all__ = ["DefaultContext", "ForkContext", "ForkServerContext", "ServerContext", "SpawnContext"]
+
+
+_Channel = TypeVar("_Channel")
 
 
 def __dir__() -> list[str]:
@@ -29,19 +32,42 @@ class _Sharing(std.BaseContext):
 
     def Pipe(self, duplex: bool = True) -> tuple[_connection.Connection, _connection.Connection]:
         """Return two connected ends; tensors sent through them travel as handles."""
-        return _connection.Pipe(duplex)
+        first, second = _connection.Pipe(duplex)
+        return self._for_workers(first), self._for_workers(second)
 
     def Queue(self, maxsize: int = 0) -> _queues.Queue:
         """Return a queue with a feeder thread; `put` pickles at once, tensors travel as handles."""
-        return _queues.Queue(maxsize, ctx=self.get_context())
+        context: _Sharing = self.get_context()
+        return context._for_workers(_queues.Queue(maxsize, ctx=context))
 
     def JoinableQueue(self, maxsize: int = 0) -> _queues.JoinableQueue:
         """Return a `Queue` with `task_done` and `join`."""
-        return _queues.JoinableQueue(maxsize, ctx=self.get_context())
+        context: _Sharing = self.get_context()
+        return context._for_workers(_queues.JoinableQueue(maxsize, ctx=context))
 
     def SimpleQueue(self) -> _queues.SimpleQueue:
         """Return a queue that is little more than a pipe with locks; tensors travel as handles."""
-        return _queues.SimpleQueue(ctx=self.get_context())
+        context: _Sharing = self.get_context()
+        return context._for_workers(_queues.SimpleQueue(ctx=context))
+
+    def Pool(
+        self,
+        processes: int | None = None,
+        initializer: Any = None,
+        initargs: Any = (),
+        maxtasksperchild: int | None = None,
+    ) -> Any:
+        """Return a pool of workers; tensors that are sent to them and back travel as handles."""
+        pool: Any = super().Pool(processes, initializer, initargs, maxtasksperchild)
+        if pool._ctx.get_start_method() != "server":
+            from shmtensor.multiprocessing._by_value import ByName
+
+            pool._inqueue.pickler = ByName
+        return pool
+
+    def _for_workers(self, channel: _Channel) -> _Channel:
+        """Return the channel, set up for what this context's workers can read."""
+        return channel
 
     def get_context(self, method: str | None = None) -> Any:
         """Return the context of a start method; None: this one, or the default method's."""
@@ -79,9 +105,13 @@ class ServerContext(_Sharing):
         msg = "cannot set start method of concrete context"
         raise ValueError(msg)
 
-    def _check_available(self) -> None:
-        from shmtensor.multiprocessing import _by_value
+    def _for_workers(self, channel: _Channel) -> _Channel:
+        from shmtensor.multiprocessing._by_value import ByValue
 
+        channel.pickler = ByValue  # type: ignore[attr-defined]
+        return channel
+
+    def _check_available(self) -> None:
         for there, what in (
             (_core.has_pidfd(), "pidfds: Linux 5.3, and pidfd_open allowed by the seccomp profile"),
             (os.path.exists("/proc/self/status"), "/proc, which is not mounted here"),  # noqa: PTH110
@@ -89,7 +119,6 @@ class ServerContext(_Sharing):
             if not there:
                 msg = f"the start method 'server' needs {what}; choose spawn or forkserver"
                 raise ValueError(msg)
-        _by_value.activate()
 
 
 class DefaultContext(_Sharing):
@@ -109,6 +138,10 @@ class DefaultContext(_Sharing):
         """
         chosen = _start_method.resolve(self._own if method is None else method)
         return for_method(chosen or multiprocessing.get_context(None).get_start_method())
+
+    def _for_workers(self, channel: _Channel) -> _Channel:
+        method = self.get_start_method(allow_none=True)  # a pipe does not fix it
+        return _contexts[method]._for_workers(channel) if method else channel
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         """Set the default start method; see `multiprocessing.set_start_method`."""
@@ -130,7 +163,7 @@ class DefaultContext(_Sharing):
         return [*multiprocessing.get_all_start_methods(), "server"]
 
 
-_contexts: dict[str, std.BaseContext] = {
+_contexts: dict[str, _Sharing] = {
     "fork": ForkContext(),
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),

@@ -39,9 +39,9 @@ class _Pickled:
 
     __slots__ = ("content", "message")
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: Any, pickler: Any) -> None:
         with _core.Outgoing() as self.message:
-            self.content = bytes(ForkingPickler.dumps(obj))
+            self.content = bytes(pickler.dumps(obj))
 
 
 # A feeder thread pickles one item, drops it and writes what it pickled: in between, its message is here.
@@ -61,11 +61,12 @@ ForkingPickler.register(_Pickled, _reduce_pickled)
 
 
 class _PickledByPut:
+    pickler: Any = ForkingPickler
     _writer: Any
 
     def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
-        super().put(_Pickled(obj), block, timeout)  # type: ignore[misc]
+        super().put(_Pickled(obj, self.pickler), block, timeout)  # type: ignore[misc]
 
     def _reset(self, after_fork: bool = False) -> None:
         super()._reset(after_fork)  # type: ignore[misc]
@@ -98,10 +99,18 @@ class SimpleQueue(_SimpleQueue):
         self._writer = take_over(self._writer)
         self._poll = self._reader.poll
 
+    @property
+    def pickler(self) -> Any:
+        return self._writer.pickler
+
+    @pickler.setter
+    def pickler(self, pickler: Any) -> None:
+        self._writer.pickler = pickler
+
     def put(self, obj: Any) -> None:
         """Add an object; tensors in it travel as handles."""
         with _core.Outgoing() as message:
-            write_message(self._writer, message, ForkingPickler.dumps(obj), self._wlock)
+            write_message(self._writer, message, self._writer.pickler.dumps(obj), self._wlock)
 
     def get(self) -> Any:
         """Take the first object. If it cannot be unpickled, the tensors in it are freed."""
