@@ -1,5 +1,5 @@
-# The menu: make demo, test, gpu-test, gpu-report, lint, audit, sanitize, torture, endurance, bench, bench-cpp, docs. Each sets
-# up what it needs in .venv and build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
+# The menu: make demo, test, gpu-test, gpu-report, lint, format, audit, sanitize, fuzz, model, litmus, torture, endurance, bench,
+# bench-cpp, docs, clean. Each sets up what it needs in .venv and build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
 # BENCH_PEERS=torch measures torch.multiprocessing too.
 PYTHON ?= python3
 VENV ?= .venv

@@ -1,4 +1,4 @@
-"""What torch's test_multiprocessing_spawn.py shows, the tests that are never collected there included."""
+"""What torch's tests of `multiprocessing.spawn` show, the tests that are never collected there included."""
 
 from __future__ import annotations
 

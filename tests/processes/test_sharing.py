@@ -1,4 +1,4 @@
-"""What torch's test_multiprocessing.py shows for CPU tensors, for each strategy and start method."""
+"""What torch's tests of `multiprocessing` show for CPU tensors, for each strategy and start method."""
 
 from __future__ import annotations
 
