@@ -206,6 +206,20 @@ def test_submodules_of_the_standard_module_can_be_reached_through_ours() -> None
     assert done.returncode == 0, done.stderr
 
 
+def test_submodules_of_the_standard_module_are_imported_from_ours() -> None:
+    """CPython's test of shared memory: an ImportError, unless the program had imported them before."""
+    program = """
+        import sys
+        from shmtensor.multiprocessing import shared_memory, managers, pool
+        import multiprocessing
+        assert pool is multiprocessing.pool and managers is multiprocessing.managers
+        import shmtensor.multiprocessing as mp
+        assert not hasattr(mp, "nothing") and not hasattr(mp, "popen_spawn_win32")
+    """
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_star_import_brings_the_public_names() -> None:
     names: dict[str, object] = {}
     exec("from shmtensor import *", names)

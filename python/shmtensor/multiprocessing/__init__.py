@@ -9,6 +9,8 @@ could not send.
 from __future__ import annotations
 
 import multiprocessing as _standard
+from contextlib import suppress as _suppress
+from importlib import import_module as _import_module
 from multiprocessing import (
     AuthenticationError,
     BufferTooShort,
@@ -132,6 +134,9 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     # What else the standard module has: constants, and submodules that are not wrapped here.
+    if not name.startswith("_") and not hasattr(_standard, name):
+        with _suppress(ImportError):  # `from shmtensor.multiprocessing import shared_memory`
+            _import_module(f"multiprocessing.{name}")
     if name.startswith("_") or not hasattr(_standard, name):
         msg = f"module 'shmtensor.multiprocessing' has no attribute {name!r}"
         raise AttributeError(msg)
