@@ -24,6 +24,7 @@ from tests.helpers.children import (
     wait_until,
     write_program,
 )
+from tests.helpers.server_programs import run_with_server
 
 
 def ask(function, *args, nprocs=1):
@@ -368,3 +369,20 @@ KILL = """
         time.sleep(0.01)
     print("done")
 """
+
+
+def test_a_default_timeout_of_sockets(tmp_path) -> None:
+    """The line to the server had it too: the server did not come up within a tenth of a second."""
+    run_with_server(
+        tmp_path,
+        """
+        import socket
+        socket.setdefaulttimeout(1e-6)
+        with context.Pool(2) as pool:
+            assert pool.map(abs, range(-3, 0)) == [3, 2, 1]
+        process = context.Process(target=sys.exit, args=(7,))
+        process.start()
+        process.join()
+        assert process.exitcode == 7
+        """,
+    )

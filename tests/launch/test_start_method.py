@@ -197,3 +197,30 @@ def test_a_program_may_set_what_only_this_package_knows() -> None:
         """
     )
     assert done.stdout == "done\n", done.stderr
+
+
+def test_children_have_the_method_that_started_them(tmp_path) -> None:
+    """As in the standard library. Workers of server had its default, forked children the parent's server."""
+    done = run_program(
+        write_program(
+            tmp_path,
+            """
+            import shmtensor.multiprocessing as mp
+
+            def tell(pipe):
+                pipe.send(mp.get_start_method())
+
+            if __name__ == "__main__":
+                for default in ("server", "spawn"):
+                    mp.set_start_method(default, force=True)
+                    for context in [mp, *map(mp.get_context, ("fork", "spawn", "forkserver", "server"))]:
+                        pipe, end = context.Pipe()
+                        process = context.Process(target=tell, args=(end,))
+                        process.start()
+                        assert pipe.poll(60)
+                        assert pipe.recv() == context.get_start_method()
+                        process.join()
+            """,
+        )
+    )
+    assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end, run_python, wait_until
+from tests.helpers.children import end, run_program, run_python, wait_until, write_program
 from tests.helpers.queues import take
 
 
@@ -245,3 +245,33 @@ def test_fork_from_a_thread(strategy, _) -> None:
     thread.start()
     thread.join(30)
     assert codes == [1]
+
+
+def test_a_queue_that_came_and_was_used_before_a_fork(tmp_path) -> None:
+    """The child of a spawned process thought that it had a feeder thread: its messages were lost."""
+    done = run_program(
+        write_program(
+            tmp_path,
+            """
+            import shmtensor.multiprocessing as mp
+
+            def put(queue):
+                queue.put("grandchild")
+
+            def put_and_fork(queue):
+                queue.put("child")
+                process = mp.get_context("fork").Process(target=put, args=(queue,))
+                process.start()
+                process.join()
+
+            if __name__ == "__main__":
+                context = mp.get_context("spawn")
+                for queue in (context.Queue(), context.JoinableQueue()):
+                    process = context.Process(target=put_and_fork, args=(queue,))
+                    process.start()
+                    assert {queue.get(timeout=60), queue.get(timeout=60)} == {"child", "grandchild"}
+                    process.join()
+            """,
+        )
+    )
+    assert done.returncode == 0, done.stderr

@@ -60,6 +60,7 @@ class Popen(popen_fork.Popen):
                 given.callback(os.close, message)
                 _write(message, content)
                 status, status_w = socket.socketpair()
+                status.settimeout(None)  # a program may have set a default
                 kept.enter_context(status)
                 given.enter_context(status_w)
                 sentinel_r, sentinel = os.pipe()  # by which the worker sees whether this process lives

@@ -49,6 +49,11 @@ class _Sharing(multiprocessing.process.BaseProcess):
             self._lifeline.hold()
         if self._inheritance is not None:
             self._inheritance.apply()
+        method: str | None = getattr(self, "_start_method", None)
+        if method is not None:
+            from shmtensor.multiprocessing.context import default_context
+
+            default_context.follow(method)
         return super()._bootstrap(*args, **kwargs)  # type: ignore[misc, no-any-return]
 
 

@@ -88,6 +88,8 @@ class Client:
         _stdlib.check()
         keep_from_children(self)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.settimeout(None)  # a program may have set a default
         self._owed = True
         self._socket = ours
         path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]  # noqa: PTH100, PTH109

@@ -14,6 +14,7 @@ from multiprocessing import process, spawn, util
 from typing import Any
 
 from shmtensor.multiprocessing import _by_value, _stdlib
+from shmtensor.multiprocessing.context import default_context
 
 __all__ = ["GO", "Preparation", "inherited", "remember", "run"]
 
@@ -45,6 +46,7 @@ class Preparation:
         os.umask(self.umask)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
         spawn.prepare(self.spawning)
+        default_context.follow("server")
         _by_value.become_worker(dict(zip(self.libraries, libraries, strict=True)))
 
 

@@ -154,6 +154,10 @@ class DefaultContext(_Sharing):
             multiprocessing.set_start_method(method, force)
         self._own = method if own else None
 
+    def follow(self, method: str) -> None:
+        """Have the method by which this process was started, as the standard library has."""
+        self._own = method if method == "server" else None
+
     def get_start_method(self, allow_none: bool = False) -> Any:
         """Return the default start method; see `multiprocessing.get_start_method`."""
         return _start_method.resolve(self._own) or multiprocessing.get_start_method(allow_none)

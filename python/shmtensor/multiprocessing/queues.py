@@ -6,6 +6,7 @@ import threading
 from functools import partial
 from multiprocessing import queues as std
 from multiprocessing.reduction import ForkingPickler
+from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _core
@@ -67,6 +68,11 @@ class _PickledByPut:
     def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
         super().put(_Pickled(obj, self.pickler), block, timeout)  # type: ignore[misc]
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        # A forked child has no feeder thread; the standard queue tells it so only where it was made.
+        register_after_fork(self, type(self)._after_fork)  # type: ignore[attr-defined]
 
     def _reset(self, after_fork: bool = False) -> None:
         super()._reset(after_fork)  # type: ignore[misc]
