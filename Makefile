@@ -1,4 +1,4 @@
-# The menu: make demo, test, gpu-test, gpu-report, lint, format, audit, sanitize, fuzz, model, litmus, torture, endurance, bench,
+# The menu: make demo, test, test-cpython, gpu-test, gpu-report, lint, format, audit, sanitize, fuzz, model, litmus, torture, endurance, bench,
 # bench-cpp, docs, clean. Each sets up what it needs in .venv and build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
 # BENCH_PEERS=torch measures torch.multiprocessing too.
 PYTHON ?= python3
@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python gpu-test gpu-report torture endurance fuzz model litmus lint audit format sanitize bench bench-cpp docs clean
+.PHONY: demo test test-cpp test-python test-cpython gpu-test gpu-report torture endurance fuzz model litmus lint audit format sanitize bench bench-cpp docs clean
 
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python -m shmtensor demo
@@ -25,6 +25,11 @@ test: test-cpp test-python
 PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
 test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# CPython's tests of multiprocessing on the drop-in, from this Python's library; a quarter of an hour.
+CPYTHON_TESTS ?=
+test-cpython: $(VENV)/.shmtensor $(VENV)/.group-test
+	nice $(BIN)/python -m tests.cpython $(CPYTHON_TESTS)
 
 # On a machine with a GPU, without a network: with the Python at hand, which has pybind11, scikit-build-core, CMake, Ninja,
 # NumPy, pytest, pytest-timeout and psutil. All together in less than ten minutes, whatever hangs; gpu-test is its first part.

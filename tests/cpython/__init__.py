@@ -1,0 +1,1 @@
+"""CPython's own tests of `multiprocessing`, run on `shmtensor.multiprocessing`: `make test-cpython`."""

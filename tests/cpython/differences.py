@@ -1,0 +1,36 @@
+"""Tests of CPython's that are expected to fail on the drop-in, each with the reason.
+
+docs/guide/differences.md says the same to users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Difference:
+    test: str  # class and method
+    reason: str
+    modules: tuple[str, ...] = ("with_fork", "with_spawn", "with_forkserver", "with_server")
+
+
+_SERVER = ("with_server",)
+_AT_ONCE = "put pickles at once, and raises in the caller"
+
+DIFFERENCES = (
+    Difference("WithProcessesTestQueue.test_queue_feeder_donot_stop_onexc", _AT_ONCE),
+    Difference("WithProcessesTestQueue.test_queue_feeder_on_queue_feeder_error", _AT_ONCE),
+    Difference("TestStartMethod.test_get_all", "there is one start method more"),
+    Difference("_TestImportStar.test_import", "it reads the folder of the package, which has other files"),
+    Difference("TestFlags.test_flags", "its interpreter has no site-packages, where this package is"),
+    Difference("TestNoForkBomb.test_noforkbomb", "a program without a guard works", _SERVER),
+    Difference(
+        "WithProcessesTestPoolWorkerErrors.test_unpickleable_result", "a lambda can be sent back", _SERVER
+    ),
+    Difference(
+        "WithProcessesTestSharedCTypes.test_synchronize",
+        "its Value is of multiprocessing.sharedctypes, with a lock for the standard library's default",
+        _SERVER,
+    ),
+)

@@ -1,0 +1,65 @@
+"""Runs one test class and writes down what each test did: `one.py FOLDER MODULE CLASS RESULTS`.
+
+Without a class it prints the names of the module's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import unittest
+
+
+class Results(unittest.TextTestResult):
+    """Writes a line when a test begins and one when it has ended, so that one that hangs is known."""
+
+    file = None
+
+    def startTest(self, test) -> None:
+        super().startTest(test)
+        self._problem = "passed"
+        self._write("began", test)
+
+    def stopTest(self, test) -> None:
+        super().stopTest(test)
+        self._write(self._problem, test)
+
+    def addError(self, test, err) -> None:
+        super().addError(test, err)
+        self._problem = "failed"
+        if not isinstance(test, unittest.TestCase):  # what sets up a class or module
+            self._write("failed", test)
+
+    def addFailure(self, test, err) -> None:
+        super().addFailure(test, err)
+        self._problem = "failed"
+
+    def addSubTest(self, test, subtest, err) -> None:
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self._problem = "failed"
+
+    def addSkip(self, test, reason) -> None:
+        super().addSkip(test, reason)
+        self._problem = "skipped"
+        if not isinstance(test, unittest.TestCase):
+            self._write("skipped", test)
+
+    def _write(self, word: str, test) -> None:
+        print(word, test.id().rsplit(".", 1)[-1], file=self.file, flush=True)
+
+
+def main(folder: str, module: str, name: str = "", results: str = "") -> None:
+    sys.path.insert(0, folder)
+    tests = importlib.import_module(module)
+    if not name:
+        loaded = unittest.defaultTestLoader.loadTestsFromModule(tests)
+        print(*sorted({type(test).__name__ for suite in loaded for test in suite}))
+        return
+    suite = unittest.defaultTestLoader.loadTestsFromName(name, tests)
+    with open(results, "a") as Results.file:
+        unittest.TextTestRunner(verbosity=2, resultclass=Results).run(suite)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

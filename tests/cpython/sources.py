@@ -1,0 +1,54 @@
+"""The tests of the running Python's standard library, as a program that uses the drop-in would have them.
+
+Only imports are changed: `import multiprocessing` is followed by `import shmtensor.multiprocessing as
+multiprocessing`, and `from multiprocessing import` names the drop-in. Submodules stay the standard library's
+where the drop-in has none of its own. The copy is a module that started processes import like any other.
+"""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from pathlib import Path
+
+METHODS = ("fork", "spawn", "forkserver", "server")
+NAMES = ("_test_multiprocessing", "test_multiprocessing_main_handling", "mp_fork_bomb", "mp_preload")
+CHANGES = (
+    (r"^([ \t]*)import multiprocessing as ", r"\1import shmtensor.multiprocessing as "),
+    (
+        r"^([ \t]*)(import multiprocessing(?:\.\w+)*)\b(?!\.)(?! as)",
+        r"\1\2; import shmtensor.multiprocessing as multiprocessing",
+    ),
+    (r"\bfrom multiprocessing import", "from shmtensor.multiprocessing import"),
+)
+PLACES = (  # not in the package `test` any more
+    ("test._test_multiprocessing", "_test_multiprocessing"),
+    ("test.test_multiprocessing_forkserver", "with_forkserver"),
+)
+RUNNER = """
+import _test_multiprocessing
+
+_test_multiprocessing.install_tests_in_module_dict(globals(), "{method}")
+"""
+
+
+def are_installed() -> bool:
+    return all((_folder() / f"{name}.py").is_file() for name in NAMES)
+
+
+def write(folder: Path, *, standard: bool = False) -> None:
+    """Write the modules that are to be run; `standard`: with imports as they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        text = (_folder() / f"{name}.py").read_text()
+        for old, new in PLACES:
+            text = text.replace(old, new)
+        for pattern, new in () if standard else CHANGES:
+            text = re.sub(pattern, new, text, flags=re.MULTILINE)
+        (folder / f"{name}.py").write_text(text)
+    for method in METHODS:
+        (folder / f"with_{method}.py").write_text(RUNNER.format(method=method))
+
+
+def _folder() -> Path:
+    return Path(sysconfig.get_path("stdlib")) / "test"

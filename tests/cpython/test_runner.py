@@ -1,0 +1,95 @@
+"""The runner of CPython's tests changes imports only, and tells what is not as expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cpython import sources
+from tests.cpython.__main__ import judge, run_one
+from tests.cpython.differences import DIFFERENCES
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "differences.md"
+
+PROBE = """
+import os, subprocess, time, unittest
+
+class TestProbe(unittest.TestCase):
+    def test_fine(self): ...
+    def test_skipped(self):
+        self.skipTest("not here")
+    def test_sub(self):
+        for k in range(2):
+            with self.subTest(k=k):
+                assert k
+    def test_wrong(self):
+        assert False
+
+class TestHang(unittest.TestCase):
+    def test_hang(self):
+        time.sleep(60)
+
+class TestCrash(unittest.TestCase):
+    def test_crash(self):
+        os._exit(3)
+
+class TestLeft(unittest.TestCase):
+    def test_left(self):
+        subprocess.Popen(["sleep", "60"])
+"""
+
+
+@pytest.mark.skipif(not sources.are_installed(), reason="this Python has been installed without its tests")
+def test_only_imports_are_changed(tmp_path) -> None:
+    sources.write(tmp_path / "ours")
+    sources.write(tmp_path / "standard", standard=True)
+    for ours in (tmp_path / "ours").iterdir():
+        lines, standard = (
+            ours.read_text().splitlines(),
+            (tmp_path / "standard" / ours.name).read_text().splitlines(),
+        )
+        changed = [one for one, other in zip(lines, standard, strict=True) if one != other]
+        assert all("import" in line and "shmtensor.multiprocessing" in line for line in changed), changed
+        left = [
+            line
+            for line in lines
+            if "from multiprocessing import" in line or "import multiprocessing as" in line
+        ]
+        assert not left, left
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.test)
+def test_each_difference_is_on_the_page(difference) -> None:
+    assert (
+        f"`{difference.test.rsplit('.', 1)[-1]}`" in PAGE.read_text()
+        or f"`{difference.test}`" in PAGE.read_text()
+    )
+
+
+def test_what_each_test_did_is_known(tmp_path) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    with open(tmp_path / "log", "wb") as log:
+        assert run_one(tmp_path, "probe", "TestProbe", 60, log) == {
+            "TestProbe.test_fine": "passed",
+            "TestProbe.test_skipped": "skipped",
+            "TestProbe.test_sub": "failed",
+            "TestProbe.test_wrong": "failed",
+        }
+        assert run_one(tmp_path, "probe", "TestHang", 3, log)["TestHang.test_hang"] == "hung"
+        crashed = run_one(tmp_path, "probe", "TestCrash", 60, log)
+        assert crashed == {"TestCrash.test_crash": "hung", "TestCrash.its process": "ended with 3"}
+        left = run_one(tmp_path, "probe", "TestLeft", 60, log, patience=1)
+        assert left["TestLeft.its processes"].startswith("left")
+
+
+def test_what_is_not_as_expected_is_told(capsys) -> None:
+    known = "TestStartMethod.test_get_all"
+    assert judge("with_fork", "TestStartMethod", {known: "failed"}, dict) == []
+    assert judge("with_fork", "TestStartMethod", {known: "passed"}, dict) == [
+        f"with_fork.{known} was expected to fail, and did not"
+    ]
+    other = {known: "failed", "TestStartMethod.test_other": "hung"}
+    assert judge("with_fork", "TestStartMethod", other, dict) == ["with_fork.TestStartMethod.test_other hung"]
+    assert judge("with_fork", "TestStartMethod", other, lambda: other) == []
+    assert "with the standard library too" in capsys.readouterr().out
