@@ -12,7 +12,7 @@
 
 #include "base/ids.hpp"
 #include "manager/server.hpp"
-#include "os/limits.hpp"
+#include "os/neutral_start.hpp"
 
 namespace {
 
@@ -33,7 +33,7 @@ void close_inherited() {
 bool detach() {
   const pid_t pid = ::fork();
   if (pid != 0) ::_exit(pid < 0 ? 1 : 0);
-  return ::setsid() >= 0 && ::chdir("/") == 0;
+  return ::setsid() >= 0;
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ int main(int count, char** arguments) {
   ::fcntl(kListener, F_SETFD, FD_CLOEXEC);
   ::fcntl(kListener, F_SETFL, O_NONBLOCK);
   ::prctl(PR_SET_NAME, "shmtensor-mgr");
+  shmtensor::reset_inherited_settings();
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
-  shmtensor::raise_descriptor_limit();
   try {
     shmtensor::Server(session, shmtensor::Fd(kListener)).run();
   } catch (const std::exception&) {
