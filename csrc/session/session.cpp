@@ -17,6 +17,9 @@ namespace {
 constexpr std::uint64_t kExtent = HostData::kExtent;
 constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
+// How often a thread makes an arena that others fill before it gets its block.
+constexpr int kRounds = 16;
+
 std::size_t index_of(Place place) noexcept {
   const auto strategy = static_cast<std::size_t>(place.strategy);
   return place.strategy == Strategy::device ? 4 + static_cast<std::size_t>(place.device) % 16
@@ -70,9 +73,28 @@ std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
 
 Block Session::allocate(std::uint64_t size, Place place) {
   member_.require_slot();  // before any lock, which a thread may have that is not in a raw copy
+  const bool on_device = place.strategy == Strategy::device;
+  std::unique_lock creation(creation_mutex_, std::defer_lock);
   // Growing on a device tells the manager, with the arena locked; the line is locked before arenas.
   std::unique_lock line(line_mutex_, std::defer_lock);
-  if (place.strategy == Strategy::device) line.lock();
+  if (on_device) std::lock(creation, line);
+  for (int round = 0; round < kRounds; ++round) {
+    const std::size_t seen = own_arenas(place).size();
+    if (const std::optional<Block> block = allocate_in_own(size, place)) return *block;
+    if (!on_device) {
+      if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
+        throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
+      }
+      creation.lock();
+    }
+    // One thread makes the arena that all of them are waiting for.
+    if (own_arenas(place).size() == seen) make_arena(size, place);
+    if (!on_device) creation.unlock();
+  }
+  throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
+}
+
+std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
   const auto attempt = [&]() -> std::optional<Block> {
     for (Arena* arena : own_arenas(place)) {
       if (const auto number = arena->allocate(size)) {
@@ -82,33 +104,23 @@ Block Session::allocate(std::uint64_t size, Place place) {
     }
     return std::nullopt;
   };
-  std::optional<Block> block;
   try {
-    block = attempt();
+    return attempt();
   } catch (const OutOfMemory&) {
     // Memory may hang on dead processes that nobody noticed because the manager was killed: asking
     // it anything starts another one, which looks. Spends no ticket.
     spend_tickets(kUnlimited);
-    try {
-      block = attempt();
-    } catch (const OutOfMemory&) {
-      // All on the host give their idle pages back, for a table that cannot grow also those tried.
-      for (Arena* arena : own_arenas()) {
-        if (arena->segment().strategy() != Strategy::device) arena->collect(0);
-      }
-      drop_unused_orphans();
-      block = attempt();
-    }
   }
-  if (block) return *block;
-  if (place.strategy != Strategy::device) {
-    if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
-      throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
+  try {
+    return attempt();
+  } catch (const OutOfMemory&) {
+    // All on the host give their idle pages back, for a table that cannot grow also those tried.
+    for (Arena* arena : own_arenas()) {
+      if (arena->segment().strategy() != Strategy::device) arena->collect(0);
     }
+    drop_unused_orphans();
   }
-  Arena& arena = make_arena(size, place);
-  if (const auto number = arena.allocate(size)) return {&arena, *number};
-  throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
+  return attempt();
 }
 
 std::vector<Arena*> Session::pin_all() {
@@ -136,7 +148,7 @@ std::vector<Arena*> Session::own_arenas(Place place) {
   return found;
 }
 
-Arena& Session::make_arena(std::uint64_t size, Place place) {
+void Session::make_arena(std::uint64_t size, Place place) {
   member_.require_slot();
   const Strategy strategy = place.strategy;
   DeviceId device{};
@@ -161,7 +173,6 @@ Arena& Session::make_arena(std::uint64_t size, Place place) {
   Arena* arena = add(std::move(segment), true);
   arena->unpin();
   current_[index_of(place)].store(arena, std::memory_order_release);
-  return *arena;
 }
 
 // Pinned.

@@ -116,7 +116,8 @@ class Session : private cuda::ChunkKeeper {
   void send_registration(const Arena& arena);
   Arena* add(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
-  Arena& make_arena(std::uint64_t size, Place place);
+  [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Place place);
+  void make_arena(std::uint64_t size, Place place);
   [[nodiscard]] std::vector<Arena*> own_arenas(Place place);
   [[nodiscard]] std::vector<Arena*> own_arenas();
 
@@ -126,6 +127,8 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] Fd fetch(ArenaNumber arena, std::uint32_t chunk) override;
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<Arena*> pin_all();
+
+  std::mutex creation_mutex_;  // one thread makes an arena of its own; locked before the line
 
   // The line is the last to go: when it breaks, the manager looks whether this process still has
   // its slot's lock, which goes with the session's memory.

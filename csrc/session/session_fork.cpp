@@ -13,6 +13,7 @@
 namespace shmtensor {
 
 void Session::lock_for_fork() {
+  creation_mutex_.lock();
   line_mutex_.lock();
   forked_ = pin_all();
   for (Arena* arena : forked_) arena->lock_for_fork();
@@ -55,6 +56,7 @@ void Session::unlock_in_parent() noexcept {
   }
   forked_.clear();
   line_mutex_.unlock();
+  creation_mutex_.unlock();
 }
 
 bool Session::enter_as_child() noexcept {
@@ -106,6 +108,7 @@ bool Session::unlock_in_child() noexcept {
   registry_lock_.unlock();
   // A recursive mutex knows its owner by a thread id that is another one in the child.
   std::construct_at(&line_mutex_);
+  creation_mutex_.unlock();
   return holds;
 }
 

@@ -15,7 +15,8 @@ PROGRAM = """
     os.umask(0o777)
     os.nice(7)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    for limit, value in [(resource.RLIMIT_AS, 40 * GIB), (resource.RLIMIT_CPU, 600), (resource.RLIMIT_FSIZE, 20 * GIB)]:
+    LIMITS = {resource.RLIMIT_AS: 40 * GIB, resource.RLIMIT_CPU: 600, resource.RLIMIT_FSIZE: 20 * GIB}
+    for limit, value in LIMITS.items():
         resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -35,7 +36,7 @@ PROGRAM = """
     print(*(status[name].strip() for name in ("Umask", "SigBlk")))
     print(open(f"/proc/{manager}/oom_score_adj").read().strip())
     print(os.readlink(f"/proc/{manager}/cwd"))
-    for limit in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE):
+    for limit in LIMITS:
         print(*resource.prlimit(manager, limit))
 """
 

@@ -83,3 +83,31 @@ def test_many_processes_of_a_named_session_start_at_once() -> None:
     for _ in range(3):
         done = run_python(AT_ONCE, timeout=100)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+ONE_PROCESS = """
+    import threading
+    import shmtensor as st
+
+    THREADS = 100
+    barrier, tensors = threading.Barrier(THREADS), []
+
+    def first():
+        barrier.wait()
+        tensors.append(st.empty(10))
+
+    threads = [threading.Thread(target=first) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tensors) == THREADS
+    print(st.stats()["arenas"])
+"""
+
+
+def test_threads_of_one_process_share_one_arena() -> None:
+    """Each of a hundred threads made an arena of its own, with a descriptor and 256 GiB of address space."""
+    done = run_python(ONE_PROCESS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["1"]
