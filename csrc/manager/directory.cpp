@@ -8,14 +8,20 @@
 #include <vector>
 
 #include "arena/try_free.hpp"
+#include "base/align.hpp"
 #include "base/error.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
 #include "os/file_space.hpp"
+#include "os/mapping.hpp"
 #include "os/shm_object.hpp"
 
 namespace shmtensor {
 namespace {
+
+// Of an orphan's blocks one in so many, or so many bytes, must be freed to be worth a walk.
+constexpr std::uint64_t kShareWorthAWalk = 8;
+constexpr std::uint64_t kWorthAWalk = 64 * kMiB;
 
 template <typename Visit>
 void for_each_table(const SessionMemory& memory, Visit&& visit) {
@@ -41,8 +47,10 @@ void Directory::add(std::unique_ptr<Segment> segment, bool owner_lives, const Se
                     const SlotSet& unused) {
   const ArenaNumber number = segment->number();
   if (!owner_lives) segment->header().orphaned.store(1);
-  const auto [at, added] =
-      entries_.try_emplace(number, Entry{std::move(segment), !owner_lives, 0, {}});
+  Entry entry;
+  entry.segment = std::move(segment);
+  entry.orphan = !owner_lives;
+  const auto [at, added] = entries_.try_emplace(number, std::move(entry));
   if (added) put_right(at->second, memory, unused);
 }
 
@@ -130,6 +138,11 @@ std::uint64_t Directory::collect(const SessionMemory& memory,
       }
     });
   });
+  for (auto& [number, entry] : entries_) {
+    if (!entry.orphan) continue;
+    note_freed(entry);
+    if (entry.freed != 0) entry.given_back = 0;
+  }
   return spent;
 }
 
@@ -155,12 +168,27 @@ void Directory::tend_orphans() {
   });
 }
 
-bool Directory::tend(ArenaNumber number, Entry& entry, Allowance& allowance) {
+// A walk over all blocks, and over what lies between them, takes time in proportion to their
+// number. It is made when so much was freed that each freed block pays for a few of them. Less than
+// that stays with the arena until somebody is short of memory, which ends in `collect`.
+void Directory::note_freed(Entry& entry) {
   const FreedMap freed = entry.segment->freed();
-  if (freed.any()) {
-    freed.take([](BlockNumber) {});
+  if (!freed.any()) return;
+  freed.take([&](BlockNumber block) {
+    ++entry.freed;
+    if (block < entry.segment->capacity()) {
+      entry.freed_bytes += std::min(entry.segment->record(block).size.load(), kWorthAWalk);
+    }
+  });
+  const bool on_device = entry.segment->strategy() == Strategy::device;  // and no walk is long
+  if (on_device || entry.freed >= entry.live / kShareWorthAWalk ||
+      entry.freed_bytes >= kWorthAWalk) {
     entry.given_back = 0;
   }
+}
+
+bool Directory::tend(ArenaNumber number, Entry& entry, Allowance& allowance) {
+  note_freed(entry);
   if (entry.given_back == kAll) return true;
   try {
     if (entry.segment->strategy() == Strategy::device) return give_back_chunks(entry);
@@ -205,11 +233,17 @@ bool Directory::give_back_gaps(Entry& entry, Allowance& allowance) {
   }
   std::sort(live.begin(), live.end());
   const bool any = !live.empty();
+  if (entry.given_back == 0) {
+    entry.live = live.size();
+    entry.freed = 0;
+    entry.freed_bytes = 0;
+  }
   live.emplace_back(end, end);
   std::uint64_t at = data;
   for (const auto& [first, last] : live) {
     entry.given_back = std::max(entry.given_back, at);
-    if (entry.given_back < first && !allowance.discard(*file, entry.given_back, first)) return true;
+    const bool whole_page = align_up(entry.given_back, page_size()) + page_size() <= first;
+    if (whole_page && !allowance.discard(*file, entry.given_back, first)) return true;
     at = std::max(at, last);
   }
   entry.given_back = kAll;

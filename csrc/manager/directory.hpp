@@ -64,8 +64,12 @@ class Directory {
   struct Entry {
     std::unique_ptr<Segment> segment;
     bool orphan = false;
-    /// An orphan's data below has been given back. From 0 again when a block may have been freed.
+    /// An orphan's data below has been given back. From 0 again when it is worth while.
     std::uint64_t given_back = 0;
+    /// Blocks that lived at the last walk over all of them; blocks and bytes freed since.
+    std::uint64_t live = 0;
+    std::uint64_t freed = 0;
+    std::uint64_t freed_bytes = 0;
     std::map<std::uint32_t, Fd> chunks;
   };
   struct Leftover {
@@ -75,6 +79,7 @@ class Directory {
 
   void put_right(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
   void free_marked(Entry& entry, BlockNumber block);
+  static void note_freed(Entry& entry);
   /// False when the orphan may be dropped.
   static bool tend(ArenaNumber number, Entry& entry, Allowance& allowance);
   static bool give_back_gaps(Entry& entry, Allowance& allowance);

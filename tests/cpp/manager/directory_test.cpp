@@ -5,6 +5,8 @@
 
 #include "arena/try_free.hpp"
 #include "os/file_space.hpp"
+#include "os/limits.hpp"
+#include "os/mapping.hpp"
 #include "os/memfd.hpp"
 #include "support/world.hpp"
 
@@ -73,6 +75,39 @@ TEST_F(DirectoryTest, WhatLiesBetweenBlocksGoesBackInPiecesAndTheBlocksStay) {
   ASSERT_TRUE(try_free(segment, kept, *memory_));
   segment.freed().mark(kept);
   EXPECT_EQ(tend(*file), 0) << "what is empty already costs little";
+  EXPECT_FALSE(directory_.has_orphans());
+}
+
+// A consumer that frees one block now and then kept the manager busy all the time.
+TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
+  constexpr BlockNumber kBlocks = 160;
+  const Segment& segment = arena_->segment();
+  for (BlockNumber block = 0; block < kBlocks; ++block) {
+    ASSERT_EQ(*arena_->allocate(100 * kKiB), block);
+    segment.holders(0, block).fetch_or(bit_of(1));
+  }
+  const Segment::File file = segment.file();
+  add_orphan(*arena_);
+  tend(*file);
+  const std::uint64_t full = file_usage(*file);
+  BlockNumber next = 0;
+  const auto free_one = [&] {
+    segment.holders(0, next).store(0);
+    ASSERT_TRUE(try_free(segment, next, *memory_));
+    segment.freed().mark(next++);
+    tend(*file);
+  };
+  while (next < kBlocks / 8 - 1) free_one();
+  EXPECT_EQ(file_usage(*file), full) << "not worth a walk";
+  free_one();
+  const std::uint64_t walked = file_usage(*file);
+  EXPECT_EQ(full - walked, kBlocks / 8 * align_up(100 * kKiB, page_size()));
+  free_one();
+  EXPECT_EQ(file_usage(*file), walked);
+  directory_.collect(*memory_, kUnlimited);  // somebody is short of memory
+  tend(*file);
+  EXPECT_LT(file_usage(*file), walked);
+  while (next < kBlocks) free_one();
   EXPECT_FALSE(directory_.has_orphans());
 }
 
