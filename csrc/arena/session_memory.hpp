@@ -85,11 +85,14 @@ class SessionMemory {
   [[nodiscard]] bool awaits_child(SlotNumber number, std::uint32_t life) const noexcept {
     return slot(number).status.load() == SlotStatus::forking && slot(number).life.load() == life;
   }
-  /// Has the session another manager than the one this process knows, or none? One load, so that
-  /// every send can ask.
+  /// Return true if the session has another manager than the one this process knows, or none. Two
+  /// loads, so that every send can ask. A new manager may have the thread number of the one before
+  /// it, as in another PID namespace; the count of managers moves with each.
   [[nodiscard]] bool manager_changed() const noexcept {
     return header().manager.load(std::memory_order_relaxed) !=
-           known_manager_.load(std::memory_order_relaxed);
+               known_manager_.load(std::memory_order_relaxed) ||
+           header().manager_starts.load(std::memory_order_relaxed) !=
+               known_starts_.load(std::memory_order_relaxed);
   }
   /// Is there one, as far as the kernel has told?
   [[nodiscard]] bool has_manager() const noexcept {
@@ -97,10 +100,16 @@ class SessionMemory {
   }
   /// The manager that is there now is known; should it have been killed already, that is not.
   void know_manager() const noexcept {
+    // A new manager counts itself before it writes its number: the count that is read first is
+    // never a later one's.
+    known_starts_.store(header().manager_starts.load());
     known_manager_.store(header().manager.load() & kRobustThread);
   }
   /// Whatever is there now is known: no attempt to do better succeeded.
-  void accept_manager() const noexcept { known_manager_.store(header().manager.load()); }
+  void accept_manager() const noexcept {
+    known_starts_.store(header().manager_starts.load());
+    known_manager_.store(header().manager.load());
+  }
 
   [[nodiscard]] ArenaNumber new_arena_number() const noexcept {
     return header().last_arena.fetch_add(1) + 1;
@@ -140,6 +149,7 @@ class SessionMemory {
   Mapping head_;
   ProcessLock lock_;
   mutable std::atomic<std::uint32_t> known_manager_{0};
+  mutable std::atomic<std::uint32_t> known_starts_{0};
   mutable std::array<std::atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_
   mutable std::atomic<std::byte*> names_{nullptr};                    // likewise
 };

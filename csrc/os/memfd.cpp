@@ -15,6 +15,7 @@
 #if !defined(F_ADD_SEALS)
 #define F_ADD_SEALS 1033
 #define F_GET_SEALS 1034
+#define F_SEAL_SEAL 0x0001
 #define F_SEAL_SHRINK 0x0002
 #endif
 
@@ -34,8 +35,10 @@ Fd create_memfd(const std::string& name) {
   return Fd(static_cast<int>(fd));
 }
 
+// F_SEAL_SEAL: a peer could add F_SEAL_GROW, and the owner could not grow its arena any more, or
+// F_SEAL_FUTURE_WRITE, and no process could map it any more.
 void seal_against_shrinking(const Fd& file) {
-  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) throw_os("seal a memfd");
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) throw_os("seal a memfd");
 }
 
 bool is_sealed_against_shrinking(const Fd& file) noexcept {

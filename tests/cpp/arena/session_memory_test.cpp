@@ -40,6 +40,7 @@ TEST_F(SessionMemoryTest, SaysWhatItIs) {
   EXPECT_EQ(header.version, kSessionVersion);
   EXPECT_NE(header.key.low | header.key.high, 0u);
   EXPECT_TRUE(is_sealed_against_shrinking(memory_->file()));
+  EXPECT_NE(::fcntl(memory_->file().get(), F_ADD_SEALS, F_SEAL_GROW), 0) << "by a peer";
   const std::string name = "/memfd:" + SessionMemory::file_name(memory_->id());
   EXPECT_EQ(open_files(::getpid(), name).size(), 1u);
   EXPECT_LT(file_usage(memory_->file()), 256 * 1024u) << "pages come when slots are taken";
@@ -139,6 +140,21 @@ TEST_F(SessionMemoryTest, ADescriptorThatMeansAnotherFileIsNotClosed) {
   ASSERT_EQ(other.get(), number);
   peer.reset();
   EXPECT_NO_THROW(static_cast<void>(other.identity())) << "it was closed with the memory";
+}
+
+// In two PID namespaces the threads of two managers may have the same number.
+TEST_F(SessionMemoryTest, NoticesANewManagerWithTheThreadNumberOfTheOldOne) {
+  SessionHeader& header = memory_->header();
+  header.manager.store(77);
+  header.manager_starts.store(1);
+  memory_->know_manager();
+  EXPECT_FALSE(memory_->manager_changed());
+  header.manager_starts.store(2);
+  EXPECT_TRUE(memory_->manager_changed());
+  memory_->know_manager();
+  EXPECT_FALSE(memory_->manager_changed());
+  header.manager.store(78);
+  EXPECT_TRUE(memory_->manager_changed());
 }
 
 }  // namespace
