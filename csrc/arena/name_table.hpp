@@ -1,5 +1,5 @@
 // Names that processes of a session publish objects under, in the session's shared memory, so that
-// they outlive every process but the last, the manager included. docs/design/rendezvous.md has the
+// they outlive every process but the last, the manager included. docs/design/named-objects.md has the
 // protocol; what is published is the business of the layer above.
 #pragma once
 
