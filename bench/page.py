@@ -1,8 +1,8 @@
 """The results pages: ``python -m bench.page RESULT.json...``.
 
 docs/benchmarks.md has one machine, one table and six plots; docs/design/goals.md has the goals, met or
-missed, on every machine. RESULT-cpp.json and RESULT-launch.json are included if they exist beside the first
-result. Nothing on the pages is written by hand, so losses are shown like wins.
+missed, on every machine. RESULT-launch.json is included if it exists beside the first result. Nothing on the
+pages is written by hand, so losses are shown like wins.
 """
 
 from __future__ import annotations
@@ -52,19 +52,6 @@ PINS = {
 
 def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in [headings, ["---"] * len(headings), *lines]]
-
-
-def _cpp_table(record: dict[str, Any]) -> list[str]:
-    """Return the medians of a file of Google Benchmark."""
-    lines = []
-    for found in record["benchmarks"]:
-        if found.get("aggregate_name", "median") == "median":
-            rate = found.get("bytes_per_second")
-            moved = "" if rate is None else f"{number(rate / 1e9)} GB/s"
-            lines.append(
-                (f"`{found['run_name']}`", f"{number(found['real_time'])} {found['time_unit']}", moved)
-            )
-    return _table(("what", "elapsed", "moved"), lines)
 
 
 def _launch_table(record: dict[str, Any]) -> list[str]:
@@ -168,9 +155,6 @@ def goals(result_files: Sequence[Path]) -> str:
     launch = _beside(result_files[0], "launch")
     if launch is not None:
         lines += ["## Starting workers", "", *_launch_table(launch), ""]
-    cpp = _beside(result_files[0], "cpp")
-    if cpp is not None:
-        lines += ["## The core alone, in C++", "", *_cpp_table(cpp), ""]
     return "\n".join(lines)
 
 
