@@ -21,6 +21,7 @@ __all__ = ["DOCS", "benchmarks", "goals"]
 
 DOCS = Path(__file__).parent.parent / "docs"
 FOLDER = "benchmarks"  # of the plots, below the docs
+ELSEWHERE = ("together", "grid", "processor", "live", "crowd")  # only in the result file and among the goals
 PLOTS = ("handover", "list", "fanout", "copyin", "syscalls", "most")
 
 HEAD = """# Benchmarks
@@ -28,8 +29,9 @@ HEAD = """# Benchmarks
 Made by `python -m bench.page` from {run}
 Producer and consumer {pin}.
 
-The table has medians. `shmtensor-fs` and `torch-fs` are the strategy `file_system`, `torch-fd` is torch's
-default. [Goals](design/goals.md) lists what was aimed at and which goals are missed,
+The table has medians; the result file also has the cases {elsewhere}.
+`shmtensor-fs` and `torch-fs` are the strategy `file_system`, `torch-fd` is torch's default.
+[Goals](design/goals.md) lists what was aimed at and which goals are missed,
 [Performance](design/performance.md) the reasons; `bench/README.md` describes the cases. Absolute times hold
 for this machine. Nothing here ran on a GPU. Repeat it with `make bench BENCH_PEERS="torch others"`.
 
@@ -90,7 +92,7 @@ def _results_table(record: dict[str, Any]) -> list[str]:
         (result["case"], row)
         for result in record["results"]
         for row in result["rows"]
-        if row["unit"] != "times"
+        if row["unit"] != "times" and result["case"] not in ELSEWHERE
     ]
     peers = list(dict.fromkeys(row["peer"] for _, row in rows))
     medians: dict[tuple[str, str, str], dict[str, str]] = {}
@@ -128,7 +130,9 @@ def _goals_table(records: Sequence[dict[str, Any]]) -> list[str]:
 def benchmarks(result_file: Path) -> str:
     """Return the page of one machine's results as Markdown."""
     record = summary([result_file])
-    lines = [HEAD.format(run=_run(result_file, record), pin=PINS[record["pin"]])]
+    lines = [
+        HEAD.format(run=_run(result_file, record), pin=PINS[record["pin"]], elsewhere=", ".join(ELSEWHERE))
+    ]
     lines += ["## Results", "", *_results_table(record), "", "## Plots"]
     for result in record["results"]:
         if result["case"] in PLOTS:
