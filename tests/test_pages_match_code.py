@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import re
 from pathlib import Path
@@ -114,6 +115,34 @@ def test_the_reference_has_every_public_name() -> None:
         module = getattr(value, "__module__", "")
         whole = f"::: {module}\n" in REFERENCE  # the page has everything of that module
         assert whole or re.search(rf"\b{name}\b", REFERENCE), name
+
+
+# A line of the README's table: case, what, unit, and by how much the result is divided.
+COMPARED = {
+    "hand over a fresh 64 MiB tensor": ("handover", "64 MiB, fresh", "us", 1000),
+    "1,000 fresh tensors": ("list", "1000, fresh", "us each", 1),
+    "tensors alive in two processes": ("most", "1024 descriptors allowed", "tensors", 1),
+    "first read of 256 MiB": ("read", "first read", "ms", 1),
+}
+PEERS = ("shmtensor", "torch-fd", "torch-fs", "SharedMemory", "pickle")
+
+
+@pytest.mark.parametrize("line", COMPARED)
+def test_the_readme_has_the_numbers_of_the_result_file(line) -> None:
+    record = json.loads((ROOT / "bench" / "results" / "intel-xeon.json").read_text())
+    case, what, unit, scale = COMPARED[line]
+    (rows,) = (result["rows"] for result in record["results"] if result["case"] == case)
+    measured = {
+        row["peer"]: row["summary"]["median"] / scale
+        for row in rows
+        if (row["what"], row["unit"]) == (what, unit)
+    }
+    (text,) = (one for one in (ROOT / "README.md").read_text().splitlines() if one.startswith(f"| {line}"))
+    for peer, cell in zip(PEERS, text.split("|")[2:-1], strict=True):
+        number = re.search(r"[\d,.]+", cell)
+        assert (number is None) == (peer not in measured)
+        if number is not None:
+            assert float(number[0].replace(",", "")) == pytest.approx(measured[peer], rel=0.05)
 
 
 SOURCES = "\n".join(
