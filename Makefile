@@ -1,6 +1,5 @@
-# The menu: make demo, test, test-cpython, gpu-test, gpu-report, lint, format, audit, sanitize, fuzz, model, litmus, torture, endurance, bench,
-# bench-cpp, docs, clean. Each sets up what it needs in .venv and build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313 chooses another interpreter.
-# BENCH_PEERS=torch measures torch.multiprocessing too.
+# Each target sets up what it needs in .venv and build/ and is quick the second time. PYTHON=python3.13 VENV=.venv313
+# chooses another interpreter.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -9,72 +8,82 @@ CPP_BUILD := build/cpp
 BENCH_VENV ?= .venv-bench
 BENCH_PEERS ?=
 BENCH_CASES ?= all
-BENCH_RESULT ?= bench/results/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
+BENCH_RESULT ?= build/bench/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: demo test test-cpp test-python test-cpython gpu-test gpu-report torture endurance fuzz model litmus lint audit format sanitize bench bench-cpp docs clean
+.PHONY: help demo test test-cpp test-python test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
+	lint audit format sanitize bench bench-cpp docs clean
 
-demo: $(VENV)/.shmtensor $(VENV)/.dataset
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+
+demo: $(VENV)/.shmtensor $(VENV)/.dataset ## share a real data set with four workers
 	$(BIN)/python -m shmtensor demo
 
-test: test-cpp test-python
+test: test-cpp test-python ## run every test
 
-# Three tests for two processors: many wait for processes most of their time.
+# Three tests for two processors: many wait for processes most of the time.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
-test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
+test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built ## run the Python tests (PYTEST_ARGS="tests/objects -k shape": some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# CPython's tests of multiprocessing on the drop-in, from this Python's library; a quarter of an hour.
+# CPython's tests come from this Python's library; they take a quarter of an hour.
 CPYTHON_TESTS ?=
-test-cpython: $(VENV)/.shmtensor $(VENV)/.group-test
+test-cpython: $(VENV)/.shmtensor $(VENV)/.group-test ## run CPython's tests of multiprocessing on the drop-in (CPYTHON_TESTS=...: some)
 	nice $(BIN)/python -m tests.cpython $(CPYTHON_TESTS)
 
 # On a machine with a GPU, without a network: with the Python at hand, which has pybind11, scikit-build-core, CMake, Ninja,
-# NumPy, pytest, pytest-timeout and psutil. All together in less than ten minutes, whatever hangs; gpu-test is its first part.
+# NumPy, pytest, pytest-timeout and psutil. gpu-test is the first part of gpu-report.
 OUT ?= build/gpu-report
 gpu-test: STEPS = install tests
+gpu-test: ## run the tests that need a GPU
+gpu-report: ## run everything that needs a GPU, in ten minutes (OUT=folder)
 gpu-report gpu-test:
 	$(PYTHON) -m bench.gpu.report $(OUT) $(STEPS)
 
-test-cpp: $(CPP_BUILD)/.built
+test-cpp: $(CPP_BUILD)/.built ## run the C++ tests
 	$(CPP_BUILD)/tests/cpp/shmtensor-tests --gtest_brief=1
 
-# Kills at random for MINUTES, with an observer of its own; results in bench/results.
 MINUTES ?= 60
 SEED ?= $(shell date +%F)
-torture: $(VENV)/.shmtensor $(VENV)/.group-test
-	mkdir -p bench/results
+torture: $(VENV)/.shmtensor $(VENV)/.group-test ## kill processes at random for MINUTES, with an observer
+	mkdir -p build
 	nice $(BIN)/python -m tests.torture --seed $(SEED) --minutes $(MINUTES) \
-	  --out bench/results/torture-$(subst /,-,$(SEED)).json
+	  --out build/torture-$(subst /,-,$(SEED)).json
 
-# A load as a data loader's: memory, descriptors and latency at the end are those of the start.
-endurance: $(VENV)/.shmtensor $(VENV)/.group-test
+# Memory, descriptors and latency at the end must equal those at the start.
+endurance: $(VENV)/.shmtensor $(VENV)/.group-test ## run a data loader's load for MINUTES
 	$(BIN)/python -m tests.endurance --minutes $(MINUTES) --out build/endurance.json
 
-# Made-up bytes for what reads memory and messages of others; needs Clang. What it finds to be new is kept in build/fuzz.
+# Needs Clang with libFuzzer. New inputs stay in build/fuzz/corpus until fuzz-keep.
+FUZZ_TARGETS := tables memory member manager
 SECONDS_EACH ?= 60
 CLANG ?= clang++
-fuzz: $(VENV)/.group-build
+fuzz: $(VENV)/.group-build ## fuzz the parsers of shared memory and messages, SECONDS_EACH per target
 	$(CMAKE) -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_CXX_COMPILER=$(CLANG) \
 	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_FUZZ=ON -DSHMTENSOR_WERROR=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
 	$(CMAKE) --build build/fuzz
-	for target in tables memory member manager; do \
+	for target in $(FUZZ_TARGETS); do \
 	  mkdir -p build/fuzz/corpus/$$target && \
 	  build/fuzz/tests/fuzz/fuzz-$$target -max_total_time=$(SECONDS_EACH) -max_len=4096 -len_control=0 -timeout=20 \
-	    -artifact_prefix=build/fuzz/ -print_final_stats=1 build/fuzz/corpus/$$target tests/fuzz/corpus/$$target || exit 1; done
+	    -artifact_prefix=build/fuzz/ -print_final_stats=1 build/fuzz/corpus/$$target build/fuzz/seeds/$$target || exit 1; done
 
-# The block protocol, checked by Spin.
-model: $(VENV)/.pip
+fuzz-keep: ## add new inputs of make fuzz to the archives in tests/fuzz/corpus
+	for target in $(FUZZ_TARGETS); do \
+	  cp -n build/fuzz/corpus/$$target/* build/fuzz/seeds/$$target; \
+	  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C build/fuzz/seeds -c $$target | \
+	    gzip -n9 > tests/fuzz/corpus/$$target.tar.gz || exit 1; done
+
+model: $(VENV)/.pip ## check the block protocol with Spin
 	$(BIN)/python -m tests.model.check
 
-# Its memory orders, checked by herd7.
-litmus: $(VENV)/.pip
+litmus: $(VENV)/.pip ## check its memory orders with herd7
 	$(BIN)/python -m tests.litmus.check
 
-# Warnings of the compiler are errors in the build that it needs.
-lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint
+# Compiler warnings are errors in the build with fault points, which it needs.
+lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint ## check style, types, layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -82,17 +91,16 @@ lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint
 	PYTHONPATH=python $(BIN)/lint-imports
 	$(BIN)/python -m tests.check_layers
 
-# What advisories say of everything that tests, benches and tools bring along; asks PyPI.
-audit: $(VENV)/.group-lint $(VENV)/.group-audit
+# Asks PyPI.
+audit: $(VENV)/.group-lint $(VENV)/.group-audit ## check all dependencies against advisories
 	$(BIN)/pip-audit --local
 
-format: $(VENV)/.group-lint
+format: $(VENV)/.group-lint ## fix what ruff and clang-format can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	git ls-files '*.cpp' '*.hpp' | xargs $(BIN)/clang-format -i
 
-# The C++ tests once with the address and undefined-behaviour sanitizers, once with the thread one.
-sanitize: $(VENV)/.group-build build/gtest/.found
+sanitize: $(VENV)/.group-build build/gtest/.found ## run the C++ tests with ASan and UBSan, then TSan
 	for kind in address,undefined thread; do \
 	  $(CMAKE) -S . -B build/sanitize-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	    -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_WERROR=ON -DSHMTENSOR_SANITIZE=$$kind \
@@ -100,16 +108,16 @@ sanitize: $(VENV)/.group-build build/gtest/.found
 	  $(CMAKE) --build build/sanitize-$$kind && \
 	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
 
-docs: $(VENV)/.group-docs
+docs: $(VENV)/.group-docs ## build the pages as a site in build/docs
 	$(BIN)/mkdocs build --strict --quiet
 
-# In a virtual environment of its own: what the peers bring along does not belong into the tests'.
-bench:
+# In a virtual environment of its own, so that the peers' dependencies never reach the tests.
+bench: ## measure (BENCH_CASES="handover list", BENCH_PEERS="torch others")
 	$(MAKE) VENV=$(BENCH_VENV) $(BENCH_VENV)/.shmtensor $(BENCH_VENV)/.group-bench \
 	  $(addprefix $(BENCH_VENV)/.group-bench-,$(BENCH_PEERS))
 	$(BENCH_VENV)/bin/python -m bench $(BENCH_CASES) --json $(BENCH_RESULT).json
 
-bench-cpp: $(VENV)/.group-build
+bench-cpp: $(VENV)/.group-build ## measure the core alone; needs Google Benchmark
 	$(CMAKE) -S . -B build/bench -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_BENCH=ON -DSHMTENSOR_WERROR=ON
 	$(CMAKE) --build build/bench
@@ -121,7 +129,7 @@ $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
 
-# A second build, for the tests that kill processes at named places.
+# A second build, for the tests that kill processes at fault points.
 $(VENV)/fault-points/.built: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps --upgrade --target $(@D) \
 	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C cmake.define.SHMTENSOR_WERROR=ON \
@@ -141,7 +149,7 @@ $(VENV)/.pip:
 	$(PIP) --upgrade 'pip>=25.1'
 	touch $@
 
-$(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim tests/fuzz/*.?pp tests/faults/*.cpp tests/faults/CMakeLists.txt -type f) | $(VENV)/.group-build build/gtest/.found
+$(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim tests/fuzz/*.?pp tests/fuzz/corpus* tests/faults/*.cpp tests/faults/CMakeLists.txt -type f) | $(VENV)/.group-build build/gtest/.found
 	$(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_WERROR=ON \
 	  -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
@@ -152,5 +160,5 @@ build/gtest/.found:
 	tests/cpp/get_gtest.sh build/gtest
 	touch $@
 
-clean:
+clean: ## remove build/ and the virtual environments
 	rm -rf build $(VENV) $(BENCH_VENV)

@@ -1,9 +1,8 @@
-"""The results page: ``python -m bench.page RESULT.json...`` writes docs/benchmarks.md, with its plots.
+"""The results pages: ``python -m bench.page RESULT.json...``.
 
-RESULT-cpp.json and RESULT-launch.json are taken along where they lie beside the first. Where several results
-of a machine have the same case, the last one counts, but for peers that failed in it. The page is about the
-first result's machine; of others it has the goals. Nothing on it is written by hand, so that losses
-are shown like wins.
+docs/benchmarks.md has one machine, one table and six plots; docs/design/goals.md has the goals, met or
+missed, on every machine. RESULT-launch.json is included if it exists beside the first result. Nothing on the
+pages is written by hand, so losses are shown like wins.
 """
 
 from __future__ import annotations
@@ -14,24 +13,36 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.cases import CASES, load_case
-from bench.report import HEADINGS, cells_of, number, ratio_of
+from bench.cases import load_case
+from bench.report import number, ratio_of
+from bench.summary import summary
 
-__all__ = ["DOCS", "page"]
+__all__ = ["DOCS", "benchmarks", "goals"]
 
 DOCS = Path(__file__).parent.parent / "docs"
 FOLDER = "benchmarks"  # of the plots, below the docs
+ELSEWHERE = ("together", "grid", "processor", "live", "crowd")  # only in the result file and among the goals
+PLOTS = ("handover", "list", "fanout", "copyin", "syscalls", "most")
 
 HEAD = """# Benchmarks
 
 Made by `python -m bench.page` from {run}
 Producer and consumer {pin}.
-{others}
-Repeat it with `make bench BENCH_PEERS="torch others"` and `make bench-cpp`. `bench/README.md` says what each
-case does and how it measures, [Performance](design/performance.md) why what is missed is missed. Times hold
-for that machine; ratios, within the run, for more. Nothing here ran on a GPU.
 
-How much memory a data set costs that all workers share is on [One copy of your data](guide/one-copy.md).
+The table has medians; the result file also has the cases {elsewhere}.
+`shmtensor-fs` and `torch-fs` are the strategy `file_system`, `torch-fd` is torch's default.
+[Goals](design/goals.md) lists what was aimed at and which goals are missed,
+[Performance](design/performance.md) the reasons; `bench/README.md` describes the cases. Absolute times hold
+for this machine. Nothing here ran on a GPU. Repeat it with `make bench BENCH_PEERS="torch others"`.
+
+The memory of a data set that all workers share is on [One copy of your data](guide/one-copy.md).
+"""
+
+GOALS_HEAD = """# Goals
+
+Made by `python -m bench.page`. Each goal is part of a benchmark's source; this page lists all of them with
+what was measured. A ratio is to the case's baseline, a goal for the worst is for the maximum, all others are
+for the median. **Bold** figures miss the goal; [Performance](performance.md) gives the reasons.
 """
 
 PINS = {
@@ -45,33 +56,12 @@ def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]
     return [f"| {' | '.join(line)} |" for line in [headings, ["---"] * len(headings), *lines]]
 
 
-def _verdict(row: dict[str, Any]) -> str:
-    return {None: "", True: "met", False: "**missed**"}[row["met"]]
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return (*cells_of(row)[:-1], _verdict(row))
-
-
-def _cpp_table(record: dict[str, Any]) -> list[str]:
-    """Return the medians of a file of Google Benchmark."""
-    lines = []
-    for found in record["benchmarks"]:
-        if found.get("aggregate_name", "median") != "median":
-            continue
-        rate = found.get("bytes_per_second")
-        moved = "" if rate is None else f"{number(rate / 1e9)} GB/s"
-        times = (f"{number(found[key])} {found['time_unit']}" for key in ("real_time", "cpu_time"))
-        lines.append((f"`{found['run_name']}`", *times, moved))
-    return _table(("what", "elapsed", "processor", "moved"), lines)
-
-
 def _launch_table(record: dict[str, Any]) -> list[str]:
     lines = [
-        (line["work"], line["measured"], line["wanted"], "met" if line["ok"] else "**missed**")
+        (line["work"], line["wanted"], line["measured"] if line["ok"] else f"**{line['measured']}**")
         for line in record["table"]
     ]
-    return _table(("what", "measured", "goal", ""), lines)
+    return _table(("what", "goal", "measured"), lines)
 
 
 def _beside(result: Path, what: str) -> dict[str, Any] | None:
@@ -84,116 +74,92 @@ def _read(file: Path) -> dict[str, Any]:
     return record
 
 
-def _by_machine(files: Sequence[Path]) -> list[list[Path]]:
-    groups: dict[str, list[Path]] = {}
-    for file in files:
-        groups.setdefault(_read(file)["machine"]["processor"], []).append(file)
-    return list(groups.values())
-
-
-def _run(file: Path) -> str:
-    record = _read(file)
+def _machine(record: dict[str, Any]) -> str:
     machine = record["machine"]
+    memory = round(machine["memory_kib"] / (1 << 20))
+    return f"{machine['processor']}, {machine['processors']} processors, {memory} GiB, {machine['system']}"
+
+
+def _run(file: Path, record: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    return (
-        f"`bench/results/{file.name}` of {record['date'][:10]}: {machine['processor']},\n"
-        f"{machine['processors']} processors, {round(machine['memory_kib'] / (1 << 20))} GiB, "
-        f"{machine['system']}; {versions}.\nLoad average when it was written: {_load(record)}."
+    dates = sorted({result["date"] for result in record["results"]})
+    return f"`bench/results/{file.name}` ({' and '.join(dates)}):\n  {_machine(record)};\n  {versions}."
+
+
+def _results_table(record: dict[str, Any]) -> list[str]:
+    """Return one line for each thing measured, with a column per peer."""
+    rows = [
+        (result["case"], row)
+        for result in record["results"]
+        for row in result["rows"]
+        if row["unit"] != "times" and result["case"] not in ELSEWHERE
+    ]
+    peers = list(dict.fromkeys(row["peer"] for _, row in rows))
+    medians: dict[tuple[str, str, str], dict[str, str]] = {}
+    for case, row in rows:
+        line = medians.setdefault((case, row["what"], row["unit"]), {})
+        line[row["peer"]] = number(row["summary"]["median"])
+    lines = [(*what, *(line.get(peer, "") for peer in peers)) for what, line in medians.items()]
+    return _table(("case", "what", "unit", *peers), lines)
+
+
+def _measured(row: dict[str, Any]) -> str:
+    """Return the figure that a row's goal is about, in bold if it misses the goal."""
+    of = row["goal"].split()[0]  # "ratio", "worst" or a comparison
+    text = ratio_of(row) if of == "ratio" else number(row["summary"]["most" if of == "worst" else "median"])
+    return text if row["met"] else f"**{text}**"
+
+
+def _goals_table(records: Sequence[dict[str, Any]]) -> list[str]:
+    """Return one line for each goal, with a column per machine."""
+    lines: dict[tuple[str, ...], dict[int, str]] = {}
+    for place, record in enumerate(records):
+        for result in record["results"]:
+            for row in result["rows"]:
+                if row["met"] is not None:
+                    what = row["what"] if row["peer"] == "shmtensor" else f"{row['what']}, {row['peer']}"
+                    unit = "" if row["goal"].startswith("ratio") else row["unit"]
+                    lines.setdefault((result["case"], what, row["goal"], unit), {})[place] = _measured(row)
+    names = [record["machine"]["processor"] for record in records]
+    return _table(
+        ("case", "what", "goal", "unit", *names),
+        ((*goal, *(found.get(place, "") for place in range(len(records)))) for goal, found in lines.items()),
     )
 
 
-def _other_run(file: Path) -> str:
-    record = _read(file)
-    cases = ", ".join(result["case"] for result in record["results"])
-    load = _load(record)
-    return f"From a run of its own on the same machine, `bench/results/{file.name}` (load {load}): {cases}.\n"
-
-
-def _load(record: dict[str, Any]) -> str:
-    return ", ".join(f"{load:.1f}" for load in record["machine"]["load_average"])
-
-
-def _results(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return the results of all files, in the order in which cases are listed."""
-    found: dict[str, dict[str, Any]] = {}
-    for file in files:
-        for result in _read(file)["results"]:
-            found[result["case"]] = _with_absent_peers(result, found.get(result["case"]))
-            found[result["case"]].setdefault("file", file.name)
-    return [found[case] for case in CASES if case in found]
-
-
-def _with_absent_peers(result: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
-    """Add what an earlier run has of peers that failed in this one."""
-    if before is None:
-        return result
-    rows = [row for row in before["rows"] if row["peer"] in result["absent"]]
-    peers = {row["peer"] for row in rows}
-    absent = {peer: why for peer, why in result["absent"].items() if peer not in peers}
-    notes = [
-        f"{peer} is from `{before['file']}`; here it failed: {result['absent'][peer]}." for peer in peers
-    ]
-    return result | {"rows": result["rows"] + rows, "absent": absent, "notes": notes}
-
-
-def _goals(results: Iterable[dict[str, Any]]) -> list[str]:
-    goals = [
-        (
-            result["case"],
-            row["what"],
-            row["goal"],
-            number(row["summary"]["median"]),
-            row["unit"],
-            ratio_of(row),
-            _verdict(row),
-        )
-        for result in results
-        for row in result["rows"]
-        if row["met"] is not None
-    ]
-    return _table(("case", "what", "goal", "median", "unit", "ratio", ""), goals)
-
-
-def page(result_files: Sequence[Path]) -> str:
-    """Return the page as Markdown."""
-    here, *elsewhere = _by_machine(result_files)
-    result_file, *others = here
-    results = _results(here)
+def benchmarks(result_file: Path) -> str:
+    """Return the page of one machine's results as Markdown."""
+    record = summary([result_file])
     lines = [
-        HEAD.format(
-            run=_run(result_file),
-            pin=PINS[_read(result_file)["pin"]],
-            others="".join(map(_other_run, others)),
-        ),
-        "## Goals",
-        "",
-        *_goals(results),
+        HEAD.format(run=_run(result_file, record), pin=PINS[record["pin"]], elsewhere=", ".join(ELSEWHERE))
     ]
-    for first, *rest in elsewhere:
-        name = _read(first)["machine"]["processor"]
-        lines += ["", f"## Goals on another machine: {name}", "", f"From {_run(first)}"]
-        lines += [_other_run(file).rstrip() for file in rest]
-        lines += ["", *_goals(_results([first, *rest]))]
-    for result in results:
-        case = load_case(result["case"])
-        against = f" The ratio is to {case.baseline}." if case.baseline else ""
-        lines += ["", f"## {case.name}", "", f"{case.summary[0].upper()}{case.summary[1:]}.{against}", ""]
-        if _is_drawn(result):
-            lines += [f"![{case.name}]({FOLDER}/{case.name}.svg)", ""]
-        lines += _table(HEADINGS, [_cells(row) for row in result["rows"]])
-        lines += [f"\nWithout {peer}: {why}." for peer, why in result["absent"].items()]
-        lines += [f"\n{note}" for note in result.get("notes", ())]
-    launch = _beside(result_file, "launch")
-    if launch is not None:
-        lines += ["", "## Starting workers", "", *_launch_table(launch)]
-    cpp = _beside(result_file, "cpp")
-    if cpp is not None:
-        lines += ["", "## The core alone, in C++", "", *_cpp_table(cpp)]
+    lines += ["## Results", "", *_results_table(record), "", "## Plots"]
+    for result in record["results"]:
+        if result["case"] in PLOTS:
+            case = load_case(result["case"])
+            against = f"; ratios are to {case.baseline}" if case.baseline else ""
+            title = f"{case.summary[0].upper()}{case.summary[1:]}"
+            lines += ["", f"{title}{against}.", "", f"![{case.name}]({FOLDER}/{case.name}.svg)"]
+    notes = [
+        *(f"{result['case']}, without {peer}: {why}." for result in record["results"]
+          for peer, why in result["absent"].items()),
+        *(f"{result['case']}: {note}" for result in record["results"] for note in result.get("notes", ())),
+    ]  # fmt: skip
+    if notes:
+        lines += ["", "## Notes", "", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"
 
 
-def _is_drawn(result: dict[str, Any]) -> bool:
-    return len({row["peer"] for row in result["rows"]}) > 2
+def goals(result_files: Sequence[Path]) -> str:
+    """Return the page of the goals as Markdown, with a column for each machine."""
+    records = [summary([file]) for file in result_files]
+    lines = [GOALS_HEAD, "From", ""]
+    lines += [f"- {_run(file, record)}" for file, record in zip(result_files, records, strict=True)]
+    lines += ["", *_goals_table(records), ""]
+    launch = _beside(result_files[0], "launch")
+    if launch is not None:
+        lines += ["## Starting workers", "", *_launch_table(launch), ""]
+    return "\n".join(lines)
 
 
 def _plot(result: dict[str, Any], path: Path) -> None:
@@ -231,14 +197,17 @@ def _plot(result: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.page", description="Make the results page.")
-    parser.add_argument("results", type=Path, nargs="+", help="what `python -m bench --json` wrote")
+    parser = argparse.ArgumentParser(prog="python -m bench.page", description="Make the results pages.")
+    parser.add_argument("results", type=Path, nargs="+", help="one result or summary per machine")
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of benchmarks.md")
     arguments = parser.parse_args()
-    (arguments.docs / FOLDER).mkdir(exist_ok=True)
-    for result in filter(_is_drawn, _results(_by_machine(arguments.results)[0])):
-        _plot(result, arguments.docs / FOLDER / f"{result['case']}.svg")
-    (arguments.docs / "benchmarks.md").write_text(page(arguments.results))
+    for folder in (FOLDER, "design"):
+        (arguments.docs / folder).mkdir(exist_ok=True)
+    for result in summary(arguments.results[:1])["results"]:
+        if result["case"] in PLOTS and result["rows"]:
+            _plot(result, arguments.docs / FOLDER / f"{result['case']}.svg")
+    (arguments.docs / "benchmarks.md").write_text(benchmarks(arguments.results[0]))
+    (arguments.docs / "design" / "goals.md").write_text(goals(arguments.results))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from bench import __main__ as command
 from bench.cases import CASES, PROGRAMS, load_case
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
-from bench.page import DOCS, page
+from bench.page import DOCS, benchmarks, goals
 from bench.peers import PEERS, missing
 from bench.report import cells
+from bench.summary import summary
 
 ROOT = Path(__file__).parent.parent
 HERE = [peer for peer in ("shmtensor", "SharedMemory") if missing(peer) is None]
@@ -105,18 +106,39 @@ def test_results_become_a_page_with_plots(tmp_path, capsys) -> None:
         [sys.executable, "-m", "bench.page", file, "--docs", tmp_path], cwd=ROOT, check=True, timeout=100
     )
     text = (tmp_path / "benchmarks.md").read_text()
-    assert "## handover" in text
-    assert "| handover | 4 KiB, same | ratio <= 1.2 |" in text
+    assert f"| case | what | unit | {' | '.join(peers)} |" in text
+    assert re.search(r"^\| handover \| 4 KiB, fresh \| us \|( [\d.,]+ \|){3}$", text, re.MULTILINE)
+    assert "| handover | 4 KiB, same | ratio <= 1.2 |" in (tmp_path / "design" / "goals.md").read_text()
     for peer in peers:
-        assert f"| 4 KiB, fresh | {peer} |" in text
         assert peer in (tmp_path / "benchmarks" / "handover.svg").read_text()
 
 
-def test_the_page_shows_what_was_measured() -> None:
-    """Nobody edits it, and it is made anew with each result."""
-    text = (DOCS / "benchmarks.md").read_text()
-    names = re.findall(r"bench/results/\S+\.json", text)
-    assert page([ROOT / name for name in names]) == text
+def kept(page: str) -> list[Path]:
+    """Return the result files that a page names."""
+    return [ROOT / name for name in re.findall(r"bench/results/[\w-]+\.json", (DOCS / page).read_text())]
+
+
+def test_the_pages_show_what_was_measured() -> None:
+    """Nobody edits them: `python -m bench.page` writes them from the result files that they name."""
+    assert benchmarks(*kept("benchmarks.md")) == (DOCS / "benchmarks.md").read_text()
+    assert goals(kept("design/goals.md")) == (DOCS / "design" / "goals.md").read_text()
+
+
+def test_a_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:
+    record = json.loads((ROOT / "bench/results/intel-xeon.json").read_text())
+    later = record | {
+        "date": "2030-01-01T00:00:00",
+        "results": [record["results"][0] | {"date": "2030-01-01"}],
+    }
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for file, content in zip(files, (record, later), strict=True):
+        file.write_text(json.dumps(content))
+    both = summary(files)
+    assert [result["rows"] for result in both["results"]] == [result["rows"] for result in record["results"]]
+    assert both["results"][0]["date"] == "2030-01-01"
+    (tmp_path / "two.json").write_text(json.dumps(later | {"machine": {"processor": "another"}}))
+    with pytest.raises(ValueError, match="one machine"):
+        summary(files)
 
 
 def test_summaries_goals_and_cells() -> None:

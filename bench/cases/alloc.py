@@ -70,7 +70,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="alloc",
-    summary="make an uninitialized tensor of 4 KiB and let it go",
+    summary="make an uninitialized tensor of 4 KiB and release it",
     peers=PEERS_HERE,
     variants=lambda _peer, _options: ["4 KiB"],
     probe=_probe,

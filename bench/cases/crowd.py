@@ -66,7 +66,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="crowd",
-    summary="make, hand over and let go 4 KiB while other processes hold tensors of ours, and we of theirs",
+    summary="make, hand over and release 4 KiB while 62 other processes share tensors with the producer",
     peers=("shmtensor", "shmtensor-fs"),
     variants=_variants,
     probe=_probe,

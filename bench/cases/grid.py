@@ -104,7 +104,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="grid",
-    summary=f"producers to consumers on one queue, {MESSAGES} fresh tensors of 64 KiB in all, nobody pinned",
+    summary=f"producers to consumers on one queue, {MESSAGES} fresh tensors of 64 KiB in all, not pinned",
     peers=SHARERS,
     variants=_variants,
     probe=_probe,

@@ -48,7 +48,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="live",
-    summary="make, hand over and let go 4 KiB while other blocks live",
+    summary="make, hand over and release 4 KiB while other blocks are live",
     peers=("shmtensor", "shmtensor-fs"),
     variants=lambda _peer, _options: VARIANTS,
     probe=_probe,

@@ -1,4 +1,4 @@
-"""How many tensors can live in two processes until something breaks."""
+"""How many tensors can live in two processes until an error."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="most",
-    summary=f"tensors of {NBYTES} bytes in two processes until something breaks; {ENOUGH:,} are enough",
+    summary=f"tensors of {NBYTES} bytes in two processes until an error; {ENOUGH:,} are enough",
     peers=("shmtensor", "shmtensor-fs", "SharedMemory", "torch-fd", "torch-fs"),
     variants=lambda _peer, _options: ["4 KiB"],
     probe=_probe,

@@ -63,7 +63,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="pool",
-    summary=f"Pool({WORKERS}).map over {TASKS} arrays that each task looks at, one at a time",
+    summary=f"Pool({WORKERS}).map over {TASKS} arrays, one per task",
     peers=SHARERS,
     variants=_variants,
     probe=_probe,

@@ -62,7 +62,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="processor",
-    summary="processor time of making, handing over and letting go a tensor, of both sides together",
+    summary="processor time of making, handing over and releasing a tensor, both sides together",
     peers=SHARERS,
     variants=_variants,
     probe=_probe,

@@ -1,6 +1,6 @@
 // Names that processes of a session publish objects under, in the session's shared memory, so that
-// they outlive every process but the last, the manager included. docs/design/rendezvous.md has the
-// protocol; what is published is the business of the layer above.
+// they outlive every process but the last, the manager included. docs/design/named-objects.md has
+// the protocol; what is published is the business of the layer above.
 #pragma once
 
 #include <array>

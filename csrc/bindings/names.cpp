@@ -102,7 +102,7 @@ std::uint64_t collect_session(const std::string& id, double older_than) {
   return observer ? observer->collect(in_milliseconds(older_than)) : 0;
 }
 
-// --- names of the home session; docs/design/rendezvous.md ---
+// --- names of the home session; docs/design/named-objects.md ---
 
 py::object name_number(const std::string& name, bool make) {
   if (name.empty() || name.size() > NameRecord::kMaxName) {

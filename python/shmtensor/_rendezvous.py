@@ -1,6 +1,6 @@
 """Rendezvous by name: one process builds, all of the session attach.
 
-The protocol, and why a kill at any instant leaves nothing wrong, is in docs/design/rendezvous.md.
+The protocol, and why a kill at any instant leaves nothing wrong, is in docs/design/named-objects.md.
 """
 
 from __future__ import annotations

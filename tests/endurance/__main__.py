@@ -1,4 +1,4 @@
-"""``python -m tests.endurance --minutes M --workers N --out FILE``: see docs/design/torture.md."""
+"""``python -m tests.endurance --minutes M --workers N --out FILE``: see docs/design/verification.md."""
 
 from __future__ import annotations
 

@@ -1,0 +1,77 @@
+"""One summary per machine: ``python -m bench.summary RESULT.json... --out bench/results/<machine>.json``.
+
+A result file of `python -m bench --json` holds every measurement. The summary keeps the rows of the tables
+and where they come from. Where several results have the same case, the last one counts, except for peers that
+failed in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.cases import CASES
+
+__all__ = ["summary"]
+
+
+def summary(files: Sequence[Path]) -> dict[str, Any]:
+    """Return the rows of all files, in the order in which cases are listed."""
+    records: list[dict[str, Any]] = [json.loads(file.read_text()) for file in files]
+    machines = {record["machine"]["processor"] for record in records}
+    if len(machines) != 1:
+        msg = f"a summary is of one machine, not of {sorted(machines)}"
+        raise ValueError(msg)
+    found: dict[str, dict[str, Any]] = {}
+    for record in records:
+        for result in record["results"]:
+            case = result["case"]
+            run = {"date": record["date"][:10], "load": record["machine"]["load_average"]}
+            kept = {key: value for key, value in result.items() if key != "samples"}
+            found[case] = _with_absent_peers(run | kept, found.get(case))
+    first = {key: value for key, value in records[0].items() if key != "results"}
+    return first | {"results": [found[case] for case in CASES if case in found]}
+
+
+def _with_absent_peers(result: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """Add the rows that an earlier run has of peers that failed in this one."""
+    if before is None:
+        return result
+    rows = [row for row in before["rows"] if row["peer"] in result["absent"]]
+    peers = {row["peer"] for row in rows}
+    absent = {peer: why for peer, why in result["absent"].items() if peer not in peers}
+    notes = [
+        f"{peer} is from a run of {before['date']}; in the later run it failed: {result['absent'][peer]}."
+        for peer in sorted(peers)
+    ]
+    return result | {"rows": result["rows"] + rows, "absent": absent, "notes": notes}
+
+
+def _one_row_per_line(record: dict[str, Any]) -> str:
+    """Return the record as JSON, so that a new run changes few lines."""
+    rows: list[dict[str, Any]] = [row for result in record["results"] for row in result["rows"]]
+    numbers = iter(range(len(rows)))
+    results = [
+        result | {"rows": [f"row {next(numbers)}" for _ in result["rows"]]} for result in record["results"]
+    ]
+    text = json.dumps(record | {"results": results}, indent=1)
+    for number, row in enumerate(rows):
+        text = text.replace(f'"row {number}"', json.dumps(row), 1)
+    return f"{text}\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.summary", description="Keep one machine's results."
+    )
+    parser.add_argument("results", type=Path, nargs="+", help="files that `python -m bench --json` wrote")
+    parser.add_argument("--out", type=Path, required=True, help="the summary")
+    arguments = parser.parse_args()
+    arguments.out.write_text(_one_row_per_line(summary(arguments.results)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Pages that repeat something of the code are compared with it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+from pathlib import Path
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor import _core, errors
+from tests.check_layers import LAYERS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+OVERVIEW = (DOCS / "design" / "overview.md").read_text()
+REFERENCE = (DOCS / "reference.md").read_text()
+SIZES = {"std::uint8_t": 1, "std::uint16_t": 2, "std::uint32_t": 4, "std::uint64_t": 8}
+
+
+def fields(text: str) -> dict[str, int]:
+    """Return the fields of a drawing, ``name:size name:size``."""
+    return {name: int(size) for name, size in re.findall(r"([\w-]+):(\d+)", text)}
+
+
+def test_the_layout_of_a_handle() -> None:
+    page = (DOCS / "design" / "tickets.md").read_text()
+    source = (ROOT / "csrc" / "session" / "handle.cpp").read_text()
+    (struct,) = re.findall(r"struct Wire \{(.*?)\};", source, re.DOTALL)
+    wire = {name: SIZES[kind] for kind, name in re.findall(r"(std::\w+) (\w+);", struct)}
+    wire["session"] = wire.pop("session_high") + wire.pop("session_low")
+    (drawn,) = re.findall(r"^version:.*$", page, re.MULTILINE)
+    assert list(fields(drawn).items()) == list(wire.items())
+    assert f"{sum(wire.values())} bytes" in drawn
+    (flags,) = re.findall(r"^flags +(.*)$", page, re.MULTILINE)
+    shifts = {name: int(value) for name, value in re.findall(r"k(\w+)Shift = (\d+);", source)}
+    read_only, strategy, bit = fields(flags).values()
+    assert (read_only, read_only + strategy) == (shifts["Strategy"], shifts["Bit"])
+    assert read_only + strategy + bit == 8
+
+
+def family(base: type[BaseException], depth: int = 0) -> list[tuple[int, str]]:
+    """Return a class and its subclasses in the package, each with its depth."""
+    kinds = [kind for kind in base.__subclasses__() if kind.__module__.startswith("shmtensor")]
+    below = [name for kind in kinds for name in family(kind, depth + 1)]
+    return [(depth, base.__name__), *below]
+
+
+def test_the_tree_of_exceptions() -> None:
+    page = (DOCS / "guide" / "troubleshooting.md").read_text()
+    (tree,) = re.findall(r"```text\n(ShmTensorError.*?)```", page, re.DOTALL)
+    drawn = []
+    for line in tree.splitlines():
+        match = re.match(r"([│├└─ ]*)(?:multiprocessing\.)?(\w+)", line)
+        assert match is not None
+        drawn.append((len(match[1]) // 4, match[2]))
+    assert sorted(drawn) == sorted(family(errors.ShmTensorError))
+    assert {name for _, name in drawn} >= set(errors.__all__)
+
+
+@pytest.mark.parametrize("page", [CONTRIBUTING, OVERVIEW], ids=["contributing", "overview"])
+def test_the_line_of_layers(page) -> None:
+    (line,) = re.findall(r"base(?: <- \w+)+ <- bindings", page)
+    layers = line.split(" <- ")
+    assert set(layers) == set(LAYERS)
+    for layer, needed in LAYERS.items():
+        assert set(needed) <= set(layers[: layers.index(layer)])
+
+
+def test_the_folders_of_tests() -> None:
+    table = CONTRIBUTING[CONTRIBUTING.index("## Tests") :]
+    listed = re.findall(r"^\| `tests/(\w+)` ", table, re.MULTILINE)
+    folders = [path.name for path in (ROOT / "tests").iterdir() if path.is_dir()]
+    assert sorted(listed) == sorted(name for name in folders if not name.startswith(("_", ".")))
+
+
+def test_the_map_of_folders() -> None:
+    listed = set(re.findall(r"^\| `([\w/]+)` ", CONTRIBUTING, re.MULTILINE))
+    core = {f"csrc/{layer}" for layer in LAYERS}
+    package = {
+        str(path.parent.relative_to(ROOT))
+        for path in (ROOT / "python" / "shmtensor").glob("*/__init__.py")
+        if not path.parent.name.startswith("_")
+    }
+    assert core | package <= listed
+    assert all((ROOT / name).is_dir() for name in listed)
+
+
+def test_the_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (phony,) = re.findall(r"^\.PHONY:((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
+    described = re.findall(r"^([\w-]+):.*## ", makefile, re.MULTILINE)
+    assert sorted(phony.replace("\\\n", " ").split()) == sorted(described)
+    missing = [name for name in described if not re.search(rf"`(make )?{name}[` ]", CONTRIBUTING)]
+    assert not missing
+    assert set(re.findall(r"`make ([\w-]+)", CONTRIBUTING)) <= set(described)
+    assert re.search(r"^[\w-]+:", makefile, re.MULTILINE)[0] == "help:"
+
+
+@pytest.mark.parametrize("kind", [_core.TensorBase, _core.StorageBase], ids=lambda kind: kind.__name__)
+def test_the_reference_has_the_members_of_the_extension(kind) -> None:
+    table = "\n".join(line for line in REFERENCE.splitlines() if line.startswith("| `"))
+    for name in vars(kind):
+        assert name.startswith("_") or re.search(rf"`{name}(\(\))?`", table), name
+
+
+def test_the_reference_has_every_public_name() -> None:
+    own = set(mp.__all__) - set(multiprocessing.__all__)  # type: ignore[attr-defined]
+    for name in own | {name for name in st.__all__ if not name.startswith("_")}:
+        value = getattr(st, name, None) or getattr(mp, name)
+        module = getattr(value, "__module__", "")
+        whole = f"::: {module}\n" in REFERENCE  # the page has everything of that module
+        assert whole or re.search(rf"\b{name}\b", REFERENCE), name
+
+
+# A line of the README's table: case, what, unit, and by how much the result is divided.
+COMPARED = {
+    "hand over a fresh 64 MiB tensor": ("handover", "64 MiB, fresh", "us", 1000),
+    "1,000 fresh tensors": ("list", "1000, fresh", "us each", 1),
+    "tensors alive in two processes": ("most", "1024 descriptors allowed", "tensors", 1),
+    "first read of 256 MiB": ("read", "first read", "ms", 1),
+}
+PEERS = ("shmtensor", "torch-fd", "torch-fs", "SharedMemory", "pickle")
+
+
+@pytest.mark.parametrize("line", COMPARED)
+def test_the_readme_has_the_numbers_of_the_result_file(line) -> None:
+    record = json.loads((ROOT / "bench" / "results" / "intel-xeon.json").read_text())
+    case, what, unit, scale = COMPARED[line]
+    (rows,) = (result["rows"] for result in record["results"] if result["case"] == case)
+    measured = {
+        row["peer"]: row["summary"]["median"] / scale
+        for row in rows
+        if (row["what"], row["unit"]) == (what, unit)
+    }
+    (text,) = (one for one in (ROOT / "README.md").read_text().splitlines() if one.startswith(f"| {line}"))
+    for peer, cell in zip(PEERS, text.split("|")[2:-1], strict=True):
+        number = re.search(r"[\d,.]+", cell)
+        assert (number is None) == (peer not in measured)
+        if number is not None:
+            assert float(number[0].replace(",", "")) == pytest.approx(measured[peer], rel=0.05)
+
+
+SOURCES = "\n".join(
+    path.read_text() for path in (ROOT / "tests").rglob("*") if path.suffix in {".py", ".cpp"}
+)
+TESTS = set(re.findall(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", SOURCES, re.MULTILINE))
+FUNCTIONS = set(re.findall(r"^ *(?:async )?def (test_\w+)\(", SOURCES, re.MULTILINE))
+MODULES = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in sorted(DOCS.rglob("*.md")) if page.name != "differences.md"],  # CPython's tests
+    ids=lambda page: page.stem,
+)
+def test_the_tests_that_a_page_names_exist(page) -> None:
+    text = page.read_text()
+    missing = set()
+    for suite, name, rest in re.findall(r"`([A-Z]\w+)\.([A-Z]\w*|)([*…]?)`", text):
+        names = [one for group, one in TESTS if group == suite]
+        if not (any(one.startswith(name) for one in names) if rest else name in names):
+            missing.add(f"{suite}.{name}{rest}")
+    for name in re.findall(r"`(test_\w+)(?:\[[^`]*)?`", text):
+        if name not in FUNCTIONS:
+            missing.add(name)
+    for name in re.findall(r"`(?:tests/\w+/)?(test_\w+)\.py`", text):
+        if name not in MODULES:
+            missing.add(f"{name}.py")
+    assert not missing
