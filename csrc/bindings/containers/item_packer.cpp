@@ -9,7 +9,7 @@ namespace {
 // memo takes as long as the largest it ever was, so after an item of this size a new one is made.
 constexpr Py_ssize_t kLargeItem = 4096;
 
-PyTypeObject* g_ndarray = nullptr;
+PyTypeObject* g_array_type = nullptr;
 
 // Pickles items one after the other, each by itself, into one bytearray. Threads: one.
 class Packer {
@@ -29,7 +29,7 @@ class Packer {
         if (PyErr_Occurred() != nullptr) throw py::error_already_set();
         return py::none();
       }
-      if (Py_TYPE(item.ptr()) == g_ndarray) return py::make_tuple(item, py::none());
+      if (Py_TYPE(item.ptr()) == g_array_type) return py::make_tuple(item, py::none());
       const Py_ssize_t start = size();
       dump(item, start);
       if (PyList_GET_SIZE(buffers.ptr()) != 0) {
@@ -91,7 +91,7 @@ class Packer {
 
 void add_item_packer(py::module_& module) {
   const py::object ndarray = py::module_::import("numpy").attr("ndarray");
-  g_ndarray = reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr());
+  g_array_type = reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr());
   py::class_<Packer>(module, "Packer")
       .def(py::init<>())
       .def("pack", &Packer::pack)

@@ -27,14 +27,14 @@ bool has_ended(const cuda::Description& owner, const Arena& arena) noexcept {
   return owner.pid_namespace == pid_namespace() && !is_alive({owner.pid, owner.start_time});
 }
 
-struct Export {
+struct ReadExport {
   cuda::Description description{};
   std::vector<cuda::Piece> pieces;
 };
 
-Export read_export(Arena* arena, BlockNumber block) {
+ReadExport read_export(Arena* arena, BlockNumber block) {
   const std::span<const std::byte> place = bytes_of(arena, block, Access::read_only);
-  Export read;
+  ReadExport read;
   if (place.size() < sizeof read.description) throw StaleHandle("a handle is damaged");
   std::memcpy(&read.description, place.data(), sizeof read.description);
   const std::span<const std::byte> rest = place.subspan(sizeof read.description);

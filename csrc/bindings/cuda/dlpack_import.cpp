@@ -41,7 +41,7 @@ const Managed* managed_in(const py::object& owner) {
   return static_cast<const Managed*>(PyCapsule_GetPointer(owner.ptr(), nullptr));
 }
 
-py::tuple describe(const DlTensor& tensor, bool read_only, const py::object& owner) {
+py::tuple describe_array(const DlTensor& tensor, bool read_only, const py::object& owner) {
   if (tensor.dims < 0 || tensor.dims > kMaxDims) {
     throw py::buffer_error("cannot use an array of " + std::to_string(tensor.dims) +
                            " dimensions; there may be " + std::to_string(kMaxDims));
@@ -64,11 +64,11 @@ py::tuple from_dlpack(const py::object& capsule) {
       throw py::buffer_error("DLPack " + std::to_string(managed.version.major) +
                              " is not known; 0 and 1 are");
     }
-    return describe(managed.tensor, (managed.flags & dlpack::kReadOnly) != 0, owner);
+    return describe_array(managed.tensor, (managed.flags & dlpack::kReadOnly) != 0, owner);
   }
   if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(static_cast<Plain*>(nullptr))) != 0) {
     const py::object owner = take_over<Plain>(capsule.ptr(), "used_dltensor");
-    return describe(managed_in<Plain>(owner)->tensor, false, owner);
+    return describe_array(managed_in<Plain>(owner)->tensor, false, owner);
   }
   throw py::type_error("__dlpack__ gave no capsule of DLPack, or one that was used before");
 }

@@ -13,36 +13,32 @@
 namespace shmtensor::python {
 namespace {
 
-/// A block that this process shares, looked at without holding it.
+/// A block that this process shares, checked without holding it.
 class BlockWatch {
  public:
   explicit BlockWatch(const py::object& storage) {
     if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
     const Backing& backing = as_storage(storage)->backing();
     if (backing.kind != Backing::Kind::block) throw py::type_error("not a block");
-    arena_ = backing.arena;
+    arena_ = PinnedArena(*backing.arena);
     block_ = backing.block;
     generation_ = arena_->generation(block_);
-    arena_->pin();
   }
-  ~BlockWatch() { arena_->unpin(); }
-  BlockWatch(const BlockWatch&) = delete;
-  BlockWatch& operator=(const BlockWatch&) = delete;
 
-  /// Does no process hold the block, and no message refer to it?
+  /// Return true if no process holds the block and no unread message refers to it.
   [[nodiscard]] bool is_free() const noexcept {
     const BlockWord word(arena_->segment().record(block_).word.load());
     return !word.live_at_generation(generation_);
   }
 
  private:
-  Arena* arena_;
-  BlockNumber block_;
-  Generation generation_;
+  PinnedArena arena_;
+  BlockNumber block_ = 0;
+  Generation generation_ = 0;
 };
 
 struct CudaEvent {
-  py::object block;  ///< let go of after the event is destroyed, for which its maker waits
+  py::object block;  ///< released after the event is destroyed; its maker waits for that
   cuda::Event event;
 };
 
@@ -55,7 +51,7 @@ std::unique_ptr<CudaEvent> make_event(int device) {
   return std::make_unique<CudaEvent>(CudaEvent{{}, cuda::Event::create(cuda::Gpu::get(device))});
 }
 
-py::bytes describe(const CudaEvent& self, std::uint64_t number) {
+py::bytes describe_event(const CudaEvent& self, std::uint64_t number) {
   const ProcessIdentity maker = this_process();
   const cuda::EventDescription description{.magic = cuda::kEventMagic,
                                            .handle = self.event.export_handle(),
@@ -73,7 +69,7 @@ cuda::EventDescription to_description(const py::bytes& bytes) {
   cuda::EventDescription description{};
   if (text.size() == sizeof description) std::memcpy(&description, text.data(), text.size());
   if (description.magic != cuda::kEventMagic) {
-    throw StaleHandle("cannot use an event: what describes it is damaged");
+    throw StaleHandle("cannot use an event: its description is damaged");
   }
   return description;
 }
@@ -114,7 +110,7 @@ void add_event(py::module_& module) {
       .def_readwrite("block", &CudaEvent::block)
       .def_property_readonly("device",
                              [](const CudaEvent& self) { return self.event.gpu().number(); })
-      .def("describe", &describe)
+      .def("describe", &describe_event)
       .def(
           "record",
           [](const CudaEvent& self, std::uint64_t stream) { self.event.record(to_stream(stream)); },

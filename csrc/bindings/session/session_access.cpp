@@ -65,8 +65,8 @@ std::shared_ptr<Session> session_of(const Handle& handle) {
   return session;
 }
 
-Arena* arena_of(Session& session, const Handle& handle) {
-  if (Arena* arena = session.find(handle.arena)) return arena;
+PinnedArena arena_of(Session& session, const Handle& handle) {
+  if (PinnedArena arena = session.find(handle.arena)) return arena;
   const GilRelease release;
   return session.attach(handle.arena, handle.strategy);
 }

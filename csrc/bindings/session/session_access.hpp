@@ -20,8 +20,8 @@ namespace shmtensor::python {
 /// The session of a handle; joined at the first call. Throws StaleHandle if it has ended.
 [[nodiscard]] std::shared_ptr<Session> session_of(const Handle& handle);
 
-/// The arena of a handle, mapped at the first call; pinned. Throws StaleHandle if it is gone.
-[[nodiscard]] Arena* arena_of(Session& session, const Handle& handle);
+/// The arena of a handle, mapped at the first call. Throws StaleHandle if it is gone.
+[[nodiscard]] PinnedArena arena_of(Session& session, const Handle& handle);
 
 /// An age in the manager's unit. More than 1e12 seconds count as 1e12, which fits.
 [[nodiscard]] inline std::uint64_t in_milliseconds(double seconds) noexcept {

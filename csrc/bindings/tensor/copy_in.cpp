@@ -52,7 +52,7 @@ PyObject* copy_in(PyObject*, PyObject* array) {
   });
 }
 
-PyMethodDef g_functions[] = {
+PyMethodDef g_copy_functions[] = {
     {"copy_in", copy_in, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -60,7 +60,7 @@ PyMethodDef g_functions[] = {
 }  // namespace
 
 void add_copy_in(py::module_& module) {
-  if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
+  if (PyModule_AddFunctions(module.ptr(), g_copy_functions) != 0) throw py::error_already_set();
 }
 
 }  // namespace shmtensor::python

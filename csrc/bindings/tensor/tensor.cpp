@@ -255,7 +255,7 @@ PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-PyMethodDef g_functions[] = {
+PyMethodDef g_tensor_functions[] = {
     {"empty", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty)), METH_FASTCALL,
      nullptr},
     {nullptr, nullptr, 0, nullptr},
@@ -313,7 +313,7 @@ void add_tensor(py::module_& module) {
   py::object type = checked(PyType_FromSpec(&spec));
   g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
   module.add_object("TensorBase", type.release());
-  if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
+  if (PyModule_AddFunctions(module.ptr(), g_tensor_functions) != 0) throw py::error_already_set();
   module.def("register_tensor_class", [](const py::object& tensor, const py::object& ndarray) {
     g_class = py::object(tensor).release().ptr();
     g_ndarray = py::object(ndarray).release().ptr();

@@ -1,8 +1,9 @@
 #include "bindings/transfer/message_scope.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "bindings/session/session_access.hpp"
@@ -13,86 +14,128 @@
 namespace shmtensor::python {
 namespace {
 
-thread_local Outgoing* t_open = nullptr;
-thread_local int t_peeks = 0;
-thread_local int t_after_events = 0;
+/// A ticket in the bytes that `tickets` returns.
+struct TicketRecord {
+  std::uint32_t arena;
+  std::uint32_t strategy;
+  std::uint32_t block;
+  std::uint32_t generation;
+  std::uint32_t sender;
+  std::uint32_t bit;
+  std::uint32_t group;
+  std::uint32_t serial;
+};
+static_assert(sizeof(TicketRecord) == 32);
 
-// arena, strategy, block, generation, sender, bit, group, serial
-using TicketWords = std::array<std::uint32_t, 8>;
+MessageScope::Purpose to_purpose(std::string_view name) {
+  using enum MessageScope::Purpose;
+  if (name == "transient") return transient;
+  if (name == "persistent") return persistent;
+  if (name == "borrowed") return borrowed;
+  throw py::value_error("unknown purpose '" + std::string(name) +
+                        "'; there are 'transient', 'persistent' and 'borrowed'");
+}
+
+void cancel_ticket(Session& session, const TicketRecord& record) {
+  PinnedArena arena;
+  try {
+    arena = session.attach(record.arena, static_cast<Strategy>(record.strategy));
+  } catch (const StaleHandle&) {
+    return;  // the arena is gone with all its blocks
+  }
+  if (record.block >= arena->segment().capacity()) return;
+  arena->unsend(record.block, record.generation,
+                {static_cast<SlotNumber>(record.sender), static_cast<std::uint8_t>(record.bit),
+                 record.group, record.serial});
+}
+
+// May be repeated: a cancelled ticket stays cancelled.
+void cancel_tickets(const py::bytes& tickets) {
+  const std::string_view text = tickets;
+  Session& session = home();
+  TicketRecord record{};
+  for (std::size_t at = 0; at + sizeof record <= text.size(); at += sizeof record) {
+    std::memcpy(&record, text.data() + at, sizeof record);
+    cancel_ticket(session, record);
+  }
+}
 
 }  // namespace
 
-Outgoing::Outgoing(bool to_keep) : forks_(Runtime::get().forks()), to_keep_(to_keep) {}
+MessageScope::MessageScope(Purpose purpose) : forks_(Runtime::get().forks()), purpose_(purpose) {}
 
-Outgoing::~Outgoing() {
-  if (t_open == this) close();
+MessageScope::~MessageScope() {
+  close();
   discard();
 }
 
-Outgoing* Outgoing::current() noexcept {
-  return t_open != nullptr && t_open->is_ours() ? t_open : nullptr;
+MessageScope::Links& MessageScope::open_links() noexcept {
+  thread_local Links links;
+  return links;
 }
 
-bool Outgoing::is_ours() const noexcept {
+void MessageScope::open() {
+  close();
+  Links& links = open_links();
+  std::erase_if(links, [](const auto& link) { return link->load() == nullptr; });
+  auto link = std::make_shared<Link>(this);
+  links.push_back(link);
+  link_ = std::move(link);
+}
+
+// Perhaps in another thread than the one that opened it, which then removes the link later.
+void MessageScope::close() noexcept {
+  if (link_ == nullptr) return;
+  link_->store(nullptr);
+  std::erase(open_links(), link_);
+  link_.reset();
+}
+
+MessageScope* MessageScope::sender() noexcept {
+  const Links& links = open_links();
+  for (auto at = links.rbegin(); at != links.rend(); ++at) {
+    MessageScope* scope = (*at)->load();
+    if (scope == nullptr || scope->purpose_ == Purpose::borrowed) continue;
+    return scope->is_ours() ? scope : nullptr;
+  }
+  return nullptr;
+}
+
+bool MessageScope::is_persistent() noexcept {
+  const MessageScope* scope = sender();
+  return scope != nullptr && scope->purpose_ == Purpose::persistent;
+}
+
+// Also in a forked child that runs on inside its parent's scope: the tickets are not its own to
+// consume.
+bool MessageScope::borrows() noexcept {
+  const Links& links = open_links();
+  return std::any_of(links.begin(), links.end(), [](const auto& link) {
+    const MessageScope* scope = link->load();
+    return scope != nullptr && scope->purpose_ == Purpose::borrowed;
+  });
+}
+
+void MessageScope::record(Arena& arena, BlockNumber block, Generation generation,
+                          const Ticket& ticket) {
+  if (MessageScope* scope = sender()) {
+    scope->sent_.push_back({PinnedArena(arena), block, generation, ticket});
+  }
+}
+
+bool MessageScope::is_ours() const noexcept {
   return forks_ == Runtime::get().forks() && !is_raw_copy();
 }
 
-bool Outgoing::keeps() noexcept {
-  const Outgoing* message = current();
-  return message != nullptr && message->to_keep_;
-}
-
-void Outgoing::keep() noexcept {
-  if (!is_ours()) return;
-  for (const Sent& sent : sent_) {
-    sent.arena->memory().transit(sent.ticket.sender).keep(sent.ticket);
+void MessageScope::clear() noexcept {
+  if (!is_ours()) {
+    for (Sent& sent : sent_) sent.arena.forget();
   }
+  sent_.clear();
 }
 
-py::bytes Outgoing::tickets() const {
-  std::string text;
-  for (const Sent& sent : sent_) {
-    const Segment& segment = sent.arena->segment();
-    const TicketWords words{segment.number(),   static_cast<std::uint32_t>(segment.strategy()),
-                            sent.block,         sent.generation,
-                            sent.ticket.sender, sent.ticket.bit,
-                            sent.ticket.group,  sent.ticket.serial};
-    text.append(reinterpret_cast<const char*>(words.data()), sizeof words);
-  }
-  return text;
-}
-
-// May be repeated with the same tickets: what is spent stays spent.
-void spend_tickets(const py::bytes& tickets) {
-  const std::string_view text = tickets;
-  Session& session = home();
-  for (std::size_t at = 0; at + sizeof(TicketWords) <= text.size(); at += sizeof(TicketWords)) {
-    TicketWords words;
-    std::memcpy(words.data(), text.data() + at, sizeof words);
-    Arena* arena = nullptr;
-    try {
-      arena = session.attach(words[0], static_cast<Strategy>(words[1]));
-    } catch (const StaleHandle&) {
-      continue;  // with all its blocks
-    }
-    if (words[2] < arena->segment().capacity()) {
-      arena->unsend(words[2], words[3],
-                    {static_cast<SlotNumber>(words[4]), static_cast<std::uint8_t>(words[5]),
-                     words[6], words[7]});
-    }
-    arena->unpin();
-  }
-}
-
-void Outgoing::open() noexcept {
-  outer_ = t_open;
-  t_open = this;
-}
-
-void Outgoing::close() noexcept { t_open = outer_; }
-
-void Outgoing::write(int fd, const py::object& header, const py::object& content,
-                     const py::object& lock) {
+void MessageScope::write(int fd, const py::object& header, const py::object& content,
+                         const py::object& lock) {
   try {
     write_message(fd, header, content, lock);
   } catch (...) {
@@ -102,65 +145,64 @@ void Outgoing::write(int fd, const py::object& header, const py::object& content
   delivered();
 }
 
-void Outgoing::delivered() noexcept {
+void MessageScope::delivered() noexcept { clear(); }
+
+void MessageScope::discard() noexcept {
   if (is_ours()) {
-    for (const Sent& sent : sent_) sent.arena->unpin();
+    for (const Sent& sent : sent_) sent.arena->unsend(sent.block, sent.generation, sent.ticket);
   }
-  sent_.clear();
+  clear();
 }
 
-void Outgoing::discard() noexcept {
-  if (is_ours()) {
-    for (const Sent& sent : sent_) {
-      sent.arena->unsend(sent.block, sent.generation, sent.ticket);
-      sent.arena->unpin();
-    }
+void MessageScope::keep() noexcept {
+  if (!is_ours()) return;
+  for (const Sent& sent : sent_) {
+    sent.arena->memory().transit(sent.ticket.sender).keep(sent.ticket);
   }
-  sent_.clear();
 }
 
-void Outgoing::record(Arena& arena, BlockNumber block, Generation generation,
-                      const Ticket& ticket) {
-  Outgoing* message = current();
-  if (message == nullptr) return;
-  message->sent_.push_back({&arena, block, generation, ticket});
-  arena.pin();
+py::bytes MessageScope::tickets() const {
+  std::string text;
+  for (const Sent& sent : sent_) {
+    const Segment& segment = sent.arena->segment();
+    const TicketRecord record{.arena = segment.number(),
+                              .strategy = static_cast<std::uint32_t>(segment.strategy()),
+                              .block = sent.block,
+                              .generation = sent.generation,
+                              .sender = sent.ticket.sender,
+                              .bit = sent.ticket.bit,
+                              .group = sent.ticket.group,
+                              .serial = sent.ticket.serial};
+    text.append(reinterpret_cast<const char*>(&record), sizeof record);
+  }
+  return text;
 }
-
-void Peek::open() noexcept { ++t_peeks; }
-void Peek::close() noexcept { --t_peeks; }
-bool Peek::is_open() noexcept { return t_peeks > 0; }
-
-AfterEvent::AfterEvent() noexcept { ++t_after_events; }
-AfterEvent::~AfterEvent() { --t_after_events; }
-bool AfterEvent::is_open() noexcept { return t_after_events > 0; }
 
 void add_message_scope(py::module_& module) {
-  py::class_<Outgoing>(module, "Outgoing")
-      .def(py::init<bool>(), py::arg("to_keep") = false)
-      .def("keep", &Outgoing::keep)
-      .def("tickets", &Outgoing::tickets)
+  py::class_<MessageScope>(module, "MessageScope")
+      .def(py::init([](std::string_view purpose) {
+             return std::make_unique<MessageScope>(to_purpose(purpose));
+           }),
+           py::arg("purpose") = "transient")
       .def(
           "__enter__",
-          [](Outgoing& self) -> Outgoing& {
+          [](MessageScope& self) -> MessageScope& {
             self.open();
             return self;
           },
           py::return_value_policy::reference)
       .def("__exit__",
-           [](Outgoing& self, const py::object& type, const py::object&, const py::object&) {
+           [](MessageScope& self, const py::object& type, const py::object&, const py::object&) {
              self.close();
              if (!type.is_none()) self.discard();
            })
-      .def("write", &Outgoing::write, py::arg("fd"), py::arg("header"), py::arg("content"),
+      .def("write", &MessageScope::write, py::arg("fd"), py::arg("header"), py::arg("content"),
            py::arg("lock") = py::none())
-      .def("delivered", &Outgoing::delivered)
-      .def("discard", &Outgoing::discard);
-  module.def("spend_tickets", &spend_tickets);
-  py::class_<Peek>(module, "Peek")
-      .def(py::init<>())
-      .def("__enter__", [](Peek& self) { self.open(); })
-      .def("__exit__", [](Peek& self, const py::args&) { self.close(); });
+      .def("delivered", &MessageScope::delivered)
+      .def("discard", &MessageScope::discard)
+      .def("keep", &MessageScope::keep)
+      .def("tickets", &MessageScope::tickets);
+  module.def("cancel_tickets", &cancel_tickets);
 }
 
 }  // namespace shmtensor::python

@@ -1,90 +1,94 @@
-// The tickets of a message that is being written.
+// The tickets of a message, from pickling to delivery.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "arena/arena.hpp"
 #include "bindings/support/python.hpp"
+#include "session/pinned_arena.hpp"
 
 namespace shmtensor::python {
 
-/// While an Outgoing is open in a thread, every ticket that the thread issues belongs to it. A
-/// message that is not delivered, because pickling or writing failed or its queue was dropped,
-/// takes its tickets back, so that nothing stays allocated for a reader that will never come.
-class Outgoing {
+/// While a scope is open in a thread, the tensors that the thread pickles or unpickles belong to
+/// its message: the pickler's hooks take no argument of ours. Scopes nest; a ticket belongs to the
+/// last one that was opened and is still open. Scopes may be closed in any order, as two greenlets
+/// of one thread do, and destroyed by any thread.
+///
+/// A message that is not delivered, because pickling or writing failed or its queue was destroyed,
+/// has its tickets cancelled, so that nothing stays allocated for a reader that will never come.
+/// Threads: one at a time.
+class MessageScope {
  public:
-  /// `to_keep`: the tickets are for a published name, and `keep` will follow.
-  explicit Outgoing(bool to_keep = false);
-  /// Also closes: Python 3.14 may raise between `__enter__` and the body, and then calls no
-  /// `__exit__`.
-  ~Outgoing();
-  Outgoing(const Outgoing&) = delete;
-  Outgoing& operator=(const Outgoing&) = delete;
+  enum class Purpose : std::uint8_t {
+    transient,   ///< a message that one reader consumes
+    persistent,  ///< the handles of a published name; `keep` follows
+    borrowed,    ///< reads a published name: consumes no ticket, since others will read it too
+  };
 
-  void open() noexcept;
+  explicit MessageScope(Purpose purpose);
+  /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
+  /// call `__exit__` then.
+  ~MessageScope();
+  MessageScope(const MessageScope&) = delete;
+  MessageScope& operator=(const MessageScope&) = delete;
+
+  void open();
   void close() noexcept;
 
-  /// `write_message`. A message that was written whole is delivered, of any other the tickets are
-  /// taken back: nobody can read it. Decided here, where no signal handler of Python's runs between
-  /// the last byte and `delivered`.
+  /// `write_message`. A message that was written whole is delivered; otherwise its tickets are
+  /// cancelled, because nobody can read it. Decided here, where no signal handler of Python's runs
+  /// between the last byte and `delivered`.
   void write(int fd, const py::object& header, const py::object& content, const py::object& lock);
 
-  /// The message is out of our hands: whoever reads it takes the tickets.
+  /// The tickets now belong to the reader of the message.
   void delivered() noexcept;
-  /// Nobody will ever read it. In a child this does nothing: the message is the parent's.
+  /// Cancels the tickets: nobody will read the message. Does nothing in a forked child, because the
+  /// message is its parent's.
   void discard() noexcept;
 
-  /// What was pickled stays allocated until its tickets are spent; no age ends that.
+  /// The blocks stay allocated until their tickets are cancelled; `gc` does not cancel them for
+  /// their age.
   void keep() noexcept;
-  /// The tickets, for `spend_tickets`.
+  /// The tickets as bytes, for `cancel_tickets`.
   [[nodiscard]] py::bytes tickets() const;
 
-  /// Are the tickets that this thread issues now to be kept?
-  [[nodiscard]] static bool keeps() noexcept;
-
-  /// To be called for each ticket issued.
+  /// Returns true if tickets that this thread issues now are persistent.
+  [[nodiscard]] static bool is_persistent() noexcept;
+  /// Returns true if messages that this thread reads now are borrowed.
+  [[nodiscard]] static bool borrows() noexcept;
+  /// Adds a ticket that this thread has issued to its message, if there is one.
   static void record(Arena& arena, BlockNumber block, Generation generation, const Ticket& ticket);
 
  private:
+  /// A scope in the list of its thread; null after it was closed.
+  using Link = std::atomic<MessageScope*>;
+  using Links = std::vector<std::shared_ptr<Link>>;
+
   struct Sent {
-    Arena* arena;
+    PinnedArena arena;
     BlockNumber block;
     Generation generation;
     Ticket ticket;
   };
 
-  /// The one that is open in this thread. A forked child runs on inside of its parent's, whose
-  /// message is not its own.
-  static Outgoing* current() noexcept;
+  /// The scopes that this thread has opened, and not closed.
+  static Links& open_links() noexcept;
+  /// The scope to which a ticket belongs that this thread issues, or null. A forked child runs on
+  /// inside its parent's scope, which is not its own.
+  static MessageScope* sender() noexcept;
 
-  /// Return true if it was made by this process, not by one that it is a fork or a copy of.
+  /// Returns true if this process made the scope, not one that it is a fork or a raw copy of.
   [[nodiscard]] bool is_ours() const noexcept;
+  /// Empties the list without a change of an arena's pins unless the scope is ours.
+  void clear() noexcept;
 
   std::vector<Sent> sent_;
-  Outgoing* outer_ = nullptr;
+  std::shared_ptr<Link> link_;  ///< null unless open
   std::uint32_t forks_;
-  bool to_keep_;
-};
-
-/// While one is open in a thread, what the thread receives keeps its tickets: the handles are of
-/// something published, which others will load too.
-class Peek {
- public:
-  void open() noexcept;
-  void close() noexcept;
-  [[nodiscard]] static bool is_open() noexcept;
-};
-
-/// While one is open in a thread, what the thread sends does not wait for the device: the message
-/// has an event for which its reader waits.
-class AfterEvent {
- public:
-  AfterEvent() noexcept;
-  ~AfterEvent();
-  AfterEvent(const AfterEvent&) = delete;
-  AfterEvent& operator=(const AfterEvent&) = delete;
-  [[nodiscard]] static bool is_open() noexcept;
+  Purpose purpose_;
 };
 
 void add_message_scope(py::module_& module);

@@ -8,7 +8,6 @@
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/tensor/tensor.hpp"
-#include "bindings/transfer/message_scope.hpp"
 #include "bindings/transfer/send_receive.hpp"
 #include "session/handle.hpp"
 
@@ -19,7 +18,7 @@ PyObject* g_rebuild_tensor = nullptr;
 PyObject* g_rebuild_view = nullptr;
 PyObject* g_rebuild_storage = nullptr;
 
-/// What follows the handle of a tensor: this, then the shape, then the strides unless in C order.
+/// This follows the handle of a tensor; then the shape, and the strides unless in C order.
 struct View {
   std::uint8_t dtype;
   std::uint8_t dims;
@@ -79,7 +78,7 @@ py::object tensor_from_view(const py::object& storage, std::span<const std::byte
                     view.read_only != 0);
 }
 
-// (function, (bytes,)) or (function, (first, bytes)), with the dtype behind when it has no code.
+// (function, (bytes,)) or (function, (first, bytes)); a dtype without a code follows.
 PyObject* reduction(PyObject* function, const py::object& first, const py::object& second,
                     const Tensor* tensor) {
   std::array<PyObject*, 3> items{};
@@ -94,7 +93,7 @@ PyObject* reduction(PyObject* function, const py::object& first, const py::objec
   return PyTuple_Pack(2, function, arguments.ptr());
 }
 
-PyObject* reduce_tensor(PyObject*, PyObject* object) {
+PyObject* reduce_tensor(PyObject* object, DeviceOrder order) {
   return guarded([&] {
     if (!is_tensor(object)) throw py::type_error("not a tensor");
     const auto& tensor = *reinterpret_cast<Tensor*>(object);
@@ -102,10 +101,11 @@ PyObject* reduce_tensor(PyObject*, PyObject* object) {
     const ViewBytes view(tensor);
     if (storage.backing().kind == Backing::Kind::block) {
       const Access access = tensor.read_only ? Access::read_only : Access::read_write;
-      return reduction(g_rebuild_tensor, send_storage(storage, access, view.get()), {}, &tensor);
+      return reduction(g_rebuild_tensor, send_storage(storage, access, view.get(), order), {},
+                       &tensor);
     }
-    // Reduced by itself, the storage is shared by all views in the message: the pickler remembers
-    // it.
+    // Reduced by itself, the storage is shared by all views in the message: the pickler has it in
+    // its memo.
     const py::object bytes =
         checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(view.get().data()),
                                           static_cast<Py_ssize_t>(view.get().size())));
@@ -115,12 +115,12 @@ PyObject* reduce_tensor(PyObject*, PyObject* object) {
 }
 
 // For blocks and private memory; a file's storage has a reducer in Python.
-PyObject* reduce_storage(PyObject*, PyObject* object) {
+PyObject* reduce_storage(PyObject* object, DeviceOrder order) {
   return guarded([&] {
     if (!is_storage(object)) throw py::type_error("not a storage");
     const auto& storage = *reinterpret_cast<Storage*>(object);
     if (storage.backing().kind == Backing::Kind::block) {
-      return reduction(g_rebuild_storage, send_storage(storage, Access::read_write, {}), {},
+      return reduction(g_rebuild_storage, send_storage(storage, Access::read_write, {}, order), {},
                        nullptr);
     }
     const py::object copy = share_copy(storage);
@@ -129,15 +129,24 @@ PyObject* reduce_storage(PyObject*, PyObject* object) {
   });
 }
 
+PyObject* reduce_tensor_now(PyObject*, PyObject* object) {
+  return reduce_tensor(object, DeviceOrder::by_wait);
+}
+
+PyObject* reduce_storage_now(PyObject*, PyObject* object) {
+  return reduce_storage(object, DeviceOrder::by_wait);
+}
+
 // The reduction of a tensor or storage whose reader waits for an event first.
-PyObject* reduce_after_event(PyObject* module, PyObject* object) {
-  const AfterEvent after;
-  return is_tensor(object) ? reduce_tensor(module, object) : reduce_storage(module, object);
+PyObject* reduce_after_event(PyObject*, PyObject* object) {
+  return is_tensor(object) ? reduce_tensor(object, DeviceOrder::by_event)
+                           : reduce_storage(object, DeviceOrder::by_event);
 }
 
 PyObject* rebuild_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([&] {
-    if (count < 1 || count > 2) throw py::type_error("a handle and perhaps a dtype");
+    if (count < 1 || count > 2)
+      throw py::type_error("rebuild_tensor takes a handle and perhaps a dtype");
     const std::span<const std::byte> bytes = to_span(arguments[0]);
     const Handle handle = decode(bytes);
     const py::object storage = receive_storage(handle, bytes);
@@ -152,7 +161,7 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count
 PyObject* rebuild_view(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([&] {
     if (count < 2 || count > 3 || !is_storage(arguments[0])) {
-      throw py::type_error("a storage, a view and perhaps a dtype");
+      throw py::type_error("rebuild_view takes a storage, a view and perhaps a dtype");
     }
     return tensor_from_view(py::reinterpret_borrow<py::object>(arguments[0]), to_span(arguments[1]),
                             count == 3 ? arguments[2] : nullptr)
@@ -168,10 +177,10 @@ PyObject* rebuild_storage(PyObject*, PyObject* bytes) {
   });
 }
 
-PyObject* spend(PyObject*, PyObject* bytes) {
+PyObject* cancel(PyObject*, PyObject* bytes) {
   return guarded([&] {
     const std::span<const std::byte> span = to_span(bytes);
-    spend_handle(decode(span), span);
+    cancel_handle(decode(span), span);
     return Py_NewRef(Py_None);
   });
 }
@@ -182,13 +191,13 @@ PyCFunction function(Function* body) noexcept {
 }
 
 PyMethodDef g_functions[] = {
-    {"reduce_tensor", reduce_tensor, METH_O, nullptr},
-    {"reduce_storage", reduce_storage, METH_O, nullptr},
+    {"reduce_tensor", reduce_tensor_now, METH_O, nullptr},
+    {"reduce_storage", reduce_storage_now, METH_O, nullptr},
     {"reduce_after_event", reduce_after_event, METH_O, nullptr},
     {"rebuild_tensor", function(rebuild_tensor), METH_FASTCALL, nullptr},
     {"rebuild_view", function(rebuild_view), METH_FASTCALL, nullptr},
     {"rebuild_storage", rebuild_storage, METH_O, nullptr},
-    {"spend_handle", spend, METH_O, nullptr},
+    {"cancel_handle", cancel, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -196,8 +205,8 @@ PyMethodDef g_functions[] = {
 
 void add_reducers(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
-  // Pickles name these as members of the public module, whose import also registers the reducers:
-  // who receives a tensor can send it on.
+  // Pickles name these as members of the public module, whose import also registers the reducers: a
+  // process that receives a tensor can send it on.
   const py::str home("shmtensor.reducers");
   for (const auto& [name, place] :
        {std::pair("rebuild_tensor", &g_rebuild_tensor), std::pair("rebuild_view", &g_rebuild_view),

@@ -14,18 +14,7 @@
 namespace shmtensor::python {
 namespace {
 
-class Pinned {
- public:
-  explicit Pinned(Arena* arena) noexcept : arena_(arena) {}
-  ~Pinned() { arena_->unpin(); }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-
- private:
-  Arena* arena_;
-};
-
-// Whoever holds the block has its bytes mapped already, perhaps with more rights.
+// A process that holds the block has its bytes mapped already, perhaps with more rights.
 void map_data(Arena& arena, BlockNumber block, Access access) {
   const Segment& segment = arena.segment();
   if (segment.strategy() == Strategy::in_place) access = Access::read_only;  // what describes it
@@ -42,29 +31,28 @@ void map_data(Arena& arena, BlockNumber block, Access access) {
 py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
   check_signature(session->key(), bytes);
-  Arena* arena = arena_of(*session, handle);
-  const Pinned pinned(arena);
+  const PinnedArena arena = arena_of(*session, handle);
   const auto stale = [&] {
     return StaleHandle("cannot use a tensor's handle: block " + std::to_string(handle.block) +
                        " of arena " + std::to_string(handle.arena) +
-                       " was freed; its bytes were loaded before, or gc forgot the message for its "
-                       "age, and nobody held the tensor since");
+                       " was freed; the message was loaded before, or gc cancelled it for its age, "
+                       "and no process has held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
-  // For want of address space this may fail, so it comes before the message is spent. Opening
-  // device memory may fail, too, but takes so long that a reader may be killed meanwhile: what it
-  // has spent is freed then.
+  // This may fail for lack of address space, so it comes before the ticket is consumed. Opening
+  // device memory may fail, too, but takes so long that a reader may be killed during it: the block
+  // is freed then, because its ticket is consumed already.
   map_data(*arena, handle.block, handle.access);
   TransitTable& transit = session->memory().transit(handle.ticket.sender);
   Ticket ticket = handle.ticket;
-  if (Peek::is_open()) ticket.group = TransitTable::kGroups;  // none has this number
+  if (MessageScope::borrows()) ticket.group = TransitTable::kGroups;  // no group has this number
   PyObject* known = nullptr;
   bool held = false;
   {
     LocalTable::Lock lock(arena->local(), handle.block);
     held = arena->hold(lock, handle.block, handle.generation, ticket, transit);
     if (held) known = find_object(lock, handle.access);
-    // The object has a reference of its own already, so this is not the last.
+    // The object has a reference of its own, so this is not the last.
     if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));
   }
   if (!held) {
@@ -72,24 +60,24 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
     throw stale();
   }
   if (known != nullptr) return py::reinterpret_steal<py::object>(known);
-  return wrap_block(arena, handle.block, handle.access);
+  return wrap_block(arena.get(), handle.block, handle.access);
 }
 
-void spend_handle(const Handle& handle, std::span<const std::byte> bytes) {
+void cancel_handle(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
   check_signature(session->key(), bytes);
-  Arena* arena = arena_of(*session, handle);
-  const Pinned pinned(arena);
+  const PinnedArena arena = arena_of(*session, handle);
   if (handle.block >= arena->segment().capacity()) return;
   arena->unsend(handle.block, handle.generation, handle.ticket);
 }
 
-py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> tail) {
+py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> tail,
+                        DeviceOrder order) {
   const Backing& backing = storage.backing();
   if (backing.device >= 0) {
     if (cuda::forked()) cuda::refuse_after_fork();
-    if (storage.exposed.load() && !AfterEvent::is_open()) {
-      // What other libraries have started on the memory is done before the message can be read.
+    if (storage.exposed.load() && order == DeviceOrder::by_wait) {
+      // Work that other libraries have started on the memory ends before the message can be read.
       const GilRelease release;
       cuda::Gpu::get(backing.device).synchronize();
     }
@@ -99,8 +87,8 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
-  const Ticket ticket = arena.send(backing.block, Outgoing::keeps());
-  Outgoing::record(arena, backing.block, generation, ticket);
+  const Ticket ticket = arena.send(backing.block, MessageScope::is_persistent());
+  MessageScope::record(arena, backing.block, generation, ticket);
   if (arena.memory().manager_changed()) {
     const GilRelease release;
     Runtime::get().follow_managers();
