@@ -164,8 +164,8 @@ cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts
 }
 
 // What is known of the memory before it is shared.
-cuda::Description describe(const cuda::PointerFacts& facts, std::uint64_t pointer,
-                           std::uint64_t size) {
+cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t pointer,
+                                  std::uint64_t size) {
   const ProcessIdentity self = this_process();
   return {.magic = cuda::kDescriptionMagic,
           .handle = {},
@@ -222,11 +222,17 @@ cuda::Description describe(const cuda::PointerFacts& facts, std::uint64_t pointe
 // takes over, describes the memory to other processes.
 py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int device,
                          std::uint64_t size) {
-  py::object object = new_object(size, {.data = data,
-                                        .arena = arena,
-                                        .block = block,
-                                        .kind = Backing::Kind::block,
-                                        .device = static_cast<std::int16_t>(device)});
+  py::object object;
+  try {
+    object = new_object(size, {.data = data,
+                               .arena = arena,
+                               .block = block,
+                               .kind = Backing::Kind::block,
+                               .device = static_cast<std::int16_t>(device)});
+  } catch (...) {
+    arena->release(block);
+    throw;
+  }
   as_storage(object)->exposed.store(true);
   enable_try_incref(object.ptr());
   LocalTable::Lock lock(arena->local(), block);
@@ -244,7 +250,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
     const GilRelease release;
     facts = cuda::facts_of(pointer, size);
     if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
-    description = describe(facts, pointer, size);
+    description = describe_memory(facts, pointer, size);
     if (facts.in_pieces) {
       pieces = cuda::count_pieces(cuda::Gpu::get(facts.device), pointer, size);
     }

@@ -1,5 +1,7 @@
 #include "bindings/storage/lifetime.hpp"
 
+#include <atomic>
+
 #include "bindings/session/session_access.hpp"
 #include "bindings/storage/device_support.hpp"
 #include "bindings/support/gil.hpp"
@@ -11,6 +13,17 @@ namespace shmtensor::python {
 namespace {
 
 PyObject* g_class = nullptr;  // shmtensor.Storage
+std::atomic<bool> g_can_send{false};
+
+// The first storage of a process registers the reducers, so that every queue, pipe and pool sends
+// handles; importing shmtensor alone registers nothing. A failed import is tried again at the next
+// storage. Threads that make the first storages together all import: the import system makes each
+// wait until the reducers are registered.
+void register_reducers() {
+  if (g_can_send.load(std::memory_order_acquire)) return;
+  py::module_::import("shmtensor.reducers");
+  g_can_send.store(true, std::memory_order_release);
+}
 
 void release_backing(Storage* storage, const Backing& backing) noexcept {
   switch (backing.kind) {
@@ -65,6 +78,7 @@ void trim_in_passing(Arena& arena) noexcept {
 }
 
 py::object new_object(std::uint64_t size, const Backing& backing) {
+  register_reducers();  // before the object owns the memory: the caller releases it if this throws
   py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
   Storage* storage = as_storage(object);
   storage->size = size;

@@ -5,7 +5,9 @@
 
 namespace shmtensor::python {
 
-/// An object over that memory, which it takes over. `find_object` does not find it yet.
+/// An object over that memory, which it takes over; if this throws, the caller still owns the
+/// memory. `find_object` does not find the object yet. To be called with no lock held: the first
+/// call in a process imports `shmtensor.reducers`.
 [[nodiscard]] py::object new_object(std::uint64_t size, const Backing& backing);
 
 /// Releases a block that the object, which may be destroyed already, has held.
