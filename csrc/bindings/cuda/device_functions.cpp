@@ -39,9 +39,6 @@ void add_device_functions(py::module_& module) {
   const auto unlocked = py::call_guard<GilRelease>();
   module.def("cuda_count", [] { return cuda::Gpu::count(); }, unlocked);
   module.def(
-      "cuda_uuid", [](int device) { return cuda::to_text(cuda::Gpu::get(device).uuid()); },
-      unlocked);
-  module.def(
       "cuda_synchronize", [](int device) { cuda::Gpu::get(device).synchronize(); }, unlocked);
   module.def("cuda_order_streams", &order_streams);
   module.def("cuda_wait_for_stream", &wait_for_stream);
