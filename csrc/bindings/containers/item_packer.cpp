@@ -5,8 +5,8 @@
 namespace shmtensor::python {
 namespace {
 
-// A pickler that is used again need not be made, nor its memo grown, for each item. But clearing a
-// memo takes as long as the largest it ever was, so after an item of this size a new one is made.
+// One pickler serves many items: it is made once, and its memo is large enough. But clearing a memo
+// takes as long as its largest size requires, so an item of this size is followed by a new pickler.
 constexpr Py_ssize_t kLargeItem = 4096;
 
 PyTypeObject* g_array_type = nullptr;
@@ -16,10 +16,10 @@ class Packer {
  public:
   Packer() { renew(); }
 
-  // Until there are `limit` bytes or `count` items more; notes `base | offset` of each in
-  // `entries`. None at the end of the iterator, True for more, and (item, pickle or None) for an
-  // item that the caller must add: one with out-of-band buffers, which are in `buffers` then, or an
-  // array.
+  // Packs until there are `limit` bytes or `count` more items; appends `base | offset` of each to
+  // `entries`. Returns None at the end of the iterator, True if there may be more, and (item,
+  // pickle or None) for an item that the caller must add: an array, or an item with out-of-band
+  // buffers, which are in `buffers` then.
   py::object pack(const py::object& iterator, std::uint64_t base, Py_ssize_t limit,
                   Py_ssize_t count) {
     if (!PyIter_Check(iterator.ptr())) throw py::type_error("pack takes an iterator");

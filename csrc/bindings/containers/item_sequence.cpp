@@ -16,7 +16,7 @@
 namespace shmtensor::python {
 namespace {
 
-/// What a plain item is; the same numbers in python/shmtensor/containers/_build.py.
+/// The types of plain items; python/shmtensor/containers/_build.py has the same numbers.
 enum class Kind : std::uint32_t { pickle = 0, bytes = 1, text = 2 };
 
 PyObject* g_loads = nullptr;  // pickle.loads
@@ -29,7 +29,7 @@ PyObject* g_dtypes = nullptr;  // bytes to dtype
 
 /// The Python object. Constant once it is made, so threads need no lock.
 struct Items {
-  PyObject_HEAD PyObject* owners;  // what was given for the pieces
+  PyObject_HEAD PyObject* owners;  // of the pieces
   PyObject* views;                 // read-only memoryviews of them
   PyObject* selection;             // a memoryview of int64, or null
   const std::int64_t* selected;
@@ -61,7 +61,7 @@ PyObject* load(PyObject* bytes, PyObject* buffers) {
   PyObject* result = PyObject_Vectorcall(g_loads, &arguments[1], 1 | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                          buffers != nullptr ? g_buffers : nullptr);
   if (result != nullptr) return result;
-  // Cut short or overwritten. What the classes of items raise is their own affair.
+  // Truncated or overwritten. Other errors are those of the items' classes, and are passed on.
   py::error_already_set cause;
   const py::object damaged = py::module_::import("pickle").attr("UnpicklingError");
   if (!cause.matches(damaged) && !cause.matches(PyExc_EOFError)) {
@@ -70,8 +70,8 @@ PyObject* load(PyObject* bytes, PyObject* buffers) {
   }
   const py::object error = py::module_::import("shmtensor.errors").attr("CorruptDataError");
   py::raise_from(cause, error.ptr(),
-                 "cannot read an item of a shared list or dict: it is no pickle; its memory was "
-                 "damaged, or holds something else. Build it anew");
+                 "cannot read an item of a shared list or dict: it is not a pickle; its memory was "
+                 "damaged, or holds other data. Build it again");
   return nullptr;
 }
 
@@ -95,7 +95,7 @@ PyObject* load_buffered(const Items& items, const Item& item) {
   return load(bytes.ptr(), buffers.ptr());
 }
 
-// dtypes by what is written for them; few differ in a process.
+// Few dtypes differ in a process, so each is kept under the bytes that describe it.
 PyObject* dtype_of(std::span<const std::byte> written) {
   const py::object key = checked(PyBytes_FromStringAndSize(
       reinterpret_cast<const char*>(written.data()), static_cast<Py_ssize_t>(written.size())));
@@ -154,7 +154,7 @@ std::uint64_t place_of(const Items& items, std::int64_t index) {
   }
   if (at < 0 || static_cast<std::uint64_t>(at) >= items.table.size()) {
     throw CorruptData("cannot read a shared list: its index " + std::to_string(index) +
-                      " leads outside of it; its memory was damaged. Build it anew");
+                      " leads outside of it; its memory was damaged. Build it again");
   }
   return static_cast<std::uint64_t>(at);
 }
@@ -212,21 +212,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
   return make(self, index < 0 ? index + size : index);
 }
 
-PyObject* raw(PyObject* self, PyObject* number) {
-  return guarded([&]() -> PyObject* {
-    const Py_ssize_t index = PyNumber_AsSsize_t(number, PyExc_IndexError);
-    if (index == -1 && PyErr_Occurred() != nullptr) return nullptr;
-    const Items& items = *as_items(self);
-    if (index < 0 || index >= items.length) {
-      return out_of_range(self, std::to_string(index).c_str());
-    }
-    const Item found = items.table.at(place_of(items, index));
-    PyObject* view = PyTuple_GET_ITEM(items.views, static_cast<Py_ssize_t>(found.piece));
-    return slice_of(view, found.offset, found.bytes.size()).release().ptr();
-  });
-}
-
-// --- life ---
+// --- making and destroying ---
 
 PyObject* new_items(PyTypeObject* type, PyObject* arguments, PyObject*) {
   return guarded([&]() -> PyObject* {
@@ -303,30 +289,20 @@ PyGetSetDef g_properties[] = {
     {"_selection", get_selection, nullptr, nullptr, nullptr},
     {"_kind", get_kind, nullptr, nullptr, nullptr},
     {"nbytes", get_nbytes, nullptr,
-     "Bytes of shared memory that all items and their places take; a view says what the whole "
-     "takes.",
+     "Bytes of shared memory that all items and their places take; for a view, those of the "
+     "whole container.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
-};
-
-PyMethodDef g_methods[] = {
-    {"_raw", raw, METH_O, nullptr},
-    {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
 void add_item_sequence(py::module_& module) {
   static PyType_Slot slots[] = {
-      {Py_tp_new, slot(new_items)},
-      {Py_tp_dealloc, slot(dealloc)},
-      {Py_tp_getset, g_properties},
-      {Py_tp_methods, g_methods},
-      {Py_sq_length, slot(length)},
-      {Py_sq_item, slot(item)},
-      {Py_mp_subscript, slot(subscript)},
-      {Py_mp_length, slot(length)},
-      {0, nullptr},
+      {Py_tp_new, slot(new_items)}, {Py_tp_dealloc, slot(dealloc)},
+      {Py_tp_getset, g_properties}, {Py_sq_length, slot(length)},
+      {Py_sq_item, slot(item)},     {Py_mp_subscript, slot(subscript)},
+      {Py_mp_length, slot(length)}, {0, nullptr},
   };
   static PyType_Spec spec = {"shmtensor._core.ItemsBase", sizeof(Items), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

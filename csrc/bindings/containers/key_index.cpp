@@ -9,7 +9,7 @@
 namespace shmtensor::python {
 namespace {
 
-/// Nothing for what can be no key: it is in no dict.
+/// Empty for an object that cannot be a key, so that no dict has it.
 std::optional<Key> to_key(const py::object& object) {
   if (PyUnicode_Check(object.ptr())) {
     Py_ssize_t size = 0;
@@ -33,11 +33,11 @@ py::object from_key(const Key& key) {
   return checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr));
 }
 
-/// Keeps the memory that it reads.
+/// Keeps the memory that it reads alive.
 class Keys {
  public:
   explicit Keys(py::object view) : view_(std::move(view)) {
-    if (!PyMemoryView_Check(view_.ptr())) throw py::type_error("keys lie in a memoryview");
+    if (!PyMemoryView_Check(view_.ptr())) throw py::type_error("keys are stored in a memoryview");
     const Py_buffer* buffer = PyMemoryView_GET_BUFFER(view_.ptr());
     table_ = KeyTable(
         {static_cast<const std::byte*>(buffer->buf), static_cast<std::size_t>(buffer->len)});
@@ -55,7 +55,7 @@ class Keys {
 
   /// (key, number of the value)
   [[nodiscard]] py::tuple at(std::uint64_t place) const {
-    if (place >= table_.size()) throw py::index_error("no such place");
+    if (place >= table_.size()) throw py::index_error("the dict has fewer keys");
     const KeyTable::Record record = table_.at(place);
     return py::make_tuple(from_key(record.key), record.value);
   }
@@ -65,7 +65,7 @@ class Keys {
   KeyTable table_;
 };
 
-// 1: added; 0: it was there; -1: it can be no key.
+// 1: added; 0: it was there already; -1: it cannot be a key.
 int add_key(KeyTableBuilder& builder, const py::object& object, std::uint64_t value) {
   const std::optional<Key> key = to_key(object);
   if (!key) return -1;

@@ -15,7 +15,7 @@ const Tensor& device_tensor(const py::object& object) {
   if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
   const Tensor& tensor = *reinterpret_cast<Tensor*>(object.ptr());
   if (reinterpret_cast<Storage*>(tensor.storage)->device() < 0) {
-    throw py::type_error("the tensor does not lie on a GPU");
+    throw py::type_error("the tensor is not on a GPU");
   }
   return tensor;
 }
@@ -45,13 +45,13 @@ const cuda::Gpu& gpu_of(const Tensor& tensor) {
   return cuda::Gpu::get(storage_of(tensor).device());
 }
 
-// Our copies are in a stream of their own: what other libraries have started on the memory, in
-// streams that nobody knows here, is done before.
+// Our copies run in a stream of their own. Work that other libraries have started on the memory, in
+// streams that are unknown here, ends before.
 void settle(const Tensor& tensor) {
   if (storage_of(tensor).exposed.load()) gpu_of(tensor).synchronize();
 }
 
-// Two of one shape: what is copied from `from` to `to`, unless they differ.
+// Throws ValueError if the shapes differ.
 void require_same_shape(const Tensor& to, const Tensor& from) {
   if (!std::ranges::equal(to.shape(), from.shape())) throw py::value_error("the shapes differ");
 }
@@ -61,7 +61,7 @@ cuda::Side host_side(const Tensor& tensor, std::uint64_t address, const Dims& st
   return {address, strides, false};
 }
 
-// Strides and an address of an array in host memory, which the caller keeps alive.
+// From an array in host memory, which the caller keeps alive: its address and strides.
 void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple& steps) {
   const Dims strides = to_strides(steps);
   const Tensor& tensor = device_tensor(to);
@@ -115,7 +115,8 @@ Range range_of(const Tensor& tensor) {
   return {static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)};
 }
 
-// May they have bytes in common? A block can have two addresses here, one of which is read-only.
+// Return true if the two may have bytes in common. A block can have two addresses here, one of
+// which is read-only.
 bool overlap(const py::object& a, const py::object& b) {
   const Tensor& one = device_tensor(a);
   const Tensor& other = device_tensor(b);
@@ -134,8 +135,8 @@ bool overlap(const py::object& a, const py::object& b) {
   return first.low < second.high && second.low < first.high;
 }
 
-// A storage over memory of another library that only this process sees, and only for a while: the
-// caller keeps it alive.
+// A storage over memory of another library that only this process sees. The caller keeps the memory
+// alive.
 py::object borrow_on_device(std::uint64_t pointer, std::uint64_t size, int device) {
   return new_object(size, {.data = reinterpret_cast<std::byte*>(pointer),
                            .kind = Backing::Kind::borrowed,
@@ -147,7 +148,7 @@ void fill_contiguous(const py::object& to, const py::bytes& item) {
   require_writable(tensor);
   const auto bytes = static_cast<std::string>(item);
   if (!tensor.contiguous || bytes.size() != static_cast<std::size_t>(tensor.item_size)) {
-    throw py::value_error("only a tensor in C order is filled so");
+    throw py::value_error("only a tensor in C order can be filled with an item of its size");
   }
   std::uint64_t count = 1;
   for (const std::int64_t size : tensor.shape()) count *= static_cast<std::uint64_t>(size);

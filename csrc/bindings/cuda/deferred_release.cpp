@@ -49,7 +49,7 @@ bool is_finalizing() noexcept {
 
 enum class Report : bool { no, yes };
 
-// Returns true if all work that this process has started there is done, or stopped by the driver.
+// Return true if all work that this process has started there is done, or stopped by the driver.
 // The driver refuses to wait while a stream is captured into a graph, which is not reported.
 bool wait_for(int device, Report failure) noexcept {
   try {
@@ -82,11 +82,11 @@ void defer(const Storage* storage, const Backing& backing) noexcept {
   try {
     deferred().add(backing);
   } catch (const std::bad_alloc&) {
-    report("GPU memory stays allocated: there is no memory to remember it");
+    report("GPU memory stays allocated: no memory is left to record it");
   }
 }
 
-// One wait for each device, after all of its blocks were taken.
+// Waits once for each device, after all of its blocks were taken.
 void retry() noexcept {
   std::vector<Backing> blocks = deferred().take();
   std::sort(blocks.begin(), blocks.end(),

@@ -42,7 +42,7 @@ struct Versioned {
 inline constexpr std::int32_t kCuda = 2;
 inline constexpr std::uint64_t kReadOnly = 1;
 
-/// What a capsule is called until somebody takes over what is in it.
+/// The name of a capsule until a consumer takes over its tensor.
 constexpr const char* name_of(const Plain*) { return "dltensor"; }
 constexpr const char* name_of(const Versioned*) { return "dltensor_versioned"; }
 

@@ -13,15 +13,16 @@ namespace {
 using dlpack::Plain;
 using dlpack::Versioned;
 
-/// The struct, what it points at, and the tensor that keeps the memory.
+/// The struct, the numbers that it points to, and the tensor that keeps the memory alive.
 template <typename Managed>
 struct Package {
   Managed managed;
   std::int64_t numbers[2 * kMaxDims];
   PyObject* owner;
 
-  // By any thread, perhaps after the interpreter's end: then the memory is the process's last.
-  static void drop(Managed* managed) {
+  // Called by any thread, perhaps after the interpreter's end: the process's end frees the memory
+  // then.
+  static void destroy(Managed* managed) {
     auto* package = static_cast<Package*>(managed->context);
     if (Py_IsInitialized()) {
       const GilAcquire acquire;
@@ -36,13 +37,14 @@ py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
   auto package = std::make_unique<Package<Managed>>();
   Managed& managed = package->managed;
   managed.context = package.get();
-  managed.deleter = &Package<Managed>::drop;
+  managed.deleter = &Package<Managed>::destroy;
   const auto& storage = *reinterpret_cast<Storage*>(tensor.storage);
   std::int64_t count = 1;
   for (std::size_t i = 0; i < tensor.dims; ++i) {
     package->numbers[i] = tensor.shape()[i];
     if (tensor.strides()[i] % tensor.item_size != 0) {
-      throw py::buffer_error("DLPack counts strides in elements; these lie between them");
+      throw py::buffer_error(
+          "DLPack counts strides in elements; these strides are not a multiple of the item size");
     }
     package->numbers[tensor.dims + i] = tensor.strides()[i] / tensor.item_size;
     count *= tensor.shape()[i];
@@ -60,7 +62,7 @@ py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
   }
   py::object capsule =
       checked(PyCapsule_New(&managed, dlpack::name_of(&managed), [](PyObject* object) {
-        // A consumer renames what it has taken over.
+        // A consumer renames the capsule when it takes over the tensor.
         const char* name = dlpack::name_of(static_cast<Managed*>(nullptr));
         if (!PyCapsule_IsValid(object, name)) return;
         auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(object, name));
@@ -75,10 +77,10 @@ py::object to_dlpack(const py::object& object, int code, bool versioned) {
   if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
   const Tensor& tensor = *reinterpret_cast<Tensor*>(object.ptr());
   auto& storage = *reinterpret_cast<Storage*>(tensor.storage);
-  if (storage.device() < 0) throw py::type_error("the tensor does not lie on a GPU");
+  if (storage.device() < 0) throw py::type_error("the tensor is not on a GPU");
   if (!versioned && (tensor.read_only || storage.read_only())) {
     throw py::buffer_error(
-        "a read-only tensor needs DLPack 1.0 of the consumer (max_version=(1, 0))");
+        "a read-only tensor needs a consumer of DLPack 1.0 (max_version=(1, 0))");
   }
   storage.exposed.store(true);
   const auto type = static_cast<std::uint8_t>(code);

@@ -18,8 +18,7 @@ py::tuple to_tuple(const std::int64_t* values, std::int32_t count) {
   return tuple;
 }
 
-// What is in the capsule is ours from here on: the new capsule gives it back with its last
-// reference.
+// Takes over the tensor in the capsule: the new capsule releases it with its last reference.
 template <typename Managed>
 py::object take_over(PyObject* capsule, const char* used_name) {
   auto* managed = static_cast<Managed*>(
@@ -27,12 +26,12 @@ py::object take_over(PyObject* capsule, const char* used_name) {
   if (managed == nullptr || PyCapsule_SetName(capsule, used_name) != 0) {
     throw py::error_already_set();
   }
-  const auto give_back = [](PyObject* object) {
+  const auto release = [](PyObject* object) {
     auto* taken = static_cast<Managed*>(PyCapsule_GetPointer(object, nullptr));
     if (taken->deleter != nullptr) taken->deleter(taken);
   };
-  PyObject* owner = PyCapsule_New(managed, nullptr, give_back);
-  if (owner == nullptr) throw py::error_already_set();  // out of memory: it stays for ever
+  PyObject* owner = PyCapsule_New(managed, nullptr, release);
+  if (owner == nullptr) throw py::error_already_set();  // no memory: the tensor is never released
   return py::reinterpret_steal<py::object>(owner);
 }
 
@@ -54,8 +53,8 @@ py::tuple describe_array(const DlTensor& tensor, bool read_only, const py::objec
                         py::make_tuple(tensor.dtype.code, tensor.dtype.bits));
 }
 
-// (what keeps the memory, address, read-only, shape, strides in elements or None, (code, bits) of
-// the dtype).
+// (object that keeps the memory alive, address, read-only, shape, strides in elements or None,
+// (code, bits) of the dtype).
 py::tuple from_dlpack(const py::object& capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(static_cast<Versioned*>(nullptr))) != 0) {
     const py::object owner = take_over<Versioned>(capsule.ptr(), "used_dltensor_versioned");
@@ -70,7 +69,8 @@ py::tuple from_dlpack(const py::object& capsule) {
     const py::object owner = take_over<Plain>(capsule.ptr(), "used_dltensor");
     return describe_array(managed_in<Plain>(owner)->tensor, false, owner);
   }
-  throw py::type_error("__dlpack__ gave no capsule of DLPack, or one that was used before");
+  throw py::type_error(
+      "__dlpack__ did not return a DLPack capsule, or returned one that was used before");
 }
 
 }  // namespace

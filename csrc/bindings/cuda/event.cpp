@@ -87,11 +87,11 @@ std::unique_ptr<CudaEvent> open_event(const py::bytes& bytes) {
   const GilRelease release;
   if (description.pid_namespace == pid_namespace() &&
       !is_alive({description.pid, description.start_time})) {
-    throw cuda::ProducerGone(cuda::kInvalidValue,
-                             "cannot wait for an event: process " +
-                                 std::to_string(description.pid) +
-                                 ", which made it, has ended; let it live until what it sent is "
-                                 "received, or let it send with st.cuda.set_sync(\"host\")");
+    throw cuda::ProducerGone(
+        cuda::kInvalidValue,
+        "cannot wait for an event: process " + std::to_string(description.pid) +
+            ", which made it, has ended; keep that process running until "
+            "its messages are received, or send with st.cuda.set_sync(\"host\")");
   }
   return std::make_unique<CudaEvent>(CudaEvent{
       {}, cuda::Event::open(cuda::Gpu::with_uuid(description.device), description.handle)});

@@ -43,10 +43,10 @@ struct CountedHandle {
 };
 
 /// Never destroyed: its thread may outlive `main`. A forked child has a table of its own, which
-/// stays empty: what the parent shares is the parent's to let go, and its lock may have been held.
+/// stays empty: the parent releases its exports itself, and its lock may have been held.
 struct Exports {
   std::mutex mutex;
-  Arena* arena = nullptr;  ///< all blocks are of this one, so that one word tells of them all
+  Arena* arena = nullptr;  ///< of all blocks, so that one word announces changes of any
   cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
   std::map<BlockNumber, Export> all;
   std::map<Name, CountedHandle> handles;  ///< one an allocation
@@ -57,7 +57,7 @@ std::atomic<Exports*> g_exports{nullptr};
 Exports& exports() { return *g_exports.load(); }
 void make_exports() { g_exports.store(new Exports); }
 
-void forget(Exports& here, const Export& gone) {
+void remove_export(Exports& here, const Export& gone) {
   if (!gone.pieces.empty()) {
     here.pieces.drop(here.arena->segment(), *here.keeper, gone.pieces);
     return;
@@ -66,7 +66,7 @@ void forget(Exports& here, const Export& gone) {
   if (--handle->second.users == 0) here.handles.erase(handle);
 }
 
-// Of the blocks that nobody holds and no message refers to: their owners.
+// Removes the exports whose block no process holds and no message refers to. Returns their owners.
 std::vector<PyObject*> take_freed(Exports& here) {
   std::vector<PyObject*> owners;
   for (auto at = here.all.begin(); at != here.all.end();) {
@@ -76,7 +76,7 @@ std::vector<PyObject*> take_freed(Exports& here) {
       continue;
     }
     owners.push_back(at->second.owner);
-    forget(here, at->second);
+    remove_export(here, at->second);
     at = here.all.erase(at);
   }
   return owners;
@@ -88,7 +88,8 @@ py::list to_list(const std::vector<PyObject*>& owners) {
   return list;
 }
 
-// Waits until something is free, in a thread that Python made for that. None: it is to end.
+// Waits until a block is free, in a thread of Python's own. Returns the owners, or None if the
+// thread is to end.
 py::object wait_for_freed() {
   Exports& here = exports();
   std::vector<PyObject*> owners;
@@ -110,8 +111,8 @@ py::object wait_for_freed() {
   return to_list(owners);
 }
 
-// Return true if the thread that waits is there to end. A raw copy has none, and the table, with
-// its lock, is the parent's; so below.
+// Return true if this process has the thread that waits. A raw copy has not, and the table, with
+// its lock, is the parent's; likewise below.
 bool stop_waiting() {
   if (is_raw_copy()) return false;
   Exports& here = exports();
@@ -146,7 +147,7 @@ Block take_block(std::uint64_t size) {
   return *block;
 }
 
-// The driver's bytes for an allocation; asked for once, as long as something of it is shared.
+// The driver's bytes for an allocation; asked for once, while any part of it is shared.
 cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts) {
   const Name name(facts.buffer_id, facts.base);
   auto at = here.handles.find(name);
@@ -163,7 +164,7 @@ cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts
   return at->second.bytes;
 }
 
-// What is known of the memory before it is shared.
+// The description of the memory before it is shared.
 cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t pointer,
                                   std::uint64_t size) {
   const ProcessIdentity self = this_process();
@@ -180,8 +181,8 @@ cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t
           .pid_namespace = pid_namespace()};
 }
 
-// Shares the memory and says so in the block, which nobody else can know yet. The owner of what was
-// in a block of that number before, if nobody has noticed yet that it is free, or null.
+// Shares the memory and writes its description into the block, which no other process knows yet.
+// Returns the owner of an earlier export in this block that was not removed yet, or null.
 [[nodiscard]] PyObject* add_export(Exports& here, const Block& block,
                                    const cuda::PointerFacts& facts, cuda::Description description,
                                    Export made) {
@@ -191,7 +192,8 @@ cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t
     here.keeper = &Runtime::get().home().chunk_keeper();
   }
   if (here.arena != block.arena) {
-    throw OutOfMemory("cannot share an array in place: too many are shared so; drop some");
+    throw OutOfMemory(
+        "cannot share an array without a copy: too many arrays are shared so; delete some");
   }
   const Segment& segment = block.arena->segment();
   if (facts.in_pieces) {
@@ -214,7 +216,7 @@ cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t
   if (bytes != 0) std::memcpy(&place[sizeof description], made.pieces.data(), bytes);
   made.generation = block.arena->generation(block.number);
   Export before = std::exchange(here.all[block.number], std::move(made));
-  if (before.owner != nullptr) forget(here, before);
+  if (before.owner != nullptr) remove_export(here, before);
   return before.owner;
 }
 
@@ -240,8 +242,8 @@ py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int d
   return object;
 }
 
-// A storage over `size` bytes at `pointer`, which `owner` keeps there. Whoever receives it can
-// reach the whole allocation, or all pieces that the bytes touch.
+// A storage over `size` bytes at `pointer`, which `owner` keeps alive. A process that receives it
+// can access the whole allocation, or all pieces that the bytes touch.
 py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::object& owner) {
   cuda::PointerFacts facts;
   cuda::Description description{};
@@ -270,7 +272,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
     block.arena->release(block.number);
     throw;
   }
-  const auto let_go = py::reinterpret_steal<py::object>(displaced);
+  const auto released = py::reinterpret_steal<py::object>(displaced);
   return wrap_exported(block.arena, block.number, data, facts.device, size);
 }
 
@@ -281,7 +283,7 @@ Exported exported(const Arena* arena, BlockNumber block) {
   const std::lock_guard guard(here.mutex);
   const auto at = here.all.find(block);
   if (arena != here.arena || at == here.all.end()) {
-    throw StaleHandle("cannot use a tensor's handle: its memory has been let go");
+    throw StaleHandle("cannot use a tensor's handle: its memory was released");
   }
   return at->second.where;
 }

@@ -103,7 +103,6 @@ void add_name_table(py::module_& module) {
   module.def("name_read", &name_read);
   module.def("name_change", &name_change);
   module.def("name_write", &name_write);
-  module.def("names", [] { return names_of(home().memory()); });
 }
 
 }  // namespace shmtensor::python

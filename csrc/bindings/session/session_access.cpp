@@ -13,8 +13,8 @@ void publish(const SessionId& id) {
   py::module_::import("os").attr("environ")[kSessionVariable] = id.hex();
 }
 
-// Passes on what only Python knows: the path of the manager program, and the process that started
-// this one through multiprocessing, which may read this process's messages after its end.
+// Passes on two facts that only Python knows: the path of the manager program, and the process that
+// started this one through multiprocessing, which may read this process's messages after its end.
 void configure_runtime() {
   Runtime& runtime = Runtime::get();
   const auto file = py::module_::import("shmtensor._core").attr("__file__").cast<std::string>();

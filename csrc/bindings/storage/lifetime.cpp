@@ -13,16 +13,16 @@ namespace shmtensor::python {
 namespace {
 
 PyObject* g_class = nullptr;  // shmtensor.Storage
-std::atomic<bool> g_can_send{false};
+std::atomic<bool> g_registered{false};
 
 // The first storage of a process registers the reducers, so that every queue, pipe and pool sends
 // handles; importing shmtensor alone registers nothing. A failed import is tried again at the next
 // storage. Threads that make the first storages together all import: the import system makes each
 // wait until the reducers are registered.
 void register_reducers() {
-  if (g_can_send.load(std::memory_order_acquire)) return;
+  if (g_registered.load(std::memory_order_acquire)) return;
   py::module_::import("shmtensor.reducers");
-  g_can_send.store(true, std::memory_order_release);
+  g_registered.store(true, std::memory_order_release);
 }
 
 void release_backing(Storage* storage, const Backing& backing) noexcept {
@@ -48,7 +48,7 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
   }
 }
 
-// Frees what nobody holds. Returns how many unread messages were cancelled for their age.
+// Frees unused memory. Returns how many unread messages were cancelled for their age.
 std::uint64_t gc(double older_than) {
   Session* session = Runtime::get().home_if_any();
   if (session == nullptr) return 0;

@@ -5,7 +5,7 @@
 
 namespace shmtensor::python {
 
-/// Returns true, and adds a reference, unless the object is being destroyed.
+/// Return true, and adds a reference, unless the object is being destroyed.
 bool try_incref(PyObject* object) noexcept;
 
 /// Makes `try_incref` valid for the object. To be called once, before another thread can reach it.

@@ -16,8 +16,8 @@ namespace {
 
 py::detail::pymutex* g_mutex = nullptr;
 
-// What the mutex guards is consistent: Python stops its threads before it forks, and does not stop
-// a thread that works there.
+// The data that the mutex guards is consistent: Python stops its threads before it forks, and does
+// not stop a thread that works there.
 void reset_mutex() { new (g_mutex) py::detail::pymutex(); }
 
 }  // namespace

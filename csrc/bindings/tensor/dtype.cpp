@@ -20,7 +20,7 @@ struct Known {
   std::array<std::int32_t, kNames.size()> sizes{};
 };
 
-// Made at first use: importing shmtensor must not depend on what NumPy has ready. Never freed, as
+// Made at first use: at the import of shmtensor NumPy may not be ready. Never freed, as
 // NumPy's own singletons are not.
 const Known& known() {
   static std::atomic<const Known*> published{nullptr};
@@ -41,7 +41,7 @@ const Known& known() {
   return *made;
 }
 
-// What NumPy makes of a dtype that says too little, or too much, for an array to have.
+// The dtype of NumPy's array for a dtype that an array cannot have, such as "S" or a subarray.
 Dtype definite(const py::object& value) {
   const py::object sample = py::module_::import("numpy").attr("empty")(0, value);
   Dtype result = to_dtype(sample.attr("dtype"));

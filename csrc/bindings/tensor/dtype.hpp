@@ -1,4 +1,4 @@
-// What the core needs to know of a NumPy dtype.
+// The facts about a NumPy dtype that the core needs.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ struct Dtype {
   std::vector<std::int64_t> inner;  ///< of a subarray dtype: sizes that follow the shape's
 };
 
-/// From anything that NumPy takes for a dtype; None means float64. Made definite as `numpy.empty`
-/// does: "S" becomes "S1", a subarray its base and `inner`. Throws TypeError for what NumPy does
-/// not know, for dtypes that contain Python objects and for items without a size.
+/// From any object that NumPy accepts as a dtype; None means float64. Made definite as
+/// `numpy.empty` does: "S" becomes "S1", a subarray its base and `inner`. Throws TypeError for
+/// objects that NumPy does not know, for dtypes that contain Python objects and for items without a
+/// size.
 [[nodiscard]] Dtype to_dtype(const py::object& value);
 
-/// The dtype of a code in a handle. Throws StaleHandle when there is no such code.
+/// The dtype of a code in a handle. Throws StaleHandle if the code is unknown.
 [[nodiscard]] Dtype dtype_of_code(std::uint8_t code);
 
 }  // namespace shmtensor::python

@@ -20,10 +20,10 @@ using Dims = std::vector<std::int64_t>;
 [[nodiscard]] py::object to_tuple(std::span<const std::int64_t> values);
 [[nodiscard]] std::string to_text(std::span<const std::int64_t> values);
 
-/// An integer, as NumPy takes it. Throws TypeError, ValueError, with `name` in the text.
+/// An integer, as NumPy accepts it. Throws TypeError, ValueError, with `name` in the text.
 [[nodiscard]] std::int64_t to_number(PyObject* value, const char* name);
 
-/// One number, or a sequence of them, as NumPy takes them.
+/// One number, or a sequence of numbers, as NumPy accepts them.
 [[nodiscard]] Dims to_dims(PyObject* value, const char* name);
 
 inline void append(Dims& dims, const Dims& more) {
@@ -32,18 +32,19 @@ inline void append(Dims& dims, const Dims& more) {
 
 [[nodiscard]] std::int64_t element_count(std::span<const std::int64_t> shape) noexcept;
 
-/// Bytes of a C-ordered array. Throws ValueError when there are too many dimensions, one is
+/// Bytes of a C-ordered array. Throws ValueError if there are too many dimensions, one is
 /// negative, or the product does not fit.
 std::int64_t checked_bytes(std::span<const std::int64_t> shape, std::int64_t item_size);
 
 [[nodiscard]] Dims c_strides(std::span<const std::int64_t> shape, std::int64_t item_size);
 
-/// In C order? Strides of dimensions that have at most one element do not matter.
+/// Return true if in C order. Strides of dimensions that have at most one element do not matter.
 [[nodiscard]] bool is_contiguous(std::span<const std::int64_t> shape,
                                  std::span<const std::int64_t> strides,
                                  std::int64_t item_size) noexcept;
 
-/// Do all elements lie in [0, limit)? Computed wide, so that nothing overflows.
+/// Return true if the bytes of all elements are in [0, limit). Computed in 128 bits, which cannot
+/// overflow.
 [[nodiscard]] bool inside(std::span<const std::int64_t> shape,
                           std::span<const std::int64_t> strides, std::int64_t offset,
                           std::int64_t item_size, std::uint64_t limit) noexcept;

@@ -22,7 +22,7 @@ PyObject* g_ndarray = nullptr;   // numpy.ndarray
 
 Tensor* as_tensor(PyObject* object) noexcept { return reinterpret_cast<Tensor*>(object); }
 
-// --- life ---
+// --- making and destroying ---
 
 void tensor_dealloc(PyObject* self) {
   Tensor* tensor = as_tensor(self);
@@ -75,7 +75,7 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
 
 py::object to_numpy(const Tensor& tensor) {
   if (const int device = reinterpret_cast<Storage*>(tensor.storage)->device(); device >= 0) {
-    throw py::type_error("the tensor lies on cuda:" + std::to_string(device) +
+    throw py::type_error("the tensor is on cuda:" + std::to_string(device) +
                          ", where NumPy cannot reach it: use cpu() for a copy in host memory, or "
                          "cupy() to compute on the GPU");
   }
@@ -92,8 +92,8 @@ py::object to_numpy(const Tensor& tensor) {
   return array;
 }
 
-// An array of the same shape and strides, over the same addresses where the host has them. On a
-// device its elements must not be looked at: it serves NumPy's arithmetic of views.
+// An array of the same shape and strides, over the same addresses. If they are a device's, the host
+// must not read the elements: the array serves NumPy's arithmetic of views.
 py::object to_layout(const Tensor& tensor) {
   auto* storage = reinterpret_cast<Storage*>(tensor.storage);
   if (storage->device() < 0) return to_numpy(tensor);
@@ -116,9 +116,9 @@ PyObject* numpy(PyObject* self, PyObject*) {
   return guarded([&] { return to_numpy(*as_tensor(self)).release().ptr(); });
 }
 
-// Does NumPy read the array's own dtype out of a buffer? Not if that is a void without fields, has
-// titles, or has fields and is not aligned. Throws what NumPy throws when there is no format at
-// all.
+// Return true if NumPy reads the array's own dtype out of a buffer: not if the dtype is a void
+// without fields, has titles, or has fields and is not aligned. Throws NumPy's error if there is no
+// format.
 bool survives_buffer(const py::object& array) {
   const py::object view = checked(PyMemoryView_FromObject(array.ptr()));
   try {
@@ -129,8 +129,8 @@ bool survives_buffer(const py::object& array) {
   }
 }
 
-// The buffer is NumPy's, so that format, checks and errors are too. There is none where NumPy's own
-// functions, which look for a buffer first, would be misled by it: they find the dtype elsewhere.
+// The buffer is NumPy's, and so are format, checks and errors. There is no buffer if it would
+// mislead NumPy's own functions, which ask for a buffer first: they find the dtype elsewhere.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
   const PyObject* done = guarded([&]() -> PyObject* {
@@ -200,7 +200,7 @@ PyGetSetDef g_properties[] = {
     {"size", get_size, nullptr, "Number of elements.", nullptr},
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements; strides do not matter.", nullptr},
-    {"readonly", get_readonly, nullptr, "Are writes through this tensor refused?", nullptr},
+    {"readonly", get_readonly, nullptr, "True if the tensor refuses writes.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -213,7 +213,7 @@ PyMethodDef g_methods[] = {
      "The array keeps the memory alive; it is read-only if the tensor is."},
     {"_layout", layout, METH_NOARGS, nullptr},
     {"is_contiguous", get_contiguous, METH_NOARGS,
-     "is_contiguous()\n--\n\nDo the elements lie in C order without gaps?"},
+     "is_contiguous()\n--\n\nReturn True if the elements are stored in C order without gaps."},
     {"storage", get_storage, METH_NOARGS,
      "storage()\n--\n\nReturn the Storage that the tensor is a view of."},
     {"storage_offset", get_offset, METH_NOARGS,

@@ -55,9 +55,9 @@ class MessageScope {
   /// The tickets as bytes, for `cancel_tickets`.
   [[nodiscard]] py::bytes tickets() const;
 
-  /// Returns true if tickets that this thread issues now are persistent.
+  /// Return true if tickets that this thread issues now are persistent.
   [[nodiscard]] static bool is_persistent() noexcept;
-  /// Returns true if messages that this thread reads now are borrowed.
+  /// Return true if messages that this thread reads now are borrowed.
   [[nodiscard]] static bool borrows() noexcept;
   /// Adds a ticket that this thread has issued to its message, if there is one.
   static void record(Arena& arena, BlockNumber block, Generation generation, const Ticket& ticket);
@@ -80,7 +80,7 @@ class MessageScope {
   /// inside its parent's scope, which is not its own.
   static MessageScope* sender() noexcept;
 
-  /// Returns true if this process made the scope, not one that it is a fork or a raw copy of.
+  /// Return true if this process made the scope, not one that it is a fork or a raw copy of.
   [[nodiscard]] bool is_ours() const noexcept;
   /// Empties the list without a change of an arena's pins unless the scope is ours.
   void clear() noexcept;

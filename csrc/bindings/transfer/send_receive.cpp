@@ -17,7 +17,7 @@ namespace {
 // A process that holds the block has its bytes mapped already, perhaps with more rights.
 void map_data(Arena& arena, BlockNumber block, Access access) {
   const Segment& segment = arena.segment();
-  if (segment.strategy() == Strategy::in_place) access = Access::read_only;  // what describes it
+  if (segment.strategy() == Strategy::in_place) access = Access::read_only;  // of its description
   if (segment.strategy() == Strategy::device || arena.local().holds(block) ||
       segment.data_if_mapped(access) != nullptr) {
     return;

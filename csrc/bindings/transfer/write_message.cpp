@@ -29,8 +29,8 @@ class Bytes {
   Py_buffer buffer_;
 };
 
-// A lock of multiprocessing's has its two methods from C: no signal handler runs between taking it
-// and knowing that, nor before it is released, as in a `with` statement.
+// Both methods of a multiprocessing lock are C functions, so no signal handler runs between the
+// acquisition and the return to this class, nor before the release, as in a `with` statement.
 class Locked {
  public:
   explicit Locked(const py::object& lock) : lock_(lock) {
