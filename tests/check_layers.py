@@ -22,6 +22,17 @@ LAYERS = {
     "bindings": ["session", "cuda", "manager", "arena", "os", "base"],
 }
 
+# The same for the folders of bindings. Its files outside of them register what the folders define.
+BINDINGS = {
+    "support": [],
+    "session": ["support"],
+    "storage": ["session", "support"],
+    "tensor": ["storage", "support"],
+    "transfer": ["tensor", "storage", "session", "support"],
+    "containers": ["support"],
+    "cuda": ["tensor", "storage", "session", "support"],
+}
+
 # Headers of system calls, and the files that may use them beside csrc/os.
 SYSTEM = re.compile(r"#include <(sys/.*|fcntl|sched|dirent|poll|spawn|signal|pthread|dlfcn)(\.h)?>")
 SYSTEM_ALLOWED = {
@@ -33,8 +44,8 @@ SYSTEM_ALLOWED = {
     "cuda/memory.cpp",  # close-on-exec for descriptors that the driver made
     "manager/main.cpp",  # a program, not a library
     "session/runtime.cpp",  # pthread_atfork
-    "bindings/exports.cpp",  # the same
-    "bindings/pybind_fork.cpp",  # the same
+    "bindings/cuda/ipc_exports.cpp",  # the same
+    "bindings/support/pybind_fork.cpp",  # the same
 }
 PYTHON = re.compile(r"#include [<\"](Python\.h|pybind11/.*|structmember\.h)[>\"]")
 
@@ -49,16 +60,29 @@ def broken_rules(root: Path = ROOT) -> list[str]:
             own = re.match(r'#include "([a-z_]+)/', line)
             where = f"csrc/{name}:{number}"
             if own and layer not in LAYERS:
-                found.append(f"{where}: {layer} is no layer")
+                found.append(f"{where}: {layer} is not a layer")
             elif own and own[1] != layer and own[1] not in LAYERS[layer]:
                 found.append(f"{where}: {layer} may not include {own[1]}")
+            if problem := _folder_problem(name, line):
+                found.append(f"{where}: {problem}")
             if PYTHON.match(line) and layer != "bindings":
                 found.append(f"{where}: only bindings knows Python")
             if SYSTEM.match(line) and layer != "os" and name not in SYSTEM_ALLOWED:
                 found.append(f"{where}: system calls belong into os")
-            if line.startswith("#include <pybind11") and name != "bindings/python.hpp":
-                found.append(f"{where}: include bindings/python.hpp instead")
+            if line.startswith("#include <pybind11") and name != "bindings/support/python.hpp":
+                found.append(f"{where}: include bindings/support/python.hpp instead")
     return found
+
+
+def _folder_problem(name: str, line: str) -> str | None:
+    """Return what is wrong with an include of one folder of bindings by another, or None."""
+    user = re.match(r"bindings/([a-z_]+)/", name)
+    used = re.match(r'#include "bindings/([a-z_]+)/', line)
+    if user and user[1] not in BINDINGS:
+        return f"bindings/{user[1]} is not a folder with a place in the order"
+    if user and used and used[1] not in [user[1], *BINDINGS[user[1]]]:
+        return f"bindings/{user[1]} may not include bindings/{used[1]}"
+    return None
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.check_layers import LAYERS, ROOT, broken_rules
+from tests.check_layers import BINDINGS, LAYERS, ROOT, broken_rules
 
 
 def test_the_sources_keep_the_rules() -> None:
@@ -18,11 +18,22 @@ def test_every_folder_is_a_layer() -> None:
     assert {path.name for path in ROOT.iterdir() if path.is_dir()} == set(LAYERS)
 
 
-def test_the_arrows_have_no_circle() -> None:
+@pytest.mark.parametrize("order", [LAYERS, BINDINGS], ids=["layers", "bindings"])
+def test_the_arrows_have_no_circle(order) -> None:
     done: set[str] = set()
-    for layer, below in LAYERS.items():
+    for layer, below in order.items():
         assert set(below) <= done, f"{layer} is named before what it stands on"
         done.add(layer)
+
+
+def test_every_folder_of_the_bindings_has_a_place_in_the_order() -> None:
+    assert {path.name for path in (ROOT / "bindings").iterdir() if path.is_dir()} == set(BINDINGS)
+
+
+def test_every_source_of_the_bindings_has_a_header() -> None:
+    sources = {path.with_suffix("") for path in (ROOT / "bindings").rglob("*.cpp")}
+    headers = {path.with_suffix("") for path in (ROOT / "bindings").rglob("*.hpp")}
+    assert {path.name for path in sources - headers} == {"module"}
 
 
 def test_the_gil_changes_hands_in_one_file() -> None:
@@ -53,15 +64,25 @@ def write(root: Path, name: str, *lines: str) -> None:
         ("base/a.hpp", '#include "os/fd.hpp"', "base may not include os"),
         ("os/a.cpp", '#include "arena/arena.hpp"', "os may not include arena"),
         ("arena/a.hpp", '#include "session/session.hpp"', "arena may not include session"),
-        ("manager/deep/a.cpp", '#include "bindings/home.hpp"', "manager may not include bindings"),
+        (
+            "manager/deep/a.cpp",
+            '#include "bindings/session/session_access.hpp"',
+            "manager may not include bindings",
+        ),
         ("session/a.cpp", "#include <Python.h>", "only bindings knows Python"),
         ("arena/a.cpp", "#include <pybind11/pybind11.h>", "only bindings knows Python"),
-        ("bindings/a.cpp", "#include <pybind11/pybind11.h>", "include bindings/python.hpp instead"),
+        ("bindings/a.cpp", "#include <pybind11/pybind11.h>", "include bindings/support/python.hpp instead"),
         ("base/a.cpp", "#include <sys/mman.h>", "system calls belong into os"),
         ("session/a.cpp", "#include <fcntl.h>", "system calls belong into os"),
         ("bindings/a.cpp", "#include <dlfcn.h>", "system calls belong into os"),
         ("arena/a.cpp", "#include <poll.h>", "system calls belong into os"),
-        ("elsewhere/a.cpp", '#include "base/error.hpp"', "elsewhere is no layer"),
+        (
+            "bindings/storage/a.cpp",
+            '#include "bindings/cuda/event.hpp"',
+            "bindings/storage may not include bindings/cuda",
+        ),
+        ("bindings/odd/a.cpp", "", "bindings/odd is not a folder with a place in the order"),
+        ("elsewhere/a.cpp", '#include "base/error.hpp"', "elsewhere is not a layer"),
     ],
 )
 def test_each_broken_rule_is_found_with_its_place(tmp_path, name, line, problem) -> None:
@@ -74,8 +95,8 @@ def test_what_is_permitted_is_not_found(tmp_path) -> None:
     write(tmp_path, "base/a.hpp", '#include "base/error.hpp"', "#include <string>", '// #include "os/fd.hpp"')
     write(tmp_path, "os/a.cpp", '#include "base/error.hpp"', "#include <sys/mman.h>", "#include <fcntl.h>")
     write(tmp_path, "arena/segment.cpp", '#include "os/fd.hpp"', "#include <sys/stat.h>")
-    write(tmp_path, "bindings/python.hpp", "#include <pybind11/pybind11.h>")
-    write(tmp_path, "bindings/a.cpp", '#include "bindings/python.hpp"', "#include <structmember.h>")
+    write(tmp_path, "bindings/support/python.hpp", "#include <pybind11/pybind11.h>")
+    write(tmp_path, "bindings/a.cpp", '#include "bindings/support/python.hpp"', "#include <structmember.h>")
     write(tmp_path, "bindings/a.txt", '#include "nowhere/a.hpp"')
     assert broken_rules(tmp_path) == []
 

@@ -43,11 +43,10 @@ void find_arena(benchmark::State& state) {
   const auto peer = connect(id, budget);
   const Block block = owner->allocate(4 * kKiB, Strategy::file_descriptor);
   const ArenaNumber number = block.arena->segment().number();
-  peer->attach(number, Strategy::file_descriptor)->unpin();
+  static_cast<void>(peer->attach(number, Strategy::file_descriptor));
   for (auto _ : state) {
-    Arena* arena = peer->find(number);
-    benchmark::DoNotOptimize(arena);
-    arena->unpin();
+    const PinnedArena arena = peer->find(number);
+    benchmark::DoNotOptimize(arena.get());
   }
   block.arena->release(block.number);
 }
@@ -77,9 +76,9 @@ void attach_arena(benchmark::State& state) {
     state.PauseTiming();
     auto peer = connect(id, budget);
     state.ResumeTiming();
-    Arena* arena = peer->attach(number, Strategy::file_descriptor);
+    PinnedArena arena = peer->attach(number, Strategy::file_descriptor);
     state.PauseTiming();
-    arena->unpin();
+    arena.reset();
     peer.reset();
     state.ResumeTiming();
   }

@@ -123,13 +123,10 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
   return attempt();
 }
 
-std::vector<Arena*> Session::pin_all() {
-  std::vector<Arena*> all;
+std::vector<PinnedArena> Session::pin_all() {
+  std::vector<PinnedArena> all;
   const std::lock_guard guard(registry_lock_);
-  for (auto& [number, arena] : arenas_) {
-    arena->pin();
-    all.push_back(arena.get());
-  }
+  for (auto& [number, arena] : arenas_) all.emplace_back(*arena);
   return all;
 }
 
@@ -170,20 +167,16 @@ void Session::make_arena(std::uint64_t size, Place place) {
     throw;
   }
   SHMTENSOR_FAULT_POINT("register.after");
-  Arena* arena = add(std::move(segment), true);
-  arena->unpin();
+  Arena* arena = add(std::move(segment), true).get();  // owned, so it stays without a pin
   current_[index_of(place)].store(arena, std::memory_order_release);
 }
 
-// Pinned.
-Arena* Session::add(std::unique_ptr<Segment> segment, bool owned) {
+PinnedArena Session::add(std::unique_ptr<Segment> segment, bool owned) {
   const ArenaNumber number = segment->number();
   auto made = make(std::move(segment), owned);
   const std::lock_guard guard(registry_lock_);
   // Another thread may have been quicker; then its arena is used and this one dropped.
-  Arena* arena = arenas_.try_emplace(number, std::move(made)).first->second.get();
-  arena->pin();
-  return arena;
+  return PinnedArena(*arenas_.try_emplace(number, std::move(made)).first->second);
 }
 
 std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owned) {
@@ -195,17 +188,15 @@ std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owne
   return std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned);
 }
 
-Arena* Session::find(ArenaNumber number) noexcept {
-  if (member_.lost()) return nullptr;  // `attach` says why
+PinnedArena Session::find(ArenaNumber number) noexcept {
+  if (member_.lost()) return {};  // `attach` reports why
   const std::lock_guard guard(registry_lock_);
   const auto at = arenas_.find(number);
-  if (at == arenas_.end()) return nullptr;
-  at->second->pin();
-  return at->second.get();
+  return at != arenas_.end() ? PinnedArena(*at->second) : PinnedArena();
 }
 
-Arena* Session::attach(ArenaNumber number, Strategy strategy) {
-  if (Arena* arena = find(number)) return arena;
+PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
+  if (PinnedArena arena = find(number)) return arena;
   member_.require_slot();
   drop_unused_orphans();
   const auto gone = [this, number] {  // the segment may keep it
@@ -236,7 +227,7 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
     if (scarce) segment->drop_descriptor(fetch);
   }
   segment->ensure_plane(member_.slot());
-  Arena* arena = add(std::move(segment), false);
+  PinnedArena arena = add(std::move(segment), false);
   // The manager that gave the file may have been killed before it arrived here, where the next one
   // would have found it.
   follow_manager();
@@ -269,10 +260,7 @@ std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
     if (arena->segment().strategy() == Strategy::device) line.lock();
     arena->collect(0);
   }
-  for (Arena* arena : pin_all()) {
-    arena->data().drop_gone();
-    arena->unpin();
-  }
+  for (const PinnedArena& arena : pin_all()) arena->data().drop_gone();
   drop_unused_orphans();
   return spent;
 }

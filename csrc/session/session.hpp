@@ -15,6 +15,7 @@
 #include "manager/connection.hpp"
 #include "os/spin_lock.hpp"
 #include "session/handle.hpp"
+#include "session/pinned_arena.hpp"
 
 namespace shmtensor {
 
@@ -62,11 +63,11 @@ class Session : private cuda::ChunkKeeper {
   /// The same; grows, or makes an arena. Throws OutOfMemory, SessionError.
   [[nodiscard]] Block allocate(std::uint64_t size, Place place);
 
-  /// The arena if this process has it mapped; pinned then.
-  [[nodiscard]] Arena* find(ArenaNumber number) noexcept;
-  /// The arena, fetched from the manager and mapped if need be; pinned. Throws StaleHandle when
-  /// there is none.
-  [[nodiscard]] Arena* attach(ArenaNumber number, Strategy strategy);
+  /// The arena if this process has it mapped, else empty.
+  [[nodiscard]] PinnedArena find(ArenaNumber number) noexcept;
+  /// The arena, fetched from the manager and mapped if need be. Throws StaleHandle if there is
+  /// none.
+  [[nodiscard]] PinnedArena attach(ArenaNumber number, Strategy strategy);
 
   /// The manager, as the keeper of device memory's descriptors.
   [[nodiscard]] cuda::ChunkKeeper& chunk_keeper() noexcept { return *this; }
@@ -114,7 +115,7 @@ class Session : private cuda::ChunkKeeper {
   Reply ask(Message message, int descriptor = -1);
   void reconnect();
   void send_registration(const Arena& arena);
-  Arena* add(std::unique_ptr<Segment> segment, bool owned);
+  PinnedArena add(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Place place);
   void make_arena(std::uint64_t size, Place place);
@@ -126,7 +127,7 @@ class Session : private cuda::ChunkKeeper {
             const Fd& descriptor) override;
   [[nodiscard]] Fd fetch(ArenaNumber arena, std::uint32_t chunk) override;
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
-  [[nodiscard]] std::vector<Arena*> pin_all();
+  [[nodiscard]] std::vector<PinnedArena> pin_all();
 
   std::mutex creation_mutex_;  // one thread makes an arena of its own; locked before the line
 
@@ -147,7 +148,7 @@ class Session : private cuda::ChunkKeeper {
   std::atomic<Arena*> current_[kPlaces]{};  // where to allocate first, by place
 
   // During a fork:
-  std::vector<Arena*> forked_;  // arenas that were there when it began
+  std::vector<PinnedArena> forked_;  // arenas that were there when it began
   Fd child_line_;
   SlotNumber child_slot_ = kNoSlot;
   std::uint32_t child_life_ = 0;

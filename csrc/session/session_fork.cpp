@@ -16,14 +16,14 @@ void Session::lock_for_fork() {
   creation_mutex_.lock();
   line_mutex_.lock();
   forked_ = pin_all();
-  for (Arena* arena : forked_) arena->lock_for_fork();
+  for (const PinnedArena& arena : forked_) arena->lock_for_fork();
   member_.lock_for_fork();
 }
 
 void Session::prepare_child() {
   child_slot_ = kNoSlot;
   bool holds = false;
-  for (const Arena* arena : forked_) {
+  for (const PinnedArena& arena : forked_) {
     arena->wait_for_fork();
     holds = holds || (arena->survives_fork() && arena->holds_any());
   }
@@ -33,7 +33,7 @@ void Session::prepare_child() {
   const Reply reply = ask(message_for(Kind::fork, id()), ours.get());
   SHMTENSOR_FAULT_POINT("fork.before_bits");
   const auto slot = static_cast<SlotNumber>(reply.message.slot);
-  for (Arena* arena : forked_) {
+  for (const PinnedArena& arena : forked_) {
     try {
       arena->hold_for_child(slot);
     } catch (const Error&) {
@@ -50,9 +50,8 @@ void Session::unlock_in_parent() noexcept {
   registry_lock_.unlock();
   child_line_.reset();
   member_.unlock_after_fork();
-  for (Arena* arena : forked_) {
+  for (const PinnedArena& arena : forked_) {
     arena->unlock_after_fork();
-    arena->unpin();
   }
   forked_.clear();
   line_mutex_.unlock();
@@ -79,7 +78,9 @@ bool Session::unlock_in_child() noexcept {
   // An arena that another thread added meanwhile may be locked by that thread, which does not exist
   // here; nothing of it is held. Nor of one in which this process has no plane for its bits.
   for (auto& [number, arena] : arenas_) {
-    const bool added = std::find(forked_.begin(), forked_.end(), arena.get()) == forked_.end();
+    const bool added = std::none_of(forked_.begin(), forked_.end(), [&](const PinnedArena& one) {
+      return one.get() == arena.get();
+    });
     const bool mute = child_slot_ != kNoSlot && arena->survives_fork() &&
                       !arena->segment().has_plane(child_slot_);
     if (added || mute) static_cast<void>(arena.release());
@@ -89,11 +90,10 @@ bool Session::unlock_in_child() noexcept {
   member_.become(child_slot_);
   for (auto& place : current_) place.store(nullptr);
   bool holds = false;
-  for (Arena* arena : forked_) {
+  for (const PinnedArena& arena : forked_) {
     holds = holds || (arena->survives_fork() && arena->holds_any());
     arena->disown();
     arena->unlock_after_fork();
-    arena->unpin();
   }
   forked_.clear();
   if (child_slot_ != kNoSlot) {

@@ -70,9 +70,8 @@ void Session::reconnect() {
     if (!reply) continue;
     if (reply->message.kind != Kind::welcome) break;
     memory_->know_manager();
-    for (Arena* arena : pin_all()) {
+    for (const PinnedArena& arena : pin_all()) {
       if (line_) send_registration(*arena);
-      arena->unpin();
     }
     if (line_) return;
   }

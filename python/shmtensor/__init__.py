@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shmtensor._first_tensor import register_at_first_tensor
 from shmtensor._rendezvous import attach, once, publish, unpublish
 from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
@@ -105,8 +104,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-register_at_first_tensor()
 
 
 def __dir__() -> list[str]:

@@ -271,7 +271,7 @@ def _put(number: int, obj: Any, *, failed: bool) -> None:
     """Write the object's handle, for who is busy with the name."""
     from multiprocessing.reduction import ForkingPickler
 
-    with _core.Outgoing(to_keep=True) as kept:
+    with _core.MessageScope("persistent") as kept:
         content = bytes(ForkingPickler.dumps(obj))
         packed = pickle.dumps((content, kept.tickets(), failed), 5)
         storage = Storage(len(packed))
@@ -290,7 +290,7 @@ def _get(number: int, name: str) -> tuple[bool, Any]:
         if stage != "published":
             return False, None
         try:
-            with _core.Peek():
+            with _core.MessageScope("borrowed"):
                 storage = _core.rebuild_storage(handle)
                 content, _, failed = pickle.loads(memoryview(storage))
                 obj = pickle.loads(content)
@@ -310,9 +310,9 @@ def _clear(number: int) -> None:
     if not any(handle):
         return
     try:
-        with _core.Peek():
+        with _core.MessageScope("borrowed"):
             storage = _core.rebuild_storage(handle)
-        _core.spend_tickets(pickle.loads(memoryview(storage))[1])
+        _core.cancel_tickets(pickle.loads(memoryview(storage))[1])
         _core.rebuild_storage(handle)  # last, the ticket of the list of tickets
     except StaleHandleError:
         pass  # all of it was done

@@ -10,7 +10,7 @@ from shmtensor import _core
 from shmtensor._cuda_events import Event, get_sync, set_sync
 from shmtensor._cuda_events import collect as _collect_events
 from shmtensor._device import device_number
-from shmtensor.errors import CudaError, CudaUnavailable
+from shmtensor.errors import CudaError
 
 __all__ = ["Event", "device_count", "get_sync", "ipc_collect", "is_available", "set_sync", "synchronize"]
 
@@ -30,14 +30,6 @@ def device_count() -> int:
         return _core.cuda_count()
     except CudaError:
         return 0
-
-
-def why_unavailable() -> str | None:
-    """Return why `is_available` is False, in the words of the error that using a GPU would raise."""
-    try:
-        return None if _core.cuda_count() else "no GPU is visible"
-    except CudaUnavailable as error:
-        return str(error)
 
 
 def synchronize(device: str = "cuda") -> None:

@@ -1,8 +1,8 @@
 """How tensors travel: reducers for the pickler of `multiprocessing`.
 
 Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
-own included. Who makes a process's first tensor imports it (`_first_tensor`), and so does who receives one,
-since a handle names the functions here.
+own included. A process imports it when it makes its first tensor (the extension does that), or when it
+receives one, since a handle names the functions here.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def test_no_changed_entry_leads_out_of_the_memory() -> None:
 def test_an_item_that_is_no_pickle_any_more_says_so() -> None:
     (piece,) = pieces_of(st.SharedList(["text" * 10]))
     piece[-60:] = bytes(60)
-    with pytest.raises(st.CorruptDataError, match="it is no pickle"):
+    with pytest.raises(st.CorruptDataError, match="it is not a pickle"):
         rebuilt([piece])[0]
 
 

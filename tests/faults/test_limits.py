@@ -208,7 +208,7 @@ def test_a_message_that_could_not_be_mapped_can_be_read_again(strategy) -> None:
         mp.set_sharing_strategy("{strategy}")
         reader, writer = os.pipe()
         if os.fork() == 0:
-            with _core.Outgoing() as message:
+            with _core.MessageScope() as message:
                 tensors = st.full(3, 1).as_readonly(), st.full(3, 2)
                 with open(writer, "wb") as pipe:
                     pipe.write(pickle.dumps([bytes(ForkingPickler.dumps(tensor)) for tensor in tensors]))

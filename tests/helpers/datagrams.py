@@ -23,7 +23,7 @@ class Mailbox:
 
     def send(self, obj: Any) -> bool:
         """False when the box is full; then nothing was sent."""
-        with _core.Outgoing() as message:
+        with _core.MessageScope() as message:
             content = ForkingPickler.dumps(obj)
             try:
                 self.writer.send(content)

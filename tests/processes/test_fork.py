@@ -206,7 +206,7 @@ def test_a_child_forked_while_its_parent_writes_a_message_adds_nothing_to_it() -
         import shmtensor as st, shmtensor.multiprocessing
         from shmtensor import _core
         tensor = st.ones(10)
-        with _core.Outgoing() as message:
+        with _core.MessageScope() as message:
             first = bytes(ForkingPickler.dumps(tensor))
             before = len(message.tickets())
             pid = os.fork()

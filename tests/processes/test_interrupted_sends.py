@@ -226,9 +226,9 @@ def test_what_the_feeder_cannot_write_is_taken_back(strategy, kind, ignore) -> N
     assert failures == [BrokenPipeError] * (not ignore)
 
 
-def test_an_outgoing_that_is_left_without_its_exit_collects_nothing_more() -> None:
+def test_a_scope_that_is_left_without_its_exit_collects_nothing_more() -> None:
     """Python 3.14 looks for signals between `__enter__` and the body."""
-    message = _core.Outgoing()
+    message = _core.MessageScope()
     message.__enter__()
     del message
     receiver, sender = mp.Pipe(duplex=False)

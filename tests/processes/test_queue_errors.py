@@ -89,7 +89,7 @@ def test_where_the_manager_does_not_answer_one_handle_is_asked_for(monkeypatch) 
     with receiver, sender, monkeypatch.context() as patched:
         sender.send([NotToBeRead(), st.ones(10), st.ones(20)])
         content = receiver.recv_bytes()
-        patched.setattr(_core, "spend_handle", no_answer)
+        patched.setattr(_core, "cancel_handle", no_answer)
         with pytest.raises(ImportError, match="cannot be read"):
             loads(content)
         assert len(asked) == 1

@@ -138,7 +138,7 @@ def test_messages_that_its_parent_writes_stay_good(way, strategy) -> None:
         way,
         strategy,
         """
-        message = _core.Outgoing()
+        message = _core.MessageScope()
         with message:
             text = dump(st.full(10, 5))
         if (pid := raw_fork()) == 0:

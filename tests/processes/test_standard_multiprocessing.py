@@ -139,14 +139,49 @@ def test_threads_that_make_the_first_together_all_send_handles() -> None:
 
 def test_later_tensors_pay_nothing() -> None:
     done = run_python("""
+    import builtins
     import shmtensor as st
-    from shmtensor import _core, _first_tensor
 
-    def kinds():
-        return {type(getattr(_core, name)).__name__ for name in _first_tensor._MAKERS}
+    imported, standard = [], builtins.__import__
+    def note(name, *args, **keywords):
+        imported.append(name)
+        return standard(name, *args, **keywords)
 
-    assert kinds() == {"function"}
-    st.zeros(3)
-    assert "function" not in kinds(), kinds()
+    builtins.__import__ = note
+    first = st.zeros(3)
+    assert "shmtensor.reducers" in imported
+    imported.clear()
+    more = [st.zeros(3), st.asarray([1.0]), st.frombuffer(bytearray(8))]
+    assert "shmtensor.reducers" not in imported
     """)
+    assert done.returncode == 0, done
+
+
+FAILING = """
+    import sys
+    import numpy as np
+    import pytest
+    import shmtensor as st
+    from multiprocessing.reduction import ForkingPickler
+
+    makers = [
+        lambda: st.zeros(1000),
+        lambda: st.asarray(np.ones(1000)),
+        lambda: st.frombuffer(bytearray(8)),
+        lambda: st.Storage(8),
+    ]
+    sys.modules["shmtensor.reducers"] = None
+    for make in makers:
+        with pytest.raises(ImportError, match="shmtensor.reducers"):
+            make()
+    assert st.stats()["blocks"] == 0, st.stats()
+    del sys.modules["shmtensor.reducers"]
+    tensor = st.zeros(1000)
+    assert len(ForkingPickler.dumps(tensor)) < 1000
+    assert st.stats()["blocks"] == 1, st.stats()
+    """
+
+
+def test_if_the_reducers_cannot_be_imported_nothing_is_made_and_the_next_tensor_tries_again() -> None:
+    done = run_python(FAILING)
     assert done.returncode == 0, done

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BYTES", "NESTED", "PICKLE", "TEXT", "Writer"]
 
-PICKLE, BYTES, TEXT = range(3)  # what plain items are; csrc/bindings/items.cpp has the same numbers
+PICKLE, BYTES, TEXT = range(3)  # as in csrc/bindings/containers/item_sequence.cpp
 BUFFERED, NESTED, ARRAY = 1 << 62, 2 << 62, 3 << 62  # the form of an item, in its entry
 
 _MAGIC = 0x31736D6574697473

@@ -34,4 +34,4 @@ def _spend(content: bytes) -> None:
         for _, argument, _ in pickletools.genops(content):
             if isinstance(argument, bytes):
                 with suppress(StaleHandleError):  # is no handle, or what it names is gone
-                    _core.spend_handle(argument)
+                    _core.cancel_handle(argument)

@@ -19,7 +19,7 @@ __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "Spaw
 class _Sharing(multiprocessing.process.BaseProcess):
     _inheritance: Inheritance | None = None
     _lifeline: Lifeline | None = None
-    _message: _core.Outgoing | None = None
+    _message: _core.MessageScope | None = None
 
     def start(self) -> None:
         """Start the child. Tensors among the arguments are sent as handles.
@@ -29,7 +29,7 @@ class _Sharing(multiprocessing.process.BaseProcess):
         self._inheritance = Inheritance.of_this_process()
         if self._lifeline is None:
             self._lifeline = lifeline_for_child()
-        message = _core.Outgoing()
+        message = _core.MessageScope()
         try:
             with message:
                 super().start()

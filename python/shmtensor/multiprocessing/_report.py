@@ -74,7 +74,7 @@ class Sender:
         self._fd: int = fd.detach() if hasattr(fd, "detach") else fd
 
     def returned(self, value: Any) -> None:
-        with _uninterrupted(), _core.Outgoing() as message:
+        with _uninterrupted(), _core.MessageScope() as message:
             try:
                 report = Returned(bytes(ForkingPickler.dumps(value)), "", time.monotonic())
             except Exception as error:  # most callers do not look at results: this is no failure yet
@@ -85,13 +85,13 @@ class Sender:
     def exited(self, code: Any) -> None:
         known = code if code is None or isinstance(code, int) else str(code)
         with _uninterrupted():
-            self._send(Exited(known, time.monotonic()), _core.Outgoing())
+            self._send(Exited(known, time.monotonic()), _core.MessageScope())
 
     def raised(self, error: BaseException) -> bool:
         """Tell of an exception; False if nobody is there to read it."""
         now = time.monotonic()
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        with _uninterrupted(), _core.Outgoing() as message:
+        with _uninterrupted(), _core.MessageScope() as message:
             try:
                 content = bytes(ForkingPickler.dumps(error))
             except Exception:
@@ -99,7 +99,7 @@ class Sender:
                 content = None
             return self._send(Raised(text, content, now), message)
 
-    def _send(self, report: Report, message: _core.Outgoing) -> bool:
+    def _send(self, report: Report, message: _core.MessageScope) -> bool:
         body = pickle.dumps(report)
         try:
             message.write(self._fd, _HEADER.pack(len(body)), body)

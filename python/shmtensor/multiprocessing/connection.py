@@ -37,7 +37,7 @@ class Connection(std.Connection):
         """
         self._check_closed()  # type: ignore[attr-defined]
         self._check_writable()  # type: ignore[attr-defined]
-        with _core.Outgoing() as message:
+        with _core.MessageScope() as message:
             write_message(self, message, self.pickler.dumps(obj))
 
     def recv(self) -> Any:
@@ -46,7 +46,7 @@ class Connection(std.Connection):
 
 
 def write_message(
-    connection: std.Connection[Any, Any], message: _core.Outgoing, content: Any, lock: Any = None
+    connection: std.Connection[Any, Any], message: _core.MessageScope, content: Any, lock: Any = None
 ) -> None:
     """Write a pickled message as `_send_bytes` of the standard library does, holding the lock."""
     message.write(connection.fileno(), _header(len(content)), content, lock)

@@ -35,13 +35,13 @@ else:  # generic for type checkers only
 class _Pickled:
     """A message on its way from `put` through the feeder thread.
 
-    Dropped before it is written, as when a process ends with a full queue, it takes its tickets back.
+    Destroyed before it is written, as when a process ends with a full queue, it cancels its tickets.
     """
 
     __slots__ = ("content", "message")
 
     def __init__(self, obj: Any, pickler: Any) -> None:
-        with _core.Outgoing() as self.message:
+        with _core.MessageScope() as self.message:
             self.content = bytes(pickler.dumps(obj))
 
 
@@ -115,7 +115,7 @@ class SimpleQueue(_SimpleQueue):
 
     def put(self, obj: Any) -> None:
         """Add an object; tensors in it travel as handles."""
-        with _core.Outgoing() as message:
+        with _core.MessageScope() as message:
             write_message(self._writer, message, self._writer.pickler.dumps(obj), self._wlock)
 
     def get(self) -> Any:

@@ -1,0 +1,89 @@
+#include "bindings/containers/key_index.hpp"
+
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/key_table.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+/// Empty for an object that cannot be a key, so that no dict has it.
+std::optional<Key> to_key(const py::object& object) {
+  if (PyUnicode_Check(object.ptr())) {
+    Py_ssize_t size = 0;
+    if (const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size)) {
+      return std::string_view(text, static_cast<std::size_t>(size));
+    }
+    PyErr_Clear();  // lone surrogates
+    return std::nullopt;
+  }
+  if (!PyIndex_Check(object.ptr())) return std::nullopt;
+  const py::object number = checked(PyNumber_Index(object.ptr()));
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow != 0) return std::nullopt;
+  return value;
+}
+
+py::object from_key(const Key& key) {
+  if (const auto* number = std::get_if<std::int64_t>(&key)) return py::int_(*number);
+  const auto text = std::get<std::string_view>(key);
+  return checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr));
+}
+
+/// Keeps the memory that it reads alive.
+class Keys {
+ public:
+  explicit Keys(py::object view) : view_(std::move(view)) {
+    if (!PyMemoryView_Check(view_.ptr())) throw py::type_error("keys are stored in a memoryview");
+    const Py_buffer* buffer = PyMemoryView_GET_BUFFER(view_.ptr());
+    table_ = KeyTable(
+        {static_cast<const std::byte*>(buffer->buf), static_cast<std::size_t>(buffer->len)});
+  }
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return table_.size(); }
+
+  /// The number of the value, or None.
+  [[nodiscard]] py::object find(const py::object& object) const {
+    const std::optional<Key> key = to_key(object);
+    const std::optional<std::uint64_t> place = key ? table_.find(*key) : std::nullopt;
+    if (!place) return py::none();
+    return py::int_(table_.at(*place).value);
+  }
+
+  /// (key, number of the value)
+  [[nodiscard]] py::tuple at(std::uint64_t place) const {
+    if (place >= table_.size()) throw py::index_error("the dict has fewer keys");
+    const KeyTable::Record record = table_.at(place);
+    return py::make_tuple(from_key(record.key), record.value);
+  }
+
+ private:
+  py::object view_;
+  KeyTable table_;
+};
+
+// 1: added; 0: it was there already; -1: it cannot be a key.
+int add_key(KeyTableBuilder& builder, const py::object& object, std::uint64_t value) {
+  const std::optional<Key> key = to_key(object);
+  if (!key) return -1;
+  return builder.add(*key, value) ? 1 : 0;
+}
+
+}  // namespace
+
+void add_key_index(py::module_& module) {
+  py::class_<Keys>(module, "Keys")
+      .def(py::init<py::object>())
+      .def("__len__", &Keys::size)
+      .def("find", &Keys::find)
+      .def("at", &Keys::at);
+  py::class_<KeyTableBuilder>(module, "KeysBuilder")
+      .def(py::init<>())
+      .def("add", &add_key)
+      .def("finish", [](const KeyTableBuilder& builder) { return py::bytes(builder.finish()); });
+}
+
+}  // namespace shmtensor::python

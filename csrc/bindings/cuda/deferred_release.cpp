@@ -1,0 +1,134 @@
+#include "bindings/cuda/deferred_release.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/report.hpp"
+#include "bindings/storage/lifetime.hpp"
+#include "bindings/support/gil.hpp"
+#include "cuda/in_place.hpp"
+#include "session/runtime.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+// Blocks with which the device may not have finished. The manager reclaims those that are left at
+// the end of the process, after the driver has stopped all work on them.
+struct Deferred {
+  std::mutex mutex;
+  std::vector<Backing> all;
+  std::atomic<bool> any{false};
+
+  void add(const Backing& backing) {
+    const std::lock_guard guard(mutex);
+    all.push_back(backing);
+    any.store(true);
+  }
+  std::vector<Backing> take() {
+    const std::lock_guard guard(mutex);
+    any.store(false);
+    return std::exchange(all, {});
+  }
+};
+Deferred& deferred() {
+  static auto* const made = new Deferred;
+  return *made;
+}
+
+bool is_finalizing() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+enum class Report : bool { no, yes };
+
+// Return true if all work that this process has started there is done, or stopped by the driver.
+// The driver refuses to wait while a stream is captured into a graph, which is not reported.
+bool wait_for(int device, Report failure) noexcept {
+  try {
+    cuda::Gpu::get(device).synchronize();
+    return true;
+  } catch (const cuda::CudaError& error) {
+    if (cuda::has_stopped(error.code())) return true;
+    if (failure == Report::yes && error.code() != cuda::kCaptureUnsupported) report(error.what());
+    return false;
+  } catch (...) {
+    return false;
+  }
+}
+
+void release_now(const Storage* storage, const Backing& backing) noexcept {
+  const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
+  const SessionId session = backing.arena->memory().id();
+  delete static_cast<std::shared_ptr<cuda::Opened>*>(backing.keeper);
+  release_block(storage, backing);
+  if (!orphaned) return;
+  if (const auto found = Runtime::get().find(session)) found->drop_unused_orphans();
+}
+
+void defer(const Storage* storage, const Backing& backing) noexcept {
+  {
+    LocalTable::Lock lock(backing.arena->local(), backing.block);
+    void*& place = lock.object(backing.access);
+    if (place == storage) place = nullptr;
+  }
+  try {
+    deferred().add(backing);
+  } catch (const std::bad_alloc&) {
+    report("GPU memory stays allocated: no memory is left to record it");
+  }
+}
+
+// Waits once for each device, after all of its blocks were taken.
+void retry() noexcept {
+  std::vector<Backing> blocks = deferred().take();
+  std::sort(blocks.begin(), blocks.end(),
+            [](const Backing& a, const Backing& b) { return a.device < b.device; });
+  int device = -1;
+  bool done = false;
+  for (const Backing& backing : blocks) {
+    if (backing.device != device) {
+      device = backing.device;
+      done = wait_for(device, Report::no);
+    }
+    if (done) {
+      release_now(nullptr, backing);
+    } else {
+      defer(nullptr, backing);
+    }
+  }
+}
+
+}  // namespace
+
+// Kernels and copies of this process that use the memory must end before another process may have
+// it. At the interpreter's end, the end of the process ensures that.
+void release_device_block(const Storage* storage, const Backing& backing) noexcept {
+  if (cuda::Driver::usable() == nullptr) {
+    if (cuda::forked()) release_block(storage, backing);
+    return;
+  }
+  if (is_finalizing()) return;
+  const bool wait = storage->exposed.load();
+  const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
+  std::optional<GilRelease> release;
+  if (wait || backing.keeper != nullptr || orphaned) release.emplace();
+  if (wait && !wait_for(backing.device, Report::yes)) return defer(storage, backing);
+  release_now(storage, backing);
+  if (wait && deferred().any.load()) retry();
+}
+
+void release_deferred() noexcept {
+  if (!deferred().any.load() || cuda::Driver::usable() == nullptr) return;
+  const GilRelease release;
+  retry();
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,16 @@
+// The release of device memory, deferred until the device has finished with it.
+#pragma once
+
+#include "bindings/storage/storage.hpp"
+
+namespace shmtensor::python {
+
+/// Releases a block of device memory that the object, which is being destroyed, has held. If the
+/// driver refuses to wait for the device, the block is kept for `release_deferred`.
+void release_device_block(const Storage* storage, const Backing& backing) noexcept;
+
+/// Releases the kept blocks of devices that have finished. Called with the GIL, which it releases
+/// if there are any.
+void release_deferred() noexcept;
+
+}  // namespace shmtensor::python

@@ -1,0 +1,57 @@
+#include "bindings/cuda/device_functions.hpp"
+
+#include <string>
+
+#include "bindings/storage/storage.hpp"
+#include "bindings/support/gil.hpp"
+#include "cuda/event.hpp"
+#include "cuda/pointer.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+void order_streams(int device, std::uint64_t first, std::uint64_t then) {
+  const GilRelease release;
+  cuda::order(cuda::Gpu::get(device), reinterpret_cast<cuda::StreamHandle>(first),
+              reinterpret_cast<cuda::StreamHandle>(then));
+}
+
+void wait_for_stream(int device, std::uint64_t stream) {
+  const GilRelease release;
+  const cuda::Gpu& gpu = cuda::Gpu::get(device);
+  const cuda::Current current(gpu);
+  gpu.driver().check(gpu.driver().cuStreamSynchronize(reinterpret_cast<cuda::StreamHandle>(stream)),
+                     "wait for a stream of cuda:" + std::to_string(device));
+}
+
+py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
+  cuda::PointerFacts facts;
+  {
+    const GilRelease release;
+    facts = cuda::facts_of(pointer, size);
+  }
+  return py::make_tuple(facts.device, facts.exportable, std::string(facts.kind));
+}
+
+}  // namespace
+
+void add_device_functions(py::module_& module) {
+  const auto unlocked = py::call_guard<GilRelease>();
+  module.def("cuda_count", [] { return cuda::Gpu::count(); }, unlocked);
+  module.def(
+      "cuda_synchronize", [](int device) { cuda::Gpu::get(device).synchronize(); }, unlocked);
+  module.def("cuda_order_streams", &order_streams);
+  module.def("cuda_wait_for_stream", &wait_for_stream);
+  module.def("cuda_device_of", &cuda::device_of, unlocked);
+  module.def("cuda_pointer_facts", &pointer_facts);
+  module.def("cuda_is_exposed", [](const py::object& storage) {
+    if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
+    return as_storage(storage)->exposed.load();
+  });
+  module.def("device_number", [](const py::object& storage) {
+    if (!is_storage(storage.ptr())) throw py::type_error("not a storage");
+    return as_storage(storage)->device();
+  });
+}
+
+}  // namespace shmtensor::python

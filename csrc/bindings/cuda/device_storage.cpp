@@ -1,0 +1,112 @@
+#include "bindings/cuda/device_storage.hpp"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "bindings/cuda/deferred_release.hpp"
+#include "bindings/cuda/ipc_exports.hpp"
+#include "bindings/session/session_access.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "bindings/storage/device_support.hpp"
+#include "bindings/storage/lifetime.hpp"
+#include "bindings/support/gil.hpp"
+#include "cuda/copy.hpp"
+#include "cuda/in_place.hpp"
+#include "os/process.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+bool has_ended(const cuda::Description& owner, const Arena& arena) noexcept {
+  if (arena.segment().header().orphaned.load() != 0) return true;
+  return owner.pid_namespace == pid_namespace() && !is_alive({owner.pid, owner.start_time});
+}
+
+struct ReadExport {
+  cuda::Description description{};
+  std::vector<cuda::Piece> pieces;
+};
+
+ReadExport read_export(Arena* arena, BlockNumber block) {
+  const std::span<const std::byte> place = bytes_of(arena, block, Access::read_only);
+  ReadExport read;
+  if (place.size() < sizeof read.description) throw StaleHandle("a handle is damaged");
+  std::memcpy(&read.description, place.data(), sizeof read.description);
+  const std::span<const std::byte> rest = place.subspan(sizeof read.description);
+  const std::uint64_t bytes = std::uint64_t{read.description.pieces} * sizeof(cuda::Piece);
+  if (bytes > rest.size()) throw StaleHandle("a handle is damaged");
+  read.pieces.resize(bytes / sizeof(cuda::Piece));
+  if (bytes != 0) std::memcpy(read.pieces.data(), rest.data(), bytes);
+  return read;
+}
+
+// Memory that a user of another process owns, or of this process, which has sent it to itself.
+py::object open_export(Arena* arena, BlockNumber block, Access access) {
+  const auto [description, pieces] = read_export(arena, block);
+  Backing backing{.arena = arena, .block = block, .kind = Backing::Kind::block, .access = access};
+  if (arena->owned()) {
+    const Exported mine = exported(arena, block);
+    backing.data = mine.data;
+    backing.device = static_cast<std::int16_t>(mine.device);
+  } else {
+    const auto session = Runtime::get().find(arena->memory().id());
+    std::shared_ptr<cuda::Opened> opened;
+    {
+      const GilRelease release;
+      opened = cuda::Opened::get(description,
+                                 {arena->segment().number(), session->chunk_keeper(), pieces},
+                                 has_ended(description, *arena));
+    }
+    backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
+    backing.device = static_cast<std::int16_t>(opened->gpu().number());
+    backing.keeper = new std::shared_ptr<cuda::Opened>(std::move(opened));
+  }
+  py::object object = new_object(description.size, backing);
+  as_storage(object)->exposed.store(arena->owned());  // its user has the address
+  return object;
+}
+
+py::object new_device_storage(std::uint64_t size, int device, bool zeroed) {
+  const Place place = Place::on_device(device);
+  if (cuda::forked()) cuda::refuse_after_fork();
+  release_deferred();
+  Session& session = home();
+  std::optional<Block> block = session.allocate_warm(size, place);
+  if (!block) {
+    const GilRelease release;
+    const cuda::Gpu& gpu = cuda::Gpu::get(device);
+    if (!gpu.has_virtual_memory()) {
+      throw cuda::CudaUnavailable(
+          cuda::kNotSupported,
+          "cannot allocate on cuda:" + std::to_string(device) +
+              ": its driver does not share virtual memory by descriptors (WSL2, some vGPUs and old "
+              "drivers do not); share arrays of another library with st.asarray, or host tensors");
+    }
+    block = session.allocate(size, place);
+  }
+  py::object object = wrap_block(block->arena, block->number, Access::read_write);
+  if (zeroed) {
+    const GilRelease release;
+    const std::byte zero{};
+    cuda::fill(cuda::Gpu::get(device),
+               reinterpret_cast<cuda::DevicePtr>(as_storage(object)->first.data), &zero, 1, size);
+  }
+  return object;
+}
+
+}  // namespace
+
+void add_device_storage(py::module_& module) {
+  set_device_support({.allocate = &new_device_storage,
+                      .open_export = &open_export,
+                      .release = &release_device_block,
+                      .release_deferred = &release_deferred});
+  module.def("cuda_new_storage", &new_device_storage);
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,80 @@
+#include "bindings/cuda/dlpack_import.hpp"
+
+#include <string>
+
+#include "bindings/cuda/dlpack.hpp"
+#include "bindings/tensor/shape.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+using dlpack::DlTensor;
+using dlpack::Plain;
+using dlpack::Versioned;
+
+py::tuple to_tuple(const std::int64_t* values, std::int32_t count) {
+  py::tuple tuple(static_cast<std::size_t>(count));
+  for (std::int32_t i = 0; i < count; ++i) tuple[static_cast<std::size_t>(i)] = values[i];
+  return tuple;
+}
+
+// Takes over the tensor in the capsule: the new capsule releases it with its last reference.
+template <typename Managed>
+py::object take_over(PyObject* capsule, const char* used_name) {
+  auto* managed = static_cast<Managed*>(
+      PyCapsule_GetPointer(capsule, dlpack::name_of(static_cast<Managed*>(nullptr))));
+  if (managed == nullptr || PyCapsule_SetName(capsule, used_name) != 0) {
+    throw py::error_already_set();
+  }
+  const auto release = [](PyObject* object) {
+    auto* taken = static_cast<Managed*>(PyCapsule_GetPointer(object, nullptr));
+    if (taken->deleter != nullptr) taken->deleter(taken);
+  };
+  PyObject* owner = PyCapsule_New(managed, nullptr, release);
+  if (owner == nullptr) throw py::error_already_set();  // no memory: the tensor is never released
+  return py::reinterpret_steal<py::object>(owner);
+}
+
+template <typename Managed>
+const Managed* managed_in(const py::object& owner) {
+  return static_cast<const Managed*>(PyCapsule_GetPointer(owner.ptr(), nullptr));
+}
+
+py::tuple describe_array(const DlTensor& tensor, bool read_only, const py::object& owner) {
+  if (tensor.dims < 0 || tensor.dims > kMaxDims) {
+    throw py::buffer_error("cannot use an array of " + std::to_string(tensor.dims) +
+                           " dimensions; there may be " + std::to_string(kMaxDims));
+  }
+  if (tensor.dtype.lanes != 1) throw py::buffer_error("DLPack's vector types are not supported");
+  const py::object strides =
+      tensor.strides != nullptr ? py::object(to_tuple(tensor.strides, tensor.dims)) : py::none();
+  return py::make_tuple(owner, reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset,
+                        read_only, to_tuple(tensor.shape, tensor.dims), strides,
+                        py::make_tuple(tensor.dtype.code, tensor.dtype.bits));
+}
+
+// (object that keeps the memory alive, address, read-only, shape, strides in elements or None,
+// (code, bits) of the dtype).
+py::tuple from_dlpack(const py::object& capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(static_cast<Versioned*>(nullptr))) != 0) {
+    const py::object owner = take_over<Versioned>(capsule.ptr(), "used_dltensor_versioned");
+    const auto& managed = *managed_in<Versioned>(owner);
+    if (managed.version.major != 1) {
+      throw py::buffer_error("DLPack " + std::to_string(managed.version.major) +
+                             " is not known; 0 and 1 are");
+    }
+    return describe_array(managed.tensor, (managed.flags & dlpack::kReadOnly) != 0, owner);
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(static_cast<Plain*>(nullptr))) != 0) {
+    const py::object owner = take_over<Plain>(capsule.ptr(), "used_dltensor");
+    return describe_array(managed_in<Plain>(owner)->tensor, false, owner);
+  }
+  throw py::type_error(
+      "__dlpack__ did not return a DLPack capsule, or returned one that was used before");
+}
+
+}  // namespace
+
+void add_dlpack_import(py::module_& module) { module.def("cuda_from_dlpack", &from_dlpack); }
+
+}  // namespace shmtensor::python

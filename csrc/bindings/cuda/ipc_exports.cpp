@@ -1,0 +1,300 @@
+#include "bindings/cuda/ipc_exports.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "bindings/cuda/deferred_release.hpp"
+#include "bindings/session/session_access.hpp"
+#include "bindings/storage/lifetime.hpp"
+#include "bindings/support/gil.hpp"
+#include "bindings/support/objects.hpp"
+#include "cuda/in_place.hpp"
+#include "cuda/pointer.hpp"
+#include "os/fork_mark.hpp"
+#include "os/futex.hpp"
+#include "os/process.hpp"
+#include "session/runtime.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+using cuda::DevicePtr;
+using Name = std::pair<std::uint64_t, DevicePtr>;  ///< BUFFER_ID and base of an allocation
+
+struct Export {
+  Generation generation = 0;
+  Exported where;
+  PyObject* owner = nullptr;  ///< a reference
+  Name allocation;            ///< unless in pieces
+  std::vector<cuda::Piece> pieces;
+};
+
+struct CountedHandle {
+  cuda::IpcMemoryHandle bytes;
+  std::uint64_t users = 0;
+};
+
+/// Never destroyed: its thread may outlive `main`. A forked child has a table of its own, which
+/// stays empty: the parent releases its exports itself, and its lock may have been held.
+struct Exports {
+  std::mutex mutex;
+  Arena* arena = nullptr;  ///< of all blocks, so that one word announces changes of any
+  cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
+  std::map<BlockNumber, Export> all;
+  std::map<Name, CountedHandle> handles;  ///< one an allocation
+  cuda::SharedPieces pieces;
+  bool stopped = false;
+};
+std::atomic<Exports*> g_exports{nullptr};
+Exports& exports() { return *g_exports.load(); }
+void make_exports() { g_exports.store(new Exports); }
+
+void remove_export(Exports& here, const Export& gone) {
+  if (!gone.pieces.empty()) {
+    here.pieces.drop(here.arena->segment(), *here.keeper, gone.pieces);
+    return;
+  }
+  const auto handle = here.handles.find(gone.allocation);
+  if (--handle->second.users == 0) here.handles.erase(handle);
+}
+
+// Removes the exports whose block no process holds and no message refers to. Returns their owners.
+std::vector<PyObject*> take_freed(Exports& here) {
+  std::vector<PyObject*> owners;
+  for (auto at = here.all.begin(); at != here.all.end();) {
+    const BlockWord word(here.arena->segment().record(at->first).word.load());
+    if (word.live_at_generation(at->second.generation)) {
+      ++at;
+      continue;
+    }
+    owners.push_back(at->second.owner);
+    remove_export(here, at->second);
+    at = here.all.erase(at);
+  }
+  return owners;
+}
+
+py::list to_list(const std::vector<PyObject*>& owners) {
+  py::list list;
+  for (PyObject* owner : owners) list.append(py::reinterpret_steal<py::object>(owner));
+  return list;
+}
+
+// Waits until a block is free, in a thread of Python's own. Returns the owners, or None if the
+// thread is to end.
+py::object wait_for_freed() {
+  Exports& here = exports();
+  std::vector<PyObject*> owners;
+  {
+    const GilRelease release;
+    while (true) {
+      std::atomic<std::uint32_t>& news = here.arena->segment().header().news;
+      const std::uint32_t seen = news.load();
+      {
+        const std::lock_guard guard(here.mutex);
+        if (here.stopped) break;
+        owners = take_freed(here);
+      }
+      if (!owners.empty()) break;
+      wait_for_change(news, seen);
+    }
+  }
+  if (owners.empty()) return py::none();
+  return to_list(owners);
+}
+
+// Return true if this process has the thread that waits. A raw copy has not, and the table, with
+// its lock, is the parent's; likewise below.
+bool stop_waiting() {
+  if (is_raw_copy()) return false;
+  Exports& here = exports();
+  const GilRelease release;
+  const std::lock_guard guard(here.mutex);
+  here.stopped = true;
+  if (here.arena != nullptr) here.arena->segment().tell_owner();
+  return true;
+}
+
+py::list collect() {
+  if (is_raw_copy()) return py::list();
+  release_deferred();
+  Exports& here = exports();
+  std::vector<PyObject*> owners;
+  {
+    const GilRelease release;
+    const std::lock_guard guard(here.mutex);
+    if (here.arena != nullptr) owners = take_freed(here);
+  }
+  return to_list(owners);
+}
+
+Block take_block(std::uint64_t size) {
+  const Place place(Strategy::in_place);
+  Session& session = home();
+  std::optional<Block> block = session.allocate_warm(size, place);
+  if (!block) {
+    const GilRelease release;
+    block = session.allocate(size, place);
+  }
+  return *block;
+}
+
+// The driver's bytes for an allocation; asked for once, while any part of it is shared.
+cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts) {
+  const Name name(facts.buffer_id, facts.base);
+  auto at = here.handles.find(name);
+  if (at == here.handles.end()) {
+    const cuda::Gpu& gpu = cuda::Gpu::get(facts.device);
+    const cuda::Current current(gpu);
+    cuda::IpcMemoryHandle bytes{};
+    gpu.driver().check(gpu.driver().cuIpcGetMemHandle(&bytes, facts.base),
+                       "share an allocation of " + std::to_string(facts.base_size) +
+                           " bytes on cuda:" + std::to_string(facts.device));
+    at = here.handles.emplace(name, CountedHandle{bytes, 0}).first;
+  }
+  ++at->second.users;
+  return at->second.bytes;
+}
+
+// The description of the memory before it is shared.
+cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t pointer,
+                                  std::uint64_t size) {
+  const ProcessIdentity self = this_process();
+  return {.magic = cuda::kDescriptionMagic,
+          .handle = {},
+          .device = cuda::Gpu::get(facts.device).uuid(),
+          .base_size = facts.base_size,
+          .offset = pointer - facts.base,
+          .size = size,
+          .buffer_id = facts.buffer_id,
+          .pid = self.pid,
+          .pieces = 0,
+          .start_time = self.start_time,
+          .pid_namespace = pid_namespace()};
+}
+
+// Shares the memory and writes its description into the block, which no other process knows yet.
+// Returns the owner of an earlier export in this block that was not removed yet, or null.
+[[nodiscard]] PyObject* add_export(Exports& here, const Block& block,
+                                   const cuda::PointerFacts& facts, cuda::Description description,
+                                   Export made) {
+  const std::lock_guard guard(here.mutex);
+  if (here.arena == nullptr) {
+    here.arena = block.arena;
+    here.keeper = &Runtime::get().home().chunk_keeper();
+  }
+  if (here.arena != block.arena) {
+    throw OutOfMemory(
+        "cannot share an array without a copy: too many arrays are shared so; delete some");
+  }
+  const Segment& segment = block.arena->segment();
+  if (facts.in_pieces) {
+    const DevicePtr start = facts.base + description.offset;
+    auto range = here.pieces.share(cuda::Gpu::get(facts.device), segment, *here.keeper, start,
+                                   description.size);
+    description.base_size = range.size;
+    description.offset = start - range.base;
+    description.pieces = static_cast<std::uint32_t>(range.pieces.size());
+    description.handle = cuda::name_pieces(segment.number(), this_process(), range.pieces);
+    made.pieces = std::move(range.pieces);
+  } else {
+    description.handle = share_whole(here, facts);
+    made.allocation = {facts.buffer_id, facts.base};
+  }
+  const std::span<std::byte> place = block.arena->bytes(block.number, Access::read_write);
+  const std::size_t bytes = made.pieces.size() * sizeof(cuda::Piece);
+  if (place.size() < sizeof description + bytes) throw StaleHandle("a block's record is damaged");
+  std::memcpy(place.data(), &description, sizeof description);
+  if (bytes != 0) std::memcpy(&place[sizeof description], made.pieces.data(), bytes);
+  made.generation = block.arena->generation(block.number);
+  Export before = std::exchange(here.all[block.number], std::move(made));
+  if (before.owner != nullptr) remove_export(here, before);
+  return before.owner;
+}
+
+// A storage over memory of a user. A block of Strategy::in_place, with one reference that this
+// takes over, describes the memory to other processes.
+py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int device,
+                         std::uint64_t size) {
+  py::object object;
+  try {
+    object = new_object(size, {.data = data,
+                               .arena = arena,
+                               .block = block,
+                               .kind = Backing::Kind::block,
+                               .device = static_cast<std::int16_t>(device)});
+  } catch (...) {
+    arena->release(block);
+    throw;
+  }
+  as_storage(object)->exposed.store(true);
+  enable_try_incref(object.ptr());
+  LocalTable::Lock lock(arena->local(), block);
+  lock.object(Access::read_write) = object.ptr();
+  return object;
+}
+
+// A storage over `size` bytes at `pointer`, which `owner` keeps alive. A process that receives it
+// can access the whole allocation, or all pieces that the bytes touch.
+py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::object& owner) {
+  cuda::PointerFacts facts;
+  cuda::Description description{};
+  std::size_t pieces = 0;
+  {
+    const GilRelease release;
+    facts = cuda::facts_of(pointer, size);
+    if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
+    description = describe_memory(facts, pointer, size);
+    if (facts.in_pieces) {
+      pieces = cuda::count_pieces(cuda::Gpu::get(facts.device), pointer, size);
+    }
+  }
+  const Block block = take_block(sizeof description + pieces * sizeof(cuda::Piece));
+  auto* const data = reinterpret_cast<std::byte*>(pointer);
+  PyObject* const kept = py::object(owner).release().ptr();
+  PyObject* displaced = nullptr;
+  try {
+    const GilRelease release;
+    Export made;
+    made.where = {data, facts.device};
+    made.owner = kept;
+    displaced = add_export(exports(), block, facts, description, std::move(made));
+  } catch (...) {
+    Py_DECREF(kept);
+    block.arena->release(block.number);
+    throw;
+  }
+  const auto released = py::reinterpret_steal<py::object>(displaced);
+  return wrap_exported(block.arena, block.number, data, facts.device, size);
+}
+
+}  // namespace
+
+Exported exported(const Arena* arena, BlockNumber block) {
+  Exports& here = exports();
+  const std::lock_guard guard(here.mutex);
+  const auto at = here.all.find(block);
+  if (arena != here.arena || at == here.all.end()) {
+    throw StaleHandle("cannot use a tensor's handle: its memory was released");
+  }
+  return at->second.where;
+}
+
+void add_ipc_exports(py::module_& module) {
+  make_exports();
+  ::pthread_atfork(nullptr, nullptr, make_exports);
+  module.def("cuda_export", &export_memory);
+  module.def("cuda_wait_for_freed", &wait_for_freed);
+  module.def("cuda_stop_waiting", &stop_waiting);
+  module.def("cuda_collect", &collect);
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,14 @@
+// The named objects of a session; docs/design/rendezvous.md.
+#pragma once
+
+#include "arena/session_memory.hpp"
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+/// One dict for each name that is in use.
+[[nodiscard]] py::list names_of(const SessionMemory& memory);
+
+void add_name_table(py::module_& module);
+
+}  // namespace shmtensor::python

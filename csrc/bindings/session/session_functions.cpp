@@ -1,0 +1,77 @@
+#include "bindings/session/session_functions.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "bindings/session/session_access.hpp"
+#include "bindings/support/gil.hpp"
+#include "manager/recovery.hpp"
+#include "session/runtime.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+py::object stats() {
+  Session* session = Runtime::get().home_if_any();
+  if (session == nullptr) return py::none();
+  Statistics all;
+  Session::Usage mine;
+  {
+    const GilRelease release;
+    all = session->statistics();
+    mine = session->usage();
+  }
+  py::dict result;
+  result["session"] = session->id().hex();
+  result["slot"] = session->slot();
+  result["processes"] = all.processes;
+  result["arenas"] = all.arenas;
+  result["blocks"] = all.blocks;
+  result["bytes_live"] = all.bytes_live;
+  result["bytes_reserved"] = all.bytes_reserved;
+  result["in_flight"] = all.in_flight;
+  result["descriptors"] = mine.descriptors;
+  result["mappings"] = mine.mappings;
+  return result;
+}
+
+std::uint64_t bytes_of(std::string_view text) {
+  std::uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw py::value_error("SHMTENSOR_MAX_BYTES must be a number of bytes, digits only: '" +
+                          std::string(text) + "'");
+  }
+  return bytes;
+}
+
+void set_home_id(const std::string& id) {
+  Runtime::get().set_home_id(SessionId::parse(id));
+  static_cast<void>(home_id());  // publishes it
+}
+
+py::list sweep(bool dry_run) {
+  py::list names;
+  for (const std::string& name : sweep_names(dry_run)) names.append(name);
+  return names;
+}
+
+}  // namespace
+
+void add_session_functions(py::module_& module) {
+  module.def("stats", &stats);
+  module.def("home_id", &home_id);
+  module.def("set_home_id", &set_home_id);
+  module.def(
+      "follow_managers", [] { Runtime::get().follow_managers(); }, py::call_guard<GilRelease>());
+  module.def("set_limit", [](std::uint64_t bytes) { Runtime::get().budget().set_limit(bytes); });
+  module.def("sweep_names", &sweep);
+  module.attr("UNLIMITED") = kUnlimited;
+  if (const char* text = std::getenv("SHMTENSOR_MAX_BYTES")) {
+    Runtime::get().budget().set_limit(bytes_of(text));
+  }
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,29 @@
+// Storages over blocks: objects for known blocks, and new blocks.
+#pragma once
+
+#include <cstdint>
+
+#include "bindings/storage/storage.hpp"
+
+namespace shmtensor::python {
+
+/// A block's bytes in this process. Releases the GIL if mapping them takes a call of the system.
+[[nodiscard]] std::span<std::byte> bytes_of(Arena* arena, BlockNumber block, Access access);
+
+/// The object that this process has for a block, as a new reference, or null. A writable one serves
+/// a reader, too.
+[[nodiscard]] PyObject* find_object(const LocalTable::Lock& lock, Access access) noexcept;
+
+/// The object for a block, of which this call takes over one reference: the known one, or a new
+/// one, which `find_object` finds from then on.
+[[nodiscard]] py::object wrap_block(Arena* arena, BlockNumber block, Access access);
+
+/// A storage over a new block of this process's arena. Starts a session if there is none.
+[[nodiscard]] py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed);
+
+/// A copy in a new block. Releases the GIL while it copies.
+[[nodiscard]] py::object share_copy(const Storage& storage);
+
+void add_allocation(py::module_& module);
+
+}  // namespace shmtensor::python

@@ -1,0 +1,27 @@
+// Storages on a GPU. The functions are in bindings/cuda, which is above this folder and registers
+// them when the module is made.
+#pragma once
+
+#include <cstdint>
+
+#include "bindings/storage/storage.hpp"
+
+namespace shmtensor::python {
+
+struct DeviceSupport {
+  /// A storage over a new block in memory of a GPU.
+  py::object (*allocate)(std::uint64_t size, int device, bool zeroed);
+  /// A new object for a block that describes GPU memory of a user.
+  py::object (*open_export)(Arena* arena, BlockNumber block, Access access);
+  /// Releases the block of an object that is being destroyed, after the device has finished with
+  /// it.
+  void (*release)(const Storage* storage, const Backing& backing) noexcept;
+  /// Releases the blocks whose release was deferred. Called with the GIL, which it releases if
+  /// there are any.
+  void (*release_deferred)() noexcept;
+};
+
+[[nodiscard]] const DeviceSupport& device_support() noexcept;
+void set_device_support(const DeviceSupport& support) noexcept;
+
+}  // namespace shmtensor::python

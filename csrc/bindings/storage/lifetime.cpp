@@ -1,0 +1,111 @@
+#include "bindings/storage/lifetime.hpp"
+
+#include <atomic>
+
+#include "bindings/session/session_access.hpp"
+#include "bindings/storage/device_support.hpp"
+#include "bindings/support/gil.hpp"
+#include "bindings/support/objects.hpp"
+#include "os/fork_mark.hpp"
+#include "session/runtime.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+PyObject* g_class = nullptr;  // shmtensor.Storage
+std::atomic<bool> g_registered{false};
+
+// The first storage of a process registers the reducers, so that every queue, pipe and pool sends
+// handles; importing shmtensor alone registers nothing. A failed import is tried again at the next
+// storage. Threads that make the first storages together all import: the import system makes each
+// wait until the reducers are registered.
+void register_reducers() {
+  if (g_registered.load(std::memory_order_acquire)) return;
+  py::module_::import("shmtensor.reducers");
+  g_registered.store(true, std::memory_order_release);
+}
+
+void release_backing(Storage* storage, const Backing& backing) noexcept {
+  switch (backing.kind) {
+    case Backing::Kind::block:
+      if (backing.device >= 0) {
+        device_support().release(storage, backing);
+      } else {
+        const bool owned = backing.arena->owned();  // such an arena stays
+        release_block(storage, backing);
+        if (owned) trim_if_due(*backing.arena);
+      }
+      break;
+    case Backing::Kind::borrowed:
+      if (auto* buffer = static_cast<Py_buffer*>(backing.keeper)) {
+        PyBuffer_Release(buffer);
+        delete buffer;
+      }
+      break;
+    case Backing::Kind::file:
+      without_gil_if(storage->size >= kLong,
+                     [&] { delete static_cast<FileBacking*>(backing.keeper); });
+  }
+}
+
+// Frees unused memory. Returns how many unread messages were cancelled for their age.
+std::uint64_t gc(double older_than) {
+  Session* session = Runtime::get().home_if_any();
+  if (session == nullptr) return 0;
+  device_support().release_deferred();
+  const GilRelease release;
+  Runtime::get().leave_unused();
+  return session->collect(in_milliseconds(older_than));
+}
+
+}  // namespace
+
+void release_block(const Storage* storage, const Backing& backing) noexcept {
+  if (is_raw_copy()) return;  // a thread of the parent may have the entry locked
+  bool last = false;
+  {
+    LocalTable::Lock lock(backing.arena->local(), backing.block);
+    void*& place = lock.object(backing.access);
+    if (place == storage) place = nullptr;
+    last = backing.arena->release(lock, backing.block);
+  }
+  if (last) backing.arena->abandon(backing.block);
+}
+
+void trim_in_passing(Arena& arena) noexcept {
+  const GilRelease release;
+  arena.trim_in_passing();
+}
+
+py::object new_object(std::uint64_t size, const Backing& backing) {
+  register_reducers();  // before the object owns the memory: the caller releases it if this throws
+  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
+  Storage* storage = as_storage(object);
+  storage->size = size;
+  new (&storage->first) Backing(backing);
+  new (&storage->current) std::atomic<Backing*>(&storage->first);
+  new (&storage->exposed) std::atomic<bool>(false);
+  return object;
+}
+
+void storage_dealloc(PyObject* self) {
+  auto* storage = reinterpret_cast<Storage*>(self);
+  if (storage->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  Backing* current = storage->current.load();
+  if (current != nullptr && current != &storage->first) {
+    release_backing(storage, *current);
+    delete current;
+  }
+  if (current != nullptr) release_backing(storage, storage->first);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+void add_lifetime(py::module_& module) {
+  module.def("register_storage_class",
+             [](const py::object& type) { g_class = py::object(type).release().ptr(); });
+  module.def("gc", &gc);
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,214 @@
+#include "bindings/storage/storage.hpp"
+
+#include <structmember.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "bindings/storage/allocation.hpp"
+#include "bindings/storage/lifetime.hpp"
+#include "bindings/support/errors.hpp"
+#include "bindings/support/gil.hpp"
+#include "bindings/support/objects.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+PyTypeObject* g_base = nullptr;  // _core.StorageBase, from which shmtensor.Storage derives
+std::atomic<Strategy> g_strategy{Strategy::file_descriptor};
+
+PyObject* get_nbytes(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<Storage*>(self)->size);
+}
+
+PyObject* get_readonly(PyObject* self, void*) {
+  return PyBool_FromLong(reinterpret_cast<Storage*>(self)->read_only());
+}
+
+PyObject* get_filename(PyObject* self, void*) {
+  return guarded([&] {
+    const Backing& backing = reinterpret_cast<Storage*>(self)->backing();
+    if (backing.kind != Backing::Kind::file) return py::none().release().ptr();
+    return PyUnicode_DecodeFSDefault(static_cast<FileBacking*>(backing.keeper)->path.c_str());
+  });
+}
+
+PyObject* data_ptr(PyObject* self, PyObject*) {
+  reinterpret_cast<Storage*>(self)->exposed.store(true);
+  return PyLong_FromVoidPtr(reinterpret_cast<Storage*>(self)->backing().data);
+}
+
+PyObject* is_shared(PyObject* self, PyObject*) {
+  return PyBool_FromLong(reinterpret_cast<Storage*>(self)->shared());
+}
+
+PyObject* share_memory(PyObject* self, PyObject*) {
+  return guarded([&] {
+    auto* storage = reinterpret_cast<Storage*>(self);
+    Backing* before = storage->current.load();
+    if (before->kind != Backing::Kind::borrowed) return Py_NewRef(self);
+    // The copy's block becomes this object's, or is freed if another thread was quicker.
+    py::object copy = new_shared_storage(storage->size, default_strategy(), false);
+    without_gil_if(storage->size >= kLong,
+                   [&] { std::memcpy(as_storage(copy)->first.data, before->data, storage->size); });
+    auto after = std::make_unique<Backing>(as_storage(copy)->first);
+    after->access = before->access;
+    {
+      LocalTable::Lock lock(after->arena->local(), after->block);
+      if (!storage->current.compare_exchange_strong(before, after.get())) return Py_NewRef(self);
+      enable_try_incref(self);
+      lock.object(after->access) = self;
+      lock.set_count(lock.count() + 1);
+    }
+    after.release();
+    return Py_NewRef(self);
+  });
+}
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  auto* storage = reinterpret_cast<Storage*>(self);
+  if (storage->device() >= 0) {
+    view->obj = nullptr;
+    PyErr_Format(PyExc_BufferError,
+                 "the bytes are on cuda:%d, where the host cannot read them; use cpu() or cupy()",
+                 storage->device());
+    return -1;
+  }
+  const Backing& backing = storage->backing();
+  return PyBuffer_FillInfo(view, self, backing.data, static_cast<Py_ssize_t>(storage->size),
+                           backing.access == Access::read_only ? 1 : 0, flags);
+}
+
+Py_ssize_t length(PyObject* self) {
+  return static_cast<Py_ssize_t>(reinterpret_cast<Storage*>(self)->size);
+}
+
+PyGetSetDef g_properties[] = {
+    {"nbytes", get_nbytes, nullptr, "Size in bytes.", nullptr},
+    {"readonly", get_readonly, nullptr, "True if the memory is mapped without the right to write.",
+     nullptr},
+    {"filename", get_filename, nullptr, "Path of the file that is mapped; None for other storages.",
+     nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef g_methods[] = {
+    {"data_ptr", data_ptr, METH_NOARGS,
+     "data_ptr()\n--\n\n"
+     "Return the address of the first byte in this process.\n\n"
+     "Other processes have the same bytes at other addresses. Valid while the storage lives."},
+    {"is_shared", is_shared, METH_NOARGS,
+     "is_shared()\n--\n\n"
+     "Return True if processes that receive the storage see what is written here.\n\n"
+     "False for a wrapper of private memory, which is copied when it is sent."},
+    {"share_memory_", share_memory, METH_NOARGS,
+     "share_memory_()\n--\n\n"
+     "Move the bytes into a block of shared memory; return the storage.\n\n"
+     "Copies them once; does nothing if they are shared already. Every tensor over this storage\n"
+     "moves along. Buffers and arrays that were made before keep the private memory.\n\n"
+     "Raises\n------\nOutOfSharedMemory\n    If there is no memory; nothing has changed then."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef g_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Storage, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+// --- functions of the module ---
+
+// Wraps the memory of an object that has the buffer protocol; copies nothing.
+py::object borrow_storage(const py::object& exporter) {
+  auto buffer = std::make_unique<Py_buffer>();
+  // Any contiguous memory, writable if the object permits.
+  if (PyObject_GetBuffer(exporter.ptr(), buffer.get(), PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE) !=
+      0) {
+    PyErr_Clear();
+    if (PyObject_GetBuffer(exporter.ptr(), buffer.get(), PyBUF_ANY_CONTIGUOUS) != 0) {
+      throw py::error_already_set();
+    }
+  }
+  try {
+    py::object object =
+        new_object(static_cast<std::uint64_t>(buffer->len),
+                   {.data = static_cast<std::byte*>(buffer->buf),
+                    .keeper = buffer.get(),
+                    .kind = Backing::Kind::borrowed,
+                    .access = buffer->readonly != 0 ? Access::read_only : Access::read_write});
+    buffer.release();
+    return object;
+  } catch (...) {
+    PyBuffer_Release(buffer.get());
+    throw;
+  }
+}
+
+py::object storage_from_file(const std::string& path, std::uint64_t size, bool read_only) {
+  auto keeper = std::make_unique<FileBacking>();
+  keeper->path = path;
+  {
+    const GilRelease release;
+    keeper->file = map_user_file(path, size, read_only ? Access::read_only : Access::read_write);
+  }
+  py::object object =
+      new_object(keeper->file.size, {.data = keeper->file.mapping.data(),
+                                     .keeper = keeper.get(),
+                                     .kind = Backing::Kind::file,
+                                     .access = read_only ? Access::read_only : Access::read_write});
+  keeper.release();
+  return object;
+}
+
+void set_default_strategy(const std::string& name) {
+  if (name == "file_descriptor") {
+    g_strategy.store(Strategy::file_descriptor);
+  } else if (name == "file_system") {
+    g_strategy.store(Strategy::file_system);
+  } else {
+    throw py::value_error("unknown sharing strategy '" + name +
+                          "'; there are 'file_descriptor' and 'file_system'");
+  }
+}
+
+py::tuple file_identity(const py::object& object) {
+  const Backing& backing = as_storage(object)->backing();
+  if (backing.kind != Backing::Kind::file) throw py::type_error("the storage is not a file's");
+  const FileIdentity& identity = static_cast<FileBacking*>(backing.keeper)->file.identity;
+  return py::make_tuple(identity.device, identity.inode);
+}
+
+}  // namespace
+
+bool is_storage(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
+
+Strategy default_strategy() noexcept { return g_strategy.load(std::memory_order_relaxed); }
+
+void add_storage(py::module_& module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, slot(storage_dealloc)},
+      {Py_tp_getset, g_properties},
+      {Py_tp_methods, g_methods},
+      {Py_tp_members, g_members},
+      {Py_bf_getbuffer, slot(get_buffer)},
+      {Py_sq_length, slot(length)},
+      {0, nullptr},
+  };
+  static PyType_Spec spec = {
+      "shmtensor._core.StorageBase", sizeof(Storage), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  py::object type = checked(PyType_FromSpec(&spec));
+  g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
+  module.add_object("StorageBase", type.release());
+
+  module.def("borrow_storage", &borrow_storage);
+  module.def("storage_from_file", &storage_from_file);
+  module.def("file_identity", &file_identity);
+  module.def("default_strategy", [] {
+    return default_strategy() == Strategy::file_system ? "file_system" : "file_descriptor";
+  });
+  module.def("set_default_strategy", &set_default_strategy);
+  if (const char* name = std::getenv("SHMTENSOR_SHARING_STRATEGY")) set_default_strategy(name);
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,19 @@
+// Python objects: made untracked, and referenced through pointers that own no reference.
+#pragma once
+
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+/// Return true, and adds a reference, unless the object is being destroyed.
+bool try_incref(PyObject* object) noexcept;
+
+/// Makes `try_incref` valid for the object. To be called once, before another thread can reach it.
+void enable_try_incref(PyObject* object) noexcept;
+
+/// A new object of a Python class that derives from one of our types, not tracked by the garbage
+/// collector. Python makes each such class a collected one, but our types have no fields that the
+/// collector could follow: it would visit each object in vain.
+[[nodiscard]] py::object new_untracked(PyTypeObject* type);
+
+}  // namespace shmtensor::python

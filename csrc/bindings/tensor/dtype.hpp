@@ -1,0 +1,32 @@
+// The facts about a NumPy dtype that the core needs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+/// NumPy's own dtypes in native byte order are one object each and travel as one byte. Any other
+/// dtype without Python objects in it (structured, big-endian, ml_dtypes) travels pickled.
+inline constexpr std::uint8_t kNoCode = 0;
+
+struct Dtype {
+  py::object object;
+  std::int32_t item_size = 0;
+  std::uint8_t code = kNoCode;
+  std::vector<std::int64_t> inner;  ///< of a subarray dtype: sizes that follow the shape's
+};
+
+/// From any object that NumPy accepts as a dtype; None means float64. Made definite as
+/// `numpy.empty` does: "S" becomes "S1", a subarray its base and `inner`. Throws TypeError for
+/// objects that NumPy does not know, for dtypes that contain Python objects and for items without a
+/// size.
+[[nodiscard]] Dtype to_dtype(const py::object& value);
+
+/// The dtype of a code in a handle. Throws StaleHandle if the code is unknown.
+[[nodiscard]] Dtype dtype_of_code(std::uint8_t code);
+
+}  // namespace shmtensor::python

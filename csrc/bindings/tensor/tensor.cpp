@@ -1,0 +1,323 @@
+#include "bindings/tensor/tensor.hpp"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "bindings/storage/allocation.hpp"
+#include "bindings/storage/device_support.hpp"
+#include "bindings/support/errors.hpp"
+#include "bindings/support/objects.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+PyTypeObject* g_base = nullptr;  // _core.TensorBase
+PyObject* g_class = nullptr;     // shmtensor.Tensor, which derives from it
+PyObject* g_ndarray = nullptr;   // numpy.ndarray
+
+Tensor* as_tensor(PyObject* object) noexcept { return reinterpret_cast<Tensor*>(object); }
+
+// --- making and destroying ---
+
+void tensor_dealloc(PyObject* self) {
+  Tensor* tensor = as_tensor(self);
+  if (tensor->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  if (tensor->values != tensor->inline_values) std::free(tensor->values);
+  Py_XDECREF(tensor->storage);
+  Py_XDECREF(tensor->dtype);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
+  return guarded([&] {
+    static const char* names[] = {"storage", "dtype",    "shape", "strides",
+                                  "offset",  "readonly", nullptr};
+    PyObject* storage = nullptr;
+    PyObject* dtype = nullptr;
+    PyObject* shape = nullptr;
+    PyObject* strides = Py_None;
+    PyObject* offset = nullptr;
+    int read_only = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO|OOp:Tensor",
+                                     const_cast<char**>(names), &storage, &dtype, &shape, &strides,
+                                     &offset, &read_only)) {
+      throw py::error_already_set();
+    }
+    if (!is_storage(storage)) {
+      throw py::type_error("storage must be a shmtensor.Storage, not " + repr(storage));
+    }
+    Dims sizes = to_dims(shape, "shape");
+    Dims steps = strides == Py_None ? Dims() : to_dims(strides, "strides");
+    const Dtype type = to_dtype(py::reinterpret_borrow<py::object>(dtype));
+    if (strides != Py_None) {
+      if (steps.size() != sizes.size()) {
+        throw py::value_error("strides " + to_text(steps) + " do not match shape " +
+                              to_text(sizes));
+      }
+      append(steps, c_strides(type.inner, type.item_size));
+    }
+    append(sizes, type.inner);
+    return new_tensor(py::reinterpret_borrow<py::object>(storage), type, sizes, steps,
+                      offset == nullptr ? 0 : to_number(offset, "offset"), read_only != 0)
+        .release()
+        .ptr();
+  });
+}
+
+// --- conversion ---
+
+py::object to_numpy(const Tensor& tensor) {
+  if (const int device = reinterpret_cast<Storage*>(tensor.storage)->device(); device >= 0) {
+    throw py::type_error("the tensor is on cuda:" + std::to_string(device) +
+                         ", where NumPy cannot reach it: use cpu() for a copy in host memory, or "
+                         "cupy() to compute on the GPU");
+  }
+  const py::object shape = to_tuple(tensor.shape());
+  const py::object strides = to_tuple(tensor.strides());
+  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
+  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, tensor.storage, offset.ptr(),
+                                        strides.ptr()};
+  py::object array =
+      checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
+  if (tensor.read_only && !reinterpret_cast<Storage*>(tensor.storage)->read_only()) {
+    array.attr("flags").attr("writeable") = false;
+  }
+  return array;
+}
+
+// An array of the same shape and strides, over the same addresses. If they are a device's, the host
+// must not read the elements: the array serves NumPy's arithmetic of views.
+py::object to_layout(const Tensor& tensor) {
+  auto* storage = reinterpret_cast<Storage*>(tensor.storage);
+  if (storage->device() < 0) return to_numpy(tensor);
+  const py::object memory = checked(PyMemoryView_FromMemory(
+      reinterpret_cast<char*>(storage->backing().data), static_cast<Py_ssize_t>(storage->size),
+      storage->read_only() ? PyBUF_READ : PyBUF_WRITE));
+  const py::object shape = to_tuple(tensor.shape());
+  const py::object strides = to_tuple(tensor.strides());
+  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
+  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, memory.ptr(), offset.ptr(),
+                                        strides.ptr()};
+  return checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
+}
+
+PyObject* layout(PyObject* self, PyObject*) {
+  return guarded([&] { return to_layout(*as_tensor(self)).release().ptr(); });
+}
+
+PyObject* numpy(PyObject* self, PyObject*) {
+  return guarded([&] { return to_numpy(*as_tensor(self)).release().ptr(); });
+}
+
+// Return true if NumPy reads the array's own dtype out of a buffer: not if the dtype is a void
+// without fields, has titles, or has fields and is not aligned. Throws NumPy's error if there is no
+// format.
+bool survives_buffer(const py::object& array) {
+  const py::object view = checked(PyMemoryView_FromObject(array.ptr()));
+  try {
+    const py::object seen = py::module_::import("numpy").attr("asarray")(view);
+    return seen.attr("dtype").equal(array.attr("dtype"));
+  } catch (const py::error_already_set&) {
+    return false;
+  }
+}
+
+// The buffer is NumPy's, and so are format, checks and errors. There is no buffer if it would
+// mislead NumPy's own functions, which ask for a buffer first: they find the dtype elsewhere.
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  const PyObject* done = guarded([&]() -> PyObject* {
+    const Tensor& tensor = *as_tensor(self);
+    const py::object array = to_numpy(tensor);
+    if (tensor.dtype_code == kNoCode && (flags & PyBUF_FORMAT) != 0 && !survives_buffer(array)) {
+      throw py::buffer_error("a buffer's format cannot describe dtype " +
+                             py::str(tensor.dtype).cast<std::string>() + "; use numpy()");
+    }
+    return PyObject_GetBuffer(array.ptr(), view, flags) == 0 ? Py_None : nullptr;
+  });
+  return done != nullptr ? 0 : -1;
+}
+
+// --- properties ---
+
+PyObject* get_shape(PyObject* self, void*) {
+  return guarded([&] { return to_tuple(as_tensor(self)->shape()).release().ptr(); });
+}
+PyObject* get_strides(PyObject* self, void*) {
+  return guarded([&] { return to_tuple(as_tensor(self)->strides()).release().ptr(); });
+}
+PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(as_tensor(self)->dtype); }
+PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(as_tensor(self)->dims); }
+PyObject* get_size(PyObject* self, void*) {
+  return PyLong_FromLongLong(element_count(as_tensor(self)->shape()));
+}
+PyObject* get_itemsize(PyObject* self, void*) {
+  return PyLong_FromLong(as_tensor(self)->item_size);
+}
+PyObject* get_nbytes(PyObject* self, void*) {
+  const Tensor* tensor = as_tensor(self);
+  return PyLong_FromLongLong(element_count(tensor->shape()) * tensor->item_size);
+}
+PyObject* get_readonly(PyObject* self, void*) {
+  const Tensor* tensor = as_tensor(self);
+  return PyBool_FromLong(tensor->read_only ||
+                         reinterpret_cast<Storage*>(tensor->storage)->read_only());
+}
+PyObject* get_contiguous(PyObject* self, PyObject*) {
+  return PyBool_FromLong(as_tensor(self)->contiguous);
+}
+PyObject* get_storage(PyObject* self, PyObject*) { return Py_NewRef(as_tensor(self)->storage); }
+PyObject* get_offset(PyObject* self, PyObject*) {
+  return PyLong_FromLongLong(as_tensor(self)->offset);
+}
+PyObject* data_ptr(PyObject* self, PyObject*) {
+  const Tensor* tensor = as_tensor(self);
+  auto* storage = reinterpret_cast<Storage*>(tensor->storage);
+  storage->exposed.store(true);
+  return PyLong_FromVoidPtr(storage->backing().data + tensor->offset);
+}
+
+Py_ssize_t length(PyObject* self) {
+  const Tensor* tensor = as_tensor(self);
+  if (tensor->dims != 0) return static_cast<Py_ssize_t>(tensor->values[0]);
+  PyErr_SetString(PyExc_TypeError, "len() of unsized object");
+  return -1;
+}
+
+PyGetSetDef g_properties[] = {
+    {"shape", get_shape, nullptr, "Sizes along each axis.", nullptr},
+    {"strides", get_strides, nullptr, "Bytes from one element to the next along each axis.",
+     nullptr},
+    {"dtype", get_dtype, nullptr, "The elements' NumPy dtype.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of axes.", nullptr},
+    {"size", get_size, nullptr, "Number of elements.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements; strides do not matter.", nullptr},
+    {"readonly", get_readonly, nullptr, "True if the tensor refuses writes.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef g_methods[] = {
+    {"numpy", numpy, METH_NOARGS,
+     "numpy()\n--\n\n"
+     "Return a NumPy array over the same memory.\n\n"
+     "Nothing is copied: writes to the array are writes to the tensor, in every process that has "
+     "it.\n"
+     "The array keeps the memory alive; it is read-only if the tensor is."},
+    {"_layout", layout, METH_NOARGS, nullptr},
+    {"is_contiguous", get_contiguous, METH_NOARGS,
+     "is_contiguous()\n--\n\nReturn True if the elements are stored in C order without gaps."},
+    {"storage", get_storage, METH_NOARGS,
+     "storage()\n--\n\nReturn the Storage that the tensor is a view of."},
+    {"storage_offset", get_offset, METH_NOARGS,
+     "storage_offset()\n--\n\n"
+     "Return the bytes from the beginning of the storage to the first element."},
+    {"data_ptr", data_ptr, METH_NOARGS,
+     "data_ptr()\n--\n\n"
+     "Return the address of the first element in this process; valid while the tensor lives."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef g_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+// `device` is -1 for the host.
+py::object new_shared_tensor(PyObject* shape, const py::object& dtype, bool zeroed, int device) {
+  const Dtype type = to_dtype(dtype);
+  Dims dims = to_dims(shape, "shape");
+  append(dims, type.inner);
+  const auto bytes = static_cast<std::uint64_t>(checked_bytes(dims, type.item_size));
+  const py::object storage = device >= 0 ? device_support().allocate(bytes, device, zeroed)
+                                         : new_shared_storage(bytes, default_strategy(), zeroed);
+  return new_tensor(storage, type, dims, {}, 0, false);
+}
+
+PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([&] {
+    if (count < 3 || count > 4) {
+      throw py::type_error("empty takes a shape, a dtype, whether to zero and a device's number");
+    }
+    const long device = count == 4 ? PyLong_AsLong(arguments[3]) : -1;
+    if (device == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return new_shared_tensor(arguments[0], py::reinterpret_borrow<py::object>(arguments[1]),
+                             arguments[2] == Py_True, static_cast<int>(device))
+        .release()
+        .ptr();
+  });
+}
+
+PyMethodDef g_tensor_functions[] = {
+    {"empty", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty)), METH_FASTCALL,
+     nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+py::object new_tensor(const py::object& storage, const Dtype& dtype,
+                      std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+                      std::int64_t offset, bool read_only) {
+  checked_bytes(shape, dtype.item_size);
+  Dims made;
+  if (strides.empty() && !shape.empty()) {
+    made = c_strides(shape, dtype.item_size);
+    strides = made;
+  }
+  const std::uint64_t limit = as_storage(storage)->size;
+  if (!inside(shape, strides, offset, dtype.item_size, limit)) {
+    throw py::value_error("a tensor of shape " + to_text(shape) + ", strides " + to_text(strides) +
+                          " and offset " + std::to_string(offset) +
+                          " does not fit into a storage of " + std::to_string(limit) + " bytes");
+  }
+  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
+  Tensor* tensor = as_tensor(object.ptr());
+  tensor->values = tensor->inline_values;
+  if (shape.size() > Tensor::kInline) {
+    auto* values = static_cast<std::int64_t*>(std::malloc(2 * shape.size() * sizeof(std::int64_t)));
+    if (values == nullptr) throw std::bad_alloc();
+    tensor->values = values;
+  }
+  tensor->storage = py::object(storage).release().ptr();
+  tensor->dtype = py::object(dtype.object).release().ptr();
+  tensor->offset = offset;
+  tensor->item_size = dtype.item_size;
+  tensor->dims = static_cast<std::uint8_t>(shape.size());
+  tensor->dtype_code = dtype.code;
+  tensor->read_only = read_only;
+  tensor->contiguous = is_contiguous(shape, strides, dtype.item_size);
+  std::copy(shape.begin(), shape.end(), tensor->values);
+  std::copy(strides.begin(), strides.end(), tensor->values + shape.size());
+  return object;
+}
+
+bool is_tensor(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
+
+void add_tensor(py::module_& module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_new, slot(tensor_new)}, {Py_tp_dealloc, slot(tensor_dealloc)},
+      {Py_tp_getset, g_properties},  {Py_tp_methods, g_methods},
+      {Py_tp_members, g_members},    {Py_bf_getbuffer, slot(get_buffer)},
+      {Py_sq_length, slot(length)},  {0, nullptr},
+  };
+  static PyType_Spec spec = {"shmtensor._core.TensorBase", sizeof(Tensor), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  py::object type = checked(PyType_FromSpec(&spec));
+  g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
+  module.add_object("TensorBase", type.release());
+  if (PyModule_AddFunctions(module.ptr(), g_tensor_functions) != 0) throw py::error_already_set();
+  module.def("register_tensor_class", [](const py::object& tensor, const py::object& ndarray) {
+    g_class = py::object(tensor).release().ptr();
+    g_ndarray = py::object(ndarray).release().ptr();
+  });
+}
+
+}  // namespace shmtensor::python

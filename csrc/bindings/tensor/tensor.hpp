@@ -1,0 +1,48 @@
+// Tensor: dtype, shape and strides over a storage. A Python type of its own, small and quick to
+// make.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "bindings/storage/storage.hpp"
+#include "bindings/support/python.hpp"
+#include "bindings/tensor/dtype.hpp"
+#include "bindings/tensor/shape.hpp"
+
+namespace shmtensor::python {
+
+/// The Python object; `shmtensor.Tensor` derives from it and adds no fields. Immutable.
+struct Tensor {
+  static constexpr int kInline = 3;
+
+  PyObject_HEAD PyObject* weak_references;
+  PyObject* storage;
+  PyObject* dtype;
+  std::int64_t offset;  ///< of the first element, in bytes
+  std::int32_t item_size;
+  std::uint8_t dims;
+  std::uint8_t dtype_code;
+  bool read_only;
+  bool contiguous;       ///< in C order
+  std::int64_t* values;  ///< dims sizes, then dims strides in bytes; inline_values if few
+  std::int64_t inline_values[2 * kInline];
+
+  [[nodiscard]] std::span<const std::int64_t> shape() const noexcept { return {values, dims}; }
+  [[nodiscard]] std::span<const std::int64_t> strides() const noexcept {
+    return {values + dims, dims};
+  }
+};
+
+/// A tensor over the storage. Empty strides mean C order. Throws ValueError if an element would be
+/// outside of the storage.
+[[nodiscard]] py::object new_tensor(const py::object& storage, const Dtype& dtype,
+                                    std::span<const std::int64_t> shape,
+                                    std::span<const std::int64_t> strides, std::int64_t offset,
+                                    bool read_only);
+
+[[nodiscard]] bool is_tensor(PyObject* object) noexcept;
+
+void add_tensor(py::module_& module);
+
+}  // namespace shmtensor::python

@@ -1,0 +1,208 @@
+#include "bindings/transfer/message_scope.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "bindings/session/session_access.hpp"
+#include "bindings/transfer/write_message.hpp"
+#include "os/fork_mark.hpp"
+#include "session/runtime.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+/// A ticket in the bytes that `tickets` returns.
+struct TicketRecord {
+  std::uint32_t arena;
+  std::uint32_t strategy;
+  std::uint32_t block;
+  std::uint32_t generation;
+  std::uint32_t sender;
+  std::uint32_t bit;
+  std::uint32_t group;
+  std::uint32_t serial;
+};
+static_assert(sizeof(TicketRecord) == 32);
+
+MessageScope::Purpose to_purpose(std::string_view name) {
+  using enum MessageScope::Purpose;
+  if (name == "transient") return transient;
+  if (name == "persistent") return persistent;
+  if (name == "borrowed") return borrowed;
+  throw py::value_error("unknown purpose '" + std::string(name) +
+                        "'; there are 'transient', 'persistent' and 'borrowed'");
+}
+
+void cancel_ticket(Session& session, const TicketRecord& record) {
+  PinnedArena arena;
+  try {
+    arena = session.attach(record.arena, static_cast<Strategy>(record.strategy));
+  } catch (const StaleHandle&) {
+    return;  // the arena is gone with all its blocks
+  }
+  if (record.block >= arena->segment().capacity()) return;
+  arena->unsend(record.block, record.generation,
+                {static_cast<SlotNumber>(record.sender), static_cast<std::uint8_t>(record.bit),
+                 record.group, record.serial});
+}
+
+// May be repeated: a cancelled ticket stays cancelled.
+void cancel_tickets(const py::bytes& tickets) {
+  const std::string_view text = tickets;
+  Session& session = home();
+  TicketRecord record{};
+  for (std::size_t at = 0; at + sizeof record <= text.size(); at += sizeof record) {
+    std::memcpy(&record, text.data() + at, sizeof record);
+    cancel_ticket(session, record);
+  }
+}
+
+}  // namespace
+
+MessageScope::MessageScope(Purpose purpose) : forks_(Runtime::get().forks()), purpose_(purpose) {}
+
+MessageScope::~MessageScope() {
+  close();
+  discard();
+}
+
+MessageScope::Links& MessageScope::open_links() noexcept {
+  thread_local Links links;
+  return links;
+}
+
+void MessageScope::open() {
+  close();
+  Links& links = open_links();
+  std::erase_if(links, [](const auto& link) { return link->load() == nullptr; });
+  auto link = std::make_shared<Link>(this);
+  links.push_back(link);
+  link_ = std::move(link);
+}
+
+// Perhaps in another thread than the one that opened it, which then removes the link later.
+void MessageScope::close() noexcept {
+  if (link_ == nullptr) return;
+  link_->store(nullptr);
+  std::erase(open_links(), link_);
+  link_.reset();
+}
+
+MessageScope* MessageScope::sender() noexcept {
+  const Links& links = open_links();
+  for (auto at = links.rbegin(); at != links.rend(); ++at) {
+    MessageScope* scope = (*at)->load();
+    if (scope == nullptr || scope->purpose_ == Purpose::borrowed) continue;
+    return scope->is_ours() ? scope : nullptr;
+  }
+  return nullptr;
+}
+
+bool MessageScope::is_persistent() noexcept {
+  const MessageScope* scope = sender();
+  return scope != nullptr && scope->purpose_ == Purpose::persistent;
+}
+
+// Also in a forked child that runs on inside its parent's scope: the tickets are not its own to
+// consume.
+bool MessageScope::borrows() noexcept {
+  const Links& links = open_links();
+  return std::any_of(links.begin(), links.end(), [](const auto& link) {
+    const MessageScope* scope = link->load();
+    return scope != nullptr && scope->purpose_ == Purpose::borrowed;
+  });
+}
+
+void MessageScope::record(Arena& arena, BlockNumber block, Generation generation,
+                          const Ticket& ticket) {
+  if (MessageScope* scope = sender()) {
+    scope->sent_.push_back({PinnedArena(arena), block, generation, ticket});
+  }
+}
+
+bool MessageScope::is_ours() const noexcept {
+  return forks_ == Runtime::get().forks() && !is_raw_copy();
+}
+
+void MessageScope::clear() noexcept {
+  if (!is_ours()) {
+    for (Sent& sent : sent_) sent.arena.forget();
+  }
+  sent_.clear();
+}
+
+void MessageScope::write(int fd, const py::object& header, const py::object& content,
+                         const py::object& lock) {
+  try {
+    write_message(fd, header, content, lock);
+  } catch (...) {
+    discard();
+    throw;
+  }
+  delivered();
+}
+
+void MessageScope::delivered() noexcept { clear(); }
+
+void MessageScope::discard() noexcept {
+  if (is_ours()) {
+    for (const Sent& sent : sent_) sent.arena->unsend(sent.block, sent.generation, sent.ticket);
+  }
+  clear();
+}
+
+void MessageScope::keep() noexcept {
+  if (!is_ours()) return;
+  for (const Sent& sent : sent_) {
+    sent.arena->memory().transit(sent.ticket.sender).keep(sent.ticket);
+  }
+}
+
+py::bytes MessageScope::tickets() const {
+  std::string text;
+  for (const Sent& sent : sent_) {
+    const Segment& segment = sent.arena->segment();
+    const TicketRecord record{.arena = segment.number(),
+                              .strategy = static_cast<std::uint32_t>(segment.strategy()),
+                              .block = sent.block,
+                              .generation = sent.generation,
+                              .sender = sent.ticket.sender,
+                              .bit = sent.ticket.bit,
+                              .group = sent.ticket.group,
+                              .serial = sent.ticket.serial};
+    text.append(reinterpret_cast<const char*>(&record), sizeof record);
+  }
+  return text;
+}
+
+void add_message_scope(py::module_& module) {
+  py::class_<MessageScope>(module, "MessageScope")
+      .def(py::init([](std::string_view purpose) {
+             return std::make_unique<MessageScope>(to_purpose(purpose));
+           }),
+           py::arg("purpose") = "transient")
+      .def(
+          "__enter__",
+          [](MessageScope& self) -> MessageScope& {
+            self.open();
+            return self;
+          },
+          py::return_value_policy::reference)
+      .def("__exit__",
+           [](MessageScope& self, const py::object& type, const py::object&, const py::object&) {
+             self.close();
+             if (!type.is_none()) self.discard();
+           })
+      .def("write", &MessageScope::write, py::arg("fd"), py::arg("header"), py::arg("content"),
+           py::arg("lock") = py::none())
+      .def("delivered", &MessageScope::delivered)
+      .def("discard", &MessageScope::discard)
+      .def("keep", &MessageScope::keep)
+      .def("tickets", &MessageScope::tickets);
+  module.def("cancel_tickets", &cancel_tickets);
+}
+
+}  // namespace shmtensor::python

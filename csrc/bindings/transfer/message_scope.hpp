@@ -1,0 +1,96 @@
+// The tickets of a message, from pickling to delivery.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "bindings/support/python.hpp"
+#include "session/pinned_arena.hpp"
+
+namespace shmtensor::python {
+
+/// While a scope is open in a thread, the tensors that the thread pickles or unpickles belong to
+/// its message: the pickler's hooks take no argument of ours. Scopes nest; a ticket belongs to the
+/// last one that was opened and is still open. Scopes may be closed in any order, as two greenlets
+/// of one thread do, and destroyed by any thread.
+///
+/// A message that is not delivered, because pickling or writing failed or its queue was destroyed,
+/// has its tickets cancelled, so that nothing stays allocated for a reader that will never come.
+/// Threads: one at a time.
+class MessageScope {
+ public:
+  enum class Purpose : std::uint8_t {
+    transient,   ///< a message that one reader consumes
+    persistent,  ///< the handles of a published name; `keep` follows
+    borrowed,    ///< reads a published name: consumes no ticket, since others will read it too
+  };
+
+  explicit MessageScope(Purpose purpose);
+  /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
+  /// call `__exit__` then.
+  ~MessageScope();
+  MessageScope(const MessageScope&) = delete;
+  MessageScope& operator=(const MessageScope&) = delete;
+
+  void open();
+  void close() noexcept;
+
+  /// `write_message`. A message that was written whole is delivered; otherwise its tickets are
+  /// cancelled, because nobody can read it. Decided here, where no signal handler of Python's runs
+  /// between the last byte and `delivered`.
+  void write(int fd, const py::object& header, const py::object& content, const py::object& lock);
+
+  /// The tickets now belong to the reader of the message.
+  void delivered() noexcept;
+  /// Cancels the tickets: nobody will read the message. Does nothing in a forked child, because the
+  /// message is its parent's.
+  void discard() noexcept;
+
+  /// The blocks stay allocated until their tickets are cancelled; `gc` does not cancel them for
+  /// their age.
+  void keep() noexcept;
+  /// The tickets as bytes, for `cancel_tickets`.
+  [[nodiscard]] py::bytes tickets() const;
+
+  /// Return true if tickets that this thread issues now are persistent.
+  [[nodiscard]] static bool is_persistent() noexcept;
+  /// Return true if messages that this thread reads now are borrowed.
+  [[nodiscard]] static bool borrows() noexcept;
+  /// Adds a ticket that this thread has issued to its message, if there is one.
+  static void record(Arena& arena, BlockNumber block, Generation generation, const Ticket& ticket);
+
+ private:
+  /// A scope in the list of its thread; null after it was closed.
+  using Link = std::atomic<MessageScope*>;
+  using Links = std::vector<std::shared_ptr<Link>>;
+
+  struct Sent {
+    PinnedArena arena;
+    BlockNumber block;
+    Generation generation;
+    Ticket ticket;
+  };
+
+  /// The scopes that this thread has opened, and not closed.
+  static Links& open_links() noexcept;
+  /// The scope to which a ticket belongs that this thread issues, or null. A forked child runs on
+  /// inside its parent's scope, which is not its own.
+  static MessageScope* sender() noexcept;
+
+  /// Return true if this process made the scope, not one that it is a fork or a raw copy of.
+  [[nodiscard]] bool is_ours() const noexcept;
+  /// Empties the list without a change of an arena's pins unless the scope is ours.
+  void clear() noexcept;
+
+  std::vector<Sent> sent_;
+  std::shared_ptr<Link> link_;  ///< null unless open
+  std::uint32_t forks_;
+  Purpose purpose_;
+};
+
+void add_message_scope(py::module_& module);
+
+}  // namespace shmtensor::python

@@ -1,0 +1,220 @@
+#include "bindings/transfer/reducers.hpp"
+
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "base/error.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "bindings/support/errors.hpp"
+#include "bindings/tensor/tensor.hpp"
+#include "bindings/transfer/send_receive.hpp"
+#include "session/handle.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+PyObject* g_rebuild_tensor = nullptr;
+PyObject* g_rebuild_view = nullptr;
+PyObject* g_rebuild_storage = nullptr;
+
+/// This follows the handle of a tensor; then the shape, and the strides unless in C order.
+struct View {
+  std::uint8_t dtype;
+  std::uint8_t dims;
+  std::uint8_t read_only;
+  std::uint8_t contiguous;
+  std::uint32_t reserved;
+  std::int64_t offset;
+};
+static_assert(sizeof(View) == 16);
+
+constexpr std::size_t kMaxView = sizeof(View) + 2 * kMaxDims * sizeof(std::int64_t);
+
+class ViewBytes {
+ public:
+  explicit ViewBytes(const Tensor& tensor) noexcept {
+    const View view{tensor.dtype_code, tensor.dims, tensor.read_only,
+                    tensor.contiguous, 0,           tensor.offset};
+    append(&view, sizeof view);
+    append(tensor.shape().data(), tensor.shape().size_bytes());
+    if (!tensor.contiguous) append(tensor.strides().data(), tensor.strides().size_bytes());
+  }
+  [[nodiscard]] std::span<const std::byte> get() const noexcept { return {bytes_.data(), size_}; }
+
+ private:
+  void append(const void* data, std::size_t size) noexcept {
+    std::memcpy(bytes_.data() + size_, data, size);
+    size_ += size;
+  }
+  std::array<std::byte, kMaxView> bytes_;
+  std::size_t size_ = 0;
+};
+
+std::span<const std::byte> to_span(PyObject* bytes) {
+  if (!PyBytes_Check(bytes)) throw py::type_error("a handle is a bytes object");
+  return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
+          static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
+py::object tensor_from_view(const py::object& storage, std::span<const std::byte> bytes,
+                            PyObject* dtype) {
+  const auto damaged = [] {
+    return StaleHandle("cannot read a tensor's handle: its shape is damaged");
+  };
+  if (bytes.size() < sizeof(View)) throw damaged();
+  View view{};
+  std::memcpy(&view, bytes.data(), sizeof view);
+  const std::size_t numbers = view.dims * (view.contiguous != 0 ? 1u : 2u);
+  if (view.dims > kMaxDims || bytes.size() != sizeof view + numbers * sizeof(std::int64_t)) {
+    throw damaged();
+  }
+  std::array<std::int64_t, 2 * kMaxDims> values;
+  std::memcpy(values.data(), bytes.data() + sizeof view, numbers * sizeof(std::int64_t));
+  const std::span all(values.data(), numbers);
+  const Dtype type = dtype != nullptr ? to_dtype(py::reinterpret_borrow<py::object>(dtype))
+                                      : dtype_of_code(view.dtype);
+  return new_tensor(storage, type, all.first(view.dims), all.subspan(view.dims), view.offset,
+                    view.read_only != 0);
+}
+
+// (function, (bytes,)) or (function, (first, bytes)); a dtype without a code follows.
+PyObject* reduction(PyObject* function, const py::object& first, const py::object& second,
+                    const Tensor* tensor) {
+  std::array<PyObject*, 3> items{};
+  std::size_t count = 0;
+  if (first) items[count++] = first.ptr();
+  if (second) items[count++] = second.ptr();
+  if (tensor != nullptr && tensor->dtype_code == kNoCode) items[count++] = tensor->dtype;
+  py::object arguments = checked(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t i = 0; i < count; ++i) {
+    PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i]));
+  }
+  return PyTuple_Pack(2, function, arguments.ptr());
+}
+
+PyObject* reduce_tensor(PyObject* object, DeviceOrder order) {
+  return guarded([&] {
+    if (!is_tensor(object)) throw py::type_error("not a tensor");
+    const auto& tensor = *reinterpret_cast<Tensor*>(object);
+    const auto& storage = *reinterpret_cast<Storage*>(tensor.storage);
+    const ViewBytes view(tensor);
+    if (storage.backing().kind == Backing::Kind::block) {
+      const Access access = tensor.read_only ? Access::read_only : Access::read_write;
+      return reduction(g_rebuild_tensor, send_storage(storage, access, view.get(), order), {},
+                       &tensor);
+    }
+    // Reduced by itself, the storage is shared by all views in the message: the pickler has it in
+    // its memo.
+    const py::object bytes =
+        checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(view.get().data()),
+                                          static_cast<Py_ssize_t>(view.get().size())));
+    return reduction(g_rebuild_view, py::reinterpret_borrow<py::object>(tensor.storage), bytes,
+                     &tensor);
+  });
+}
+
+// For blocks and private memory; a file's storage has a reducer in Python.
+PyObject* reduce_storage(PyObject* object, DeviceOrder order) {
+  return guarded([&] {
+    if (!is_storage(object)) throw py::type_error("not a storage");
+    const auto& storage = *reinterpret_cast<Storage*>(object);
+    if (storage.backing().kind == Backing::Kind::block) {
+      return reduction(g_rebuild_storage, send_storage(storage, Access::read_write, {}, order), {},
+                       nullptr);
+    }
+    const py::object copy = share_copy(storage);
+    const Access access = storage.backing().access;
+    return reduction(g_rebuild_storage, send_storage(*as_storage(copy), access, {}), {}, nullptr);
+  });
+}
+
+PyObject* reduce_tensor_now(PyObject*, PyObject* object) {
+  return reduce_tensor(object, DeviceOrder::by_wait);
+}
+
+PyObject* reduce_storage_now(PyObject*, PyObject* object) {
+  return reduce_storage(object, DeviceOrder::by_wait);
+}
+
+// The reduction of a tensor or storage whose reader waits for an event first.
+PyObject* reduce_after_event(PyObject*, PyObject* object) {
+  return is_tensor(object) ? reduce_tensor(object, DeviceOrder::by_event)
+                           : reduce_storage(object, DeviceOrder::by_event);
+}
+
+PyObject* rebuild_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([&] {
+    if (count < 1 || count > 2)
+      throw py::type_error("rebuild_tensor takes a handle and perhaps a dtype");
+    const std::span<const std::byte> bytes = to_span(arguments[0]);
+    const Handle handle = decode(bytes);
+    const py::object storage = receive_storage(handle, bytes);
+    const std::size_t tail = bytes.size() - kHandleSize - kSignatureSize;
+    return tensor_from_view(storage, bytes.subspan(kHandleSize, tail),
+                            count == 2 ? arguments[1] : nullptr)
+        .release()
+        .ptr();
+  });
+}
+
+PyObject* rebuild_view(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([&] {
+    if (count < 2 || count > 3 || !is_storage(arguments[0])) {
+      throw py::type_error("rebuild_view takes a storage, a view and perhaps a dtype");
+    }
+    return tensor_from_view(py::reinterpret_borrow<py::object>(arguments[0]), to_span(arguments[1]),
+                            count == 3 ? arguments[2] : nullptr)
+        .release()
+        .ptr();
+  });
+}
+
+PyObject* rebuild_storage(PyObject*, PyObject* bytes) {
+  return guarded([&] {
+    const std::span<const std::byte> span = to_span(bytes);
+    return receive_storage(decode(span), span).release().ptr();
+  });
+}
+
+PyObject* cancel(PyObject*, PyObject* bytes) {
+  return guarded([&] {
+    const std::span<const std::byte> span = to_span(bytes);
+    cancel_handle(decode(span), span);
+    return Py_NewRef(Py_None);
+  });
+}
+
+template <typename Function>
+PyCFunction function(Function* body) noexcept {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(body));
+}
+
+PyMethodDef g_functions[] = {
+    {"reduce_tensor", reduce_tensor_now, METH_O, nullptr},
+    {"reduce_storage", reduce_storage_now, METH_O, nullptr},
+    {"reduce_after_event", reduce_after_event, METH_O, nullptr},
+    {"rebuild_tensor", function(rebuild_tensor), METH_FASTCALL, nullptr},
+    {"rebuild_view", function(rebuild_view), METH_FASTCALL, nullptr},
+    {"rebuild_storage", rebuild_storage, METH_O, nullptr},
+    {"cancel_handle", cancel, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void add_reducers(py::module_& module) {
+  if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
+  // Pickles name these as members of the public module, whose import also registers the reducers: a
+  // process that receives a tensor can send it on.
+  const py::str home("shmtensor.reducers");
+  for (const auto& [name, place] :
+       {std::pair("rebuild_tensor", &g_rebuild_tensor), std::pair("rebuild_view", &g_rebuild_view),
+        std::pair("rebuild_storage", &g_rebuild_storage)}) {
+    py::object object = module.attr(name);
+    object.attr("__module__") = home;
+    *place = object.release().ptr();
+  }
+}
+
+}  // namespace shmtensor::python

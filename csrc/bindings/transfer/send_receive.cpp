@@ -1,0 +1,110 @@
+#include "bindings/transfer/send_receive.hpp"
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "bindings/session/session_access.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "bindings/support/gil.hpp"
+#include "bindings/transfer/message_scope.hpp"
+#include "cuda/gpu.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+// A process that holds the block has its bytes mapped already, perhaps with more rights.
+void map_data(Arena& arena, BlockNumber block, Access access) {
+  const Segment& segment = arena.segment();
+  if (segment.strategy() == Strategy::in_place) access = Access::read_only;  // of its description
+  if (segment.strategy() == Strategy::device || arena.local().holds(block) ||
+      segment.data_if_mapped(access) != nullptr) {
+    return;
+  }
+  const GilRelease release;
+  static_cast<void>(segment.data(access));
+}
+
+}  // namespace
+
+py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
+  const std::shared_ptr<Session> session = session_of(handle);
+  check_signature(session->key(), bytes);
+  const PinnedArena arena = arena_of(*session, handle);
+  const auto stale = [&] {
+    return StaleHandle("cannot use a tensor's handle: block " + std::to_string(handle.block) +
+                       " of arena " + std::to_string(handle.arena) +
+                       " was freed; the message was loaded before, or gc cancelled it for its age, "
+                       "and no process has held the tensor since");
+  };
+  if (handle.block >= arena->segment().capacity()) throw stale();
+  // This may fail for lack of address space, so it comes before the ticket is consumed. Opening
+  // device memory may fail, too, but takes so long that a reader may be killed during it: the block
+  // is freed then, because its ticket is consumed already.
+  map_data(*arena, handle.block, handle.access);
+  TransitTable& transit = session->memory().transit(handle.ticket.sender);
+  Ticket ticket = handle.ticket;
+  if (MessageScope::borrows()) ticket.group = TransitTable::kGroups;  // no group has this number
+  PyObject* known = nullptr;
+  bool held = false;
+  {
+    LocalTable::Lock lock(arena->local(), handle.block);
+    held = arena->hold(lock, handle.block, handle.generation, ticket, transit);
+    if (held) known = find_object(lock, handle.access);
+    // The object has a reference of its own, so this is not the last.
+    if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));
+  }
+  if (!held) {
+    arena->abandon(handle.block);
+    throw stale();
+  }
+  if (known != nullptr) return py::reinterpret_steal<py::object>(known);
+  return wrap_block(arena.get(), handle.block, handle.access);
+}
+
+void cancel_handle(const Handle& handle, std::span<const std::byte> bytes) {
+  const std::shared_ptr<Session> session = session_of(handle);
+  check_signature(session->key(), bytes);
+  const PinnedArena arena = arena_of(*session, handle);
+  if (handle.block >= arena->segment().capacity()) return;
+  arena->unsend(handle.block, handle.generation, handle.ticket);
+}
+
+py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> tail,
+                        DeviceOrder order) {
+  const Backing& backing = storage.backing();
+  if (backing.device >= 0) {
+    if (cuda::forked()) cuda::refuse_after_fork();
+    if (storage.exposed.load() && order == DeviceOrder::by_wait) {
+      // Work that other libraries have started on the memory ends before the message can be read.
+      const GilRelease release;
+      cuda::Gpu::get(backing.device).synchronize();
+    }
+  }
+  const std::size_t size = kHandleSize + tail.size() + kSignatureSize;
+  py::object bytes = checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
+  const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
+  Arena& arena = *backing.arena;
+  const Generation generation = arena.generation(backing.block);
+  const Ticket ticket = arena.send(backing.block, MessageScope::is_persistent());
+  MessageScope::record(arena, backing.block, generation, ticket);
+  if (arena.memory().manager_changed()) {
+    const GilRelease release;
+    Runtime::get().follow_managers();
+  }
+  const bool read_only = access == Access::read_only || backing.access == Access::read_only;
+  encode({.session = arena.memory().id(),
+          .arena = arena.segment().number(),
+          .block = backing.block,
+          .generation = generation,
+          .ticket = ticket,
+          .strategy = arena.segment().strategy(),
+          .access = read_only ? Access::read_only : Access::read_write},
+         out.first<kHandleSize>());
+  std::memcpy(out.data() + kHandleSize, tail.data(), tail.size());
+  sign(arena.memory().header().key, out);
+  return bytes;
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,32 @@
+// Handles of storages: written for a message, read from one, cancelled.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "bindings/storage/storage.hpp"
+#include "session/handle.hpp"
+
+namespace shmtensor::python {
+
+/// How the work of other libraries on GPU memory is ordered before the reader's.
+enum class DeviceOrder : std::uint8_t {
+  by_wait,   ///< the sender waits for the device
+  by_event,  ///< the message has an event, for which its reader waits
+};
+
+/// A handle of a block for one message, followed by `tail` and signed.
+[[nodiscard]] py::object send_storage(const Storage& storage, Access access,
+                                      std::span<const std::byte> tail,
+                                      DeviceOrder order = DeviceOrder::by_wait);
+
+/// The storage that a handle names: the one that this process has, or a new one. Consumes the
+/// handle's ticket, unless a borrowed MessageScope is open. `bytes` is the whole encoded form.
+/// Throws StaleHandle.
+[[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
+
+/// Cancels a handle that nobody will read: its block is freed unless another process holds it or
+/// another unread message refers to it. Throws StaleHandle.
+void cancel_handle(const Handle& handle, std::span<const std::byte> bytes);
+
+}  // namespace shmtensor::python

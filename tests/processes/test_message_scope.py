@@ -1,0 +1,145 @@
+"""Scopes of messages: opened and closed in any order, each ticket belongs to the right one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.children import run_python
+
+PRELUDE = """
+    import gc, pickle, threading
+    import shmtensor as st
+    from multiprocessing.reduction import ForkingPickler
+    from shmtensor import _core
+
+    TICKET = 32
+    tensor = st.ones(10)
+    send = lambda: bytes(ForkingPickler.dumps(tensor))
+    count = lambda scope: len(scope.tickets()) // TICKET
+    def open_scope(purpose="transient"):
+        scope = _core.MessageScope(purpose)
+        scope.__enter__()
+        return scope
+    close = lambda scope: scope.__exit__(None, None, None)
+"""
+
+
+def run(program: str) -> None:
+    done = run_python(PRELUDE + program)
+    assert done.returncode == 0, done
+
+
+def test_the_outer_scope_may_be_closed_and_destroyed_first() -> None:
+    """As two greenlets of one thread do that interleave their sends."""
+    run("""
+    first = open_scope()
+    send()
+    second = open_scope()
+    assert (count(first), count(second)) == (1, 0)
+    close(first)
+    first.delivered()
+    del first
+    gc.collect()
+    send()
+    assert count(second) == 1, "the ticket is the open scope's"
+    close(second)
+    send()
+    assert count(second) == 1, "no scope is open"
+    third = open_scope()
+    send()
+    assert (count(second), count(third)) == (1, 1)
+    close(third)
+    second.discard()
+    third.discard()
+    """)
+
+
+def test_a_scope_that_is_closed_in_between_leaves_the_others_open() -> None:
+    run("""
+    first, second, third = (open_scope() for _ in range(3))
+    close(second)
+    send()
+    close(third)
+    send(); send()
+    assert [count(scope) for scope in (first, second, third)] == [2, 0, 1]
+    close(first)
+    close(first)
+    send()
+    assert [count(scope) for scope in (first, second, third)] == [2, 0, 1]
+    """)
+
+
+def test_scopes_that_interleave_for_long_do_not_pile_up() -> None:
+    run("""
+    last = open_scope()
+    for _ in range(10_000):
+        scope = open_scope()
+        close(last)
+        last = scope
+    send()
+    assert count(last) == 1
+    """)
+
+
+def test_another_thread_may_destroy_an_open_scope() -> None:
+    run("""
+    scopes = [open_scope()]
+    def destroy():
+        scopes.clear()
+        gc.collect()
+    thread = threading.Thread(target=destroy)
+    thread.start()
+    thread.join()
+    assert not scopes
+    send()
+    scope = open_scope()
+    send()
+    assert count(scope) == 1
+    """)
+
+
+def test_a_scope_may_outlive_the_thread_that_opened_it() -> None:
+    run("""
+    scopes = []
+    thread = threading.Thread(target=lambda: scopes.append(open_scope()))
+    thread.start()
+    thread.join()
+    send()
+    assert count(scopes[0]) == 0
+    close(scopes[0])
+    del scopes[:]
+    send()
+    """)
+
+
+def test_a_borrowed_scope_leaves_tickets_and_passes_on_those_that_are_issued() -> None:
+    run("""
+    message = send()
+    del tensor
+    outer = open_scope()
+    borrowed = open_scope("borrowed")
+    for _ in range(3):
+        again = pickle.loads(message)
+        assert again.tolist() == [1] * 10
+        tensor = again
+        send()
+        del again, tensor
+    assert (count(outer), count(borrowed)) == (3, 0)
+    outer.discard()
+    close(outer)
+    tensor = pickle.loads(message)
+    send()
+    assert count(borrowed) == 0
+    close(borrowed)
+    in_flight = st.stats()["in_flight"]
+    again = pickle.loads(message)
+    assert again.storage() is tensor.storage()
+    assert st.stats()["in_flight"] == in_flight - 1, "now its ticket is consumed"
+    """)
+
+
+def test_an_unknown_purpose_is_refused() -> None:
+    from shmtensor import _core
+
+    with pytest.raises(ValueError, match="unknown purpose 'other'"):
+        _core.MessageScope("other")  # type: ignore[arg-type]
