@@ -1,4 +1,4 @@
-// The named objects of a session; docs/design/rendezvous.md.
+// The named objects of a session; docs/design/named-objects.md.
 #pragma once
 
 #include "arena/session_memory.hpp"
