@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 
 __all__ = ["as_array"]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._span import span
 
 __all__ = ["CudaArray", "cuda_array", "dlpack_array"]

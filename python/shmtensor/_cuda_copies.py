@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._span import span
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from shmtensor import _core, reducers
+import shmtensor._core as _core
+from shmtensor import reducers
 from shmtensor._device import device_number
 from shmtensor.errors import CudaError, StaleHandleError
 from shmtensor.storage import Storage

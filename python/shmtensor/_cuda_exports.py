@@ -6,7 +6,7 @@ import atexit
 import threading
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 
 if TYPE_CHECKING:
     from shmtensor.storage import Storage

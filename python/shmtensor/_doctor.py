@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._doctor_system import system_findings
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from multiprocessing import util
 
-from shmtensor import _core
+import shmtensor._core as _core
 
 __all__: list[str] = []
 

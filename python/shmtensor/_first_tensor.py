@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable

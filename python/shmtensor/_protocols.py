@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._arrays import as_array
 
 if TYPE_CHECKING:

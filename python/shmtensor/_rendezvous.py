@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.errors import (
     BuildError,
     NotPublishedError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._numbers import check_size
 
 __all__ = ["Stats", "gc", "set_limit", "stats"]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.errors import SessionError
 
 __all__ = ["find_sessions", "observe"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._arrays import as_array
 from shmtensor._reshape import strides_for
 

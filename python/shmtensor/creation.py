@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor import _cuda_copies as _cuda
 from shmtensor._cuda_arrays import CudaArray, cuda_array, dlpack_array
 from shmtensor._device import device_number

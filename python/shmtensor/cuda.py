@@ -6,7 +6,7 @@ Nothing here, and no import, loads the driver before it is asked for something. 
 
 from __future__ import annotations
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._cuda_events import Event, get_sync, set_sync
 from shmtensor._cuda_events import collect as _collect_events
 from shmtensor._device import device_number

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._device import device_number
 from shmtensor._numbers import check_size
 from shmtensor.errors import StaleHandleError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor import _cuda_copies as _cuda
 from shmtensor._arrays import as_array
 from shmtensor._cuda_arrays import CudaArray, cuda_array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.cli._arguments import add_sessions, look_at, seconds
 from shmtensor.cli._output import add_json, say, say_json
 from shmtensor.errors import SessionError

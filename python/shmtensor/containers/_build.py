@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.storage import Storage
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._sizes import human_bytes
 from shmtensor.containers._build import PICKLE, Writer
 from shmtensor.containers._progress import Progress

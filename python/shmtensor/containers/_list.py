@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor._sizes import human_bytes
 from shmtensor.containers._build import BYTES, PICKLE, TEXT, Writer
 from shmtensor.containers._progress import Progress

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shmtensor import _core, reducers
+import shmtensor._core as _core
+from shmtensor import reducers
 from shmtensor._numbers import check_size
 
 __all__ = [
