@@ -16,7 +16,7 @@
 namespace shmtensor::python {
 namespace {
 
-/// What a plain item is; the same numbers in python/shmtensor/containers/_build.py.
+/// What a plain item is; the same numbers in python/shmtensor/containers/_writer.py.
 enum class Kind : std::uint32_t { pickle = 0, bytes = 1, text = 2 };
 
 PyObject* g_loads = nullptr;  // pickle.loads

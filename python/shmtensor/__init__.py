@@ -27,8 +27,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shmtensor._first_tensor import register_at_first_tensor
-from shmtensor._rendezvous import attach, once, publish, unpublish
-from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
 from shmtensor.containers import SharedDict, SharedList
 from shmtensor.creation import (
@@ -57,6 +55,8 @@ from shmtensor.errors import (
     ShmTensorError,
     StaleHandleError,
 )
+from shmtensor.named_objects import attach, once, publish, unpublish
+from shmtensor.session import gc, set_limit, stats
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 

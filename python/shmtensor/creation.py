@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor import _cuda_copies as _cuda
-from shmtensor._cuda_arrays import CudaArray, cuda_array, dlpack_array
-from shmtensor._device import device_number
+import shmtensor._cuda.copy as _cuda
+from shmtensor._cuda.foreign_arrays import CudaArray, cuda_array, dlpack_array
+from shmtensor._layout import byte_bounds
+from shmtensor._values import device_number
 from shmtensor.errors import CudaError
 from shmtensor.tensor import Tensor
 
@@ -238,7 +239,7 @@ def _from_cuda(there: CudaArray, wanted: Any, number: int | None, copy: bool | N
     elif wanted is not None and wanted != there.dtype:
         reason = f"it has dtype {there.dtype}"
     elif exportable and not copy:
-        from shmtensor._cuda_exports import export
+        from shmtensor._cuda.ipc_exports import export
 
         there.order(device)
         try:
@@ -285,7 +286,7 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
         msg = f"cannot share dtype {array.dtype}: it contains Python objects"
         raise TypeError(msg)
     address, readonly = array.__array_interface__["data"]
-    low, high = _byte_bounds(array, address)
+    low, high = byte_bounds(address, array.shape, array.strides, array.itemsize)
     span = np.asarray(_Bytes(array, low, high - low, readonly))
     return Tensor(
         _core.borrow_storage(span.data), array.dtype, array.shape, array.strides, address - low, readonly
@@ -336,13 +337,3 @@ class _Bytes:
             "typestr": "|u1",
             "data": (address, readonly),
         }
-
-
-def _byte_bounds(array: npt.NDArray[Any], address: int) -> tuple[int, int]:
-    if array.size == 0:
-        return address, address
-    low = high = address
-    for size, stride in zip(array.shape, array.strides, strict=True):
-        reach = (size - 1) * stride
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    return low, high + array.itemsize

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shmtensor._procfs import children
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["MemoryMonitor", "ProcessMemory", "children_of", "process_memory"]
+__all__ = ["MemoryMonitor", "ProcessMemory", "process_memory", "process_tree"]
 
 
 def __dir__() -> list[str]:
@@ -111,24 +113,12 @@ def _add_up(smaps: bytes) -> ProcessMemory:
     return ProcessMemory(**{key: size * 1024 for key, size in sums.items()})
 
 
-def children_of(pid: int) -> list[int]:
-    """Return a process and all its descendants that live, the process first."""
+def process_tree(pid: int) -> list[int]:
+    """Return a process and all its living descendants, the process first."""
     found = [pid]
     for parent in found:
-        for task in _list(f"/proc/{parent}/task"):
-            try:
-                children = Path(f"/proc/{parent}/task/{task}/children").read_text()
-            except OSError:
-                continue  # it ended meanwhile
-            found += [int(child) for child in children.split() if int(child) not in found]
+        found += [child for child in children(parent) if child not in found]
     return found
-
-
-def _list(folder: str) -> list[str]:
-    try:
-        return [path.name for path in Path(folder).iterdir()]
-    except OSError:
-        return []
 
 
 class MemoryMonitor:
@@ -161,7 +151,7 @@ class MemoryMonitor:
 
     def measure(self) -> dict[int, ProcessMemory]:
         """Measure all processes that live now, remember it, and return it by pid."""
-        pids = children_of(os.getpid()) if self._pids is None else self._pids
+        pids = process_tree(os.getpid()) if self._pids is None else self._pids
         found = {}
         for pid in pids:
             with suppress(ProcessLookupError):  # it ended

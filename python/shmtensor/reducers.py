@@ -8,12 +8,14 @@ since a handle names the functions here.
 from __future__ import annotations
 
 import pickle
+import sys
+from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shmtensor import _exit  # noqa: F401  # what is sent outlives its sender
+import shmtensor._core as _core
 from shmtensor._core import file_identity as _file_identity
 from shmtensor._core import (
     rebuild_storage,
@@ -77,3 +79,14 @@ def _rebuild_array(tensor: Tensor, transposed: bool, writeable: bool) -> npt.NDA
 
 ForkingPickler.register(Tensor, reduce_tensor)
 ForkingPickler.register(Storage, _reduce_storage)
+
+
+def _ensure_manager_at_exit(_: object) -> None:
+    # After the feeder threads of queues have written (-5): what they sent must outlive this process, so if
+    # the manager was killed since, another manager is started and learns of it.
+    util.Finalize(None, _core.follow_managers, exitpriority=-100)
+
+
+_ensure_manager_at_exit(None)
+# A child process begins with an empty list of finalizers.
+util.register_after_fork(sys.modules[__name__], _ensure_manager_at_exit)

@@ -11,8 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._device import device_number
-from shmtensor._numbers import check_size
+from shmtensor._values import check_size, device_number
 from shmtensor.errors import StaleHandleError
 
 if TYPE_CHECKING:

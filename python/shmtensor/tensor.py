@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor import _cuda_copies as _cuda
-from shmtensor._arrays import as_array
-from shmtensor._cuda_arrays import CudaArray, cuda_array
-from shmtensor._device import device_number
-from shmtensor._elsewhere import point_elsewhere
-from shmtensor._protocols import Protocols
-from shmtensor._views import Views
+import shmtensor._cuda.copy as _cuda
+from shmtensor._cuda.foreign_arrays import CudaArray, cuda_array
+from shmtensor._host import as_array
+from shmtensor._tensor.missing_attributes import point_elsewhere
+from shmtensor._tensor.protocols import Protocols
+from shmtensor._tensor.views import Views
+from shmtensor._values import device_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from shmtensor.containers import _build
+from shmtensor.containers import _writer
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.held import nothing_stays
 
@@ -87,8 +87,8 @@ def test_nobody_can_write_not_even_the_builder() -> None:
 
 
 def test_a_large_list_lies_in_pieces_and_is_never_held_twice(monkeypatch) -> None:
-    monkeypatch.setattr(_build, "_SMALLEST", 100_000)
-    monkeypatch.setattr(_build, "_LARGEST", 100_000)
+    monkeypatch.setattr(_writer, "_SMALLEST", 100_000)
+    monkeypatch.setattr(_writer, "_LARGEST", 100_000)
     item = "x" * 1000
     st.SharedList([1])  # the session
     tracemalloc.start()

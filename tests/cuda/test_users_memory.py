@@ -299,7 +299,7 @@ def test_threads_of_ours_are_one_and_only_then() -> None:
     arrays = [Array([1.0]) for _ in range(3)]
     tensors = [st.asarray(array) for array in arrays]
     assert [thread.name for thread in threading.enumerate() if "shmtensor" in thread.name] == [
-        "shmtensor-let-go"
+        "shmtensor-release"
     ]
     del tensors
     st.cuda.ipc_collect()

@@ -90,7 +90,7 @@ def test_the_monitor_keeps_history_and_says_it_as_a_table() -> None:
 def test_it_follows_a_tree_and_forgets_who_ended() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert child.pid in memory.children_of(os.getpid())
+        assert child.pid in memory.process_tree(os.getpid())
         monitor = memory.MemoryMonitor()
         assert {os.getpid(), child.pid} <= set(monitor.measure())
         named = memory.MemoryMonitor([os.getpid()])

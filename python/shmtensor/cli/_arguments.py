@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from shmtensor._sessions import find_sessions, observe
+from shmtensor.cli._sessions import find_sessions, observe
 
 __all__ = ["add_sessions", "count", "look_at", "seconds"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._sizes import human_bytes
+from shmtensor._values import human_bytes
 from shmtensor.cli._arguments import add_sessions, look_at
 from shmtensor.cli._output import add_json, say, say_json, say_table
 

@@ -10,10 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._sizes import human_bytes
+from shmtensor._procfs import command_line
+from shmtensor._values import human_bytes
 from shmtensor.cli._arguments import count, seconds
 from shmtensor.cli._output import add_json, say, say_json, say_table
-from shmtensor.memory import ProcessMemory, children_of, process_memory
+from shmtensor.memory import ProcessMemory, process_memory, process_tree
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _measure(roots: list[int]) -> dict[int, ProcessMemory]:
-    pids = dict.fromkeys(pid for root in roots or _users() for pid in children_of(root))
+    pids = dict.fromkeys(pid for root in roots or _users() for pid in process_tree(root))
     found = {}
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):  # it ended, or is another user's
@@ -85,18 +86,10 @@ def _show(found: dict[int, ProcessMemory], *, as_json: bool) -> None:
         return
     names = ("rss", "pss", "uss", "shared", "tensors", "tensors_pss")
     rows = [
-        (pid, *(human_bytes(getattr(memory, name)) for name in names), _command(pid))
+        (pid, *(human_bytes(getattr(memory, name)) for name in names), command_line(pid)[:50])
         for pid, memory in found.items()
     ]
     say_table(("PID", "RSS", "PSS", "USS", "shared", "tensors", "tensors' PSS", "command"), rows)
     total = sum(memory.pss for memory in found.values())
     tensors = sum(memory.tensors_pss for memory in found.values())
     say(f"all together {human_bytes(total)}, of which shared tensors {human_bytes(tensors)}")
-
-
-def _command(pid: int) -> str:
-    try:
-        text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-    except OSError:
-        return ""
-    return text.decode(errors="replace").strip()[:50]

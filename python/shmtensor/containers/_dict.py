@@ -6,9 +6,9 @@ from collections.abc import ItemsView, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
-from shmtensor._sizes import human_bytes
-from shmtensor.containers._build import PICKLE, Writer
+from shmtensor._values import human_bytes
 from shmtensor.containers._progress import Progress
+from shmtensor.containers._writer import PICKLE, Writer
 from shmtensor.errors import CorruptDataError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._sizes import human_bytes
-from shmtensor.containers._build import BYTES, PICKLE, TEXT, Writer
+from shmtensor._values import human_bytes
 from shmtensor.containers._progress import Progress
+from shmtensor.containers._writer import BYTES, PICKLE, TEXT, Writer
 from shmtensor.creation import asarray
 
 if TYPE_CHECKING:

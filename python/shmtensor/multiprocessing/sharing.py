@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shmtensor._core as _core
 from shmtensor import reducers
-from shmtensor._numbers import check_size
+from shmtensor._values import check_size
 
 __all__ = [
     "get_all_sharing_strategies",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._arrays import as_array
-from shmtensor._reshape import strides_for
+from shmtensor._host import as_array
+from shmtensor._layout import strides_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,15 +1,12 @@
-"""Arrays of other libraries, shared where they lie: their owners are kept until nobody has them."""
+"""Zero-copy exports: arrays of other libraries whose owners are kept until no process holds the memory."""
 
 from __future__ import annotations
 
 import atexit
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import shmtensor._core as _core
-
-if TYPE_CHECKING:
-    from shmtensor.storage import Storage
 
 __all__ = ["export"]
 
@@ -17,20 +14,20 @@ _lock = threading.Lock()
 _waiter: threading.Thread | None = None
 
 
-def export(pointer: int, nbytes: int, owner: Any) -> Storage:
-    """Share memory that `owner` keeps; it is kept alive until no process holds the storage."""
+def export(pointer: int, nbytes: int, owner: Any) -> Any:
+    """Return a storage over memory of `owner`, which is kept alive until no process holds the storage."""
     storage = _core.cuda_export(pointer, nbytes, owner)
     global _waiter
     with _lock:
         if _waiter is None:
-            _waiter = threading.Thread(target=_let_go, name="shmtensor-let-go", daemon=True)
+            _waiter = threading.Thread(target=_release_owners, name="shmtensor-release", daemon=True)
             _waiter.start()
             atexit.register(_stop)
     return storage
 
 
-def _let_go() -> None:
-    # The one thread of this package: what it drops here may be the last reference to GPU memory.
+def _release_owners() -> None:
+    # The only thread of this package: what it releases here may be the last reference to GPU memory.
     while (owners := _core.cuda_wait_for_freed()) is not None:
         owners.clear()
 

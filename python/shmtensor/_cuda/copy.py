@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._span import span
+from shmtensor._layout import byte_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def to_host(tensor: Any) -> Array:
     array = np.empty(tensor.shape, tensor.dtype)
     if not array.size:
         return array
-    low, high = span(tensor.storage_offset(), tensor.shape, tensor.strides, tensor.itemsize)
+    low, high = byte_bounds(tensor.storage_offset(), tensor.shape, tensor.strides, tensor.itemsize)
     if tensor.is_contiguous():
         _core.cuda_copy_to_host(tensor, array.ctypes.data, array.strides)
     elif high - low <= _SPARSE * array.nbytes:

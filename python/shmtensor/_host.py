@@ -1,4 +1,4 @@
-"""Tensors as NumPy sees them."""
+"""Tensors in host memory."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import shmtensor._core as _core
+from shmtensor._procfs import command_line
 from shmtensor.errors import SessionError
 
 __all__ = ["find_sessions", "observe"]
@@ -35,13 +36,5 @@ def observe(session: str) -> dict[str, Any] | None:
         return None
     if seen is not None:
         for process in seen["processes"]:
-            process["command"] = _command(process["pid"])
+            process["command"] = command_line(process["pid"])
     return seen
-
-
-def _command(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    return " ".join(word.decode(errors="replace") for word in words if word)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._span import span
+from shmtensor._layout import byte_bounds
 
 __all__ = ["CudaArray", "cuda_array", "dlpack_array"]
 
@@ -37,7 +37,7 @@ class CudaArray(NamedTuple):
 
     def span(self) -> tuple[int, int]:
         """Return the first address of the elements and the one behind their last."""
-        return span(self.pointer, self.shape, self.strides, self.dtype.itemsize)
+        return byte_bounds(self.pointer, self.shape, self.strides, self.dtype.itemsize)
 
     def wait(self, device: int) -> None:
         """Wait for the work that the object's maker says is still under way."""

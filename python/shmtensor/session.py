@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 import shmtensor._core as _core
-from shmtensor._numbers import check_size
+from shmtensor._values import check_size
 
 __all__ = ["Stats", "gc", "set_limit", "stats"]
 

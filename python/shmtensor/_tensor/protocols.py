@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 import shmtensor._core as _core
-from shmtensor._arrays import as_array
+from shmtensor._host import as_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt

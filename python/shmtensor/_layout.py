@@ -1,8 +1,29 @@
-"""Whether a shape can be had without a copy, for memory that NumPy must not touch."""
+"""Arithmetic of shapes and strides, for memory that NumPy must not touch."""
 
 from __future__ import annotations
 
-__all__ = ["strides_for"]
+__all__ = ["byte_bounds", "strides_for"]
+
+
+def byte_bounds(
+    first: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[int, int]:
+    """Return the address of the lowest byte of any element and the end of the highest.
+
+    Parameters
+    ----------
+    first
+        Address, or offset, of the first element.
+    shape, strides, itemsize
+        As of an array; without elements, both results are `first`.
+    """
+    if 0 in shape:
+        return first, first
+    low = high = first
+    for size, stride in zip(shape, strides, strict=True):
+        reach = (size - 1) * stride
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return low, high + itemsize
 
 
 def strides_for(
