@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-__all__ = ["byte_bounds", "strides_for"]
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["byte_bounds", "is_view", "needs_copy", "strides_for"]
+
+
+def is_view(result: Any, array: npt.NDArray[Any]) -> bool:
+    """Return True if NumPy made `result` as a view of `array`."""
+    return isinstance(result, np.ndarray) and result.base is array
+
+
+def needs_copy(shape: tuple[Any, ...], strides: tuple[int, ...]) -> ValueError:
+    """Return the error for a view that cannot be made."""
+    return ValueError(f"shape {shape} needs a copy of a tensor with strides {strides}; use reshape")
 
 
 def byte_bounds(
@@ -29,16 +46,16 @@ def byte_bounds(
 def strides_for(
     shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...], itemsize: int
 ) -> tuple[int, ...] | None:
-    """Return the strides with which elements of `shape` can be seen as `wanted`; None: only by a copy.
+    """Return the strides of a view of `shape` as `wanted`; None if that needs a copy.
 
-    Both shapes have the same number of elements, not zero.
+    Both shapes have the same number of elements, at least one.
     """
     old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
     result: list[int] = []
     position = 0
     done = 0
     while done < len(wanted):
-        # A run of new axes and the run of old ones that has as many elements.
+        # A run of new axes, and the run of old axes with the same number of elements.
         end = done + 1
         new_count = wanted[done]
         if new_count == 1:

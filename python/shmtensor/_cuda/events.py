@@ -11,14 +11,13 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import shmtensor._core as _core
+from shmtensor._dlpack import DEFAULT_STREAM
 from shmtensor._values import device_number
 from shmtensor.errors import CudaError, StaleHandleError
 
 __all__ = ["Event", "collect", "keep_until_done", "rebuild_event"]
 
 MOST = 1000  # events of one process; the limit of drivers is not documented, torch has the same one
-
-_DEFAULT_STREAM = 1
 
 _lock = threading.Lock()
 _numbers = itertools.count(1)
@@ -71,7 +70,7 @@ class Event:
     def __init__(self, device: str = "cuda") -> None:
         number = device_number(device)
         if number < 0:
-            msg = "device must be a CUDA device"
+            msg = f"the device of an event must be a GPU, not {device!r}"
             raise ValueError(msg)
         with _lock:
             made = _take(number)
@@ -91,11 +90,11 @@ class Event:
         """Name of the device."""
         return f"cuda:{self._event.device}"
 
-    def record(self, stream: Any = _DEFAULT_STREAM) -> None:
+    def record(self, stream: Any = DEFAULT_STREAM) -> None:
         """Record the event on `stream`: it completes when the work submitted so far completes."""
         self._event.record(_address(stream))
 
-    def wait(self, stream: Any = _DEFAULT_STREAM) -> None:
+    def wait(self, stream: Any = DEFAULT_STREAM) -> None:
         """Make `stream` wait for the event; does not block the caller."""
         self._event.let_wait(_address(stream))
 

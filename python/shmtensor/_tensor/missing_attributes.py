@@ -1,4 +1,4 @@
-"""What NumPy's arrays have and tensors have not: the error says where it is."""
+"""Hints for attributes that NumPy's arrays have and tensors do not."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-__all__ = ["point_elsewhere"]
+__all__ = ["add_attribute_hints"]
 
 
-class _Elsewhere:
-    """Stands where an attribute is not. `__getattr__` would slow down those that are."""
+class _MissingAttribute:
+    """A descriptor that raises AttributeError. `__getattr__` would slow down the attributes that exist."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.__doc__ = f"Not here: use .numpy().{name}, over the same memory."
+        self.__doc__ = f"Not an attribute: use .numpy().{name}, over the same memory."
 
     def __get__(self, tensor: Any, kind: type) -> NoReturn:
         msg = f"{kind.__name__!r} object has no attribute {self._name!r}"
@@ -24,9 +24,9 @@ class _Elsewhere:
         raise AttributeError(msg, name=self._name, obj=kind if tensor is None else tensor)
 
 
-def point_elsewhere(kind: type) -> frozenset[str]:
-    """Give a class of tensors hints for all public names of arrays that it lacks; return these."""
-    lacking = [name for name in dir(np.ndarray) if not name.startswith("_") and not hasattr(kind, name)]
-    for name in lacking:
-        setattr(kind, name, _Elsewhere(name))
-    return frozenset(lacking)
+def add_attribute_hints(kind: type) -> frozenset[str]:
+    """Add hints for all public names of arrays that a class of tensors lacks; return these names."""
+    missing = [name for name in dir(np.ndarray) if not name.startswith("_") and not hasattr(kind, name)]
+    for name in missing:
+        setattr(kind, name, _MissingAttribute(name))
+    return frozenset(missing)

@@ -1,8 +1,7 @@
-"""The half of Tensor that makes views: nothing here copies unless it says so."""
+"""The base class of Tensor that makes views; a method that copies is documented to do so."""
 
 from __future__ import annotations
 
-import math
 import operator
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 import shmtensor._core as _core
+from shmtensor._backend import backend_of
 from shmtensor._host import as_array
-from shmtensor._layout import strides_for
+from shmtensor._layout import is_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ def _is_fields(key: object) -> bool:
 
 
 def _plain(part: Any) -> Any:
-    """Return what NumPy shall see of one part of an index: an int wherever it takes one for an int."""
+    """Return one part of an index for NumPy: an int if NumPy accepts the part as one."""
     part = as_array(part)
     if isinstance(part, np.ndarray):
         return int(part) if part.ndim == 0 and part.dtype.kind in "iu" else part
@@ -46,22 +46,18 @@ def _plain_key(key: Any) -> Any:
     return tuple(map(_plain, key)) if isinstance(key, tuple) else _plain(key)
 
 
-def _is_view(result: Any, array: Array) -> bool:
-    return isinstance(result, np.ndarray) and result.base is array
-
-
 def _address(array: Array) -> int:
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 class Views(_core.TensorBase):
-    """Reshaping, slicing, transposing."""
+    """Reshaping, slicing and transposing."""
 
     __slots__ = ()
 
     def _over(self, view: Array, base: Array, *, readonly: bool | None = None) -> Self:
-        """Make the tensor for a NumPy view of this tensor's array `base`."""
+        """Return the tensor for a NumPy view of this tensor's array `base`."""
         offset = self.storage_offset()
         if view.size != 0:
             offset += _address(view) - _address(base)
@@ -76,7 +72,7 @@ class Views(_core.TensorBase):
 
     @property
     def T(self) -> Self:  # noqa: N802  # NumPy's name
-        """View with the axes reversed."""
+        """View with the axes in reverse order."""
         return self.transpose()
 
     def transpose(self, *axes: SupportsIndex) -> Self:
@@ -85,12 +81,12 @@ class Views(_core.TensorBase):
         Parameters
         ----------
         *axes
-            The new order of the axes; none of them reverses all.
+            The new order of the axes; without any, the order is reversed.
 
         Raises
         ------
         ValueError
-            If `axes` is no permutation of them.
+            If `axes` is not a permutation of them.
         """
         array = self._layout()
         return self._over(array.transpose(*axes), array)
@@ -98,89 +94,44 @@ class Views(_core.TensorBase):
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Self:
         """Return the elements in another shape.
 
-        A view where strides allow it, else a copy in shared memory, as NumPy does. One size may be -1.
+        A view if the strides allow it, else a copy in shared memory. One size may be -1.
 
         Raises
         ------
         ValueError
             If the number of elements differs.
         """
-        if self._on_device:
-            view = self._reshaped(*shape)
-            return self.clone().reshape(*shape) if view is None else view
-        array = self.numpy()
-        result = array.reshape(*shape)  # type: ignore[arg-type]  # NumPy's own overloads check
-        if _is_view(result, array) or self.size == 0:
-            return self._over(result, array)
-        return type(self)._copied(result)
-
-    def clone(self) -> Self:
-        """Return a copy in shared memory on the same device, in C order, writable."""
-        raise NotImplementedError  # Tensor's
-
-    @property
-    def _on_device(self) -> bool:
-        return _core.device_number(self.storage()) >= 0
-
-    def _reshaped(self, *shape: Any) -> Self | None:
-        """Reshape without looking at an element; None if that takes a copy."""
-        given = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
-        sizes = [operator.index(size) for size in given]
-        if sizes.count(-1) == 1 and min(sizes, default=0) >= -1:
-            others = math.prod(size for size in sizes if size != -1)
-            if others == 0 or self.size % others:
-                msg = f"cannot reshape array of size {self.size} into shape {tuple(sizes)}"
-                raise ValueError(msg)
-            sizes[sizes.index(-1)] = self.size // others
-        if min(sizes, default=0) < 0 or math.prod(sizes) != self.size:
-            msg = f"cannot reshape array of size {self.size} into shape {tuple(sizes)}"
-            raise ValueError(msg)
-        if self.size == 0:
-            return type(self)(self.storage(), self.dtype, sizes, None, self.storage_offset(), self.readonly)
-        strides = strides_for(self.shape, self.strides, tuple(sizes), self.itemsize)
-        if strides is None:
-            return None
-        return type(self)(self.storage(), self.dtype, sizes, strides, self.storage_offset(), self.readonly)
+        return backend_of(self.storage()).reshape(self, shape, copy=True)  # type: ignore[no-any-return]
 
     def view(self, *shape: SupportsIndex | Sequence[SupportsIndex] | npt.DTypeLike) -> Self:
-        """Return a view in another shape, as torch does, or of another dtype, as NumPy does.
+        """Return a view in another shape, as in torch, or of another dtype, as in NumPy.
 
         Parameters
         ----------
         *shape
-            Sizes, one of which may be -1; or a single dtype, to read the same bytes as that.
+            Sizes, one of which may be -1; or a single dtype, as which the same bytes are read.
 
         Raises
         ------
         ValueError
-            If that cannot be done without a copy.
+            If the result needs a copy.
         """
-        array = self._layout()
         if len(shape) == 1 and not isinstance(shape[0], (int, np.integer, tuple, list)):
+            array = self._layout()
             return self._over(array.view(np.dtype(shape[0])), array)  # type: ignore[arg-type]
-        if self._on_device:
-            view = self._reshaped(*shape)
-            if view is None:
-                msg = f"shape {shape} needs a copy of a tensor with strides {self.strides}; use reshape"
-                raise ValueError(msg)
-            return view
-        result = array.reshape(*shape)  # type: ignore[arg-type]  # as above
-        if not _is_view(result, array) and self.size != 0:
-            msg = f"shape {shape} needs a copy of a tensor with strides {self.strides}; use reshape"
-            raise ValueError(msg)
-        return self._over(result, array)
+        return backend_of(self.storage()).reshape(self, shape, copy=False)  # type: ignore[no-any-return]
 
     def as_readonly(self) -> Self:
-        """Return a view that cannot be written through.
+        """Return a view that refuses writes.
 
-        Sent to another process, it arrives in memory that is mapped without the right to write, unless
-        that process has the same storage writable already.
+        Sent to another process, it arrives in memory that is mapped read-only, unless that process has
+        mapped the same storage writable before.
         """
         array = self._layout()
         return self._over(array, array, readonly=True)
 
     def __getitem__(self, key: Any) -> Any:
-        """Index as NumPy does.
+        """Index as in NumPy.
 
         Integers, slices, ``...``, None and the names of fields give a view, a Tensor (of no dimension for
         a single element). Index arrays and masks give a copy, a NumPy array in private memory.
@@ -189,26 +140,17 @@ class Views(_core.TensorBase):
         key = _plain_key(key)
         parts = key if isinstance(key, tuple) else (key,)
         if all(map(_is_basic, parts)):
-            key = parts if Ellipsis in parts else (*parts, Ellipsis)
-        elif self._on_device and not _is_fields(key):
-            msg = "index arrays and masks need the elements: use cupy() or cpu()"
-            raise TypeError(msg)
-        result = array[key]
-        return self._over(result, array) if _is_view(result, array) else result
+            result = array[parts if Ellipsis in parts else (*parts, Ellipsis)]
+        elif _is_fields(key):
+            result = array[key]
+        else:
+            result = backend_of(self.storage()).gather(array, key)
+        return self._over(result, array) if is_view(result, array) else result
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign as NumPy does; other processes see it."""
-        if self._on_device:
-            self[key].copy_(value)
-        else:
-            self.numpy()[_plain_key(key)] = as_array(value)
+        """Assign as in NumPy; other processes see the new elements."""
+        backend_of(self.storage()).assign(self, _plain_key(key), value)
 
     def __iter__(self) -> Iterator[Self]:
-        """Views of the first axis's elements."""
+        """Return an iterator over views of the elements along the first axis."""
         return (self[i] for i in range(len(self)))
-
-    @classmethod
-    def _copied(cls, array: Array) -> Self:
-        result = _core.empty(array.shape, array.dtype, False)
-        np.copyto(result.numpy(), array)
-        return result  # type: ignore[return-value]  # the registered class is Tensor
