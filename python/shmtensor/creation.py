@@ -215,7 +215,7 @@ class _Request(NamedTuple):
 
 
 def _same_tensor(obj: Any, request: _Request) -> Tensor | None:
-    """Return a shared tensor itself if it is what is requested."""
+    """Return a shared tensor itself if it has the requested dtype and device."""
     if not isinstance(obj, Tensor) or request.copy or not obj.is_shared() or not request.accepts(obj.dtype):
         return None
     return obj if request.accepts_device(_core.device_number(obj.storage())) else None
@@ -243,7 +243,7 @@ _CASES: tuple[Callable[[Any, _Request], Tensor | None], ...] = (_same_tensor, _f
 
 
 def _copy_object(obj: Any, request: _Request) -> Tensor:
-    """Copy anything else: what `numpy.asarray` makes of it."""
+    """Copy any other object, by way of `numpy.asarray`."""
     _check_copy(obj, request)
     array = backend_of(obj.storage()).to_host(obj) if isinstance(obj, Tensor) else obj
     dtype = request.dtype

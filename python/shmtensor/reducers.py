@@ -1,8 +1,8 @@
-"""How tensors travel: reducers for the pickler of `multiprocessing`.
+"""Reducers that send tensors as handles, for the pickler of `multiprocessing`.
 
-Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
-own included. Who makes a process's first tensor imports it (`_first_tensor`), and so does who receives one,
-since a handle names the functions here.
+Importing this module registers them for every queue, pipe and pool of the process, also those of the
+standard library. The first tensor that a process makes imports the module (`_first_tensor`), and so does the
+first handle that it receives, because a handle names functions of this module.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _threshold: int | None = None
 
 
 def share_arrays(min_bytes: int | None) -> None:
-    """Send NumPy arrays of at least that many bytes through shared memory; None: send none so."""
+    """Send NumPy arrays of at least `min_bytes` bytes through shared memory; None sends none of them so."""
     global _threshold
     _threshold = min_bytes
     if min_bytes is None:
@@ -59,7 +59,7 @@ def share_arrays(min_bytes: int | None) -> None:
 
 
 def shared_arrays() -> int | None:
-    """Return what `share_arrays` was last given."""
+    """Return the number of bytes that `share_arrays` was last called with."""
     return _threshold
 
 

@@ -1,4 +1,4 @@
-"""What a program can ask of its session."""
+"""Functions for the session of this process: counters, garbage collection, the limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Stats", "gc", "set_limit", "stats"]
 
 
 class Stats(TypedDict):
-    """What `stats` returns; byte counts in bytes."""
+    """The result of `stats`."""
 
     session: str | None
     slot: int | None
@@ -40,17 +40,16 @@ _NO_SESSION = Stats(
 
 
 def stats() -> Stats:
-    """Count what the session of this process has allocated.
+    """Return resource counters of the session of this process.
 
     Returns
     -------
     Stats
-        A dict. Of this process: `session` (its id, 32 hexadecimal digits, None before the first
-        tensor), `slot` (the process's number in it), `descriptors` and `mappings` (that shmtensor
-        keeps open here). Of the whole session: `processes`, `arenas`, `blocks` (live, held by somebody
-        or by a message in flight), `bytes_live` (in those blocks), `bytes_reserved` (pages of all
-        arenas, their tables included), `in_flight` (messages that refer to a tensor and that nobody
-        has loaded).
+        A dict. For this process: `session` (the id, 32 hexadecimal digits, None before the first tensor),
+        `slot` (the number of the process in the session), `descriptors` and `mappings` (that shmtensor
+        keeps open in this process). For the whole session: `processes`, `arenas`, `blocks` (those held by a
+        process or by an unread message), `bytes_live` (in these blocks), `bytes_reserved` (pages of all
+        arenas, including their tables), `in_flight` (unread messages that refer to a tensor).
 
     Raises
     ------
@@ -69,24 +68,24 @@ def stats() -> Stats:
 
 
 def gc(older_than: float | None = None) -> int:
-    """Give back what nobody can reach any more.
+    """Reclaim unreachable memory.
 
-    Takes back blocks that other processes freed, and gives the pages of idle memory of this process to the
-    system. With an age it also forgets messages that nobody has loaded: every message of the session,
-    whoever sent it, that refers to a tensor and is at least that old. Loading such a message afterwards
-    raises `StaleHandleError`, unless somebody still holds the tensor. So give an age that no message of
-    yours reaches; the arguments of a process that is just starting are a message, too.
+    Takes back blocks that other processes freed, and returns the pages of idle memory of this process to the
+    system. With `older_than`, discards unread messages as well: every message of the session, from any
+    process, that refers to a tensor and is at least that old. Loading such a message afterwards raises
+    `StaleHandleError`, unless a process still holds the tensor. Choose an age longer than any message
+    normally waits; the arguments of a starting process are a message, too.
 
     Parameters
     ----------
     older_than
-        Age in seconds, exact to a second, by the kernel's monotonic clock; 0: all messages; None: forget
-        none. Where containers have time namespaces, an age is off by their difference.
+        Age in seconds, exact to a second, by the monotonic clock of the kernel; 0 discards all unread
+        messages, None discards none. Between time namespaces of containers, ages are off by their difference.
 
     Returns
     -------
     int
-        How many messages were forgotten.
+        Number of discarded messages.
 
     Raises
     ------
@@ -94,7 +93,7 @@ def gc(older_than: float | None = None) -> int:
         If the session's manager does not answer.
     """
     if older_than is None:
-        return _core.gc(float("inf"))  # no message is as old
+        return _core.gc(float("inf"))  # no message reaches this age
     if not older_than >= 0:
         msg = f"older_than must not be negative: {older_than!r}"
         raise ValueError(msg)
@@ -104,8 +103,8 @@ def gc(older_than: float | None = None) -> int:
 def set_limit(max_bytes: int | None) -> None:
     """Limit the shared memory that this process may reserve.
 
-    An allocation that would go over the limit raises `OutOfSharedMemory`; what is reserved already stays.
-    The environment variable ``SHMTENSOR_MAX_BYTES`` sets the limit that a process starts with.
+    An allocation that would exceed the limit raises `OutOfSharedMemory`; reserved memory stays reserved. The
+    environment variable ``SHMTENSOR_MAX_BYTES`` sets the initial limit of a process.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def fonts_open(tmp_path_factory) -> None:
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_it_draws(tmp_path, suffix) -> None:
     monitor = memory.MemoryMonitor()
-    with pytest.raises(ValueError, match="nothing was measured"):
+    with pytest.raises(ValueError, match="no measurements"):
         monitor.plot(tmp_path / "a.png")
     for _ in range(3):
         monitor.measure()
