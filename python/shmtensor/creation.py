@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -200,18 +200,24 @@ def asarray(
     return _copy_object(obj, request)
 
 
-class _Request(NamedTuple):
-    """The result that `asarray` shall return; None leaves the choice to the object."""
+class _Request:
+    """The dtype, device and copying that `asarray` was called with; None leaves the choice to the object."""
 
-    dtype: np.dtype[Any] | None
-    device: int | None
-    copy: bool | None
+    __slots__ = ("copy", "device", "dtype")  # a NamedTuple takes longer to import
+
+    def __init__(self, dtype: np.dtype[Any] | None, device: int | None, copy: bool | None) -> None:
+        self.dtype = dtype
+        self.device = device
+        self.copy = copy
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
         return self.dtype is None or self.dtype == dtype  # not `in`: float64 equals None
 
     def accepts_device(self, device: int) -> bool:
         return self.device is None or self.device == device
+
+    def device_or(self, default: int) -> int:
+        return default if self.device is None else self.device
 
 
 def _same_tensor(obj: Any, request: _Request) -> Tensor | None:
@@ -233,10 +239,10 @@ def _gpu_tensor(obj: Any, request: _Request) -> Tensor | None:
     if here < 0:
         return None
     _check_copy(obj, request)
-    device = here if request.device is None else request.device
+    device = request.device_or(here)
     if request.accepts(obj.dtype):
         return _core.empty(obj.shape, obj.dtype, False, device).copy_(obj)
-    return _copy_object(obj, request._replace(device=device))
+    return _copy_object(obj, _Request(request.dtype, device, request.copy))
 
 
 _CASES: tuple[Callable[[Any, _Request], Tensor | None], ...] = (_same_tensor, _foreign_array, _gpu_tensor)
@@ -252,8 +258,8 @@ def _copy_object(obj: Any, request: _Request) -> Tensor:
     else:
         array = np.asarray(array, dtype)
         dtype = None
-    device = -1 if request.device is None else request.device
-    tensor = _core.empty(array.shape, array.dtype if dtype is None else dtype, False, device)
+    dtype = array.dtype if dtype is None else dtype
+    tensor = _core.empty(array.shape, dtype, False, request.device_or(-1))
     return tensor.copy_(array)
 
 
@@ -285,7 +291,7 @@ def _from_foreign(foreign: CudaArray, request: _Request) -> Tensor:
     backend_of(tensor.storage()).copy_from(tensor, foreign)
     if request.accepts(foreign.dtype) and request.accepts_device(device):
         return tensor
-    return _copy_object(tensor, request._replace(device=device if request.device is None else request.device))
+    return _copy_object(tensor, _Request(request.dtype, request.device_or(device), copy=None))
 
 
 def _export(foreign: CudaArray, device: int, low: int, high: int) -> Tensor:

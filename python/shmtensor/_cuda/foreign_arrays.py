@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,17 +14,31 @@ from shmtensor._layout import byte_bounds
 __all__ = ["CudaArray", "cuda_array", "dlpack_array"]
 
 
-class CudaArray(NamedTuple):
+class CudaArray:
     """The description of an array on a GPU."""
 
-    owner: Any
-    pointer: int
-    readonly: bool
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype[Any]
-    stream: int | None
-    name: str  # of the object's class
+    # A NamedTuple would take longer to import.
+    __slots__ = ("dtype", "name", "owner", "pointer", "readonly", "shape", "stream", "strides")
+
+    def __init__(  # noqa: PLR0917  # the fields
+        self,
+        owner: Any,
+        pointer: int,
+        readonly: bool,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+        stream: int | None,
+        name: str,  # of the object's class
+    ) -> None:
+        self.owner = owner
+        self.pointer = pointer
+        self.readonly = readonly
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.stream = stream
+        self.name = name
 
     @property
     def device(self) -> int:
