@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,20 @@ def test_nothing_reads_the_wall_clock() -> None:
     sources = [*ROOT.rglob("*.[ch]pp"), *package.rglob("*.py")]
     assert len(sources) > 150, "it looked at something"
     assert [path.name for path in sources if any(word in path.read_text() for word in words)] == []
+
+
+def test_modules_do_not_import_the_package_itself() -> None:
+    """The layer contract must ignore such imports, because it takes imports of the extension for them."""
+    package = ROOT.parent / "python" / "shmtensor"
+    submodules = {path.stem for path in package.iterdir()}
+    for path in package.rglob("*.py"):
+        if path.parent.name == "cli" or path == package / "__init__.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert "shmtensor" not in [name.name for name in node.names], path
+            if isinstance(node, ast.ImportFrom) and node.module == "shmtensor":
+                assert {name.name for name in node.names} <= submodules - {"_core"}, path
 
 
 def write(root: Path, name: str, *lines: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.cases.ram_report import goals_of, plot, table_of
 from bench.cases.ram_setups import SETUPS
-from shmtensor.memory import MemoryMonitor, ProcessMemory, children_of
+from shmtensor.memory import MemoryMonitor, ProcessMemory, process_tree
 
 __all__ = ["main"]
 
@@ -70,7 +70,7 @@ def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
                 if time.monotonic() - start > DEADLINE:
                     raise TimeoutError(f"{name} takes too long")
                 told = _line(programs[-1], 0.5)
-                pids = [pid for program in programs for pid in children_of(program.pid)]
+                pids = [pid for program in programs for pid in process_tree(program.pid)]
                 found = _measure(monitor, pids)
                 history.append((time.monotonic() - start, sum(m.pss for m in found.values())))
             answer = json.loads(told)
@@ -78,7 +78,7 @@ def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
             nbytes = max(nbytes, answer["nbytes"])
             if rank == 0:
                 second_alone = history[-1][1]
-        helpers = [pid for program in programs for pid in children_of(program.pid) if pid not in roles]
+        helpers = [pid for program in programs for pid in process_tree(program.pid) if pid not in roles]
         pids = [*roles, *helpers, *_managers(run)]
         found = _measure(monitor, pids)
     finally:

@@ -1,8 +1,8 @@
-"""Tensors that several processes see at once.
+"""Shared-memory tensors for Python multiprocessing.
 
-A `Tensor` lives in memory that every process of the same user can map. Sent through `multiprocessing`
-(a `Queue`, a `Pipe`, a `Pool`, the arguments of a `Process`), it costs about 130 bytes, whatever its
-size, and nothing is copied::
+A `Tensor` is stored in memory that every process of the same user can map. Sent through `multiprocessing`
+(a `Queue`, a `Pipe`, a `Pool`, the arguments of a `Process`), it takes about 130 bytes for any size, and
+no element is copied::
 
     import shmtensor as st
     import shmtensor.multiprocessing as mp
@@ -18,16 +18,14 @@ size, and nothing is copied::
         print(tensor.numpy().sum())  # 2000000.0
 
 Importing this package starts nothing and registers nothing. The first tensor that a process makes or
-receives registers with the standard library's pickler, so plain `multiprocessing` sends handles too;
-`shmtensor.multiprocessing` is a drop-in for it whose `put` and `send` raise at once what goes wrong.
+receives registers reducers with the standard library's pickler, so plain `multiprocessing` sends handles too;
+`shmtensor.multiprocessing` is a drop-in replacement whose `put` and `send` raise errors immediately.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shmtensor._rendezvous import attach, once, publish, unpublish
-from shmtensor._session import gc, set_limit, stats
 from shmtensor._version import __version__
 from shmtensor.containers import SharedDict, SharedList
 from shmtensor.creation import (
@@ -56,6 +54,8 @@ from shmtensor.errors import (
     ShmTensorError,
     StaleHandleError,
 )
+from shmtensor.named_objects import attach, once, publish, unpublish
+from shmtensor.session import gc, set_limit, stats
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
@@ -110,11 +110,11 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # which would take any name, then
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        # `st.multiprocessing`, `st.errors`, `st.memory`, `st.cuda` and `st.doctor` work without an import of
-        # their own, at no cost to those who do not use them.
+        # `st.multiprocessing`, `st.errors`, `st.memory`, `st.cuda` and `st.doctor` need no import of
+        # their own, and cost nothing until they are used.
         if name in {"cuda", "multiprocessing", "errors", "memory"}:
             import importlib
 

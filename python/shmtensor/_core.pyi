@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer, Self
 
-from shmtensor._session import Stats
+from shmtensor.session import Stats
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 

@@ -1,46 +1,46 @@
-"""What this machine lets shmtensor do, and what to change if it does not."""
+"""Check what this machine permits shmtensor to do, and name what to change where it does not."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shmtensor import _core
-from shmtensor._doctor_system import system_findings
+import shmtensor._core as _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = ["Finding", "Report", "doctor"]
 
-_DEV_SHM = "/dev/shm"  # noqa: S108  # where POSIX shared memory lies on Linux
+_DEV_SHM = "/dev/shm"  # noqa: S108  # where Linux mounts POSIX shared memory
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a report: what was looked at, whether it is well, and what it says."""
+    """One line of a report: what was checked, whether it is in order, and the result."""
 
     name: str
     ok: bool
     text: str
 
     def __str__(self) -> str:
-        return f"{'ok  ' if self.ok else 'LOOK'}  {self.name}: {self.text}"
+        return f"{'ok  ' if self.ok else 'WARN'}  {self.name}: {self.text}"
 
 
 class Report(tuple[Finding, ...]):
-    """The findings in order; prints one a line."""
+    """The findings in order; printed, one on each line."""
 
     __slots__ = ()
 
     @property
     def ok(self) -> bool:
-        """Is every finding well?"""
+        """True if all findings are in order."""
         return all(finding.ok for finding in self)
 
     def __str__(self) -> str:
@@ -50,14 +50,14 @@ class Report(tuple[Finding, ...]):
 
 
 def doctor() -> Report:
-    """Look at the kernel and the limits of this process and say what shmtensor makes of them.
+    """Check the kernel and the limits of this process for what shmtensor needs.
 
     Starts nothing and changes nothing.
 
     Returns
     -------
     Report
-        Findings; printed, one a line. A finding that is not ok says what to do.
+        Findings; printed, one on each line. The text of a finding that is not ok names the remedy.
     """
     return Report(finding for check in _CHECKS for finding in check())
 
@@ -70,12 +70,16 @@ def _kernel() -> Iterator[Finding]:
         version >= (5, 4),
         f"Linux {release}" + ("" if version >= (5, 4) else "; 5.4 or newer is needed"),
     )
-    for feature, there, else_text in (
-        ("memfd", _core.has_memfd(), "no session can start: allow memfd_create in the seccomp profile"),
-        ("pidfd", _core.has_pidfd(), "deaths are noticed by a closed socket only (Linux 5.3 has it)"),
-        ("populate", _core.has_populate(), "pages come one by one at first touch (Linux 5.14 has it)"),
+    for feature, available, otherwise in (
+        ("memfd", _core.has_memfd(), "sessions cannot start: allow memfd_create in the seccomp profile"),
+        (
+            "pidfd",
+            _core.has_pidfd(),
+            "only a closed socket shows that a process ended (needs Linux 5.3)",
+        ),
+        ("populate", _core.has_populate(), "pages are faulted in on first touch (needs Linux 5.14)"),
     ):
-        yield Finding(feature, there, "available" if there else else_text)
+        yield Finding(feature, available, "available" if available else otherwise)
 
 
 def _limits() -> Iterator[Finding]:
@@ -83,14 +87,14 @@ def _limits() -> Iterator[Finding]:
     yield Finding(
         "descriptors",
         soft >= 64,
-        f"soft limit {soft}, hard limit {hard}; each process needs about four and one for each peer",
+        f"soft limit {soft}, hard limit {hard}; each process needs about four, and one for each peer",
     )
     space, _ = resource.getrlimit(resource.RLIMIT_AS)
     unlimited = space == resource.RLIM_INFINITY
     yield Finding(
         "address space",
         unlimited,
-        "unlimited" if unlimited else f"{space} bytes; arenas get a sixteenth each (ulimit -v)",
+        "unlimited" if unlimited else f"{space} bytes; each arena gets a sixteenth (ulimit -v)",
     )
     maps = _read_number("/proc/sys/vm/max_map_count")
     known = "unknown" if maps is None else maps
@@ -134,15 +138,62 @@ def _program() -> Iterator[Finding]:
     yield Finding("manager", runs, str(program) + ("" if runs else " cannot be run; reinstall"))
 
 
-def _system() -> Iterator[Finding]:
-    for name, ok, text in system_findings():
-        yield Finding(name, ok, text)
+def _huge_pages() -> Iterator[Finding]:
+    text = _read("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+    chosen = re.search(r"\[(\w+)\]", text or "")
+    if chosen is None:
+        result = "the kernel has none for shared memory; pages of 4 KiB are used"
+    elif chosen[1] in ("never", "deny"):
+        result = "for shared memory: no; 'advise' in shmem_enabled speeds up reading large tensors"
+    else:
+        result = f"for shared memory: {chosen[1]}"
+    yield Finding("huge pages", True, result)
+
+
+def _yama() -> Iterator[Finding]:
+    scope = _read("/proc/sys/kernel/yama/ptrace_scope")
+    if scope is None:
+        yield Finding("Yama", True, "not active")
+        return
+    level = scope.strip()
+    known = {"0": "any process", "1": "descendants only", "2": "administrators only", "3": "nobody"}
+    # Reading /proc/PID/fd of the same user, which a new manager does, is permitted at every level.
+    permitted = known.get(level, level)
+    yield Finding("Yama", True, f"ptrace by {permitted}; shmtensor does not use ptrace, any level will do")
+
+
+def _container() -> Iterator[Finding]:
+    signs = [name for name in ("/.dockerenv", "/run/.containerenv") if Path(name).exists()]
+    inside = bool(signs) or "container" in os.environ
+    yield Finding(
+        "container",
+        True,
+        "yes: sharing with another container needs the same network namespace and the same user"
+        if inside
+        else "none detected",
+    )
+
+
+def _driver() -> Iterator[Finding]:
+    text = _read("/proc/driver/nvidia/version")
+    if text is None:
+        yield Finding("CUDA driver", True, "none; tensors in host memory do not need it")
+        return
+    version = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
+    yield Finding("CUDA driver", True, version[1] if version else text.partition("\n")[0])
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return None
 
 
 def _read_number(path: str) -> int | None:
     try:
-        return int(Path(path).read_text())
-    except (OSError, ValueError):
+        return int(_read(path) or "")
+    except ValueError:
         return None
 
 
@@ -152,5 +203,8 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _dev_shm,
     _memory,
     _program,
-    _system,
+    _huge_pages,
+    _yama,
+    _container,
+    _driver,
 )

@@ -1,4 +1,4 @@
-"""Making tensors: born shared, copied into shared memory, or wrapped around private memory."""
+"""Functions that create tensors: new in shared memory, copied into it, or wrapped around private memory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from shmtensor import _core
-from shmtensor import _cuda_copies as _cuda
-from shmtensor._cuda_arrays import CudaArray, cuda_array, dlpack_array
-from shmtensor._device import device_number
+import shmtensor._core as _core
+from shmtensor._backend import backend_of
+from shmtensor._cuda.foreign_arrays import CudaArray, cuda_array, dlpack_array
+from shmtensor._layout import byte_bounds
+from shmtensor._values import device_number
 from shmtensor.errors import CudaError
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
     from typing_extensions import Buffer
@@ -44,26 +45,26 @@ def __dir__() -> list[str]:
 def empty(shape: Shape, dtype: npt.DTypeLike | None = None, device: str = "cpu") -> Tensor:
     """Return a new tensor in shared memory, uninitialized.
 
-    The first tensor of a process starts its session. The memory belongs to everybody who holds it: it is
-    freed when no process has an object and no message in flight refers to it.
+    The first tensor of a process starts its session. No process owns the memory alone: it is freed when no
+    process has an object that refers to it and no unread message does.
 
     Parameters
     ----------
     shape
         A size, or a sequence of sizes.
     dtype
-        What NumPy takes for a dtype, without Python objects in it; float64 if None.
+        A dtype, as in NumPy, without Python objects; float64 if None.
     device
-        ``"cpu"``, or a GPU: ``"cuda:0"``, ``"cuda"`` for the first.
+        ``"cpu"``, or a GPU: ``"cuda:0"``; ``"cuda"`` is the first.
 
     Raises
     ------
     OutOfSharedMemory
-        If there is no memory; the text says what is short and what to do.
+        If there is not enough memory; the text names the limit and the remedy.
     CudaUnavailable
         If there is no such GPU in this process.
     TypeError, ValueError
-        For a shape or dtype that NumPy would not take.
+        For a shape or dtype that NumPy would not accept.
 
     Examples
     --------
@@ -89,7 +90,7 @@ def ones(shape: Shape, dtype: npt.DTypeLike | None = None, device: str = "cpu") 
 def full(shape: Shape, fill_value: Any, dtype: npt.DTypeLike | None = None, device: str = "cpu") -> Tensor:
     """Return a new tensor in shared memory, filled with `fill_value`, which is broadcast.
 
-    Parameters as for `empty`; without a dtype, `fill_value`'s.
+    Parameters as for `empty`; the default dtype is that of `fill_value`.
     """
     tensor = empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype, device)
     return tensor.copy_(fill_value)
@@ -101,9 +102,9 @@ def empty_like(obj: Any, dtype: npt.DTypeLike | None = None, device: str | None 
     Parameters
     ----------
     obj
-        A Tensor, or anything that `numpy.asarray` takes.
+        A Tensor, or anything that `numpy.asarray` accepts.
     dtype, device
-        The result's; `obj`'s own if None. What is no Tensor lies on ``"cpu"``.
+        Those of the result; None: those of `obj`. The device of an object that is not a Tensor is ``"cpu"``.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def empty_like(obj: Any, dtype: npt.DTypeLike | None = None, device: str | None 
 
     See Also
     --------
-    numpy.empty_like : takes tensors too, and gives a private array.
+    numpy.empty_like : accepts tensors too, and returns a private array.
 
     Examples
     --------
@@ -138,7 +139,7 @@ def full_like(
 ) -> Tensor:
     """Return a new tensor in shared memory, filled with `fill_value`, which is broadcast and converted.
 
-    Parameters as for `empty_like`; without a dtype, `obj`'s.
+    Parameters as for `empty_like`; the default dtype is that of `obj`.
     """
     shape, dtype, device = _like(obj, dtype, device)
     return full(shape, fill_value, dtype, device)
@@ -164,15 +165,15 @@ def asarray(
     Parameters
     ----------
     obj
-        A Tensor, or anything that `numpy.asarray` takes.
+        A Tensor, or anything that `numpy.asarray` accepts.
     dtype
-        The result's; `obj`'s own if None.
+        The dtype of the result; None: the dtype of `obj`.
     device
-        ``"cpu"``, ``"cuda:0"`` and so on; None: where `obj` lies.
+        ``"cpu"``, ``"cuda:0"`` and so on; None: the device of `obj`.
     copy
-        None: copy unless `obj` is a shared tensor of that dtype already, which is returned itself, or an
-        array of another library on a GPU whose memory can be shared where it lies. True: always copy.
-        False: raise rather than copy.
+        None: copy only if necessary. A shared tensor of that dtype and device is returned itself; an array
+        of another library on a GPU is exported zero-copy if its memory permits that. True: always copy.
+        False: raise an error if a copy is necessary.
 
     Returns
     -------
@@ -182,87 +183,130 @@ def asarray(
     Raises
     ------
     ValueError
-        If `copy` is False and a copy is needed.
+        If `copy` is False and a copy is necessary.
     OutOfSharedMemory
-        If there is no memory; the text says what is short and what to do.
+        If there is not enough memory; the text names the limit and the remedy.
     """
     number = None if device is None else device_number(device)
     if type(obj) is np.ndarray and dtype is None and copy is not False and (number is None or number < 0):
-        short = _core.copy_in(obj)
-        if short is not None:
-            return short
-    wanted = None if dtype is None else np.dtype(dtype)
-    if isinstance(obj, Tensor) and obj.is_shared() and not copy and (wanted is None or wanted == obj.dtype):
-        there = _core.device_number(obj.storage())
-        if number in {None, there}:
-            return obj
+        tensor = _core.copy_in(obj)
+        if tensor is not None:
+            return tensor
+    request = _Request(None if dtype is None else np.dtype(dtype), number, copy)
+    for case in _CASES:
+        tensor = case(obj, request)
+        if tensor is not None:
+            return tensor
+    return _copy_object(obj, request)
+
+
+class _Request:
+    """The dtype, device and copying that `asarray` was called with; None leaves the choice to the object."""
+
+    __slots__ = ("copy", "device", "dtype")  # a NamedTuple takes longer to import
+
+    def __init__(self, dtype: np.dtype[Any] | None, device: int | None, copy: bool | None) -> None:
+        self.dtype = dtype
+        self.device = device
+        self.copy = copy
+
+    def accepts(self, dtype: np.dtype[Any]) -> bool:
+        return self.dtype is None or self.dtype == dtype  # not `in`: float64 equals None
+
+    def accepts_device(self, device: int) -> bool:
+        return self.device is None or self.device == device
+
+    def device_or(self, default: int) -> int:
+        return default if self.device is None else self.device
+
+
+def _same_tensor(obj: Any, request: _Request) -> Tensor | None:
+    """Return a shared tensor itself if it has the requested dtype and device."""
+    if not isinstance(obj, Tensor) or request.copy or not obj.is_shared() or not request.accepts(obj.dtype):
+        return None
+    return obj if request.accepts_device(_core.device_number(obj.storage())) else None
+
+
+def _foreign_array(obj: Any, request: _Request) -> Tensor | None:
+    """Share, or copy, an array of another library on a GPU."""
     foreign = cuda_array(obj)
-    if foreign is not None:
-        return _from_cuda(foreign, wanted, number, copy)
-    if copy is False:
-        msg = f"a {type(obj).__name__} cannot be shared as it is: it needs a copy"
-        raise ValueError(msg)
-    if isinstance(obj, Tensor) and obj.device != "cpu":
-        return _copy_of_gpu(obj, wanted, device, number)
-    if number is not None and number >= 0:
-        array = np.asarray(obj.numpy() if isinstance(obj, Tensor) else obj, wanted)
-        return _core.empty(array.shape, array.dtype, False, number).copy_(array)
-    array = obj.numpy() if isinstance(obj, Tensor) else obj
-    if wanted is None or (isinstance(array, np.ndarray) and _is_definite(wanted)):
+    return None if foreign is None else _from_foreign(foreign, request)
+
+
+def _gpu_tensor(obj: Any, request: _Request) -> Tensor | None:
+    """Copy a tensor on a GPU; to another dtype by way of the host."""
+    here = _core.device_number(obj.storage()) if isinstance(obj, Tensor) else -1
+    if here < 0:
+        return None
+    _check_copy(obj, request)
+    device = request.device_or(here)
+    if request.accepts(obj.dtype):
+        return _core.empty(obj.shape, obj.dtype, False, device).copy_(obj)
+    return _copy_object(obj, _Request(request.dtype, device, request.copy))
+
+
+_CASES: tuple[Callable[[Any, _Request], Tensor | None], ...] = (_same_tensor, _foreign_array, _gpu_tensor)
+
+
+def _copy_object(obj: Any, request: _Request) -> Tensor:
+    """Copy any other object, by way of `numpy.asarray`."""
+    _check_copy(obj, request)
+    array = backend_of(obj.storage()).to_host(obj) if isinstance(obj, Tensor) else obj
+    dtype = request.dtype
+    if dtype is None or (isinstance(array, np.ndarray) and _is_definite(dtype)):
         array = np.asarray(array)
     else:
-        array = np.asarray(array, wanted)
-        wanted = None
-    tensor = _core.empty(array.shape, array.dtype if wanted is None else wanted, False)
-    np.copyto(tensor.numpy(), array, casting="unsafe")
-    return tensor
+        array = np.asarray(array, dtype)
+        dtype = None
+    dtype = array.dtype if dtype is None else dtype
+    tensor = _core.empty(array.shape, dtype, False, request.device_or(-1))
+    return tensor.copy_(array)
 
 
-def _copy_of_gpu(tensor: Tensor, wanted: Any, device: str | None, number: int | None) -> Tensor:
-    if wanted is None or wanted == tensor.dtype:
-        source = _core.device_number(tensor.storage())
-        return _core.empty(tensor.shape, tensor.dtype, False, source if number is None else number).copy_(
-            tensor
-        )
-    return asarray(_cuda.to_host(tensor), wanted, tensor.device if device is None else device)
-
-
-def _from_cuda(there: CudaArray, wanted: Any, number: int | None, copy: bool | None) -> Tensor:
-    if there.size == 0:
-        return _core.empty(there.shape, there.dtype if wanted is None else wanted, False, number or 0)
-    low, high = there.span()
-    device, exportable, kind = _core.cuda_pointer_facts(low, high - low)
-    reason = kind
-    if number is not None and number != device:
-        reason = f"it lies on cuda:{device}"
-    elif wanted is not None and wanted != there.dtype:
-        reason = f"it has dtype {there.dtype}"
-    elif exportable and not copy:
-        from shmtensor._cuda_exports import export
-
-        there.order(device)
-        try:
-            storage = export(low, high - low, there.owner)
-        except CudaError as error:
-            reason = str(error)
-        else:
-            offset = there.pointer - low
-            return Tensor(storage, there.dtype, there.shape, there.strides, offset, there.readonly)
-    if copy is False:
-        msg = f"a {there.name} cannot be shared where it lies: {reason}; it needs a copy"
+def _check_copy(obj: Any, request: _Request) -> None:
+    if request.copy is False:
+        msg = f"a {type(obj).__name__} cannot be shared without a copy"
         raise ValueError(msg)
-    target = _core.empty(there.shape, there.dtype, False, device)
-    target._copy_to_device(there)
-    if (wanted is None or wanted == there.dtype) and number in {None, device}:
-        return target
-    host = _cuda.to_host(target)
-    if wanted is not None:
-        host = host.astype(wanted)
-    return _core.empty(host.shape, host.dtype, False, device if number is None else number).copy_(host)
+
+
+def _from_foreign(foreign: CudaArray, request: _Request) -> Tensor:
+    if foreign.size == 0:
+        dtype = foreign.dtype if request.dtype is None else request.dtype
+        return _core.empty(foreign.shape, dtype, False, request.device or 0)
+    low, high = foreign.byte_bounds()
+    device, exportable, obstacle = _core.cuda_pointer_facts(low, high - low)
+    if not request.accepts_device(device):
+        obstacle = f"it is on cuda:{device}"
+    elif not request.accepts(foreign.dtype):
+        obstacle = f"it has dtype {foreign.dtype}"
+    elif exportable and not request.copy:
+        try:
+            return _export(foreign, device, low, high)
+        except CudaError as error:
+            obstacle = str(error)
+    if request.copy is False:
+        msg = f"a {foreign.name} cannot be shared without a copy: {obstacle}"
+        raise ValueError(msg)
+    tensor = _core.empty(foreign.shape, foreign.dtype, False, device)
+    backend_of(tensor.storage()).copy_from(tensor, foreign)
+    if request.accepts(foreign.dtype) and request.accepts_device(device):
+        return tensor
+    return _copy_object(tensor, _Request(request.dtype, request.device_or(device), copy=None))
+
+
+def _export(foreign: CudaArray, device: int, low: int, high: int) -> Tensor:
+    """Share the array's own memory, of which the elements take the bytes from `low` to `high`."""
+    from shmtensor._cuda.ipc_exports import export
+
+    foreign.order(device)
+    storage = export(low, high - low, foreign.owner)
+    return Tensor(
+        storage, foreign.dtype, foreign.shape, foreign.strides, foreign.pointer - low, foreign.readonly
+    )
 
 
 def _is_definite(dtype: np.dtype[Any]) -> bool:
-    # "S", "M8" and a few more leave it to NumPy to look at the elements.
+    # For "S", "M8" and a few more, NumPy chooses the dtype by the elements.
     return dtype.itemsize != 0 and dtype.subdtype is None and dtype not in (np.dtype("M8"), np.dtype("m8"))
 
 
@@ -270,13 +314,13 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
     """Wrap a NumPy array; nothing is copied.
 
     The tensor shares the array's memory, strides and read-only flag, and keeps it alive. It is private:
-    ``is_shared()`` is False. Sent to another process, its storage is copied, at the time of sending and in
-    the thread that sends, and the array and this tensor stay what they are.
+    ``is_shared()`` is False. When it is sent to another process, the sending thread copies its storage; the
+    array and this tensor do not change.
 
     Raises
     ------
     TypeError
-        If `array` is no NumPy array, or its dtype contains Python objects.
+        If `array` is not a NumPy array, or its dtype contains Python objects.
     """
     if not isinstance(array, np.ndarray):
         msg = f"expected a NumPy array, not a {type(array).__name__}"
@@ -285,7 +329,7 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
         msg = f"cannot share dtype {array.dtype}: it contains Python objects"
         raise TypeError(msg)
     address, readonly = array.__array_interface__["data"]
-    low, high = _byte_bounds(array, address)
+    low, high = byte_bounds(address, array.shape, array.strides, array.itemsize)
     span = np.asarray(_Bytes(array, low, high - low, readonly))
     return Tensor(
         _core.borrow_storage(span.data), array.dtype, array.shape, array.strides, address - low, readonly
@@ -295,20 +339,22 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
 def from_dlpack(x: Any) -> Tensor:
     """Wrap an object of another library, through DLPack; nothing is copied.
 
-    The tensor keeps `x`'s memory alive. In host memory it is private, as with `from_numpy`; on a GPU it is
-    shared where it lies, as with `asarray`.
+    The tensor keeps the memory of `x` alive. In host memory the tensor is private, as with `from_numpy`; on
+    a GPU the memory is exported zero-copy, as with `asarray`.
 
     Raises
     ------
     AttributeError, BufferError, RuntimeError
-        What `numpy.from_dlpack` raises if `x` does not support DLPack, or lies on another device.
+        As from `numpy.from_dlpack`, if `x` does not support DLPack or is on another kind of device.
     ValueError
-        If it lies on a GPU, in memory that cannot be shared where it lies.
+        If `x` is on a GPU, in memory that cannot be exported.
     CudaError
-        If it lies on a GPU, and this process cannot use that one.
+        If `x` is on a GPU that this process cannot use.
     """
-    there = dlpack_array(x)
-    return from_numpy(np.from_dlpack(x)) if there is None else _from_cuda(there, None, None, False)
+    foreign = dlpack_array(x)
+    if foreign is None:
+        return from_numpy(np.from_dlpack(x))
+    return _from_foreign(foreign, _Request(None, None, copy=False))
 
 
 def frombuffer(buffer: Buffer, dtype: npt.DTypeLike = float, count: int = -1, offset: int = 0) -> Tensor:
@@ -317,8 +363,8 @@ def frombuffer(buffer: Buffer, dtype: npt.DTypeLike = float, count: int = -1, of
     Parameters
     ----------
     buffer
-        For example a bytes object (then the tensor is read-only), a bytearray or an mmap. It is kept
-        alive, and cannot be resized meanwhile.
+        For example a bytes object (the tensor is then read-only), a bytearray or an mmap. The tensor keeps
+        it alive, and it cannot be resized while the tensor lives.
     dtype, count, offset
         As for `numpy.frombuffer`.
     """
@@ -326,7 +372,7 @@ def frombuffer(buffer: Buffer, dtype: npt.DTypeLike = float, count: int = -1, of
 
 
 class _Bytes:
-    """The bytes that an array's elements span, whatever its strides."""
+    """An exporter of all bytes between the first and the last element of an array."""
 
     def __init__(self, owner: npt.NDArray[Any], address: int, size: int, readonly: bool) -> None:
         self._owner = owner
@@ -336,13 +382,3 @@ class _Bytes:
             "typestr": "|u1",
             "data": (address, readonly),
         }
-
-
-def _byte_bounds(array: npt.NDArray[Any], address: int) -> tuple[int, int]:
-    if array.size == 0:
-        return address, address
-    low = high = address
-    for size, stride in zip(array.shape, array.strides, strict=True):
-        reach = (size - 1) * stride
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    return low, high + array.itemsize

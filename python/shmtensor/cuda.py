@@ -1,15 +1,16 @@
-"""What concerns GPUs: is there one, waiting, events, what is shared in place.
+"""GPU support: availability, synchronization, events.
 
-Nothing here, and no import, loads the driver before it is asked for something. Without a driver
-`is_available` is False and everything on the host works.
+Importing this module does not load the CUDA driver; its functions do. Without a driver `is_available`
+returns False, and tensors in host memory work.
 """
 
 from __future__ import annotations
 
-from shmtensor import _core
-from shmtensor._cuda_events import Event, get_sync, set_sync
-from shmtensor._cuda_events import collect as _collect_events
-from shmtensor._device import device_number
+import shmtensor._core as _core
+from shmtensor._cuda.events import Event
+from shmtensor._cuda.events import collect as _collect_events
+from shmtensor._event_reducers import get_sync, set_sync
+from shmtensor._values import device_number
 from shmtensor.errors import CudaError
 
 __all__ = ["Event", "device_count", "get_sync", "ipc_collect", "is_available", "set_sync", "synchronize"]
@@ -20,12 +21,12 @@ def __dir__() -> list[str]:
 
 
 def is_available() -> bool:
-    """Can this process use a GPU? False without a driver, without a GPU, and in a forked child."""
+    """Return True if this process has a driver and a GPU, and is not a forked child."""
     return device_count() > 0
 
 
 def device_count() -> int:
-    """Return how many GPUs this process sees; 0 where CUDA cannot be used."""
+    """Return the number of GPUs visible to this process; 0 where CUDA cannot be used."""
     try:
         return _core.cuda_count()
     except CudaError:
@@ -33,22 +34,21 @@ def device_count() -> int:
 
 
 def synchronize(device: str = "cuda") -> None:
-    """Wait until everything that this process has started on the GPU is done.
+    """Wait until all work that this process has submitted to the GPU is done.
 
     Raises
     ------
     CudaError
-        If the driver reports that something went wrong there.
+        If the driver reports that the work failed.
     """
     _core.cuda_synchronize(device_number(device))
 
 
 def ipc_collect() -> None:
-    """Let go of what nobody holds any more, and give idle GPU memory back.
+    """Release GPU resources that no process holds; rarely needed, kept for code written for torch.
 
-    Arrays shared in place are let go by themselves within milliseconds of their last holder's end; this
-    is for who is used to asking. Idle memory of tensors that shmtensor allocated is kept for the next ones
-    until this is called, or `shmtensor.gc`.
+    An exported array is released within milliseconds of its last holder's end, without this call. Idle
+    memory of tensors that shmtensor allocated is kept for the next ones until this call, or `shmtensor.gc`.
     """
     _core.cuda_collect().clear()
     _collect_events()

@@ -1,8 +1,7 @@
 """The exceptions of shmtensor.
 
-Misuse raises what NumPy would raise (`TypeError`, `ValueError`, `IndexError`). Everything that can go
-wrong although a program is right raises one of the classes here, or `OSError` where the operating
-system said no.
+Misuse raises the same exceptions as NumPy (`TypeError`, `ValueError`, `IndexError`). A failure in a correct
+program raises one of the classes here, or `OSError` if a system call failed.
 """
 
 from __future__ import annotations
@@ -26,58 +25,58 @@ def __dir__() -> list[str]:
 
 
 class ShmTensorError(Exception):
-    """The base of all exceptions of shmtensor."""
+    """Base class of all exceptions of shmtensor."""
 
 
 class StaleHandleError(ShmTensorError):
-    """A handle names a tensor that is gone, or was damaged, forged or truncated.
+    """The tensor of a handle was freed, or the handle is damaged, forged or truncated.
 
-    Raised when a message is loaded: for the second time after its tensor was freed, after
-    `shmtensor.gc` forgot it for its age, or after its session ended. No other tensor's bytes are read.
+    Raised when a message is loaded again after its tensor was freed, after `shmtensor.gc` discarded it for
+    its age, or after its session ended. The bytes of another tensor are never read instead.
     """
 
 
 class OutOfSharedMemory(ShmTensorError, MemoryError):  # noqa: N818  # as in MemoryError's family
-    """Shared memory is exhausted; the text names the limit that was hit and the remedy.
+    """Shared memory is exhausted; the text names the limit and the remedy.
 
-    Nothing stays allocated by the call that failed.
+    The failed call leaves nothing allocated.
     """
 
 
 class CorruptDataError(ShmTensorError, ValueError):
-    """The memory of a shared list or dict was damaged, or holds something else.
+    """The memory of a shared list or dict is corrupted.
 
-    Its items cannot be trusted any more: build it anew.
+    Its items cannot be trusted: rebuild the container.
     """
 
 
 class SessionError(ShmTensorError):
-    """The session's manager cannot be reached, started or understood."""
+    """The manager of the session cannot be reached or started, or its protocol is incompatible."""
 
 
 class NotPublishedError(ShmTensorError, LookupError):
-    """Nobody published that name, or not in time."""
+    """The name is not published, or was not published within the timeout."""
 
 
 class BuildError(ShmTensorError):
     """The function given to `shmtensor.once` raised in the process that ran it.
 
-    The text has its traceback. It stays under the name until `shmtensor.unpublish`.
+    The text includes the traceback. The error stays under the name until `shmtensor.unpublish`.
     """
 
 
 class CudaError(ShmTensorError):
-    """The CUDA driver refused; the text has its error's name and number and what to do.
+    """A CUDA driver call failed; the text has the name and number of its error, and the remedy.
 
     Attributes
     ----------
     code : int or None
-        The driver's number.
+        The error number of the driver.
     """
 
     @property
     def code(self) -> int | None:
-        """The driver's number for the error."""
+        """The error number of the driver, None if there is none."""
         return self.args[1] if len(self.args) > 1 else None
 
     def __str__(self) -> str:
@@ -85,8 +84,8 @@ class CudaError(ShmTensorError):
 
 
 class CudaUnavailable(CudaError):  # noqa: N818  # a state, not a mistake
-    """There is no CUDA in this process: no driver, no GPU, or a child that was forked after CUDA started."""
+    """CUDA cannot be used: no driver, no GPU, or this is a child forked after CUDA was initialized."""
 
 
 class ProducerGone(CudaError):  # noqa: N818  # as above
-    """The process that owns an array which was shared in place has ended before it was received."""
+    """The process that exported an array exited before the tensor was received."""

@@ -1,6 +1,6 @@
-"""Where the memory of processes went: private, shared, and shared tensors.
+"""The memory of processes: private, shared, and shared tensors.
 
-The words are those of Linux's ``/proc/PID/smaps``; docs/guide/memory.md explains them with pictures.
+The terms are those of ``/proc/PID/smaps`` of Linux; docs/guide/memory.md explains them with pictures.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shmtensor._procfs import children
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["MemoryMonitor", "ProcessMemory", "children_of", "process_memory"]
+__all__ = ["MemoryMonitor", "ProcessMemory", "process_memory", "process_tree"]
 
 
 def __dir__() -> list[str]:
@@ -28,21 +30,21 @@ _MAPPING = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)$")
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """What a process has in memory, in bytes.
+    """The memory of a process, in bytes.
 
     Attributes
     ----------
     rss
-        All its pages that are in memory. Pages of several processes count in each.
+        All pages of the process that are in memory. A shared page counts in each process.
     pss
-        The same with every page divided by the number of processes that have it: the sum over all
-        processes is what they really take.
+        The same, with every page divided by the number of processes that map it: the sum over all
+        processes is the memory that they take together.
     uss
-        Pages that only this process has: what its end would give back.
+        Pages that only this process maps: the memory that its end would free.
     shared
-        Pages that other processes have, too.
+        Pages that other processes map, too.
     shared_file
-        The part of `shared` that belongs to files, shared tensors among them.
+        The part of `shared` that belongs to files, including shared tensors.
     tensors
         Pages of shmtensor's memory that this process has touched; a part of `rss`.
     tensors_pss
@@ -64,7 +66,7 @@ def process_memory(pid: int | None = None) -> ProcessMemory:
     Parameters
     ----------
     pid
-        Its number; None for this process.
+        Process id; None for this process.
 
     Returns
     -------
@@ -111,33 +113,21 @@ def _add_up(smaps: bytes) -> ProcessMemory:
     return ProcessMemory(**{key: size * 1024 for key, size in sums.items()})
 
 
-def children_of(pid: int) -> list[int]:
-    """Return a process and all its descendants that live, the process first."""
+def process_tree(pid: int) -> list[int]:
+    """Return a process and all its living descendants, the process first."""
     found = [pid]
     for parent in found:
-        for task in _list(f"/proc/{parent}/task"):
-            try:
-                children = Path(f"/proc/{parent}/task/{task}/children").read_text()
-            except OSError:
-                continue  # it ended meanwhile
-            found += [int(child) for child in children.split() if int(child) not in found]
+        found += [child for child in children(parent) if child not in found]
     return found
 
 
-def _list(folder: str) -> list[str]:
-    try:
-        return [path.name for path in Path(folder).iterdir()]
-    except OSError:
-        return []
-
-
 class MemoryMonitor:
-    """Watches the memory of some processes over time.
+    """Samples the memory of processes over time.
 
     Parameters
     ----------
     pids
-        Their numbers; None for this process and its descendants, looked up anew at each measurement.
+        Process ids; None for this process and its descendants at the time of each measurement.
 
     Examples
     --------
@@ -154,54 +144,54 @@ class MemoryMonitor:
         self._history: list[tuple[float, dict[int, ProcessMemory]]] = []
 
     def add(self, pid: int) -> None:
-        """Watch one more process."""
+        """Add a process to the monitor."""
         if self._pids is None:
             self._pids = [os.getpid()]
         self._pids.append(pid)
 
     def measure(self) -> dict[int, ProcessMemory]:
-        """Measure all processes that live now, remember it, and return it by pid."""
-        pids = children_of(os.getpid()) if self._pids is None else self._pids
+        """Measure all processes that live, add the result to the history, and return it by pid."""
+        pids = process_tree(os.getpid()) if self._pids is None else self._pids
         found = {}
         for pid in pids:
-            with suppress(ProcessLookupError):  # it ended
+            with suppress(ProcessLookupError):  # it has ended
                 found[pid] = process_memory(pid)
         self._history.append((time.monotonic() - self._start, found))
         return found
 
     def history(self) -> list[tuple[float, dict[int, ProcessMemory]]]:
-        """Return all measurements: seconds since the monitor was made, and the processes by pid."""
+        """Return all measurements: seconds since the monitor was created, and the processes by pid."""
         return list(self._history)
 
     def total_pss(self) -> int:
-        """Return the bytes that all processes took at the last measurement, measuring if there was none."""
+        """Return the PSS of all processes in the last measurement; measure if there is none."""
         found = self._history[-1][1] if self._history else self.measure()
         return sum(memory.pss for memory in found.values())
 
     def table(self) -> str:
-        """Return the last measurement as a table, measuring if there was none."""
+        """Return the last measurement as a table; measure if there is none."""
         if not self._history:
             self.measure()
         seconds, found = self._history[-1]
         return table(found, seconds)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the PSS of the processes over time, one on another, into an image file.
+        """Plot the PSS of the processes over time, stacked, into an image file.
 
         Parameters
         ----------
         path
-            The file; its suffix says the format (``.png``, ``.svg``, ``.pdf``).
+            The file; its suffix selects the format (``.png``, ``.svg``, ``.pdf``).
 
         Raises
         ------
         ImportError
             If matplotlib is not installed.
         ValueError
-            If nothing was measured yet.
+            If there are no measurements.
         """
         if not self._history:
-            msg = "nothing was measured yet; call measure() now and then"
+            msg = "no measurements; call measure() first"
             raise ValueError(msg)
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -224,7 +214,7 @@ _COLUMNS = ("rss", "pss", "uss", "shared", "shared_file", "tensors")
 
 
 def table(found: dict[int, ProcessMemory], seconds: float | None = None) -> str:
-    """Return a table of processes, sizes in MiB, with the sum of PSS below."""
+    """Return a table of processes with sizes in MiB, and the sum of PSS in the last line."""
     rows: list[Sequence[str]] = [("time", "PID", *_COLUMNS)]
     when = "" if seconds is None else f"{seconds:.1f}"
     for pid, memory in found.items():

@@ -1,4 +1,4 @@
-"""How tensors travel: reducers for the pickler of `multiprocessing`.
+"""Reducers that send tensors as handles, for the pickler of `multiprocessing`.
 
 Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
 own included. A process imports it when it makes its first tensor (the extension does that), or when it
@@ -8,12 +8,14 @@ receives one, since a handle names the functions here.
 from __future__ import annotations
 
 import pickle
+import sys
+from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shmtensor import _exit  # noqa: F401  # what is sent outlives its sender
+import shmtensor._core as _core
 from shmtensor._core import file_identity as _file_identity
 from shmtensor._core import (
     rebuild_storage,
@@ -47,7 +49,7 @@ _threshold: int | None = None
 
 
 def share_arrays(min_bytes: int | None) -> None:
-    """Send NumPy arrays of at least that many bytes through shared memory; None: send none so."""
+    """Send NumPy arrays of at least `min_bytes` bytes through shared memory; None sends none of them so."""
     global _threshold
     _threshold = min_bytes
     if min_bytes is None:
@@ -57,7 +59,7 @@ def share_arrays(min_bytes: int | None) -> None:
 
 
 def shared_arrays() -> int | None:
-    """Return what `share_arrays` was last given."""
+    """Return the number of bytes that `share_arrays` was last called with."""
     return _threshold
 
 
@@ -77,3 +79,14 @@ def _rebuild_array(tensor: Tensor, transposed: bool, writeable: bool) -> npt.NDA
 
 ForkingPickler.register(Tensor, reduce_tensor)
 ForkingPickler.register(Storage, _reduce_storage)
+
+
+def _ensure_manager_at_exit(_: object) -> None:
+    # After the feeder threads of queues have written (-5): what they sent must outlive this process, so if
+    # the manager was killed since, another manager is started and learns of it.
+    util.Finalize(None, _core.follow_managers, exitpriority=-100)
+
+
+_ensure_manager_at_exit(None)
+# A child process begins with an empty list of finalizers.
+util.register_after_fork(sys.modules[__name__], _ensure_manager_at_exit)

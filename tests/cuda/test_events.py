@@ -144,10 +144,10 @@ def test_events_are_used_again_when_nobody_has_them() -> None:
 
 
 def collected() -> int:
-    from shmtensor import _cuda_events
+    from shmtensor._cuda import events as cuda_events
 
     st.cuda.ipc_collect()
-    return len(_cuda_events._own)
+    return len(cuda_events._own)
 
 
 @case
@@ -191,9 +191,9 @@ def told(pair: Pair, tensor: Any) -> bool:
 
 @case
 def test_without_events_a_send_waits_as_before() -> None:
-    from shmtensor import _cuda_events
+    from shmtensor._cuda import events as cuda_events
 
-    _cuda_events.MOST = 0
+    cuda_events.MOST = 0
     st.cuda.set_sync("event")
     pair = Pair(workers.answer)
     tensor = st.zeros(2, "u1", device="cuda")
@@ -201,7 +201,7 @@ def test_without_events_a_send_waits_as_before() -> None:
     work.end()
     pair.put(tensor)
     assert pair.get() == [([7, 7], "cuda:0", False)]
-    with pytest.raises(st.CudaError, match="still have 0"):
+    with pytest.raises(st.CudaError, match="0 events of this process are still in use"):
         st.cuda.Event()
     pair.end()
     os.environ["SHMTENSOR_SIM_ATTRIBUTES"] = "125=0"  # too late for this process
@@ -280,6 +280,8 @@ def test_an_event_of_ones_own_travels() -> None:
 
 @case
 def test_a_forged_description_is_refused() -> None:
+    from shmtensor._cuda import events as cuda_events
+
     """A number that this process never gave out was a KeyError."""
     for _ in range(20):  # by chance the number's bytes stand there a second time
         event = st.cuda.Event()
@@ -289,14 +291,14 @@ def test_a_forged_description_is_refused() -> None:
         if good.count(number) == 1:
             break
     assert good.count(number) == 1
-    _, (block,) = st._cuda_events._reduce_event(event)
+    _, (block,) = cuda_events._reduce_event(event)
     for bad in (good.replace(number, (event._number + 1).to_bytes(8, "little")), bytes(len(good))):
-        st._cuda_events._events.clear()
+        cuda_events._events.clear()
         place[:] = bad
         with pytest.raises(st.StaleHandleError, match="cannot use an event"):
-            st._cuda_events._rebuild_event(block)
+            cuda_events.rebuild_event(block)
     place[:] = good
-    assert st._cuda_events._rebuild_event(block).query()
+    assert cuda_events.rebuild_event(block).query()
 
 
 @case

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import shmtensor as st
-from shmtensor import _cuda_events
+from shmtensor._cuda import events as cuda_events
 from tests.cuda import device, workers
 from tests.cuda.harness import case
 from tests.cuda.segment import Part, Segment
@@ -90,7 +90,7 @@ def test_a_child_is_not_stopped_by_an_event_that_was_being_made() -> None:
     """As above; that lock is Python's."""
     host = st.zeros(4)
     st.zeros(4, device="cuda")
-    with _cuda_events._lock:
+    with cuda_events._lock:
         collect = in_child(st.cuda.ipc_collect)
     assert collect() == b"ok"
     assert host.tolist() == [0] * 4

@@ -90,7 +90,7 @@ def test_the_monitor_keeps_history_and_says_it_as_a_table() -> None:
 def test_it_follows_a_tree_and_forgets_who_ended() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert child.pid in memory.children_of(os.getpid())
+        assert child.pid in memory.process_tree(os.getpid())
         monitor = memory.MemoryMonitor()
         assert {os.getpid(), child.pid} <= set(monitor.measure())
         named = memory.MemoryMonitor([os.getpid()])
@@ -115,7 +115,7 @@ def fonts_open(tmp_path_factory) -> None:
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_it_draws(tmp_path, suffix) -> None:
     monitor = memory.MemoryMonitor()
-    with pytest.raises(ValueError, match="nothing was measured"):
+    with pytest.raises(ValueError, match="no measurements"):
         monitor.plot(tmp_path / "a.png")
     for _ in range(3):
         monitor.measure()

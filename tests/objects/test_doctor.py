@@ -28,7 +28,7 @@ def test_it_returns_findings_that_print_one_a_line() -> None:
     for line, one in zip(lines, report, strict=True):
         assert one.name in line
         assert one.text in line
-        assert line.startswith("ok" if one.ok else "LOOK")
+        assert line.startswith("ok" if one.ok else "WARN")
     assert {"kernel", "memfd", "descriptors", "mappings", "/dev/shm", "memory", "manager"} <= {
         one.name for one in report
     }
@@ -38,7 +38,7 @@ def test_ok_means_that_every_finding_is() -> None:
     good, bad = _doctor.Finding("a", True, "fine"), _doctor.Finding("b", False, "not so")
     assert _doctor.Report([good]).ok
     assert not _doctor.Report([good, bad]).ok
-    assert str(_doctor.Report([good, bad])) == "ok    a: fine\nLOOK  b: not so"
+    assert str(_doctor.Report([good, bad])) == "ok    a: fine\nWARN  b: not so"
 
 
 def test_the_manager_of_this_installation_can_be_run() -> None:

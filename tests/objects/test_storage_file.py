@@ -156,7 +156,7 @@ def test_an_empty_file_cannot_be_mapped(tmp_path) -> None:
 def test_a_file_that_is_too_small_for_a_read_only_mapping(path) -> None:
     with pytest.raises(OSError, match=f"101 bytes of {path}, which has 100"):
         st.Storage.from_file(path, nbytes=101, readonly=True)
-    with pytest.raises(ValueError, match=f"{path} has 100 bytes, fewer than 101"):
+    with pytest.raises(ValueError, match=f"file {path} is too small: 100 bytes, expected 101"):
         st.Storage.from_file(path, shared=False, nbytes=101)
 
 

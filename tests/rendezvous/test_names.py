@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from shmtensor import _rendezvous
+from shmtensor import named_objects
 from tests.helpers.children import clean_environment, end, run_python
 from tests.helpers.held import held, nothing_stays
 from tests.helpers.queues import take
@@ -158,7 +158,7 @@ def test_once_builds_once_and_not_within_itself() -> None:
     first = st.once("one", build)
     assert st.once("one", build) == first == list(range(10))
     assert len(calls) == 1
-    with pytest.raises(RuntimeError, match="asks for 'circle'"):
+    with pytest.raises(RuntimeError, match=r"recursive once\('circle'\)"):
         st.once("circle", lambda: st.once("circle", int))
 
 
@@ -244,7 +244,7 @@ def test_an_interrupt_while_a_name_is_cleared_leaves_it_free(call, monkeypatch) 
         if call != "once":
             st.publish("x", st.zeros(4))
         with monkeypatch.context() as patch:
-            patch.setattr(_rendezvous, "_clear", interrupted)
+            patch.setattr(named_objects, "_clear", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 calls[call]()
         if call != "once":
@@ -263,7 +263,7 @@ def test_a_failure_that_cannot_be_told_leaves_the_name_free(monkeypatch) -> None
         raise ValueError("my reason")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_rendezvous, "_put", refused)
+        patch.setattr(named_objects, "_put", refused)
         with pytest.raises(ValueError, match="my reason"):
             st.once("x", fail)
     assert st.once("x", lambda: 2, timeout=20) == 2

@@ -16,7 +16,7 @@
 namespace shmtensor::python {
 namespace {
 
-/// The types of plain items; python/shmtensor/containers/_build.py has the same numbers.
+/// The types of plain items; python/shmtensor/containers/_writer.py has the same numbers.
 enum class Kind : std::uint32_t { pickle = 0, bytes = 1, text = 2 };
 
 PyObject* g_loads = nullptr;  // pickle.loads

@@ -17,16 +17,16 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit status."""
     try:
         try:
             return _run(arguments)
         finally:
-            print(end="", flush=True)  # noqa: T201  # also where there is no standard output at all
+            print(end="", flush=True)  # noqa: T201  # also if there is no standard output
     except BrokenPipeError:
         if not _reader_left():
             raise
-        # Else what the buffer still has would fail once more when the interpreter ends.
+        # Otherwise the flush of the buffer would fail again when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -38,10 +38,12 @@ def _reader_left() -> bool:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog="shmtensor", description="Tensors that several processes see.")
+    parser = argparse.ArgumentParser(
+        prog="shmtensor", description="Shared-memory tensors for Python multiprocessing."
+    )
     parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    # Each command is one module that adds its own arguments; only the one that runs is loaded whole.
+    # Each command is one module that adds its own arguments; only the command that runs imports the rest.
     from shmtensor.cli import demo, doctor, gc, ls, top
 
     for command in (demo, doctor, gc, ls, top):

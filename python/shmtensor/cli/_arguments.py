@@ -1,26 +1,26 @@
-"""What several commands take as arguments."""
+"""Arguments that several commands have."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from shmtensor._sessions import find_sessions, observe
+from shmtensor.cli._sessions import find_sessions, observe
 
-__all__ = ["add_sessions", "count", "look_at", "seconds"]
+__all__ = ["add_sessions", "count", "observe_sessions", "seconds"]
 
-_LONGEST = 1e9  # seconds; what sleeps takes no more than ten times that
+_LONGEST = 1e9  # seconds; time.sleep() accepts about ten times as many
 
 
 def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add the sessions that a command is about."""
+    """Add the argument with the sessions that a command is for."""
     parser.add_argument(
-        "sessions", nargs="*", type=str.lower, metavar="SESSION", help=f"{what} (first digits will do)"
+        "sessions", nargs="*", type=str.lower, metavar="SESSION", help=f"{what} (a prefix is sufficient)"
     )
 
 
-def look_at(wanted: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return what the wanted sessions have, or all of this user's; and what was wanted and is not there."""
+def observe_sessions(wanted: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the contents of the wanted sessions (none: of all), and the wanted ones that do not exist."""
     seen = [
         found
         for session in find_sessions()
@@ -32,24 +32,24 @@ def look_at(wanted: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def seconds(text: str) -> float:
-    """Read a time; for ``type=``."""
+    """Convert an argument to seconds; for ``type=``."""
     try:
         value = float(text)
     except ValueError:
         value = -1
     if not 0 <= value <= _LONGEST:
-        msg = f"{text!r} is no time in seconds, from 0 to {_LONGEST:g}"
+        msg = f"invalid number of seconds, from 0 to {_LONGEST:g}: {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return value
 
 
 def count(text: str) -> int:
-    """Read how often, or how many; for ``type=``."""
+    """Convert an argument to a count; for ``type=``."""
     try:
         value = int(text)
     except ValueError:
         value = 0
     if value < 1:
-        msg = f"{text!r} is no whole number from 1 on"
+        msg = f"must be a positive integer: {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return value

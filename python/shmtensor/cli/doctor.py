@@ -1,4 +1,4 @@
-"""``shmtensor doctor``: what this machine allows, and what to change."""
+"""``shmtensor doctor``: check the capabilities of this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import shmtensor
-from shmtensor.cli._output import add_json, say, say_json
+from shmtensor.cli._output import add_json, echo, print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -18,9 +18,9 @@ def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "doctor",
-        help="say what this machine allows, and what to change",
-        description="Look at the kernel and limits. Exit status: 0 if all is well, 1 if something is to be "
-        "looked at.",
+        help="check system capabilities",
+        description="Check the kernel and the limits for what shmtensor needs, and name the remedies. Exit "
+        "status: 0; 1 if a check fails.",
     )
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     report = shmtensor.doctor()
     if options.json:
-        say_json({"ok": report.ok, "findings": [asdict(finding) for finding in report]})
+        print_json({"ok": report.ok, "findings": [asdict(finding) for finding in report]})
     else:
-        say(str(report))
+        echo(str(report))
     return 0 if report.ok else 1

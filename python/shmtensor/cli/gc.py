@@ -1,12 +1,12 @@
-"""``shmtensor gc``: free what nobody can reach any more."""
+"""``shmtensor gc``: free what no process can reach."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _core
-from shmtensor.cli._arguments import add_sessions, look_at, seconds
-from shmtensor.cli._output import add_json, say, say_json
+import shmtensor._core as _core
+from shmtensor.cli._arguments import add_sessions, observe_sessions, seconds
+from shmtensor.cli._output import add_json, echo, print_json
 from shmtensor.errors import SessionError
 
 if TYPE_CHECKING:
@@ -19,51 +19,51 @@ def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "gc",
-        help="free what killed sessions left, and messages that nobody will read",
-        description="Remove the named segments of sessions of which no process and no manager is left. With "
-        "--older-than, also forget messages of living sessions that nobody has read for so long, and free "
-        "what only they held. What a living process holds, and what is published under a name, stays. "
-        "Exit status: 0; 1 if a session that was asked for is not there.",
+        help="free the memory of killed sessions, and unread messages",
+        description="Remove the named segments of sessions without a process and a manager. With "
+        "--older-than, also discard unread messages of living sessions from that age on, and free the "
+        "memory that only they held. Memory that a living process holds, and published objects, stay. "
+        "Exit status: 0; 1 if a given session does not exist.",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be freed")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be freed")
     parser.add_argument(
-        "--older-than", type=seconds, metavar="SECONDS", help="forget unread messages of at least that age"
+        "--older-than", type=seconds, metavar="SECONDS", help="discard unread messages of at least that age"
     )
-    add_sessions(parser, "forget messages of these only")
+    add_sessions(parser, "discard messages of these only")
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     names = _core.sweep_names(options.dry_run)
-    forget = options.older_than is not None
-    seen, missing = look_at(options.sessions) if forget or options.sessions else ([], [])
+    discard = options.older_than is not None
+    seen, missing = observe_sessions(options.sessions) if discard or options.sessions else ([], [])
     missing = [text for text in missing if not any(name.startswith(f"shmtensor-{text}") for name in names)]
-    forgotten = {}
-    if forget:
+    discarded = {}
+    if discard:
         for one in seen:
-            count = _forget(one, options.older_than, options.dry_run)
+            count = _discard(one, options.older_than, options.dry_run)
             if count:
-                forgotten[one["session"]] = count
+                discarded[one["session"]] = count
     if options.json:
-        say_json({"dry_run": options.dry_run, "names": names, "messages": forgotten})
+        print_json({"dry_run": options.dry_run, "names": names, "messages": discarded})
         return 1 if missing else 0
     for name in names:
-        say(f"{'would remove' if options.dry_run else 'removed'} /dev/shm/{name}")
-    for session, count in forgotten.items():
-        verb = "would forget" if options.dry_run else "forgot"
-        say(f"{verb} {count} {'message' if count == 1 else 'messages'} of session {session}")
+        echo(f"{'would remove' if options.dry_run else 'removed'} /dev/shm/{name}")
+    for session, count in discarded.items():
+        verb = "would discard" if options.dry_run else "discarded"
+        echo(f"{verb} {count} {'message' if count == 1 else 'messages'} of session {session}")
     for text in missing:
-        say(f"no session {text}")
-    if not names and not forgotten and not missing:
-        say("nothing to remove")
+        echo(f"no session {text}")
+    if not names and not discarded and not missing:
+        echo("nothing to remove")
     return 1 if missing else 0
 
 
-def _forget(seen: dict[str, Any], older_than: float, dry_run: bool) -> int:
+def _discard(seen: dict[str, Any], older_than: float, dry_run: bool) -> int:
     if not dry_run:
         try:
             return _core.collect_session(seen["session"], older_than)
         except (SessionError, OSError):
-            return 0  # another user's, or another version's
+            return 0  # of another user, or of another version
     return sum(one["messages"] for one in seen["in_flight"] if one["age"] >= older_than)

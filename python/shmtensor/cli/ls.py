@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._sizes import human_bytes
-from shmtensor.cli._arguments import add_sessions, look_at
-from shmtensor.cli._output import add_json, say, say_json, say_table
+from shmtensor._values import human_bytes
+from shmtensor.cli._arguments import add_sessions, observe_sessions
+from shmtensor.cli._output import add_json, echo, print_json, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -18,10 +18,10 @@ def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "ls",
-        help="list sessions, processes, arenas, messages in flight and names",
-        description="List the sessions of this user: processes, arenas with live and idle bytes, messages in "
-        "flight with sender and age, names. Takes no part in them. Exit status: 0; 1 if a session that was "
-        "asked for is not there.",
+        help="list sessions, processes, arenas, unread messages and names",
+        description="List the sessions of this user: processes, arenas with live and idle bytes, unread "
+        "messages with sender and age, names. Does not join them. Exit status: 0; 1 if a given session "
+        "does not exist.",
     )
     add_sessions(parser, "only these")
     add_json(parser)
@@ -29,26 +29,26 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    seen, missing = look_at(options.sessions)
+    seen, missing = observe_sessions(options.sessions)
     if options.json:
-        say_json(seen)
+        print_json(seen)
     else:
         for one in seen:
             _show(one)
         for text in missing:
-            say(f"no session {text}")
+            echo(f"no session {text}")
         if not seen and not missing:
-            say("no sessions")
+            echo("no sessions")
     return 1 if missing else 0
 
 
 def _show(one: dict[str, Any]) -> None:
     live, reserved = one["bytes_live"], one["bytes_reserved"]
     idle = max(reserved - live, 0)
-    say(f"session {one['session']}: {human_bytes(live)} live, {human_bytes(idle)} idle")
+    echo(f"session {one['session']}: {human_bytes(live)} live, {human_bytes(idle)} idle")
     processes = [(p["slot"], p["pid"], p["command"][:70]) for p in one["processes"]]
     if processes:
-        say_table(("slot", "PID", "command"), processes, "  ")
+        print_table(("slot", "PID", "command"), processes, "  ")
     arenas = [
         (
             a["arena"],
@@ -61,13 +61,13 @@ def _show(one: dict[str, Any]) -> None:
         for a in one["arenas"]
     ]
     if arenas:
-        say_table(("arena", "owner", "strategy", "blocks", "live", "idle"), arenas, "  ")
+        print_table(("arena", "owner", "strategy", "blocks", "live", "idle"), arenas, "  ")
     messages = [
         (m["sender"], m["pid"] or "gone", m["messages"], f"{m['age']} s", f"{m['arena']}/{m['block']}")
         for m in one["in_flight"]
     ]
     if messages:
-        say_table(("in flight from", "PID", "messages", "age", "block"), messages, "  ")
+        print_table(("in flight from", "PID", "messages", "age", "block"), messages, "  ")
     names = [(n["name"], n["stage"], n["pid"] or "gone", f"{n['age']} s") for n in one["names"]]
     if names:
-        say_table(("name", "stage", "by PID", "age"), names, "  ")
+        print_table(("name", "stage", "by PID", "age"), names, "  ")

@@ -1,4 +1,4 @@
-"""``shmtensor top``: the memory of a process tree, and what part of it is shared tensors."""
+"""``shmtensor top``: the memory of a process tree, and the part of it that is shared tensors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._sizes import human_bytes
+from shmtensor._procfs import command_line
+from shmtensor._values import human_bytes
 from shmtensor.cli._arguments import count, seconds
-from shmtensor.cli._output import add_json, say, say_json, say_table
-from shmtensor.memory import ProcessMemory, children_of, process_memory
+from shmtensor.cli._output import add_json, echo, print_json, print_table
+from shmtensor.memory import ProcessMemory, process_memory, process_tree
 
 if TYPE_CHECKING:
     import argparse
@@ -26,12 +27,18 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "top",
         help="show the memory of a process tree",
-        description="Show the memory of processes and their descendants, and what part of it is shared "
-        "tensors; on a terminal again and again, else once. Exit status: 0; 1 if there is no such process.",
+        description="Show the memory of processes and their descendants, and the part of it that is shared "
+        "tensors; repeatedly on a terminal, else once. Exit status: 0; 1 if there is no such process.",
     )
-    parser.add_argument("pids", nargs="*", type=int, metavar="PID", help="default: all that use shmtensor")
-    parser.add_argument("--interval", type=seconds, default=1.0, help="seconds between two looks (default 1)")
-    parser.add_argument("--count", type=count, help="how often to look (default: on a terminal, for ever)")
+    parser.add_argument(
+        "pids", nargs="*", type=int, metavar="PID", help="default: all processes that use shmtensor"
+    )
+    parser.add_argument(
+        "--interval", type=seconds, default=1.0, help="seconds between two measurements (default: 1)"
+    )
+    parser.add_argument(
+        "--count", type=count, help="number of measurements (default: unlimited on a terminal)"
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -43,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
         while rest != 0:
             found = _measure(options.pids)
             if not found and options.pids:
-                say(f"no process {' '.join(map(str, options.pids))}")
+                echo(f"no process {' '.join(map(str, options.pids))}")
                 return 1
             if live:
                 sys.stdout.write("\033[H\033[2J")
@@ -57,16 +64,16 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _measure(roots: list[int]) -> dict[int, ProcessMemory]:
-    pids = dict.fromkeys(pid for root in roots or _users() for pid in children_of(root))
+    pids = dict.fromkeys(pid for root in roots or _shmtensor_pids() for pid in process_tree(root))
     found = {}
     for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):  # it ended, or is another user's
+        with suppress(ProcessLookupError, PermissionError):  # it ended, or belongs to another user
             found[pid] = process_memory(pid)
     return found
 
 
-def _users() -> list[int]:
-    """Processes of this user that map memory of shmtensor."""
+def _shmtensor_pids() -> list[int]:
+    """Return the processes of this user that map memory of shmtensor."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -81,22 +88,14 @@ def _users() -> list[int]:
 
 def _show(found: dict[int, ProcessMemory], *, as_json: bool) -> None:
     if as_json:
-        say_json([{"pid": pid, **asdict(memory)} for pid, memory in found.items()])
+        print_json([{"pid": pid, **asdict(memory)} for pid, memory in found.items()])
         return
     names = ("rss", "pss", "uss", "shared", "tensors", "tensors_pss")
     rows = [
-        (pid, *(human_bytes(getattr(memory, name)) for name in names), _command(pid))
+        (pid, *(human_bytes(getattr(memory, name)) for name in names), command_line(pid)[:50])
         for pid, memory in found.items()
     ]
-    say_table(("PID", "RSS", "PSS", "USS", "shared", "tensors", "tensors' PSS", "command"), rows)
+    print_table(("PID", "RSS", "PSS", "USS", "shared", "tensors", "tensors' PSS", "command"), rows)
     total = sum(memory.pss for memory in found.values())
     tensors = sum(memory.tensors_pss for memory in found.values())
-    say(f"all together {human_bytes(total)}, of which shared tensors {human_bytes(tensors)}")
-
-
-def _command(pid: int) -> str:
-    try:
-        text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-    except OSError:
-        return ""
-    return text.decode(errors="replace").strip()[:50]
+    echo(f"total {human_bytes(total)}, of which shared tensors {human_bytes(tensors)}")

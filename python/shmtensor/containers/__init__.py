@@ -1,4 +1,4 @@
-"""Containers of which all processes see one copy."""
+"""Read-only containers of any items, stored once in shared memory for all processes."""
 
 from __future__ import annotations
 

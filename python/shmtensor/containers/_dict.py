@@ -1,14 +1,14 @@
-"""SharedDict: a read-only mapping, in shared memory once."""
+"""SharedDict: a read-only mapping, stored once in shared memory."""
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shmtensor import _core
-from shmtensor._sizes import human_bytes
-from shmtensor.containers._build import PICKLE, Writer
+import shmtensor._core as _core
+from shmtensor._values import human_bytes
 from shmtensor.containers._progress import Progress
+from shmtensor.containers._writer import PICKLE, Writer
 from shmtensor.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ def __dir__() -> list[str]:
 
 
 class _Values(_core.ItemsBase):
-    """All values of a dict and of the dicts in it; the last item is the outermost dict's key table."""
+    """The values of a dict and of its nested dicts; the last item is the key table of the outermost dict."""
 
     __slots__ = ()
 
     def _nested(self, keys: memoryview, number: int) -> SharedDict[Any]:
-        """Make the dict of a key table; called by the core."""
+        """Return the dict of a key table; called by the extension."""
         made: SharedDict[Any] = object.__new__(SharedDict)
         made._values = self
         made._keys = _core.Keys(keys)
@@ -39,46 +39,46 @@ class _Values(_core.ItemsBase):
         return made
 
     def _select(self, key: object) -> Any:
-        msg = f"values are numbered: {key!r}"
+        msg = f"indices must be integers: {key!r}"
         raise TypeError(msg)
 
 
 class SharedDict(Mapping[Any, Value]):
-    """A read-only mapping that lies in shared memory, with string or integer keys.
+    """A read-only mapping in shared memory, with string or integer keys.
 
-    A key is looked up in the shared memory itself, in constant time: no process makes a Python dict of
-    it. A value is made anew on each access, as an item of a `SharedList` is: NumPy arrays are views of the
-    shared memory that cannot be written through.
+    A key is looked up in the shared memory itself, in constant time: no process builds a Python dict. A
+    value is deserialized on each access, like an item of a `SharedList`: NumPy arrays are read-only views of
+    the shared memory.
 
     Parameters
     ----------
     mapping
-        A mapping, or an iterable of pairs, which are taken one by one. Keys are strings and integers of 64
-        bits; values are anything that can be pickled.
+        A mapping, or an iterable of pairs, which is consumed lazily. Keys are strings and integers of 64
+        bits; values are any objects that can be pickled.
     nested
-        A value that is a `dict` with such keys becomes a SharedDict too, in the same memory, whose arrays
-        are looked up one by one. False: it is pickled as a whole and comes back as a `dict`.
+        True: a value that is a `dict` with such keys becomes a SharedDict too, in the same memory, whose
+        values are deserialized one by one. False: it is pickled as a whole and returned as a `dict`.
     progress
-        Say on standard error how far the build is.
+        Print build progress to standard error.
 
     Raises
     ------
     TypeError
         If a key is neither a string nor an integer of 64 bits.
     ValueError
-        If a key comes twice.
+        If a key is duplicate.
     pickle.PicklingError
         If a value cannot be pickled.
     OutOfSharedMemory
-        If there is no memory; nothing stays allocated then.
+        If there is not enough memory; nothing stays allocated.
 
     See Also
     --------
-    SharedList : says what is shared, what is copied and how it is sent.
+    SharedList : describes what is shared, what is copied and how it is sent.
 
     Notes
     -----
-    The order of keys is that of insertion. Iteration makes keys anew, as strings and plain integers.
+    Keys are in the order of insertion. Iteration creates new strings and plain integers.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class SharedDict(Mapping[Any, Value]):
         return _rebuild(pieces, number)
 
     def __init_subclass__(cls) -> None:
-        msg = "SharedDict cannot be subclassed: what arrives in another process would be a plain one"
+        msg = "SharedDict cannot be subclassed: the subclass would be lost when sent to another process"
         raise TypeError(msg)
 
     def __getitem__(self, key: object) -> Value:
@@ -133,38 +133,38 @@ class SharedDict(Mapping[Any, Value]):
     def _find(self, key: object) -> int | None:
         number = self._keys.find(key)
         if number is None:
-            hash(key)  # what has none is a TypeError, as with a dict
+            hash(key)  # raises TypeError for an unhashable key, as a dict does
         return number
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def __iter__(self) -> Iterator[Any]:
-        """Make the keys, in order of insertion."""
+        """Return an iterator over the keys, in order of insertion."""
         return (self._keys.at(place)[0] for place in range(len(self)))
 
     def __reversed__(self) -> Iterator[Any]:
         return (self._keys.at(place)[0] for place in range(len(self) - 1, -1, -1))
 
     def keys(self) -> KeysView[Any]:
-        """Return a view of the keys, as `dict.keys` does."""
+        """Return a view of the keys, like `dict.keys`."""
         return KeysView(self)
 
     def values(self) -> ValuesView[Value]:
-        """Return a view of the values; each look makes them anew."""
+        """Return a view of the values, which are deserialized on each access."""
         return ValuesView(self)
 
     def items(self) -> ItemsView[Any, Value]:
-        """Return a view of the pairs; each look makes the values anew."""
+        """Return a view of the pairs, whose values are deserialized on each access."""
         return ItemsView(self)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of shared memory, of the outermost dict with all that is in it."""
+        """Bytes of shared memory of the outermost dict with all its values."""
         return self._values.nbytes
 
     def to_dict(self) -> dict[Any, Value]:
-        """Return a private dict of it all; nested ones become dicts too, arrays stay views."""
+        """Return a private dict with all values; nested dicts are converted too, arrays stay views."""
         return {
             key: value.to_dict() if isinstance(value, SharedDict) else value  # type: ignore[misc]
             for key, value in self.items()
@@ -190,7 +190,9 @@ def _rebuild(pieces: tuple[Storage, ...], number: int) -> SharedDict[Any]:
     values = _Values(pieces)
     made = values[number] if number < len(values) else None
     if not isinstance(made, SharedDict):
-        msg = f"cannot read a shared dict: its item {number} holds no keys; its memory was damaged"
+        msg = (
+            f"cannot read a shared dict: its item {number} is not a key table; the shared memory is corrupted"
+        )
         raise CorruptDataError(msg)
     return made
 
@@ -205,24 +207,24 @@ def _write(
     """Write the values; return the key table."""
     table = _core.KeysBuilder()
     for key, value in pairs:
-        if nested and type(value) is dict and id(value) not in outer and _fits(value):
+        if nested and type(value) is dict and id(value) not in outer and _has_valid_keys(value):
             inner = _write(writer, value.items(), True, progress, (*outer, id(value)))
             number = writer.add_nested(inner)
         else:
             number = writer.add(value)
         added = table.add(key, number)
         if added < 0:
-            msg = f"a key is a string or an integer of 64 bits, not {type(key).__name__} {key!r}"
+            msg = f"a key must be a string or an integer of 64 bits, not {type(key).__name__} {key!r}"
             raise TypeError(msg)
         if added == 0:
-            msg = f"the key {key!r} comes twice"
+            msg = f"duplicate key {key!r}"
             raise ValueError(msg)
         if progress.step and len(writer) % progress.step == 0:
             progress.at(len(writer), writer.nbytes)
     return table.finish()
 
 
-def _fits(value: dict[Any, Any]) -> bool:
-    """Can all keys be written, and come back as they are?"""
+def _has_valid_keys(value: dict[Any, Any]) -> bool:
+    """Return True if all keys can be written and read back unchanged."""
     table = _core.KeysBuilder()
     return all(type(key) in (str, int) and table.add(key, 0) == 1 for key in value)

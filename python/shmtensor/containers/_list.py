@@ -1,4 +1,4 @@
-"""SharedList: a list of any items, in shared memory once."""
+"""SharedList: a read-only list of any items, stored once in shared memory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from shmtensor import _core
-from shmtensor._sizes import human_bytes
-from shmtensor.containers._build import BYTES, PICKLE, TEXT, Writer
+import shmtensor._core as _core
+from shmtensor._values import human_bytes
 from shmtensor.containers._progress import Progress
+from shmtensor.containers._writer import BYTES, PICKLE, TEXT, Writer
 from shmtensor.creation import asarray
 
 if TYPE_CHECKING:
@@ -33,37 +33,36 @@ def __dir__() -> list[str]:
 
 
 class SharedList(_core.ItemsBase, Sequence[Item]):
-    """A read-only list whose items lie in shared memory, serialized once.
+    """A read-only list whose items are stored in shared memory, serialized once.
 
-    Every process sees the same bytes; an item is made anew on each access, as `pickle.loads` makes it.
-    NumPy arrays in an item come back as views of the shared memory that cannot be written through; what
-    else the item holds is private to who asked for it.
+    All processes share the same bytes; an item is deserialized on each access, as by `pickle.loads`. NumPy
+    arrays in an item are read-only views of the shared memory; the rest of the item is private to the caller.
 
     Parameters
     ----------
     iterable
-        The items, anything that can be pickled. They are taken one by one, so a generator of millions
-        never exists as a whole: besides the shared memory itself the build holds at most an eighth of it,
-        and never more than 64 MiB and 8 bytes per item.
+        The items, any objects that can be pickled. The iterable is consumed lazily: besides the shared
+        memory itself the build needs at most an eighth of it, and never more than 64 MiB and 8 bytes per
+        item.
     progress
-        Say on standard error how far the build is.
+        Print build progress to standard error.
 
     Raises
     ------
     pickle.PicklingError
         If an item cannot be pickled; the text names it.
     OutOfSharedMemory
-        If there is no memory; nothing stays allocated then.
+        If there is not enough memory; nothing stays allocated.
 
     Notes
     -----
-    Sent through `multiprocessing`, a list is a handle of a few hundred bytes, whose arrival touches no
-    item. Plain `pickle` copies the bytes. Slices and selections (``items[10:20]``, ``items[permutation]``,
-    a mask) are views: a SharedList over the same memory. Items are equal to those that were given if they
-    survive pickling; identity is not kept, not even between two accesses.
+    Sent through `multiprocessing`, a list is a handle of a few hundred bytes; receiving it reads no item.
+    Plain `pickle` copies the bytes. Slices and selections (``items[10:20]``, ``items[permutation]``, a mask)
+    are views: a SharedList over the same memory. Items are equal to the originals if pickling preserves
+    equality; identity is not preserved, not even between two accesses.
 
-    Unpickling runs what a pickle says, so take lists only from programs that you trust, as with every
-    message of `multiprocessing`.
+    Unpickling can run any code, so receive lists only from programs that you trust, as with every message of
+    `multiprocessing`.
 
     Examples
     --------
@@ -76,41 +75,41 @@ class SharedList(_core.ItemsBase, Sequence[Item]):
     """
 
     __slots__ = ("__weakref__",)
-    __hash__ = None  # type: ignore[assignment]  # as a list
+    __hash__ = None  # type: ignore[assignment]  # as for a list
 
     def __new__(cls, iterable: Iterable[Item] = (), *, progress: bool = False) -> SharedList[Item]:
         return cls._written(PICKLE, iterable, progress)
 
     def __init_subclass__(cls) -> None:
-        msg = "SharedList cannot be subclassed: what arrives in another process would be a plain one"
+        msg = "SharedList cannot be subclassed: the subclass would be lost when sent to another process"
         raise TypeError(msg)
 
     @classmethod
     def of_bytes(cls, iterable: Iterable[Any], *, progress: bool = False) -> SharedList[bytes]:
-        """Make a list of bytes, without pickling.
+        """Return a list of bytes, stored without pickling.
 
         Parameters
         ----------
         iterable
-            Bytes-like objects. Each comes back as `bytes`, a private copy.
+            Bytes-like objects. Each access returns private `bytes`.
         progress
             As in the constructor.
 
         Raises
         ------
         TypeError
-            If an item is no bytes-like object.
+            If an item is not a bytes-like object.
         """
         return cls._written(BYTES, iterable, progress)
 
     @classmethod
     def of_strings(cls, iterable: Iterable[str], *, progress: bool = False) -> SharedList[str]:
-        """Make a list of strings, without pickling; they lie in memory as UTF-8.
+        """Return a list of strings, stored as UTF-8 without pickling.
 
         Raises
         ------
         TypeError
-            If an item is no string.
+            If an item is not a string.
         """
         return cls._written(TEXT, iterable, progress)
 
@@ -137,12 +136,12 @@ class SharedList(_core.ItemsBase, Sequence[Item]):
         def __len__(self) -> int: ...
 
     def _select(self, key: Any) -> SharedList[Item]:
-        """Make the view for a key that is no integer; called by the core."""
+        """Return the view for a key that is not an integer; called by the extension."""
         first, step, length = self._range
         if isinstance(key, slice):
             begin, end, stride = key.indices(length)
             count = len(range(begin, end, stride))
-            if count < 2:  # a stride that is never taken may be of any size
+            if count < 2:  # an unused stride may have any size
                 begin, stride = (begin, 1) if count else (0, 1)
             return self._over(self._pieces, first + begin * step, step * stride, count, self._selection)
         selected = _as_positions(key, length)
@@ -154,7 +153,7 @@ class SharedList(_core.ItemsBase, Sequence[Item]):
         return self._over(self._pieces, 0, 1, len(positions), shared)
 
     def __iter__(self) -> Iterator[Item]:
-        """Make the items one after another."""
+        """Return an iterator over the items, which are deserialized one after another."""
         get = super().__getitem__
         return (get(index) for index in range(len(self)))
 
@@ -171,7 +170,7 @@ class SharedList(_core.ItemsBase, Sequence[Item]):
         Raises
         ------
         ValueError
-            If there is none.
+            If there is no such item.
         """
         begin, end, _ = slice(start, stop).indices(len(self))
         for position in range(begin, end):
@@ -181,11 +180,11 @@ class SharedList(_core.ItemsBase, Sequence[Item]):
         raise ValueError(msg)
 
     def count(self, value: object) -> int:
-        """Return how many items equal `value`."""
+        """Return the number of items that equal `value`."""
         return sum(1 for item in self if item == value)
 
     def __eq__(self, other: object) -> bool:
-        """Compare with a list, a tuple's kin or another SharedList, item by item."""
+        """Compare with a list or another SharedList, item by item."""
         if not isinstance(other, (list, SharedList)):
             return NotImplemented
         if len(self) != len(other):
@@ -210,14 +209,14 @@ def _rebuild(
 
 
 def _as_positions(key: Any, length: int) -> npt.NDArray[np.int64]:
-    """Return what an index array or a mask selects, as positions from 0."""
+    """Return the positions, from 0, that an index array or a mask selects."""
     array = np.asarray(key)
     if array.ndim != 1 or (array.dtype.kind not in "iub" and array.size):
-        msg = f"items are chosen by integers, slices and one-dimensional arrays of integers, not by {key!r}"
+        msg = f"indices must be integers, slices or one-dimensional integer or boolean arrays, not {key!r}"
         raise TypeError(msg)
     if array.dtype.kind == "b":
         if len(array) != length:
-            msg = f"a mask of {len(array)} does not fit {length} items"
+            msg = f"boolean index has length {len(array)}, expected {length}"
             raise IndexError(msg)
         return np.flatnonzero(array).astype(np.int64)
     positions = array.astype(np.int64)

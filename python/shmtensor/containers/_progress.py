@@ -1,4 +1,4 @@
-"""What a long build says meanwhile, on standard error."""
+"""Progress of a long build, printed to standard error."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _STEP = 4096
 
 
 class Progress:
-    """A line on a terminal that is written over, or one line every few seconds elsewhere.
+    """A progress line: overwritten on a terminal, else a new line every few seconds.
 
     Attributes
     ----------
     step
-        After how many items `at` is to be called; 0: never.
+        Number of items after which `at` is called; 0: never.
     """
 
     def __init__(self, shown: bool, what: str) -> None:
@@ -28,18 +28,18 @@ class Progress:
         self._next = self._begin + self._every
 
     def at(self, items: int, nbytes: int) -> None:
-        """So much is written."""
+        """Report the progress if enough time has passed."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every
-            self._say(items, nbytes, "\r" if self._terminal else "\n")
+            self._print(items, nbytes, "\r" if self._terminal else "\n")
 
     def end(self, items: int, nbytes: int) -> None:
-        """All is written."""
+        """Report the end of the build."""
         if self.step:
-            self._say(items, nbytes, "\n")
+            self._print(items, nbytes, "\n")
 
-    def _say(self, items: int, nbytes: int, last: str) -> None:
+    def _print(self, items: int, nbytes: int, last: str) -> None:
         seconds = time.monotonic() - self._begin
         line = f"{self._what}: {items:,} items, {nbytes / 2**20:,.1f} MiB, {seconds:.1f} s"
         sys.stderr.write(f"{line}\033[K{last}" if self._terminal else f"{line}\n")

@@ -79,7 +79,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def is_by_value(obj: Any) -> bool:
-    """Is it a function or class that another process cannot import by its name?"""
+    """Return True for a function or class that another process cannot import by its name."""
     module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
     if module is None or name is None:
         return False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
+
+from shmtensor._procfs import children
 
 __all__ = ["Descendants"]
 
@@ -18,7 +19,7 @@ class Descendants:
         self._collect(pid)
 
     def _collect(self, pid: int) -> None:
-        for child in _children(pid):
+        for child in children(pid):
             with suppress(OSError):  # gone already, or no descriptor is left for it
                 self._pidfds.append(os.pidfd_open(child))
             self._collect(child)
@@ -30,12 +31,3 @@ class Descendants:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.close(pidfd)
         self._pidfds.clear()
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return found

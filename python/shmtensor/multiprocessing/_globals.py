@@ -40,7 +40,7 @@ class MainGlobals:
         self._received = {}
 
     def are(self, content: dict[str, Any]) -> bool:
-        """Are these the main program's?"""
+        """Return True if these are the globals of the main program."""
         return content is (vars(sys.modules["__main__"]) if self._received is None else self._received)
 
     def version(self, name: str, value: Any) -> int:

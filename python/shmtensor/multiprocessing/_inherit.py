@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shmtensor import _core, reducers
+import shmtensor._core as _core
+from shmtensor import reducers
 
 __all__ = ["Inheritance"]
 

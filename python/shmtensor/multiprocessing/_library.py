@@ -51,7 +51,7 @@ class Library:
             return self._files.copy()
 
     def descends_from(self, name: bytes) -> bool:
-        """Does this process descend from the one with the library of that name?"""
+        """Return True if this process descends from the process with the library of that name."""
         return name != self.name and name in self._files
 
     def take_over(self, files: dict[bytes, int]) -> None:

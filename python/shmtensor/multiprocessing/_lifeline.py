@@ -12,7 +12,7 @@ import os
 from multiprocessing import reduction
 from typing import Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.multiprocessing._parent_only import Descriptor, keep_from_children, no_fork
 
 __all__ = ["Lifeline", "lifeline_for_child"]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.errors import StaleHandleError
 
 __all__ = ["loads"]

@@ -9,7 +9,7 @@ import multiprocessing
 import multiprocessing.context as std
 from typing import Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.multiprocessing._inherit import Inheritance
 from shmtensor.multiprocessing._lifeline import Lifeline, lifeline_for_child
 

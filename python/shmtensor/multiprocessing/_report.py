@@ -17,7 +17,7 @@ from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.multiprocessing._parent_only import Descriptor, keep_from_children, no_fork
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ class Settings:
 
     @property
     def before_start(self) -> bool:
-        """Is there anything that should be set before a new interpreter begins?"""
+        """True if a setting must be made before a new interpreter starts."""
         return self.environment is not None or self.cpus is not None
 
     def apply(self) -> None:

@@ -47,7 +47,7 @@ class Snapshot:
                         todo.append(value)
 
     def changes(self) -> list[tuple[FunctionType, bool]]:
-        """Return the functions for which a name refers to something else now; is it one of the closure?"""
+        """Return the functions for which a name was reassigned, and whether that name is in the closure."""
         found = []
         for find, index, name, value in self._seen:
             function = find()

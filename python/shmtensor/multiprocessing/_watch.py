@@ -75,7 +75,7 @@ class Worker:
 
     @property
     def failed(self) -> bool:
-        """Did it fail, as far as is known by now?"""
+        """True if the worker is known to have failed."""
         if self._told_failure is not None:
             return True
         if self.exitcode is None:
@@ -94,12 +94,12 @@ class Worker:
 
     @property
     def lived_on(self) -> bool:
-        """Did it end only when it was made to, although it had closed its pipe without a report?"""
+        """True if the worker had closed its pipe without a report, but ended only by a signal."""
         return self._had_failed and self.report is None and self.exitcode in self._signals
 
     @property
     def failed_by_itself(self) -> bool:
-        """Did it fail, and not only because it was told to end?"""
+        """True if the worker failed for another reason than a signal to end it."""
         if self._told_to_end is None or self._had_failed or not self.failed:
             return self.failed
         if self._told_failure is not None:

@@ -8,7 +8,7 @@ from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.multiprocessing._message import loads
 
 __all__ = ["Connection", "Pipe"]

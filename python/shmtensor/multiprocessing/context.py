@@ -7,7 +7,7 @@ import multiprocessing.context as std
 import os
 from typing import Any, TypeVar
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.multiprocessing import _process
 from shmtensor.multiprocessing import connection as _connection
 from shmtensor.multiprocessing import queues as _queues

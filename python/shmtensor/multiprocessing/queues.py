@@ -9,7 +9,7 @@ from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.multiprocessing._message import loads
 from shmtensor.multiprocessing.connection import take_over, write_message
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from shmtensor import _core, reducers
-from shmtensor._numbers import check_size
+import shmtensor._core as _core
+from shmtensor import reducers
+from shmtensor._values import check_size
 
 __all__ = [
     "get_all_sharing_strategies",

@@ -1,4 +1,4 @@
-"""The sessions of this user on this machine, as one sees them from outside."""
+"""The sessions on this machine, observed from outside."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from shmtensor import _core
+import shmtensor._core as _core
+from shmtensor._procfs import command_line
 from shmtensor.errors import SessionError
 
 __all__ = ["find_sessions", "observe"]
@@ -15,7 +16,7 @@ _NAME = re.compile(r"@shmtensor-([0-9a-f]{32})$")
 
 
 def find_sessions() -> list[str]:
-    """Return the ids of sessions that have a manager, this user's and others'."""
+    """Return the ids of sessions that have a manager, of any user."""
     try:
         lines = Path("/proc/net/unix").read_text().splitlines()
     except OSError:
@@ -25,9 +26,9 @@ def find_sessions() -> list[str]:
 
 
 def observe(session: str) -> dict[str, Any] | None:
-    """Return what a session has, or None if it has ended or is another user's.
+    """Return the contents of a session, or None if it has ended or belongs to another user.
 
-    Takes no part in the session and keeps nothing of it alive.
+    Does not join the session, and keeps nothing of it alive.
     """
     try:
         seen: dict[str, Any] | None = _core.observe(session)
@@ -35,13 +36,5 @@ def observe(session: str) -> dict[str, Any] | None:
         return None
     if seen is not None:
         for process in seen["processes"]:
-            process["command"] = _command(process["pid"])
+            process["command"] = command_line(process["pid"])
     return seen
-
-
-def _command(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    return " ".join(word.decode(errors="replace") for word in words if word)

@@ -1,6 +1,6 @@
-"""Writing items into shared memory, in one pass.
+"""Write items into shared memory, in one pass.
 
-docs/design/containers.md draws the format; csrc/base/item_table.hpp reads it.
+docs/design/containers.md describes the format; csrc/base/item_table.hpp reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.storage import Storage
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ _VERSION = 1
 _ALIGNMENT = 64
 _OFFSET = (1 << 40) - 1
 
-# Items are collected in private memory and copied into a block of their exact size when there are this
-# many bytes of them: an eighth of what is written already, within these limits. So all that is ever held
-# twice is an eighth, and at most 64 MiB.
+# Items are collected in private memory, and copied into a block of their exact size when they reach an eighth
+# of the bytes that are written already, within these limits. So at most an eighth is stored twice, and never
+# more than 64 MiB.
 _SMALLEST, _LARGEST = 4 << 20, 64 << 20
-_STEP = 1 << 20  # items between two looks at the size
+_STEP = 1 << 20  # items between two checks of the size
 
 _ENCODE: dict[int, Callable[[Any], Any]] = {
     BYTES: lambda item: view if (view := memoryview(item)).c_contiguous else view.tobytes(),
@@ -45,7 +45,7 @@ _KINDS = {BYTES: "bytes-like object", TEXT: "str"}
 
 
 class Writer:
-    """Items on their way into shared memory."""
+    """A writer of items into shared memory."""
 
     def __init__(self, kind: int) -> None:
         self._kind = kind
@@ -63,7 +63,7 @@ class Writer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of items so far."""
+        """Bytes of all items so far."""
         return self._written + len(self._staged)
 
     def extend(self, items: Iterable[Any], progress: Progress) -> None:
@@ -83,11 +83,11 @@ class Writer:
                 return
 
     def _pack(self, iterator: Iterator[Any], count: int) -> bool:
-        """Add up to `count` items; False at the end."""
+        """Add up to `count` items; return False at the end of the iterator."""
         try:
             found = self._packer.pack(iterator, self._base(), self._limit, count)
         except Exception as error:
-            if self._packer.failed is not None:  # else the iterable raised it
+            if self._packer.failed is not None:  # otherwise the iterable raised the error
                 raise _cannot(len(self), self._packer.failed, error) from error
             raise
         if isinstance(found, tuple):
@@ -105,7 +105,7 @@ class Writer:
             self._add_array(item)
 
     def _note(self, form: int) -> None:
-        """The next item begins here."""
+        """Add the entry of an item that begins at the current position."""
         self._entries += (self._base() | len(self._staged) | form).to_bytes(8, "little")
 
     def _extend_encoded(self, items: Iterable[Any], progress: Progress) -> None:
@@ -114,7 +114,7 @@ class Writer:
             try:
                 data = encode(item)
             except Exception as error:
-                msg = f"item {len(self)} is no {_KINDS[self._kind]}: {_shortened(item)}"
+                msg = f"item {len(self)} is not a {_KINDS[self._kind]}: {_shortened(item)}"
                 raise TypeError(msg) from error
             self._note(0)
             self._staged += data
@@ -129,7 +129,7 @@ class Writer:
         return self._finish_one()
 
     def add_nested(self, table: bytes) -> int:
-        """Add a key table, as it is; return its number."""
+        """Add a key table unchanged; return its number."""
         self._align()
         self._note(NESTED)
         self._staged += table
@@ -141,7 +141,7 @@ class Writer:
         return len(self) - 1
 
     def _base(self) -> int:
-        # Numbers of pieces begin with 1: piece 0 is the one that is written last, with the head.
+        # The numbers of pieces begin with 1: piece 0, with the head, is written last.
         return (len(self._pieces) + 1) << 40
 
     def _align(self) -> None:
@@ -193,7 +193,7 @@ class Writer:
         self._limit = max(_SMALLEST, min(_LARGEST, self._written // 8))
 
     def finish(self) -> tuple[Storage, ...]:
-        """Write what is staged, behind the head; return all pieces, which are read-only."""
+        """Write the head and the staged items; return all pieces, which are read-only."""
         entries = np.frombuffer(self._entries, np.uint64) if self._entries else np.zeros(0, np.uint64)
         sizes = array("Q", [0, *(piece.nbytes for piece in self._pieces)])
         items = 48 + 8 * len(sizes) + 8 * len(entries)
@@ -228,6 +228,6 @@ def _cannot(number: int, item: object, error: Exception) -> pickle.PicklingError
 def _shortened(item: object) -> str:
     try:
         text = repr(item)
-    except Exception:  # a class may raise anything there
+    except Exception:  # `__repr__` of a class may raise any exception
         text = "<an object whose repr fails>"
     return f"{type(item).__name__} {text if len(text) <= 100 else text[:97] + '...'}"

@@ -1,6 +1,6 @@
-"""Rendezvous by name: one process builds, all of the session attach.
+"""Named objects: one process publishes an object under a name, and all processes of the session attach.
 
-The protocol, and why a kill at any instant leaves nothing wrong, is in docs/design/named-objects.md.
+docs/design/named-objects.md describes the protocol, and why a kill at any instant leaves it consistent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shmtensor import _core
+import shmtensor._core as _core
 from shmtensor.errors import (
     BuildError,
     NotPublishedError,
@@ -27,31 +27,31 @@ __all__ = ["attach", "once", "publish", "unpublish"]
 
 Built = TypeVar("Built")
 
-_SHORTEST, _LONGEST = 0.0005, 0.02  # seconds between two looks of who waits
+_SHORTEST, _LONGEST = 0.0005, 0.02  # seconds between two checks of a waiting process
 
 _building = threading.local()
 
 
 def publish(name: str, obj: Any) -> None:
-    """Make an object known to all processes of the session under a name.
+    """Publish an object under a name, for all processes of the session.
 
-    Tensors, storages and shared containers in it are shared, not copied; the rest is pickled. It stays
-    until `unpublish` or the end of the session, whoever ends meanwhile, this process included.
+    Tensors, storages and shared containers in the object are shared, not copied; the rest is pickled. The
+    object stays published until `unpublish` or the end of the session, also if this process ends.
 
     Parameters
     ----------
     name
-        1 to 167 bytes in UTF-8, such as ``"train/meta"``. What was published under it before is replaced;
-        who has attached keeps that.
+        1 to 167 bytes in UTF-8, such as ``"train/meta"``. An object that was published under it before is
+        replaced; processes that have attached keep that object.
     obj
         Anything that `multiprocessing` can send.
 
     Raises
     ------
     OutOfSharedMemory
-        If there is no memory, or 4,096 names have been used in the session, those unpublished included.
+        If there is not enough memory, or the session has used 4,096 names, including those unpublished.
     SessionError
-        If another process is busy with the name for more than 10 seconds.
+        If another process holds the name for more than 10 seconds.
     """
     number = _number(name, make=True)
     state = _take(number, name, time.monotonic() + 10.0)
@@ -64,28 +64,28 @@ def publish(name: str, obj: Any) -> None:
 
 
 def attach(name: str, timeout: float | None = 0.0) -> Any:
-    """Return what is published under a name.
+    """Return the object published under a name.
 
     Parameters
     ----------
     name
         As in `publish`.
     timeout
-        Seconds to wait for it; None: for ever.
+        Seconds to wait; None waits indefinitely.
 
     Returns
     -------
     object
-        Tensors and containers in it are the published memory, not copies.
+        The object; its tensors and containers are the published memory, not copies.
 
     Raises
     ------
     NotPublishedError
-        If it is not there in time.
+        If nothing is published under the name within the timeout.
     BuildError
-        If it was to be built by `once`, and that raised.
+        If the function that `once` ran to build the object raised.
     StaleHandleError
-        If its memory is gone: the manager was killed when no living process had it.
+        If the memory is gone: the manager was killed while no living process held it.
     """
     number = _number(name, make=False)
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -103,11 +103,11 @@ def attach(name: str, timeout: float | None = 0.0) -> Any:
 
 
 def once(name: str, build: Callable[[], Built], timeout: float | None = None) -> Built:
-    """Return what is published under a name; if nothing is, one process of all builds it.
+    """Return the object published under `name`, building it in exactly one process if there is none.
 
-    Of all processes of the session that call this, one runs `build` and publishes what it returns; the
-    others wait for that and attach. If the builder dies, another one builds. If `build` raises, that
-    process sees its exception and all others, now and later, a `BuildError`, until `unpublish`.
+    Of all processes of the session that call this function, one runs `build` and publishes the result; the
+    others wait and attach. If the builder dies, another process builds. If `build` raises, the builder gets
+    its exception, and all other processes get a `BuildError` until `unpublish`.
 
     Parameters
     ----------
@@ -116,21 +116,21 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
     build
         A function without arguments.
     timeout
-        Seconds to wait for another builder; None: as long as it lives.
+        Seconds to wait for another builder; None waits as long as it lives.
 
     Raises
     ------
     OutOfSharedMemory
         As for `publish`.
     NotPublishedError
-        If another process is still building when the time is over.
+        If another process is still building after the timeout.
     BuildError
         If `build` raised in another process.
     RuntimeError
-        If `build` asks for the name that it builds.
+        If `build` calls `once` with the same name.
     """
     if name in getattr(_building, "names", ()):
-        msg = f"the function that builds {name!r} asks for {name!r}"
+        msg = f"recursive once({name!r})"
         raise RuntimeError(msg)
     number = _number(name, make=True)
     wait = _Wait(None if timeout is None else time.monotonic() + timeout)
@@ -140,7 +140,7 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
             try:
                 found, obj = _get(number, name)
             except StaleHandleError:
-                found = False  # the memory is gone with those who had it: it is built anew
+                found = False  # the memory is gone with its holders: build the object again
                 alive = False
             if found:
                 return obj  # type: ignore[no-any-return]
@@ -155,17 +155,17 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
 
 
 def unpublish(name: str) -> bool:
-    """Remove a name; who has attached keeps the object, and its memory is freed with the last of them.
+    """Remove a name; processes that have attached keep the object until the last of them releases it.
 
     Returns
     -------
     bool
-        Was there anything under it?
+        True if the name was published.
 
     Raises
     ------
     SessionError
-        If another process is busy with the name for more than 10 seconds.
+        If another process holds the name for more than 10 seconds.
     """
     number = _number(name, make=False)
     if number is None:
@@ -180,31 +180,31 @@ def unpublish(name: str) -> bool:
 
 def _number(name: str, *, make: bool) -> Any:
     if not isinstance(name, str):
-        msg = f"a name is a string, not {type(name).__name__} {name!r}"
+        msg = f"a name must be a string, not {type(name).__name__} {name!r}"
         raise TypeError(msg)
     return _core.name_number(name, make)
 
 
 class _Wait:
-    """Longer and longer naps, until the deadline."""
+    """Exponentially longer sleeps, until a deadline."""
 
     def __init__(self, deadline: float | None) -> None:
         self._deadline = deadline
         self._nap = _SHORTEST
 
     def again(self) -> bool:
-        """Sleep; False when the time is over."""
+        """Sleep and return True, or return False after the deadline."""
         rest = float("inf") if self._deadline is None else self._deadline - time.monotonic()
         if rest <= 0:
             return False
         time.sleep(min(self._nap, rest))
         self._nap = min(self._nap * 1.5, _LONGEST)
-        _core.follow_managers()  # a killed manager notices no death; the next one does
+        _core.follow_managers()  # a killed manager does not notice deaths; the next one does
         return True
 
 
 def _take(number: int, name: str, deadline: float) -> int:
-    """Become the one who is busy with the name; return the state."""
+    """Lock the name; return the state."""
     wait = _Wait(deadline)
     while True:
         state, stage, _, alive = _core.name_read(number)
@@ -214,26 +214,26 @@ def _take(number: int, name: str, deadline: float) -> int:
                 return mine
             continue
         if not wait.again():
-            msg = f"another process is busy with the name {name!r}; is it building, or stopped?"
+            msg = f"name {name!r} is locked by another process (building or stopped)"
             raise SessionError(msg)
 
 
 def _claim(number: int, state: int) -> int | None:
-    """Become the one who is busy with the name, with nothing under it; None if the state has moved on."""
+    """Lock the name and clear it; return None if the state has changed."""
     mine = _core.name_change(number, state, "busy")
     if mine is None:
         return None
     try:
         _clear(number)
     except BaseException:
-        _change(number, mine, "free")  # the next one clears the rest
+        _change(number, mine, "free")  # the next process that locks the name clears the rest
         raise
     return mine
 
 
 def _change(number: int, state: int, stage: str) -> None:
     if _core.name_change(number, state, stage) is None:
-        msg = "this process was taken for dead while it was busy with a name"
+        msg = "lost the lock on a name: the manager considered this process dead"
         raise SessionError(msg)
 
 
@@ -244,12 +244,12 @@ def _build(number: int, state: int, name: str, build: Callable[[], Built]) -> Bu
         obj = build()
         _put(number, obj, failed=False)
     except BaseException as error:
-        # What interrupts a process is no fault of the function: another one may build.
-        told = False
+        # An interrupt is not a failure of the function: another process may build.
+        reported = False
         try:
-            told = isinstance(error, Exception) and _try_to_tell(number)
+            reported = isinstance(error, Exception) and _try_to_report(number)
         finally:
-            _change(number, state, "published" if told else "free")
+            _change(number, state, "published" if reported else "free")
         raise
     finally:
         names.discard(name)
@@ -257,18 +257,18 @@ def _build(number: int, state: int, name: str, build: Callable[[], Built]) -> Bu
     return obj
 
 
-def _try_to_tell(number: int) -> bool:
-    import traceback  # in Python 3.14 it brings in dataclasses, which takes longer than all of this package
+def _try_to_report(number: int) -> bool:
+    import traceback  # in Python 3.14 it imports dataclasses, which takes longer than this whole package
 
     try:
         _put(number, traceback.format_exc(), failed=True)
-    except (ShmTensorError, OSError):  # no memory, or no descriptor, even for that
+    except (ShmTensorError, OSError):  # not even memory or a descriptor for the report
         return False
     return True
 
 
 def _put(number: int, obj: Any, *, failed: bool) -> None:
-    """Write the object's handle, for who is busy with the name."""
+    """Write the handle of the object; the caller holds the name's lock."""
     from multiprocessing.reduction import ForkingPickler
 
     with _core.MessageScope("persistent") as kept:
@@ -278,13 +278,13 @@ def _put(number: int, obj: Any, *, failed: bool) -> None:
         memoryview(storage)[:] = packed
         handle: bytes = _core.reduce_storage(storage)[1][0]
         _core.name_write(number, handle)
-        # Only now: before this, what a killed builder leaves is a message like any other.
+        # Last: if the builder is killed before this, it leaves an ordinary unread message.
         kept.keep()
         kept.delivered()
 
 
 def _get(number: int, name: str) -> tuple[bool, Any]:
-    """Load what is published; (False, None) if nothing is."""
+    """Return True and the published object, or False and None."""
     while True:
         state, stage, handle, _ = _core.name_read(number)
         if stage != "published":
@@ -297,15 +297,15 @@ def _get(number: int, name: str) -> tuple[bool, Any]:
         except StaleHandleError:
             if _core.name_read(number)[0] == state:
                 raise
-            continue  # it was replaced meanwhile
+            continue  # it was replaced
         if failed:
-            msg = f"{name!r} could not be built; unpublish it to try again. It said:\n{obj}"
+            msg = f"{name!r} could not be built; unpublish it to try again. Traceback of the builder:\n{obj}"
             raise BuildError(msg)
         return True, obj
 
 
 def _clear(number: int) -> None:
-    """Let go of what the name keeps. May be repeated: who was killed here did a part of it."""
+    """Release what the name keeps. May be repeated: a process killed in here did a part of it."""
     handle = _core.name_read(number)[2]
     if not any(handle):
         return
@@ -313,7 +313,7 @@ def _clear(number: int) -> None:
         with _core.MessageScope("borrowed"):
             storage = _core.rebuild_storage(handle)
         _core.cancel_tickets(pickle.loads(memoryview(storage))[1])
-        _core.rebuild_storage(handle)  # last, the ticket of the list of tickets
+        _core.rebuild_storage(handle)  # last, the ticket of the list of tickets itself
     except StaleHandleError:
-        pass  # all of it was done
+        pass  # another process did all of it
     _core.name_write(number, bytes(len(handle)))

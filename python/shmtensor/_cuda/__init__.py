@@ -1,0 +1,1 @@
+"""Tensors on a GPU. Nothing is imported here: `shmtensor.cuda` is the public module."""

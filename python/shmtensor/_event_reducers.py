@@ -1,0 +1,89 @@
+"""Reducers for tensors on a GPU whose messages carry an event instead of blocking the sender."""
+
+from __future__ import annotations
+
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, Literal
+
+import shmtensor._core as _core
+from shmtensor import reducers
+from shmtensor._cuda.events import Event, keep_until_done, rebuild_event
+from shmtensor.errors import CudaError
+from shmtensor.storage import Storage
+from shmtensor.tensor import Tensor
+
+__all__ = ["get_sync", "set_sync"]
+
+_by_event = False
+
+
+def set_sync(sync: Literal["host", "event"]) -> None:
+    """Select how sends of this process order work on the device before the receiver's reads.
+
+    Parameters
+    ----------
+    sync
+        ``"host"``, the default: a send blocks until the work that this process has submitted to the device
+        is done. ``"event"``: sends do not block. Each message carries an event recorded on the sender's
+        default stream, and the receiver's default stream waits for it. Submit the producing work to the
+        default stream, or make the default stream wait for it. To use the tensor on another stream, take it
+        through DLPack, which orders the streams.
+
+    Notes
+    -----
+    With events, the sender must live until the message is received; otherwise the receiver raises
+    `ProducerGone`. A sender that is killed while its work is running may leave the receiver's stream
+    waiting. Where the driver does not support events that processes share, and while 1,000 events of this
+    process are in use by others, a send blocks as with ``"host"``.
+    """
+    if sync not in {"host", "event"}:
+        msg = f"sync must be 'host' or 'event', not {sync!r}"
+        raise ValueError(msg)
+    global _by_event
+    _by_event = sync == "event"
+    ForkingPickler.register(Tensor, _reduce_tensor if _by_event else _core.reduce_tensor)
+    ForkingPickler.register(Storage, _reduce_storage if _by_event else reducers._reduce_storage)
+
+
+def get_sync() -> str:
+    """Return ``"host"`` or ``"event"``, as `set_sync` was last called."""
+    return "event" if _by_event else "host"
+
+
+def _reduce_tensor(tensor: Tensor) -> Any:
+    event = _recorded(tensor.storage())
+    if event is None:
+        return _core.reduce_tensor(tensor)
+    return _rebuild_after, (event._block, *_core.reduce_after_event(tensor))
+
+
+def _reduce_storage(storage: Storage) -> Any:
+    event = _recorded(storage)
+    if event is None:
+        return reducers._reduce_storage(storage)
+    return _rebuild_after, (event._block, *_core.reduce_after_event(storage))
+
+
+def _recorded(storage: Storage) -> Event | None:
+    device = _core.device_number(storage)
+    if device < 0 or not _core.cuda_is_exposed(storage):
+        return None  # only shmtensor has used it, and waits for its own copies itself
+    try:
+        event = Event(f"cuda:{device}")
+    except CudaError:
+        return None
+    event.record()
+    return event
+
+
+def _rebuild_after(block: Storage, rebuild: Any, arguments: Any) -> Any:
+    try:
+        event = rebuild_event(block)
+        event.wait()
+    except CudaError:
+        rebuild(*arguments)  # consumes the tickets: what the message carried is freed
+        raise
+    made = rebuild(*arguments)
+    made.data_ptr()  # marks it as exposed: copies, sends and releases wait for the default stream, too
+    keep_until_done(event)
+    return made

@@ -1,0 +1,27 @@
+"""Facts about other processes, read from ``/proc``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["children", "command_line"]
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that all threads of a process have started; none if the process has ended."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Return the words of a process's command line, joined by spaces; nothing if the process has ended."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return " ".join(word.decode(errors="replace") for word in words if word)

@@ -1,0 +1,156 @@
+"""The base class of Tensor that makes views; a method that copies is documented to do so."""
+
+from __future__ import annotations
+
+import operator
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+import shmtensor._core as _core
+from shmtensor._backend import backend_of
+from shmtensor._host import as_array
+from shmtensor._layout import is_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+    from typing_extensions import Self
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Views"]
+
+
+def _is_basic(part: object) -> bool:
+    return part is None or (isinstance(part, (int, slice, EllipsisType)) and not isinstance(part, bool))
+
+
+def _is_fields(key: object) -> bool:
+    return isinstance(key, str) or (isinstance(key, list) and all(isinstance(name, str) for name in key))
+
+
+def _plain(part: Any) -> Any:
+    """Return one part of an index for NumPy: an int if NumPy accepts the part as one."""
+    part = as_array(part)
+    if isinstance(part, np.ndarray):
+        return int(part) if part.ndim == 0 and part.dtype.kind in "iu" else part
+    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
+        return part
+    return operator.index(part)
+
+
+def _plain_key(key: Any) -> Any:
+    return tuple(map(_plain, key)) if isinstance(key, tuple) else _plain(key)
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+class Views(_core.TensorBase):
+    """Reshaping, slicing and transposing."""
+
+    __slots__ = ()
+
+    def _over(self, view: Array, base: Array, *, readonly: bool | None = None) -> Self:
+        """Return the tensor for a NumPy view of this tensor's array `base`."""
+        offset = self.storage_offset()
+        if view.size != 0:
+            offset += _address(view) - _address(base)
+        return type(self)(
+            self.storage(),
+            view.dtype,
+            view.shape,
+            view.strides,
+            offset,
+            self.readonly if readonly is None else readonly,
+        )
+
+    @property
+    def T(self) -> Self:  # noqa: N802  # NumPy's name
+        """View with the axes in reverse order."""
+        return self.transpose()
+
+    def transpose(self, *axes: SupportsIndex) -> Self:
+        """Return a view with the axes permuted.
+
+        Parameters
+        ----------
+        *axes
+            The new order of the axes; without any, the order is reversed.
+
+        Raises
+        ------
+        ValueError
+            If `axes` is not a permutation of them.
+        """
+        array = self._layout()
+        return self._over(array.transpose(*axes), array)
+
+    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Self:
+        """Return the elements in another shape.
+
+        A view if the strides allow it, else a copy in shared memory. One size may be -1.
+
+        Raises
+        ------
+        ValueError
+            If the number of elements differs.
+        """
+        return backend_of(self.storage()).reshape(self, shape, copy=True)  # type: ignore[no-any-return]
+
+    def view(self, *shape: SupportsIndex | Sequence[SupportsIndex] | npt.DTypeLike) -> Self:
+        """Return a view in another shape, as in torch, or of another dtype, as in NumPy.
+
+        Parameters
+        ----------
+        *shape
+            Sizes, one of which may be -1; or a single dtype, as which the same bytes are read.
+
+        Raises
+        ------
+        ValueError
+            If the result needs a copy.
+        """
+        if len(shape) == 1 and not isinstance(shape[0], (int, np.integer, tuple, list)):
+            array = self._layout()
+            return self._over(array.view(np.dtype(shape[0])), array)  # type: ignore[arg-type]
+        return backend_of(self.storage()).reshape(self, shape, copy=False)  # type: ignore[no-any-return]
+
+    def as_readonly(self) -> Self:
+        """Return a view that refuses writes.
+
+        Sent to another process, it arrives in memory that is mapped read-only, unless that process has
+        mapped the same storage writable before.
+        """
+        array = self._layout()
+        return self._over(array, array, readonly=True)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Index as in NumPy.
+
+        Integers, slices, ``...``, None and the names of fields give a view, a Tensor (of no dimension for
+        a single element). Index arrays and masks give a copy, a NumPy array in private memory.
+        """
+        array = self._layout()
+        key = _plain_key(key)
+        parts = key if isinstance(key, tuple) else (key,)
+        if all(map(_is_basic, parts)):
+            result = array[parts if Ellipsis in parts else (*parts, Ellipsis)]
+        elif _is_fields(key):
+            result = array[key]
+        else:
+            result = backend_of(self.storage()).gather(array, key)
+        return self._over(result, array) if is_view(result, array) else result
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign as in NumPy; other processes see the new elements."""
+        backend_of(self.storage()).assign(self, _plain_key(key), value)
+
+    def __iter__(self) -> Iterator[Self]:
+        """Return an iterator over views of the elements along the first axis."""
+        return (self[i] for i in range(len(self)))

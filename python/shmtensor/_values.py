@@ -1,0 +1,60 @@
+"""Sizes and names of devices: checked where users give them, formatted where they read them."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex
+
+__all__ = ["check_size", "device_number", "human_bytes"]
+
+
+def check_size(value: SupportsIndex, name: str) -> int:
+    """Return the number of bytes that the parameter `name` gives.
+
+    Raises
+    ------
+    TypeError
+        If the value is not an integer.
+    ValueError
+        If the value is negative, or too large for a size.
+    """
+    try:
+        size = operator.index(value)
+    except TypeError:
+        msg = f"{name} must be an integer: {value!r}"
+        raise TypeError(msg) from None
+    if size < 0:
+        msg = f"{name} must not be negative: {value!r}"
+        raise ValueError(msg)
+    if size >= 1 << 63:
+        msg = f"{name} is too large: {value!r}"
+        raise ValueError(msg)
+    return size
+
+
+def device_number(device: str) -> int:
+    """Return the number of a GPU, or -1 for the host.
+
+    Raises
+    ------
+    ValueError
+        If `device` is not the name of a device.
+    """
+    if device == "cpu":
+        return -1
+    if device == "cuda":
+        return 0
+    kind, colon, digits = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if kind == "cuda" and colon and digits.isascii() and digits.isdigit() and len(digits) < 4:
+        return int(digits)
+    msg = f"device {device!r} is unknown: there are 'cpu', 'cuda' and 'cuda:0', 'cuda:1' and so on"
+    raise ValueError(msg)
+
+
+def human_bytes(nbytes: float) -> str:
+    """Return a size in the unit that fits, as in ``505.1 MiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if abs(nbytes) < 1024:
+            return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.1f} GiB"

@@ -1,0 +1,114 @@
+"""Functions for the session of this process: counters, garbage collection, the limit."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import shmtensor._core as _core
+from shmtensor._values import check_size
+
+__all__ = ["Stats", "gc", "set_limit", "stats"]
+
+
+class Stats(TypedDict):
+    """The result of `stats`."""
+
+    session: str | None
+    slot: int | None
+    processes: int
+    arenas: int
+    blocks: int
+    bytes_live: int
+    bytes_reserved: int
+    in_flight: int
+    descriptors: int
+    mappings: int
+
+
+_NO_SESSION = Stats(
+    session=None,
+    slot=None,
+    processes=0,
+    arenas=0,
+    blocks=0,
+    bytes_live=0,
+    bytes_reserved=0,
+    in_flight=0,
+    descriptors=0,
+    mappings=0,
+)
+
+
+def stats() -> Stats:
+    """Return resource counters of the session of this process.
+
+    Returns
+    -------
+    Stats
+        A dict. For this process: `session` (the id, 32 hexadecimal digits, None before the first tensor),
+        `slot` (the number of the process in the session), `descriptors` and `mappings` (that shmtensor
+        keeps open in this process). For the whole session: `processes`, `arenas`, `blocks` (those held by a
+        process or by an unread message), `bytes_live` (in these blocks), `bytes_reserved` (pages of all
+        arenas, including their tables), `in_flight` (unread messages that refer to a tensor).
+
+    Raises
+    ------
+    SessionError
+        If the session's manager does not answer.
+
+    Examples
+    --------
+    >>> import shmtensor as st
+    >>> t = st.zeros(1000)
+    >>> st.stats()["bytes_live"] >= 8000
+    True
+    """
+    counted = _core.stats()
+    return _NO_SESSION.copy() if counted is None else counted
+
+
+def gc(older_than: float | None = None) -> int:
+    """Reclaim unreachable memory.
+
+    Takes back blocks that other processes freed, and returns the pages of idle memory of this process to the
+    system. With `older_than`, discards unread messages as well: every message of the session, from any
+    process, that refers to a tensor and is at least that old. Loading such a message afterwards raises
+    `StaleHandleError`, unless a process still holds the tensor. Choose an age longer than any message
+    normally waits; the arguments of a starting process are a message, too.
+
+    Parameters
+    ----------
+    older_than
+        Age in seconds, exact to a second, by the monotonic clock of the kernel; 0 discards all unread
+        messages, None discards none. Between time namespaces of containers, ages are off by their difference.
+
+    Returns
+    -------
+    int
+        Number of discarded messages.
+
+    Raises
+    ------
+    SessionError
+        If the session's manager does not answer.
+    """
+    if older_than is None:
+        return _core.gc(float("inf"))  # no message reaches this age
+    if not older_than >= 0:
+        msg = f"older_than must not be negative: {older_than!r}"
+        raise ValueError(msg)
+    return _core.gc(older_than)
+
+
+def set_limit(max_bytes: int | None) -> None:
+    """Limit the shared memory that this process may reserve.
+
+    An allocation that would exceed the limit raises `OutOfSharedMemory`; reserved memory stays reserved. The
+    environment variable ``SHMTENSOR_MAX_BYTES`` sets the initial limit of a process.
+
+    Parameters
+    ----------
+    max_bytes
+        Bytes over all arenas of this process, in steps of 2 MiB; None for no limit.
+    """
+    _core.set_limit(_core.UNLIMITED if max_bytes is None else check_size(max_bytes, "max_bytes"))
