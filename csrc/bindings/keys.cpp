@@ -3,9 +3,9 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/key_table.hpp"
 #include "bindings/items.hpp"
 #include "bindings/python.hpp"
+#include "containers/key_table.hpp"
 
 namespace shmtensor::python {
 namespace {

@@ -1,6 +1,6 @@
 """Writing items into shared memory, in one pass.
 
-docs/design/containers.md draws the format; csrc/base/item_table.hpp reads it.
+docs/design/containers.md draws the format; csrc/containers/item_table.hpp reads it.
 """
 
 from __future__ import annotations
