@@ -1,11 +1,11 @@
-// How to wait for a few instructions of another thread.
+// Waits for another thread that needs a few instructions only.
 #pragma once
 
 #include <sched.h>
 
 namespace shmtensor {
 
-/// Spins a little, then gives the processor away: the thread waited for may be preempted.
+/// Spins a few times, then yields the processor: the other thread may have been preempted.
 class Backoff {
  public:
   void pause() noexcept {
