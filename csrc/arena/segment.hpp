@@ -90,8 +90,8 @@ class Segment {
     return data_[static_cast<std::size_t>(access)].load(std::memory_order_acquire);
   }
 
-  /// Returns the bytes of the data segment that are in the file, whatever the header says; the file
-  /// cannot be shortened. If there is no descriptor to query, or any process could shorten the
+  /// Returns the bytes of the data segment that are in the file, independent of the header; the
+  /// file cannot be shortened. If there is no descriptor to query, or any process could shorten the
   /// file, returns all that may be mapped.
   [[nodiscard]] std::uint64_t data_in_file() const;
 

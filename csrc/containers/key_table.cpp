@@ -69,7 +69,7 @@ std::optional<std::uint64_t> KeyTable::find(const Key& key) const {
     if (slot == 0) return std::nullopt;
     const std::uint64_t place = (slot & kPlace) - 1;
     if ((slot & ~kPlace) != (hash & ~kPlace)) continue;
-    if (place >= count_) corrupt("a key lies outside of it");
+    if (place >= count_) corrupt("a key extends past the end of the table");
     if (at(place).key == key) return place;
   }
   return std::nullopt;
@@ -81,7 +81,7 @@ KeyTable::Record KeyTable::at(std::uint64_t place) const {
   const std::uint64_t size = word(record + 16);
   if (size == 0) return {static_cast<std::int64_t>(word(record + 8)), value};
   const std::uint64_t offset = word(record + 8);
-  if (!fits(offset, size - 1, bytes_.size())) corrupt("a key lies outside of it");
+  if (!fits(offset, size - 1, bytes_.size())) corrupt("a key extends past the end of the table");
   const auto* text = reinterpret_cast<const char*>(bytes_.data() + offset);
   return {std::string_view(text, size - 1), value};
 }

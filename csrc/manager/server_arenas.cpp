@@ -1,4 +1,4 @@
-// Requests about arenas, and about their pieces of device memory.
+// Handles requests about arenas and their chunks of device memory.
 #include <string>
 #include <utility>
 
@@ -75,7 +75,8 @@ void Server::find_chunk(const Line& line, const Message& message) {
   reply(line.socket, message, Kind::done, descriptor);
 }
 
-// Only the arena's owner knows that nobody has the chunk: a fork of it, for one, does not.
+// Only the arena's owner knows that no process uses the chunk; a forked child of the owner does not
+// know it.
 void Server::drop_chunk(const Line& line, const Message& message) {
   if (const Segment* segment = directory_.find(message.arena)) {
     const ArenaHeader& header = segment->header();

@@ -1,4 +1,4 @@
-// What members ask for, and the answers.
+// Receives the requests of members and answers them.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ void Server::serve(int descriptor) {
     try {
       refuse(at->second.socket, message, error.what());
     } catch (const Error&) {
-      drop_line(descriptor);  // it does not even listen
+      drop_line(descriptor);  // the client does not read
     }
   }
 }
@@ -139,8 +139,8 @@ void Server::hello(Line& line, const Message& message, Fd fd) {
         watch(slot);
       }
     } else {
-      // A seat that it got from a manager that was killed, and did not enter. A process of another
-      // PID namespace cannot be told from the next one.
+      // A slot that an earlier manager reserved for this process, which did not enter it. Processes
+      // of another PID namespace cannot be distinguished.
       seats_->for_each_taken([&](SlotNumber given) {
         const Seats::Seat& seat = (*seats_)[given];
         if (pid > 0 && seat.process == process && seat.line < 0 && seats_->is_awaited(given)) {
@@ -167,7 +167,8 @@ void Server::prepare_fork(const Line& line, Fd fd) {
   if (lines_.size() >= kMaxLines)
     return refuse(line.socket, message,
                   "the manager has too many connections (limit " + std::to_string(kMaxLines) + ")");
-  // Before the child gets a seat: a line without one is like a newcomer's, and may stay.
+  // Before a slot is reserved for the child: a connection without a slot may stay, like that of a
+  // process which has just connected.
   const int descriptor = add_line(std::move(fd));
   const auto slot = seats_->take_for_child((*seats_)[line.slot].process.pid, descriptor);
   if (!slot) return refuse(line.socket, message, "all 1024 slots of the session are taken");

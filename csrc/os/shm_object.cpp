@@ -21,8 +21,8 @@ constexpr const char* kFolder = "/dev/shm";
 
 // The kernel refuses a read lease while any process has the file open for writing; a mapping keeps
 // the file open after its descriptor is closed. A process that opens the file during the lease
-// waits until the lease ends with this descriptor. The kernel notifies the holder by a signal, so a
-// signal is chosen whose default is to be ignored.
+// waits until the lease ends with this descriptor. The kernel notifies the holder by a signal: by
+// SIGURG, which is ignored by default.
 bool lease(const Fd& file) noexcept {
   ::fcntl(file.get(), F_SETSIG, SIGURG);
   return ::fcntl(file.get(), F_SETLEASE, F_RDLCK) == 0;

@@ -193,7 +193,9 @@ void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<
   const int flags = MSG_NOSIGNAL | flag_of(wait);
   if (with_patience(socket, wait, [&] { return ::sendmsg(socket.get(), &message, flags); }) < 0) {
     if (errno == ETOOMANYREFS) {
-      throw_os("send descriptors (too many of this user's are in flight; raise RLIMIT_NOFILE)");
+      throw_os(
+          "send descriptors (too many descriptors of this user are in flight; raise "
+          "RLIMIT_NOFILE)");
     }
     throw_os("send a message");
   }

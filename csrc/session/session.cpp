@@ -32,12 +32,13 @@ bool is_on(const Arena& arena, Place place) {
 
 cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
 
-// Room for all memory of the machine: address space costs nothing until it is used. A process with
-// a limit on it gets a share; a tensor larger than that, an arena of its own.
+// Reserves address space for all memory of the machine; unused address space costs nothing. A
+// process with a limit on address space uses a part of that limit. A larger tensor gets an arena of
+// its own.
 Geometry geometry_for(std::uint64_t size, Strategy strategy) {
   Geometry geometry;
   if (is_on_device(strategy)) {
-    geometry.data_reserve = 64 * kMiB;  // of what little lies on the host
+    geometry.data_reserve = 64 * kMiB;  // most of the memory is on the device
     return geometry;
   }
   std::uint64_t reserve = std::clamp(std::bit_ceil(physical_memory()), kGiB, kLargestReserve);
@@ -69,8 +70,10 @@ std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
 }
 
 Block Session::allocate(std::uint64_t size, Place place) {
-  member_.require_slot();  // before any lock, which a thread may have that is not in a raw copy
-  // Growing on a device tells the manager, with the arena locked; the line is locked before arenas.
+  member_.require_slot();  // before any lock, which in a raw copy may be held by a thread that does
+                           // not exist there
+  // Growing on a device notifies the manager while the arena is locked. The connection is locked
+  // before arenas.
   std::unique_lock line(line_mutex_, std::defer_lock);
   if (place.strategy == Strategy::device) line.lock();
   const auto attempt = [&]() -> std::optional<Block> {
@@ -86,13 +89,15 @@ Block Session::allocate(std::uint64_t size, Place place) {
   try {
     block = attempt();
   } catch (const OutOfMemory&) {
-    // Memory may hang on dead processes that nobody noticed because the manager was killed: asking
-    // it anything starts another one, which looks. Spends no ticket.
+    // Dead processes may hold memory, if their deaths went unnoticed because the manager was
+    // killed. Any request starts another manager, which checks all slots. This one cancels no
+    // ticket.
     spend_tickets(kUnlimited);
     try {
       block = attempt();
     } catch (const OutOfMemory&) {
-      // All on the host give their idle pages back, for a table that cannot grow also those tried.
+      // All arenas on the host release their idle pages. If the table of blocks cannot grow, those
+      // of the arenas tried before count as well.
       for (Arena* arena : own_arenas()) {
         if (arena->segment().strategy() != Strategy::device) arena->collect(0);
       }
@@ -164,12 +169,12 @@ Arena& Session::make_arena(std::uint64_t size, Place place) {
   return *arena;
 }
 
-// Pinned.
+// The arena is pinned.
 Arena* Session::add(std::unique_ptr<Segment> segment, bool owned) {
   const ArenaNumber number = segment->number();
   auto made = make(std::move(segment), owned);
   const std::lock_guard guard(registry_lock_);
-  // Another thread may have been quicker; then its arena is used and this one dropped.
+  // If another thread was faster, its arena is used and this one is destroyed.
   Arena* arena = arenas_.try_emplace(number, std::move(made)).first->second.get();
   arena->pin();
   return arena;
@@ -185,7 +190,7 @@ std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owne
 }
 
 Arena* Session::find(ArenaNumber number) noexcept {
-  if (member_.lost()) return nullptr;  // `attach` says why
+  if (member_.lost()) return nullptr;  // `attach` reports the reason
   const std::lock_guard guard(registry_lock_);
   const auto at = arenas_.find(number);
   if (at == arenas_.end()) return nullptr;
@@ -197,9 +202,9 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
   if (Arena* arena = find(number)) return arena;
   member_.require_slot();
   drop_unused_orphans();
-  const auto gone = [this, number] {  // the segment may keep it
+  const auto gone = [this, number] {  // the segment may keep this function
     return StaleHandle("cannot use a tensor's handle: arena " + std::to_string(number) +
-                       " of session " + id().hex() + " is gone, with all its tensors");
+                       " of session " + id().hex() + " no longer exists, nor do its tensors");
   };
   std::unique_ptr<Segment> segment;
   if (strategy == Strategy::file_system) {
@@ -220,25 +225,25 @@ Arena* Session::attach(ArenaNumber number, Strategy strategy) {
     Fd file = fetch();
     const bool scarce = static_cast<std::uint64_t>(file.get()) > descriptor_limit() / 2;
     segment = Segment::open(id(), number, std::move(file));
-    // The descriptor is kept to tell a new manager of the arena should this one and the owner be
-    // killed, unless descriptors are scarce.
+    // Unless descriptors are short, the descriptor is kept, so that a new manager can be told about
+    // the arena if this manager and the owner are killed.
     if (scarce) segment->drop_descriptor(fetch);
   }
   segment->ensure_plane(member_.slot());
   Arena* arena = add(std::move(segment), false);
-  // The manager that gave the file may have been killed before it arrived here, where the next one
-  // would have found it.
+  // The manager that sent the file may have been killed before the file arrived in this process,
+  // where the next manager would have found it.
   follow_manager();
   return arena;
 }
 
 void Session::drop_unused_orphans() {
   if (member_.lost()) return;
-  // Messages may still carry blocks of theirs. A manager that takes over finds an arena only where
-  // it is open, so this process keeps them until there is one that has them.
+  // Messages may still carry blocks of these arenas. A manager that takes over finds an arena only
+  // if a process has it open, so this process keeps them until a manager has them.
   follow_manager();
   if (!memory_->has_manager()) return;
-  std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is given back
+  std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is released
   const std::lock_guard guard(registry_lock_);
   for (auto at = arenas_.begin(); at != arenas_.end();) {
     const Arena& arena = *at->second;
@@ -275,7 +280,7 @@ bool Session::in_use() noexcept {
 
 Session::Usage Session::usage() noexcept {
   Usage usage;
-  usage.descriptors = 2;  // the line and the session's memory
+  usage.descriptors = 2;  // the connection and the session's memory
   usage.mappings = memory_->mapping_count();
   const std::lock_guard guard(registry_lock_);
   for (const auto& [number, arena] : arenas_) {

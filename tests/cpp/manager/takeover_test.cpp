@@ -399,7 +399,7 @@ TEST_F(Takeover, AManagerThatLivesIsNotReplaced) {
   auto listener = listen_abstract(place);
   ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
   Child second([&] { Server(id_, std::move(*listener)).run(); });
-  const std::string why = "the session lives in another network namespace";
+  const std::string why = "the session is in another network namespace";
   Message message = message_for(Kind::hello, id_);
   message.join = Join::create;
   const auto ask = [&](const Fd* file) {
