@@ -14,12 +14,13 @@ ROOT = Path(__file__).parents[1] / "csrc"
 # A layer may include itself and those named here; so each arrow is the only permitted direction.
 LAYERS = {
     "base": [],
+    "containers": ["base"],
     "os": ["base"],
     "arena": ["os", "base"],
     "manager": ["arena", "os", "base"],
-    "cuda": ["manager", "arena", "os", "base"],
+    "cuda": ["arena", "os", "base"],
     "session": ["cuda", "manager", "arena", "os", "base"],
-    "bindings": ["session", "cuda", "manager", "arena", "os", "base"],
+    "bindings": ["session", "cuda", "manager", "arena", "os", "containers", "base"],
 }
 
 # The same for the folders of bindings. Its files outside of them register what the folders define.

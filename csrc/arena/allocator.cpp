@@ -13,7 +13,7 @@ std::optional<Piece> Allocator::take_warm(std::uint64_t size) {
   return book(take_number(), range);
 }
 
-// The number and the range are taken before the lock is given away.
+// The number and the range are reserved before the lock is released.
 std::optional<Piece> Allocator::take(YieldingLock& lock, std::uint64_t size) {
   data_.clear_shortage();
   if (!make_number(lock)) return std::nullopt;
@@ -42,18 +42,18 @@ std::optional<Piece> Allocator::take(YieldingLock& lock, std::uint64_t size) {
   return std::nullopt;
 }
 
-// Comes before anything is taken, for it may throw.
+// Called before anything is allocated, since it may throw.
 bool Allocator::spare_number() {
   if (!free_numbers_.empty()) return true;
   if (books_.size() >= segment_.capacity()) return false;
   if (books_.size() == books_.capacity()) books_.reserve(2 * books_.size() + 1);
-  free_numbers_.reserve(books_.capacity());  // so that giving back never has to allocate
+  free_numbers_.reserve(books_.capacity());  // so that freeing never has to allocate
   free_numbers_.push_back(static_cast<BlockNumber>(books_.size()));
   books_.push_back(Space::kNone);
   return true;
 }
 
-// False when there are as many blocks as the arena can have. Throws OutOfMemory.
+// Returns false if the arena has the maximum number of blocks. Throws OutOfMemory.
 bool Allocator::make_number(YieldingLock& lock) {
   while (!spare_number()) {
     if (growing_) {
@@ -80,7 +80,7 @@ BlockNumber Allocator::take_number() noexcept {
 }
 
 Piece Allocator::book(BlockNumber block, Space::Range range) noexcept {
-  books_[block] = range;  // how long an extent idles counts from when its last block came back
+  books_[block] = range;  // the idle time of an extent begins when its last block is freed
   return {block, space_.offset(range)};
 }
 
@@ -95,7 +95,7 @@ void Allocator::reclaim(BlockNumber block) {
   touch(books_[block]);
   space_.give(books_[block]);
   books_[block] = Space::kNone;
-  // A number whose generations are used up rests for ever.
+  // A block number whose generations are used up is never used again.
   if (word.generation() != BlockWord::kLastGeneration) free_numbers_.push_back(block);
 }
 

@@ -1,4 +1,4 @@
-// The owner's books of its arena: which block numbers and which bytes are given out.
+// The owner's bookkeeping of its arena: the allocated block numbers and bytes.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,26 @@ struct Piece {
   std::uint64_t offset = 0;
 };
 
-/// Threads: behind the arena's lock. What takes that lock as an argument gives it away while the
-/// kernel works.
+/// Threads: protected by the arena's lock. Functions that take the lock as an argument release it
+/// during system calls.
 class Allocator {
  public:
   Allocator(const Segment& segment, Data& data) : segment_(segment), data_(data) {}
 
-  /// A block number and bytes for it, without a system call. Nothing when that is not possible.
+  /// Allocates a block number and bytes for it, without a system call. Nothing if that is not
+  /// possible.
   [[nodiscard]] std::optional<Piece> take_warm(std::uint64_t size);
 
-  /// The same, growing what must grow. Nothing when the arena is full, or when memory is short:
-  /// then `short_of` says of what.
+  /// Like `take_warm`, but grows the arena as needed. Nothing if the arena is full or memory is
+  /// short; in the latter case `short_of` returns the reason.
   [[nodiscard]] std::optional<Piece> take(YieldingLock& lock, std::uint64_t size);
   [[nodiscard]] const std::string& short_of() const noexcept { return data_.short_of(); }
 
-  /// Takes a block back whose word says that it is free. Told twice, or told of a block that has
-  /// been handed out again since, it does nothing.
+  /// Frees a block whose word indicates that it is free. Does nothing if the block was freed
+  /// already, or has been allocated again since.
   void reclaim(BlockNumber block);
 
-  /// Calls `visit(block)` for every block that is given out.
+  /// Calls `visit(block)` for every allocated block.
   template <typename Visit>
   void for_each_given(Visit&& visit) {
     for (BlockNumber block = 0; block < books_.size(); ++block) {
@@ -44,8 +45,8 @@ class Allocator {
     }
   }
 
-  /// Gives memory back that nobody has used for that long, `at_most` bytes of it. Returns true if
-  /// there is more. A release does so now and then, so it may not fail.
+  /// Releases memory that has been idle for the given time, at most `at_most` bytes. Returns true
+  /// if there is more. Must not fail, because releases of tensors call it.
   bool trim(YieldingLock& lock, std::uint64_t idle_milliseconds,
             std::uint64_t at_most = kUnlimited) noexcept {
     return data_.trim(lock, space_, idle_milliseconds, at_most);
@@ -63,9 +64,9 @@ class Allocator {
   const Segment& segment_;
   Data& data_;
   Space space_;
-  std::vector<Space::Range> books_;        // by block number; kNone while not given out
-  std::vector<BlockNumber> free_numbers_;  // of blocks given back
-  bool growing_ = false;                   // a thread is making block records
+  std::vector<Space::Range> books_;        // by block number; kNone while not allocated
+  std::vector<BlockNumber> free_numbers_;  // numbers of freed blocks
+  bool growing_ = false;                   // a thread is creating block records
 };
 
 }  // namespace shmtensor

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint64_t kIdleMilliseconds = 10'000;
 
-// In passing, idle memory goes back in steps that take about a millisecond, with pauses, so that no
-// allocation or release waits for the kernel to free a large tensor's pages.
+// Allocations and releases return idle memory in steps of about a millisecond, with pauses, so that
+// none of them waits for the kernel to free the pages of a large tensor.
 constexpr std::uint64_t kTrimStep = 4 * kMiB;
 constexpr std::uint64_t kTrimPause = 16;  // milliseconds
 
@@ -41,7 +41,8 @@ void Member::unlock_after_fork() noexcept {
   if (locked_for_fork_ != nullptr) locked_for_fork_->lock().unlock();
 }
 
-// The parent's writer is left alone: a thread that does not exist here may have been inside of it.
+// The parent's writer is not destroyed: a thread that does not exist in the child may have been
+// using it.
 void Member::become(SlotNumber slot) noexcept {
   slot_ = slot;
   writer_.store(nullptr);
@@ -51,7 +52,7 @@ void Member::throw_lost() {
   refuse_in_raw_copy();
   throw SessionError(
       "this process was forked while the session's manager could not be reached; it cannot use "
-      "what it inherited");
+      "the tensors that it inherited");
 }
 
 Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget)
@@ -107,17 +108,17 @@ std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
   return activate(*piece, size);
 }
 
-// The entry's lock keeps a thread out that tries a stale handle on the same block: it would set and
-// then clear the bit that is set here.
+// The entry's lock excludes a thread that receives a stale handle for the same block. That thread
+// would set and then clear the bit that is set here.
 BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
   const BlockNumber block = piece.block;
   BlockRecord& record = segment_->record(block);
   LocalTable::Lock lock(local_, block);
   record.offset.store(piece.offset, std::memory_order_relaxed);
   record.size.store(size, std::memory_order_relaxed);
-  // Nobody who sends this generation can have set a bit yet: they must hold it first. So whoever
-  // does comes after the store that makes the word live; who looks at an older generation and sees
-  // an old bit looks for a ticket in vain.
+  // Processes can send this generation only after they hold it, so none of them has set a bit yet.
+  // Their stores come after the store that makes the word live. A process that checks an older
+  // generation and sees an old bit searches for a ticket and finds none.
   for (std::uint32_t planes = segment_->planes(); planes != 0; planes &= planes - 1) {
     segment_->senders(static_cast<std::uint32_t>(std::countr_zero(planes)), block)
         .store(0, std::memory_order_relaxed);
@@ -153,14 +154,14 @@ void Arena::take_freed() {
   note_operation();
 }
 
-// A process may be killed after it freed a block and before it marked it in the freed map.
+// A process may be killed after it freed a block and before it marked the block in the freed map.
 void Arena::compare_with_table() {
   deaths_seen_ = member_.memory().header().deaths.load();
   allocator_->for_each_given([this](BlockNumber block) { allocator_->reclaim(block); });
 }
 
-// Looking at the clock costs a few nanoseconds, looking through the free ranges time in proportion
-// to their number: now and then, and for a small part of the time.
+// Reading the clock costs a few nanoseconds, and scanning the free ranges takes time proportional
+// to their number. So both are done rarely.
 void Arena::note_operation() noexcept {
   if (!data_->trims_in_passing() || (!trimming_ && ++operations_ % 64 != 0)) return;
   if (coarse_milliseconds() >= trim_at_) trim_is_due_.store(true, std::memory_order_relaxed);
@@ -169,22 +170,22 @@ void Arena::note_operation() noexcept {
 void Arena::trim_in_passing() noexcept {
   if (member_.lost()) return;
   const std::lock_guard guard(lock_);
-  if (!trim_is_due_.exchange(false)) return;  // another thread was quicker
+  if (!trim_is_due_.exchange(false)) return;  // another thread was faster
   const std::uint64_t begin = coarse_milliseconds();
   trimming_ = allocator_->trim(lock_, kIdleMilliseconds, kTrimStep);
   const std::uint64_t end = coarse_milliseconds();
   trim_at_ = end + (trimming_ ? std::max(kTrimPause, 8 * (end - begin)) : kIdleMilliseconds / 4);
 }
 
-// Four cases. The process holds the block already: a handle of the same generation is good, and its
-// ticket is taken if it still is there. The ticket is live: the block cannot have been freed before
-// the claim, and whoever looks for tickets after it looks for holder bits after that and finds
-// ours. The ticket is spent, because the bytes were loaded before: the bit may have come too late
-// for somebody who is about to free the block, so the epoch must be moved while the block lives.
-// Else the handle is stale.
+// Four cases. (1) The process holds the block already: a handle of the same generation is valid,
+// and its ticket is claimed if it is live. (2) The ticket is live: the block cannot have been freed
+// before the claim, and a process that checks tickets after the claim checks holder bits later
+// still, and finds this one. (3) The ticket is consumed, because the message was loaded before: a
+// process that is freeing the block may have read the holder bits too early to see this one, so the
+// epoch must change while the block is live. (4) Otherwise the handle is stale.
 bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                        const Ticket& ticket, TransitTable& transit) noexcept {
-  if (lock.count() > 0 || member_.lost()) {  // of another generation, or of no use here
+  if (lock.count() > 0 || member_.lost()) {  // of another generation, or this process lacks a slot
     pin();
     return false;
   }
@@ -241,8 +242,8 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
 void Arena::free_or_leave(BlockNumber block) noexcept {
   if (member_.lost() || !try_free(*segment_, block, member_.memory())) return;
   SHMTENSOR_FAULT_POINT("free.before_mark");
-  // A release may come with the GIL held and does not wait: like a peer's, the block is found when
-  // the owner allocates next.
+  // A release may run with the GIL held and does not wait for the lock. As with a block that a peer
+  // freed, the owner finds the block at its next allocation.
   std::unique_lock<YieldingLock> guard;
   if (owned()) guard = std::unique_lock(lock_, std::try_to_lock);
   if (guard) {
@@ -254,13 +255,14 @@ void Arena::free_or_leave(BlockNumber block) noexcept {
   segment_->tell_owner();
 }
 
-// The ticket is published before the epoch moves, and the epoch moves before the message can be
-// read: whoever looked for tickets too early fails to free.
+// The ticket is published before the epoch changes, and the epoch changes before the message can be
+// read. So a process that checked the tickets too early fails to free the block.
 Ticket Arena::send(BlockNumber block, bool to_keep) {
   member_.require_slot();
   std::atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
   if ((senders.load() & bit_of(member_.slot())) == 0) {
-    // Whoever sees the bit looks for a ticket, where there must be a page by then.
+    // A process that sees the bit searches for a ticket, so the page of the ticket must exist by
+    // then.
     member_.writer().reserve(segment_->number(), block);
     senders.fetch_or(bit_of(member_.slot()));
   }
@@ -313,8 +315,8 @@ void Arena::wait_for_fork() const noexcept {
   for (BlockNumber block = 0; block < capacity; ++block) local_.wait_unlocked(block);
 }
 
-// The plane is made also where nothing is held: the child has the arena mapped, and may come to
-// hold what it receives, with a bit that nobody would look at in a plane that was never announced.
+// The plane is created even if nothing is held. The child has the arena mapped and may later hold
+// blocks that it receives; peers read its bits only in planes that were announced.
 void Arena::hold_for_child(SlotNumber child) {
   if (!survives_fork()) return;
   segment_->ensure_plane(child);

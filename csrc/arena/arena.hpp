@@ -1,4 +1,4 @@
-// An arena as this process sees it: the block protocol over a segment.
+// An arena in this process: the block protocol, applied to a segment.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 namespace shmtensor {
 
 /// This process as a member of a session.
-/// Threads: all members may be called at the same time, but for `become`.
+/// Threads: all members except `become` may be called simultaneously.
 class Member {
  public:
   Member(const SessionMemory& memory, SlotNumber slot) noexcept : memory_(memory), slot_(slot) {}
@@ -28,18 +28,18 @@ class Member {
 
   [[nodiscard]] const SessionMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] SlotNumber slot() const noexcept { return slot_; }
-  /// Made at the first send. Throws OutOfMemory.
+  /// Created at the first send. Throws OutOfMemory.
   [[nodiscard]] TransitWriter& writer() const;
 
   void lock_for_fork() noexcept;
   void unlock_after_fork() noexcept;
-  /// The forked child's new identity; kNoSlot when it could get none. Then nothing that it
-  /// inherited is protected, and nothing of it may be released: the bits are the parent's.
+  /// Sets the slot of a forked child; kNoSlot if it has none. In that case inherited blocks are not
+  /// protected, and the child must not release them: the bits belong to the parent.
   void become(SlotNumber slot) noexcept;
-  /// Return true if nothing of this process is protected: it has no slot, or is a raw copy of the
-  /// one that has.
+  /// Return true if no holder bit protects the blocks of this process: it has no slot, or is a raw
+  /// copy of the process that has the slot.
   [[nodiscard]] bool lost() const noexcept { return slot_ == kNoSlot || is_raw_copy(); }
-  /// Throws SessionError when this process is lost: there are no bits that it could set.
+  /// Throws SessionError if this process is lost, since it has no bits to set.
   void require_slot() const {
     if (lost()) throw_lost();
   }
@@ -53,13 +53,14 @@ class Member {
   TransitWriter* locked_for_fork_ = nullptr;
 };
 
-/// Threads: all members may be called at the same time.
-/// Processes: only the owner allocates; anybody holds, sends and releases.
+/// Threads: all members may be called simultaneously.
+/// Processes: only the owner allocates; every process may hold, send and release.
 class Arena {
  public:
-  /// Host memory. `budget` for an arena that this process owns, null for a peer's.
+  /// For host memory. `budget` belongs to an arena that this process owns; null for an arena of a
+  /// peer.
   Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget);
-  /// Any other: `data` reaches what the segment's blocks are in.
+  /// For other memory. `data` maps the memory of the segment's blocks.
   Arena(std::unique_ptr<Segment> segment, std::unique_ptr<Data> data, const Member& member,
         bool owned);
 
@@ -67,29 +68,32 @@ class Arena {
   [[nodiscard]] Data& data() const noexcept { return *data_; }
   [[nodiscard]] bool owned() const noexcept { return allocator_ != nullptr; }
 
-  // --- the owner's ---
+  // --- for the owner ---
 
-  /// A live block with one reference, without a system call. Nothing when that is not possible, or
-  /// when another thread has the bookkeeping: a caller that holds the GIL must not wait for it.
+  /// Allocates a block with one reference, without a system call. Nothing if that is not possible,
+  /// or if another thread has locked the bookkeeping: a caller that holds the GIL must not wait for
+  /// the lock.
   [[nodiscard]] std::optional<BlockNumber> allocate_warm(std::uint64_t size);
-  /// The same, growing the arena. Nothing when it is full. Throws OutOfMemory when memory is short.
-  /// May take the kernel long, but keeps neither `allocate_warm` nor a release from its work.
+  /// Like `allocate_warm`, but grows the arena. Nothing if the arena is full. Throws OutOfMemory if
+  /// memory is short. The kernel may need long; `allocate_warm` and releases in other threads are
+  /// not blocked in that time.
   [[nodiscard]] std::optional<BlockNumber> allocate(std::uint64_t size);
-  /// Takes back what others freed, finds what kills lost, gives idle extents to the system.
+  /// Reclaims blocks that other processes freed or that killed processes left, and releases idle
+  /// extents to the system.
   void collect(std::uint64_t idle_milliseconds);
   [[nodiscard]] std::uint64_t reserved() const noexcept;
-  /// Return true if idle pages are to go back to the system: then `trim_in_passing` is to be
-  /// called, without the GIL.
+  /// Return true if idle pages are to be released to the system. The caller then calls
+  /// `trim_in_passing` without the GIL.
   [[nodiscard]] bool trim_is_due() const noexcept {
     return trim_is_due_.load(std::memory_order_relaxed);
   }
   void trim_in_passing() noexcept;
 
-  // --- everybody's ---
+  // --- for every process ---
 
-  /// Makes this process a holder, under the entry's lock, for a handle that was received. False
-  /// when the handle is stale: then `abandon` must be called once the lock is given back. `transit`
-  /// is the table of the ticket's sender.
+  /// Makes this process a holder of a block whose handle it received, under the lock of the block's
+  /// entry. `transit` is the table of the ticket's sender. Returns false if the handle is stale;
+  /// the caller must then call `abandon` after it releases the lock.
   [[nodiscard]] bool hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                           const Ticket& ticket, TransitTable& transit) noexcept {
     if (lock.count() == 0 || member_.lost() ||
@@ -100,51 +104,53 @@ class Arena {
     lock.set_count(lock.count() + 1);
     return true;
   }
-  /// Frees the block if nobody needs it, and takes away the pin that its holder had.
+  /// Frees the block if it is unused, and removes the pin of its holder.
   void abandon(BlockNumber block) noexcept;
 
-  /// Drops one reference; the last one clears the holder bit and tries to free the block.
+  /// Releases one reference. The last one clears the holder bit and tries to free the block.
   void release(BlockNumber block) noexcept {
     if (!local_.drop_one_of_many(block)) release_last(block);
   }
-  /// The same for a caller that has the entry locked: true when the caller must `abandon` the block
-  /// after giving the lock back.
+  /// The same for a caller that has locked the entry. Returns true if the caller must `abandon` the
+  /// block after it releases the lock.
   [[nodiscard]] bool release(LocalTable::Lock& lock, BlockNumber block) noexcept;
 
   /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.
   [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false);
-  /// Takes a ticket back that nobody will read.
+  /// Cancels a ticket that no process will read.
   void unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
 
   [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return member_.memory(); }
   [[nodiscard]] Generation generation(BlockNumber block) const noexcept;
-  /// The block's bytes in this process. Any peer may change its record at any time, so address and
-  /// size are what was checked, read once. Throws SessionError when the record points outside of
-  /// what the segment holds.
+  /// Returns the block's bytes in this process. Any peer may change the block record at any time,
+  /// so the address and size are read once, then checked. Throws SessionError if the record refers
+  /// to bytes outside the segment.
   [[nodiscard]] std::span<std::byte> bytes(BlockNumber block, Access access) const;
-  /// The same if it takes no call of the system or a driver, else at null.
+  /// The same if it takes no call of the system or a driver; otherwise a span at null.
   [[nodiscard]] std::span<std::byte> bytes_at_once(BlockNumber block, Access access) const noexcept;
-  /// Keeps the arena mapped while it is looked at. Every block that is held has a pin, too, until
-  /// it is abandoned: with one count, no moment lies between holding and letting go.
+  /// Keeps the arena mapped while it is in use. Every held block also has a pin, until it is
+  /// abandoned. With a single count, an arena is never unpinned between two uses.
   void pin() noexcept { pins_.fetch_add(1); }
   void unpin() noexcept { pins_.fetch_sub(1); }
   [[nodiscard]] bool in_use() const noexcept { return pins_.load() != 0; }
-  /// Is this process a holder of any block? For a fork, while no entry can change: looks at each.
+  /// Return true if this process holds any block. Reads every entry, during a fork, when no entry
+  /// can change.
   [[nodiscard]] bool holds_any() const noexcept;
 
   // --- fork ---
 
-  /// In this order for all arenas: lock, LocalTable::stop_locking, wait.
+  /// The order, across all arenas: lock, LocalTable::stop_locking, wait.
   void lock_for_fork() noexcept { lock_.lock(); }
   void wait_for_fork() const noexcept;
-  /// Makes the child a holder of everything that this process holds. Between lock and unlock.
+  /// Makes the child a holder of all blocks that this process holds. Called between lock and
+  /// unlock.
   void hold_for_child(SlotNumber child);
   void unlock_after_fork() noexcept { lock_.unlock(); }
-  /// In the child: it owns nothing of what it inherited, and none of its threads has locked a
-  /// block.
+  /// In the child: marks the arena as not owned, and all blocks as unlocked.
   void disown() noexcept;
-  /// Is what lies in it of use to a forked child? Device memory is not: the child holds none.
+  /// Return true if a forked child can use the memory of the arena. It cannot use device memory, so
+  /// it holds none.
   [[nodiscard]] bool survives_fork() const noexcept { return !is_on_device(segment_->strategy()); }
 
  private:
@@ -163,11 +169,11 @@ class Arena {
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};
   std::atomic<bool> trim_is_due_{false};
-  YieldingLock lock_;  // guards what follows
+  YieldingLock lock_;  // protects the members that follow
   std::unique_ptr<Allocator> allocator_;
   std::uint64_t deaths_seen_ = 0;
-  std::uint64_t trim_at_ = 0;  // not before
-  bool trimming_ = false;      // there is more
+  std::uint64_t trim_at_ = 0;  // not before this time
+  bool trimming_ = false;      // the last step left idle memory
   std::uint32_t operations_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// The state of a block in one 64-bit word, so that one compare-and-swap decides its fate.
+// The state of a block in one 64-bit word, so that one compare-and-swap decides whether the block
+// is freed.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,13 @@ namespace shmtensor {
 
 /// generation:32 | epoch:31 | live:1
 ///
-/// The generation counts how often the record has been handed out; it moves on when the block is
-/// freed, so a handle that says an older one is stale. A record whose generation is used up is
-/// never handed out again. The epoch counts events that make a block busy without a trace in the
-/// holder bits that a freeing process may already have looked at (a ticket published, a hold
-/// without a ticket); it makes the freeing compare-and-swap fail. It wraps: a process would have to
-/// be stopped between two instructions for exactly a multiple of 2^31 sends of one block to be
-/// fooled.
+/// The generation counts how often the record has been allocated. It changes when the block is
+/// freed, so a handle with an older generation is stale. A record whose generations are used up is
+/// never allocated again. The epoch counts the events that make a block busy and are not visible in
+/// holder bits which a freeing process may have read before: a published ticket, or a hold without
+/// a ticket. A change of the epoch makes the compare-and-swap of a freeing process fail. The epoch
+/// wraps; a wrong match requires that a process is stopped between two instructions for exactly a
+/// multiple of 2^31 sends of one block.
 class BlockWord {
  public:
   static constexpr std::uint64_t kLive = 1;

@@ -1,4 +1,4 @@
-// How much shared memory this process may reserve, over all its arenas.
+// Limits the shared memory that this process may reserve, over all its arenas.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,14 @@
 
 namespace shmtensor {
 
-/// Threads: all members may be called at the same time.
+/// Threads: all members may be called simultaneously.
 class Budget {
  public:
   void set_limit(std::uint64_t bytes) noexcept { limit_.store(bytes); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return limit_.load(); }
   [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_.load(); }
 
-  /// False when that would go over the limit.
+  /// Returns false, and reserves nothing, if that would exceed the limit.
   [[nodiscard]] bool take(std::uint64_t bytes) noexcept {
     std::uint64_t now = reserved_.load();
     do {
@@ -26,7 +26,7 @@ class Budget {
   }
   void give(std::uint64_t bytes) noexcept { reserved_.fetch_sub(bytes); }
 
-  /// For a forked child, which owns no arena yet.
+  /// Resets the reservation in a forked child, which owns no arena yet.
   void forget() noexcept { reserved_.store(0); }
 
  private:

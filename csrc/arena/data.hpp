@@ -1,4 +1,5 @@
-// What lies behind the offsets of an arena's blocks: pages of the arena's file, or device memory.
+// The memory to which the offsets of an arena's blocks refer: pages of the arena's file, or device
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,10 @@
 
 namespace shmtensor {
 
-/// The data segment of one arena, as this process reaches it.
-/// Threads: `at` and `at_once` may be called at the same time; the rest is the owner's, behind the
-/// arena's lock. What takes that lock as an argument may give it away for a while.
+/// The data segment of one arena, as mapped by this process.
+/// Threads: `at` and `at_once` may be called simultaneously; the other members are for the owner
+/// and protected by the arena's lock. Functions that take the lock as an argument may release it
+/// temporarily.
 class Data {
  public:
   Data() = default;
@@ -20,47 +22,49 @@ class Data {
   Data(const Data&) = delete;
   Data& operator=(const Data&) = delete;
 
-  /// Where a block's bytes lie in this process; makes them reachable if need be. Throws
-  /// SessionError when the place is outside of what the arena has, and what mapping throws.
+  /// Returns the address of a block's bytes in this process, and maps them if needed. Throws
+  /// SessionError if the range is outside the arena, and the errors of mapping.
   [[nodiscard]] virtual std::byte* at(std::uint64_t offset, std::uint64_t size, Access access) = 0;
-  /// The same if it takes no call of the system or a driver, else null.
+  /// The same if it takes no call of the system or a driver; otherwise null.
   [[nodiscard]] virtual std::byte* at_once(std::uint64_t offset, std::uint64_t size,
                                            Access access) noexcept = 0;
 
-  /// At what multiple of bytes a block of that size begins.
+  /// Returns the alignment of a block of that size.
   [[nodiscard]] virtual std::uint64_t alignment(std::uint64_t size) const noexcept = 0;
-  /// What a block of that size takes.
+  /// Returns the bytes that a block of that size occupies.
   [[nodiscard]] virtual std::uint64_t rounded(std::uint64_t size) const noexcept = 0;
 
-  /// Has the range memory behind it?
+  /// Return true if the range has memory.
   [[nodiscard]] virtual bool is_backed(std::uint64_t offset, std::uint64_t size) const noexcept = 0;
-  /// Gives a range that is taken memory. False when that is short: then `short_of` says of what.
+  /// Gives memory to an allocated range. Returns false if memory is short; then `short_of` returns
+  /// the reason.
   [[nodiscard]] virtual bool back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size) = 0;
-  /// Extends the space so that a block of `size` fits. False when the arena is full, or memory is
-  /// short.
+  /// Extends the space so that a block of `size` fits. Returns false if the arena is full or memory
+  /// is short.
   [[nodiscard]] virtual bool grow(Space& space, std::uint64_t size) = 0;
-  /// Gives memory to what `grow` has added, as far as there is some, for the allocations to come.
+  /// Gives memory to the space that `grow` added, as far as available, for later allocations.
   virtual void back_ahead(YieldingLock& /*lock*/) {}
-  /// The range was given out or taken back just now.
+  /// Called when the range has been allocated or freed.
   virtual void touch(std::uint64_t offset, std::uint64_t size) noexcept = 0;
-  /// Gives memory back that was not used for so long, at most `at_most` bytes of it where `trim` is
-  /// called in passing. Returns true if there is more.
+  /// Releases memory that has been idle for the given time, at most `at_most` bytes of it if `trim`
+  /// is called in passing. Returns true if there is more.
   virtual bool trim(YieldingLock& lock, Space& space, std::uint64_t idle_milliseconds,
                     std::uint64_t at_most) noexcept = 0;
-  /// May `trim` be called by any thread at any time? Else only when the session collects.
+  /// Return true if any thread may call `trim` at any time. Otherwise only the session's `collect`
+  /// calls it.
   [[nodiscard]] virtual bool trims_in_passing() const noexcept = 0;
 
-  /// Bytes that the owner has from the system.
+  /// Returns the bytes that the owner has reserved from the system.
   [[nodiscard]] virtual std::uint64_t reserved() const noexcept = 0;
-  /// Why the call failed that has just returned false; empty when the arena is full.
+  /// Returns why the last call returned false; empty if the arena is full.
   [[nodiscard]] const std::string& short_of() const noexcept { return short_of_; }
   void clear_shortage() noexcept { short_of_.clear(); }
 
-  /// Unmaps what the owner has given back since. Nothing of it is held here.
+  /// Unmaps memory that the owner has released. This process holds no block in it.
   virtual void drop_gone() noexcept {}
-  /// In a forked child: closes what would keep the parent's memory alive.
+  /// In a forked child: closes the descriptors that would keep the parent's memory alive.
   virtual void forget_in_child() noexcept {}
-  /// For statistics.
+  /// Returns the number of open descriptors, for statistics.
   [[nodiscard]] virtual int descriptor_count() const noexcept { return 0; }
 
  protected:

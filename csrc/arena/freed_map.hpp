@@ -1,4 +1,4 @@
-// Tells the owner of an arena which blocks others have freed.
+// Notifies the owner of an arena of the blocks that other processes have freed.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,14 @@
 
 namespace shmtensor {
 
-/// Three levels of bits in shared memory: one bit a block, one bit a word of those, and 64 bits
-/// over all. Whoever freed a block sets its bit and then the bits above it; the owner takes all
-/// bits away from the top down. Every step is one idempotent atomic: a bit set twice, or late, does
-/// no harm, because the owner looks at the block's word before it believes it. A bit whose upper
-/// ones were lost to a kill is found when the owner compares its table with its books.
+/// Three levels of bits in shared memory: one bit per block, one bit per word of the first level,
+/// and 64 bits for the whole. A process that frees a block sets its bit and then the bits above it.
+/// The owner clears all bits from the top down. Every step is one idempotent atomic operation. A
+/// bit that is set twice or late does no harm, because the owner checks the block's word before it
+/// reclaims the block. If a process is killed before it sets the upper bits, the owner finds the
+/// bit when it compares the block table with its bookkeeping.
 ///
-/// Processes: `mark` by anybody; `take` by the owner, behind its lock.
+/// Processes: every process may call `mark`; only the owner calls `take`, protected by its lock.
 class FreedMap {
  public:
   FreedMap(std::atomic<std::uint64_t>* top, std::atomic<std::uint64_t>* words,
@@ -30,7 +31,7 @@ class FreedMap {
 
   [[nodiscard]] bool any() const noexcept { return top_->load(std::memory_order_relaxed) != 0; }
 
-  /// Calls `visit(block)` for every bit found, and clears it.
+  /// Calls `visit(block)` for every bit that is set, and clears the bit.
   template <typename Visit>
   void take(Visit&& visit) const {
     for_each_bit(top_->exchange(0), [&](std::uint32_t t) {

@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::uint64_t kLargestStep = 8 * kMiB;
 
-// Of pages that are made or freed in one go, about 10 milliseconds' worth: for so long others wait
-// that need an extent at the edge of a large block.
+// The pages that are created or freed in one step take about 10 milliseconds. Other threads that
+// need an extent at the edge of a large block wait for that time.
 constexpr std::uint64_t kChunk = 16 * kMiB / HostData::kExtent;
-constexpr std::uint64_t kWholePages = 64 * kKiB;  // blocks from here on get pages of their own
+constexpr std::uint64_t kWholePages = 64 * kKiB;  // larger blocks have pages of their own
 
 std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_milliseconds()); }
 
@@ -57,7 +57,7 @@ std::byte* HostData::at(std::uint64_t offset, std::uint64_t size, Access access)
   }
   if (!there) {
     throw SessionError("a block of arena " + std::to_string(segment_.number()) +
-                       " points outside of the arena");
+                       " refers to memory outside of the arena");
   }
   return segment_.data(access) + offset;
 }
@@ -101,8 +101,8 @@ void HostData::mark(Run run, Pages pages) noexcept {
   for (std::uint64_t i = run.begin; i < run.end; ++i) extents_[i] = {now(), pages};
 }
 
-// The range is taken, so nobody frees pages of it. Its first and last extent may be shared with
-// other ranges, whose threads may be making their pages.
+// The range is allocated, so no other thread frees its pages. Its first and last extent may be
+// shared with other ranges, whose threads may be creating their pages.
 bool HostData::back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size) {
   const Run all{offset / kExtent, (offset + size - 1) / kExtent + 1};
   std::vector<Run> made;
@@ -121,7 +121,8 @@ bool HostData::back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size
     }
     made.reserve(made.size() + 1);
     if (!make_present(lock, run, missing({i, all.end}) * kExtent)) {
-      // Others may need what this call has made, and others may use the extents at the edges.
+      // Other threads may need the pages that this call has created, and use the extents at the
+      // edges.
       std::string why = std::move(short_of_);
       const Run own{align_up(offset, kExtent) / kExtent, (offset + size) / kExtent};
       for (Run back : made) {
@@ -137,7 +138,7 @@ bool HostData::back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size
   return true;
 }
 
-// Address space, which needs no memory. What is free at its end counts.
+// Reserves address space, which needs no memory. Free space at the end counts.
 bool HostData::grow(Space& space, std::uint64_t size) {
   const std::uint64_t committed = space.total();
   const std::uint64_t reserve_left = segment_.geometry().data_reserve - committed;
@@ -145,10 +146,10 @@ bool HostData::grow(Space& space, std::uint64_t size) {
   const std::uint64_t needed = wanted - align_down(std::min(space.free_at_end(), wanted), kExtent);
   clear_shortage();
   if (needed > reserve_left) return false;
-  // Double, up to a step that takes a few milliseconds.
+  // Doubles the size, up to a step that takes a few milliseconds.
   const std::uint64_t step =
       std::min(std::max(needed, std::clamp(committed, kExtent, kLargestStep)), reserve_left);
-  // What may throw comes before anything is changed.
+  // Operations that may throw come before any change.
   space.prepare();
   extents_.resize((committed + step) / kExtent);
   ahead_ = {committed / kExtent, (committed + step) / kExtent};
@@ -184,7 +185,8 @@ bool HostData::make_present(YieldingLock& lock, Run run, std::uint64_t needed) {
   return short_of_.empty();
 }
 
-// Without the lock. The reason when memory is short, of this or of all that is `needed`.
+// Called without the lock. Returns the reason if memory is short for this run or for all that is
+// `needed`.
 std::string HostData::reserve(Run run, std::uint64_t needed) {
   const std::uint64_t offset = run.begin * kExtent;
   const std::uint64_t size = (run.end - run.begin) * kExtent;
@@ -192,7 +194,7 @@ std::string HostData::reserve(Run run, std::uint64_t needed) {
   if (!why.empty()) return why;
   const Segment::File file = segment_.file();
   std::byte* const data = segment_.data(Access::read_write);
-  if (!budget_->take(size)) return over_limit(*budget_);  // another thread was quicker
+  if (!budget_->take(size)) return over_limit(*budget_);  // another thread was faster
   try {
     if (reserve_pages(*file, segment_.geometry().data() + offset, size)) {
       reserved_ += size;
@@ -206,8 +208,8 @@ std::string HostData::reserve(Run run, std::uint64_t needed) {
   budget_->give(size);
   discard_pages(*file, segment_.geometry().data() + offset, size);
   if (segment_.strategy() != Strategy::file_system) {
-    return "the kernel gives no more shared memory; free tensors, or look at the memory cgroup, "
-           "vm.overcommit_memory and RLIMIT_FSIZE";
+    return "the kernel has no more shared memory; free tensors, or check the limits of the memory "
+           "cgroup, vm.overcommit_memory and RLIMIT_FSIZE";
   }
   const ShmSpace space = shm_space();
   return "/dev/shm has " + in_mib(space.free) + " free of " + in_mib(space.total) +
@@ -215,7 +217,7 @@ std::string HostData::reserve(Run run, std::uint64_t needed) {
          "file_descriptor sharing strategy, which it does not limit";
 }
 
-// False when it cannot be done: no descriptor is to be had, or no memory. The pages stay then.
+// Returns false if no descriptor or no memory is available. The pages stay in that case.
 bool HostData::make_absent(YieldingLock& lock, Run run) noexcept {
   const std::uint64_t size = (run.end - run.begin) * kExtent;
   bool freed = false;
@@ -226,7 +228,7 @@ bool HostData::make_absent(YieldingLock& lock, Run run) noexcept {
       discard_pages(*file, segment_.geometry().data() + run.begin * kExtent, size);
       freed = true;
     } catch (const std::exception&) {
-      // as said above
+      // see the comment above
     }
   });
   mark(run, freed ? Pages::absent : Pages::present);
@@ -236,7 +238,7 @@ bool HostData::make_absent(YieldingLock& lock, Run run) noexcept {
   return true;
 }
 
-// From the end of each free range: allocations take from its beginning.
+// Begins at the end of each free range, since allocations are made from its beginning.
 bool HostData::trim(YieldingLock& lock, Space& space, std::uint64_t idle_milliseconds,
                     std::uint64_t at_most) noexcept {
   const auto idle = [&, time = now()](const Extent& extent) {

@@ -1,4 +1,4 @@
-// Data segments that are pages of the arena's file.
+// Data segments that consist of pages of the arena's file.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,16 @@
 
 namespace shmtensor {
 
-/// Why so many more bytes cannot be reserved now; empty when nothing is known to stand in the way.
+/// Returns why `size` more bytes cannot be reserved now; empty if no reason is known.
 [[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget);
 
-/// Extents of 2 MiB; the owner reserves their pages before anybody may touch them, and gives those
-/// of idle ones back.
+/// The segment consists of extents of 2 MiB. The owner reserves the pages of an extent before any
+/// process may touch them, and releases the pages of idle extents.
 class HostData final : public Data {
  public:
   static constexpr std::uint64_t kExtent = 2 * kMiB;
 
-  /// `budget` is the owner's; null for a peer.
+  /// `budget` is the owner's; null in a peer.
   HostData(const Segment& segment, Budget* budget) : segment_(segment), budget_(budget) {}
 
   std::byte* at(std::uint64_t offset, std::uint64_t size, Access access) override;
@@ -42,14 +42,15 @@ class HostData final : public Data {
   }
 
  private:
-  /// Only the thread that has marked an extent as changing makes or frees its pages. It holds no
-  /// lock meanwhile, and waits for no other extent.
+  /// Only the thread that has marked an extent as changing creates or frees its pages. It holds no
+  /// lock in that time, and waits for no other extent.
   enum class Pages : std::uint8_t { absent, present, changing };
   struct Extent {
-    std::uint32_t used_at = 0;  ///< coarse milliseconds, cut to 32 bits: only differences count
+    std::uint32_t used_at = 0;  ///< coarse milliseconds, truncated to 32 bits: only differences
+                                ///< count
     Pages pages = Pages::absent;
   };
-  /// Extents by number.
+  /// A range of extent numbers.
   struct Run {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -70,8 +71,8 @@ class HostData final : public Data {
   Budget* budget_;
   std::vector<Extent> extents_;
   Run ahead_;                               // added by the last `grow`
-  std::atomic<std::uint64_t> reserved_{0};  // read by threads that only count
-  // How much of the segment the file was seen to have. It never has less again.
+  std::atomic<std::uint64_t> reserved_{0};  // also read by threads without the lock, for statistics
+  // The largest size of the segment that was seen in the file, which never shrinks.
   std::atomic<std::uint64_t> in_file_{0};
 };
 

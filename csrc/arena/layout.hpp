@@ -1,12 +1,12 @@
-// What an arena's shared file looks like. docs/design/segment-format.md draws it.
+// The layout of an arena's shared file. docs/design/segment-format.md draws it.
 //
 //   control segment   header | chunk records | block records | freed map |
 //                     holder planes | sender planes
 //   data segment      the blocks' bytes, from a multiple of 2 MiB to the end of the file;
 //                     or chunks of device memory, each an object of its own
 //
-// Everything is written by processes that may be killed at any instruction, so each field is either
-// constant after creation or one lock-free atomic. Offsets and numbers only, never pointers.
+// Every field is written by processes that may be killed at any instruction. So a field is either
+// constant after creation or one lock-free atomic. The file holds offsets and numbers, no pointers.
 #pragma once
 
 #include <array>
@@ -19,27 +19,27 @@
 
 namespace shmtensor {
 
-/// How the memory of an arena is shared. Fixed when the arena is made.
+/// How the memory of an arena is shared. Fixed at creation.
 enum class Strategy : std::uint32_t {
-  file_descriptor = 1,  ///< a memfd; its descriptor travels through the manager
+  file_descriptor = 1,  ///< a memfd; the manager passes its descriptor on
   file_system = 2,      ///< a named object in /dev/shm; opened by name, no descriptor kept
   device = 3,           ///< a memfd for the tables; the bytes are device memory, in chunks
   in_place = 4,         ///< a memfd whose blocks describe device memory that a user owns
 };
 
-/// Are the bytes of its tensors device memory?
+/// Return true if the tensors of the arena are in device memory.
 constexpr bool is_on_device(Strategy strategy) noexcept {
   return strategy == Strategy::device || strategy == Strategy::in_place;
 }
 
-/// Which device, as its driver names it everywhere.
+/// The UUID of a device, as its driver reports it in every process.
 using DeviceId = std::array<std::uint8_t, 16>;
 
 inline constexpr std::uint64_t kArenaMagic = 0x3161'6e65'7261'7473;  // "starena1"
 inline constexpr std::uint32_t kArenaVersion = 2;
 
-/// 1,024 slots are 16 planes of 64 bits. A plane is one word for each block, so a session of up to
-/// 64 processes touches one plane only, and a dead slot's bits lie in one contiguous range.
+/// 1,024 slots are 16 planes of 64 bits. A plane has one word per block, so a session of up to 64
+/// processes uses one plane only, and the bits of a dead slot are stored in one contiguous range.
 inline constexpr std::uint32_t kPlanes = kMaxSlots / 64;
 
 constexpr std::uint32_t plane_of(SlotNumber slot) noexcept { return slot / 64; }
@@ -48,20 +48,20 @@ constexpr std::uint64_t bit_of(SlotNumber slot) noexcept { return std::uint64_t{
 struct alignas(32) BlockRecord {
   std::atomic<std::uint64_t> word;    ///< BlockWord
   std::atomic<std::uint64_t> offset;  ///< into the data segment; constant while live
-  std::atomic<std::uint64_t> size;    ///< as asked for; constant while live
+  std::atomic<std::uint64_t> size;    ///< as requested; constant while live
   std::uint64_t reserved;
 };
 static_assert(sizeof(BlockRecord) == 32);
 
-/// A chunk of device memory. Strategy::device uses a number once only.
+/// A chunk of device memory. Strategy::device uses each number only once.
 struct ChunkRecord {
-  std::atomic<std::uint64_t> size;       ///< 0 before it is there and after it is gone
+  std::atomic<std::uint64_t> size;       ///< 0 before the chunk exists and after it is freed
   std::atomic<std::int32_t> descriptor;  ///< its number in the owner's process; -1: closed
   std::uint32_t reserved;
 };
 static_assert(sizeof(ChunkRecord) == 16);
 inline constexpr std::uint32_t kMaxChunks = 3072;
-/// An offset in device memory: chunk:24 | place in it:40.
+/// An offset in device memory: chunk:24 | offset in the chunk:40.
 inline constexpr unsigned kChunkShift = 40;
 
 struct ArenaHeader {
@@ -71,29 +71,31 @@ struct ArenaHeader {
   SessionId session;
   ArenaNumber number;
   std::uint32_t owner;       ///< slot of the process that allocates here
-  std::uint32_t owner_life;  ///< which of the slot's processes it is
+  std::uint32_t owner_life;  ///< incarnation of that slot
   std::uint32_t max_blocks;
   std::uint64_t data_reserve;   ///< address space to map for the data segment
-  std::uint64_t pid_namespace;  ///< whose /proc can tell whether somebody still maps the file
-  DeviceId device;              ///< of Strategy::device
+  std::uint64_t pid_namespace;  ///< the namespace whose /proc shows which processes map the file
+  DeviceId device;              ///< for Strategy::device
 
   alignas(64) std::atomic<std::uint32_t> capacity;  ///< block records whose pages exist
-  std::atomic<std::uint32_t> planes;                ///< bit p: so do plane p's, for all of them
-  std::atomic<std::uint32_t> capacity_wanted;       ///< what the owner is making
-  std::atomic<std::uint32_t> planes_wanted;         ///< bit p: somebody is making plane p
+  std::atomic<std::uint32_t> planes;                ///< bit p: the pages of plane p exist, for all
+                                                    ///< block records
+  std::atomic<std::uint32_t> capacity_wanted;       ///< the capacity that the owner is creating
+  std::atomic<std::uint32_t> planes_wanted;         ///< bit p: a process is creating plane p
   std::atomic<std::uint64_t> committed;             ///< bytes of the data segment in the file
   std::atomic<std::uint32_t> orphaned;              ///< the manager found the owner dead
 
   alignas(64) std::atomic<std::uint64_t> freed_top;  ///< see FreedMap
 
-  /// Strategy::in_place: moves, and is woken, when a block may have been freed. The owner waits.
+  /// Strategy::in_place: changes, with a wake-up, when a block may have been freed. The owner waits
+  /// for it.
   alignas(64) std::atomic<std::uint32_t> news;
 };
 static_assert(sizeof(ArenaHeader) <= 4096);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Where the parts of a control segment lie; follows from `max_blocks` alone, so that a peer's word
-/// for an offset is never needed.
+/// The offsets of the parts of a control segment. They follow from `max_blocks` alone, so a process
+/// never relies on an offset that a peer wrote.
 struct Geometry {
   std::uint32_t max_blocks = std::uint32_t{1} << 20;
   std::uint64_t data_reserve = 0;
@@ -119,12 +121,13 @@ struct Geometry {
   [[nodiscard]] constexpr std::uint64_t senders(std::uint32_t plane) const noexcept {
     return holders(kPlanes) + plane * plane_size();
   }
-  /// Also the size of the control segment.
+  /// Offset of the data segment; also the size of the control segment.
   [[nodiscard]] constexpr std::uint64_t data() const noexcept {
     return align_up(senders(kPlanes), 2 * kMiB);
   }
 
-  /// A power of two that the freed map can index, and an address range that can be mapped.
+  /// Return true if the number of blocks is a power of two that the freed map can index, and the
+  /// address range can be mapped.
   [[nodiscard]] constexpr bool valid() const noexcept {
     return std::has_single_bit(max_blocks) && max_blocks >= 4096 &&
            max_blocks <= (std::uint32_t{1} << 24) && data_reserve > 0 &&

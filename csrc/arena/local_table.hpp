@@ -1,4 +1,4 @@
-// What this process holds of an arena: private memory, one entry a block.
+// The blocks of an arena that this process holds: private memory, one entry per block.
 #pragma once
 
 #include <atomic>
@@ -9,10 +9,11 @@
 
 namespace shmtensor {
 
-/// A holder bit says that a process has a block in use, however many of its objects refer to it;
-/// the number of those stands here. The bit and the number change together, under the entry's lock.
+/// A holder bit indicates that a process holds a block, with any number of references; the number
+/// of references is stored here. The bit and the number change together, under the entry's lock.
 ///
-/// Threads: through Lock; a fork waits until no entry is locked and lets none be locked meanwhile.
+/// Threads: access goes through Lock. A fork waits until no entry is locked, and prevents new locks
+/// until it is done.
 class LocalTable {
   struct Entry {
     std::atomic<std::uint32_t> word;  ///< locked:1 | count:31
@@ -24,7 +25,7 @@ class LocalTable {
   explicit LocalTable(std::uint32_t max_blocks)
       : memory_(Mapping::anonymous(std::uint64_t{max_blocks} * sizeof(Entry))) {}
 
-  /// Exclusive use of one entry. Nothing that may block or run Python is done under it.
+  /// Exclusive access to one entry. While it is held, the thread must not block or run Python.
   class Lock {
    public:
     Lock(const LocalTable& table, BlockNumber block) noexcept
@@ -38,7 +39,7 @@ class LocalTable {
     [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
     void set_count(std::uint32_t count) noexcept { count_ = count; }
 
-    /// A pointer kept for the layer above, by access; null while the count is zero.
+    /// A pointer for the layer above, per access mode; null while the count is zero.
     [[nodiscard]] void*& object(Access access) const noexcept {
       return entry_.objects[static_cast<std::size_t>(access)];
     }
@@ -61,7 +62,8 @@ class LocalTable {
     std::uint32_t count_;
   };
 
-  /// One reference fewer if that leaves one: no lock, no shared memory. False otherwise.
+  /// Releases one reference if at least one remains, without a lock and without shared memory.
+  /// Otherwise returns false.
   bool drop_one_of_many(BlockNumber block) const noexcept {
     std::atomic<std::uint32_t>& word = entry(block).word;
     std::uint32_t count = word.load(std::memory_order_relaxed);
@@ -75,11 +77,11 @@ class LocalTable {
     return (entry(block).word.load() & ~kLocked) != 0;
   }
 
-  /// Waits until the entry is not locked. Only between the two calls below.
+  /// Waits until the entry is unlocked. Called only between the two calls below.
   void wait_unlocked(BlockNumber block) const noexcept;
   static void stop_locking() noexcept { stopped_.store(true); }
-  /// In the forked child: a thread of the parent may have had an entry locked for the moment in
-  /// which it saw the stop. That thread does not exist here.
+  /// In the forked child: a thread of the parent may have locked an entry for the moment in which
+  /// it saw the stop. That thread does not exist in the child.
   void unlock_in_child(std::uint32_t blocks) const noexcept;
   static void resume_locking() noexcept { stopped_.store(false); }
 

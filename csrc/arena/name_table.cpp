@@ -7,9 +7,9 @@
 
 namespace shmtensor {
 
-// A key is never taken away while the session lasts, so everybody who looks for a name walks the
-// same way and meets either its record or the same empty one; a compare-and-swap decides who fills
-// that.
+// A key is not removed during the session. So all searches for a name visit the same records, and
+// find either its record or the same empty one; a compare-and-swap decides which process fills that
+// record.
 std::optional<std::uint32_t> NameTable::find(std::string_view text, SipKey key, bool make) {
   const std::uint64_t hash = std::max<std::uint64_t>(1, siphash(key, text.data(), text.size()));
   for (std::uint32_t step = 0; step < kNames; ++step) {
@@ -21,7 +21,7 @@ std::optional<std::uint32_t> NameTable::find(std::string_view text, SipKey key, 
       if (record.key.compare_exchange_strong(found, hash)) found = hash;
     }
     if (found != hash) continue;
-    if (make) {  // all who come by write the same
+    if (make) {  // all processes that get here write the same
       for (std::size_t i = 0; i < text.size(); ++i) record.name[i].store(text[i]);
       record.size.store(static_cast<std::uint8_t>(text.size()));
     }

@@ -1,6 +1,6 @@
-// Names that processes of a session publish objects under, in the session's shared memory, so that
-// they outlive every process but the last, the manager included. docs/design/named-objects.md has
-// the protocol; what is published is the business of the layer above.
+// The names under which processes of a session publish objects. The table is in the session's
+// shared memory, so names outlive all processes, the manager included, until the session ends.
+// docs/design/named-objects.md describes the protocol; the layer above defines the published data.
 #pragma once
 
 #include <array>
@@ -18,13 +18,14 @@
 namespace shmtensor {
 
 enum class NameStage : std::uint8_t {
-  free = 0,       ///< nothing under this name
-  busy = 1,       ///< one process builds, or removes
-  published = 2,  ///< the handles are good
+  free = 0,       ///< no object is published
+  busy = 1,       ///< one process is building or removing the object
+  published = 2,  ///< the handles are valid
 };
 
-/// The state of a name, one atomic word: life:32 | slot:16 | stage:8 | turn:8. Slot and life say
-/// who changed it last; the turn moves with every change.
+/// The state of a name, one atomic word: life:32 | slot:16 | stage:8 | turn:8. Slot and life (the
+/// slot's incarnation) identify the process that changed the state last; the turn changes with
+/// every change.
 struct NameState {
   std::uint64_t bits = 0;
 
@@ -44,8 +45,8 @@ struct NameState {
   }
 };
 
-/// Whoever finds or makes the record of a name writes the same key and the same text; the handles
-/// are written by the one process that is busy with the name.
+/// All processes that find or create the record of a name write the same key and text. Only the
+/// process that has set the stage to `busy` writes the handles.
 struct alignas(64) NameRecord {
   static constexpr std::size_t kMaxName = 167;
   static constexpr std::size_t kHandles = 48;
@@ -53,23 +54,23 @@ struct alignas(64) NameRecord {
   std::atomic<std::uint64_t> key;    ///< hash of the name; 0: no record
   std::atomic<std::uint64_t> state;  ///< NameState
   std::array<std::atomic<std::uint64_t>, kHandles / 8> handles;
-  std::atomic<std::uint64_t> since;  ///< second of the last publishing
+  std::atomic<std::uint64_t> since;  ///< second of the last publication
   std::atomic<std::uint8_t> size;
   std::array<std::atomic<char>, kMaxName> name;
 };
 static_assert(sizeof(NameRecord) == 256);
 
-/// Threads, processes: all members may be called at the same time.
+/// Threads, processes: all members may be called simultaneously.
 struct NameTable {
   static constexpr std::uint32_t kNames = 4096;
 
   std::array<NameRecord, kNames> records;
 
-  /// The record of a name, which stays its own while the session lasts. Nothing when there is none
-  /// and `make` is not set. Throws OutOfMemory when all are taken.
+  /// Returns the record of a name, which is constant during the session. Nothing if there is none
+  /// and `make` is false. Throws OutOfMemory if all records are in use.
   std::optional<std::uint32_t> find(std::string_view name, SipKey key, bool make);
 
-  /// Moves the state on if it is `seen`; the new one, or nothing.
+  /// Replaces the state if it is `seen`. Returns the new state, or nothing.
   std::optional<NameState> change(std::uint32_t number, NameState seen, NameState next) noexcept;
 
   void write_handles(std::uint32_t number, std::span<const std::byte> handles) noexcept;

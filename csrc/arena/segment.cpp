@@ -91,9 +91,9 @@ std::unique_ptr<Segment> Segment::open(const SessionId& session, ArenaNumber num
   };
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_os("inspect an arena");
-  if (!S_ISREG(info.st_mode)) refuse("it is not a file");
-  if (!owns_file(file)) refuse("it belongs to another user");
-  if (info.st_size < static_cast<off_t>(page_size())) refuse("it is too short");
+  if (!S_ISREG(info.st_mode)) refuse("not a regular file");
+  if (!owns_file(file)) refuse("the file belongs to another user");
+  if (info.st_size < static_cast<off_t>(page_size())) refuse("the file is too short");
 
   std::unique_ptr<Segment> segment(new Segment);
   segment->session_ = session;
@@ -103,19 +103,21 @@ std::unique_ptr<Segment> Segment::open(const SessionId& session, ArenaNumber num
     const Mapping first = Mapping::of_file(file, 0, page_size(), Access::read_only);
     const auto& header = *reinterpret_cast<const ArenaHeader*>(first.data());
     if (header.magic != kArenaMagic || header.version != kArenaVersion) {
-      refuse("it was not made by this version of shmtensor");
+      refuse("the file was not created by this version of shmtensor");
     }
-    if (header.session != session || header.number != number) refuse("it is another one");
+    if (header.session != session || header.number != number)
+      refuse("the session id or arena number does not match");
     segment->strategy_ = header.strategy;
     segment->geometry_ = {header.max_blocks, header.data_reserve};
   }
   const bool named = segment->strategy_ == Strategy::file_system;
   if (segment->strategy_ < Strategy::file_descriptor || segment->strategy_ > Strategy::in_place) {
-    refuse("its strategy is unknown");
+    refuse("unknown strategy");
   }
-  if (!segment->geometry_.valid()) refuse("its header is damaged");
-  if (info.st_size < static_cast<off_t>(segment->geometry_.data())) refuse("it is too short");
-  if (!named && !is_sealed_against_shrinking(file)) refuse("it could be shortened by a peer");
+  if (!segment->geometry_.valid()) refuse("the header is damaged");
+  if (info.st_size < static_cast<off_t>(segment->geometry_.data())) refuse("the file is too short");
+  if (!named && !is_sealed_against_shrinking(file))
+    refuse("the memfd is not sealed against shrinking");
   segment->map_control(file);
   if (!named) segment->file_ = std::move(file);
   return segment;
@@ -139,7 +141,8 @@ std::byte* Segment::data(Access access) const {
   if (std::byte* start = slot.load(std::memory_order_acquire)) return start;
   Mapping mapping = Mapping::of_file(*file(), geometry_.data(), geometry_.data_reserve, access);
   std::byte* first = nullptr;
-  if (!slot.compare_exchange_strong(first, mapping.data())) return first;  // another thread's won
+  if (!slot.compare_exchange_strong(first, mapping.data()))
+    return first;  // another thread was faster
   return mapping.release();
 }
 
@@ -169,15 +172,16 @@ Segment::File Segment::file() const {
                        " was closed by this program; do not close descriptors you did not open");
   }
   Fd opened = named ? open_shm(name) : fetch_();
-  if (!opened.still_is(identity_)) throw SessionError(name + " was replaced by somebody else");
+  if (!opened.still_is(identity_)) throw SessionError(name + " was replaced by another file");
   return File(std::move(opened));
 }
 
-// Pages must exist before anybody looks at them: where shared memory is exhausted, a look at a hole
-// is SIGBUS. So the owner, which makes records for every plane, and a process that makes a plane
-// for every record first say what they want, and then look at what the other wants: at least one
-// of them makes the pages where the two meet, before it tells that its own part is there. Both
-// sides are sequentially consistent. What somebody was killed over is made by the next.
+// Pages must exist before any process reads them: if shared memory is exhausted, reading a hole
+// raises SIGBUS. The owner creates records in every plane, and other processes create a plane for
+// every record. Each side first announces what it creates, then reads what the other side has
+// announced. So at least one of them creates the pages where both meet, before it declares its own
+// part complete. Both sides are sequentially consistent. If a process is killed in between, the
+// next process completes the work.
 void Segment::ensure_plane(SlotNumber slot) const {
   const std::uint32_t plane = plane_of(slot);
   ArenaHeader& head = header();

@@ -1,5 +1,5 @@
-// One arena's shared file, mapped: the control segment read-write by every peer, the data segment
-// with the access that was asked for.
+// The mapped shared file of one arena. Every peer maps the control segment read-write, and the data
+// segment with the requested access.
 #pragma once
 
 #include <algorithm>
@@ -16,29 +16,29 @@
 
 namespace shmtensor {
 
-/// Prefix of every name of ours: memfds, /dev/shm entries, sockets.
+/// Prefix of the names of all objects of a session: memfds, /dev/shm entries, sockets.
 [[nodiscard]] std::string object_name(const SessionId& session);
 [[nodiscard]] std::string arena_name(const SessionId& session, ArenaNumber number);
 
-/// Threads: all members may be called at the same time.
-/// Processes: the owner grows the file; everybody else maps it.
+/// Threads: all members may be called simultaneously.
+/// Processes: the owner grows the file; all others map it.
 class Segment {
  public:
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// Makes the file and its first block records. Throws OutOfMemory.
+  /// Creates the file and its first block records. Throws OutOfMemory.
   static std::unique_ptr<Segment> create(const SessionId& session, ArenaNumber number,
                                          SlotNumber owner, std::uint32_t owner_life,
                                          Strategy strategy, Geometry geometry,
                                          const DeviceId& device = {});
 
-  /// Maps somebody else's file after checking that it is what it says it is. The descriptor is kept
-  /// for a memfd and closed for a named object. Throws SessionError.
+  /// Checks the file of a peer, then maps it. The descriptor is kept for a memfd and closed for a
+  /// named object. Throws SessionError.
   static std::unique_ptr<Segment> open(const SessionId& session, ArenaNumber number, Fd file);
 
-  /// The same for a named object. Throws OsError (ENOENT) when the name is gone.
+  /// The same for a named object. Throws OsError (ENOENT) if the name does not exist.
   static std::unique_ptr<Segment> open_named(const SessionId& session, ArenaNumber number);
 
   [[nodiscard]] ArenaHeader& header() const noexcept {
@@ -55,7 +55,7 @@ class Segment {
   [[nodiscard]] std::uint32_t planes() const noexcept {
     return header().planes.load() & ((1u << kPlanes) - 1);
   }
-  /// Are bits of that slot seen by everybody?
+  /// Return true if all processes see the bits of that slot.
   [[nodiscard]] bool has_plane(SlotNumber slot) const noexcept {
     return (planes() & 1u << plane_of(slot)) != 0;
   }
@@ -74,35 +74,35 @@ class Segment {
     return {&header().freed_top, words(geometry_.freed()), geometry_.max_blocks};
   }
 
-  /// Strategy::device and in_place: the record of a chunk, below kMaxChunks.
+  /// Strategy::device and in_place: the record of a chunk. Requires `number < kMaxChunks`.
   [[nodiscard]] ChunkRecord& chunk(std::uint64_t number) const noexcept {
     return reinterpret_cast<ChunkRecord*>(control_.data() + Geometry::kChunks)[number];
   }
 
-  /// A block may have been freed: tells the owner if it waits for that.
+  /// Notifies the owner, if it waits, that a block may have been freed.
   void tell_owner() const noexcept;
 
-  /// Where the data segment begins in this process. Mapped at the first call for each access.
-  /// Throws OsError when address space is short.
+  /// Returns the address of the data segment in this process. Mapped at the first call for each
+  /// access. Throws OsError if address space is short.
   std::byte* data(Access access) const;
-  /// The same; null while it is not mapped.
+  /// The same; null while the segment is not mapped.
   [[nodiscard]] std::byte* data_if_mapped(Access access) const noexcept {
     return data_[static_cast<std::size_t>(access)].load(std::memory_order_acquire);
   }
 
-  /// Bytes of the data segment that the file has, whatever the header says: the file cannot be
-  /// shortened. All that may be mapped where no descriptor is at hand to ask, or anybody could
-  /// shorten it.
+  /// Returns the bytes of the data segment that are in the file, independent of the header; the
+  /// file cannot be shortened. If there is no descriptor to query, or any process could shorten the
+  /// file, returns all that may be mapped.
   [[nodiscard]] std::uint64_t data_in_file() const;
 
-  /// Makes the pages exist in which holders and senders of this slot's plane keep their bits.
-  /// To be called before a slot sets its first bit here. Throws OutOfMemory.
+  /// Creates the pages in which holders and senders of this slot's plane store their bits. Must be
+  /// called before a slot sets its first bit in the arena. Throws OutOfMemory.
   void ensure_plane(SlotNumber slot) const;
 
-  /// The owner's: makes more block records. Throws OutOfMemory.
+  /// For the owner: creates more block records. Throws OutOfMemory.
   void grow_capacity() const;
 
-  /// The descriptor of the file; opened by name for the moment if none is kept.
+  /// The descriptor of the file; opened temporarily by name if none is kept.
   class File {
    public:
     explicit File(const Fd* kept) : kept_(kept) {}
@@ -117,13 +117,14 @@ class Segment {
   };
   [[nodiscard]] File file() const;
 
-  /// Does a descriptor stay open in this process for the segment's sake?
+  /// Return true if this process keeps a descriptor of the segment open.
   [[nodiscard]] bool keeps_descriptor() const noexcept { return static_cast<bool>(file_); }
-  /// Closes the descriptor of a memfd; `fetch` gets it again for the rare moments that need it.
+  /// Closes the descriptor of a memfd; `fetch` returns another one for the rare operations that
+  /// need it.
   void drop_descriptor(std::function<Fd()> fetch);
   [[nodiscard]] const FileIdentity& identity() const noexcept { return identity_; }
 
-  /// Mappings this process has of the segment, for statistics.
+  /// Returns the number of mappings of the segment in this process, for statistics.
   [[nodiscard]] int mapping_count() const noexcept;
 
  private:
@@ -142,7 +143,7 @@ class Segment {
   std::function<Fd()> fetch_;
   Mapping control_;
   mutable std::atomic<std::byte*> data_[2]{};  // mappings by Access; published without a lock, so
-                                               // that a fork never finds one taken
+                                               // that no fork finds a lock held
 };
 
 }  // namespace shmtensor

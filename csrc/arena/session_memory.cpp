@@ -58,17 +58,17 @@ std::unique_ptr<SessionMemory> SessionMemory::open(const SessionId& id, Fd file)
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_os("inspect a session's memory");
   if (!S_ISREG(info.st_mode) || info.st_size < static_cast<off_t>(kFileSize)) {
-    refuse("it is not what it should be");
+    refuse("not a regular file of the expected size");
   }
-  if (!owns_file(file)) refuse("it belongs to another user");
-  if (!is_sealed_against_shrinking(file)) refuse("it could be shortened by a peer");
+  if (!owns_file(file)) refuse("the file belongs to another user");
+  if (!is_sealed_against_shrinking(file)) refuse("the memfd is not sealed against shrinking");
   Mapping head = Mapping::of_file(file, 0, kHeadSize, Access::read_write);
   std::unique_ptr<SessionMemory> memory(new SessionMemory(id, std::move(file), std::move(head)));
   const SessionHeader& header = memory->header();
   if (header.magic != kSessionMagic || header.version != kSessionVersion) {
-    refuse("it was not made by this version of shmtensor");
+    refuse("the file was not created by this version of shmtensor");
   }
-  if (header.id != id) refuse("it is another session's");
+  if (header.id != id) refuse("the session id does not match");
   return memory;
 }
 

@@ -1,4 +1,4 @@
-// The memory that all processes of a session map: who is in it, and what is in flight.
+// The memory that all processes of a session map: the slots, the names and the unread messages.
 #pragma once
 
 #include <array>
@@ -21,24 +21,27 @@ inline constexpr std::uint32_t kSessionVersion = 1;
 
 enum class SlotStatus : std::uint32_t {
   unused = 0,
-  active = 1,    ///< a process that has locked the slot's byte of this file as long as it maps it
-  forking = 2,   ///< kept for the child of a fork that is under way; the child fills in its pid
-  joining = 3,   ///< kept for a process that has connected and may not map this memory yet
-  unlocked = 4,  ///< a process that could not lock the byte: only its pid tells whether it lives
+  active = 1,    ///< in use; the process holds the lock on the slot's byte of this file while it
+                 ///< maps it
+  forking = 2,   ///< reserved for the child of a fork in progress; the child stores its pid
+  joining = 3,   ///< reserved for a process that has connected and may not map this memory yet
+  unlocked = 4,  ///< in use by a process that could not lock the byte: only its pid tells whether
+                 ///< it is alive
 };
 
-/// Return true if a process is in the slot, rather than expected.
+/// Return true if a process uses the slot. False if the slot is only reserved.
 constexpr bool is_in(SlotStatus status) noexcept {
   return status == SlotStatus::active || status == SlotStatus::unlocked;
 }
 
 /// Written by the manager; `pid` and `start_time` of a forked child by the child. A process that
-/// takes the slot kept for it writes so into `status` itself.
+/// enters its reserved slot writes `status` itself.
 struct alignas(64) SlotRecord {
   std::atomic<SlotStatus> status;
-  std::atomic<std::uint32_t> life;  ///< how many processes have had this slot
+  std::atomic<std::uint32_t> life;  ///< incarnation: how many processes have had this slot
   std::atomic<std::int32_t> pid;
-  std::atomic<std::int32_t> parent;  ///< a process that may still read what this one sent; or 0
+  std::atomic<std::int32_t> parent;  ///< pid of a process that may still read this one's messages;
+                                     ///< or 0
   std::atomic<std::uint64_t> start_time;
   std::atomic<std::uint64_t> pid_namespace;
 };
@@ -46,22 +49,24 @@ struct alignas(64) SlotRecord {
 struct SessionHeader {
   std::uint64_t magic;
   std::uint32_t version;
-  std::atomic<std::uint32_t> manager;  ///< its thread; the kernel changes it when that ends
+  std::atomic<std::uint32_t> manager;  ///< id of its thread; the kernel changes the word when the
+                                       ///< thread ends
   SessionId id;
   SipKey key;                                 ///< signs handles
-  std::atomic<std::uint32_t> last_arena;      ///< arena numbers given out
-  std::atomic<std::uint32_t> manager_starts;  ///< how many managers the session has had
-  std::atomic<std::uint64_t> deaths;          ///< slots swept; tells owners to look at their books
+  std::atomic<std::uint32_t> last_arena;      ///< the last assigned arena number
+  std::atomic<std::uint32_t> manager_starts;  ///< number of managers that the session has had
+  std::atomic<std::uint64_t> deaths;          ///< number of reclaimed slots; a change makes owners
+                                              ///< check their bookkeeping
   alignas(64) std::array<SlotRecord, kMaxSlots> slots;
 };
 
-/// Threads: all members may be called at the same time.
+/// Threads: all members may be called simultaneously.
 class SessionMemory {
  public:
-  /// A new session's memory. Throws OsError, OutOfMemory.
+  /// Creates the memory of a new session. Throws OsError, OutOfMemory.
   static std::unique_ptr<SessionMemory> create(const SessionId& id);
 
-  /// Maps an existing one after checking it. Throws SessionError.
+  /// Checks the memory of an existing session, then maps it. Throws SessionError.
   static std::unique_ptr<SessionMemory> open(const SessionId& id, Fd file);
 
   ~SessionMemory();
@@ -75,13 +80,13 @@ class SessionMemory {
   [[nodiscard]] SlotRecord& slot(SlotNumber number) const noexcept {
     return header().slots[number % kMaxSlots];
   }
-  /// Takes the slot that is kept for this process (`kept`: joining, or forking for the child of a
-  /// fork). False when the manager does not keep it any more.
+  /// Enters the slot that is reserved for this process (`kept`: joining, or forking for the child
+  /// of a fork). Returns false if the manager has cancelled the reservation.
   [[nodiscard]] bool enter(SlotNumber number, SlotStatus kept) noexcept;
-  /// Return true if the slot's process lives and maps this memory. Also true if that cannot be
-  /// told.
+  /// Return true if the slot's process is alive and maps this memory. Also true if that cannot be
+  /// determined.
   [[nodiscard]] bool is_alive(SlotNumber number) const noexcept;
-  /// Is the slot still kept for the child of a fork?
+  /// Return true if the slot is still reserved for the child of a fork.
   [[nodiscard]] bool awaits_child(SlotNumber number, std::uint32_t life) const noexcept {
     return slot(number).status.load() == SlotStatus::forking && slot(number).life.load() == life;
   }
@@ -94,11 +99,11 @@ class SessionMemory {
            header().manager_starts.load(std::memory_order_relaxed) !=
                known_starts_.load(std::memory_order_relaxed);
   }
-  /// Is there one, as far as the kernel has told?
+  /// Return true if there is a manager, as far as the kernel has reported.
   [[nodiscard]] bool has_manager() const noexcept {
     return (header().manager.load() & kRobustThread) != 0;
   }
-  /// The manager that is there now is known; should it have been killed already, that is not.
+  /// Records the present manager as known. If it has been killed already, it is not recorded.
   void know_manager() const noexcept {
     // A new manager counts itself before it writes its number: the count that is read first is
     // never a later one's.
@@ -115,35 +120,35 @@ class SessionMemory {
     return header().last_arena.fetch_add(1) + 1;
   }
 
-  /// A sender's transit table; mapped at the first call. Throws OsError when address space is
-  /// short.
+  /// Returns the transit table of a sender; mapped at the first call. Throws OsError if address
+  /// space is short.
   TransitTable& transit(SlotNumber sender) const {
     std::byte* start = transit_[sender % kMaxSlots].load(std::memory_order_acquire);
     return *reinterpret_cast<TransitTable*>(start != nullptr ? start : map_transit(sender));
   }
   [[nodiscard]] static std::uint64_t transit_offset(SlotNumber sender) noexcept;
 
-  /// The session's names; mapped, with its pages reserved, at the first call. Throws OsError,
-  /// OutOfMemory.
+  /// Returns the table of names; mapped, with its pages reserved, at the first call. Throws
+  /// OsError, OutOfMemory.
   NameTable& names() const;
 
-  /// Throws SessionError when somebody closed the descriptor behind our back.
+  /// Throws SessionError if the program closed the descriptor.
   [[nodiscard]] const Fd& file() const;
-  /// The same as a number; -1 then.
+  /// The same as a number; -1 if the program closed the descriptor.
   [[nodiscard]] int descriptor_or_none() const noexcept {
     return file_.still_is(identity_) ? file_.get() : -1;
   }
 
   [[nodiscard]] int mapping_count() const noexcept;
 
-  /// The name under which /proc shows the file.
+  /// Returns the name under which /proc shows the file.
   [[nodiscard]] static std::string file_name(const SessionId& id);
 
  private:
   SessionMemory(const SessionId& id, Fd file, Mapping head);
   std::byte* map_transit(SlotNumber sender) const;
 
-  SessionId id_;  // as it was checked
+  SessionId id_;  // as checked
   Fd file_;
   FileIdentity identity_;
   Mapping head_;

@@ -1,4 +1,4 @@
-// A set of slots, in the shape of holder bits.
+// A set of slots, represented as holder bits.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@ class SlotSet {
   SlotSet() = default;
   SlotSet(SlotNumber slot) noexcept { add(slot); }  // NOLINT: one slot is a set of slots
 
-  /// kNoSlot adds nothing.
+  /// Adding kNoSlot has no effect.
   void add(SlotNumber slot) noexcept {
     if (slot < kMaxSlots) bits_[plane_of(slot)] |= bit_of(slot);
   }
   [[nodiscard]] std::uint64_t in_plane(std::uint32_t plane) const noexcept { return bits_[plane]; }
-  /// A bit for each plane that has one of them.
+  /// Returns a bit for each plane that has a slot of the set.
   [[nodiscard]] std::uint32_t planes() const noexcept {
     std::uint32_t planes = 0;
     for (std::uint32_t plane = 0; plane < kPlanes; ++plane) {

@@ -10,7 +10,7 @@ Space::Space() {
   for (auto& heads : heads_) heads.fill(kNone);
 }
 
-// Sizes below 32 units have a class each; above, each power of two is cut into 32 classes.
+// Sizes below 32 units have a class each; above, each power of two is divided into 32 classes.
 Space::Class Space::class_of(std::uint64_t size) noexcept {
   const std::uint64_t units = size / kUnit;
   if (units < kSecond) return {0, static_cast<std::uint32_t>(units)};
@@ -19,8 +19,8 @@ Space::Class Space::class_of(std::uint64_t size) noexcept {
           static_cast<std::uint32_t>(units >> (top - kSecondBits)) - kSecond};
 }
 
-// The head of the size's own class if it happens to be large enough (a range that the data segment
-// was just extended by is), else one from a class in which all are.
+// Returns the first range of the size's own class if it is large enough (such as a range by which
+// the data segment was just extended), otherwise a range of a class in which all ranges are.
 Space::Range Space::find(std::uint64_t size) const noexcept {
   const Class own = class_of(size);
   if (own.first >= kFirst) return kNone;
@@ -53,7 +53,7 @@ Space::Range Space::take(std::uint64_t size, std::uint64_t alignment) {
     range = find(size + alignment - kUnit);
     if (range == kNone) return kNone;
   }
-  prepare();  // at most two are cut off
+  prepare();  // at most two are split off
   unlink(range);
   if (const std::uint64_t front = misfit(range); front != 0) {
     const Range rest = split(range, front);
@@ -144,7 +144,7 @@ void Space::unlink(Range range) noexcept {
 void Space::prepare() {
   while (unused_.size() < 2) {
     if (nodes_.size() == nodes_.capacity()) nodes_.reserve(2 * nodes_.size() + 2);
-    unused_.reserve(nodes_.capacity());  // so that giving back never has to allocate
+    unused_.reserve(nodes_.capacity());  // so that freeing never has to allocate
     unused_.push_back(static_cast<Range>(nodes_.size()));
     nodes_.emplace_back();
   }
@@ -158,7 +158,7 @@ Space::Range Space::new_node() noexcept {
 
 void Space::drop_node(Range range) noexcept { unused_.push_back(range); }
 
-// Cuts `range` to `size` bytes; the answer is the rest behind it, in no list.
+// Shortens `range` to `size` bytes and returns the remainder, which is in no list.
 Space::Range Space::split(Range range, std::uint64_t size) noexcept {
   const Range rest = new_node();
   Node& left = nodes_[range];

@@ -1,6 +1,6 @@
-// Which bytes of a data segment are free: a two-level segregated fit (Masmano et al., "TLSF: a new
-// dynamic memory allocator for real-time systems", 2004) over offsets. Its books lie in private
-// memory, so blocks of shared memory carry no headers that a peer could damage.
+// The free ranges of a data segment: a two-level segregated fit (Masmano et al., "TLSF: a new
+// dynamic memory allocator for real-time systems", 2004) over offsets. The bookkeeping is in
+// private memory, so blocks in shared memory have no headers that a peer could damage.
 #pragma once
 
 #include <array>
@@ -9,42 +9,42 @@
 
 namespace shmtensor {
 
-/// Taking and giving are O(1). Ranges are multiples of 64 bytes.
-/// Threads: behind its owner's lock.
+/// Allocating and freeing are O(1). Ranges are multiples of 64 bytes.
+/// Threads: protected by the owner's lock.
 class Space {
  public:
-  using Range = std::uint32_t;  ///< names a range while it exists
+  using Range = std::uint32_t;  ///< identifies a range while it exists
   static constexpr Range kNone = ~Range{0};
   static constexpr std::uint64_t kUnit = 64;
 
   Space();
 
-  /// What the next call takes or extends by is booked without memory from the heap, so that it
-  /// does not throw. `take` and `extend` throw before they change anything.
+  /// Reserves heap memory for the records of the next `take` or `extend`, which then does not
+  /// throw. Without it, they throw before they change anything.
   void prepare();
 
-  /// A range of at least `size` bytes at a multiple of `alignment` (a power of two, 64 or more), or
-  /// kNone when no free range is large enough.
+  /// Allocates a range of at least `size` bytes at a multiple of `alignment` (a power of two, 64 or
+  /// more). Returns kNone if no free range is large enough.
   Range take(std::uint64_t size, std::uint64_t alignment = kUnit);
 
   /// Frees a range and joins it with free neighbours.
   void give(Range range) noexcept;
 
-  /// Adds `size` bytes behind the last.
+  /// Adds `size` bytes at the end.
   void extend(std::uint64_t size);
 
-  /// Adds a range that lies behind all others, with a gap before it that belongs to nobody: ranges
-  /// are not joined across it.
+  /// Adds a range after all others, with an unused gap before it: ranges are not joined across the
+  /// gap.
   void extend_at(std::uint64_t offset, std::uint64_t size);
 
-  /// Takes a range away that was added so, if all of it is free.
+  /// Removes a range that `extend_at` added, if all of it is free.
   bool withdraw(std::uint64_t offset, std::uint64_t size);
 
   [[nodiscard]] std::uint64_t offset(Range range) const { return nodes_[range].offset; }
   [[nodiscard]] std::uint64_t size(Range range) const { return nodes_[range].size; }
   [[nodiscard]] std::uint64_t total() const noexcept { return total_; }
   [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }
-  /// Bytes of the last range if it is free, else 0.
+  /// Returns the size of the last range if it is free, else 0.
   [[nodiscard]] std::uint64_t free_at_end() const noexcept {
     return last_ != kNone && nodes_[last_].free ? nodes_[last_].size : 0;
   }

@@ -35,10 +35,10 @@ struct Link {
 
 }  // namespace
 
-// A reader may stand on a group that the sender unlinks and reuses under its feet. Reuse changes
-// the serial before anything else, and a link carries the serial it expects, so the reader notices
-// and starts again. A group that was only unlinked still leads on to what followed it. A group with
-// a live ticket is never unlinked, so it is found if it was linked before the search began.
+// A reader may be at a group that the sender unlinks and reuses at the same time. Reuse changes the
+// serial first, and a link carries the serial that it expects, so the reader detects the change and
+// starts again. A group that was only unlinked still links to its successor. A group with a live
+// ticket is never unlinked, so it is found if it was linked before the search began.
 bool TransitTable::has_live(ArenaNumber arena, BlockNumber block,
                             Generation generation) const noexcept {
   const std::uint64_t key = block_key(arena, block);
@@ -74,7 +74,7 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
       sender_(sender),
       reserved_(sizeof(TransitTable) / TransitTable::kStride, false) {
   reserve_piece(0);
-  // Groups that an earlier process left are treated as full: they only drain.
+  // Groups of an earlier process in this slot are treated as full: their tickets are only consumed.
   private_.resize(std::min(table_.group_count.load(), TransitTable::kGroups));
 }
 
@@ -86,11 +86,11 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
   std::atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
       to_keep ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation);
-  if (index == kNoGroup) {  // a new one at the head of the chain
+  if (index == kNoGroup) {  // a new group at the head of the chain
     index = take_group();
     TicketGroup& group = table_.groups[index];
-    // The new serial comes first, and each store releases it: a reader that sees any new field sees
-    // the new serial too.
+    // The new serial is stored first, and each store is a release: a reader that sees any new field
+    // also sees the new serial.
     const std::uint64_t word = high(serial_of(group.word.load(std::memory_order_relaxed)) + 1);
     group.word.store(word, std::memory_order_release);
     group.block.store(key, std::memory_order_release);
@@ -101,6 +101,7 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
     bucket.store(Link::pack(index, serial_of(word)));
   } else {
     table_.groups[index].mark.store(mark, std::memory_order_relaxed);  // same generation, later
+                                                                       // time
   }
   const auto bit = static_cast<std::uint8_t>(std::countr_one(private_[index].issued));
   private_[index].issued |= 1u << bit;
@@ -120,8 +121,9 @@ std::atomic<std::uint64_t>& TransitWriter::bucket_of(std::uint64_t key) {
   return table_.buckets[bucket];
 }
 
-// A group of this block with bits to spare. The chain lies where others may write: what leads to a
-// group that was never made here is its end, and it has no more links than there are groups.
+// Finds a group of this block with unused bits. Other processes can write the chain. So a link to a
+// group that was never created counts as its end, and the search follows at most as many links as
+// there are groups.
 std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
                                         Generation generation) const noexcept {
   std::uint64_t bits = first;
@@ -141,12 +143,12 @@ std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
 
 bool TransitWriter::spent(std::uint32_t index) const noexcept {
   const std::uint64_t word = table_.groups[index].word.load();
-  // A group whose serials are used up rests for ever.
+  // A group whose serials are used up is never used again.
   return !private_[index].spare && live_of(word) == 0 && serial_of(word) != kAll;
 }
 
-// Spent groups are found by a hand that goes round a few steps at each need, so that the table
-// stays about as large as what is in flight.
+// A clock hand searches for consumed groups, a few steps at each allocation, so that the size of
+// the table follows the number of unread messages.
 std::uint32_t TransitWriter::take_group() {
   const auto count = static_cast<std::uint32_t>(private_.size());
   const std::uint32_t steps = count == TransitTable::kGroups ? count : std::min(count, 4u);
@@ -164,8 +166,8 @@ std::uint32_t TransitWriter::take_group() {
   }
   if (count == TransitTable::kGroups) {
     throw OutOfMemory(
-        "cannot send: more than a million tensors from this process are in messages that nobody "
-        "has read; read or drop the queues, or call shmtensor.gc(older_than=...)");
+        "cannot send: more than a million tensors from this process are in unread messages; read "
+        "or delete the queues, or call shmtensor.gc(older_than=...)");
   }
   reserve_piece(offsetof(TransitTable, groups) + std::uint64_t{count} * sizeof(TicketGroup));
   private_.emplace_back();
@@ -195,7 +197,7 @@ void TransitWriter::reserve_piece(std::uint64_t offset_in_table) {
   if (!reserve_pages(memory_.file(),
                      SessionMemory::transit_offset(sender_) + piece * TransitTable::kStride,
                      TransitTable::kStride)) {
-    throw OutOfMemory("cannot send: no memory for the table of messages in flight");
+    throw OutOfMemory("cannot send: no memory for the table of unread messages");
   }
   reserved_[piece] = true;
 }

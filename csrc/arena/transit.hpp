@@ -1,5 +1,5 @@
-// Messages in flight. Each sender has a transit table in the session's shared memory, so a ticket
-// outlives the process that wrote it.
+// The tickets of unread messages. Each sender has a ticket table in the session's shared memory, so
+// tickets outlive the process that issued them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace shmtensor {
 
-/// One message in flight that refers to a block: a bit in a group.
+/// A reference to a block in one unread message: a bit of a group.
 struct Ticket {
   SlotNumber sender = kNoSlot;
   std::uint8_t bit = 0;
@@ -20,16 +20,16 @@ struct Ticket {
   std::uint32_t serial = 0;
 };
 
-/// Up to 32 tickets of one sender for one generation of one block. While `serial` stays the same,
-/// so do block and generation; a group is linked into its bucket before its first ticket is
-/// published and stays linked while a ticket is live.
+/// Up to 32 tickets of one sender for one generation of one block. While `serial` is constant, so
+/// are block and generation. A group is linked into its bucket before its first ticket is
+/// published, and stays linked while a ticket is live.
 struct TicketGroup {
   std::atomic<std::uint64_t> word;   ///< serial:32 | a bit for each live ticket:32
   std::atomic<std::uint64_t> block;  ///< arena:32 | block:32
   std::atomic<std::uint64_t> mark;   ///< generation:32 | second of the last send:32
   std::atomic<std::uint64_t> next;   ///< link to the next group of the bucket
 
-  /// In place of the second: the tickets are kept for a published name and have no age.
+  /// Stored instead of the second: the tickets belong to a published name and have no age.
   static constexpr std::uint32_t kKept = 0xffffffff;
   [[nodiscard]] bool kept() const noexcept {
     return static_cast<std::uint32_t>(mark.load()) == kKept;
@@ -41,35 +41,36 @@ constexpr std::uint32_t serial_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word >> 32);
 }
 
-/// The shared part of a sender's table: a hash of blocks to chains of groups. A link is
-/// (index + 1):32 | the serial that the group had when it was linked:32; zero ends the chain.
+/// The shared part of a sender's table: a hash table from blocks to chains of groups. A link is
+/// (index + 1):32 | the serial of the group when it was linked:32; zero ends the chain.
 ///
-/// Processes: one writer, the sender (TransitWriter); everybody looks up and claims.
+/// Processes: only the sender writes (TransitWriter); every process may search and claim.
 struct TransitTable {
   static constexpr std::uint32_t kBuckets = 1u << 16;
   static constexpr std::uint32_t kGroups = 1u << 20;
-  static constexpr std::uint32_t kStride =
-      64 * 1024;  ///< pages are reserved in pieces of this size
+  static constexpr std::uint32_t kStride = 64 * 1024;  ///< pages are reserved in units of this size
 
-  alignas(kStride) std::atomic<std::uint32_t> group_count;  ///< groups ever used
+  alignas(kStride) std::atomic<std::uint32_t> group_count;  ///< number of groups that have been
+                                                            ///< used
   alignas(kStride) std::atomic<std::uint64_t> buckets[kBuckets];
   alignas(kStride) TicketGroup groups[kGroups];
 
   static constexpr std::uint64_t block_key(ArenaNumber arena, BlockNumber block) noexcept {
     return std::uint64_t{arena} << 32 | block;
   }
-  // Neighbouring blocks share cache lines and pages; arenas start at scattered places.
+  // Neighbouring blocks share cache lines and pages; arenas begin at scattered buckets.
   static constexpr std::uint32_t bucket_of(std::uint64_t key) noexcept {
     return (static_cast<std::uint32_t>(key) + static_cast<std::uint32_t>(key >> 32) * 0x9e3779b1u) %
            kBuckets;
   }
 
-  /// Is there a live ticket for this generation of the block? True also when the chain makes no
-  /// sense (then the block stays, which is the harmless side).
+  /// Return true if a ticket for this generation of the block is live. Also true if the chain is
+  /// invalid: then the block is not freed.
   [[nodiscard]] bool has_live(ArenaNumber arena, BlockNumber block,
                               Generation generation) const noexcept;
 
-  /// Takes the ticket if it is live and for this block. One of all claimers succeeds.
+  /// Consumes the ticket if it is live and belongs to this block. Exactly one of several claimers
+  /// succeeds.
   bool claim(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
              Generation generation) noexcept {
     if (ticket.group >= kGroups || ticket.group >= group_count.load()) return false;
@@ -77,8 +78,8 @@ struct TransitTable {
     const std::uint64_t bit = std::uint64_t{1} << ticket.bit % 32;
     std::uint64_t word = group.word.load();
     while (serial_of(word) == ticket.serial && (word & bit) != 0) {
-      // Constant while the serial is: reading them between two looks at the word is reading them at
-      // the same time.
+      // Block and mark are constant while the serial is. So if the serial is the same before and
+      // after, both values were read from the same state of the group.
       if (group.block.load() != block_key(arena, block) ||
           static_cast<Generation>(group.mark.load() >> 32) != generation) {
         return false;
@@ -88,11 +89,11 @@ struct TransitTable {
     return false;
   }
 
-  /// The tickets of this one's group are no message from now on: they have no age. The group must
-  /// have been issued for that. May be repeated.
+  /// Makes the tickets of this ticket's group persistent: they belong to a published name and have
+  /// no age. The group must have been issued with `to_keep`. May be repeated.
   void keep(const Ticket& ticket) noexcept;
 
-  /// Groups that hold live tickets: `visit(index, group, live bits)`.
+  /// Calls `visit(index, group, live bits)` for the groups with live tickets.
   template <typename Visit>
   void for_each_live(Visit&& visit) {
     const std::uint32_t count = std::min(group_count.load(), kGroups);
@@ -106,27 +107,27 @@ struct TransitTable {
 class SessionMemory;
 
 /// The sender's side.
-/// Threads: `issue` may be called by several; `lock` is public for the fork handler.
+/// Threads: several may call `issue`; `lock` is public for the fork handler.
 class TransitWriter {
  public:
-  /// Takes over what an earlier process with the same slot left live.
+  /// Adopts the live tickets of an earlier process in the same slot.
   TransitWriter(const SessionMemory& memory, SlotNumber sender);
 
-  /// Publishes a ticket for a block that this process holds. One `to_keep` shares its group with
-  /// none that is not. Throws OutOfMemory.
+  /// Publishes a ticket for a block that this process holds. A ticket with `to_keep` does not share
+  /// a group with tickets without it. Throws OutOfMemory.
   [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation,
                              bool to_keep = false);
 
-  /// Makes sure that others can look for the block's tickets. Throws OutOfMemory.
+  /// Makes sure that other processes can search for the block's tickets. Throws OutOfMemory.
   void reserve(ArenaNumber arena, BlockNumber block);
 
   [[nodiscard]] SpinLock& lock() noexcept { return lock_; }
 
  private:
   struct Private {
-    std::uint32_t issued = 0xffffffff;  ///< bits given out since the group was linked
+    std::uint32_t issued = 0xffffffff;  ///< bits issued since the group was linked
     bool spare = false;                 ///< on the spare list, not linked
-    bool to_keep = false;               ///< its tickets are, or will be, kept
+    bool to_keep = false;               ///< its tickets are, or will be, persistent
   };
 
   [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key);
@@ -143,8 +144,8 @@ class TransitWriter {
   SpinLock lock_;
   std::vector<Private> private_;
   std::vector<std::uint32_t> spare_;
-  std::vector<bool> reserved_;  // pieces of the table whose pages exist
-  std::uint32_t hand_ = 0;      // where to look next for spent groups
+  std::vector<bool> reserved_;  // parts of the table whose pages exist
+  std::uint32_t hand_ = 0;      // where the search for consumed groups continues
 };
 
 }  // namespace shmtensor

@@ -22,7 +22,7 @@ bool in_flight(const Segment& segment, BlockNumber block, Generation generation,
     }
     return false;
   } catch (const std::exception& error) {
-    report(std::string("a block stays allocated: ") + error.what());
+    report(std::string("block leaked: ") + error.what());
     return true;
   }
 }
@@ -40,8 +40,8 @@ bool try_free(const Segment& segment, BlockNumber block, const SessionMemory& me
   const BlockWord word(state.load());
   if (!word.live()) return false;
   if (in_flight(segment, block, word.generation(), memory)) return false;
-  // has_holder reads the planes again: a process that came since and claimed a ticket which is no
-  // longer seen above had announced its plane before it did.
+  // has_holder reads the planes again. A process that claimed a ticket, so that the search above
+  // did not find it, had announced its plane before the claim.
   SHMTENSOR_FAULT_POINT("free.tickets_seen");
   if (has_holder(segment, block)) return false;
   SHMTENSOR_FAULT_POINT("free.holders_seen");

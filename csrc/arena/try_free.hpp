@@ -1,4 +1,4 @@
-// The one way in which a block becomes free.
+// Decides whether a block is free, and frees it.
 #pragma once
 
 #include <bit>
@@ -9,25 +9,26 @@
 
 namespace shmtensor {
 
-/// Frees the block if no ticket for it is live and no holder bit is set. True for the one process
-/// that freed it; that process tells the owner. Everybody else leaves it: whoever still holds the
-/// block, or claims a ticket for it, tries again when done.
+/// Frees the block if it has no live ticket and no holder bit. Returns true in the one process that
+/// freed it, which notifies the owner. Other processes do nothing: a process that still holds the
+/// block, or claims a ticket for it, tries again when it releases the block.
 ///
-/// The order of the looks is the protocol, see docs/design/block.md: the word, then tickets, then
-/// holder bits, then a compare-and-swap of the word as it was read.
+/// The order of the reads is part of the protocol, see docs/design/block.md: the word, then
+/// tickets, then holder bits, then a compare-and-swap of the word with the value that was read.
 [[nodiscard]] bool try_free(const Segment& segment, BlockNumber block,
                             const SessionMemory& memory) noexcept;
 
-/// Is a ticket for this generation of the block live? True also when that cannot be told.
+/// Return true if a ticket for this generation of the block is live. Also true if that cannot be
+/// determined.
 [[nodiscard]] bool in_flight(const Segment& segment, BlockNumber block, Generation generation,
                              const SessionMemory& memory) noexcept;
 
-/// Does any slot hold the block?
+/// Return true if any slot holds the block.
 [[nodiscard]] bool has_holder(const Segment& segment, BlockNumber block) noexcept;
 
-/// Puts an arena right after deaths: clears the bits of the dead slots, and tries every block that
-/// nobody holds, because a dead process may have been killed between clearing its bit and trying.
-/// Calls `freed(block)` for each block that this frees. May be repeated.
+/// Repairs an arena after processes have died: clears the bits of the dead slots, and tries to free
+/// every block without a holder, because a process may have been killed after it cleared its bit
+/// and before it tried. Calls `freed(block)` for each block that this frees. May be repeated.
 template <typename Freed>
 void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& dead,
            Freed&& freed) {

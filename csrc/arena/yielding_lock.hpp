@@ -1,4 +1,4 @@
-// A lock that its holder gives away while the kernel works.
+// A lock that its holder releases during long system calls.
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,17 @@
 
 namespace shmtensor {
 
-/// Guards the owner's bookkeeping of an arena. It is held for microseconds: to make or free pages
-/// takes the kernel seconds, and is done in `unlocked`, on what the holder has marked as its own.
-/// Meets the standard's requirements for std::lock_guard and std::unique_lock.
+/// Protects the owner's bookkeeping of an arena. It is held for microseconds. Creating or freeing
+/// pages can take seconds in the kernel, and is done in `unlocked`, on extents that the holder has
+/// marked. Meets the requirements of std::lock_guard and std::unique_lock.
 class YieldingLock {
  public:
   void lock() { mutex_.lock(); }
   bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
-  /// Runs `work` without the lock, then takes it again, also if `work` throws. Whatever the caller
-  /// knew of the bookkeeping may have changed.
+  /// Runs `work` without the lock, then locks again, also if `work` throws. The bookkeeping may
+  /// have changed in that time.
   template <typename Work>
   void unlocked(Work&& work) {
     unlock();
@@ -28,7 +28,7 @@ class YieldingLock {
     std::forward<Work>(work)();
   }
 
-  /// Gives the lock away until another thread's `unlocked` ends, or for a moment.
+  /// Releases the lock until `unlocked` of another thread ends, or for a moment.
   void wait() {
     const std::uint32_t seen = ended_.load();
     unlock();
@@ -53,8 +53,8 @@ class YieldingLock {
   };
 
   std::mutex mutex_;
-  // Not a condition variable: a forked child may destroy it while the parent's threads, which do
-  // not exist there, wait for it.
+  // Not a condition variable: a forked child may destroy it while threads of the parent, which do
+  // not exist in the child, wait for it.
   std::atomic<std::uint32_t> ended_{0};
 };
 

@@ -6,7 +6,8 @@
 namespace shmtensor {
 namespace {
 
-// glibc names errno values only since 2.32; these are the ones that the calls in os/ can answer.
+// glibc has names for errno values only since 2.32. These are the values that the calls in os/
+// return.
 const char* errno_name(int code) noexcept {
   switch (code) {
 #define SHMTENSOR_NAME(name) \

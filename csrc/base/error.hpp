@@ -1,5 +1,5 @@
-// The exceptions of the core. Each message says what was tried, on what, what the system answered
-// and what to do. The bindings translate them once, by type.
+// The exceptions of the core. Each message states what was tried, on what, what the system reported
+// and what to do. The bindings translate the exceptions by type, in one place.
 #pragma once
 
 #include <stdexcept>
@@ -7,7 +7,7 @@
 
 namespace shmtensor {
 
-/// Anything that goes wrong in shmtensor and is not one of the more telling types below.
+/// The base class; thrown itself for errors that have no class of their own.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -23,37 +23,40 @@ class OsError : public Error {
   int code_;
 };
 
-/// Shared memory is exhausted: a quota, a full tmpfs, a cgroup limit, the machine.
+/// No shared memory is available: a quota, a full tmpfs, a cgroup limit or the machine is
+/// exhausted.
 class OutOfMemory : public Error {
  public:
   using Error::Error;
 };
 
-/// A handle names a block that is gone, never was, or was tampered with.
+/// A handle refers to a block that was freed or never existed, or the handle was modified.
 class StaleHandle : public Error {
  public:
   using Error::Error;
 };
 
-/// The session's manager cannot be reached, started or understood.
+/// The session's manager cannot be reached or started, or its reply is invalid.
 class SessionError : public Error {
  public:
   using Error::Error;
 };
 
-/// A shared list or dict is not what it should be.
+/// The memory of a shared list or dict does not hold a valid list or dict.
 class CorruptData : public Error {
  public:
   using Error::Error;
 };
 
-/// Throws OsError with `errno`'s text, or `code`'s when given: "cannot <what>: <text> (<NAME>)".
+/// Throws OsError with the text of `errno`, or of `code` if given: "cannot <what>: <text>
+/// (<NAME>)".
 [[noreturn]] void throw_os(const std::string& what, int code = 0);
 
-/// Is it descriptors or memory that are short? Then what was looked for may well be there.
+/// Return true if the errno value means that descriptors or memory ran out. Then a failed lookup
+/// does not prove that the object is absent.
 [[nodiscard]] bool is_shortage(int code) noexcept;
 
-/// The text for an errno value, as in "No such file or directory (ENOENT)".
+/// Returns the text of an errno value, as in "No such file or directory (ENOENT)".
 [[nodiscard]] std::string errno_text(int code);
 
 }  // namespace shmtensor

@@ -1,5 +1,5 @@
-// The numbers that name things in a session. They are distinct words for distinct things: see
-// docs/design/overview.md.
+// The numbers that identify a session and its slots, arenas and blocks. docs/design/overview.md
+// defines the terms.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace shmtensor {
 
-/// A random 128-bit name for the processes that share with one another.
+/// A random 128-bit identifier of a session: a group of processes that share memory.
 struct SessionId {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -18,17 +18,18 @@ struct SessionId {
   auto operator<=>(const SessionId&) const = default;
   explicit operator bool() const noexcept { return (high | low) != 0; }
 
-  /// 32 lower-case hexadecimal digits.
+  /// Returns 32 lower-case hexadecimal digits.
   [[nodiscard]] std::string hex() const;
 
-  /// Reads 32 hexadecimal digits; any other text (a launcher's job id, say) is hashed to 128 bits.
+  /// Parses 32 hexadecimal digits. Any other text, such as a launcher's job id, is hashed to 128
+  /// bits.
   static SessionId parse(std::string_view text);
 };
 
-using SlotNumber = std::uint16_t;   ///< a process's number in its session
-using ArenaNumber = std::uint32_t;  ///< never used twice in a session; 0 is none
+using SlotNumber = std::uint16_t;   ///< the number of a process in its session
+using ArenaNumber = std::uint32_t;  ///< unique in a session; 0 means none
 using BlockNumber = std::uint32_t;  ///< index into an arena's block table
-using Generation = std::uint32_t;   ///< how often a block record has been handed out
+using Generation = std::uint32_t;   ///< how many times a block record has been allocated
 
 inline constexpr std::uint32_t kMaxSlots = 1024;
 inline constexpr SlotNumber kNoSlot = 0xffff;

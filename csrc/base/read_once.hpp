@@ -1,4 +1,4 @@
-// Numbers in memory that other processes may change at any time.
+// Reads numbers from memory that other processes may change at any time.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace shmtensor {
 
-/// The word at a place, which need not be aligned, read once: the compiler does not know any more
-/// where it came from, so what is checked and what is used are the same.
+/// Reads a word, which need not be aligned, exactly once. The compiler cannot read it a second
+/// time, so the checked value is the value that is used.
 inline std::uint64_t read_once(const std::byte* place) noexcept {
   std::uint64_t word = 0;
   std::memcpy(&word, place, sizeof word);

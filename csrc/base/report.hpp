@@ -1,4 +1,4 @@
-// The one channel for failures that cannot be thrown: destructors, fork handlers, daemons.
+// Reports failures that cannot be thrown: those of destructors, fork handlers and daemons.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace shmtensor {
 
 using ReportHook = void (*)(const char* text) noexcept;
 
-/// Sends the text to the hook, or to standard error when none is set.
+/// Passes the text to the hook, or writes it to standard error if no hook is set.
 void report(const std::string& text) noexcept;
 
 void set_report_hook(ReportHook hook) noexcept;

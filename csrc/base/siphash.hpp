@@ -1,4 +1,4 @@
-// SipHash-2-4 (Aumasson and Bernstein, 2012): a keyed 64-bit check over a few dozen bytes.
+// SipHash-2-4 (Aumasson and Bernstein, 2012), a keyed 64-bit hash for short inputs.
 #pragma once
 
 #include <cstddef>

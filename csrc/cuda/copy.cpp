@@ -41,7 +41,8 @@ Result copy_rows(const Gpu& gpu, Side to, Side from, std::int64_t width, const D
                      .width = bytes,
                      .height = static_cast<std::size_t>(rows.size)};
     const Result code = gpu.driver().cuMemcpy2DAsync_v2(&all, gpu.stream());
-    // It may refuse a distance that is too long for it, or that its own allocator would not choose.
+    // The driver may refuse a distance that exceeds its limit, or that its own allocator would not
+    // choose.
     if (code != kInvalidValue) return code;
   }
   for (std::int64_t row = 0; row < rows.size; ++row) {
@@ -52,7 +53,8 @@ Result copy_rows(const Gpu& gpu, Side to, Side from, std::int64_t width, const D
   return kSuccess;
 }
 
-// What is queued reads and writes memory of the caller: however a function ends, it is done before.
+// The queued copies read and write memory of the caller, so they are complete before a function
+// returns or throws.
 class Queued {
  public:
   explicit Queued(const Gpu& gpu) noexcept : gpu_(gpu) {}
@@ -116,7 +118,7 @@ void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t ite
     driver.check(driver.cuMemsetD8Async(to, static_cast<unsigned char>(*item), size, gpu.stream()),
                  what);
   } else {
-    // A first stretch from the host, doubled on the device.
+    // Copies the first items from the host, then doubles them on the device.
     const std::uint64_t items = std::min(count, std::max<std::uint64_t>(1, kFirstFill / item_size));
     first.reserve(items * item_size);
     for (std::uint64_t i = 0; i < items; ++i) first.insert(first.end(), item, item + item_size);

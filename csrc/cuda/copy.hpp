@@ -1,4 +1,4 @@
-// Copies to, from and on a device, of arrays with strides.
+// Copies strided arrays to, from and on a device.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace shmtensor::cuda {
 
-/// One side of a copy: an address on the device or of the host, and strides in bytes.
+/// One side of a copy: an address on the device or host, and strides in bytes.
 struct Side {
   std::uint64_t start = 0;
   std::span<const std::int64_t> strides;
   bool on_device = false;
 };
 
-/// Copies what both sides have as one run, or as rows at even distances, by one call of the driver
-/// each, and waits for it. The sides do not overlap. Throws CudaError; nothing is under way then,
-/// either.
+/// Copies the elements and waits. One call of the driver copies a contiguous run, or rows at
+/// constant distances. The two sides must not overlap. Throws CudaError; no copy is in progress in
+/// that case, either.
 void copy(const Gpu& gpu, const Side& to, const Side& from, std::span<const std::int64_t> shape,
           std::int64_t item_size);
 
-/// How many calls that takes.
+/// Returns the number of driver calls that the copy takes.
 [[nodiscard]] std::uint64_t count_calls(const Side& to, const Side& from,
                                         std::span<const std::int64_t> shape,
                                         std::int64_t item_size);
 
-/// Sets `count` items, one behind the other, to the one at `item` in host memory, and waits.
+/// Sets `count` consecutive items to the one at `item` in host memory, and waits.
 void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t item_size,
           std::uint64_t count);
 

@@ -1,4 +1,4 @@
-// In which order and in how many calls an array with strides is copied.
+// Plans the order and the driver calls in which a strided array is copied.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace shmtensor::cuda {
 
 struct Dim {
   std::int64_t size = 1;
-  std::int64_t to = 0;  ///< bytes from one to the next
+  std::int64_t to = 0;  ///< bytes from one element to the next
   std::int64_t from = 0;
 };
 
-/// The same elements in an order that takes few calls: which comes first is no matter, because the
+/// The same elements in an order that takes few calls. The order does not matter, because the two
 /// sides do not overlap.
 struct Plan {
-  std::uint64_t to = 0;  ///< where it begins
+  std::uint64_t to = 0;  ///< offset of the first element
   std::uint64_t from = 0;
-  std::int64_t width = 0;  ///< bytes that both sides have as one run
-  Dim rows;                ///< so many of those in one call
-  std::vector<Dim> outer;  ///< a call each
+  std::int64_t width = 0;  ///< bytes that are contiguous on both sides
+  Dim rows;                ///< rows of that width in one call
+  std::vector<Dim> outer;  ///< one call each
 };
 [[nodiscard]] Plan plan_of(const Side& to, const Side& from, std::span<const std::int64_t> shape,
                            std::int64_t item_size);

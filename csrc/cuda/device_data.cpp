@@ -39,7 +39,7 @@ std::byte* DeviceData::at_once(std::uint64_t offset, std::uint64_t size, Access 
   return reinterpret_cast<std::byte*>(start + inner);
 }
 
-// Threads that ask for the same chunk wait for the one that imports it.
+// Threads that need the same chunk wait for the thread that imports it.
 std::byte* DeviceData::at(std::uint64_t offset, std::uint64_t size, Access access) {
   if (std::byte* known = at_once(offset, size, access)) return known;
   refuse_after_fork();
@@ -49,7 +49,7 @@ std::byte* DeviceData::at(std::uint64_t offset, std::uint64_t size, Access acces
   const auto require = [&](bool inside) {
     if (inside) return;
     throw SessionError("a block of arena " + std::to_string(segment_.number()) +
-                       " points outside of the arena");
+                       " refers to memory outside of the arena");
   };
   require(chunk_size != 0 && fits(inner, size, chunk_size));
   const auto chunk = static_cast<std::uint32_t>(number);
@@ -59,11 +59,13 @@ std::byte* DeviceData::at(std::uint64_t offset, std::uint64_t size, Access acces
     Fd descriptor = keeper_.fetch(segment_.number(), chunk);
     auto made = std::make_unique<Chunk>();
     made->memory = PhysicalMemory::import(gpu_, descriptor, chunk_size);
-    // Kept to tell a new manager should this one and the owner be killed.
+    // Kept so that a new manager can be told about the chunk if this manager and the owner are
+    // killed.
     descriptors_[chunk].store(descriptor.release());
     chunks_[chunk] = std::move(made);
   }
-  require(fits(inner, size, chunks_[chunk]->memory.size()));  // imported when the table said so
+  require(fits(inner, size, chunks_[chunk]->memory.size()));  // the size in the table at the time
+                                                              // of the import
   MappedMemory& mapped = chunks_[chunk]->mapped[index_of(access)];
   if (!mapped) mapped = MappedMemory::map(gpu_, chunks_[chunk]->memory, access);
   publish(chunk, access);
@@ -93,7 +95,7 @@ bool DeviceData::grow(Space& space, std::uint64_t size) {
   return true;
 }
 
-// The table says that the chunk exists when everybody can get it.
+// The table lists a chunk only after all processes can get its descriptor.
 bool DeviceData::make_chunk(std::uint32_t number, std::uint64_t size) {
   auto chunk = std::make_unique<Chunk>();
   Fd descriptor;
@@ -123,7 +125,7 @@ void DeviceData::touch(std::uint64_t offset, std::uint64_t) noexcept {
   chunks_[place_of(offset).chunk]->used_at = now();
 }
 
-// Only the session calls this, when it collects: whole chunks, of which no block is given out.
+// Only the session's `collect` calls this. Frees whole chunks without allocated blocks.
 bool DeviceData::trim(YieldingLock&, Space& space, std::uint64_t idle_milliseconds,
                       std::uint64_t) noexcept {
   const std::uint32_t time = now();
@@ -138,7 +140,9 @@ bool DeviceData::trim(YieldingLock&, Space& space, std::uint64_t idle_millisecon
     try {
       keeper_.drop(segment_.number(), chunk);
     } catch (const std::exception& error) {
-      report(std::string("device memory stays with the manager: ") + error.what());
+      report(
+          std::string("device memory leaked until the session ends: the manager still holds it: ") +
+          error.what());
     }
   }
   return false;

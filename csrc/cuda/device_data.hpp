@@ -1,4 +1,4 @@
-// Data segments that are device memory: chunks of virtual memory, exported as descriptors.
+// Data segments in device memory: chunks of virtual memory, exported as descriptors.
 #pragma once
 
 #include <array>
@@ -12,27 +12,27 @@
 
 namespace shmtensor::cuda {
 
-/// Who keeps the descriptors of chunks, so that a chunk outlives its maker: the session's manager,
-/// behind an interface, because this layer knows no sessions.
+/// Keeps the descriptors of chunks, so that a chunk outlives the process that allocated it. The
+/// session's manager implements this interface, since this layer does not depend on sessions.
 class ChunkKeeper {
  public:
   virtual ~ChunkKeeper() = default;
   virtual void keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
                     const Fd& descriptor) = 0;
-  /// Throws StaleHandle when nobody has it.
+  /// Throws StaleHandle if no process has the chunk.
   [[nodiscard]] virtual Fd fetch(ArenaNumber arena, std::uint32_t chunk) = 0;
   virtual void drop(ArenaNumber arena, std::uint32_t chunk) = 0;
 };
 
-/// An offset names a chunk and a place in it, so no block spans two chunks and each can be
-/// imported, and given back, by itself. A chunk's number is used once only: what a process has
-/// mapped under a number is what the number means.
+/// An offset consists of a chunk and an offset in the chunk, so no block spans two chunks, and each
+/// chunk can be imported and freed separately. A chunk's number is used only once, so a mapping of
+/// a number never becomes outdated.
 ///
-/// Fork: a child has no use of any of this; it closes the descriptors and calls no driver.
+/// Fork: a forked child cannot use device memory; it closes the descriptors and calls no driver.
 class DeviceData final : public Data {
  public:
   static constexpr std::uint64_t kChunk = 64 * kMiB;  ///< unless a block needs a larger one
-  static constexpr std::uint64_t kAlignment = 256;    ///< as cudaMalloc gives
+  static constexpr std::uint64_t kAlignment = 256;    ///< the alignment of cudaMalloc
 
   DeviceData(const Segment& segment, const Gpu& gpu, ChunkKeeper& keeper, bool owned);
   ~DeviceData() override;
@@ -52,7 +52,7 @@ class DeviceData final : public Data {
   void touch(std::uint64_t offset, std::uint64_t size) noexcept override;
   bool trim(YieldingLock&, Space& space, std::uint64_t idle_milliseconds,
             std::uint64_t at_most) noexcept override;
-  // Unmapping is a call of the driver, which may take long.
+  // Unmapping calls the driver, which may take long.
   bool trims_in_passing() const noexcept override { return false; }
   std::uint64_t reserved() const noexcept override { return reserved_.load(); }
 
@@ -85,10 +85,10 @@ class DeviceData final : public Data {
   const Gpu& gpu_;
   ChunkKeeper& keeper_;
   bool owned_;
-  std::mutex mutex_;  // guards the chunks
+  std::mutex mutex_;  // protects the chunks
   std::array<std::unique_ptr<Chunk>, kMaxChunks> chunks_;
-  // Read without the lock: where a chunk begins, by access; how much of it is mapped, which the
-  // table may not say any more; its descriptor, -1 for none.
+  // Read without the lock: the start of a chunk, by access; its mapped size, which the table may
+  // not contain any more; its descriptor, -1 for none.
   std::array<std::array<std::atomic<DevicePtr>, kMaxChunks>, 2> starts_{};
   std::array<std::atomic<std::uint64_t>, kMaxChunks> sizes_{};
   std::array<std::atomic<int>, kMaxChunks> descriptors_;

@@ -18,11 +18,10 @@ std::atomic<pid_t> g_started{0};  // the process that loaded the driver; 0 befor
 std::atomic<bool> g_forked{false};
 
 const char* const kForked =
-    "cannot use CUDA here: this process was forked after CUDA started in its parent, and the "
-    "driver "
-    "does not survive that; start workers with \"spawn\", \"forkserver\" or \"server\"";
+    "cannot use CUDA: this process was forked after CUDA was initialized in its parent, which the "
+    "driver does not support; start workers with \"spawn\", \"forkserver\" or \"server\"";
 
-// Fills the functions of a group; the name of one that is missing, if any.
+// Loads the functions of a group. Returns the name of a missing function, if any.
 template <typename... Functions>
 const char* find_all(void* library, std::initializer_list<std::pair<const char*, void**>> group) {
   const char* missing = nullptr;
@@ -30,7 +29,7 @@ const char* find_all(void* library, std::initializer_list<std::pair<const char*,
     *place = ::dlsym(library, name);
     if (*place == nullptr && missing == nullptr) missing = name;
   }
-  // All or nothing: a group without one of its functions is of no use.
+  // A group is loaded completely or not at all.
   if (missing != nullptr) {
     for (const auto& [name, place] : group) *place = nullptr;
   }
@@ -50,19 +49,19 @@ std::string advice_for(Result code) {
     case kNotInitialized:
       return std::string("; ") + kForked;
     case kDeviceUnavailable:
-      return "; another process has the GPU for itself (nvidia-smi -q -d COMPUTE)";
+      return "; another process uses the GPU exclusively (nvidia-smi -q -d COMPUTE)";
     case kInvalidDevice:
     case kPeerAccessUnsupported:
-      return "; the GPUs cannot reach each other: copy through the host with t.cpu()";
+      return "; the GPUs have no peer access: copy through the host with t.cpu()";
     case kTooManyPeers:
       return "; the GPU is connected to as many peers as it can be";
     case kIllegalAddress:
-      return "; an earlier kernel or copy wrote where it may not, a read-only tensor perhaps: this "
-             "process can use the GPU no more";
+      return "; an earlier kernel or copy accessed invalid memory, or wrote to a read-only tensor. "
+             "This process cannot use the GPU any more";
     case kNotPermitted:
     case kNotSupported:
       return on_wsl() ? "; WSL2 does not share GPU memory between processes: use host tensors"
-                      : "; this GPU or its partition (MIG, vGPU) does not share memory so";
+                      : "; this GPU or its partition (MIG, vGPU) does not support sharing memory";
     default:
       return "";
   }
@@ -71,15 +70,15 @@ std::string advice_for(Result code) {
 std::string reason_of(Result code) {
   switch (code) {
     case kStubLibrary:
-      return "the toolkit's stub library was loaded instead of the driver; take its folder out of "
+      return "the toolkit's stub library was loaded instead of the driver; remove its folder from "
              "LD_LIBRARY_PATH";
     case kNoDevice:
-      return "no GPU is visible; look at nvidia-smi and CUDA_VISIBLE_DEVICES";
+      return "no GPU is visible; check nvidia-smi and CUDA_VISIBLE_DEVICES";
     case kSystemNotReady:
       return "the GPUs are not ready; on machines with NVSwitch the fabric manager must run";
     case kDriverMismatch:
       return "the driver's library and its kernel module are of different versions; restart the "
-             "machine, or load the module anew";
+             "machine, or reload the module";
     case kNotInitialized:
       return "this process was forked from one that uses CUDA; start workers with \"spawn\", "
              "\"forkserver\" or \"server\"";
@@ -90,7 +89,8 @@ std::string reason_of(Result code) {
 
 }  // namespace
 
-// Of those from 700 to 719 the others say that one call was wrong, and change nothing.
+// Of the results from 700 to 719, the others report that one call was invalid, and have no further
+// effect.
 bool has_stopped(Result code) noexcept {
   switch (code) {
     case kDeinitialized:
@@ -129,8 +129,8 @@ void Driver::load() {
     const char* said = ::dlerror();
     throw CudaUnavailable(
         kNoDevice, "no CUDA driver: cannot load " + path_ + ": " + (said != nullptr ? said : "") +
-                       "; install NVIDIA's driver (in a container: its runtime). Host "
-                       "tensors work without");
+                       "; install NVIDIA's driver (in a container: its runtime). Host tensors "
+                       "do not need it");
   }
 #define SHMTENSOR_PLACE(name, signature) {#name, reinterpret_cast<void**>(&this->name)},
   const char* missing = find_all(library, {SHMTENSOR_CUDA_REQUIRED(SHMTENSOR_PLACE)});
@@ -147,15 +147,15 @@ void Driver::load() {
 void Driver::init() {
   if (const Result code = cuInit(0); code != kSuccess) {
     const std::string reason = reason_of(code);
-    throw CudaUnavailable(code, "cannot start CUDA (" + path_ + "): cuInit said " + name_of(code) +
-                                    (reason.empty() ? "" : ": " + reason));
+    throw CudaUnavailable(code, "cannot start CUDA (" + path_ + "): cuInit returned " +
+                                    name_of(code) + (reason.empty() ? "" : ": " + reason));
   }
   cuDriverGetVersion(&version_);
 }
 
 const Driver& Driver::get() {
   refuse_after_fork();
-  // What failed stays failed: a driver does not appear while a program runs, and asking for it may
+  // A failure is permanent: a driver does not appear while a program runs, and another attempt may
   // take long.
   static std::mutex mutex;
   static const Driver* loaded = nullptr;

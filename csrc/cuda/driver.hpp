@@ -1,4 +1,4 @@
-// The CUDA driver, loaded at first use: the one place that knows where it lies.
+// The CUDA driver, loaded at first use. Only this file knows its path.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace shmtensor::cuda {
 
-/// A call of the driver failed; `code` is what it answered.
+/// A call of the driver failed; `code` is its result.
 class CudaError : public Error {
  public:
   CudaError(Result code, const std::string& what) : Error(what), code_(code) {}
@@ -18,28 +18,30 @@ class CudaError : public Error {
   Result code_;
 };
 
-/// There is no CUDA to be had in this process: no driver, no device, or a forked child.
+/// CUDA is not available in this process: no driver, no device, or a forked child.
 class CudaUnavailable : public CudaError {
  public:
   using CudaError::CudaError;
 };
 
-/// The process whose memory was shared in place has ended, and nobody here has it open.
+/// The process that exported the memory has ended, and no process here has the memory open.
 class ProducerGone : public CudaError {
  public:
   using CudaError::CudaError;
 };
 
-/// The driver's functions. A group that a driver lacks is null as a whole, and the flag says so.
-/// Threads: constant once made.
+/// The driver's functions. If a driver lacks a function of a group, all functions of that group are
+/// null, and the flag of the group is false.
+/// Threads: constant after construction.
 class Driver {
  public:
-  /// Loads libcuda.so.1, or what SHMTENSOR_LIBCUDA names, and initialises it, at the first call.
-  /// Throws CudaUnavailable with the reason, the same at each call; in a process that was forked
-  /// after that, always.
+  /// Loads libcuda.so.1, or the library that SHMTENSOR_LIBCUDA names, and initializes it, at the
+  /// first call. Throws CudaUnavailable with the reason, at each call the same; always throws in a
+  /// process that was forked after that.
   static const Driver& get();
 
-  /// The driver if this process may call it now: loaded, not in a forked child. For destructors.
+  /// Returns the driver if this process may call it now: it is loaded, and this is not a forked
+  /// child. For destructors.
   static const Driver* usable() noexcept;
 
 #define SHMTENSOR_DECLARE(name, signature) Result(*name) signature = nullptr;
@@ -54,10 +56,10 @@ class Driver {
   [[nodiscard]] int version() const noexcept { return version_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
-  /// "CUDA_ERROR_OUT_OF_MEMORY (2, out of memory)".
+  /// Returns a text such as "CUDA_ERROR_OUT_OF_MEMORY (2, out of memory)".
   [[nodiscard]] std::string name_of(Result code) const;
 
-  /// Throws CudaError unless the call succeeded: "cannot <what>: <driver's name>", and what to do.
+  /// Throws CudaError unless the call succeeded: "cannot <what>: <driver's name>", and the remedy.
   void check(Result code, const std::string& what) const;
 
  private:
@@ -69,16 +71,16 @@ class Driver {
   int version_ = 0;
 };
 
-/// Does the code mean that all work of the process is at an end, and nothing uses its memory any
-/// more?
+/// Return true if the code means that all work of the process has ended, so that nothing uses its
+/// memory.
 [[nodiscard]] bool has_stopped(Result code) noexcept;
 
-/// To be called in every forked child.
+/// Must be called in every forked child.
 void note_fork() noexcept;
-/// Return true if this process was forked after CUDA started, as far as `note_fork` says, or is a
-/// raw copy. Costs two loads.
+/// Return true if this process was forked after CUDA was initialized, as recorded by `note_fork`,
+/// or is a raw copy. Costs two loads.
 [[nodiscard]] bool forked() noexcept;
-/// Throws CudaUnavailable in a process that was forked after CUDA started.
+/// Throws CudaUnavailable in a process that was forked after CUDA was initialized.
 void refuse_after_fork();
 
 }  // namespace shmtensor::cuda

@@ -10,12 +10,12 @@ namespace {
 std::string why_no_event(Result code) {
   switch (code) {
     case kInvalidContext:
-      return "; its maker's process id is the same as this process's: the two run in separate PID "
-             "namespaces (containers)";
+      return "; the process that created it has the same pid as this process: the two run in "
+             "separate PID namespaces (containers)";
     case kInvalidValue:
     case kMapFailed:
-      return "; its maker has ended, or the two processes have different /dev/shm (containers: "
-             "--ipc=host). Without st.cuda.set_sync(\"event\") none is needed";
+      return "; the process that created it has ended, or the two have different /dev/shm "
+             "(containers: --ipc=host). Events are needed only with st.cuda.set_sync(\"event\")";
     default:
       return "";
   }
@@ -26,13 +26,13 @@ std::string why_no_event(Result code) {
 Event Event::create(const Gpu& gpu) {
   const Driver& driver = gpu.driver();
   if (!gpu.has_ipc_events()) {
-    throw CudaUnavailable(kNotSupported, "cannot make an event" + on(gpu) +
-                                             ": its driver has none that processes share");
+    throw CudaUnavailable(kNotSupported, "cannot create an event" + on(gpu) +
+                                             ": its driver does not support interprocess events");
   }
   const Current current(gpu);
   EventHandle handle = nullptr;
   driver.check(driver.cuEventCreate(&handle, kEventNoTiming | kEventInterprocess),
-               "make an interprocess event" + on(gpu));
+               "create an interprocess event" + on(gpu));
   return {gpu, handle};
 }
 
@@ -90,7 +90,7 @@ bool Event::is_done() const {
   const Current current(*gpu_);
   const Result code = gpu_->driver().cuEventQuery(handle_);
   if (code == kNotReady) return false;
-  gpu_->driver().check(code, "look at an event" + on(*gpu_));
+  gpu_->driver().check(code, "query an event" + on(*gpu_));
   return true;
 }
 
@@ -103,10 +103,10 @@ void order(const Gpu& gpu, StreamHandle first, StreamHandle then) {
   const Driver& driver = gpu.driver();
   const Current current(gpu);
   EventHandle event = nullptr;
-  driver.check(driver.cuEventCreate(&event, kEventNoTiming), "make an event" + on(gpu));
+  driver.check(driver.cuEventCreate(&event, kEventNoTiming), "create an event" + on(gpu));
   Result code = driver.cuEventRecord(event, first);
   if (code == kSuccess) code = driver.cuStreamWaitEvent(then, event, 0);
-  static_cast<void>(driver.cuEventDestroy_v2(event));  // the wait that was queued stays good
+  static_cast<void>(driver.cuEventDestroy_v2(event));  // the queued wait stays valid
   driver.check(code, "let a stream wait" + on(gpu));
 }
 

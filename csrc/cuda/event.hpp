@@ -1,4 +1,4 @@
-// Points in the work of a stream that other processes can wait for.
+// Events: points in the work of a stream for which other processes can wait.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace shmtensor::cuda {
 
-/// An interprocess event. Move-only. In a forked child, and once the driver has shut down, nothing
-/// is destroyed. Who opened one destroys it before its maker does: the driver leaves the other
-/// order undefined.
-/// Threads: all members may be called at the same time.
+/// An interprocess event. Move-only. In a forked child, and after the driver has shut down, nothing
+/// is destroyed. A process that opened an event must destroy it before the process that created it
+/// does: the driver does not define the other order.
+/// Threads: all members may be called simultaneously.
 class Event {
  public:
   static Event create(const Gpu& gpu);
-  /// Of another process. Throws CudaError, which says what may be wrong.
+  /// Opens an event of another process. Throws CudaError, with the probable reason.
   static Event open(const Gpu& gpu, const IpcEventHandle& handle);
 
   Event(Event&& other) noexcept
@@ -26,9 +26,9 @@ class Event {
   [[nodiscard]] const Gpu& gpu() const noexcept { return *gpu_; }
   [[nodiscard]] IpcEventHandle export_handle() const;
 
-  /// Is at the end of what the stream has been given until now; forgets where it was before.
+  /// Moves the event to the end of the work that the stream has been given so far.
   void record(StreamHandle stream) const;
-  /// The stream goes on behind what the event stood for at this call.
+  /// Makes the stream wait for the work that the event covers at the time of this call.
   void let_wait(StreamHandle stream) const;
   [[nodiscard]] bool is_done() const;
   void synchronize() const;
@@ -40,21 +40,22 @@ class Event {
   EventHandle handle_;
 };
 
-/// What a block holds that tells other processes of an event. Written once, by the event's maker,
-/// before anybody else can know the block.
+/// The content of a block that describes an event to other processes. Written once, by the process
+/// that created the event, before any other process knows the block.
 struct EventDescription {
   std::uint64_t magic;
   IpcEventHandle handle;
   Uuid device;
-  std::uint64_t number;  ///< of the event among those that its maker has described
-  std::int32_t pid;      ///< of the maker
+  std::uint64_t number;  ///< of the event, among the events that its process has described
+  std::int32_t pid;      ///< of the process that created it
   std::int32_t reserved;
   std::uint64_t start_time;     ///< of that process
-  std::uint64_t pid_namespace;  ///< in which its pid means something
+  std::uint64_t pid_namespace;  ///< the namespace in which its pid is valid
 };
 inline constexpr std::uint64_t kEventMagic = 0x0074'6e65'7665'7473;  // "stevent"
 
-/// What `then` is given from now on waits for what `first` has been given until now.
+/// Makes the work that `then` is given from now on wait for the work that `first` has been given so
+/// far.
 void order(const Gpu& gpu, StreamHandle first, StreamHandle then);
 
 }  // namespace shmtensor::cuda

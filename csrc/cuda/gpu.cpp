@@ -45,7 +45,7 @@ const Gpu& Gpu::get(int number) {
   if (number < 0 || number >= there) {
     throw CudaError(kInvalidDevice, "there is no device cuda:" + std::to_string(number) +
                                         ": this process sees " + std::to_string(there) +
-                                        "; look at CUDA_VISIBLE_DEVICES");
+                                        "; check CUDA_VISIBLE_DEVICES");
   }
   const std::lock_guard guard(g_mutex);
   std::atomic<const Gpu*>& place = g_gpus[static_cast<std::size_t>(number)];
@@ -63,7 +63,7 @@ const Gpu& Gpu::with_uuid(Uuid uuid) {
   const int there = count();
   for (int number = 0; number < there; ++number) {
     Uuid other{};
-    driver.check(driver.cuDeviceGetUuid_v2(&other, number), "ask a GPU for its UUID");
+    driver.check(driver.cuDeviceGetUuid_v2(&other, number), "get the UUID of a GPU");
     if (other == uuid) return get(number);
   }
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -77,11 +77,11 @@ const Gpu& Gpu::with_uuid(Uuid uuid) {
 
 Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
   const std::string name = "cuda:" + std::to_string(number);
-  driver_.check(driver_.cuDeviceGetUuid_v2(&uuid_, number), "ask " + name + " for its UUID");
+  driver_.check(driver_.cuDeviceGetUuid_v2(&uuid_, number), "get the UUID of " + name);
   driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, number),
                 "use the primary context of " + name);
   const Current current(*this);
-  driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "make a stream on " + name);
+  driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "create a stream on " + name);
   virtual_memory_ = driver_.has_virtual_memory() && attribute(kHasVirtualMemory) != 0 &&
                     attribute(kHasDescriptorHandles) != 0;
   ipc_events_ = driver_.has_ipc() && attribute(kHasIpcEvents) != 0;
@@ -90,7 +90,7 @@ Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
 int Gpu::attribute(int name) const {
   int value = 0;
   driver_.check(driver_.cuDeviceGetAttribute(&value, name, number_),
-                "ask cuda:" + std::to_string(number_) + " for attribute " + std::to_string(name));
+                "get attribute " + std::to_string(name) + " of cuda:" + std::to_string(number_));
   return value;
 }
 

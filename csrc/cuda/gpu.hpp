@@ -1,4 +1,4 @@
-// The GPUs that this process sees.
+// The GPUs that are visible to this process.
 #pragma once
 
 #include <string>
@@ -7,29 +7,29 @@
 
 namespace shmtensor::cuda {
 
-/// One device with its primary context, which all libraries share, and a stream for our copies.
-/// Made at first use and never destroyed.
-/// Threads: all members may be called at the same time.
+/// One device with its primary context, which all libraries share, and a stream for copies of this
+/// library. Created at first use and never destroyed.
+/// Threads: all members may be called simultaneously.
 class Gpu {
  public:
-  /// How many this process sees. Throws CudaUnavailable.
+  /// Returns the number of visible GPUs. Throws CudaUnavailable.
   static int count();
-  /// Throws CudaError when there is no such device.
+  /// Throws CudaError if there is no such device.
   static const Gpu& get(int number);
-  /// The device with that UUID. Throws CudaError when this process does not see it.
+  /// Returns the device with that UUID. Throws CudaError if it is not visible to this process.
   static const Gpu& with_uuid(Uuid uuid);
 
   [[nodiscard]] const Driver& driver() const noexcept { return driver_; }
   [[nodiscard]] int number() const noexcept { return number_; }
   [[nodiscard]] const Uuid& uuid() const noexcept { return uuid_; }
   [[nodiscard]] ContextHandle context() const noexcept { return context_; }
-  /// Does not wait for, and is not waited for by, the streams of others.
+  /// The stream does not synchronize with the streams of other libraries.
   [[nodiscard]] StreamHandle stream() const noexcept { return stream_; }
   [[nodiscard]] bool has_virtual_memory() const noexcept { return virtual_memory_; }
   [[nodiscard]] bool has_ipc_events() const noexcept { return ipc_events_; }
   [[nodiscard]] bool can_reach(const Gpu& peer) const noexcept;
 
-  /// Waits until everything that was started on the device is done.
+  /// Waits until all work on the device is complete.
   void synchronize() const;
   void synchronize_stream() const;
 
@@ -47,7 +47,7 @@ class Gpu {
   bool ipc_events_ = false;
 };
 
-/// Makes the device's context current in this thread for as long as it lives.
+/// Makes the device's context current in this thread during the lifetime of the object.
 class Current {
  public:
   explicit Current(const Gpu& gpu);
@@ -59,10 +59,10 @@ class Current {
   const Driver& driver_;
 };
 
-/// " on cuda:0", for the text of an error.
+/// Returns " on cuda:0", for error texts.
 [[nodiscard]] std::string on(const Gpu& gpu);
 
-/// "GPU-53494d00-0000-...", as nvidia-smi writes it.
+/// Returns "GPU-53494d00-0000-...", as nvidia-smi prints it.
 [[nodiscard]] std::string to_text(const Uuid& uuid);
 
 }  // namespace shmtensor::cuda

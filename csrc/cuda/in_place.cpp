@@ -14,11 +14,12 @@
 namespace shmtensor::cuda {
 namespace {
 
-// One allocation: the same bytes may name another one later, at the same address.
+// Identifies one allocation: later, the same bytes may refer to another one at the same address.
 using Key = std::pair<std::string, std::uint64_t>;
 
 struct Cache {
-  std::mutex mutex;  // held while the driver opens: a second thread wants the same mapping
+  std::mutex mutex;  // held while the driver opens the memory: a second thread needs the same
+                     // mapping
   std::map<Key, std::weak_ptr<Opened>> opened;
 };
 Cache& cache() {
@@ -35,17 +36,17 @@ Key key_of(const Description& description) {
 std::string why_not_opened(Result code) {
   switch (code) {
     case kInvalidContext:
-      return "; the owner's process id is the same as this process's: the two run in separate PID "
-             "namespaces (containers). Share one, or send memory that shmtensor allocated "
-             "(st.asarray(x, copy=True))";
+      return "; the owner has the same pid as this process: the two run in separate PID "
+             "namespaces (containers). Use one PID namespace, or send memory that shmtensor "
+             "allocated (st.asarray(x, copy=True))";
     case kInvalidHandle:
-      return "; it is open already in another context of this device, or this is WSL2, which does "
+      return "; it is already open in another context of this device, or this is WSL2, which does "
              "not share GPU memory. Send a copy (st.asarray(x, copy=True)), or t.cpu()";
     case kInvalidValue:
       return "; its owner has freed it, or runs on another machine";
     case kMapFailed:
     case kAlreadyMapped:
-      return "; an older mapping of the same process is in the way: drop tensors of it first";
+      return "; an older mapping of the same process exists: delete its tensors first";
     default:
       return "";
   }
@@ -64,7 +65,7 @@ IpcMemoryHandle name_pieces(ArenaNumber arena, const ProcessIdentity& owner,
 }
 
 Opened::~Opened() {
-  if (mapped_) return;  // which unmaps itself
+  if (mapped_) return;  // it unmaps itself
   const Driver* driver = Driver::usable();
   if (driver == nullptr) return;
   try {
@@ -103,7 +104,7 @@ std::shared_ptr<Opened> open_handle(const Gpu& gpu, const Description& descripti
     throw CudaError(
         code, "cannot open " + std::to_string(description.base_size) + " bytes of process " +
                   std::to_string(description.pid) + " on cuda:" + std::to_string(gpu.number()) +
-                  ": cuIpcOpenMemHandle said " + driver.name_of(code) + why_not_opened(code));
+                  ": cuIpcOpenMemHandle returned " + driver.name_of(code) + why_not_opened(code));
   }
   return std::make_shared<Opened>(gpu, start);
 }
@@ -124,7 +125,7 @@ bool is_sound(const Description& description, std::span<const Piece> pieces) noe
 std::shared_ptr<Opened> Opened::get(const Description& description, const Source& source,
                                     bool producer_gone) {
   if (!is_sound(description, source.pieces)) {
-    throw StaleHandle("cannot use a tensor's handle: what describes its memory is damaged");
+    throw StaleHandle("cannot use a tensor's handle: the description of its memory is damaged");
   }
   const Gpu& gpu = Gpu::with_uuid(description.device);
   const std::lock_guard guard(cache().mutex);
@@ -133,8 +134,8 @@ std::shared_ptr<Opened> Opened::get(const Description& description, const Source
   if (producer_gone && source.pieces.empty()) {
     throw ProducerGone(kInvalidValue,
                        "cannot open a tensor on cuda:" + std::to_string(gpu.number()) +
-                           ": process " + std::to_string(description.pid) +
-                           ", whose memory it is, has ended; let it live until the tensor is "
+                           ": the exporting process " + std::to_string(description.pid) +
+                           " has exited; it must stay alive until the tensor is "
                            "received, or send memory that shmtensor allocated "
                            "(st.asarray(x, copy=True))");
   }

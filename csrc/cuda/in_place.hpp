@@ -1,4 +1,5 @@
-// Memory that a user owns, shared where it lies: by the driver's 64 bytes, or in pieces.
+// Zero-copy export: imports GPU memory that a user's library owns, by the driver's IPC handle or in
+// chunks.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +12,30 @@
 
 namespace shmtensor::cuda {
 
-/// What a block of an arena of Strategy::in_place holds; behind it come the pieces, if there are
-/// any. Written once, by the arena's owner, before anybody else can know the block.
+/// The content of a block of an arena of Strategy::in_place; its pieces follow, if there are any.
+/// Written once, by the arena's owner, before any other process knows the block.
 struct Description {
   std::uint64_t magic;
-  IpcMemoryHandle handle;  ///< of the whole allocation; in pieces: zeros but for `name_pieces`
+  IpcMemoryHandle handle;  ///< of the whole allocation; for pieces: zeros, except for `name_pieces`
   Uuid device;
-  std::uint64_t base_size;      ///< of the allocation
-  std::uint64_t offset;         ///< of the bytes shared, in it
-  std::uint64_t size;           ///< of the bytes shared
-  std::uint64_t buffer_id;      ///< the driver's, never the same twice
+  std::uint64_t base_size;      ///< size of the allocation
+  std::uint64_t offset;         ///< of the shared bytes in the allocation
+  std::uint64_t size;           ///< number of shared bytes
+  std::uint64_t buffer_id;      ///< the driver's id, unique
   std::int32_t pid;             ///< of the owner
-  std::uint32_t pieces;         ///< 0: `handle` opens it
+  std::uint32_t pieces;         ///< 0: opened by `handle`
   std::uint64_t start_time;     ///< of that process
-  std::uint64_t pid_namespace;  ///< in which its pid means something
+  std::uint64_t pid_namespace;  ///< the namespace in which its pid is valid
 };
-/// The bytes by which who has opened a range of pieces knows it again.
+/// Returns a key for a range of pieces, by which an importer finds the range if it has it open.
 [[nodiscard]] IpcMemoryHandle name_pieces(ArenaNumber arena, const ProcessIdentity& owner,
                                           std::span<const Piece> pieces);
 inline constexpr std::uint64_t kDescriptionMagic = 0x6563'616c'702d'6e69;  // "in-place"
 
-/// An allocation of another process, open here. Closed with the last storage that uses it, and
-/// before that storage lets go of its block: so the owner never frees what is open elsewhere.
-/// Threads: all members may be called at the same time.
+/// An allocation of another process that is open in this process. It is closed with the last
+/// storage that uses it, before that storage releases its block. So the owner never frees memory
+/// that another process has open.
+/// Threads: all members may be called simultaneously.
 class Opened {
  public:
   Opened(const Gpu& gpu, DevicePtr start) noexcept : gpu_(gpu), start_(start) {}
@@ -46,15 +48,15 @@ class Opened {
   [[nodiscard]] const Gpu& gpu() const noexcept { return gpu_; }
   [[nodiscard]] DevicePtr start() const noexcept { return start_; }
 
-  /// Where pieces come from: whoever keeps the descriptors of that arena's chunks.
+  /// The source of pieces: the keeper of the descriptors of that arena's chunks.
   struct Source {
     ArenaNumber arena;
     ChunkKeeper& keeper;
     std::span<const Piece> pieces;
   };
 
-  /// The one mapping that this process has of the allocation; opened if need be. `producer_gone`:
-  /// its owner has ended, and no handle is opened any more; pieces outlive it. Throws CudaError,
+  /// Returns the only mapping of the allocation in this process; opened if needed. `producer_gone`:
+  /// the owner has ended, so no handle is opened; pieces outlive the owner. Throws CudaError,
   /// ProducerGone.
   static std::shared_ptr<Opened> get(const Description& description, const Source& source,
                                      bool producer_gone);

@@ -20,7 +20,7 @@ AllocationProperties properties_for(const Gpu& gpu) {
   return properties;
 }
 
-// A driver that is shutting down has given everything back itself.
+// A driver that is shutting down has released everything itself.
 void report_unless_ended(const Driver& driver, Result code, const char* what) noexcept {
   if (code == kSuccess || code == kDeinitialized || code == kContextDestroyed) return;
   try {
@@ -45,7 +45,7 @@ std::uint64_t PhysicalMemory::granularity(const Gpu& gpu) {
   std::size_t size = 0;
   gpu.driver().check(
       gpu.driver().cuMemGetAllocationGranularity(&size, &properties, kGranularityMinimum),
-      "ask for the size of pages" + on(gpu));
+      "get the page size" + on(gpu));
   return size;
 }
 
@@ -71,7 +71,7 @@ PhysicalMemory PhysicalMemory::at(const Gpu& gpu, DevicePtr start, std::uint64_t
   MemoryHandle handle = 0;
   gpu.driver().check(
       gpu.driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(start)),
-      "find the memory behind an address" + on(gpu));
+      "find the memory at an address" + on(gpu));
   return {handle, size};
 }
 
@@ -81,7 +81,7 @@ Fd PhysicalMemory::export_descriptor(const Gpu& gpu) const {
       gpu.driver().cuMemExportToShareableHandle(&number, handle_, kHandleDescriptor, 0),
       "export " + in_mib(size_) + on(gpu));
   Fd descriptor(number);
-  // The driver does not say whether it sets this.
+  // The driver does not document whether it sets close-on-exec.
   if (::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) throw_os("protect a descriptor from exec");
   return descriptor;
 }
@@ -139,7 +139,7 @@ void MappedMemory::reset() noexcept {
   if (mapped_ != 0)
     report_unless_ended(*driver, driver->cuMemUnmap(start, mapped_), "unmap memory");
   mapped_ = 0;
-  report_unless_ended(*driver, driver->cuMemAddressFree(start, size_), "give addresses back");
+  report_unless_ended(*driver, driver->cuMemAddressFree(start, size_), "free address space");
 }
 
 }  // namespace shmtensor::cuda

@@ -1,4 +1,4 @@
-// The driver's objects of device memory, one class each.
+// The driver's objects for device memory, one class each.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace shmtensor::cuda {
 
-/// Physical memory of a device: lives as long as a handle, a mapping or a descriptor of it
-/// anywhere. Move-only. In a forked child, and once the driver has shut down, nothing is released:
-/// what the parent has is the parent's.
+/// Physical memory of a device. It exists as long as any process has a handle, a mapping or a
+/// descriptor of it. Move-only. In a forked child, and after the driver has shut down, nothing is
+/// released: the objects belong to the parent.
 class PhysicalMemory {
  public:
   PhysicalMemory() noexcept = default;
@@ -23,13 +23,14 @@ class PhysicalMemory {
 
   /// `size` is a multiple of the granularity. Throws CudaError.
   static PhysicalMemory create(const Gpu& gpu, std::uint64_t size);
-  /// What another process exported; `size` as it said. The descriptor stays the caller's.
+  /// Imports memory that another process exported; `size` is the exporter's value. The caller keeps
+  /// the descriptor.
   static PhysicalMemory import(const Gpu& gpu, const Fd& descriptor, std::uint64_t size);
-  /// What is mapped at an address by whomever, from its start.
+  /// Returns the memory that any library has mapped at `start`.
   static PhysicalMemory at(const Gpu& gpu, DevicePtr start, std::uint64_t size);
   [[nodiscard]] static std::uint64_t granularity(const Gpu& gpu);
 
-  /// A descriptor that keeps the memory alive, close-on-exec.
+  /// Returns a close-on-exec descriptor that keeps the memory alive.
   [[nodiscard]] Fd export_descriptor(const Gpu& gpu) const;
   [[nodiscard]] MemoryHandle handle() const noexcept { return handle_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
@@ -43,8 +44,8 @@ class PhysicalMemory {
   std::uint64_t size_ = 0;
 };
 
-/// Device addresses at which physical memory can be used, with the access that was asked for, by
-/// the device itself and every peer that can reach it. Move-only; as above in forked children.
+/// A range of device addresses with physical memory, with the requested access for the device and
+/// for every peer that can reach it. Move-only; behaves as PhysicalMemory does in forked children.
 class MappedMemory {
  public:
   MappedMemory() noexcept = default;
@@ -53,7 +54,8 @@ class MappedMemory {
   MappedMemory& operator=(MappedMemory&& other) noexcept;
   ~MappedMemory() { reset(); }
 
-  /// The address space is exactly as large as the memory: more would soon exhaust it.
+  /// The address range is exactly as large as the memory: larger ranges would soon exhaust the
+  /// address space.
   static MappedMemory map(const Gpu& gpu, const PhysicalMemory* pieces, std::size_t count,
                           Access access);
   static MappedMemory map(const Gpu& gpu, const PhysicalMemory& memory, Access access) {
@@ -63,7 +65,7 @@ class MappedMemory {
   [[nodiscard]] DevicePtr start() const noexcept { return start_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   explicit operator bool() const noexcept { return start_ != 0; }
-  /// Work on the memory must be done: unmapping does not wait for it.
+  /// All work on the memory must be complete: unmapping does not wait for it.
   void reset() noexcept;
 
  private:

@@ -9,7 +9,7 @@
 namespace shmtensor::cuda {
 namespace {
 
-// Calls `visit(base, size)` for each chunk that the range touches, in order.
+// Calls `visit(base, size)` for each chunk that the range overlaps, in order.
 template <typename Visit>
 void for_each_chunk(const Gpu& gpu, DevicePtr start, std::uint64_t size, Visit&& visit) {
   const Current current(gpu);
@@ -18,7 +18,7 @@ void for_each_chunk(const Gpu& gpu, DevicePtr start, std::uint64_t size, Visit&&
     std::size_t length = 0;
     const Result code = gpu.driver().cuMemGetAddressRange_v2(&base, &length, at);
     if (code != kSuccess) {
-      throw CudaError(code, "the array reaches over the end of its allocation");
+      throw CudaError(code, "the array extends past the end of its allocation");
     }
     visit(base, std::uint64_t{length});
     at = base + length;
@@ -29,9 +29,10 @@ std::uint32_t unused_chunk(const Segment& segment) {
   for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
     if (segment.chunk(chunk).size.load() == 0) return chunk;
   }
-  throw OutOfMemory("cannot share an array in place: " + std::to_string(kMaxChunks) +
-                    " chunks of virtual memory are shared so; drop some, or share a copy "
-                    "(st.asarray(x, copy=True))");
+  throw OutOfMemory(
+      "cannot export an array: at most " + std::to_string(kMaxChunks) +
+      " chunks of virtual memory can be exported; release some arrays, or share a copy "
+      "(st.asarray(x, copy=True))");
 }
 
 }  // namespace
@@ -60,8 +61,8 @@ SharedPieces::Range SharedPieces::share(const Gpu& gpu, const Segment& segment, 
   return range;
 }
 
-// Whoever can know the chunk's number can get its descriptor: the table says that it is there when
-// the manager has it.
+// A process that knows the number of a chunk must be able to get its descriptor. So the table lists
+// the chunk only after the manager has the descriptor.
 SharedPieces::Shared& SharedPieces::shared_at(const Gpu& gpu, const Segment& segment,
                                               ChunkKeeper& keeper, DevicePtr base,
                                               std::uint64_t size) {
@@ -86,10 +87,11 @@ void SharedPieces::drop(const Segment& segment, ChunkKeeper& keeper,
       keeper.drop(segment.number(), piece.chunk);
       segment.chunk(piece.chunk).size.store(0);
     } catch (const std::exception& error) {
-      // Its number stays taken: under it the manager would give out the wrong memory. The
-      // descriptor is closed below, and must not be told to the next manager.
+      // The number is not used again, because the manager would return the descriptor of the old
+      // memory. The descriptor is closed below and must not be sent to the next manager.
       segment.chunk(piece.chunk).descriptor.store(-1);
-      report(std::string("GPU memory stays with the manager: ") + error.what());
+      report(std::string("GPU memory leaked until the session ends: the manager still holds it: ") +
+             error.what());
     }
     shared_.erase(at);
   }

@@ -1,4 +1,5 @@
-// Virtual memory of another library, shared where it lies: by the descriptors of its chunks.
+// Zero-copy export of virtual memory that another library allocated, by the descriptors of its
+// chunks.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,19 @@
 
 namespace shmtensor::cuda {
 
-/// One chunk, as a block says it, behind the Description.
+/// One chunk, as stored in a block after the Description.
 struct Piece {
   std::uint64_t size;
-  std::uint32_t chunk;  ///< its number in the arena, under which the manager has its descriptor
+  std::uint32_t chunk;  ///< its number in the arena; the manager has its descriptor under this
+                        ///< number
   std::uint32_t reserved;
 };
 static_assert(sizeof(Piece) == 16);
 
-/// The chunks that this process shares so. A chunk is exported once, however many arrays lie in it.
-/// While it is shared its maker keeps it mapped, so its address names it. Its number may serve
-/// another one afterwards: who had it mapped has let go.
-/// Not thread-safe.
+/// The chunks that this process exports. A chunk is exported once, for any number of arrays in it.
+/// While it is exported, its owner keeps it mapped, so its address identifies it. Its number may be
+/// used for another chunk after all importers have unmapped it.
+/// Threads: one.
 class SharedPieces {
  public:
   struct Range {
@@ -30,8 +32,8 @@ class SharedPieces {
     std::vector<Piece> pieces;
   };
 
-  /// One reference to each chunk that [start, start + size) touches. Throws CudaError, OutOfMemory;
-  /// nothing is shared then that was not before.
+  /// Adds one reference to each chunk that [start, start + size) overlaps. Throws CudaError,
+  /// OutOfMemory; no reference is added in that case.
   [[nodiscard]] Range share(const Gpu& gpu, const Segment& segment, ChunkKeeper& keeper,
                             DevicePtr start, std::uint64_t size);
   void drop(const Segment& segment, ChunkKeeper& keeper, std::span<const Piece> pieces) noexcept;
@@ -40,7 +42,7 @@ class SharedPieces {
   struct Shared {
     std::uint32_t chunk = 0;
     std::uint64_t users = 0;
-    Fd descriptor;  ///< for a manager that takes over from one that was killed
+    Fd descriptor;  ///< for a manager that takes over after a manager was killed
   };
 
   Shared& shared_at(const Gpu& gpu, const Segment& segment, ChunkKeeper& keeper, DevicePtr base,
@@ -49,7 +51,8 @@ class SharedPieces {
   std::map<DevicePtr, Shared> shared_;
 };
 
-/// How many chunks an array touches. Throws CudaError when it reaches over their end.
+/// Returns the number of chunks that an array overlaps. Throws CudaError if the array extends past
+/// their end.
 [[nodiscard]] std::size_t count_pieces(const Gpu& gpu, DevicePtr start, std::uint64_t size);
 
 }  // namespace shmtensor::cuda

@@ -5,7 +5,7 @@
 namespace shmtensor::cuda {
 namespace {
 
-// Drivers are known that say of cudaMalloc's memory that it cannot be exported.
+// Some drivers report that memory of cudaMalloc cannot be exported although it can.
 bool exports_all_the_same(const Driver& driver, DevicePtr base) {
   IpcMemoryHandle ignored{};
   return driver.cuIpcGetMemHandle(&ignored, base) == kSuccess;
@@ -20,15 +20,14 @@ int device_of(DevicePtr pointer) {
   int names[] = {kPointerMemoryType, kPointerDevice};
   void* values[] = {&type, &device};
   driver.check(driver.cuPointerGetAttributes(2, names, values, pointer),
-               "ask what memory an array lies in");
+               "get the memory type of an array");
   if (type != kMemoryTypeDevice || device < 0) {
-    throw CudaError(kInvalidValue,
-                    "an address that should be GPU memory is not known to the driver");
+    throw CudaError(kInvalidValue, "the driver does not know the address as GPU memory");
   }
   return device;
 }
 
-// The rest is asked with a context of its device.
+// The other attributes are queried with a context of the pointer's device.
 PointerFacts facts_of(DevicePtr pointer, std::uint64_t size) {
   const Driver& driver = Driver::get();
   const int device = device_of(pointer);
@@ -39,7 +38,7 @@ PointerFacts facts_of(DevicePtr pointer, std::uint64_t size) {
   int capable = 0;
   std::uint64_t handle_types = 0;
   void* pool = nullptr;
-  DevicePtr range = 0;  // one owner's, of which there may be several pieces
+  DevicePtr range = 0;  // one reservation, which may have several chunks
   std::uint64_t range_size = 0;
   int names[] = {kPointerIsManaged, kPointerIpcCapable, kPointerBufferId, kPointerHandleTypes,
                  kPointerPool,      kPointerRangeStart, kPointerRangeSize};
@@ -47,18 +46,20 @@ PointerFacts facts_of(DevicePtr pointer, std::uint64_t size) {
       &managed, &capable,   &facts.buffer_id, &handle_types, static_cast<void*>(&pool),
       &range,   &range_size};
   driver.check(driver.cuPointerGetAttributes(7, names, values, pointer),
-               "ask what memory an array lies in");
+               "get the memory type of an array");
   if (managed != 0) {
     facts.kind = "managed memory, which no process can export";
     return facts;
   }
   if (pool != nullptr) {
-    facts.kind = "from a stream-ordered pool (cudaMallocAsync), made without the right to export";
+    facts.kind =
+        "from a stream-ordered pool (cudaMallocAsync) that was created without a handle type for "
+        "export";
     return facts;
   }
   std::size_t base_size = 0;
   driver.check(driver.cuMemGetAddressRange_v2(&facts.base, &base_size, pointer),
-               "find the allocation that an array lies in");
+               "find the allocation of an array");
   facts.base_size = base_size;
   const bool whole =
       driver.has_ipc() &&
@@ -69,7 +70,7 @@ PointerFacts facts_of(DevicePtr pointer, std::uint64_t size) {
   const bool inside = facts.in_pieces ? fits(pointer - range, size, range_size)
                                       : fits(pointer - facts.base, size, facts.base_size);
   if (facts.exportable && !inside) {
-    throw CudaError(kInvalidValue, "the array reaches over the end of its allocation");
+    throw CudaError(kInvalidValue, "the array extends past the end of its allocation");
   }
   return facts;
 }

@@ -1,25 +1,26 @@
-// What the driver knows of an address.
+// Queries the driver for the attributes of an address.
 #pragma once
 
 #include "cuda/gpu.hpp"
 
 namespace shmtensor::cuda {
 
-/// What is known of device memory.
+/// The attributes of device memory.
 struct PointerFacts {
   int device = -1;
   DevicePtr base = 0;
   std::uint64_t base_size = 0;
   std::uint64_t buffer_id = 0;
   bool exportable = false;  ///< by cuIpcGetMemHandle, or in pieces
-  bool in_pieces = false;   ///< then `base` is of the piece that the pointer lies in
-  const char* kind = "";    ///< why not, else
+  bool in_pieces = false;   ///< if true, `base` is the chunk that contains the pointer
+  const char* kind = "";    ///< why it is not exportable
 };
-/// Of memory that an array says it has. Throws CudaError when it is no device memory, and when it
-/// could be shared but reaches over the end: what lies behind it is somebody else's.
+/// Returns the attributes of the memory of an array. Throws CudaError if it is not device memory,
+/// or if it could be exported but extends past the end of its allocation, where other memory
+/// begins.
 [[nodiscard]] PointerFacts facts_of(DevicePtr pointer, std::uint64_t size);
 
-/// The number of the GPU whose memory it is. Throws CudaError when it is none's.
+/// Returns the number of the GPU that has the memory. Throws CudaError if it is not GPU memory.
 [[nodiscard]] int device_of(DevicePtr pointer);
 
 }  // namespace shmtensor::cuda

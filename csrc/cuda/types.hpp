@@ -1,5 +1,5 @@
-// The driver's types, constants and signatures, as far as they are used here. Written down from its
-// documentation: no toolkit is needed to build.
+// The types, constants and signatures of the driver that this library uses, as given in its
+// documentation. So a build needs no toolkit.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ struct Copy2D {
   struct Side {
     std::size_t x;
     std::size_t y;
-    unsigned type;  ///< says which of the addresses counts
+    unsigned type;  ///< selects the valid address
     const void* host;
     DevicePtr device;
     void* array;
@@ -60,7 +60,7 @@ struct Copy2D {
 static_assert(sizeof(Copy2D) == 128);
 static_assert(offsetof(Copy2D, to) == 56);
 
-/// Passed by value to the calls that open them.
+/// Passed by value to the functions that open them.
 struct IpcMemoryHandle {
   unsigned char bytes[64];
   bool operator==(const IpcMemoryHandle&) const = default;
@@ -70,7 +70,7 @@ struct IpcEventHandle {
   bool operator==(const IpcEventHandle&) const = default;
 };
 
-// Results that are told apart.
+// Results that the callers distinguish.
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
@@ -130,12 +130,12 @@ inline constexpr unsigned kEventBlocking = 1;
 inline constexpr unsigned kEventNoTiming = 2;
 inline constexpr unsigned kEventInterprocess = 4;
 
-/// The two streams that exist without being made.
+/// The two streams that exist without being created.
 inline StreamHandle legacy_stream() noexcept { return reinterpret_cast<StreamHandle>(1); }
 inline StreamHandle per_thread_stream() noexcept { return reinterpret_cast<StreamHandle>(2); }
 
-// Every function that is called, by the name under which the driver exports it: RESULT(name,
-// signature). Without one of the first group there is no CUDA; the others are features.
+// The functions of the driver, by their exported names: RESULT(name, signature). CUDA requires
+// those of the first group; the others are optional features.
 #define SHMTENSOR_CUDA_REQUIRED(X)                                             \
   X(cuInit, (unsigned))                                                        \
   X(cuDriverGetVersion, (int*))                                                \

@@ -9,13 +9,13 @@ namespace shmtensor {
 namespace {
 
 constexpr std::uint64_t kStep = 16 * kMiB;
-constexpr std::uint64_t kLook = 64 * kKiB;  // what a step costs where there are no pages
+constexpr std::uint64_t kLook = 64 * kKiB;  // the cost of a step over a range without pages
 
 }  // namespace
 
 bool Allowance::discard(const Fd& file, std::uint64_t& at, std::uint64_t end) {
   while (at < end && left_ != 0) {
-    // A page that two steps share would be left by both.
+    // A page that two steps share would not be released by either.
     const std::uint64_t next = std::min(align_down(at, page_size()) + kStep, end);
     const std::uint64_t before = file_usage(file);
     discard_pages(file, at, next - at);

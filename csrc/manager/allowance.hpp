@@ -1,4 +1,4 @@
-// How much memory the manager gives back to the system at a time.
+// Limits the memory that the manager releases to the system per turn of its loop.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace shmtensor {
 
-/// The kernel needs seconds for a few GiB. Requests are answered after each allowance.
+/// The kernel needs seconds to free a few GiB, so requests are answered after each allowance.
 /// Threads: one.
 class Allowance {
  public:
-  /// Gives the file's pages from `at` to `end` back, as far as the allowance goes, and moves `at`.
-  /// True when it got to the end.
+  /// Releases the pages of the file from `at` to `end`, as far as the allowance permits, and
+  /// advances `at`. Returns true if it reached the end.
   bool discard(const Fd& file, std::uint64_t& at, std::uint64_t end);
 
  private:

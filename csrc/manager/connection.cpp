@@ -30,7 +30,7 @@ void nap(int attempt) { std::this_thread::sleep_for(std::chrono::milliseconds(at
   const std::string manager = "the manager of session " + session.hex();
   if (user == PeerUser::other) {
     throw SessionError(manager +
-                       " belongs to another user; start a session of your own by unsetting "
+                       " belongs to another user; start another session by unsetting "
                        "SHMTENSOR_SESSION");
   }
   throw SessionError(manager + " may be another user's: " + kUnknownPeerAdvice);
@@ -47,19 +47,19 @@ Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket
 Connection Connection::open(const SessionId& session, const std::string& program) {
   const std::string address = manager_address(session);
   PeerUser user = PeerUser::same;
-  // A manager that is just leaving may refuse, or reset, a few times.
+  // A manager that is exiting may refuse or reset connections a few times.
   for (int attempt = 0; attempt < 50; ++attempt) {
     if (std::optional<Fd> socket = connect_abstract(address, kPatience)) {
       user = user_of_peer(*socket);
       if (user == PeerUser::same) return Connection(std::move(*socket));
-      // Who started the manager has ended, and it has not come to listen itself yet.
+      // The process that started the manager has ended, and the manager does not listen yet.
       if (user != PeerUser::ended) throw_not_ours(session, user);
       nap(attempt);
       continue;
     }
     if (program.empty()) return {};
-    // The listening socket is made here and inherited by the manager, so that the very next connect
-    // finds it: no waiting for the program to come up, and only one of several starters wins.
+    // The listening socket is created here and inherited by the manager. So the next connect
+    // succeeds before the program has started, and only one of several starters wins.
     if (const std::optional<Fd> listener = listen_abstract(address)) {
       launch_detached(program, {session.hex()}, *listener);
     } else {
@@ -68,7 +68,7 @@ Connection Connection::open(const SessionId& session, const std::string& program
   }
   if (user != PeerUser::same) throw_not_ours(session, user);
   throw SessionError("the manager of session " + session.hex() + " cannot be started: " + program +
-                     " ends at once; run it by hand to see why");
+                     " exits immediately; run it manually to see why");
 }
 
 std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
@@ -90,17 +90,17 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     if (received->size != sizeof(Message) || reply.message.magic != kProtocolMagic ||
         reply.message.version != kProtocolVersion) {
       throw SessionError("the manager of session " + request.session.hex() +
-                         " speaks another version of the protocol; end the processes that use an "
+                         " uses an incompatible protocol version; end the processes that use an "
                          "older shmtensor");
     }
     if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
   } catch (const OsError& error) {
-    hang_up();  // an answer that comes late must not be taken for the next one
+    hang_up();  // a late answer must not count as the answer to the next request
     if (line_is_broken(error.code())) return std::nullopt;
     if (error.code() == EAGAIN) {
       throw SessionError("the manager of session " + request.session.hex() +
                          " did not answer within " + std::to_string(kPatience.count() / 1000) +
-                         " seconds; is it stopped? End it, the next call starts another");
+                         " seconds; if it is stopped, kill it; the next call starts a new one");
     }
     throw;
   }

@@ -1,4 +1,4 @@
-// A process's line to its manager.
+// The connection of a process to the manager of its session.
 #pragma once
 
 #include <optional>
@@ -9,39 +9,39 @@
 
 namespace shmtensor {
 
-/// What came back: the message and the descriptor it brought, if any.
+/// A reply, and the descriptor that it carries, if any.
 struct Reply {
   Message message;
   Fd fd;
 };
 
-/// Threads: behind the session's lock.
+/// Threads: protected by the session's lock.
 class Connection {
  public:
   Connection() = default;
 
-  /// Connects to the session's manager, starting one if nobody listens and `program` is not empty.
-  /// An empty connection when nobody listens. Throws SessionError, OsError.
+  /// Connects to the session's manager. If no manager listens and `program` is not empty, starts
+  /// one; if `program` is empty, returns an empty connection. Throws SessionError, OsError.
   static Connection open(const SessionId& session, const std::string& program);
 
-  /// Takes over a socket that is connected already, as a forked child does.
+  /// Takes ownership of a connected socket, as a forked child does.
   explicit Connection(Fd socket);
 
   /// Sends the request, with a copy of `descriptor` unless that is -1, and waits for the answer.
-  /// Nothing when the line is broken: the manager is gone. Throws SessionError when it does not
-  /// answer in time or refuses. A line on which something else failed, or whose `hello` was
-  /// refused, is ended.
+  /// Nothing if the connection is broken, because the manager has ended. Throws SessionError if the
+  /// manager does not answer within the timeout or refuses. The connection is closed after any
+  /// other failure, and after a refused `hello`.
   [[nodiscard]] std::optional<Reply> ask(const Message& request, int descriptor = -1);
 
-  /// For the fork handler of a child: sends without waiting for an answer.
+  /// For the fork handler of a child: sends a message without waiting for an answer.
   bool tell(const Message& message) noexcept;
 
   explicit operator bool() const noexcept { return static_cast<bool>(socket_); }
 
-  /// Closes the descriptor, or forgets one that is no longer ours. For a forked child: the line is
-  /// the parent's.
+  /// Closes the descriptor. If the program closed it before, only forgets its number. A forked
+  /// child calls this, because the connection is the parent's.
   void close() noexcept;
-  /// Ends the line, also where a child that was just forked still has it open.
+  /// Shuts the connection down, also for a child that was just forked and still has it open.
   void hang_up() noexcept;
 
  private:
@@ -49,7 +49,7 @@ class Connection {
   FileIdentity identity_;
 };
 
-/// The abstract name on which a session's manager listens.
+/// Returns the abstract name on which the manager of a session listens.
 [[nodiscard]] std::string manager_address(const SessionId& session);
 
 }  // namespace shmtensor

@@ -111,7 +111,8 @@ void Directory::put_right(Entry& entry, const SessionMemory& memory, const SlotS
   SHMTENSOR_FAULT_POINT("manager.sweep");
   shmtensor::sweep(*entry.segment, memory, dead,
                    [&](BlockNumber block) { free_marked(entry, block); });
-  // Whoever freed an orphan's last block may have been killed before it marked that.
+  // A process that freed the last block of an orphan arena may have been killed before it marked
+  // that.
   if (entry.orphan) entry.given_back = 0;
 }
 
@@ -123,10 +124,10 @@ std::uint64_t Directory::collect(const SessionMemory& memory,
       std::uint64_t word = group.word.load();
       const std::uint64_t block = group.block.load();
       const auto sent = static_cast<std::uint32_t>(group.mark.load());
-      if (sent == TicketGroup::kKept) return;  // a name's, which `unpublish` removes
+      if (sent == TicketGroup::kKept) return;  // belongs to a name, which `unpublish` removes
       if (std::uint64_t{seconds_since(sent)} * 1000 < older_than_milliseconds) return;
       const auto live = static_cast<std::uint32_t>(word);
-      // Only as it was read: a ticket published since is another message's.
+      // Replaced only if unchanged: a ticket that was published since belongs to another message.
       if (!group.word.compare_exchange_strong(word, word & ~std::uint64_t{0xffffffff})) return;
       spent += static_cast<std::uint64_t>(std::popcount(live));
       const auto entry = entries_.find(static_cast<ArenaNumber>(block >> 32));
@@ -198,24 +199,24 @@ bool Directory::tend(ArenaNumber number, Entry& entry, Allowance& allowance) {
     }
   } catch (const OsError& error) {
     if (error.code() != ENOENT) {
-      // Descriptors are scarce, for one. When the next block is freed, or the next member dies, it
-      // is tried again.
+      // Descriptors or memory may be short. The next freed block, or the next death of a member,
+      // causes another attempt.
       entry.given_back = kAll;
       return true;
     }
   } catch (const Error&) {
-    // The name means something else now.
+    // The name now refers to another file.
   }
-  return false;  // nobody can open the arena again
+  return false;  // no process can open the arena any more
 }
 
-// Nobody allocates in an orphan, so what lies between its live blocks is of no use. False when
-// there is no live block, and nothing left to give back.
+// No process allocates in an orphan arena, so the memory between its live blocks is unused. Returns
+// false if there is no live block and nothing left to release.
 bool Directory::give_back_gaps(Entry& entry, Allowance& allowance) {
   const Segment& segment = *entry.segment;
   const Segment::File file = segment.file();
   const std::uint64_t data = segment.geometry().data();
-  // More may be in the file than was committed, if the owner was killed over it.
+  // If the owner was killed while it extended the file, the file is larger than the committed size.
   const std::uint64_t end =
       std::clamp(file_size(*file), data, data + segment.geometry().data_reserve);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> live;
@@ -225,7 +226,7 @@ bool Directory::give_back_gaps(Entry& entry, Allowance& allowance) {
     if (!BlockWord(record.word.load()).live()) continue;
     const std::uint64_t offset = record.offset.load();
     const std::uint64_t size = record.size.load();
-    if (!fits(offset, size, end - data)) {  // a damaged record: leave everything alone
+    if (!fits(offset, size, end - data)) {  // a damaged record: release nothing
       entry.given_back = kAll;
       return true;
     }
@@ -255,7 +256,8 @@ const Segment* Directory::after(ArenaNumber number) const {
   return at != entries_.end() ? at->second.segment.get() : nullptr;
 }
 
-// Closes what holds the device memory of chunks without blocks. Is a block left?
+// Closes the descriptors that hold the device memory of chunks without blocks. Returns true if a
+// block is left.
 bool Directory::give_back_chunks(Entry& entry) {
   const Segment& segment = *entry.segment;
   std::array<bool, kMaxChunks> used{};
@@ -267,7 +269,7 @@ bool Directory::give_back_chunks(Entry& entry) {
     if (!BlockWord(record.word.load()).live()) continue;
     any = true;
     const std::uint64_t chunk = record.offset.load() >> kChunkShift;
-    if (chunk >= kMaxChunks) return true;  // a damaged record: leave everything alone
+    if (chunk >= kMaxChunks) return true;  // a damaged record: release nothing
     used[chunk] = true;
   }
   for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
@@ -297,7 +299,7 @@ void Directory::count(const Segment& segment, Statistics& statistics) {
       statistics.bytes_reserved += segment.chunk(chunk).size.load();
     }
   } catch (const Error&) {
-    // A named object that somebody unlinked: its pages cannot be counted.
+    // A named object that was unlinked: its pages cannot be counted.
   }
 }
 

@@ -1,4 +1,4 @@
-// The arenas of a session, as its manager knows them.
+// The arenas of a session that the manager has open.
 #pragma once
 
 #include <map>
@@ -14,48 +14,49 @@
 
 namespace shmtensor {
 
-/// Keeps every arena open as long as a block of it lives, so that messages outlive their senders.
+/// Keeps every arena open while it has a live block, so that messages outlive their senders.
 /// Threads: one.
 class Directory {
  public:
-  /// An arena that a member made, or that this manager finds or is told of when it has taken over.
-  /// Then members may have died that another manager knew: what slots without a process hold there
-  /// is cleared.
+  /// Adds an arena that a member created, or that this manager finds or is told about after it took
+  /// over. In the second case, members that an earlier manager knew may have died, so the bits of
+  /// unused slots are cleared.
   void add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
            const SlotSet& unused);
   [[nodiscard]] const Segment* find(ArenaNumber number) const;
   [[nodiscard]] std::size_t owned_by(SlotNumber slot) const;
 
-  /// Keeps the descriptor of a piece of device memory as long as a block lies in it. False when
+  /// Keeps the descriptor of a chunk of device memory while the chunk has a block. Returns false if
   /// there is no such arena.
   bool keep_chunk(ArenaNumber number, std::uint32_t chunk, Fd descriptor);
-  /// Null when nobody has told it.
+  /// Returns null if no descriptor of the chunk is known.
   [[nodiscard]] const Fd* find_chunk(ArenaNumber number, std::uint32_t chunk) const;
   void drop_chunk(ArenaNumber number, std::uint32_t chunk);
 
-  /// Wakes owners that wait for blocks to be freed: one of their users may have died over it.
+  /// Wakes owners that wait for blocks to be freed, because a dead process may have used such a
+  /// block.
   void tell_owners() const noexcept;
 
-  /// Clears what a dead slot held everywhere. Its own arenas become orphans.
+  /// Clears the bits of a dead slot in all arenas. The slot's own arenas become orphan arenas.
   void sweep(const SessionMemory& memory, SlotNumber dead);
 
-  /// Spends tickets that are at least so old; how many.
+  /// Cancels tickets of at least the given age. Returns their number.
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
 
-  /// Gives the memory of orphans back, as far as no block needs it, and drops those without blocks.
-  /// An allowance of it in each call.
+  /// Releases the unused memory of orphan arenas, within one allowance per call, and closes orphan
+  /// arenas without blocks.
   void tend_orphans();
   [[nodiscard]] bool has_orphans() const;
-  /// Is there more to give back at once?
+  /// Return true if more memory can be released immediately.
   [[nodiscard]] bool unfinished() const;
 
-  /// Gives the memory of a file that nobody can reach any more back in the same way.
+  /// Releases the memory of a file that no process can reach, within the same allowance.
   void empty(Fd file) { leftovers_.push_back({std::move(file), 0}); }
 
   void count(Statistics& statistics) const;
-  /// Adds what one arena has.
+  /// Adds the counts of one arena.
   static void count(const Segment& segment, Statistics& statistics);
-  /// The arena with the next higher number; null at the end.
+  /// Returns the arena with the next higher number; null after the last.
   [[nodiscard]] const Segment* after(ArenaNumber number) const;
 
  private:
@@ -64,7 +65,8 @@ class Directory {
   struct Entry {
     std::unique_ptr<Segment> segment;
     bool orphan = false;
-    /// An orphan's data below has been given back. From 0 again when it is worth while.
+    /// The data of an orphan arena below this offset has been released. Reset to 0 when enough blocks
+    /// were freed to be worth a walk over all of them.
     std::uint64_t given_back = 0;
     /// Blocks that lived at the last walk over all of them; blocks and bytes freed since.
     std::uint64_t live = 0;
@@ -80,7 +82,7 @@ class Directory {
   void put_right(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
   void free_marked(Entry& entry, BlockNumber block);
   static void note_freed(Entry& entry);
-  /// False when the orphan may be dropped.
+  /// Returns false if the orphan arena can be closed.
   static bool tend(ArenaNumber number, Entry& entry, Allowance& allowance);
   static bool give_back_gaps(Entry& entry, Allowance& allowance);
   static bool give_back_chunks(Entry& entry);
@@ -89,7 +91,7 @@ class Directory {
   std::vector<Leftover> leftovers_;
 };
 
-/// Live tickets of all slots, without those that are kept for names.
+/// Counts the live tickets of all slots, without those of published names.
 [[nodiscard]] std::uint64_t count_in_flight(const SessionMemory& memory);
 
 }  // namespace shmtensor

@@ -1,5 +1,5 @@
-// shmtensor-manager: the helper program of one session. Started by the first process that needs it,
-// with the listening socket as descriptor 3; see docs/design/manager-protocol.md.
+// shmtensor-manager: the manager of one session. The first process that needs the session starts
+// this program with the listening socket as descriptor 3; see docs/design/manager-protocol.md.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kListener = 3;
 
-// Whatever the user's program had open and did not mark close-on-exec stays out: a pipe kept open
-// here would make its reader wait for ever.
+// Closes the descriptors that the user's program left open across exec. If the manager kept a pipe
+// open, its reader would wait indefinitely.
 void close_inherited() {
 #if defined(SYS_close_range)
   if (::syscall(SYS_close_range, kListener + 1, ~0U, 0) == 0) return;
@@ -28,8 +28,8 @@ void close_inherited() {
   for (int fd = kListener + 1; fd < limit; ++fd) ::close(fd);
 }
 
-// Out of the user's process group and session, and nobody's child: a Ctrl-C does not reach it, and
-// no `wait` of the user's program finds it.
+// Leaves the process group and session of the user's program, and has init as its parent. So Ctrl-C
+// does not reach the manager, and no `wait` of the user's program finds it.
 bool detach() {
   const pid_t pid = ::fork();
   if (pid != 0) ::_exit(pid < 0 ? 1 : 0);
@@ -41,7 +41,7 @@ bool detach() {
 int main(int count, char** arguments) {
   if (count != 2 || ::fcntl(kListener, F_GETFD) < 0) {
     std::fprintf(stderr,
-                 "shmtensor-manager is started by shmtensor itself: it expects a session id and a "
+                 "shmtensor-manager is started by shmtensor: it expects a session id, and a "
                  "listening socket as descriptor %d\n",
                  kListener);
     return 2;
@@ -57,7 +57,7 @@ int main(int count, char** arguments) {
   try {
     shmtensor::Server(session, shmtensor::Fd(kListener)).run();
   } catch (const std::exception&) {
-    // Its clients start another one, which takes over.
+    // Its clients start another manager, which takes over.
     return 1;
   }
   return 0;

@@ -1,8 +1,8 @@
-// What a process and the manager say to each other: docs/design/manager-protocol.md.
+// The messages between a process and the manager: docs/design/manager-protocol.md.
 //
-// One SOCK_SEQPACKET message is one request or one reply of fixed size, with at most one descriptor
-// and, in a reply that refuses, a text. A client asks and waits for the answer; the manager never
-// speaks first.
+// A message on the SOCK_SEQPACKET connection is one request or one reply of fixed size, with at
+// most one descriptor and, in a refusal, a text. A client sends a request and waits for the answer;
+// the manager only answers.
 #pragma once
 
 #include <array>
@@ -17,44 +17,44 @@ namespace shmtensor {
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
 inline constexpr std::uint16_t kProtocolVersion = 2;
 
-/// No request waits longer than this for its answer.
+/// The timeout of a request.
 inline constexpr std::chrono::milliseconds kPatience{10'000};
 
-/// How long a manager without clients waits for new ones.
+/// The idle timeout: how long a manager without clients waits for new ones.
 inline constexpr std::chrono::milliseconds kLinger{1'000};
 
 enum class Kind : std::uint16_t {
   // requests
-  hello = 1,       ///< first message; a returning member brings the session's memory
-  register_arena,  ///< arena, strategy; brings the file of a memfd
+  hello = 1,       ///< first message; a returning member sends the session's memory
+  register_arena,  ///< arena, strategy; carries the file of a memfd
   find_arena,      ///< arena
-  fork,            ///< brings the manager's end of the child's connection
+  fork,            ///< carries the manager's end of the child's connection
   child,           ///< first message of a forked child on that connection; no answer
   statistics,      ///< of the session
-  collect,         ///< number: spend tickets at least so many milliseconds old
-  next_arena,      ///< arena: describe the one with the next higher number
-  keep_chunk,      ///< arena, chunk; brings the descriptor of a piece of device memory
+  collect,         ///< number: cancel tickets of at least that age in milliseconds
+  next_arena,      ///< arena: describe the arena with the next higher number
+  keep_chunk,      ///< arena, chunk; carries the descriptor of a chunk of device memory
   find_chunk,      ///< arena, chunk
-  drop_chunk,      ///< arena, chunk: its owner has given it back
+  drop_chunk,      ///< arena, chunk: its owner has freed the chunk
   // replies
-  welcome = 64,  ///< slot, life; brings the session's memory
-  done,          ///< whatever the request asked for
-  refused,       ///< text says why
+  welcome = 64,  ///< slot, life; carries the session's memory
+  done,          ///< the request was carried out
+  refused,       ///< text holds the reason
   unknown,       ///< no such session, no such arena
 };
 
 /// Whether a hello may start a session.
 enum class Join : std::uint32_t {
-  existing = 1,  ///< only one that lives
-  create = 2,    ///< start it if there is none
-  observe = 3,   ///< look on without a slot
+  existing = 1,  ///< join only if it exists
+  create = 2,    ///< start it if it does not exist
+  observe = 3,   ///< observe without a slot
 };
 
 struct Statistics {
   std::uint64_t processes = 0;
   std::uint64_t arenas = 0;
   std::uint64_t blocks = 0;          ///< live
-  std::uint64_t bytes_live = 0;      ///< in live blocks, as asked for
+  std::uint64_t bytes_live = 0;      ///< in live blocks, as requested
   std::uint64_t bytes_reserved = 0;  ///< pages of all arenas
   std::uint64_t in_flight = 0;       ///< live tickets
 };
@@ -69,7 +69,7 @@ struct Message {
   std::uint32_t arena = 0;
   std::uint32_t strategy = 0;
   std::uint32_t chunk = 0;
-  std::uint32_t unfinished = 0;  ///< answer to collect: memory is being given back; ask again
+  std::uint32_t unfinished = 0;  ///< answer to collect: more memory can be released; ask again
   Join join = Join::existing;
   std::int32_t parent = 0;
   std::uint64_t number = 0;

@@ -35,10 +35,11 @@ std::optional<ArenaNumber> number_in(std::string_view name, const SessionId& ses
 bool made_in_this_namespace(const std::string& name) {
   try {
     const Fd file = open_shm(name);
-    if (file_size(file) < page_size()) return true;  // as below
+    if (file_size(file) < page_size()) return true;  // no header yet, see below
     const Mapping first = Mapping::of_file(file, 0, page_size(), Access::read_only);
     const auto& header = *reinterpret_cast<const ArenaHeader*>(first.data());
-    // A name whose maker was killed before it wrote the header belongs to nobody.
+    // If the creator of a named object was killed before it wrote the header, the object belongs to
+    // no namespace.
     return header.magic != kArenaMagic || header.pid_namespace == pid_namespace();
   } catch (const Error&) {
     return false;
@@ -50,14 +51,15 @@ bool remove_name(const std::string& name, const TakeFile& take) {
   try {
     if (take) file = open_shm(name);
   } catch (const Error&) {
-    // Gone already, or no descriptor is left: then its memory goes back at once.
+    // The file is gone, or no descriptor is left. In the latter case closing releases its memory
+    // immediately.
   }
   const bool removed = unlink_shm(name);
   if (file) take(std::move(file));
   return removed;
 }
 
-// All names of a session belong together. Nothing when that of one cannot be told.
+// All names of a session are treated alike. Nothing if it cannot be determined for one of them.
 std::optional<bool> has_open(const std::vector<std::string>& names) {
   bool known = true;
   for (const std::string& name : names) {
@@ -68,9 +70,9 @@ std::optional<bool> has_open(const std::vector<std::string>& names) {
   return known ? std::optional(false) : std::nullopt;
 }
 
-// Where nobody has a name open, a member may still have a message of a dead one to read: it maps
-// the session's memory. A process whose mappings are hidden from this user counts only where the
-// system does not tell either what is open.
+// If no process has a name open, a member may still have an unread message of a dead process; such
+// a member maps the session's memory. A process whose mappings are hidden from this user counts
+// only if the system does not report which names are open, either.
 bool in_use(const std::string& session, const std::vector<std::string>& names) {
   const std::optional<bool> open = has_open(names);
   if (open.value_or(false)) return true;
@@ -83,8 +85,8 @@ bool in_use(const std::string& session, const std::vector<std::string>& names) {
 
 void throw_lives_elsewhere() {
   throw SessionError(
-      "the session lives in another network namespace, where this process cannot reach its "
-      "manager; unset SHMTENSOR_SESSION to start one of its own, or run it in that namespace");
+      "the session is in another network namespace, so this process cannot reach its manager; "
+      "unset SHMTENSOR_SESSION to start another session, or run the process in that namespace");
 }
 
 std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
@@ -98,7 +100,7 @@ std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
         if (!in_other_network(pid)) return memory;
         elsewhere = true;
       } catch (const SessionError&) {
-        // Not what its name says: look on.
+        // The content does not match the name: continue the search.
       }
     }
   }
@@ -112,10 +114,10 @@ FoundArenas recover_arenas(const SessionId& session) {
   const auto look = [&](auto&& body) {
     try {
       body();
-    } catch (const OsError& error) {  // or it is gone in the meantime
+    } catch (const OsError& error) {  // or it was removed
       if (is_shortage(error.code())) result.all = false;
     } catch (const Error&) {
-      // Not what its name says: look on.
+      // The content does not match the name: continue the search.
     }
   };
   const auto keep = [&](std::string_view name, auto&& open) {
@@ -123,8 +125,8 @@ FoundArenas recover_arenas(const SessionId& session) {
     if (!number || found.contains(*number)) return;
     look([&] { found.emplace(*number, open(*number)); });
   };
-  // Names first, because their arenas keep no descriptor: with those of memfds this process may
-  // have as many as it may open.
+  // Named arenas first, because they keep no descriptor. With the descriptors of memfds this
+  // process may reach its descriptor limit.
   look([&] {
     for (const std::string& name : list_shm(object_name(session) + "-")) {
       keep(name, [&](ArenaNumber number) { return Segment::open_named(session, number); });
@@ -152,10 +154,11 @@ std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
   std::vector<std::string> removed;
   for (const auto& [session, names] : sessions) {
     if (in_use(session, names)) continue;
-    // The socket of a manager has the session's name. Its session is alive even if the manager is
-    // stopped, or about to end: it removes the names itself. Nor can a session begin anew
-    // meanwhile; one that did since the look has members with names open, or its manager here.
-    // Taken after the look, which is long: another sweep that comes now passes the session over.
+    // The socket of a manager has the session's name. Its session counts as alive even if the
+    // manager is stopped or about to end, because the manager removes the names itself. No session
+    // can start under that name in this time either; a session that started since the search has
+    // members with names open, or its manager here. The socket is bound after the search, which
+    // takes long, so that another sweep that starts now skips the session.
     const std::optional<Fd> place = bind_abstract(session);
     if (!place || has_open(names).value_or(false)) continue;
     for (const std::string& name : names) {

@@ -13,9 +13,9 @@
 namespace shmtensor {
 namespace {
 
-// For how long a seat is kept, while it has no line, for a process that has not entered. It was
-// killed, or its fork failed, while no manager ran. If it enters later, it finds the seat shut and
-// asks for another one.
+// How long a slot is reserved for a process that has no connection and has not entered. The process
+// was killed, or its fork failed, while no manager ran. If it enters later, the reservation is
+// cancelled, and it requests another slot.
 constexpr std::uint64_t kEntryMilliseconds = 5'000;
 
 }  // namespace
@@ -36,8 +36,8 @@ void Seats::take_over() {
   }
 }
 
-// A pid means something only in the namespace of the process that wrote it: an earlier manager, or
-// a forked child.
+// A pid is valid only in the namespace of the process that wrote it: an earlier manager, or a
+// forked child.
 void Seats::settle_by_table(SlotNumber slot) {
   Seat& seat = seats_[slot];
   const SlotRecord& record = memory_.slot(slot);
@@ -48,8 +48,8 @@ void Seats::settle_by_table(SlotNumber slot) {
   seat.pidfd = open_pidfd(process);
 }
 
-// The lowest free slot, so that few planes of holder bits come into use; one without live tickets
-// if there is any, so that a list of those names their true sender.
+// Returns the lowest free slot, so that few planes of holder bits are in use. Slots without live
+// tickets are preferred, so that the sender of a listed ticket is right.
 std::optional<SlotNumber> Seats::choose() {
   std::optional<SlotNumber> second_best;
   for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
@@ -84,9 +84,9 @@ std::optional<SlotNumber> Seats::take_for_child(std::int32_t parent, int line) {
 std::optional<SlotNumber> Seats::sit(Seat seat, std::int32_t parent) {
   const std::optional<SlotNumber> slot = choose();
   if (!slot) return slot;
-  // The first page of the slot's transit table, which is read to look for tickets.
+  // Reserves the first page of the slot's transit table, which is read to search for tickets.
   if (!reserve_pages(memory_.file(), SessionMemory::transit_offset(*slot), page_size())) {
-    throw OutOfMemory("no memory for one more process");
+    throw OutOfMemory("no memory for the tables of another process");
   }
   seat.taken = true;
   seat.life = seats_[*slot].life + 1;
@@ -111,7 +111,8 @@ void Seats::settle(SlotNumber slot, ProcessIdentity process, Fd pidfd) {
   seat.process = process;
   seat.pidfd = std::move(pidfd);
   SlotRecord& record = memory_.slot(slot);
-  // What is there is right in the namespace it names. The pid comes last: until then it is unknown.
+  // The stored pid is valid in the namespace that is stored with it. The pid is stored last; until
+  // then it is unknown.
   if (record.pid.load() == 0) {
     record.start_time.store(process.start_time);
     record.pid_namespace.store(namespace_);
@@ -124,7 +125,8 @@ bool Seats::is_awaited(SlotNumber slot) const {
   return status == SlotStatus::joining || status == SlotStatus::forking;
 }
 
-// One atomic step on either side: the process enters, or the seat is shut.
+// Entering the slot and cancelling its reservation are one atomic step each, so only one of them
+// succeeds.
 bool Seats::shut(SlotNumber slot) {
   SlotStatus status = memory_.slot(slot).status.load();
   if (is_in(status)) return true;  // and has left

@@ -1,4 +1,4 @@
-// Who sits in which slot of a session, and who has left.
+// Assigns the slots of a session to processes, and determines which processes have left.
 #pragma once
 
 #include <array>
@@ -18,45 +18,46 @@ class Seats {
  public:
   struct Seat {
     bool taken = false;
-    bool forking = false;  ///< the child has not said who it is
+    bool forking = false;  ///< the child has not sent its pid
     std::uint32_t life = 0;
-    ProcessIdentity process;  ///< pid 0: it cannot be seen from this manager's PID namespace
+    ProcessIdentity process;  ///< pid 0: not visible in this manager's PID namespace
     Fd pidfd;                 ///< empty on kernels before 5.3
-    int line = -1;            ///< descriptor of the connection; -1 when there is none
-    std::uint64_t since = 0;  ///< milliseconds; when it was taken
+    int line = -1;            ///< descriptor of the connection; -1 if there is none
+    std::uint64_t since = 0;  ///< time of assignment in milliseconds
   };
 
   explicit Seats(const SessionMemory& memory) : memory_(memory) {}
 
-  /// Reads the slot table that an earlier manager left; the seats' processes may be dead by now.
+  /// Reads the slot table of an earlier manager. The processes in the slots may be dead by now.
   void take_over();
 
-  /// A free seat with a new life. Nothing when the session is full. Throws OutOfMemory.
+  /// Assigns a free slot, which gets a new incarnation. Nothing if all slots are in use. Throws
+  /// OutOfMemory.
   std::optional<SlotNumber> take(ProcessIdentity process, std::int32_t parent, Fd pidfd, int line);
   /// The same for a child that is about to be forked.
   std::optional<SlotNumber> take_for_child(std::int32_t parent, int line);
-  /// It is known now who sits there: a forked child has said it, or a member came back.
+  /// Records the process in a slot: a forked child has sent its pid, or a member has reconnected.
   void settle(SlotNumber slot, ProcessIdentity process, Fd pidfd);
-  /// Lets nobody enter any more. False when the process for which the seat is kept has entered.
+  /// Cancels the reservation of a slot, so that no process can enter it. Returns false if the
+  /// process has entered already.
   [[nodiscard]] bool shut(SlotNumber slot);
   void vacate(SlotNumber slot);
 
   [[nodiscard]] Seat& operator[](SlotNumber slot) { return seats_[slot % kMaxSlots]; }
   [[nodiscard]] std::size_t taken() const noexcept { return taken_; }
-  /// Return true if a seat is taken by a process whose end will be noticed.
+  /// Return true if a slot is used by a process whose end the manager can detect.
   [[nodiscard]] bool any_known() const;
 
-  /// Return true if nothing will tell when the process in this seat ends: it is in another PID
-  /// namespace, has no line and no pidfd, and could not lock its slot. It keeps its seat, and what
-  /// it holds, until it comes back or the session ends.
+  /// Return true if the manager cannot detect the end of the process in this slot: it is in another
+  /// PID namespace, has no connection and no pidfd, and could not lock its slot. It keeps the slot,
+  /// and its blocks, until it reconnects or the session ends.
   [[nodiscard]] bool is_unknown(SlotNumber slot) const;
 
-  /// Return true if the process in this seat has ended, or does not map the session's memory any
-  /// more, as when it executes another program. Only evidence counts: a process that cannot be seen
-  /// has not left.
+  /// Return true if the process in this slot has ended, or does not map the session's memory any
+  /// more, as after exec. Only evidence counts: a process that is not visible counts as present.
   [[nodiscard]] bool has_left(SlotNumber slot);
 
-  /// Return true if the process for which the seat is kept has not entered yet.
+  /// Return true if the slot is reserved for a process that has not entered yet.
   [[nodiscard]] bool is_awaited(SlotNumber slot) const;
 
   [[nodiscard]] SlotSet unused() const noexcept;
@@ -68,7 +69,7 @@ class Seats {
     }
   }
 
-  /// Does a process live that may still read what the processes of this session sent?
+  /// Return true if a process is alive that may still read messages of this session's processes.
   [[nodiscard]] bool has_living_parent();
 
  private:

@@ -1,4 +1,4 @@
-// The loop, and who is connected.
+// The manager's event loop, and its connections.
 #include "manager/server.hpp"
 
 #include <fcntl.h>
@@ -57,9 +57,9 @@ void Server::run() {
     if (seats_) look_again();
     directory_.tend_orphans();
   }
-  // The session may live on without a word to this manager.
+  // The session may still be in use by processes that have no connection to this manager.
   if (!memory_ || seats_->taken() != 0) return;
-  // Also names of which the maker was killed before it could register them.
+  // Also removes names whose creator was killed before it registered them.
   for (const std::string& name : list_shm(object_name(session_) + "-")) unlink_shm(name);
 }
 
@@ -70,7 +70,7 @@ int Server::timeout() {
   bool all_watched = true;
   bool all_have_lines = true;
   seats_->for_each_taken([&](SlotNumber slot) {
-    if (seats_->is_unknown(slot)) return;  // there is nothing to look at
+    if (seats_->is_unknown(slot)) return;  // its end cannot be detected
     const Seats::Seat& seat = (*seats_)[slot];
     all_watched = all_watched && seat.pidfd;
     all_have_lines = all_have_lines && seat.line >= 0;
@@ -101,7 +101,7 @@ void Server::accept_some() {
     try {
       if (user_of_peer(socket) == PeerUser::same) add_line(std::move(socket));
     } catch (const Error&) {
-      // It cannot be watched: closed as well.
+      // The connection cannot be watched, so it is closed.
     }
   }
 }

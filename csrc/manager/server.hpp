@@ -1,4 +1,4 @@
-// The manager's loop: one thread, one epoll, no Python.
+// The manager's event loop: one thread, one epoll instance, no Python.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace shmtensor {
 
-/// Serves one session until the last of its processes is gone.
+/// Serves one session until its last process has left.
 class Server {
  public:
   Server(SessionId session, Fd listener);
@@ -23,11 +23,12 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Returns when nobody is left.
+  /// Returns when no process is left.
   void run();
 
  private:
-  // Tags of the poller: what kind of descriptor, and which.
+  // Tags of the poller: the kind of a descriptor in the upper half, and its number or slot in the
+  // lower.
   static constexpr std::uint64_t kListener = 0;
   static constexpr std::uint64_t kLine = 1;
   static constexpr std::uint64_t kProcess = 2;
@@ -35,8 +36,8 @@ class Server {
     return kind << 32 | value;
   }
   static constexpr std::size_t kMaxLines = 4096;
-  static constexpr int kLookMilliseconds = 1'000;  ///< between looks at seats without a line
-  static constexpr int kSoonMilliseconds = 20;     ///< until the first one after a line broke
+  static constexpr int kLookMilliseconds = 1'000;  ///< between checks of slots without a connection
+  static constexpr int kSoonMilliseconds = 20;     ///< from a broken connection to the first check
 
   struct Line {
     Fd socket;
@@ -84,16 +85,17 @@ class Server {
 
   SessionId session_;
   Fd listener_;
-  Fd spare_;  ///< closed to make room for turning a newcomer away
+  Fd spare_;  ///< closed temporarily to accept and close a connection when descriptors are short
   Poller poller_;
   std::map<int, Line> lines_;
   std::unique_ptr<SessionMemory> memory_;
-  std::uint32_t claimed_ = 0;  ///< what says in the session's memory that this is its manager
+  std::uint32_t claimed_ = 0;  ///< identifies this manager in the session's memory
   std::unique_ptr<Seats> seats_;
   Directory directory_;
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
-  std::uint64_t look_at_ = 0;  ///< milliseconds; the next look at seats without a line
+  std::uint64_t look_at_ = 0;  ///< milliseconds; time of the next check of slots without a
+                               ///< connection
 };
 
 }  // namespace shmtensor

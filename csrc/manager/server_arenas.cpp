@@ -1,4 +1,5 @@
-// Requests about arenas, and about their pieces of device memory.
+// Handles requests about arenas and their chunks of device memory.
+#include <string>
 #include <utility>
 
 #include "manager/server.hpp"
@@ -13,9 +14,9 @@ constexpr std::size_t kMaxArenasPerSlot = 4096;
 }  // namespace
 
 void Server::register_arena(const Line& line, const Message& message, Fd fd) {
-  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
   if (directory_.owned_by(line.slot) >= kMaxArenasPerSlot) {
-    return refuse(line.socket, message, "this process has too many arenas");
+    return refuse(line.socket, message,
+                  "arena limit per process reached (" + std::to_string(kMaxArenasPerSlot) + ")");
   }
   if (directory_.find(message.arena) == nullptr) {
     auto segment = fd ? Segment::open(session_, message.arena, std::move(fd))
@@ -27,7 +28,6 @@ void Server::register_arena(const Line& line, const Message& message, Fd fd) {
 }
 
 void Server::find_arena(const Line& line, const Message& message) {
-  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
   const Segment* segment = directory_.find(message.arena);
   if (segment == nullptr) return reply(line.socket, message, Kind::unknown);
   Message answer = message;
@@ -51,16 +51,14 @@ void Server::next_arena(const Line& line, const Message& message) {
 }
 
 void Server::keep_chunk(const Line& line, const Message& message, Fd fd) {
-  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
   if (!fd || message.chunk >= kMaxChunks ||
       !directory_.keep_chunk(message.arena, message.chunk, std::move(fd))) {
-    return refuse(line.socket, message, "there is no arena for that chunk");
+    return refuse(line.socket, message, "no such arena or chunk");
   }
   reply(line.socket, message, Kind::done);
 }
 
 void Server::find_chunk(const Line& line, const Message& message) {
-  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
   const Fd* descriptor = directory_.find_chunk(message.arena, message.chunk);
   const Segment* segment = directory_.find(message.arena);
   if (descriptor == nullptr && segment != nullptr && message.chunk < kMaxChunks &&
@@ -77,14 +75,14 @@ void Server::find_chunk(const Line& line, const Message& message) {
   reply(line.socket, message, Kind::done, descriptor);
 }
 
-// Only the arena's owner knows that nobody has the chunk: a fork of it, for one, does not.
+// Only the arena's owner knows that no process uses the chunk; a forked child of the owner does not
+// know it.
 void Server::drop_chunk(const Line& line, const Message& message) {
-  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
   if (const Segment* segment = directory_.find(message.arena)) {
     const ArenaHeader& header = segment->header();
     if (static_cast<SlotNumber>(header.owner) != line.slot ||
         header.owner_life != (*seats_)[line.slot].life) {
-      return refuse(line.socket, message, "only its owner gives a chunk back");
+      return refuse(line.socket, message, "only the owner of an arena may release its chunks");
     }
     directory_.drop_chunk(message.arena, message.chunk);
   }

@@ -1,6 +1,8 @@
-// What members ask for, and the answers.
+// Receives the requests of members and answers them.
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +19,14 @@ namespace {
 bool is_socket(const Fd& fd) {
   struct stat info{};
   return ::fstat(fd.get(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// The requests that only a member may make; an observer has no slot.
+constexpr std::array kMemberRequests{Kind::register_arena, Kind::find_arena, Kind::keep_chunk,
+                                     Kind::find_chunk,     Kind::drop_chunk, Kind::fork};
+
+bool needs_slot(Kind request) noexcept {
+  return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();
 }
 
 }  // namespace
@@ -47,7 +57,7 @@ void Server::serve(int descriptor) {
     }
     if (received->size != sizeof message || message.magic != kProtocolMagic ||
         message.version != kProtocolVersion || message.session != session_) {
-      refuse(at->second.socket, {}, "the message makes no sense");
+      refuse(at->second.socket, {}, "malformed request");
       drop_line(descriptor);
       return;
     }
@@ -58,7 +68,7 @@ void Server::serve(int descriptor) {
     try {
       refuse(at->second.socket, message, error.what());
     } catch (const Error&) {
-      drop_line(descriptor);  // it does not even listen
+      drop_line(descriptor);  // the client does not read
     }
   }
 }
@@ -66,7 +76,9 @@ void Server::serve(int descriptor) {
 void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
   if (message.kind == Kind::hello) return hello(line, message, std::move(fd));
   if (message.kind == Kind::child) return settle_child(line, sender);
-  if (!memory_) return refuse(line.socket, message, "say hello first");
+  if (!memory_ || (needs_slot(message.kind) && line.slot == kNoSlot)) {
+    return refuse(line.socket, message, "no session joined on this connection");
+  }
   switch (message.kind) {
     case Kind::statistics:
       message.statistics.processes = seats_->taken();
@@ -93,13 +105,13 @@ void Server::answer(Line& line, Message& message, Fd fd, pid_t sender) {
     case Kind::fork:
       return prepare_fork(line, std::move(fd));
     default:
-      return refuse(line.socket, message, "the request is unknown");
+      return refuse(line.socket, message, "unknown request type");
   }
 }
 
 void Server::hello(Line& line, const Message& message, Fd fd) {
   if (line.slot != kNoSlot)
-    return refuse(line.socket, message, "this connection has a slot already");
+    return refuse(line.socket, message, "this connection already has a slot");
   const FileIdentity brought = fd ? fd.identity() : FileIdentity{};
   if (!memory_) find_or_start(message, std::move(fd));
   if (!memory_) return reply(line.socket, message, Kind::unknown);
@@ -117,7 +129,8 @@ void Server::hello(Line& line, const Message& message, Fd fd) {
       const bool same = seats_->is_unknown(slot) ? brought == memory_->file().identity()
                                                  : old.process.pid == 0 || old.process.pid == pid;
       if (!old.taken || old.life != message.life || !same || old.line >= 0) {
-        return refuse(line.socket, message, "this process was taken for dead");
+        return refuse(line.socket, message,
+                      "the slot was reclaimed: the manager considered this process dead");
       }
       line.slot = slot;
       old.line = line.socket.get();
@@ -126,8 +139,8 @@ void Server::hello(Line& line, const Message& message, Fd fd) {
         watch(slot);
       }
     } else {
-      // A seat that it got from a manager that was killed, and did not enter. A process of another
-      // PID namespace cannot be told from the next one.
+      // A slot that an earlier manager reserved for this process, which did not enter it. Processes
+      // of another PID namespace cannot be distinguished.
       seats_->for_each_taken([&](SlotNumber given) {
         const Seats::Seat& seat = (*seats_)[given];
         if (pid > 0 && seat.process == process && seat.line < 0 && seats_->is_awaited(given)) {
@@ -149,11 +162,13 @@ void Server::hello(Line& line, const Message& message, Fd fd) {
 void Server::prepare_fork(const Line& line, Fd fd) {
   Message message;
   message.session = session_;
-  if (line.slot == kNoSlot) return refuse(line.socket, message, "say hello first");
-  if (!is_socket(fd)) return refuse(line.socket, message, "a fork needs a socket");
+  if (!is_socket(fd)) return refuse(line.socket, message, "a fork request needs a socket");
   ask_for_sender(fd);
-  if (lines_.size() >= kMaxLines) return refuse(line.socket, message, "it has too many lines");
-  // Before the child gets a seat: a line without one is like a newcomer's, and may stay.
+  if (lines_.size() >= kMaxLines)
+    return refuse(line.socket, message,
+                  "the manager has too many connections (limit " + std::to_string(kMaxLines) + ")");
+  // Before a slot is reserved for the child: a connection without a slot may stay, like that of a
+  // process which has just connected.
   const int descriptor = add_line(std::move(fd));
   const auto slot = seats_->take_for_child((*seats_)[line.slot].process.pid, descriptor);
   if (!slot) return refuse(line.socket, message, "all 1024 slots of the session are taken");

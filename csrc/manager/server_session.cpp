@@ -1,4 +1,4 @@
-// How a manager comes by its session: a new one, or one whose manager was killed.
+// Creates the memory of a new session, or adopts that of a session whose manager was killed.
 #include <utility>
 
 #include "manager/recovery.hpp"
@@ -14,7 +14,7 @@ void Server::find_or_start(const Message& message, Fd fd) {
   if (message.join != Join::create) return;
   const TakeFile empty = [this](Fd file) { directory_.empty(std::move(file)); };
   sweep_names(false, empty);
-  // The sweep takes the session for alive, since this manager serves it.
+  // `sweep_names` considers the session alive, since this manager serves it.
   remove_names_of(session_, empty);
   take_charge(SessionMemory::create(session_));
 }

@@ -1,4 +1,4 @@
-// How to wait for a few instructions of another thread.
+// Waits for another thread that needs a few instructions only.
 #pragma once
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// Time that never jumps.
+// Monotonic clocks.
 #pragma once
 
 #include <time.h>
@@ -7,8 +7,8 @@
 
 namespace shmtensor {
 
-/// Milliseconds since boot, a few nanoseconds to read, exact to a scheduler tick. The same clock in
-/// every process of the machine, but for an offset in time namespaces.
+/// Milliseconds since boot. Reading it takes a few nanoseconds; its resolution is a scheduler tick.
+/// All processes of the machine see the same clock, except for the offset of a time namespace.
 inline std::uint64_t coarse_milliseconds() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -20,8 +20,8 @@ inline std::uint32_t coarse_seconds() noexcept {
   return static_cast<std::uint32_t>(coarse_milliseconds() / 1000);
 }
 
-/// How long ago another process's `coarse_seconds` was; 0 for one that is ahead, as in a time
-/// namespace.
+/// Returns the seconds since another process's `coarse_seconds` was `then`; 0 if `then` is in the
+/// future, which a time namespace can cause.
 inline std::uint32_t seconds_since(std::uint32_t then) noexcept {
   const auto age = static_cast<std::int32_t>(coarse_seconds() - then);
   return age > 0 ? static_cast<std::uint32_t>(age) : 0;

@@ -12,7 +12,7 @@
 namespace shmtensor {
 namespace {
 
-// Each kill costs a file, so that a test knows how often one happened.
+// Each kill removes one file, so that a test can count the kills.
 bool take_token() noexcept {
   const char* folder = std::getenv("SHMTENSOR_FAULT_TOKENS");
   if (folder == nullptr) return true;
@@ -27,7 +27,7 @@ bool take_token() noexcept {
 }  // namespace
 
 void fault_point(const char* name) noexcept {
-  // Read each time: a forked child gets its own orders through the environment.
+  // Read at each pass: a forked child may receive different settings through the environment.
   const char* order = std::getenv("SHMTENSOR_FAULT");
   if (order == nullptr) return;
   const char* colon = std::strchr(order, ':');

@@ -1,7 +1,8 @@
-// Named places where a test may kill the process: SHMTENSOR_FAULT=name[:n] kills it at the n-th
-// pass, as long as a file named 0 to 9 can be removed from the folder SHMTENSOR_FAULT_TOKENS, if
-// that is set. SHMTENSOR_FAULT_SIGNAL is another signal's number. Compiled to nothing unless the
-// build option SHMTENSOR_FAULT_POINTS is on.
+// Named places where a test can kill the process. SHMTENSOR_FAULT=name[:n] kills it at the n-th
+// pass. If SHMTENSOR_FAULT_TOKENS names a folder, each kill first removes one of its files 0 to 9;
+// without a file left the process is not killed. SHMTENSOR_FAULT_SIGNAL is the number of another
+// signal than SIGKILL. The macro expands to nothing unless the build option SHMTENSOR_FAULT_POINTS
+// is on.
 #pragma once
 
 #if defined(SHMTENSOR_FAULT_POINTS)

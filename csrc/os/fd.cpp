@@ -17,7 +17,7 @@ Fd& Fd::operator=(Fd&& other) noexcept {
 }
 
 void Fd::reset() noexcept {
-  // Linux frees the number even when close reports an error; there is nothing to retry.
+  // Linux frees the number even if close reports an error, so close must not be retried.
   if (number_ >= 0) ::close(std::exchange(number_, -1));
 }
 

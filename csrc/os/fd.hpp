@@ -8,7 +8,7 @@
 
 namespace shmtensor {
 
-/// Which file a descriptor refers to, whatever its number.
+/// Identifies the file that a descriptor refers to, independent of the descriptor's number.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -16,7 +16,7 @@ struct FileIdentity {
 };
 
 /// Owns one descriptor and closes it. Move-only.
-/// Threads: as a plain value; share it only behind a lock.
+/// Threads: one; to share an object, protect it with a lock.
 class Fd {
  public:
   Fd() noexcept = default;
@@ -30,13 +30,13 @@ class Fd {
   int release() noexcept { return std::exchange(number_, -1); }
   void reset() noexcept;
 
-  /// A second, close-on-exec descriptor of the same open file.
+  /// Returns another close-on-exec descriptor of the same open file.
   [[nodiscard]] Fd duplicate() const;
 
   [[nodiscard]] FileIdentity identity() const;
 
-  /// False when somebody closed the number behind our back and it now means another file
-  /// (`os.closerange`, as daemons do). Such an Fd must be `release`d, never used or closed.
+  /// Return false if other code closed the descriptor (`os.closerange`, as daemons do) and its
+  /// number now refers to another file. Such an Fd must be `release`d, and neither used nor closed.
   [[nodiscard]] bool still_is(const FileIdentity& identity) const noexcept;
 
  private:

@@ -16,11 +16,11 @@
 namespace shmtensor {
 namespace {
 
-// A signal makes fallocate undo its work and answer EINTR. Small steps keep a process with a fast
-// interval timer moving.
+// A signal makes fallocate undo its work and fail with EINTR. With small steps, a process with a
+// fast interval timer still makes progress.
 constexpr std::uint64_t kStep = 16 * kMiB;
 
-// Beyond RLIMIT_FSIZE the kernel would send SIGXFSZ.
+// Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ.
 bool over_file_size_limit(std::uint64_t end) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -67,8 +67,9 @@ std::uint64_t file_usage(const Fd& file) noexcept {
 
 void set_file_size(const Fd& file, std::uint64_t size) {
   if (over_file_size_limit(size)) {
-    throw OutOfMemory("cannot size a shared file: RLIMIT_FSIZE allows no " + std::to_string(size) +
-                      " bytes; raise it (ulimit -f). Only what tensors need of them is used");
+    throw OutOfMemory(
+        "cannot size a shared file: RLIMIT_FSIZE does not allow " + std::to_string(size) +
+        " bytes; raise it (ulimit -f). The file is sparse; only used pages take memory");
   }
   if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) throw_os("size a shared file");
 }

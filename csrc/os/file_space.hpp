@@ -1,4 +1,4 @@
-// Reserving and giving back the pages of a shared file.
+// Reserves and releases the pages of a shared file.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace shmtensor {
 
-/// Allocates every page of the range now and extends the file over it if need be, so that touching
-/// it later cannot fail. Pages that exist keep their contents. False when memory is short: then a
-/// part of the range may have been allocated, and a caller that knows it holds nothing discards it.
+/// Allocates every page of the range, and extends the file if needed, so that later accesses cannot
+/// fail. Existing pages keep their contents. Returns false if memory is short. In that case a part
+/// of the range may have been allocated; the caller discards the range if it holds no data.
 [[nodiscard]] bool reserve_pages(const Fd& file, std::uint64_t offset, std::uint64_t size);
 
-/// Gives the whole pages of the range back to the system; they read as zeros afterwards.
+/// Releases the whole pages of the range to the system. They read as zeros afterwards.
 void discard_pages(const Fd& file, std::uint64_t offset, std::uint64_t size) noexcept;
 
 [[nodiscard]] std::uint64_t file_size(const Fd& file);
 
-/// Bytes of memory the file occupies.
+/// Returns the number of bytes of memory that the file occupies.
 [[nodiscard]] std::uint64_t file_usage(const Fd& file) noexcept;
 
 void set_file_size(const Fd& file, std::uint64_t size);

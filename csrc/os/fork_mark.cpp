@@ -20,7 +20,7 @@ void mark_process() noexcept {
     if (::madvise(page.data(), page.size(), MADV_WIPEONFORK) != 0) return;
     fork_mark::place.store(new (page.release()) std::atomic<std::uint32_t>(1));
   } catch (const Error&) {
-    // No address space is left: without a mark nobody is taken for a copy.
+    // No address space is left. Without a mark, no process is considered a raw copy.
   }
 }
 
@@ -28,10 +28,9 @@ void mark_forked_child() noexcept { fork_mark::place.load()->store(1); }
 
 void throw_raw_copy() {
   throw SessionError(
-      "this process was made by clone or _Fork, without the fork handlers that give a child its "
-      "own "
-      "part in the session: it may read what it inherited while its parent keeps that, and nothing "
-      "else; use os.fork or subprocess");
+      "this process was created by clone or _Fork, which do not run the fork handlers that join a "
+      "child to the session; it may only read inherited tensors, as long as its parent holds them. "
+      "Use os.fork or subprocess");
 }
 
 }  // namespace shmtensor

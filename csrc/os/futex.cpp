@@ -8,7 +8,7 @@
 
 namespace shmtensor {
 
-// Not FUTEX_PRIVATE: the word lies in a file that other processes map elsewhere.
+// Not FUTEX_PRIVATE: the word is stored in a file that other processes map at other addresses.
 void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t expected) noexcept {
   ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, nullptr, nullptr, 0);
 }

@@ -1,4 +1,4 @@
-// Waiting for a word of shared memory to change, across processes.
+// Waits for a word of shared memory to change, across processes.
 #pragma once
 
 #include <atomic>
@@ -6,11 +6,11 @@
 
 namespace shmtensor {
 
-/// Returns when the word is no longer `expected`, when somebody woke it, or now and then for no
-/// reason: look again.
+/// Returns if the word is not `expected`, after a wake-up, and sometimes spuriously. The caller
+/// checks the word again.
 void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t expected) noexcept;
 
-/// Wakes all who wait for the word, in every process.
+/// Wakes all threads that wait for the word, in every process.
 void wake_all(std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace shmtensor

@@ -26,7 +26,8 @@ std::optional<std::uint64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-// The value of one line "name: N kB" or "name N" of a file such as /proc/meminfo or memory.stat.
+// Returns the value of a line "name: N kB" or "name N" of a file such as /proc/meminfo or
+// memory.stat.
 std::optional<std::uint64_t> read_field(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   std::string key;
@@ -42,7 +43,7 @@ struct CgroupFiles {
   const char* root;
   const char* limit;
   const char* usage;
-  const char* reclaimable;  ///< field of memory.stat: page cache that the kernel drops first
+  const char* reclaimable;  ///< field of memory.stat: page cache that the kernel reclaims first
 };
 
 constexpr CgroupFiles kVersion2{"/sys/fs/cgroup", "/memory.max", "/memory.current",
@@ -50,18 +51,18 @@ constexpr CgroupFiles kVersion2{"/sys/fs/cgroup", "/memory.max", "/memory.curren
 constexpr CgroupFiles kVersion1{"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
                                 "/memory.usage_in_bytes", "total_inactive_file"};
 
-// Not for shared memory: page tables and what the program itself allocates must fit, or who has
-// just been given the last page is killed by its next small allocation.
+// The reserve is not used for shared memory. It is left for page tables and the program's own
+// allocations; without it the next small allocation of the process would run out of memory.
 std::uint64_t without_reserve(std::uint64_t left, std::uint64_t limit) {
   const std::uint64_t reserve = std::min(limit / 16, 32 * kMiB);
   return left > reserve ? left - reserve : 0;
 }
 
-// A limit may stand at any ancestor of the group, so all of them are asked.
+// Every ancestor of the group may have a limit, so all of them are read.
 void ask_cgroups(const CgroupFiles& files, std::string path, AvailableMemory& available) {
   while (true) {
     const std::string folder = files.root + path;
-    const auto limit = read_number(folder + files.limit);  // "max" is no number
+    const auto limit = read_number(folder + files.limit);  // "max" is not a number
     const auto usage = read_number(folder + files.usage);
     if (limit && usage) {
       const auto cache = read_field(folder + "/memory.stat", files.reclaimable).value_or(0);
@@ -120,7 +121,7 @@ std::uint64_t open_descriptors() noexcept {
   if (!folder) return 0;
   std::uint64_t count = 0;
   while (::readdir(folder.get()) != nullptr) ++count;
-  return count < 3 ? 0 : count - 3;  // ".", ".." and the folder's own descriptor
+  return count < 3 ? 0 : count - 3;  // not counted: ".", ".." and the folder's own descriptor
 }
 
 std::uint64_t mapping_count() noexcept {

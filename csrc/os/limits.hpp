@@ -1,4 +1,4 @@
-// How much memory, address space and how many descriptors this process may have.
+// Returns the limits of this process: memory, address space, descriptors and mappings.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,31 @@ inline constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 [[nodiscard]] std::uint64_t physical_memory() noexcept;
 
-/// Memory that could be allocated now, and who says so.
+/// The memory that can be allocated now, and the limit that determines it.
 struct AvailableMemory {
   std::uint64_t bytes = kUnlimited;
-  std::string limited_by;  ///< "MemAvailable of this machine" or a memory cgroup's name
+  std::string limited_by;  ///< "MemAvailable of this machine" or the name of a memory cgroup
 };
 
-/// The smaller of the machine's MemAvailable and what the cgroups of this process leave (v1 and
-/// v2), less a sixteenth or 32 MiB for everything else. Shared pages are charged to whoever touches
-/// them first, and going over a cgroup's limit means the out-of-memory killer, not an error: so it
-/// is asked before, not found out.
+/// Returns the smaller of the machine's MemAvailable and of what the cgroups of this process (v1
+/// and v2) leave, less a reserve of a sixteenth or 32 MiB. Shared pages are charged to the process
+/// that touches them first, and the kernel answers an exceeded cgroup limit with the out-of-memory
+/// killer instead of an error. So the limit is checked before an allocation.
 [[nodiscard]] AvailableMemory available_memory();
 
-/// RLIMIT_AS, or kUnlimited.
+/// Returns RLIMIT_AS, or kUnlimited.
 [[nodiscard]] std::uint64_t address_space_limit() noexcept;
 
-/// Soft RLIMIT_NOFILE.
+/// Returns the soft RLIMIT_NOFILE.
 [[nodiscard]] std::uint64_t descriptor_limit() noexcept;
 
 /// Raises the soft RLIMIT_NOFILE to the hard one.
 void raise_descriptor_limit() noexcept;
 
-/// Descriptors this process has open.
+/// Returns the number of open descriptors of this process.
 [[nodiscard]] std::uint64_t open_descriptors() noexcept;
 
-/// Entries in /proc/self/maps.
+/// Returns the number of entries in /proc/self/maps.
 [[nodiscard]] std::uint64_t mapping_count() noexcept;
 
 }  // namespace shmtensor

@@ -21,7 +21,7 @@ constexpr std::uint64_t kHugePage = 2 * kMiB;
 
 [[noreturn]] void throw_map(std::uint64_t size) {
   throw_os("map " + std::to_string(size) +
-           " bytes of address space (look at RLIMIT_AS and vm.max_map_count)");
+           " bytes of address space (check RLIMIT_AS and vm.max_map_count)");
 }
 
 }  // namespace
@@ -56,8 +56,8 @@ std::byte* Mapping::release() noexcept {
 
 Mapping Mapping::of_file(const Fd& file, std::uint64_t offset, std::uint64_t size, Access access) {
   size = align_up(size, page_size());
-  // Reserve with room to align, lay the file over the aligned part, give back the rest: huge pages
-  // need addresses congruent with file offsets.
+  // Huge pages need addresses congruent with file offsets: reserve a range with room to align, map
+  // the file over the aligned part, and unmap the rest.
   const std::uint64_t room = size + kHugePage;
   void* raw = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) throw_map(room);

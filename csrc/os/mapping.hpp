@@ -1,4 +1,4 @@
-// An owned range of mapped memory.
+// An owned mapping of memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace shmtensor {
 enum class Access : std::uint8_t { read_only, read_write };
 
 /// Owns one mmap and unmaps it. Move-only.
-/// Threads: the range may be used by all; the object itself is a plain value.
+/// Threads: all may use the range; the object itself belongs to one.
 class Mapping {
  public:
   Mapping() noexcept = default;
@@ -19,12 +19,12 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping() { reset(); }
 
-  /// Maps `[offset, offset + size)` of the file, shared, aligned to 2 MiB. The range may lie beyond
-  /// the end of the file: no page exists there until the file grows, and touching one is SIGBUS, so
-  /// callers compare with the committed size first. Not part of core dumps.
+  /// Maps `[offset, offset + size)` of the file, shared, aligned to 2 MiB. The range may extend
+  /// past the end of the file. Touching a page past the end raises SIGBUS, so callers check the
+  /// committed size first. The range is excluded from core dumps.
   static Mapping of_file(const Fd& file, std::uint64_t offset, std::uint64_t size, Access access);
 
-  /// Private zeroed memory whose pages come into being when touched.
+  /// Maps private zeroed memory. Its pages are allocated when they are touched.
   static Mapping anonymous(std::uint64_t size);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
@@ -32,7 +32,7 @@ class Mapping {
   explicit operator bool() const noexcept { return data_ != nullptr; }
   void reset() noexcept;
 
-  /// Gives the range away, unmapped by nobody until `adopt` takes it back.
+  /// Returns the range and its ownership; nothing unmaps it until `adopt` takes it.
   std::byte* release() noexcept;
   static Mapping adopt(std::byte* data, std::uint64_t size) noexcept { return {data, size}; }
 
@@ -43,8 +43,9 @@ class Mapping {
   std::uint64_t size_ = 0;
 };
 
-/// Fills page tables for a mapped range, allocating pages that are holes (MADV_POPULATE_*, Linux
-/// 5.14). False when the kernel cannot, or memory is short; then pages come at first touch.
+/// Fills the page tables of a mapped range and allocates pages that are holes (MADV_POPULATE_*,
+/// Linux 5.14). Returns false if the kernel does not support it or memory is short; then pages are
+/// allocated when they are touched.
 bool populate(std::byte* start, std::uint64_t size, Access access) noexcept;
 
 [[nodiscard]] std::uint64_t page_size() noexcept;

@@ -23,8 +23,8 @@ namespace shmtensor {
 
 Fd create_memfd(const std::string& name) {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  // Linux 6.3 wants to hear that the file is not executable and may insist on it
-  // (vm.memfd_noexec); older kernels know no such flag and answer EINVAL.
+  // Linux 6.3 expects a flag for files that are not executable, and may require it
+  // (vm.memfd_noexec). Older kernels do not know the flag and fail with EINVAL.
   long fd = ::syscall(SYS_memfd_create, name.c_str(), kFlags | MFD_NOEXEC_SEAL);
   if (fd < 0 && errno == EINVAL) fd = ::syscall(SYS_memfd_create, name.c_str(), kFlags);
   if (fd < 0) {

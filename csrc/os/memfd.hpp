@@ -1,4 +1,4 @@
-// Anonymous shared files: no name in any file system, so nothing to leak.
+// Anonymous shared files. They have no name in a file system, so no name can be left over.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace shmtensor {
 
-/// Creates a memfd, close-on-exec, that can be sealed. The name shows up in /proc/PID/fd as
-/// "/memfd:<name> (deleted)" and means nothing to the kernel.
+/// Creates a close-on-exec memfd that can be sealed. /proc/PID/fd shows the name as "/memfd:<name>
+/// (deleted)"; the kernel does not use it otherwise.
 [[nodiscard]] Fd create_memfd(const std::string& name);
 
-/// Nobody, this process included, may shorten the file from now on: a mapping of it cannot be
-/// turned into SIGBUS by a peer.
+/// Prevents every process, this one included, from shortening the file, so that a peer cannot cause
+/// SIGBUS in a mapping of it.
 void seal_against_shrinking(const Fd& file);
 
 [[nodiscard]] bool is_sealed_against_shrinking(const Fd& file) noexcept;

@@ -23,9 +23,9 @@ namespace {
 
 using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-// What somebody looks for must not count as missing because this process is short of something.
+// A file that cannot be opened because descriptors or memory are short must not count as absent.
 void throw_if_short(const std::string& path) {
-  if (is_shortage(errno)) throw_os("look into " + path);
+  if (is_shortage(errno)) throw_os("read " + path);
 }
 
 Folder open_folder(const std::string& path) {
@@ -34,7 +34,8 @@ Folder open_folder(const std::string& path) {
   return folder;
 }
 
-// A thread under whose number /proc shows what the process has, where it does not under its own.
+// Returns the thread under whose number /proc shows the process's files, when it does not show them
+// under the process's own number.
 pid_t remaining_thread(pid_t pid) {
   if (!lacks_first_thread(pid)) return 0;
   const Folder folder = open_folder("/proc/" + std::to_string(pid) + "/task");
@@ -45,7 +46,7 @@ pid_t remaining_thread(pid_t pid) {
   return 0;
 }
 
-// `any`: is anything open at all? Here and below.
+// `any` is set to true if the process has any file open, here and below.
 std::vector<OpenFile> open_files_as(pid_t thread, const std::string& prefix, bool& any) {
   std::vector<OpenFile> files;
   const std::string path = "/proc/" + std::to_string(thread) + "/fd";
@@ -65,7 +66,7 @@ std::vector<OpenFile> open_files_as(pid_t thread, const std::string& prefix, boo
 std::optional<bool> maps_file_as(pid_t thread, const std::string& name, bool& any) noexcept {
   const std::unique_ptr<FILE, int (*)(FILE*)> maps(
       std::fopen(("/proc/" + std::to_string(thread) + "/maps").c_str(), "re"), std::fclose);
-  // A process that is gone, and one without memory (a zombie, a thread of the kernel), map nothing.
+  // A process that has exited, or has no memory (a zombie, a kernel thread), maps nothing.
   if (!maps) {
     const bool none =
         errno == ESRCH || (errno == ENOENT && ::kill(thread, 0) != 0 && errno == ESRCH);

@@ -1,4 +1,4 @@
-// What /proc tells of other processes: which there are, and what they have open and mapped.
+// Reads /proc: the processes of this user, their open files and their mappings.
 #pragma once
 
 #include <sys/types.h>
@@ -11,23 +11,24 @@
 
 namespace shmtensor {
 
-/// Does the process map a file whose /proc/PID/maps entry contains `name`? Nothing when that cannot
-/// be told.
+/// Return true if the process maps a file whose /proc/PID/maps entry contains `name`. Nothing if
+/// that cannot be determined.
 [[nodiscard]] std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept;
 
-/// Processes of this user that can be seen in /proc. This and the two below throw OsError when
-/// descriptors or memory are short.
+/// Returns the processes of this user that are visible in /proc. This function and the two below
+/// throw OsError if descriptors or memory are short.
 [[nodiscard]] std::vector<pid_t> own_processes();
 
 struct OpenFile {
-  std::string name;  ///< what /proc/PID/fd/N points to
-  std::string path;  ///< "/proc/PID/fd/N", to open it again
+  std::string name;  ///< the target of /proc/PID/fd/N
+  std::string path;  ///< "/proc/PID/fd/N", with which the file can be opened again
 };
 
-/// The open descriptors of a process whose name begins with `prefix`.
+/// Returns the open files of a process whose name begins with `prefix`.
 [[nodiscard]] std::vector<OpenFile> open_files(pid_t pid, const std::string& prefix);
 
-/// Opens `path` for reading and writing, close-on-exec; empty when it is gone or hidden.
+/// Opens `path` for reading and writing, close-on-exec. Returns an empty Fd if the path does not
+/// exist or is not accessible.
 [[nodiscard]] Fd open_path(const std::string& path);
 
 }  // namespace shmtensor

@@ -10,7 +10,7 @@
 namespace shmtensor {
 
 Poller::Poller() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_) throw_os("make an epoll");
+  if (!epoll_) throw_os("create an epoll instance");
 }
 
 void Poller::add(const Fd& fd, std::uint64_t tag) {
@@ -31,7 +31,7 @@ const std::vector<std::uint64_t>& Poller::wait(int milliseconds) {
   const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), milliseconds);
   if (count < 0 && errno != EINTR) throw_os("wait for descriptors");
   for (int i = 0; i < count; ++i) {
-    const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;  // not aligned in there
+    const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;  // not aligned
     ready_.push_back(tag);
   }
   return ready_;

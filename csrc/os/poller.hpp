@@ -1,4 +1,4 @@
-// Waiting for several descriptors at once.
+// Waits for several descriptors simultaneously.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,18 @@
 
 namespace shmtensor {
 
-/// epoll, level-triggered, for reading.
+/// An epoll instance, level-triggered, for reading.
 /// Threads: one.
 class Poller {
  public:
   Poller();
 
-  /// `tag` comes back from `wait` when the descriptor is readable or its other side has closed.
+  /// `wait` returns `tag` when the descriptor is readable or the peer has closed its end.
   void add(const Fd& fd, std::uint64_t tag);
   void remove(const Fd& fd) noexcept;
 
-  /// Tags of what is ready; empty when `milliseconds` passed first (-1: for ever).
+  /// Returns the tags of ready descriptors; none if `milliseconds` passed first (-1 waits
+  /// indefinitely).
   [[nodiscard]] const std::vector<std::uint64_t>& wait(int milliseconds);
 
  private:

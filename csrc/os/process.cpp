@@ -21,7 +21,8 @@ extern char** environ;
 namespace shmtensor {
 namespace {
 
-// The first 4 KiB of a small file in /proc. Only system calls: the fork handler of a child uses it.
+// Reads the first 4 KiB of a small file in /proc. Uses only system calls, since the fork handler of
+// a child calls it.
 std::size_t read_start(const char* path, std::array<char, 4096>& buffer) noexcept {
   const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return 0;
@@ -37,8 +38,8 @@ struct Stat {
   std::uint64_t start_time = 0;
 };
 
-// Field 2 of /proc/PID/stat is the program's name in parentheses and may hold anything, also
-// parentheses: the fields are counted from the last one.
+// Field 2 of /proc/PID/stat is the program's name in parentheses. The name may contain any
+// character, also parentheses, so the fields are counted from the last parenthesis.
 Stat read_stat(pid_t pid) noexcept {
   std::array<char, 64> path{};
   std::array<char, 4096> text{};
@@ -82,7 +83,7 @@ bool lacks_first_thread(pid_t pid) noexcept {
 
 Fd open_pidfd(const ProcessIdentity& process) noexcept {
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  // The pid may have been reused before the call: a match afterwards proves that it was not.
+  // The pid may have been reused before the call. A match after the call proves that it was not.
   if (pidfd && process.start_time != 0 && start_time_of(process.pid) != process.start_time) {
     pidfd.reset();
   }
@@ -120,7 +121,7 @@ bool in_other_network(pid_t pid) noexcept {
 
 void launch_detached(const std::string& program, const std::vector<std::string>& arguments,
                      const Fd& descriptor) {
-  // dup2 onto itself would keep close-on-exec, so it goes by way of a number that is free.
+  // dup2 of a descriptor onto itself keeps close-on-exec, so a copy with a free number is used.
   const Fd copy(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 4));
   if (!copy) throw_os("duplicate a descriptor (raise RLIMIT_NOFILE)");
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
@@ -150,8 +151,8 @@ void launch_detached(const std::string& program, const std::vector<std::string>&
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (code != 0) throw_os("start " + program, code);
-  // The program forks and its first process ends at once; ECHILD means that a SIGCHLD handler of
-  // the user's was quicker.
+  // The program forks and its first process exits immediately. ECHILD means that a SIGCHLD handler
+  // of the user reaped it before.
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

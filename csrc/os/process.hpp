@@ -1,4 +1,4 @@
-// Who a process is and whether it still lives.
+// Identifies processes and checks whether they are alive.
 #pragma once
 
 #include <sys/types.h>
@@ -11,45 +11,46 @@
 
 namespace shmtensor {
 
-/// A pid alone is reused; together with its start time it names one process until reboot.
+/// A pid can be reused; together with the start time it identifies one process until reboot.
 struct ProcessIdentity {
   pid_t pid = 0;
-  std::uint64_t start_time = 0;  ///< field 22 of /proc/PID/stat; 0 when /proc is not there
+  std::uint64_t start_time = 0;  ///< field 22 of /proc/PID/stat; 0 if /proc is not mounted
   bool operator==(const ProcessIdentity&) const = default;
 };
 
 [[nodiscard]] ProcessIdentity this_process() noexcept;
 
-/// Field 22 of /proc/PID/stat, or 0.
+/// Returns field 22 of /proc/PID/stat, or 0.
 [[nodiscard]] std::uint64_t start_time_of(pid_t pid) noexcept;
 
-/// Runs, or has ended and waits to be reaped? The second counts as dead. A process whose first
-/// thread has ended runs as long as another one does.
+/// Return true if the process runs. A zombie counts as dead. A process whose first thread has ended
+/// runs as long as another thread does.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process) noexcept;
 
-/// Has its first thread ended, as by pthread_exit, while others go on? Of such a process /proc
-/// shows nothing under its own number, and everything under that of a thread.
+/// Return true if the first thread of the process has ended, as by pthread_exit, while other
+/// threads run. /proc then shows the files of the process only under the numbers of those threads.
 [[nodiscard]] bool lacks_first_thread(pid_t pid) noexcept;
 
-/// A descriptor that becomes readable when the process ends (Linux 5.3). Empty when the process is
-/// gone or the kernel knows no pidfd.
+/// Returns a descriptor that becomes readable when the process ends (Linux 5.3). Empty if the
+/// process has ended or the kernel does not support pidfds.
 [[nodiscard]] Fd open_pidfd(const ProcessIdentity& process) noexcept;
 
-/// A copy of another process's descriptor (Linux 5.6); empty where that is not permitted.
+/// Returns a copy of another process's descriptor (Linux 5.6). Empty if that is not permitted.
 [[nodiscard]] Fd take_descriptor(const Fd& pidfd, int number) noexcept;
 
 [[nodiscard]] bool has_ended(const Fd& pidfd) noexcept;
 
-/// The inode of this process's PID namespace; pids mean something only inside it. 0 when /proc is
-/// not there, or is another namespace's: then its pids are not ours.
+/// Returns the inode of this process's PID namespace, which is the scope of its pids. 0 if /proc is
+/// not mounted or belongs to another namespace, whose pids differ.
 [[nodiscard]] std::uint64_t pid_namespace() noexcept;
 
-/// Is the process in another network namespace, where an abstract socket's name means another one?
-/// No when that cannot be told.
+/// Return true if the process is in another network namespace, where the same name of an abstract
+/// socket refers to another socket. False if that cannot be determined.
 [[nodiscard]] bool in_other_network(pid_t pid) noexcept;
 
-/// Starts a program in a session of its own, with `descriptor` as its descriptor 3, everything else
-/// closed or /dev/null, and waits for it to return: the program detaches itself.
+/// Starts a program in its own process session, with `descriptor` as its descriptor 3, standard
+/// streams on /dev/null and everything else closed. Waits for its first process to exit: the
+/// program detaches itself.
 void launch_detached(const std::string& program, const std::vector<std::string>& arguments,
                      const Fd& descriptor);
 

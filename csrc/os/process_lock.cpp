@@ -23,11 +23,11 @@ struct flock on_byte(std::uint64_t byte, short type) noexcept {
 
 }  // namespace
 
-// An open file description lock lasts as long as its open file. That one is kept by a mapping
-// alone: it outlives a program that closes all its descriptors, ends with the address space, and
-// is not copied by fork. To open the file a second time takes /proc: a duplicate of the descriptor
-// would be the same open file, which others have as well. The first thread may have ended, so the
-// path goes by way of this one.
+// An open file description lock lasts as long as the open file description. Here a mapping alone
+// holds that description, so the lock outlives a program that closes all its descriptors, ends with
+// the address space, and is not copied by fork. The file is opened again through /proc, since a
+// duplicate of the descriptor shares the open file description with other processes. The path names
+// this thread, because the first thread may have ended.
 ProcessLock ProcessLock::take(const Fd& file, std::uint64_t byte) noexcept {
   std::array<char, 48> path{};
   std::snprintf(path.data(), path.size(), "/proc/thread-self/fd/%d", file.get());
@@ -51,7 +51,7 @@ ProcessLock& ProcessLock::operator=(ProcessLock&& other) noexcept {
   return *this;
 }
 
-// A child has nothing at this address, or something of its own.
+// In a forked child this address is unmapped, or used by another mapping.
 void ProcessLock::reset() noexcept {
   if (page_ != nullptr && owner_ == ::getpid()) ::munmap(page_, page_size());
   page_ = nullptr;

@@ -1,5 +1,5 @@
-// A lock by which other processes see that this one lives, in whatever PID namespace it is and
-// whatever descriptors it closes.
+// A lock by which other processes detect that this process is alive. It works across PID namespaces
+// and outlives descriptors that the process closes.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +22,8 @@ class ProcessLock {
   ProcessLock& operator=(ProcessLock&& other) noexcept;
   ~ProcessLock() { reset(); }
 
-  /// Empty where it cannot be had: /proc is not mounted, or no descriptor or mapping is left.
-  /// Async-signal-safe, for the fork handler of a child.
+  /// Returns an empty object if /proc is not mounted, or if no descriptor or mapping is left.
+  /// Async-signal-safe, since the fork handler of a child calls it.
   static ProcessLock take(const Fd& file, std::uint64_t byte) noexcept;
 
   explicit operator bool() const noexcept { return page_ != nullptr; }

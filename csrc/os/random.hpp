@@ -1,4 +1,4 @@
-// Randomness from the kernel.
+// Random numbers from the kernel.
 #pragma once
 
 #include <cstdint>

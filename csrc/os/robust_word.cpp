@@ -9,14 +9,15 @@
 namespace shmtensor {
 
 void claim_robust(std::atomic<std::uint32_t>& word) noexcept {
-  // A list of one entry; the kernel adds the offset to the entry's address to find the word.
+  // The list has one entry. The kernel adds the offset to the address of the entry to find the
+  // word.
   static thread_local robust_list entry{};
   static thread_local robust_list_head head{};
   head.list.next = &entry;
   entry.next = &head.list;
   head.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry);
   head.list_op_pending = nullptr;
-  // In this order: a thread killed in between leaves a word that does not name it.
+  // The order matters: a thread that is killed between the two steps leaves a word without its id.
   static_cast<void>(::syscall(SYS_set_robust_list, &head, sizeof head));
   SHMTENSOR_FAULT_POINT("manager.claim");
   word.store(static_cast<std::uint32_t>(::gettid()));

@@ -1,4 +1,4 @@
-// Tells others in memory that a thread is gone.
+// Lets other processes detect the end of a thread by reading a word of shared memory.
 #pragma once
 
 #include <atomic>
@@ -6,16 +6,16 @@
 
 namespace shmtensor {
 
-/// The bits of such a word that name the thread; the kernel's mark lies outside of them.
+/// The bits of the word that hold the thread id. The kernel's mark is outside these bits.
 inline constexpr std::uint32_t kRobustThread = 0x3fff'ffff;
 
-/// Stores the calling thread's id in a word, usually in shared memory. When the thread ends, also
-/// by SIGKILL, the kernel puts a mark in its place: whoever compares the word with what it was
-/// before learns of the end without a system call. (The kernel's list of robust futexes, see
-/// get_robust_list(2). It takes the place of the C library's, so the thread can use no robust
-/// mutex; a second claim of one thread replaces its first.)
+/// Stores the id of the calling thread in a word, usually in shared memory. When the thread ends,
+/// also by SIGKILL, the kernel replaces the id by a mark, so a reader that remembers the old value
+/// detects the end without a system call. This uses the kernel's list of robust futexes, see
+/// get_robust_list(2). It replaces the list of the C library, so the thread must not use robust
+/// mutexes; a second claim by the same thread replaces the first.
 ///
-/// Without that system call the word only says who claimed it last.
+/// If the system call is not available, the word only identifies its last claimant.
 void claim_robust(std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace shmtensor

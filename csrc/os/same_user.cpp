@@ -24,13 +24,14 @@ namespace {
 constexpr std::uint64_t kUids = 0xffffffff;  // the last number means none
 constexpr uid_t kUsualOverflow = 65'534;
 
-// Empty when it cannot be read.
+// Returns an empty string if the file cannot be read.
 std::string text_of(const char* path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// The next number of a text, which loses it and what stands before it. False when there is none.
+// Removes the next number of the text, and everything before it, from the text. Returns false if
+// there is none.
 bool take_number(std::string_view& text, std::uint64_t& number) noexcept {
   const std::size_t start = text.find_first_not_of(" \n");
   if (start == std::string_view::npos) return false;
@@ -49,7 +50,7 @@ uid_t overflow_uid() {
 
 }  // namespace
 
-// The ranges of its lines do not overlap, inside or outside, so that their sizes tell.
+// The ranges do not overlap, inside or outside the namespace, so their sizes can be added.
 bool maps_every_uid(std::string_view uid_map) noexcept {
   std::uint64_t mapped = 0;
   std::uint64_t inside = 0;
@@ -70,21 +71,22 @@ bool uid_is_ambiguous() noexcept {
   }
 }
 
-// Only its owner may set a file's mode, be it to what it is. (So it is with O_NOATIME, but a
-// process that has the same open file may have set that before.)
+// Only the owner may set the mode of a file, even to its present value. O_NOATIME has the same
+// rule, but another process with the same open file may have set it before.
 bool owns_file(const Fd& file) noexcept {
   struct stat info{};
   if (::fstat(file.get(), &info) != 0 || info.st_uid != ::geteuid()) return false;
   return !uid_is_ambiguous() || ::fchmod(file.get(), info.st_mode & 07777) == 0;
 }
 
-// Whether a signal could be sent to the very process, whatever has its number by now.
+// Checks whether this process may send a signal to the peer itself, not to a process that reuses
+// its pid.
 PeerUser user_of_peer(const Fd& socket) {
   if (peer_credentials(socket).uid != ::geteuid()) return PeerUser::other;
   if (!uid_is_ambiguous()) return PeerUser::same;
   const Fd process = peer_pidfd(socket);
   if (!process) {
-    if (is_shortage(errno)) throw_os("ask for the process at the other end of a socket");
+    if (is_shortage(errno)) throw_os("open a pidfd for the peer of a socket");
     return errno == ENOPROTOOPT ? PeerUser::unknown : PeerUser::ended;
   }
   if (::syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0) == 0) return PeerUser::same;

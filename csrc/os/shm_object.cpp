@@ -19,15 +19,17 @@ namespace {
 
 constexpr const char* kFolder = "/dev/shm";
 
-// A read lease is refused while somebody has the file open for writing, and what is mapped stays
-// open when its descriptor is closed. Who opens it meanwhile waits until the lease ends, with this
-// descriptor, and this process is told so by a signal: by one that is ignored.
+// The kernel refuses a read lease while any process has the file open for writing; a mapping keeps
+// the file open after its descriptor is closed. A process that opens the file during the lease
+// waits until the lease ends with this descriptor. The kernel notifies the holder by a signal: by
+// SIGURG, which is ignored by default.
 bool lease(const Fd& file) noexcept {
   ::fcntl(file.get(), F_SETSIG, SIGURG);
   return ::fcntl(file.get(), F_SETLEASE, F_RDLCK) == 0;
 }
 
-// By its name. Where the numbers do not tell it must be opened: ours can be read.
+// Return true if the object belongs to this user. If the uid is ambiguous the object is opened:
+// only the owner may read it.
 bool is_ours(int folder, const char* name, const struct stat& info) {
   if (info.st_uid != ::geteuid()) return false;
   if (!uid_is_ambiguous()) return true;
@@ -44,7 +46,7 @@ Fd create_shm(const std::string& name) {
     if (!file) throw_os("create the shared memory object /dev/shm/" + name);
     struct stat info{};
     if (::fstat(file.get(), &info) != 0) throw_os("inspect /dev/shm/" + name);
-    // The name is there a moment before the file is open: see `unlink_unused_shm`.
+    // The name exists shortly before the file is open: see `unlink_unused_shm`.
     if (info.st_nlink != 0) return file;
   }
 }
@@ -62,7 +64,7 @@ bool unlink_shm(const std::string& name) noexcept {
 std::vector<std::string> list_shm(const std::string& prefix) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(kFolder), ::closedir);
-  if (!folder && is_shortage(errno)) throw_os(std::string("look into ") + kFolder);
+  if (!folder && is_shortage(errno)) throw_os(std::string("list ") + kFolder);
   if (!folder) return names;
   while (const dirent* entry = ::readdir(folder.get())) {
     const std::string name = entry->d_name;
@@ -83,7 +85,8 @@ std::optional<bool> shm_in_use(const std::string& name) noexcept {
   return errno == EAGAIN ? std::optional(true) : std::nullopt;
 }
 
-// Whoever opens it meanwhile waits until the name is gone; `create_shm` sees that.
+// A process that opens the object during the check waits until the name is removed; `create_shm`
+// detects that.
 bool unlink_unused_shm(const std::string& name) noexcept {
   const Fd file(::shm_open(("/" + name).c_str(), O_RDONLY | O_CLOEXEC, 0));
   return file && lease(file) && unlink_shm(name);

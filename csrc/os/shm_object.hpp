@@ -10,25 +10,25 @@
 
 namespace shmtensor {
 
-/// Creates the object; it must not exist. Mode 0600.
+/// Creates the object with mode 0600. Fails if it exists.
 [[nodiscard]] Fd create_shm(const std::string& name);
 
 /// Opens an existing object for reading and writing.
 [[nodiscard]] Fd open_shm(const std::string& name);
 
-/// True when the object existed.
+/// Return true if the object existed.
 bool unlink_shm(const std::string& name) noexcept;
 
-/// Names in /dev/shm that begin with `prefix` and belong to this user. Throws OsError when
-/// descriptors or memory are short.
+/// Returns the names in /dev/shm that begin with `prefix` and belong to this user. Throws OsError
+/// if descriptors or memory are short.
 [[nodiscard]] std::vector<std::string> list_shm(const std::string& prefix);
 
-/// Has any process the object open for writing, or mapped by way of such an open? Seen across all
-/// namespaces and users. Nothing when it cannot be told.
+/// Return true if a process, in any namespace and of any user, has the object open for writing or
+/// mapped from such an open. Nothing if that cannot be determined.
 [[nodiscard]] std::optional<bool> shm_in_use(const std::string& name) noexcept;
 
-/// Removes the object's name unless some process uses it, or that cannot be told. True when it was
-/// removed. For names that are never used a second time.
+/// Removes the name of the object unless a process uses it or that cannot be determined. Returns
+/// true if it was removed. Requires that the name is never reused.
 bool unlink_unused_shm(const std::string& name) noexcept;
 
 struct ShmSpace {
@@ -36,7 +36,7 @@ struct ShmSpace {
   std::uint64_t free = 0;
 };
 
-/// How big /dev/shm is and what is left of it. Zeros when it cannot be told.
+/// Returns the total and free bytes of /dev/shm; zeros if they cannot be determined.
 [[nodiscard]] ShmSpace shm_space() noexcept;
 
 }  // namespace shmtensor

@@ -1,4 +1,4 @@
-// A lock for a few dozen instructions.
+// A lock for critical sections of a few dozen instructions.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 
 namespace shmtensor {
 
-/// One byte, one atomic operation to take and a plain store to give. Meets the standard's
-/// requirements for std::lock_guard.
+/// One byte. Locking is one atomic exchange, unlocking a store. Meets the requirements of
+/// std::lock_guard.
 class SpinLock {
  public:
   void lock() noexcept {

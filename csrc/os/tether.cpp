@@ -32,14 +32,15 @@ void end_all() noexcept {
   ::kill(::getpid(), SIGKILL);
 }
 
-// Comes for every change of the pipe on some kernels, and from anybody who likes: it looks itself.
+// Some kernels send the signal for every change of the pipe, and any process may send it. So the
+// handler checks the pipe.
 void on_signal(int /*signal*/) noexcept {
   const int before = errno;
   if (writer_is_gone(held.load(std::memory_order_relaxed))) end_all();
   errno = before;
 }
 
-// Decimal digits into a path; snprintf is not for signal handlers.
+// Appends to a path; snprintf is not async-signal-safe.
 char* append(char* at, const char* text) noexcept {
   while (*text != '\0') *at++ = *text++;
   return at;
@@ -56,14 +57,14 @@ char* append(char* at, long number) noexcept {
 
 void kill_below(pid_t pid, int generation) noexcept;
 
-// It is stopped first, so that it starts no more children while they are counted.
+// Stops the process first, so that it starts no more children while they are listed.
 void kill_with_descendants(pid_t pid, int generation) noexcept {
   ::kill(pid, SIGSTOP);
   kill_below(pid, generation + 1);
   ::kill(pid, SIGKILL);
 }
 
-// What one thread has started: numbers with blanks between them.
+// Reads the children of one thread: numbers separated by blanks.
 void kill_children_of(const char* path, int generation) noexcept {
   const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return;
@@ -114,7 +115,8 @@ void kill_below(pid_t pid, int generation) noexcept {
 
 }  // namespace
 
-// Not SIGIO, which event loops of old use, nor the first real-time signals, which others choose.
+// Not SIGIO, which older event loops use, nor the first real-time signals, which other libraries
+// use.
 int tether_signal() noexcept { return SIGRTMIN + 23; }
 
 Fd open_tether(int lifeline) {
@@ -128,7 +130,7 @@ Fd open_tether(int lifeline) {
 void tie(int tether, pid_t owner) {
   if (::fcntl(tether, F_SETSIG, tether_signal()) != 0 || ::fcntl(tether, F_SETOWN, owner) != 0 ||
       ::fcntl(tether, F_SETFL, O_NONBLOCK | O_ASYNC) != 0) {
-    throw_os("ask for a signal at the end of the process that started this one");
+    throw_os("register the parent-death signal");
   }
 }
 

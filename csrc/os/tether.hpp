@@ -1,8 +1,9 @@
-// Ending a process, and what it started, as soon as another one is gone.
+// Ends a process and its descendants when another process ends.
 //
-// A lifeline is a pipe whose writing end only the process that is watched has open. A tether is the
-// reading end, opened anew so that it has an owner of its own: when the last writer is gone, the
-// kernel signals that owner, whatever it is doing. docs/design/launch.md says why not otherwise.
+// A lifeline is a pipe. Only the watched process has its write end open. A tether is the read end
+// of a lifeline, opened a second time so that it has its own owner. When the last writer has closed
+// the pipe, the kernel signals that owner, whatever it is doing. docs/design/launch.md explains why
+// other mechanisms do not suffice.
 #pragma once
 
 #include <sys/types.h>
@@ -11,22 +12,23 @@
 
 namespace shmtensor {
 
-/// The signal by which a tether tells; its default action ends the process.
+/// Returns the parent-death signal; its default action ends the process.
 [[nodiscard]] int tether_signal() noexcept;
 
-/// Opens the reading end of a lifeline anew. The descriptor is inherited by programs that the
-/// process executes, so that an exec does not cut it. Throws OsError.
+/// Opens the read end of a lifeline again. The descriptor is inherited across exec, so that the
+/// tether outlives an exec. Throws OsError.
 [[nodiscard]] Fd open_tether(int lifeline);
 
-/// From now on the kernel signals `owner` when the lifeline's writer is gone. Throws OsError.
+/// Makes the kernel signal `owner` when the writer of the lifeline is gone. Throws OsError.
 void tie(int tether, pid_t owner);
 
-/// Ties the tether to this process, and has the signal end its descendants first, then itself. Does
-/// so at once if the writer is gone already. Threads: the first one, before others start.
+/// Binds the tether to this process, and sets a signal handler that ends the descendants of the
+/// process, then the process. If the writer is gone already, the handler runs immediately.
+/// Threads: the first thread, before it starts others.
 void hold_on(int tether);
 
-/// Kills every descendant of the process, children of children included. Only system calls: the
-/// signal handler uses it.
+/// Kills every descendant of the process. Uses only system calls, since the signal handler calls
+/// it.
 void kill_descendants(pid_t pid) noexcept;
 
 }  // namespace shmtensor

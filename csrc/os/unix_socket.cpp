@@ -50,8 +50,9 @@ bool may_wait(const Fd& socket, Wait wait) noexcept {
   return wait != Wait::never && (::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) == 0;
 }
 
-// Patience is this many waits of the kernel's, not a time on the clock: a process that is stopped,
-// or whose whole machine is, uses up one of them, and afterwards sees what came meanwhile.
+// The timeout is divided into this many waits in the kernel, and not measured by a clock. A process
+// that is stopped, or whose machine is suspended, uses up one wait, and afterwards receives the
+// messages that arrived in that time.
 constexpr int kWaits = 10;
 
 std::uint64_t milliseconds_of_a_wait(const Fd& socket) noexcept {
@@ -62,7 +63,7 @@ std::uint64_t milliseconds_of_a_wait(const Fd& socket) noexcept {
          static_cast<std::uint64_t>(value.tv_usec) / 1000;
 }
 
-// For a call that a signal interrupts the kernel would begin the wait anew, and an interval timer
+// If a signal interrupted the call, the kernel would begin the wait again, and an interval timer
 // would make it endless.
 template <typename Call>
 auto with_patience(const Fd& socket, Wait wait, Call&& call) {
@@ -83,7 +84,8 @@ auto with_patience(const Fd& socket, Wait wait, Call&& call) {
   return result;
 }
 
-// Takes over the descriptors of every SCM_RIGHTS record, whatever else came.
+// Takes ownership of the descriptors of every SCM_RIGHTS record, whatever other records the message
+// has.
 void take_ancillary(msghdr& message, Received& received) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET) continue;
@@ -121,7 +123,7 @@ std::optional<Fd> listen_abstract(const std::string& name) {
 }
 
 void listen_as_this_process(const Fd& socket) {
-  if (::listen(socket.get(), SOMAXCONN) != 0) throw_os("listen on a socket that was inherited");
+  if (::listen(socket.get(), SOMAXCONN) != 0) throw_os("listen on an inherited socket");
 }
 
 std::optional<Fd> connect_abstract(const std::string& name, std::chrono::milliseconds patience) {
@@ -145,7 +147,7 @@ Fd accept_connection(const Fd& listener) {
 std::pair<Fd, Fd> socket_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw_os("make a socket pair");
+    throw_os("create a socket pair");
   }
   std::pair<Fd, Fd> pair{Fd(ends[0]), Fd(ends[1])};
   make_non_blocking(pair.first);
@@ -158,7 +160,7 @@ void set_patience(const Fd& socket, std::chrono::milliseconds patience) {
                       static_cast<suseconds_t>(each % 1'000'000)};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
     if (::setsockopt(socket.get(), SOL_SOCKET, option, &value, sizeof value) != 0) {
-      throw_os("set the patience of a Unix socket");
+      throw_os("set the timeout of a Unix socket");
     }
   }
 }
@@ -168,7 +170,7 @@ void shut_down(const Fd& socket) noexcept { ::shutdown(socket.get(), SHUT_RDWR);
 void ask_for_sender(const Fd& socket) {
   const int on = 1;
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
-    throw_os("ask for credentials on a Unix socket");
+    throw_os("enable the passing of credentials on a Unix socket");
   }
 }
 
@@ -191,7 +193,9 @@ void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<
   const int flags = MSG_NOSIGNAL | flag_of(wait);
   if (with_patience(socket, wait, [&] { return ::sendmsg(socket.get(), &message, flags); }) < 0) {
     if (errno == ETOOMANYREFS) {
-      throw_os("send descriptors (too many of this user's are in flight; raise RLIMIT_NOFILE)");
+      throw_os(
+          "send descriptors (too many descriptors of this user are in flight; raise "
+          "RLIMIT_NOFILE)");
     }
     throw_os("send a message");
   }
@@ -228,7 +232,7 @@ PeerCredentials peer_credentials(const Fd& socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-    throw_os("ask who is at the other end of a socket");
+    throw_os("get the peer credentials of a Unix socket");
   }
   return {credentials.pid, credentials.uid};
 }

@@ -1,5 +1,5 @@
-// Local message sockets that carry descriptors: SOCK_SEQPACKET over abstract names, which leave
-// nothing in any file system.
+// Local message sockets that carry descriptors: SOCK_SEQPACKET sockets with abstract names, which
+// leave no files.
 #pragma once
 
 #include <sys/types.h>
@@ -16,71 +16,73 @@
 
 namespace shmtensor {
 
-/// What a receive brought. `size` 0 means that the other side closed.
+/// A received message. `size` 0 means that the peer closed the connection.
 struct Received {
   std::size_t size = 0;
   std::vector<Fd> fds;
-  pid_t sender = 0;  ///< set only where `ask_for_sender` was called
+  pid_t sender = 0;  ///< set only after `ask_for_sender`
 };
 
-/// The longest list of descriptors one message may carry here (the kernel's limit is 253).
+/// The limit on descriptors per message in this library (the kernel's limit is 253).
 inline constexpr std::size_t kMaxFdsPerMessage = 8;
 
-/// Takes an abstract name: while the socket is open nobody else can listen there. Nothing when
-/// somebody has it already.
+/// Binds an abstract name. While the socket is open, no other process can listen on the name.
+/// Nothing if the name is in use.
 [[nodiscard]] std::optional<Fd> bind_abstract(const std::string& name);
 
-/// Binds and listens on an abstract name. Nothing when somebody listens there already.
+/// Binds and listens on an abstract name. Nothing if the name is in use.
 [[nodiscard]] std::optional<Fd> listen_abstract(const std::string& name);
 
-/// Listens on a socket that an earlier process bound: a process that connects from now on
-/// finds the credentials of this one. Throws OsError.
+/// Listens on a socket that another process bound, so that processes which connect later receive
+/// the credentials of this process. Throws OsError.
 void listen_as_this_process(const Fd& socket);
 
-/// Connects to an abstract name. Nothing when nobody listens there. Waits at most `patience` in
-/// this call and in each later receive and send on the socket.
+/// Connects to an abstract name. Nothing if no process listens on it. This call and each later
+/// receive and send on the socket wait for at most `patience`.
 [[nodiscard]] std::optional<Fd> connect_abstract(const std::string& name,
                                                  std::chrono::milliseconds patience);
 
-/// Accepts a waiting connection, non-blocking; an empty Fd when there is none or, as errno says, no
-/// descriptor is left.
+/// Accepts a pending connection as a non-blocking socket. Returns an empty Fd if there is none, or
+/// if no descriptor is left (see errno).
 [[nodiscard]] Fd accept_connection(const Fd& listener);
 
-/// A connected pair; the first end is non-blocking.
+/// Returns a connected pair of sockets; the first one is non-blocking.
 [[nodiscard]] std::pair<Fd, Fd> socket_pair();
 
-/// How long a receive or send on the socket may wait, not counting what this process was stopped.
+/// Sets how long a receive or send on the socket may wait, not counting the time in which this
+/// process is stopped.
 void set_patience(const Fd& socket, std::chrono::milliseconds patience);
 
-/// Ends the connection for everybody who has the socket open.
+/// Ends the connection for all processes that have the socket open.
 void shut_down(const Fd& socket) noexcept;
 
-/// Every receive on the socket tells who sent the message, as the kernel knows it.
+/// Makes every receive on the socket report the pid of the sender, as the kernel knows it.
 void ask_for_sender(const Fd& socket);
 
-/// Whether a call may wait. That a socket does not block belongs to the open file, which the other
-/// side of a socket pair may have, too; it can take that back at any time.
+/// Whether a call may wait. The non-blocking mode belongs to the open file description. The peer of
+/// a socket pair may share that description and change the mode at any time.
 enum class Wait { as_the_socket_is_set, never };
 
-/// Sends one message whole. Throws OsError; EPIPE when the other side is gone, EAGAIN when it would
-/// have to wait.
+/// Sends one whole message. Throws OsError; EPIPE if the peer has closed the connection, EAGAIN if
+/// the call would have to wait.
 void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> fds = {},
                   Wait wait = Wait::as_the_socket_is_set);
 
-/// Receives one message. Nothing when there is none and it may not wait. Throws OsError; EAGAIN
-/// when the patience of a blocking socket ran out, EMSGSIZE when the message is longer than the
-/// buffer, EMFILE when descriptors were lost because this process may not open more.
+/// Receives one message. Nothing if there is no message and the call may not wait. Throws OsError:
+/// EAGAIN if a blocking socket reached its timeout, EMSGSIZE if the message is longer than the
+/// buffer, EMFILE if descriptors were lost because this process may not open more.
 [[nodiscard]] std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> buffer,
                                                       Wait wait = Wait::as_the_socket_is_set);
 
 struct PeerCredentials {
-  pid_t pid = 0;  ///< as seen from here; 0 when the peer lives in another PID namespace
+  pid_t pid = 0;  ///< 0 if the peer is in another PID namespace
   uid_t uid = 0;
 };
 
 [[nodiscard]] PeerCredentials peer_credentials(const Fd& socket);
 
-/// A pidfd for the peer straight from the socket (Linux 6.5); empty where that is not known.
+/// Returns a pidfd of the peer, from the socket (Linux 6.5). Empty if the kernel does not support
+/// it.
 [[nodiscard]] Fd peer_pidfd(const Fd& socket) noexcept;
 
 }  // namespace shmtensor

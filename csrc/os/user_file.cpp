@@ -12,12 +12,12 @@ namespace shmtensor {
 UserFile map_user_file(const std::string& path, std::uint64_t size, Access access) {
   const bool writable = access == Access::read_write;
   const int flags = writable ? O_RDWR | (size != 0 ? O_CREAT : 0) : O_RDONLY;
-  // Without O_NONBLOCK the open of a pipe waits for somebody at its other end.
+  // Without O_NONBLOCK, opening a pipe waits for another process to open its other end.
   const Fd file(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666));
   if (!file) throw_os("open " + path);
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_os("inspect " + path);
-  if (!S_ISREG(info.st_mode)) throw_os("map " + path + ", which is no regular file", EINVAL);
+  if (!S_ISREG(info.st_mode)) throw_os("map " + path + ", which is not a regular file", EINVAL);
   const auto present = static_cast<std::uint64_t>(info.st_size);
   if (size == 0) size = present;
   if (size == 0) throw_os("map " + path + ", which is empty", EINVAL);
@@ -27,8 +27,8 @@ UserFile map_user_file(const std::string& path, std::uint64_t size, Access acces
                    std::to_string(present),
                EINVAL);
     }
-    // Beyond the end of a file, or in a hole of a full disk, a touch is SIGBUS.
-    int code = EINTR;  // all or nothing: in steps it would fill the disk before it fails
+    // An access past the end of a file, or in a hole on a full disk, raises SIGBUS.
+    int code = EINTR;  // in steps it would fill the disk before it fails
     while (code == EINTR) {
       code = ::posix_fallocate(file.get(), static_cast<off_t>(present),
                                static_cast<off_t>(size - present));

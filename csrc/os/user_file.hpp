@@ -1,4 +1,4 @@
-// A user's file, mapped.
+// Maps a file that the user named.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ namespace shmtensor {
 struct UserFile {
   Mapping mapping;
   FileIdentity identity;
-  std::uint64_t size = 0;  ///< bytes that may be touched
+  std::uint64_t size = 0;  ///< accessible bytes
 };
 
-/// Maps `size` bytes of the file, 0 for all of it. To write, the file is made or extended if need
-/// be, the blocks that are added reserved. The descriptor is closed. Throws OsError.
+/// Maps `size` bytes of the file, 0 for the whole file. If `access` permits writing, the file is
+/// created or extended as needed and its new blocks are reserved. The descriptor is closed. Throws
+/// OsError.
 [[nodiscard]] UserFile map_user_file(const std::string& path, std::uint64_t size, Access access);
 
 }  // namespace shmtensor

@@ -6,7 +6,7 @@ namespace shmtensor {
 namespace {
 
 iovec to_part(std::span<const std::byte> bytes) noexcept {
-  return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // which writing leaves alone
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // writev does not modify the bytes
 }
 
 }  // namespace

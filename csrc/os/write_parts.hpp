@@ -1,4 +1,4 @@
-// Writing from several pieces of memory at once.
+// Writes two ranges of memory with one system call.
 #pragma once
 
 #include <sys/uio.h>
@@ -9,12 +9,13 @@
 
 namespace shmtensor {
 
-/// Two pieces of memory on their way into a descriptor, one behind the other.
+/// Two ranges of memory that are written to a descriptor one after the other.
 class WriteParts {
  public:
   WriteParts(std::span<const std::byte> first, std::span<const std::byte> second) noexcept;
 
-  /// One call of the system, which may write a part of what is left. Zero or the error's number.
+  /// Makes one system call, which may write a part of the remaining bytes. Returns zero or an errno
+  /// value.
   [[nodiscard]] int write_to(int descriptor) noexcept;
   [[nodiscard]] bool done() const noexcept { return next_ == parts_.size(); }
 

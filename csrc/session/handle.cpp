@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little, "handles are little-en
 
 constexpr std::uint8_t kReadOnly = 1;
 constexpr unsigned kStrategyShift = 1;  // two bits: the strategy, from 0
-constexpr unsigned kBitShift = 3;       // the ticket's bit, 0 to 31, takes the upper five bits
+constexpr unsigned kBitShift = 3;       // the ticket's bit, 0 to 31, in the upper five bits
 
 struct Wire {
   std::uint8_t version;
@@ -51,13 +51,13 @@ void encode(const Handle& handle, std::span<std::byte, kHandleSize> out) noexcep
 Handle decode(std::span<const std::byte> bytes) {
   if (bytes.size() < kHandleSize + kSignatureSize) {
     throw StaleHandle("cannot read a tensor's handle: " + std::to_string(bytes.size()) +
-                      " bytes are too few; the message was truncated");
+                      " bytes are not enough; the message was truncated");
   }
   Wire wire{};
   std::memcpy(&wire, bytes.data(), sizeof wire);
   if (wire.version != kHandleVersion || wire.sender >= kMaxSlots) {
     throw StaleHandle(
-        "cannot read a tensor's handle: it was damaged, or written by another version of "
+        "cannot read a tensor's handle: it is damaged, or was written by another version of "
         "shmtensor");
   }
   return {.session = {wire.session_high, wire.session_low},
@@ -82,7 +82,7 @@ void check_signature(SipKey key, std::span<const std::byte> bytes) {
   std::memcpy(&signature, bytes.data() + size, kSignatureSize);
   if (siphash(key, bytes.data(), size) != signature) {
     throw StaleHandle(
-        "cannot use a tensor's handle: its signature is wrong; it was damaged, forged, or its "
+        "cannot use a tensor's handle: its signature is wrong; it is damaged or forged, or its "
         "session has ended");
   }
 }

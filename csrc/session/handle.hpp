@@ -1,4 +1,4 @@
-// The few bytes that travel in a pickle.
+// The handle: the bytes that refer to a tensor in a pickle.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace shmtensor {
 
-/// Names a block, and the message that carries the name.
+/// Identifies a block, and the ticket of the message that carries the handle.
 struct Handle {
   SessionId session;
   ArenaNumber arena = 0;
@@ -30,21 +30,21 @@ struct Handle {
 ///   version:1 flags:1 sender:2 | arena:4 | block:4 | generation:4 | group:4 | serial:4 |
 ///   session:16
 ///
-/// followed by what the layer above appends, and at the very end a signature of 8 bytes over
-/// everything before it, keyed by the session. Whoever changes a byte cannot sign it.
+/// The layer above appends its data. The last 8 bytes are a signature of all bytes before them,
+/// with the key of the session. A process without the key cannot sign a modified handle.
 inline constexpr std::size_t kHandleSize = 40;
 inline constexpr std::size_t kSignatureSize = 8;
 inline constexpr std::uint8_t kHandleVersion = 1;
 
 void encode(const Handle& handle, std::span<std::byte, kHandleSize> out) noexcept;
 
-/// Throws StaleHandle when the bytes are no handle of this version.
+/// Throws StaleHandle if the bytes are not a handle of this version.
 [[nodiscard]] Handle decode(std::span<const std::byte> bytes);
 
-/// Signs `bytes` but for its last 8, which take the signature.
+/// Signs all bytes except the last 8, which receive the signature.
 void sign(SipKey key, std::span<std::byte> bytes) noexcept;
 
-/// Throws StaleHandle when the last 8 bytes are not the signature of the others.
+/// Throws StaleHandle if the last 8 bytes are not the signature of the others.
 void check_signature(SipKey key, std::span<const std::byte> bytes);
 
 }  // namespace shmtensor

@@ -13,7 +13,7 @@ std::string value_of(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// Nothing unless the first variable is set: what else there is only tells runs apart.
+// Returns nothing unless the first variable is set: the others only distinguish runs.
 std::string joined(std::initializer_list<const char*> names) {
   std::string text;
   for (const char* name : names) {
@@ -27,13 +27,13 @@ std::string joined(std::initializer_list<const char*> names) {
 }  // namespace
 
 std::string launcher_job() {
-  // torchrun. Without --rdzv-id its id is "none" in every run: the port tells them apart.
+  // torchrun. Without --rdzv-id its id is "none" in every run, so the port distinguishes them.
   if (std::string job = joined(
           {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"});
       !job.empty()) {
     return job;
   }
-  // srun: a step of a job. A batch script itself has no rank, and is in no step of others.
+  // srun: a step of a job. A batch script itself has no rank and is not part of a step.
   if (!value_of("SLURM_PROCID").empty() && !value_of("SLURM_STEP_ID").empty()) {
     if (std::string job = joined({"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
         !job.empty()) {

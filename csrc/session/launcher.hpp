@@ -1,12 +1,13 @@
-// What a launcher says of the job that this process belongs to.
+// The job that a launcher (torchrun, srun, mpirun) assigned to this process.
 #pragma once
 
 #include <string>
 
 namespace shmtensor {
 
-/// A text that is the same in all processes that one run of a launcher started on this machine, and
-/// in no others; empty when no launcher is known. The list is in docs/guide/one-copy.md.
+/// Returns a text that is the same in all processes that one run of a launcher started on this
+/// machine, and differs from that of all other processes. Empty if no launcher is known.
+/// docs/guide/one-copy.md lists the launchers.
 [[nodiscard]] std::string launcher_job();
 
 }  // namespace shmtensor

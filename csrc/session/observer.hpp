@@ -1,4 +1,4 @@
-// Looking at a session without being in it.
+// Observes a session without joining it.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace shmtensor {
 
-/// Takes no slot and keeps nothing alive.
+/// Uses no slot and keeps no memory alive.
 /// Threads: one.
 class Observer {
  public:
@@ -21,20 +21,20 @@ class Observer {
   };
   struct Arena {
     ArenaNumber number = 0;
-    SlotNumber owner = kNoSlot;  ///< kNoSlot: it is dead
+    SlotNumber owner = kNoSlot;  ///< kNoSlot: the owner is dead
     Strategy strategy = Strategy::file_descriptor;
     Statistics counts;
   };
   struct InFlight {
     SlotNumber sender = 0;
-    std::int32_t pid = 0;  ///< of who sits there now; 0: nobody
+    std::int32_t pid = 0;  ///< of the process in the sender's slot now; 0: none
     ArenaNumber arena = 0;
     BlockNumber block = 0;
     std::uint32_t messages = 0;
-    std::uint32_t age = 0;  ///< seconds since the last of them was sent
+    std::uint32_t age = 0;  ///< seconds since the last of the messages was sent
   };
 
-  /// Nothing when no manager serves the session. Throws SessionError, OsError.
+  /// Nothing if no manager serves the session. Throws SessionError, OsError.
   static std::optional<Observer> open(const SessionId& id);
 
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
@@ -42,7 +42,7 @@ class Observer {
   [[nodiscard]] std::vector<InFlight> in_flight() const;
   [[nodiscard]] std::vector<Arena> arenas();
   [[nodiscard]] Statistics statistics();
-  /// `Session::collect` without a process's own arenas.
+  /// Does what `Session::collect` does, without arenas of this process.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
 
  private:

@@ -78,8 +78,8 @@ std::shared_ptr<Session> Runtime::join(const SessionId& id) {
   leave_unused();
   std::shared_ptr<Session> session = connect(id, Join::existing);
   if (!session) {
-    throw StaleHandle("cannot use a tensor's handle: its session " + id.hex() +
-                      " has ended, and every tensor of it with it");
+    throw StaleHandle("cannot use a tensor's handle: session " + id.hex() +
+                      " has ended; its tensors no longer exist");
   }
   keep(session);
   const char* named = std::getenv(kSessionVariable);
@@ -89,7 +89,7 @@ std::shared_ptr<Session> Runtime::join(const SessionId& id) {
 }
 
 std::unique_ptr<Session> Runtime::connect(const SessionId& id, Join join) {
-  mark_process();  // before there is anything that a copy could spoil
+  mark_process();  // before the process shares anything
   return Session::connect(id, join, settings_, budget_);
 }
 
@@ -100,11 +100,11 @@ void Runtime::keep(std::shared_ptr<Session> session) {
 
 void Runtime::leave_unused() noexcept {
   if (is_raw_copy()) return;
-  follow_managers();  // arenas that only this process and a killed manager had are not to be lost
-  std::vector<std::shared_ptr<Session>> left;  // closed after the lock is given back
+  follow_managers();  // so that arenas known only to this process and a killed manager are kept
+  std::vector<std::shared_ptr<Session>> left;  // closed after the lock is released
   const std::lock_guard guard(list_lock_);
   for (std::size_t i = 0; i < sessions_.size();) {
-    // Nobody else can come by a reference while the list is locked.
+    // No other thread can get a reference while the list is locked.
     if (sessions_[i].get() == home_.load() || sessions_[i]->id() == home_id_ ||
         sessions_[i].use_count() > 1 || sessions_[i]->in_use()) {
       ++i;
@@ -125,9 +125,10 @@ void Runtime::follow_managers() noexcept {
   for (const auto& session : all) session->follow_manager();
 }
 
-// No thread is left inside of a lock when the fork happens, and the child holds what it inherits
-// before the parent can release it. docs/design/fork-and-exit.md has the argument. In a raw copy
-// all of this is left out: the sessions are its parent's, and so for its own children.
+// No thread is inside a lock when the fork happens, and the child holds the blocks that it inherits
+// before the parent can release them. docs/design/fork-and-exit.md explains why. In a raw copy all
+// of this is skipped: the sessions belong to its parent, and children of a raw copy are raw copies,
+// too.
 void Runtime::before_fork() noexcept {
   Runtime& runtime = get();
   runtime.in_raw_copy_ = is_raw_copy();
@@ -140,7 +141,7 @@ void Runtime::before_fork() noexcept {
     try {
       session->prepare_child();
     } catch (const std::exception& error) {
-      report(std::string("a forked child gets no slot: ") + error.what());
+      report(std::string("cannot assign a slot to a forked child: ") + error.what());
     }
   }
   for (const auto& session : runtime.sessions_) session->lock_registry_for_fork();
@@ -163,8 +164,8 @@ void Runtime::in_child() noexcept {
   cuda::note_fork();
   runtime.budget_.forget();
   Session* home = runtime.home_.load();
-  // A session of which nothing was inherited is forgotten, not destroyed, since a thread that does
-  // not exist here may have been inside of it; it can be joined anew.
+  // A session from which nothing was inherited is forgotten and not destroyed, since a thread that
+  // does not exist in the child may have been using it. The child can join it again.
   std::vector<std::shared_ptr<Session>> kept;
   for (std::shared_ptr<Session>& session : runtime.sessions_) {
     if (session->unlock_in_child()) {
@@ -172,7 +173,7 @@ void Runtime::in_child() noexcept {
       continue;
     }
     if (session.get() == home) runtime.home_.store(nullptr);
-    new std::shared_ptr<Session>(std::move(session));  // NOLINT: stays for ever
+    new std::shared_ptr<Session>(std::move(session));  // NOLINT: never destroyed
   }
   runtime.sessions_ = std::move(kept);
   LocalTable::resume_locking();

@@ -35,12 +35,13 @@ bool is_on(const Arena& arena, Place place) {
 
 cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
 
-// Room for all memory of the machine: address space costs nothing until it is used. A process with
-// a limit on it gets a share; a tensor larger than that, an arena of its own.
+// Reserves address space for all memory of the machine; unused address space costs nothing. A
+// process with a limit on address space uses a part of that limit. A larger tensor gets an arena of
+// its own.
 Geometry geometry_for(std::uint64_t size, Strategy strategy) {
   Geometry geometry;
   if (is_on_device(strategy)) {
-    geometry.data_reserve = 64 * kMiB;  // of what little lies on the host
+    geometry.data_reserve = 64 * kMiB;  // most of the memory is on the device
     return geometry;
   }
   std::uint64_t reserve = std::clamp(std::bit_ceil(physical_memory()), kGiB, kLargestReserve);
@@ -107,8 +108,9 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
   try {
     return attempt();
   } catch (const OutOfMemory&) {
-    // Memory may hang on dead processes that nobody noticed because the manager was killed: asking
-    // it anything starts another one, which looks. Spends no ticket.
+    // Dead processes may hold memory, if their deaths went unnoticed because the manager was
+    // killed. Any request starts another manager, which checks all slots. This one cancels no
+    // ticket.
     spend_tickets(kUnlimited);
   }
   try {
@@ -199,9 +201,9 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   if (PinnedArena arena = find(number)) return arena;
   member_.require_slot();
   drop_unused_orphans();
-  const auto gone = [this, number] {  // the segment may keep it
+  const auto gone = [this, number] {  // the segment may keep this function
     return StaleHandle("cannot use a tensor's handle: arena " + std::to_string(number) +
-                       " of session " + id().hex() + " is gone, with all its tensors");
+                       " of session " + id().hex() + " no longer exists, nor do its tensors");
   };
   std::unique_ptr<Segment> segment;
   if (strategy == Strategy::file_system) {
@@ -222,8 +224,8 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
     Fd file = fetch();
     const bool scarce = static_cast<std::uint64_t>(file.get()) > descriptor_limit() / 2;
     segment = Segment::open(id(), number, std::move(file));
-    // The descriptor is kept to tell a new manager of the arena should this one and the owner be
-    // killed, unless descriptors are scarce.
+    // Unless descriptors are short, the descriptor is kept, so that a new manager can be told about
+    // the arena if this manager and the owner are killed.
     if (scarce) segment->drop_descriptor(fetch);
   }
   segment->ensure_plane(member_.slot());
@@ -236,11 +238,11 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
 
 void Session::drop_unused_orphans() {
   if (member_.lost()) return;
-  // Messages may still carry blocks of theirs. A manager that takes over finds an arena only where
-  // it is open, so this process keeps them until there is one that has them.
+  // Messages may still carry blocks of these arenas. A manager that takes over finds an arena only
+  // if a process has it open, so this process keeps them until a manager has them.
   follow_manager();
   if (!memory_->has_manager()) return;
-  std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is given back
+  std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is released
   const std::lock_guard guard(registry_lock_);
   for (auto at = arenas_.begin(); at != arenas_.end();) {
     const Arena& arena = *at->second;
@@ -274,7 +276,7 @@ bool Session::in_use() noexcept {
 
 Session::Usage Session::usage() noexcept {
   Usage usage;
-  usage.descriptors = 2;  // the line and the session's memory
+  usage.descriptors = 2;  // the connection and the session's memory
   usage.mappings = memory_->mapping_count();
   const std::lock_guard guard(registry_lock_);
   for (const auto& [number, arena] : arenas_) {

@@ -1,4 +1,5 @@
-// This process's part in one session: its slot, its arenas, its line to the manager.
+// The membership of this process in one session: its slot, its arenas, its connection to the
+// manager.
 #pragma once
 
 #include <memory>
@@ -19,13 +20,13 @@
 
 namespace shmtensor {
 
-/// A block of an arena: the unit that the layers above deal in.
+/// A block of an arena: the unit of memory for the layers above.
 struct Block {
   Arena* arena = nullptr;
   BlockNumber number = 0;
 };
 
-/// Where a new block is to lie.
+/// Where a new block is allocated.
 struct Place {
   Place(Strategy how) noexcept : strategy(how) {}  // NOLINT: a strategy is a place on the host
   static Place on_device(int number) noexcept {
@@ -35,21 +36,21 @@ struct Place {
   }
 
   Strategy strategy;
-  int device = 0;  ///< of Strategy::device: its number in this process
+  int device = 0;  ///< for Strategy::device: its number in this process
 };
 
-/// Threads: all members may be called at the same time, but for those of fork.
+/// Threads: all members except those for forks may be called simultaneously.
 class Session : private cuda::ChunkKeeper {
  public:
-  /// `program` is the manager's; `parent` a process that may still read what this one sends after
-  /// it has ended, or 0.
+  /// `program` is the path of the manager; `parent` is the pid of a process that may still read
+  /// this one's messages after it has ended, or 0.
   struct Settings {
     std::string program;
     std::int32_t parent = 0;
   };
 
-  /// Connects, starting the manager if need be. Null when there is no such session and `join` does
-  /// not start one. Throws SessionError, OsError.
+  /// Connects to the session, and starts its manager if needed. Null if there is no such session
+  /// and `join` does not start one. Throws SessionError, OsError.
   static std::unique_ptr<Session> connect(const SessionId& id, Join join, const Settings& settings,
                                           Budget& budget);
 
@@ -58,9 +59,9 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] SipKey key() const noexcept { return memory_->header().key; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
 
-  /// A live block with one reference, without a system call; nothing when that is not possible.
+  /// Allocates a block with one reference, without a system call. Nothing if that is not possible.
   [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Place place);
-  /// The same; grows, or makes an arena. Throws OutOfMemory, SessionError.
+  /// The same, but grows an arena or creates one as needed. Throws OutOfMemory, SessionError.
   [[nodiscard]] Block allocate(std::uint64_t size, Place place);
 
   /// The arena if this process has it mapped, else empty.
@@ -69,41 +70,41 @@ class Session : private cuda::ChunkKeeper {
   /// none.
   [[nodiscard]] PinnedArena attach(ArenaNumber number, Strategy strategy);
 
-  /// The manager, as the keeper of device memory's descriptors.
+  /// Returns the manager as the keeper of descriptors of device memory.
   [[nodiscard]] cuda::ChunkKeeper& chunk_keeper() noexcept { return *this; }
 
-  /// After a send, after an arena came and before one is closed, and before the process ends: if
-  /// the manager was killed, another one is started and told what this process has. What was sent
-  /// then outlives its sender.
+  /// If the manager was killed, starts another one and sends it the state of this process. Called
+  /// after a send, after an arena is attached, before an arena is closed and before the process
+  /// ends, so that messages outlive their sender.
   void follow_manager() noexcept;
 
   [[nodiscard]] Statistics statistics();
-  /// Takes back what is free, gives idle pages to the system, and spends tickets of the whole
-  /// session that are at least so old. How many tickets.
+  /// Reclaims free memory, releases idle pages to the system, and cancels tickets of the whole
+  /// session of at least the given age. Returns the number of tickets.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
 
-  /// Unmaps arenas whose owner is dead and of which nothing is held here, unless they are open
-  /// nowhere else: idle mappings of device memory would keep it from everybody.
+  /// Unmaps orphan arenas in which this process holds nothing, unless they are open in no other
+  /// process. Idle mappings of device memory would keep it allocated.
   void drop_unused_orphans();
 
-  /// Does this process hold anything of it, or own an arena in it?
+  /// Return true if this process holds a block of the session or owns an arena in it.
   [[nodiscard]] bool in_use() noexcept;
 
   struct Usage {
-    std::uint64_t arenas = 0;    ///< mapped here
+    std::uint64_t arenas = 0;    ///< mapped by this process
     std::uint64_t reserved = 0;  ///< bytes of pages in arenas that this process owns
-    int descriptors = 0;         ///< that this process keeps open for the session
+    int descriptors = 0;         ///< open in this process for the session
     int mappings = 0;
   };
   [[nodiscard]] Usage usage() noexcept;
 
   // --- fork; in this order, with LocalTable::stop_locking after the first ---
   void lock_for_fork();
-  /// Gives the child a slot and makes it a holder. Throws when the manager cannot be reached.
+  /// Gives the child a slot and makes it a holder. Throws if the manager cannot be reached.
   void prepare_child();
   void lock_registry_for_fork() noexcept { registry_lock_.lock(); }
   void unlock_in_parent() noexcept;
-  /// False when the child inherited nothing and may forget the session.
+  /// Returns false if the child inherited nothing and may forget the session.
   bool unlock_in_child() noexcept;
 
  private:
@@ -122,7 +123,7 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] std::vector<Arena*> own_arenas(Place place);
   [[nodiscard]] std::vector<Arena*> own_arenas();
 
-  // What arenas of device memory ask of the manager.
+  // The requests of arenas of device memory to the manager.
   void keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
             const Fd& descriptor) override;
   [[nodiscard]] Fd fetch(ArenaNumber arena, std::uint32_t chunk) override;
@@ -131,9 +132,10 @@ class Session : private cuda::ChunkKeeper {
 
   std::mutex creation_mutex_;  // one thread makes an arena of its own; locked before the line
 
-  // The line is the last to go: when it breaks, the manager looks whether this process still has
-  // its slot's lock, which goes with the session's memory.
-  std::recursive_mutex line_mutex_;  // one request at a time; a fork asks while it holds it
+  // The connection is closed last. When it breaks, the manager checks the lock of this process's
+  // slot, which is released with the session's memory.
+  std::recursive_mutex line_mutex_;  // one request at a time; a fork sends requests while it holds
+                                     // the lock
   Connection line_;
 
   std::unique_ptr<SessionMemory> memory_;
@@ -145,7 +147,7 @@ class Session : private cuda::ChunkKeeper {
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_;
   static constexpr std::size_t kPlaces = 20;
-  std::atomic<Arena*> current_[kPlaces]{};  // where to allocate first, by place
+  std::atomic<Arena*> current_[kPlaces]{};  // the first arena to try, by place
 
   // During a fork:
   std::vector<PinnedArena> forked_;  // arenas that were there when it began

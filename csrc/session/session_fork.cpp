@@ -1,4 +1,4 @@
-// What happens to a session in a fork. docs/design/fork-and-exit.md has the argument.
+// The steps of a session in a fork. docs/design/fork-and-exit.md explains them.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -64,19 +64,20 @@ bool Session::enter_as_child() noexcept {
   SlotRecord& record = memory_->slot(child_slot_);
   record.start_time.store(self.start_time);
   record.pid_namespace.store(pid_namespace());
-  record.pid.store(self.pid);  // last: from now on it says who the child is
+  record.pid.store(self.pid);  // stored last: it makes the identity of the child valid
   SHMTENSOR_FAULT_POINT("fork.child");
   return memory_->enter(child_slot_, SlotStatus::forking);
 }
 
 bool Session::unlock_in_child() noexcept {
-  // A manager that took over gives the slot of a child up that comes to nothing for long.
+  // A manager that took over cancels the slot of a child that does not enter for a long time.
   if (child_slot_ != kNoSlot && !enter_as_child()) {
     child_slot_ = kNoSlot;
     child_line_.reset();
   }
-  // An arena that another thread added meanwhile may be locked by that thread, which does not exist
-  // here; nothing of it is held. Nor of one in which this process has no plane for its bits.
+  // An arena that another thread added during the fork may be locked by that thread, which does not
+  // exist in the child; the child holds none of its blocks. The same applies to an arena in which
+  // this process has no plane for its bits.
   for (auto& [number, arena] : arenas_) {
     const bool added = std::none_of(forked_.begin(), forked_.end(), [&](const PinnedArena& one) {
       return one.get() == arena.get();
@@ -106,7 +107,7 @@ bool Session::unlock_in_child() noexcept {
         "inherited are not protected");
   }
   registry_lock_.unlock();
-  // A recursive mutex knows its owner by a thread id that is another one in the child.
+  // A recursive mutex stores the thread id of its owner, which is different in the child.
   std::construct_at(&line_mutex_);
   creation_mutex_.unlock();
   return holds;

@@ -1,4 +1,4 @@
-// A session's line to its manager: requests, and what happens when the manager was killed.
+// A session's connection to its manager: requests, and reconnection after the manager was killed.
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -18,7 +18,7 @@ constexpr int kAttempts = 5;
 [[noreturn]] void throw_hung_up(const SessionId& id) {
   throw SessionError(
       "the manager of session " + id.hex() +
-      " hangs up as soon as it is asked: it ends each time, or has no descriptors left");
+      " closes every connection; it crashes on start or has run out of file descriptors");
 }
 
 }  // namespace
@@ -32,12 +32,12 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
     hello.join = join;
     hello.parent = settings.parent;
     std::optional<Reply> reply = line.ask(hello);
-    if (!reply) continue;  // it was just leaving, or was killed
+    if (!reply) continue;  // the manager was exiting, or was killed
     if (reply->message.kind == Kind::unknown) return nullptr;
     auto memory = SessionMemory::open(id, std::move(reply->fd));
     memory->know_manager();
-    // Killed meanwhile: the next manager did not find the memory if it was nowhere else, and began
-    // anew.
+    // The manager was killed in this time. If no other process had the memory open, the next
+    // manager did not find it and started a new session.
     if (!memory->has_manager()) continue;
     const auto slot = static_cast<SlotNumber>(reply->message.slot);
     if (join != Join::observe && !memory->enter(slot, SlotStatus::joining)) continue;
@@ -57,8 +57,9 @@ Reply Session::ask(Message message, int descriptor) {
   throw_hung_up(id());
 }
 
-// The manager was killed, or our line to it was closed. Whoever serves now is told all that this
-// process knows: the session's memory and every arena of which it has a descriptor.
+// The manager was killed, or the program closed the connection. The present manager is sent all
+// that this process has: the session's memory, and every arena of which this process has a
+// descriptor.
 void Session::reconnect() {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     line_ = Connection::open(id(), program_);
@@ -75,19 +76,21 @@ void Session::reconnect() {
     }
     if (line_) return;
   }
-  throw SessionError("session " + id().hex() + " cannot be taken up again");
+  throw SessionError("cannot rejoin session " + id().hex());
 }
 
 void Session::follow_manager() noexcept {
   if (member_.lost() || !memory_->manager_changed()) return;
   try {
     const std::lock_guard guard(line_mutex_);
-    if (!memory_->manager_changed()) return;  // another thread was quicker
+    if (!memory_->manager_changed()) return;  // another thread was faster
     line_.hang_up();
     reconnect();
   } catch (const std::exception& error) {
-    memory_->accept_manager();  // not again at every send
-    report(std::string("no manager keeps what was sent should this process end: ") + error.what());
+    memory_->accept_manager();  // prevents another attempt at every send
+    report(std::string(
+               "no manager is running; messages sent by this process will be lost if it exits: ") +
+           error.what());
   }
 }
 
@@ -97,8 +100,8 @@ void Session::send_registration(const Arena& arena) {
   message.arena = segment.number();
   message.strategy = static_cast<std::uint32_t>(segment.strategy());
   const bool named = segment.strategy() == Strategy::file_system;
-  if (!named && !segment.keeps_descriptor()) return;  // its owner, or /proc, will tell
-  // The manager may have dropped it, name and all, when its last block was freed.
+  if (!named && !segment.keeps_descriptor()) return;  // the owner or /proc provides it
+  // The manager may have closed the arena and removed its name when its last block was freed.
   if (named && segment.header().orphaned.load() != 0) return;
   try {
     const Segment::File file = segment.file();
@@ -120,10 +123,10 @@ void Session::send_registration(const Arena& arena) {
       }
     }
   } catch (const OsError& error) {
-    // A named arena whose owner is dead, dropped when nothing in it was in use any more.
+    // A named arena whose owner is dead, and which was removed when nothing in it was in use.
     if (error.code() != ENOENT) throw;
   } catch (const Error& error) {
-    report("an arena could not be registered again: " + std::string(error.what()));
+    report("cannot re-register an arena: " + std::string(error.what()));
   }
 }
 
@@ -133,7 +136,7 @@ Statistics Session::statistics() {
 
 std::uint64_t Session::spend_tickets(std::uint64_t older_than_milliseconds) {
   Message message = message_for(Kind::collect, id());
-  // The manager gives memory back in pieces. Asked on, it spends no more tickets.
+  // The manager releases memory in steps. The later requests cancel no more tickets.
   std::uint64_t spent = 0;
   for (message.number = older_than_milliseconds;; message.number = kUnlimited) {
     const Message answer = ask(message).message;
@@ -151,8 +154,8 @@ void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
   static_cast<void>(ask(message, descriptor.get()));
 }
 
-// A manager that took over from one that was killed learns of a chunk from the next message of a
-// process that has it; so one that is not known yet is asked for again.
+// A manager that took over from a killed manager learns about a chunk from the next message of a
+// process that has it. So a request for an unknown chunk is repeated.
 Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
   Message message = message_for(Kind::find_chunk, id());
   message.arena = arena;
@@ -164,7 +167,7 @@ Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
   }
   throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
                      ": the session's manager was killed, and the process that allocated the "
-                     "memory has not been in touch with the new one; let that process send again");
+                     "memory has not reconnected to the new manager; retry after it sends again");
 }
 
 void Session::drop(ArenaNumber arena, std::uint32_t chunk) {

@@ -30,19 +30,19 @@ def test_intact_copies_are_accepted() -> None:
 @pytest.mark.parametrize("size", [0, 1, 47, 48, 60, 100])
 def test_a_list_cut_short_is_refused(size) -> None:
     (piece,) = pieces_of(st.SharedList(ITEMS))
-    with pytest.raises(st.CorruptDataError, match="Build it anew"):
+    with pytest.raises(st.CorruptDataError, match="Rebuild the container"):
         rebuilt([piece[:size]])
 
 
 def test_foreign_bytes_are_refused() -> None:
     for content in (b"hello" * 100, pickle.dumps(ITEMS), bytes(1000)):
-        with pytest.raises(st.CorruptDataError, match="does not begin as one"):
+        with pytest.raises(st.CorruptDataError, match="does not have the expected magic number"):
             rebuilt([bytearray(content)])
 
 
 def test_pieces_of_two_lists_are_refused() -> None:
     (one,), (other,) = pieces_of(st.SharedList([1, 2])), pieces_of(st.SharedList([3]))
-    with pytest.raises(st.CorruptDataError, match="2 pieces came instead of 1"):
+    with pytest.raises(st.CorruptDataError, match="2 pieces were given, the header declares 1"):
         rebuilt([one, other])
 
 

@@ -161,7 +161,7 @@ def test_an_allocation_that_does_not_open(simulator, env, part) -> None:
         pair = workers.Pair(workers.answer)
         pair.put(st.asarray(device.Array([1.0])))
         kind, text = pair.get()
-        assert kind == "CudaError" and "cuIpcOpenMemHandle said" in text and {part!r} in text, text
+        assert kind == "CudaError" and "cuIpcOpenMemHandle returned" in text and {part!r} in text, text
         pair.end()
         device.wait_until(lambda: device.Array.alive == 0, "the owner")
         """,

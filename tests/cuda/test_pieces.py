@@ -164,7 +164,7 @@ def test_what_cannot_be_shared_so() -> None:
     part = Part(whole, whole.size - 16, np.zeros(2))
     part.shape = (3,)
     before = st.stats()["blocks"]
-    with pytest.raises(ValueError, match="over the end"):
+    with pytest.raises(ValueError, match="past the end of its allocation"):
         st.asarray(part, copy=False)
     with pytest.raises(st.CudaError, match="cannot copy 24 bytes"):  # what cannot be shared is copied
         st.asarray(part)

@@ -106,7 +106,7 @@ def test_an_array_that_says_more_than_it_has_shares_no_neighbour() -> None:
     assert st.asarray(part, copy=False).tolist() == part.read().tolist()
     part.shape = (200,)
     for copy in (None, False, True):
-        with pytest.raises(st.CudaError, match="reaches over the end"):
+        with pytest.raises(st.CudaError, match="extends past the end"):
             st.asarray(part, copy=copy)
     pair = workers.Pair(workers.answer)
     part.shape = (100,)

@@ -49,5 +49,5 @@ def test_what_it_refuses_stays_open(simulator) -> None:
     code = f"from {__name__} import refuse_chunks_to_a_new_manager as case; case()"
     done = run_python(code, env=simulator.env | {"SHMTENSOR_SIM_LIMIT": str(2 << 30)})
     assert done.returncode == 0, done.stderr
-    assert "an arena could not be registered again" in done.stderr
+    assert "cannot re-register an arena" in done.stderr
     assert "raise RLIMIT_NOFILE" in done.stderr

@@ -316,7 +316,7 @@ def test_a_child_that_was_given_up_is_told() -> None:
     """Found by thought: it wrote its pid into a slot that might be another process's by then."""
     done = run_python(LATE_CHILD, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
-    assert "it cannot use what it inherited" in done.stdout
+    assert "it cannot use the tensors that it inherited" in done.stdout
     assert "the tensors it inherited are not protected" in done.stderr
 
 

@@ -93,7 +93,7 @@ NET_PROGRAM = (
     mp.set_sharing_strategy(sys.argv[2])
     mine = st.full(1024, 7)
     session = st.stats()["session"]
-    refusal = "the session lives in another network namespace"
+    refusal = "the session is in another network namespace"
     outer = Child(["unshare", "--net"])
     assert refusal in outer.ask(dump(mine))
     inner = Child([], "ordinary")

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/item_table.hpp"
-#include "base/key_table.hpp"
+#include "containers/item_table.hpp"
+#include "containers/key_table.hpp"
 #include "input.hpp"
 #include "session/handle.hpp"
 

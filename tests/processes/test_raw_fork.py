@@ -30,8 +30,8 @@ def refused(function, *arguments):
     try:
         function(*arguments)
     except st.SessionError as error:
-        assert "made by clone or _Fork" in str(error), error
-        assert "use os.fork or subprocess" in str(error), error
+        assert "created by clone or _Fork" in str(error), error
+        assert "Use os.fork or subprocess" in str(error), error
     else:
         raise AssertionError(f"{function} was not refused")
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/item_table.hpp"
 #include "base/read_once.hpp"
 #include "bindings/support/errors.hpp"
+#include "containers/item_table.hpp"
 
 namespace shmtensor::python {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/key_table.hpp"
+#include "containers/key_table.hpp"
 
 namespace shmtensor::python {
 namespace {

@@ -1,6 +1,6 @@
 """Write items into shared memory, in one pass.
 
-docs/design/containers.md describes the format; csrc/base/item_table.hpp reads it.
+docs/design/containers.md describes the format; csrc/containers/item_table.hpp reads it.
 """
 
 from __future__ import annotations

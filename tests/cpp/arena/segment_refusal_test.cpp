@@ -57,14 +57,14 @@ TEST_F(SegmentRefusal, AGoodCopyIsTaken) {
 }
 
 TEST_F(SegmentRefusal, AnotherArena) {
-  const std::string other = "it is another one";
+  const std::string other = "the session id or arena number does not match";
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.number; }), other);
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.session.low; }), other);
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.session.high; }), other);
 }
 
 TEST_F(SegmentRefusal, AnotherVersionOrNoArenaAtAll) {
-  const std::string unknown = "it was not made by this version of shmtensor";
+  const std::string unknown = "the file was not created by this version of shmtensor";
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.version; }), unknown);
   EXPECT_EQ(refusal([](ArenaHeader& header) { header.magic = 0; }), unknown)
       << "its maker was killed";
@@ -72,7 +72,7 @@ TEST_F(SegmentRefusal, AnotherVersionOrNoArenaAtAll) {
 }
 
 TEST_F(SegmentRefusal, ADamagedGeometry) {
-  const std::string damaged = "its header is damaged";
+  const std::string damaged = "the header is damaged";
   for (const std::uint32_t blocks : {0u, 1u, 2048u, 4097u, 1u << 25, ~0u}) {
     EXPECT_EQ(refusal([&](ArenaHeader& header) { header.max_blocks = blocks; }), damaged) << blocks;
   }
@@ -83,11 +83,11 @@ TEST_F(SegmentRefusal, ADamagedGeometry) {
 
 TEST_F(SegmentRefusal, AnUnknownStrategy) {
   EXPECT_EQ(refusal([](ArenaHeader& header) { header.strategy = static_cast<Strategy>(5); }),
-            "its strategy is unknown");
+            "unknown strategy");
 }
 
 TEST_F(SegmentRefusal, AFileThatIsTooShort) {
-  const std::string shorter = "it is too short";
+  const std::string shorter = "the file is too short";
   EXPECT_EQ(refusal(create_memfd("empty")), shorter);
   const auto nothing = [](ArenaHeader&) {};
   EXPECT_EQ(refusal(forged(nothing, kSmall.data() - 1)), shorter);
@@ -103,11 +103,11 @@ TEST_F(SegmentRefusal, AFileThatAPeerCouldShorten) {
     const Mapping page = Mapping::of_file(file, 0, page_size(), Access::read_write);
     std::memcpy(page.data(), &good->header(), sizeof(ArenaHeader));
   }
-  EXPECT_EQ(refusal(std::move(file)), "it could be shortened by a peer");
+  EXPECT_EQ(refusal(std::move(file)), "the memfd is not sealed against shrinking");
 }
 
 TEST_F(SegmentRefusal, WhatIsNoFile) {
-  const std::string no_file = "it is not a file";
+  const std::string no_file = "not a regular file";
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   EXPECT_EQ(refusal(Fd(ends[0])), no_file);
@@ -122,7 +122,7 @@ TEST_F(SegmentRefusal, AnotherUsersFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   Fd file = forged([](ArenaHeader&) {});
   ASSERT_EQ(::fchown(file.get(), 1, 1), 0);
-  EXPECT_EQ(refusal(std::move(file)), "it belongs to another user");
+  EXPECT_EQ(refusal(std::move(file)), "the file belongs to another user");
 }
 
 TEST_F(SegmentRefusal, ANamedObjectThatIsAnotherArena) {

@@ -103,22 +103,25 @@ TEST_F(SessionMemoryTest, TablesLieInTheFileOneAfterTheOther) {
 
 TEST_F(SessionMemoryTest, WhatIsNotItselfIsRefused) {
   const SessionId id = memory_->id();
-  EXPECT_EQ(refusal({id.high, id.low + 1}, memory_->file().duplicate()), "it is another session's");
-  EXPECT_EQ(refusal(id, create_memfd("empty")), "it is not what it should be");
-  EXPECT_EQ(refusal(id, Fd(::open("/tmp", O_RDONLY | O_CLOEXEC))), "it is not what it should be");
+  EXPECT_EQ(refusal({id.high, id.low + 1}, memory_->file().duplicate()),
+            "the session id does not match");
+  EXPECT_EQ(refusal(id, create_memfd("empty")), "not a regular file of the expected size");
+  EXPECT_EQ(refusal(id, Fd(::open("/tmp", O_RDONLY | O_CLOEXEC))),
+            "not a regular file of the expected size");
   Fd unsealed = create_memfd("unsealed");
   set_file_size(unsealed, file_size(memory_->file()));
-  EXPECT_EQ(refusal(id, unsealed.duplicate()), "it could be shortened by a peer");
+  EXPECT_EQ(refusal(id, unsealed.duplicate()), "the memfd is not sealed against shrinking");
   seal_against_shrinking(unsealed);
-  EXPECT_EQ(refusal(id, unsealed.duplicate()), "it was not made by this version of shmtensor");
+  EXPECT_EQ(refusal(id, unsealed.duplicate()),
+            "the file was not created by this version of shmtensor");
   EXPECT_THROW(static_cast<void>(SessionMemory::open(id, Fd())), OsError);
   if (::geteuid() == 0) {
     ASSERT_EQ(::fchown(unsealed.get(), 1, 1), 0);
-    EXPECT_EQ(refusal(id, std::move(unsealed)), "it belongs to another user");
+    EXPECT_EQ(refusal(id, std::move(unsealed)), "the file belongs to another user");
   }
   ++memory_->header().version;
   EXPECT_EQ(refusal(id, memory_->file().duplicate()),
-            "it was not made by this version of shmtensor");
+            "the file was not created by this version of shmtensor");
 }
 
 TEST_F(SessionMemoryTest, ADescriptorClosedBehindItsBackIsNoticed) {

@@ -92,12 +92,13 @@ TEST_F(ServerArenas, AreListedOneByOneAlsoToWhoOnlyLooksOn) {
 TEST_F(ServerArenas, WhatIsNoArenaIsRefusedAndNobodyIsHarmed) {
   const auto segment = make(Strategy::file_descriptor);
   const Segment::File file = segment->file();
-  EXPECT_NE(refusal(tell(2, *file)).find("it is another one"), std::string::npos);
+  EXPECT_NE(refusal(tell(2, *file)).find("the session id or arena number does not match"),
+            std::string::npos);
   EXPECT_NE(refusal(tell(3, create_memfd("empty"))).find("too short"), std::string::npos);
   Fd unsealed = create_memfd("unsealed");
   set_file_size(unsealed, kSmall.data());
-  EXPECT_NE(refusal(tell(3, unsealed)).find("not made by this version"), std::string::npos);
-  EXPECT_NE(refusal(tell(3, socket_pair().first)).find("not a file"), std::string::npos);
+  EXPECT_NE(refusal(tell(3, unsealed)).find("not created by this version"), std::string::npos);
+  EXPECT_NE(refusal(tell(3, socket_pair().first)).find("not a regular file"), std::string::npos);
   EXPECT_NE(refusal(member_.client->ask(Kind::register_arena)).find("ENOENT"), std::string::npos);
   EXPECT_EQ(statistics(*other_.client).arenas, 0u);
   EXPECT_EQ(tell(*segment)->message.kind, Kind::done);

@@ -266,7 +266,7 @@ TEST_F(ServerDeaths, OnlyTheSameProcessComesBack) {
     message.life = life;
     return refusal(Client(id_).ask(message));
   };
-  const std::string dead = "this process was taken for dead";
+  const std::string dead = "the slot was reclaimed: the manager considered this process dead";
   EXPECT_EQ(come_back(member.slot, member.life), dead) << "its line is open";
   EXPECT_EQ(come_back(member.slot, member.life + 1), dead);
   EXPECT_EQ(come_back(member.slot + 1, member.life), dead) << "nobody's";

@@ -85,7 +85,7 @@ TEST_F(ServerForks, OnlyAnAnnouncedChildIsOne) {
   const Message message = message_for(Kind::child, id_);
   stranger.send_bytes(std::as_bytes(std::span(&message, 1)));
   member_.client->send_bytes(std::as_bytes(std::span(&message, 1)));
-  EXPECT_EQ(refusal(stranger.ask(Kind::find_arena)), "say hello first");
+  EXPECT_EQ(refusal(stranger.ask(Kind::find_arena)), "no session joined on this connection");
   EXPECT_EQ(statistics(*member_.client).processes, 1u);
   EXPECT_EQ(member_.memory->slot(member_.slot).pid.load(), ::getpid());
 }
@@ -112,9 +112,9 @@ TEST_F(ServerForks, ALineThatWasDroppedIsNotWatched) {
 }
 
 TEST_F(ServerForks, AForkNeedsASocket) {
-  EXPECT_EQ(refusal(member_.client->ask(Kind::fork)), "a fork needs a socket");
+  EXPECT_EQ(refusal(member_.client->ask(Kind::fork)), "a fork request needs a socket");
   const Fd file = create_memfd("no socket");
-  EXPECT_EQ(refusal(member_.client->ask(Kind::fork, &file)), "a fork needs a socket");
+  EXPECT_EQ(refusal(member_.client->ask(Kind::fork, &file)), "a fork request needs a socket");
   EXPECT_EQ(statistics(*member_.client).processes, 1u);
 }
 

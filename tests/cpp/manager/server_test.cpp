@@ -47,7 +47,7 @@ TEST_F(ServerTest, AHelloMayStartTheSession) {
 TEST_F(ServerTest, AConnectionHasOneSlot) {
   Client client(id_);
   ASSERT_EQ(client.hello(Join::create)->message.kind, Kind::welcome);
-  EXPECT_EQ(refusal(client.hello(Join::create)), "this connection has a slot already");
+  EXPECT_EQ(refusal(client.hello(Join::create)), "this connection already has a slot");
   EXPECT_EQ(statistics(client).processes, 1u);
 }
 
@@ -57,19 +57,20 @@ TEST_F(ServerTest, AnObserverTakesNoSlot) {
   EXPECT_EQ(observer.hello(Join::observe)->message.kind, Kind::welcome);
   EXPECT_EQ(statistics(observer).processes, 1u);
   EXPECT_EQ(observer.ask(Kind::collect)->message.kind, Kind::done);
-  EXPECT_EQ(refusal(observer.ask(Kind::register_arena)), "say hello first");
-  EXPECT_EQ(refusal(observer.ask(Kind::find_arena)), "say hello first");
-  EXPECT_EQ(refusal(observer.ask(Kind::fork)), "say hello first");
+  EXPECT_EQ(refusal(observer.ask(Kind::register_arena)), "no session joined on this connection");
+  EXPECT_EQ(refusal(observer.ask(Kind::find_arena)), "no session joined on this connection");
+  EXPECT_EQ(refusal(observer.ask(Kind::fork)), "no session joined on this connection");
 }
 
 TEST_F(ServerTest, NothingBeforeHello) {
   Client client(id_);
   for (const Kind kind : {Kind::register_arena, Kind::find_arena, Kind::fork, Kind::statistics,
                           Kind::collect, Kind::welcome}) {
-    EXPECT_EQ(refusal(client.ask(kind)), "say hello first");
+    EXPECT_EQ(refusal(client.ask(kind)), "no session joined on this connection");
   }
   const Joined member = join();
-  EXPECT_EQ(refusal(client.ask(Kind::find_arena)), "say hello first") << "its own";
+  EXPECT_EQ(refusal(client.ask(Kind::find_arena)), "no session joined on this connection")
+      << "its own";
 }
 
 TEST_F(ServerTest, WhatMakesNoSenseIsRefusedAndTheLineClosed) {
@@ -77,7 +78,7 @@ TEST_F(ServerTest, WhatMakesNoSenseIsRefusedAndTheLineClosed) {
     Client client(id_);
     Message message = message_for(Kind::statistics, id_);
     damage(message);
-    EXPECT_EQ(refusal(client.ask(message)), "the message makes no sense");
+    EXPECT_EQ(refusal(client.ask(message)), "malformed request");
     EXPECT_EQ(client.receive().has_value(), false);
   };
   const Joined member = join();
@@ -93,7 +94,7 @@ TEST_F(ServerTest, MessagesOfAnotherLengthAreRefused) {
   {
     Client client(id_);
     client.send_bytes(std::array<std::byte, 10>{});
-    EXPECT_EQ(refusal(client.receive()), "the message makes no sense");
+    EXPECT_EQ(refusal(client.receive()), "malformed request");
     EXPECT_FALSE(client.receive());
   }
   Client client(id_);
@@ -104,8 +105,8 @@ TEST_F(ServerTest, MessagesOfAnotherLengthAreRefused) {
 
 TEST_F(ServerTest, UnknownRequestsAreRefusedAndTheLineStays) {
   const Joined member = join();
-  EXPECT_EQ(refusal(member.client->ask(static_cast<Kind>(999))), "the request is unknown");
-  EXPECT_EQ(refusal(member.client->ask(Kind::done)), "the request is unknown");
+  EXPECT_EQ(refusal(member.client->ask(static_cast<Kind>(999))), "unknown request type");
+  EXPECT_EQ(refusal(member.client->ask(Kind::done)), "unknown request type");
   EXPECT_EQ(member.client->ask(Kind::statistics)->message.kind, Kind::done);
 }
 

@@ -103,7 +103,7 @@ TEST_F(Takeover, WhoCannotLookForTheMemoryRefuses) {
   {  // it runs when it has refused this, and has the descriptors that it needs
     Client lost(id_);
     const Message nonsense = message_for(Kind::hello, testing::fresh_session());
-    ASSERT_EQ(refusal(lost.ask(nonsense)), "the message makes no sense");
+    ASSERT_EQ(refusal(lost.ask(nonsense)), "malformed request");
     ASSERT_FALSE(lost.receive());
   }
   rlimit before{};
@@ -350,7 +350,8 @@ TEST_F(Takeover, AProcessOfAnotherPidNamespaceKeepsItsSeatUntilItComesBack) {
     *slot = other.slot;
     turn->set(1);
     ASSERT_TRUE(turn->reaches(2));
-    EXPECT_EQ(hello_again(other, nullptr), "this process was taken for dead");
+    EXPECT_EQ(hello_again(other, nullptr),
+              "the slot was reclaimed: the manager considered this process dead");
     EXPECT_EQ(hello_again(other, &other.memory->file()), "");
     turn->set(::testing::Test::HasFailure() ? 4 : 3);
     ::pause();
@@ -398,7 +399,7 @@ TEST_F(Takeover, AManagerThatLivesIsNotReplaced) {
   auto listener = listen_abstract(place);
   ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
   Child second([&] { Server(id_, std::move(*listener)).run(); });
-  const std::string why = "the session lives in another network namespace";
+  const std::string why = "the session is in another network namespace";
   Message message = message_for(Kind::hello, id_);
   message.join = Join::create;
   const auto ask = [&](const Fd* file) {

@@ -61,8 +61,8 @@ TEST(ForkMark, TheErrorSaysWhatHappenedAndWhatToDo) {
         ADD_FAILURE() << "nothing was refused";
       } catch (const SessionError& error) {
         const std::string text = error.what();
-        EXPECT_NE(text.find("made by clone or _Fork"), std::string::npos);
-        EXPECT_NE(text.find("use os.fork or subprocess"), std::string::npos);
+        EXPECT_NE(text.find("created by clone or _Fork"), std::string::npos);
+        EXPECT_NE(text.find("Use os.fork or subprocess"), std::string::npos);
       }
     });
   });

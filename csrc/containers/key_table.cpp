@@ -1,4 +1,4 @@
-#include "base/key_table.hpp"
+#include "containers/key_table.hpp"
 
 #include <array>
 #include <bit>
@@ -12,17 +12,17 @@
 namespace shmtensor {
 namespace {
 
-// magic | count | slots | size of the whole
+// Header: magic | count | slots | size of the whole
 constexpr std::uint64_t kHead = 32;
-// value:8 | number, or offset of the text:8 | size of the text + 1, or 0 for a number:8
+// Record: value:8 | number, or offset of the text:8 | size of the text + 1, or 0 for a number:8
 constexpr std::uint64_t kRecord = 24;
-// A slot is a piece of the hash:24 | place + 1:40; 0 is empty.
+// Slot: part of the hash:24 | place + 1:40; a slot of 0 is empty.
 constexpr std::uint64_t kPlace = (std::uint64_t{1} << 40) - 1;
 constexpr SipKey kHashKey{kKeysMagic, ~kKeysMagic};
 
 [[noreturn]] void corrupt(const char* what) {
   throw CorruptData(std::string("cannot read a shared dict: ") + what +
-                    "; its memory was damaged, or holds something else. Build it anew");
+                    "; the shared memory is corrupted. Rebuild the container");
 }
 
 std::uint64_t hash_of(const Key& key) noexcept {
@@ -50,13 +50,13 @@ std::uint64_t KeyTable::word(std::uint64_t offset) const noexcept {
 }
 
 KeyTable::KeyTable(std::span<const std::byte> bytes) : bytes_(bytes) {
-  if (bytes.size() < kHead || word(0) != kKeysMagic) corrupt("its keys do not begin as such");
+  if (bytes.size() < kHead || word(0) != kKeysMagic) corrupt("the header of the keys is invalid");
   count_ = word(8);
   slots_ = word(16);
   const std::uint64_t size = word(24);
   if (size > bytes.size() || !std::has_single_bit(slots_) || slots_ > bytes.size() / 8 ||
       count_ > slots_ / 2 || !fits(kHead + slots_ * 8, count_ * kRecord, size)) {
-    corrupt("its keys are cut short");
+    corrupt("the table of keys is truncated");
   }
   bytes_ = bytes.first(size);
   records_ = kHead + slots_ * 8;
@@ -69,7 +69,7 @@ std::optional<std::uint64_t> KeyTable::find(const Key& key) const {
     if (slot == 0) return std::nullopt;
     const std::uint64_t place = (slot & kPlace) - 1;
     if ((slot & ~kPlace) != (hash & ~kPlace)) continue;
-    if (place >= count_) corrupt("a key lies outside of it");
+    if (place >= count_) corrupt("a key extends past the end of the table");
     if (at(place).key == key) return place;
   }
   return std::nullopt;
@@ -81,7 +81,7 @@ KeyTable::Record KeyTable::at(std::uint64_t place) const {
   const std::uint64_t size = word(record + 16);
   if (size == 0) return {static_cast<std::int64_t>(word(record + 8)), value};
   const std::uint64_t offset = word(record + 8);
-  if (!fits(offset, size - 1, bytes_.size())) corrupt("a key lies outside of it");
+  if (!fits(offset, size - 1, bytes_.size())) corrupt("a key extends past the end of the table");
   const auto* text = reinterpret_cast<const char*>(bytes_.data() + offset);
   return {std::string_view(text, size - 1), value};
 }

@@ -1,4 +1,4 @@
-#include "base/item_table.hpp"
+#include "containers/item_table.hpp"
 
 #include <cstring>
 #include <string>
@@ -12,12 +12,12 @@
 namespace shmtensor {
 namespace {
 
-// Finds accidents; it is no secret.
+// Detects accidental damage; not a secret.
 constexpr SipKey kCheckKey{kItemsMagic, ~kItemsMagic};
 
 [[noreturn]] void corrupt(const std::string& what) {
   throw CorruptData("cannot read a shared list or dict: " + what +
-                    "; its memory was damaged, or holds something else. Build it anew");
+                    "; the shared memory is corrupted. Rebuild the container");
 }
 
 }  // namespace
@@ -27,30 +27,30 @@ std::uint64_t items_check(std::span<const std::byte> head_and_sizes) noexcept {
 }
 
 ItemTable::ItemTable(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
-  if (pieces_.empty() || pieces_[0].size() < sizeof(ItemsHead)) corrupt("it has no head");
+  if (pieces_.empty() || pieces_[0].size() < sizeof(ItemsHead)) corrupt("the header is missing");
   const Piece first = pieces_[0];
   std::memcpy(&head_, first.data(), sizeof head_);
-  if (head_.magic != kItemsMagic) corrupt("it does not begin as one");
+  if (head_.magic != kItemsMagic) corrupt("the header does not have the expected magic number");
   if (head_.version != kItemsVersion) {
-    corrupt("it has version " + std::to_string(head_.version) + " of the format");
+    corrupt("format version " + std::to_string(head_.version) + " is not supported");
   }
   if (head_.pieces != pieces_.size() || head_.pieces >= std::uint64_t{1} << 22) {
-    corrupt(std::to_string(pieces_.size()) + " pieces came instead of " +
+    corrupt(std::to_string(pieces_.size()) + " pieces were given, the header declares " +
             std::to_string(head_.pieces));
   }
   const std::uint64_t room = first.size() - sizeof(ItemsHead);
   if (head_.pieces > room / 8 || head_.count > room / 8 - head_.pieces) {
-    corrupt("it is shorter than its " + std::to_string(head_.count) + " entries");
+    corrupt("piece 0 is too short for " + std::to_string(head_.count) + " entries");
   }
   std::vector<std::byte> checked(offsetof(ItemsHead, check) + head_.pieces * 8);
   std::memcpy(checked.data(), first.data(), offsetof(ItemsHead, check));
   std::memcpy(checked.data() + offsetof(ItemsHead, check), first.data() + sizeof(ItemsHead),
               head_.pieces * 8);
-  if (items_check(checked) != head_.check) corrupt("the head's check fails");
+  if (items_check(checked) != head_.check) corrupt("the checksum of the header does not match");
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     if (read_once(first.data() + sizeof(ItemsHead) + i * 8) != pieces_[i].size()) {
       corrupt("piece " + std::to_string(i) + " has " + std::to_string(pieces_[i].size()) +
-              " bytes, which is not its size");
+              " bytes, which differs from the size in the header");
     }
   }
   entries_ = first.data() + sizeof(ItemsHead) + head_.pieces * 8;
@@ -64,7 +64,8 @@ std::uint64_t ItemTable::bytes() const noexcept {
 
 Item ItemTable::at(std::uint64_t index) const {
   const ItemEntry entry{read_once(entries_ + index * 8)};
-  if (entry.piece() >= pieces_.size()) corrupt("item " + std::to_string(index) + " lies nowhere");
+  if (entry.piece() >= pieces_.size())
+    corrupt("item " + std::to_string(index) + " refers to a piece that does not exist");
   const Piece piece = pieces_[entry.piece()];
   std::uint64_t end = piece.size();
   if (index + 1 < head_.count) {
@@ -72,7 +73,7 @@ Item ItemTable::at(std::uint64_t index) const {
     if (next.piece() == entry.piece()) end = next.offset();
   }
   if (entry.offset() > end || end > piece.size()) {
-    corrupt("item " + std::to_string(index) + " lies outside of its piece");
+    corrupt("item " + std::to_string(index) + " extends past the end of its piece");
   }
   return {entry.form(), entry.piece(), entry.offset(),
           piece.subspan(entry.offset(), end - entry.offset())};
@@ -91,7 +92,8 @@ BufferedItem BufferedItem::parse(std::span<const std::byte> bytes) {
   for (const std::byte* at = bytes.data() + kFixed; item.buffers.size() < count;
        at += sizeof(Buffer)) {
     const Buffer buffer{read_once(at), read_once(at + 8)};
-    if (!fits(buffer.offset, buffer.size, bytes.size())) corrupt("a buffer lies outside its item");
+    if (!fits(buffer.offset, buffer.size, bytes.size()))
+      corrupt("a buffer extends past the end of its item");
     item.buffers.push_back(buffer);
   }
   return item;
@@ -107,7 +109,7 @@ ArrayItem ArrayItem::parse(std::span<const std::byte> bytes) {
   item.elements = read_once(bytes.data() + 24);
   if (dims > 64 || order > 1 || !fits(kFixed + dims * 8, type, bytes.size()) ||
       item.elements > bytes.size()) {
-    corrupt("an array's shape makes no sense");
+    corrupt("the shape of an array is invalid");
   }
   item.fortran = order == 1;
   item.shape = bytes.subspan(kFixed, dims * 8);

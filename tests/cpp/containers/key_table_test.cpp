@@ -1,4 +1,4 @@
-#include "base/key_table.hpp"
+#include "containers/key_table.hpp"
 
 #include <gtest/gtest.h>
 

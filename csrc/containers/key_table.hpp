@@ -1,9 +1,10 @@
-// Keys to numbers in memory that several processes read: what a SharedDict looks things up in.
+// The file format of the index of a SharedDict: a hash table from keys to numbers.
 // docs/design/containers.md draws it.
 //
 //   head | slots (a power of two, at most half full) | records, in order of insertion | texts
 //
-// Written once, then only read; nothing in it is trusted.
+// A table is written once and then only read. The memory may be damaged, so the reader checks every
+// value before it uses it.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,14 @@ namespace shmtensor {
 
 inline constexpr std::uint64_t kKeysMagic = 0x3162'7479'656b'7473;  // "stkeytb1"
 
-/// A key: a 64-bit integer or a text in UTF-8.
+/// A 64-bit integer or a UTF-8 string.
 using Key = std::variant<std::int64_t, std::string_view>;
 
-/// A reader.
-/// Threads: all members may be called at the same time.
+/// Reads a table of keys.
+/// Threads: all members may be called simultaneously.
 class KeyTable {
  public:
-  /// What a key leads to, and in which place it was inserted.
+  /// A key and its value. The index of a record is its place in the order of insertion.
   struct Record {
     Key key;
     std::uint64_t value = 0;
@@ -37,9 +38,9 @@ class KeyTable {
   explicit KeyTable(std::span<const std::byte> bytes);
 
   [[nodiscard]] std::uint64_t size() const noexcept { return count_; }
-  /// The place of a key. Throws CorruptData.
+  /// Returns the place of a key. Throws CorruptData.
   [[nodiscard]] std::optional<std::uint64_t> find(const Key& key) const;
-  /// `place` is less than `size()`. Throws CorruptData.
+  /// Requires `place < size()`. Throws CorruptData.
   [[nodiscard]] Record at(std::uint64_t place) const;
 
  private:
@@ -51,10 +52,11 @@ class KeyTable {
   std::uint64_t records_ = 0;  // offset
 };
 
-/// A writer.
+/// Builds a table of keys.
+/// Threads: one.
 class KeyTableBuilder {
  public:
-  /// False when the key is there already; then nothing changes.
+  /// Returns false, and changes nothing, if the key was added before.
   bool add(const Key& key, std::uint64_t value);
   [[nodiscard]] std::string finish() const;
 

@@ -1,4 +1,4 @@
-#include "base/item_table.hpp"
+#include "containers/item_table.hpp"
 
 #include <gtest/gtest.h>
 

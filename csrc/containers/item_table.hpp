@@ -1,11 +1,11 @@
-// Items of any length, one after another, and where each begins: what a SharedList keeps in shared
-// memory. docs/design/containers.md draws it.
+// The file format of the items of a SharedList: items of any length, stored one after another, and
+// the offset of each. docs/design/containers.md draws it.
 //
 //   piece 0    head | size of each piece | entry of each item | items
 //   piece 1..  items
 //
-// Written once, then only read, perhaps out of memory that somebody damaged: nothing in it is
-// trusted.
+// A table is written once and then only read. The memory may be damaged, so the reader checks every
+// value before it uses it.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace shmtensor {
 inline constexpr std::uint64_t kItemsMagic = 0x3173'6d65'7469'7473;  // "stitems1"
 inline constexpr std::uint32_t kItemsVersion = 1;
 
-/// What the bytes of an item are.
+/// The form of an item's bytes.
 enum class ItemForm : std::uint32_t {
-  plain = 0,     ///< as the table's kind says
+  plain = 0,     ///< as declared by the table's kind
   buffered = 1,  ///< a BufferedItem: a pickle with buffers out of band
   nested = 2,    ///< a KeyTable: a mapping whose values are items of the same table
   array = 3,     ///< an ArrayItem
@@ -29,16 +29,16 @@ enum class ItemForm : std::uint32_t {
 struct ItemsHead {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t kind;  ///< the layer above says what its items are
+  std::uint32_t kind;  ///< defined by the layer above: the type of the items
   std::uint64_t count;
   std::uint64_t pieces;
-  std::uint64_t items;  ///< offset in piece 0 at which its items begin
-  std::uint64_t check;  ///< over the fields before it and the sizes of the pieces
+  std::uint64_t items;  ///< offset of the first item in piece 0
+  std::uint64_t check;  ///< SipHash of the preceding fields and of the sizes of the pieces
 };
 static_assert(sizeof(ItemsHead) == 48);
 
-/// form:2 | piece:22 | offset:40. An item ends where the next one of its piece begins, or with the
-/// piece.
+/// form:2 | piece:22 | offset:40. An item ends at the beginning of the next item of its piece, or
+/// at the end of the piece.
 struct ItemEntry {
   std::uint64_t bits;
 
@@ -53,31 +53,31 @@ struct ItemEntry {
   }
 };
 
-/// One item as it was found.
+/// An item, as stored in the table.
 struct Item {
   ItemForm form = ItemForm::plain;
   std::uint64_t piece = 0;
-  std::uint64_t offset = 0;  ///< in its piece
+  std::uint64_t offset = 0;  ///< within the piece
   std::span<const std::byte> bytes;
 };
 
-/// A reader.
-/// Threads: all members may be called at the same time.
+/// Reads a table of items.
+/// Threads: all members may be called simultaneously.
 class ItemTable {
  public:
   using Piece = std::span<const std::byte>;
 
   ItemTable() = default;
-  /// Checks what can be checked without touching the items. Throws CorruptData.
+  /// Checks the header and the sizes of the pieces, without reading the items. Throws CorruptData.
   explicit ItemTable(std::vector<Piece> pieces);
 
   [[nodiscard]] std::uint64_t size() const noexcept { return head_.count; }
   [[nodiscard]] std::uint32_t kind() const noexcept { return head_.kind; }
-  /// Bytes of all pieces.
+  /// The number of bytes of all pieces.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
   [[nodiscard]] const std::vector<Piece>& pieces() const noexcept { return pieces_; }
 
-  /// `index` is less than `size()`. Throws CorruptData when the entry points elsewhere.
+  /// Requires `index < size()`. Throws CorruptData if the entry points outside the pieces.
   [[nodiscard]] Item at(std::uint64_t index) const;
 
  private:
@@ -86,7 +86,7 @@ class ItemTable {
   const std::byte* entries_ = nullptr;
 };
 
-/// How a head's check is computed: the writer is in Python.
+/// Returns the value of `ItemsHead::check`. Exposed because the writer of tables is in Python.
 [[nodiscard]] std::uint64_t items_check(std::span<const std::byte> head_and_sizes) noexcept;
 
 /// An item with buffers out of band, at a multiple of 64 bytes:
@@ -111,7 +111,7 @@ struct BufferedItem {
 ///
 /// The order is 0 for C and 1 for Fortran; the type is what the layer above writes for a dtype.
 struct ArrayItem {
-  std::span<const std::byte> shape;  ///< 8 bytes a dimension
+  std::span<const std::byte> shape;  ///< 8 bytes per dimension
   std::span<const std::byte> type;
   std::uint64_t elements = 0;
   bool fortran = false;
