@@ -65,8 +65,8 @@ class Directory {
   struct Entry {
     std::unique_ptr<Segment> segment;
     bool orphan = false;
-    /// The data of an orphan arena below this offset has been released. Reset to 0 when enough blocks
-    /// were freed to be worth a walk over all of them.
+    /// The data of an orphan arena below this offset has been released. Reset to 0 when enough
+    /// blocks were freed to be worth a walk over all of them.
     std::uint64_t given_back = 0;
     /// Blocks that lived at the last walk over all of them; blocks and bytes freed since.
     std::uint64_t live = 0;
