@@ -1,4 +1,4 @@
-"""By value or by name: it depends on who reads, and a look at the start methods changes nothing."""
+"""The reader decides between by value and by name; merely using a context changes nothing."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ PROGRAM = """
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_of_other_methods_get_names(tmp_path, method, look) -> None:
-    """Asking for the context of server made every message by value: exceptions with a lock failed."""
+    """Regression: getting the context of server sent all messages by value: exceptions with a lock failed."""
     done = run_program(write_program(tmp_path, PROGRAM.replace("LOOK", LOOKS[look])), method)
     assert done.stdout.strip() == str(look != "a worker"), done
 
 
-def test_what_cannot_go_by_value_goes_by_name_where_the_reader_is_not_known(tmp_path) -> None:
+def test_unknown_reader_gets_a_name_if_pickling_by_value_fails(tmp_path) -> None:
     run_with_server(
         tmp_path,
         """
@@ -106,7 +106,7 @@ def test_what_cannot_go_by_value_goes_by_name_where_the_reader_is_not_known(tmp_
         told(context.SimpleQueue().put, use_lock)
         told(context.Pipe()[0].send, use_lock)
         told(mp.get_context("server").Queue().put, lambda: lock)
-        queue.put(Item())  # before there is a worker
+        queue.put(Item())  # before a worker exists
         assert ForkingPickler.dumps(use_lock) == pickle.dumps(use_lock)
         def take(queue, answers):
             answers.put([queue.get(), type(answers.get())])
@@ -124,8 +124,8 @@ def test_what_cannot_go_by_value_goes_by_name_where_the_reader_is_not_known(tmp_
     )
 
 
-def test_a_forked_child_of_a_program_with_workers(tmp_path) -> None:
-    """What it sent was an instance of a copy of the class."""
+def test_forked_child_of_a_program_with_workers(tmp_path) -> None:
+    """Regression: the child sent an instance of a copy of the class."""
     run_with_server(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""Promise 15: a forked child is a holder in its own right before the parent can let go."""
+"""Promise 15: a forked child is a holder in its own right before the parent can release."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def wait_and_check(go, expected, tensors, answers) -> None:
     answers.put(all((tensor.numpy() == value).all() for value, tensor in zip(expected, tensors, strict=True)))
 
 
-def test_the_parent_frees_and_reuses_while_children_read(strategy) -> None:
-    """The fork rule under load: what the child inherited is not handed out again."""
+def test_parent_frees_and_reuses_while_children_read(strategy) -> None:
+    """The fork rule under load: memory that the child inherited is not allocated again."""
     context = mp.get_context("fork")
     answers = context.SimpleQueue()
     for round_ in range(10):
@@ -38,7 +38,7 @@ def test_the_parent_frees_and_reuses_while_children_read(strategy) -> None:
         for child in children:
             child.start()
         del tensors
-        for child in children:  # they hold the list too
+        for child in children:  # they hold the list, too
             child._args = ()
         gc.collect()
         reused = [st.full(1000, -1) for _ in range(60)]
@@ -61,7 +61,7 @@ class Filling(mp.get_context("fork").Process):
         self.tensor.fill_(3)
 
 
-def test_a_process_subclass_inherits_its_tensor(strategy) -> None:
+def test_process_subclass_inherits_its_tensor(strategy) -> None:
     tensor = st.zeros(4)
     process = Filling(tensor)
     process.start()
@@ -69,7 +69,7 @@ def test_a_process_subclass_inherits_its_tensor(strategy) -> None:
     assert tensor.tolist() == [3, 3, 3, 3]
 
 
-def test_a_child_allocates_and_sends_what_it_inherited(strategy) -> None:
+def test_child_allocates_and_sends_inherited_tensors(strategy) -> None:
     context = mp.get_context("fork")
     queue = context.SimpleQueue()
     tensor = st.ones(5)
@@ -87,7 +87,7 @@ def test_a_child_allocates_and_sends_what_it_inherited(strategy) -> None:
     queue.close()
 
 
-def test_grandchildren_hold_too(strategy) -> None:
+def test_grandchildren_are_holders(strategy) -> None:
     context = mp.get_context("fork")
     queue = context.SimpleQueue()
     kept = [st.full(100, 4.0)]
@@ -98,7 +98,7 @@ def test_grandchildren_hold_too(strategy) -> None:
 
     def child() -> None:
         context.Process(target=grandchild).start()
-        os._exit(0)  # without waiting: the grandchild reads on
+        os._exit(0)  # without waiting: the grandchild still reads
 
     process = context.Process(target=child)
     process.start()
@@ -110,7 +110,7 @@ def test_grandchildren_hold_too(strategy) -> None:
     queue.close()
 
 
-def test_a_child_that_dies_at_once_gives_back(strategy) -> None:
+def test_child_that_exits_immediately_releases_its_references(strategy) -> None:
     tensor = st.ones(10)
     before = st.stats()["processes"]
     for _ in range(20):
@@ -122,8 +122,8 @@ def test_a_child_that_dies_at_once_gives_back(strategy) -> None:
     wait_until(lambda: st.stats()["processes"] <= before, what="twenty dead children to be noticed")
 
 
-def test_a_child_that_runs_another_program_gives_back(strategy) -> None:
-    """The process lives on, but nothing of ours is in it."""
+def test_child_that_execs_releases_its_references(strategy) -> None:
+    """The process keeps running, without the package."""
     tensor = st.ones(1000)
     before = st.stats()
     pid = os.fork()
@@ -139,7 +139,7 @@ def test_a_child_that_runs_another_program_gives_back(strategy) -> None:
         os.waitpid(pid, 0)
 
 
-def test_a_fork_that_fails_gives_back(strategy) -> None:
+def test_failed_fork_releases_references(strategy) -> None:
     done = run_python(
         """
         import os, resource, time
@@ -161,7 +161,7 @@ def test_a_fork_that_fails_gives_back(strategy) -> None:
 
 
 def test_forks_among_busy_threads(strategy) -> None:
-    """Threads that allocate, send and free meanwhile are never caught inside of a lock.
+    """A fork never copies a lock that a thread holds while it allocates, sends or frees.
 
     Of this package's: on free-threaded Python NumPy's ufuncs have one each, so none is called here.
     """
@@ -197,8 +197,8 @@ def test_forks_among_busy_threads(strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_a_child_forked_while_its_parent_writes_a_message_adds_nothing_to_it() -> None:
-    """As multiprocessing forks: within the parent's message. The child recorded there all that it sent."""
+def test_child_forked_during_a_send_adds_nothing_to_the_message() -> None:
+    """Regression: a child forked during a send recorded its own sends in the parent's message."""
     done = run_python(
         """
         import os, pickle
@@ -221,7 +221,7 @@ def test_a_child_forked_while_its_parent_writes_a_message_adds_nothing_to_it() -
     assert done.stdout == "fine\n", done
 
 
-def test_programs_started_by_subprocess_are_no_holders(strategy) -> None:
+def test_programs_started_by_subprocess_are_not_holders(strategy) -> None:
     tensor = st.ones(10)
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     before = st.stats()["blocks"]
@@ -247,8 +247,8 @@ def test_fork_from_a_thread(strategy, _) -> None:
     assert codes == [1]
 
 
-def test_a_queue_that_came_and_was_used_before_a_fork(tmp_path) -> None:
-    """The child of a spawned process thought that it had a feeder thread: its messages were lost."""
+def test_received_queue_works_after_a_fork(tmp_path) -> None:
+    """Regression: a forked child of a spawned process assumed a feeder thread: its messages were lost."""
     done = run_program(
         write_program(
             tmp_path,

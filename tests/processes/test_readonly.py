@@ -40,7 +40,7 @@ def try_to_write(inbox, outbox) -> None:
     outbox.put((len(refused), rights, tensor.numpy().flags.writeable, tensor.storage().readonly))
 
 
-def test_the_consumers_mapping_has_no_right_to_write(ctx, strategy) -> None:
+def test_receiver_s_mapping_is_not_writable(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
     process = ctx.Process(target=try_to_write, args=(inbox, outbox))
     process.start()
@@ -54,12 +54,12 @@ def test_the_consumers_mapping_has_no_right_to_write(ctx, strategy) -> None:
 
 
 def poke(queue) -> None:
-    faulthandler.disable()  # the fault is the point; no report of it
+    faulthandler.disable()  # the fault is expected: no report
     tensor = queue.get()
     ctypes.memset(tensor.data_ptr(), 1, 8)
 
 
-def test_a_write_behind_pythons_back_is_a_fault(ctx, strategy) -> None:
+def test_write_from_c_code_faults(ctx, strategy) -> None:
     queue = ctx.SimpleQueue()
     process = ctx.Process(target=poke, args=(queue,))
     process.start()
@@ -78,7 +78,7 @@ def watch(inbox, outbox) -> None:
     outbox.put(tensor.tolist())
 
 
-def test_the_owner_writes_and_the_reader_sees_it(ctx, strategy) -> None:
+def test_reader_sees_the_owner_s_writes(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
     process = ctx.Process(target=watch, args=(inbox, outbox))
     process.start()
@@ -93,7 +93,7 @@ def test_the_owner_writes_and_the_reader_sees_it(ctx, strategy) -> None:
     outbox.close()
 
 
-def test_in_its_own_process_a_read_only_tensor_comes_back_over_the_same_storage(strategy) -> None:
+def test_read_only_tensor_keeps_its_storage_in_its_own_process(strategy) -> None:
     queue = mp.SimpleQueue()
     tensor = st.zeros(3)
     queue.put(tensor.as_readonly())
@@ -111,7 +111,7 @@ def both_ways(inbox, outbox) -> None:
     outbox.put((reader.tolist(), reader.readonly, writer.readonly))
 
 
-def test_the_right_to_write_comes_with_a_writable_handle(ctx, strategy) -> None:
+def test_writable_handle_grants_write_access(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
     process = ctx.Process(target=both_ways, args=(inbox, outbox))
     process.start()
@@ -129,7 +129,7 @@ def send_on(inbox, outbox) -> None:
     os._exit(0)
 
 
-def test_a_reader_cannot_hand_on_the_right_to_write(ctx, strategy) -> None:
+def test_read_only_handle_is_forwarded_read_only(ctx, strategy) -> None:
     first, second, answers = ctx.SimpleQueue(), ctx.SimpleQueue(), ctx.SimpleQueue()
     middle = ctx.Process(target=send_on, args=(first, second))
     last = ctx.Process(target=try_to_write, args=(second, answers))
