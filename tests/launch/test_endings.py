@@ -1,4 +1,4 @@
-"""Every way in which a worker can end is told apart."""
+"""Errors of `spawn` distinguish all ways in which a worker can end."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from shmtensor.multiprocessing import _watch
-from shmtensor.multiprocessing._memory_kills import memory_kills
+from shmtensor.multiprocessing._spawn import monitor
+from shmtensor.multiprocessing._spawn.failure import count_oom_kills
 from tests.helpers.children import end as end_of
 from tests.helpers.children import run_program, wait_until, write_program
 
 
 class TwoArguments(Exception):
-    """An exception that pickle takes apart, and cannot put together again."""
+    """An exception that can be pickled but not unpickled."""
 
     def __init__(self, first, second) -> None:
         super().__init__(f"{first} and {second}")
@@ -60,7 +60,7 @@ def start(start_method, *how, nprocs=1):
 
 
 @pytest.mark.parametrize("code", [None, 0])
-def test_sys_exit_with_nothing_is_success(start_method, code) -> None:
+def test_sys_exit_without_code_is_success(start_method, code) -> None:
     context = start(start_method, "sys.exit", code)
     assert context.join()
     assert context.results() == [None]
@@ -80,7 +80,7 @@ def test_sys_exit_with_nothing_is_success(start_method, code) -> None:
     ],
     ids=lambda value: str(value) if isinstance(value, (str, int)) else None,
 )
-def test_exits(start_method, how, argument, code, name, text) -> None:
+def test_exit_codes_are_reported(start_method, how, argument, code, name, text) -> None:
     context = start(start_method, how, argument)
     with pytest.raises(mp.ProcessExitedException, match=text) as caught:
         context.join()
@@ -93,18 +93,18 @@ def test_exits(start_method, how, argument, code, name, text) -> None:
     assert again.value is error, "joining again tells the same"
 
 
-def test_an_exception_arrives_as_itself(start_method) -> None:
+def test_exception_is_the_cause(start_method) -> None:
     with pytest.raises(mp.ProcessRaisedException) as caught:
         mp.start_processes(end, ("raise", KeyError("left", 7)), start_method=start_method)
     cause = caught.value.__cause__
     assert type(cause) is KeyError
     assert cause.args == ("left", 7)
     assert "in end\n" in str(caught.value), "the worker's own lines are in the traceback"
-    assert "_work.py" not in str(caught.value), "ours are not"
+    assert "worker.py" not in str(caught.value), "ours are not"
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
-def test_an_interrupt_is_no_success(start_method, kind) -> None:
+def test_keyboard_interrupt_counts_as_failure(start_method, kind) -> None:
     with pytest.raises(mp.ProcessRaisedException, match=kind.__name__) as caught:
         mp.start_processes(end, ("raise", kind()), start_method=start_method)
     assert type(caught.value.__cause__) is kind
@@ -115,7 +115,7 @@ def wait_for_interrupt(rank, ready) -> None:
     time.sleep(60)
 
 
-def test_sigint_is_no_success(start_method) -> None:
+def test_sigint_counts_as_failure(start_method) -> None:
     ready = mp.get_context(start_method).SimpleQueue()
     context = mp.start_processes(wait_for_interrupt, (ready,), join=False, start_method=start_method)
     ready.get()
@@ -126,7 +126,7 @@ def test_sigint_is_no_success(start_method) -> None:
 
 
 @pytest.mark.parametrize("how", ["raise what cannot be pickled", "raise what cannot be unpickled"])
-def test_an_exception_that_does_not_travel_arrives_as_text(start_method, how) -> None:
+def test_unpicklable_exception_arrives_as_text(start_method, how) -> None:
     kind = "WithLock: has a lock" if how.endswith("be pickled") else "TwoArguments: 1 and 2"
     with pytest.raises(mp.ProcessRaisedException, match=kind) as caught:
         mp.start_processes(end, (how,), start_method=start_method)
@@ -157,14 +157,14 @@ def fail_to_load(pid) -> None:
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver", "server"])
-def test_arguments_that_cannot_be_unpickled_are_told(start_method) -> None:
+def test_unpickling_error_of_arguments_is_reported(start_method) -> None:
     with pytest.raises(mp.ProcessRaisedException, match="there is no such thing here") as caught:
         mp.start_processes(end, (FailsToLoad(),), start_method=start_method)
     assert isinstance(caught.value.__cause__, ImportError)
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver", "server"])
-def test_arguments_that_cannot_be_pickled_raise_at_once(start_method) -> None:
+def test_pickling_error_of_arguments_raises_immediately(start_method) -> None:
     with pytest.raises((TypeError, pickle.PicklingError), match="pickle"):
         mp.start_processes(end, ("raise", threading.Lock()), nprocs=3, start_method=start_method)
 
@@ -174,9 +174,9 @@ def leave_a_thread(rank) -> None:
     raise ValueError("although a thread runs")
 
 
-def test_a_failed_worker_that_does_not_end_is_ended(start_method, monkeypatch, caplog) -> None:
-    """Its thread keeps it alive: torch waits for ever."""
-    monkeypatch.setattr(mp.process_context, "_TERMINATE_PATIENCE", 0.2)
+def test_failed_worker_that_keeps_running_is_terminated(start_method, monkeypatch, caplog) -> None:
+    """Its thread keeps it alive; torch waits indefinitely."""
+    monkeypatch.setattr(mp.process_context, "_TERMINATE_TIMEOUT", 0.2)
     caplog.set_level(logging.ERROR)
     with pytest.raises(mp.ProcessRaisedException, match="although a thread runs"):
         mp.start_processes(leave_a_thread, start_method=start_method)
@@ -190,8 +190,8 @@ def ignore_sigterm(rank, ready) -> None:
     time.sleep(60)
 
 
-def test_who_ignores_sigterm_is_killed(start_method, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(mp.process_context, "_TERMINATE_PATIENCE", 0.2)
+def test_worker_that_ignores_sigterm_is_killed(start_method, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(mp.process_context, "_TERMINATE_TIMEOUT", 0.2)
     ready = mp.get_context(start_method).SimpleQueue()
     context = mp.start_processes(ignore_sigterm, (ready,), nprocs=2, join=False, start_method=start_method)
     assert {ready.get(), ready.get()} == {0, 1}
@@ -207,33 +207,33 @@ def close_everything(rank) -> None:
     time.sleep(60)
 
 
-def test_a_worker_that_closes_its_descriptors_and_lives_on(start_method, monkeypatch, caplog) -> None:
-    """It cannot tell how it ends. That it was ended for this made it no failure, and a bare ValueError."""
-    monkeypatch.setattr(mp.process_context, "_TERMINATE_PATIENCE", 0.2)
+def test_worker_that_closes_its_report_pipe_and_runs_on(start_method, monkeypatch, caplog) -> None:
+    """Regression: terminating it for this made it a non-failure, and `join` raised a bare ValueError."""
+    monkeypatch.setattr(mp.process_context, "_TERMINATE_TIMEOUT", 0.2)
     caplog.set_level(logging.CRITICAL)
     with pytest.raises(
-        mp.ProcessExitedException, match=r"closed .* did not end, .* ended by SIGKILL"
+        mp.ProcessExitedException, match=r"closed .* but kept running, .* ended by SIGKILL"
     ) as caught:
         mp.start_processes(close_everything, start_method=start_method)
     assert (caught.value.exit_code, caught.value.signal_name) == (-signal.SIGKILL, "SIGKILL")
 
 
-def test_a_worker_that_cannot_be_ended_does_not_hide_the_cause(start_method, monkeypatch, caplog) -> None:
-    """It waits in the kernel. All was ended a second time, with what had been closed by the first."""
-    monkeypatch.setattr(mp.process_context, "_TERMINATE_PATIENCE", 0.1)
-    monkeypatch.setattr(mp.process_context, "_KILL_PATIENCE", 0.1)
-    monkeypatch.setattr(_watch.Worker, "has_ended", lambda worker: False)
+def test_unkillable_worker_does_not_hide_the_cause(start_method, monkeypatch, caplog) -> None:
+    """Regression: if a worker was blocked in the kernel, all workers were terminated a second time."""
+    monkeypatch.setattr(mp.process_context, "_TERMINATE_TIMEOUT", 0.1)
+    monkeypatch.setattr(mp.process_context, "_KILL_TIMEOUT", 0.1)
+    monkeypatch.setattr(monitor.Worker, "has_ended", lambda worker: False)
     caplog.set_level(logging.CRITICAL)
     with pytest.raises(mp.ProcessRaisedException, match="the cause"):
         mp.start_processes(end, ("raise", ValueError("the cause")), start_method=start_method)
     wait_until(lambda: not mp.active_children())
 
 
-def test_out_of_memory_is_named_as_likely(monkeypatch) -> None:
+def test_oom_kill_is_named_as_probable(monkeypatch) -> None:
     counts = iter([4, 6])
-    monkeypatch.setattr(mp.process_context, "memory_kills", lambda: next(counts))
+    monkeypatch.setattr(mp.process_context, "count_oom_kills", lambda: next(counts))
     context = start("fork", "signal", signal.SIGKILL)
-    with pytest.raises(mp.ProcessExitedException, match=r"SIGKILL; likely .* lack of memory.* counts 2 "):
+    with pytest.raises(mp.ProcessExitedException, match=r"SIGKILL; probably .* lack of memory.* counts 2 "):
         context.join()
 
 
@@ -250,25 +250,25 @@ def test_out_of_memory_is_named_as_likely(monkeypatch) -> None:
         ("4:cpu,memory:/host/a\n", "memory/memory.oom_control", "oom_kill 3\n"),
     ],
 )
-def test_memory_kills_are_counted(tmp_path, cgroup, file, content) -> None:
+def test_oom_kills_are_counted(tmp_path, cgroup, file, content) -> None:
     own = tmp_path / "own"
     own.write_text(cgroup)
-    assert memory_kills(tmp_path, own) is None
+    assert count_oom_kills(tmp_path, own) is None
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(content)
-    assert memory_kills(tmp_path, own) == 3
+    assert count_oom_kills(tmp_path, own) == 3
     (tmp_path / file).write_text("something else\n")
-    assert memory_kills(tmp_path, own) is None
-    assert memory_kills(tmp_path, tmp_path / "missing") is None
+    assert count_oom_kills(tmp_path, own) is None
+    assert count_oom_kills(tmp_path, tmp_path / "missing") is None
 
 
-def test_no_temporary_file_is_left_or_made(start_method, tmp_path, monkeypatch) -> None:
+def test_no_temporary_file_is_created(start_method, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(mp.ProcessRaisedException):
         mp.start_processes(end, ("raise", ValueError(1)), start_method=start_method)
 
 
-def test_exceptions_say_all_after_pickling(start_method) -> None:
+def test_exceptions_keep_their_attributes_when_pickled(start_method) -> None:
     with pytest.raises(mp.ProcessExitedException) as caught:
         mp.start_processes(end, ("sys.exit", 9), start_method=start_method)
     copy = pickle.loads(pickle.dumps(caught.value))
@@ -283,12 +283,12 @@ def return_then_exit_badly(rank) -> None:
     atexit.register(os._exit, 5)
 
 
-def test_an_end_after_the_return_counts_too(start_method) -> None:
-    with pytest.raises(mp.ProcessExitedException, match="exit code 5 after its function had returned"):
+def test_exit_after_return_counts_as_failure(start_method) -> None:
+    with pytest.raises(mp.ProcessExitedException, match="exit code 5 after its function returned"):
         mp.start_processes(return_then_exit_badly, start_method=start_method)
 
 
-def test_join_waits_no_longer_than_it_was_told(start_method) -> None:
+def test_join_respects_its_timeout(start_method) -> None:
     ready = mp.get_context(start_method).SimpleQueue()
     context = mp.start_processes(wait_for_interrupt, (ready,), join=False, start_method=start_method)
     ready.get()
@@ -328,8 +328,8 @@ LETS_GO = """
 """
 
 
-def test_an_exception_that_nobody_will_read_is_printed(start_method, strategy, tmp_path) -> None:
-    """The program dropped the context: the worker's standard error is the only place left."""
+def test_unread_exception_is_printed(start_method, strategy, tmp_path) -> None:
+    """The program deleted the context: only the worker's standard error is left."""
     program = write_program(tmp_path, LETS_GO)
     done = run_program(program, start_method, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert "WithTensor: nobody waits for me" in done.stderr
@@ -341,7 +341,7 @@ def return_once_let_go(rank, let_go, tensor):
     return tensor + 1
 
 
-def test_a_value_that_nobody_will_read_is_taken_back(start_method, strategy) -> None:
+def test_unread_value_is_released(start_method, strategy) -> None:
     method = mp.get_context(start_method)
     let_go, tensor = method.Event(), st.ones(3)
     before = st.stats()

@@ -1,14 +1,14 @@
-"""A fork by another thread, at any moment in which a worker's pipes are opened or closed."""
+"""Forks by another thread while the pipes of a worker are opened or closed."""
 
 from __future__ import annotations
 
 import os
 import threading
 
-from shmtensor.multiprocessing import _parent_only
-from shmtensor.multiprocessing._lifeline import Lifeline
-from shmtensor.multiprocessing._parent_only import no_fork
-from shmtensor.multiprocessing._report import ReportPipe
+from shmtensor.multiprocessing._lifetime import fork_safe
+from shmtensor.multiprocessing._lifetime.fork_safe import no_fork
+from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
+from shmtensor.multiprocessing._spawn.report import ReportPipe
 
 
 def is_open(fd) -> bool:
@@ -20,7 +20,7 @@ def is_open(fd) -> bool:
 
 
 def holds_in_child(check) -> bool:
-    """Fork, and say whether the check is true in the child."""
+    """Fork, and return the result of the check in the child."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -32,12 +32,12 @@ def holds_in_child(check) -> bool:
 
 
 def fork_in_the_middle(work, pause, check) -> bool:
-    """Run `work` in a thread, which calls `pause` in its middle; fork just then."""
+    """Run `work` in a thread; fork when it calls `pause`."""
     middle, forked = threading.Event(), threading.Event()
 
     def stop_here() -> None:
         middle.set()
-        forked.wait(0.3)  # in vain if the fork waits for this thread, as it shall
+        forked.wait(0.3)  # times out if the fork waits for this thread, as it should
 
     pause.append(stop_here)
     thread = threading.Thread(target=work)
@@ -49,8 +49,8 @@ def fork_in_the_middle(work, pause, check) -> bool:
     return holds
 
 
-def test_a_number_that_was_just_closed_is_not_closed_in_the_child(monkeypatch) -> None:
-    """A worker lost its own report pipe, or its parent's file, that had been given the number meanwhile."""
+def test_closed_descriptor_is_not_closed_again_in_the_child(monkeypatch) -> None:
+    """Regression: the child closed a report pipe or file that had received the same number."""
     pipe = ReportPipe()
     number, pause = pipe.reader, []
     close = os.close
@@ -67,8 +67,8 @@ def test_a_number_that_was_just_closed_is_not_closed_in_the_child(monkeypatch) -
     os.close(number)
 
 
-def test_a_pipe_that_was_just_opened_is_closed_in_the_child(monkeypatch) -> None:
-    """With its writing end there, the worker would outlive its parent for as long as that child lives."""
+def test_new_pipe_is_closed_in_the_child(monkeypatch) -> None:
+    """With the writing end open in the child, the worker would outlive its parent."""
     opened, lines, pause = [], [], []
     pipe = os.pipe
 
@@ -79,15 +79,15 @@ def test_a_pipe_that_was_just_opened_is_closed_in_the_child(monkeypatch) -> None
         return tuple(opened)
 
     monkeypatch.setattr(os, "pipe", open_and_pause)
-    work = lambda: lines.append(Lifeline())  # noqa: E731
+    work = lambda: lines.append(ParentDeathPipe())  # noqa: E731
     assert fork_in_the_middle(work, pause, lambda: not is_open(opened[1]))
-    lines.pop().cut()
+    lines.pop().close()
 
 
-def test_one_that_was_closed_behind_our_back_does_not_keep_the_others_open() -> None:
-    """The first EBADF ended it, and nobody would notice the parent's death."""
+def test_externally_closed_fd_does_not_block_cleanup() -> None:
+    """Regression: the first EBADF stopped the clean-up, which hid the parent's death from other workers."""
     pipes = [ReportPipe(), ReportPipe()]
-    for closed, other in (pipes, pipes[::-1]):  # in which order they are taken is chance
+    for closed, other in (pipes, pipes[::-1]):  # the order of clean-up is random
         number, kept = closed.reader, os.dup(closed.reader)
         os.close(number)
         assert holds_in_child(lambda fd=other.reader: not is_open(fd))
@@ -97,9 +97,9 @@ def test_one_that_was_closed_behind_our_back_does_not_keep_the_others_open() -> 
         pipe.close()
 
 
-def test_a_thread_that_cannot_go_on_before_the_fork_does_not_hold_it_up_for_ever(monkeypatch) -> None:
-    """A signal handler in it may log, and the forking thread have the lock of `logging` already."""
-    monkeypatch.setattr(_parent_only, "_PATIENCE", 0.05)
+def test_fork_waits_for_the_lock_with_a_timeout(monkeypatch) -> None:
+    """A signal handler under the lock may log while the forking thread holds the lock of `logging`."""
+    monkeypatch.setattr(fork_safe, "_FORK_TIMEOUT", 0.05)
     locked, forked = threading.Event(), threading.Event()
 
     def stay() -> None:
@@ -117,7 +117,7 @@ def test_a_thread_that_cannot_go_on_before_the_fork_does_not_hold_it_up_for_ever
 
 
 def can_lock() -> bool:
-    """Can another thread have the lock?"""
+    """Return True if another thread can acquire the lock."""
     found = []
 
     def lock() -> None:
@@ -131,7 +131,7 @@ def can_lock() -> bool:
     return bool(found)
 
 
-def test_a_fork_by_the_thread_that_has_the_lock() -> None:
+def test_fork_by_the_thread_that_holds_the_lock() -> None:
     """As in a signal handler."""
     with no_fork():
         pid = os.fork()

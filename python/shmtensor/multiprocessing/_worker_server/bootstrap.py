@@ -13,31 +13,32 @@ import types
 from multiprocessing import process, spawn, util
 from typing import Any
 
-from shmtensor.multiprocessing import _by_value, _stdlib
-from shmtensor.multiprocessing.context import default_context
+from shmtensor.multiprocessing import start_method
+from shmtensor.multiprocessing._by_value import reducer
+from shmtensor.multiprocessing._worker_server import stdlib_private
 
 __all__ = ["GO", "Preparation", "inherited", "remember", "run"]
 
-GO = b"g"  # comes by the sentinel once the process that asked for a worker knows of it
+GO = b"g"  # sent through the sentinel's pipe once the client has the pidfd
 _handlers: dict[int, Any] = {}
 _inherited: list[int] = []
 
 
 class Preparation:
-    """What a worker takes over from the moment at which it was asked for."""
+    """The state of the program at the time of the request, which the worker takes over."""
 
-    def __init__(self, name: str, libraries: list[bytes], standard: list[int]) -> None:
+    def __init__(self, name: str, code_files: list[bytes], standard: list[int]) -> None:
         self.spawning = spawn.get_preparation_data(name)
         for key in ("init_main_from_name", "init_main_from_path", "start_method"):
             self.spawning.pop(key, None)
         self.environment = dict(os.environb)
         self.umask = _umask()
         self.blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        self.libraries = libraries
+        self.code_files = code_files
         self.standard = standard
 
-    def apply(self, libraries: list[int], standard: list[int]) -> None:
-        """Take it over, in the worker."""
+    def apply(self, code_files: list[int], standard: list[int]) -> None:
+        """Take over the state, in the worker."""
         for theirs, fd in zip(self.standard, standard, strict=True):
             os.dup2(fd, theirs)
             os.close(fd)
@@ -46,25 +47,25 @@ class Preparation:
         os.umask(self.umask)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
         spawn.prepare(self.spawning)
-        default_context.follow("server")
-        _by_value.become_worker(dict(zip(self.libraries, libraries, strict=True)))
+        start_method.set_default("server")
+        reducer.become_worker(dict(zip(self.code_files, code_files, strict=True)))
 
 
 def _umask() -> int:
-    with open("/proc/self/status") as file:  # os.umask would have to change it  # noqa: PTH123
+    with open("/proc/self/status") as file:  # os.umask would change it  # noqa: PTH123
         return next(int(line.split()[1], 8) for line in file if line.startswith("Umask"))
 
 
 _NOT_HERE = (
-    "module '__main__' of a worker of the start method 'server', which does not import it: put what is "
-    "looked for into a module, or choose another start method"
+    "module '__main__': workers of the start method 'server' do not import it; move the definition to a "
+    "module, or choose another start method"
 )
 
 
 class _Main(types.ModuleType):
-    """Stands for the program's main module, which is not imported."""
+    """A placeholder for the program's main module, which is not imported."""
 
-    def __repr__(self) -> str:  # what pickle says it has not found a name in
+    def __repr__(self) -> str:  # part of the message when pickle does not find a name
         return f"<{_NOT_HERE}>"
 
     def __getattr__(self, name: str) -> Any:
@@ -73,7 +74,7 @@ class _Main(types.ModuleType):
 
 
 def remember(number: int, handler: Any) -> None:
-    """Note a signal handler that the server replaces and a worker has back."""
+    """Store a signal handler that the server replaces and `run` restores in a worker."""
     _handlers[number] = handler
 
 
@@ -83,16 +84,16 @@ def inherited(index: int) -> int:
 
 
 def run(fds: list[int]) -> None:
-    """Be a worker, to the end."""
+    """Run a worker, and exit."""
     code = 1
     try:
         for number, handler in _handlers.items():
             signal.signal(number, handler)
         atexit._clear()
-        atexit.register(_stdlib.run_exit_functions)
+        atexit.register(stdlib_private.run_exit_functions)
         message, status, sentinel, tracker, *rest = fds
         os.close(status)
-        _stdlib.adopt_resource_tracker(tracker)
+        stdlib_private.adopt_resource_tracker(tracker)
         sys.modules["__main__"] = sys.modules["__mp_main__"] = _Main("__main__")
         _seed()
         code = _load(message, sentinel, rest)._bootstrap(sentinel)
@@ -110,23 +111,23 @@ def _load(message: int, sentinel: int, fds: list[int]) -> Any:
     with os.fdopen(message, "rb") as file:
         file.seek(0)
         content = io.BytesIO(file.read())
-    _stdlib.set_inheriting(True)
+    stdlib_private.set_inheriting(True)
     try:
         preparation: Preparation = pickle.load(content)
         standard = len(preparation.standard)
-        others = standard + len(preparation.libraries)
+        others = standard + len(preparation.code_files)
         preparation.apply(fds[standard:others], fds[:standard])
         _inherited[:] = fds[others:]
         if not os.read(sentinel, len(GO)):
-            sys.exit(1)  # who asked for this worker did not come to know of it
+            sys.exit(1)  # the client does not know of this worker
         started: process.BaseProcess = pickle.load(content)
     finally:
-        _stdlib.set_inheriting(False)
+        stdlib_private.set_inheriting(False)
     return started
 
 
 def _seed() -> None:
-    """Forks of one process would all draw the same numbers."""
+    """Seed the random generators: all forks of one process would draw the same numbers."""
     random.seed()
     for name in ("numpy", "torch"):
         module = sys.modules.get(name)

@@ -1,6 +1,6 @@
-"""The private parts of the standard library that the start method server leans on, in one place.
+"""The private names of the standard library that the start method ``"server"`` depends on.
 
-`check` looks whether they are there; if a version of Python has changed them, the method says so by name.
+`check` raises an error that names what a version of Python lacks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 __all__ = [
     "adopt_resource_tracker",
     "check",
-    "extra_reducers",
     "interpreter_arguments",
     "run_exit_functions",
     "set_inheriting",
@@ -30,21 +29,24 @@ _NEEDED = (
     (_resource_tracker._resource_tracker, "_fd"),
     (_util, "_args_from_interpreter_flags"),
     (_util, "_exit_function"),
-    (_pickler, "_extra_reducers"),
+    (_pickler, "_extra_reducers"),  # for _by_value.pickler
 )
 
 
 def check() -> None:
-    """Raise what names the missing part."""
+    """Raise `NotImplementedError` for the first missing name."""
     for owner, name in _NEEDED:
         if not hasattr(owner, name):
             version = ".".join(map(str, sys.version_info[:3]))
-            msg = f"the start method 'server' does not know Python {version}: {owner!r} has no {name}"
+            msg = (
+                f"the start method 'server' is not supported on Python {version}: "
+                f"{owner!r} has no attribute {name}"
+            )
             raise NotImplementedError(msg)
 
 
 def interpreter_arguments() -> list[str]:
-    """Return the options that this interpreter was started with."""
+    """Return the command-line options of this interpreter."""
     arguments: list[str] = _util._args_from_interpreter_flags()
     return arguments
 
@@ -54,14 +56,8 @@ def adopt_resource_tracker(fd: int) -> None:
     _resource_tracker._resource_tracker._fd = fd
 
 
-def extra_reducers() -> dict[Any, Any]:
-    """Return the reducers by which queues and pipes differ from plain pickle; the dict itself."""
-    reducers: dict[Any, Any] = _pickler._extra_reducers
-    return reducers
-
-
 def set_inheriting(inheriting: bool) -> None:
-    """Allow what may only be unpickled while a process starts, such as authentication keys."""
+    """Allow unpickling what is sent only at the start of a process, such as authentication keys."""
     current: Any = process.current_process()
     if inheriting:
         current._inheriting = True
@@ -70,5 +66,5 @@ def set_inheriting(inheriting: bool) -> None:
 
 
 def run_exit_functions() -> None:
-    """Join and finalize what `multiprocessing` has in this process."""
+    """Run the exit functions of `multiprocessing` in this process."""
     _util._exit_function()

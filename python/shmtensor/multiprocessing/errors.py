@@ -1,4 +1,4 @@
-"""What `spawn` raises when a worker fails."""
+"""The exceptions that `spawn` raises when a worker fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def __dir__() -> list[str]:
 
 
 class ProcessException(ShmTensorError, ProcessError):  # noqa: N818  # torch's name
-    """A worker failed. What other workers failed of is in its notes, ``__notes__``.
+    """A worker failed. Failures of other workers are attached as notes, ``__notes__``.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ProcessException(ShmTensorError, ProcessError):  # noqa: N818  # torch's n
     if sys.version_info < (3, 11):
 
         def add_note(self, note: str, /) -> None:
-            """Add a line that is shown below the message, as exceptions of Python 3.11 can."""
+            """Add a line that is printed after the message, as Python 3.11 does."""
             self.__dict__.setdefault("__notes__", []).append(note)
 
         def __str__(self) -> str:
@@ -53,7 +53,7 @@ class ProcessException(ShmTensorError, ProcessError):  # noqa: N818  # torch's n
 class ProcessRaisedException(ProcessException):
     """A worker raised an exception.
 
-    Its traceback is in the text; the exception itself is the ``__cause__`` where it could be pickled.
+    The text contains its traceback; the exception itself is the ``__cause__`` if it could be pickled.
     """
 
     def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
@@ -61,14 +61,14 @@ class ProcessRaisedException(ProcessException):
 
 
 class ProcessExitedException(ProcessException):
-    """A worker ended without returning: `sys.exit`, `os._exit`, or a signal.
+    """A worker ended before its function returned: by `sys.exit`, `os._exit`, or a signal.
 
     Parameters
     ----------
     msg, error_index, error_pid
         As for `ProcessException`.
     exit_code
-        Its exit code; the negative number of the signal that ended it.
+        Its exit code, or the negative number of the signal that ended it.
     signal_name
         The name of that signal, such as ``"SIGKILL"``; None if there was none.
     """

@@ -1,4 +1,4 @@
-"""What a worker has started, so that it can be ended with it."""
+"""The processes that a worker has started, so that they can be killed with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Descendants"]
 
 
 class Descendants:
-    """The processes below a process, held by descriptors, so that none is taken for another."""
+    """All descendants of a process, held by pidfds, so that a recycled pid cannot be mistaken for one."""
 
     def __init__(self, pid: int) -> None:
         self._pidfds: list[int] = []
@@ -19,12 +19,12 @@ class Descendants:
 
     def _collect(self, pid: int) -> None:
         for child in _children(pid):
-            with suppress(OSError):  # gone already, or no descriptor is left for it
+            with suppress(OSError):  # it has ended, or no descriptor is left
                 self._pidfds.append(os.pidfd_open(child))
             self._collect(child)
 
     def kill(self) -> None:
-        """Kill those that still live, and let go of all."""
+        """Kill the descendants that still live, and close all pidfds."""
         for pidfd in self._pidfds:
             with suppress(OSError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)

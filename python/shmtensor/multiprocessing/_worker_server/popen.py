@@ -1,24 +1,25 @@
-"""Starting a process by the worker server."""
+"""The Popen class of the start method ``"server"``."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import pickle
 import signal
 import socket
-from multiprocessing import connection, context, popen_fork, reduction, resource_tracker, util
+from multiprocessing import connection, popen_fork, resource_tracker, util
 from typing import Any
 
-from shmtensor.multiprocessing import _by_value
-from shmtensor.multiprocessing._server_client import client
-from shmtensor.multiprocessing._server_worker import GO, Preparation, inherited
+from shmtensor.multiprocessing._by_value import reducer
+from shmtensor.multiprocessing._by_value.code_store import code_store
+from shmtensor.multiprocessing._worker_server.bootstrap import GO, Preparation, inherited
+from shmtensor.multiprocessing._worker_server.client import client
+from shmtensor.multiprocessing.connection import dumps_for_child
 
 __all__ = ["Popen"]
 
 _EXIT_CODE_SIZE = 8
-_UNKNOWN = 255  # as for the standard library's server: it was killed, and nobody can tell
+_UNKNOWN = 255  # the server was killed; the standard library's code for a killed fork server
 
 
 class _DupFd:
@@ -30,10 +31,10 @@ class _DupFd:
 
 
 class Popen(popen_fork.Popen):
-    """What a Process object of the start method server starts itself with.
+    """The Popen of a Process object of the start method ``"server"``.
 
-    Its sentinel is a pidfd, which tells of the end whatever the worker's children have open and also when
-    the server was killed.
+    Its sentinel is a pidfd: it becomes ready when the worker ends, whatever descriptors the worker's children
+    keep open, and also if the server was killed.
     """
 
     method = "server"
@@ -48,10 +49,10 @@ class Popen(popen_fork.Popen):
         return len(self._fds) - 1
 
     def _launch(self, process_obj: Any) -> None:
-        _by_value.activate()
-        libraries = _by_value.library.files()
+        reducer.activate()
+        code_files = code_store.files()
         standard = [fd for fd in (1, 2) if _is_open(fd)]
-        content = self._pickle(process_obj, Preparation(process_obj.name, list(libraries), standard))
+        content = self._pickle(process_obj, Preparation(process_obj.name, list(code_files), standard))
         tracker = resource_tracker.getfd()
         assert tracker is not None
         with contextlib.ExitStack() as kept:
@@ -63,42 +64,35 @@ class Popen(popen_fork.Popen):
                 status.settimeout(None)  # a program may have set a default
                 kept.enter_context(status)
                 given.enter_context(status_w)
-                sentinel_r, sentinel = os.pipe()  # by which the worker sees whether this process lives
+                sentinel_r, sentinel = os.pipe()  # readable in the worker when this process ends
                 given.callback(os.close, sentinel_r)
                 kept.callback(os.close, sentinel)
                 own = [message, status_w.fileno(), sentinel_r, tracker]
                 self.pid, self.sentinel = client.start_worker(
-                    [*own, *standard, *libraries.values(), *self._fds]
+                    [*own, *standard, *code_files.values(), *self._fds]
                 )
                 kept.callback(os.close, self.sentinel)
-                # A worker that is not told to go ends: where this start fails, nothing has begun.
+                # A worker that does not receive GO exits: if this start fails, the worker has run nothing.
                 os.write(sentinel, GO)
             self._status = status
             self.finalizer = util.Finalize(self, kept.pop_all().close)
 
     def _pickle(self, process_obj: Any, preparation: Preparation) -> memoryview:
-        buffer = io.BytesIO()
-        spawning: Any = self
-        context.set_spawning_popen(spawning)
         try:
-            reduction.dump(preparation, buffer)
-            reduction.dump(process_obj, buffer)
+            return dumps_for_child(self, preparation, process_obj)
         except (TypeError, AttributeError) as error:
             msg = (
                 f"the start method 'server' cannot pickle the arguments of {process_obj.name}: {error}; "
-                "make that in the worker, or choose the start method fork"
+                "create such objects in the worker, or choose the start method fork"
             )
             raise pickle.PicklingError(msg) from error
-        finally:
-            context.set_spawning_popen(None)
-        return buffer.getbuffer()
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         if self.returncode is None:
             timeout = 0 if flag == os.WNOHANG else None
             if not connection.wait([self.sentinel], timeout):
                 return None
-            # It stays to be read: other threads, and forked children that know this worker, ask too.
+            # Not consumed: other threads, and forked children that have this object, read it, too.
             code = self._status.recv(_EXIT_CODE_SIZE, socket.MSG_PEEK)
             self.returncode = int.from_bytes(code, "little", signed=True) if code else _UNKNOWN
         return self.returncode

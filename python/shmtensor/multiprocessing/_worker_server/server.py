@@ -1,8 +1,8 @@
-"""The worker server: a process of its own that has imported what workers need, and forks them on request.
+"""The worker server: a process that has imported what workers need, and forks them on request.
 
-It is started by exec, has one thread, and never sees the program's main module. One message asks for one
-worker and brings what it inherits; the answer is its pid and a descriptor for it. The exit code goes to the
-descriptor that came with the request. It ends when its client and all workers have ended.
+It is started by exec, has one thread, and never imports the program's main module. One message requests one
+worker and contains the descriptors that it inherits; the reply contains its pid and a pidfd. The exit code is
+written to a descriptor of the request. The server ends when its client and all workers have ended.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import struct
 import sys
 from typing import NoReturn
 
-from shmtensor.multiprocessing import _server_worker
-from shmtensor.multiprocessing._facts import cuda_is_initialised
-from shmtensor.multiprocessing._server_client import REPLY
+from shmtensor.multiprocessing._worker_server import bootstrap
+from shmtensor.multiprocessing._worker_server.client import REPLY
+from shmtensor.multiprocessing.start_method import cuda_is_initialised
 
 __all__ = ["EXIT_CODE", "main"]
 
 EXIT_CODE = struct.Struct("<q")
 _ALWAYS = (
     *("cloudpickle", "concurrent.futures.process", "multiprocessing.pool", "multiprocessing.synchronize"),
-    *("numpy", "numpy.random", "shmtensor", "shmtensor.multiprocessing._popen_server"),
+    *("numpy", "numpy.random", "shmtensor", "shmtensor.multiprocessing._worker_server.popen"),
 )
 
 
@@ -39,11 +39,11 @@ class Server:
         self._client = socket.socket(fileno=fd)
         self._poll = select.epoll()
         self._poll.register(fd, select.EPOLLIN)
-        self._workers: dict[int, tuple[int, int]] = {}  # pidfd: pid and where the exit code goes
+        self._workers: dict[int, tuple[int, int]] = {}  # pidfd: pid, descriptor for the exit code
         self._client_lives = True
 
     def serve(self) -> None:
-        """Until nobody needs this server any more."""
+        """Answer requests until the client and all workers have ended."""
         while self._client_lives or self._workers:
             for fd, _ in self._poll.poll():
                 if fd in self._workers:
@@ -70,7 +70,7 @@ class Server:
         except OSError as error:
             self._answer(REPLY.pack(error.errno or 1, 0), [])
         else:
-            self._workers[pidfd] = pid, fds.pop(1)  # where the exit code goes
+            self._workers[pidfd] = pid, fds.pop(1)  # for the exit code
             self._poll.register(pidfd, select.EPOLLIN)
             self._answer(REPLY.pack(0, pid), [pidfd])
         for fd in fds:
@@ -88,7 +88,7 @@ class Server:
             raise
 
     def _answer(self, message: bytes, fds: list[int]) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client is gone
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client has ended
             socket.send_fds(self._client, [message], fds)
 
     def _reap(self, pidfd: int) -> None:
@@ -96,7 +96,7 @@ class Server:
         self._poll.unregister(pidfd)
         os.close(pidfd)
         code = _exit_code(pid)
-        with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+        with contextlib.suppress(BrokenPipeError):  # the client has ended
             if code is not None:
                 os.write(status, EXIT_CODE.pack(code))
         os.close(status)
@@ -108,38 +108,36 @@ class Server:
             for pidfd, (_, status) in self._workers.items():
                 os.close(pidfd)
                 os.close(status)
-            _server_worker.run(fds)
+            bootstrap.run(fds)
         finally:
-            os._exit(1)  # whatever happens, there is one server
+            os._exit(1)  # a worker must never return into the server's loop
 
 
 def main(fd: int, names: tuple[str, ...]) -> None:
-    """Run the server; `fd` is the line to the client."""
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the program and its workers
-    _server_worker.remember(signal.SIGINT, handler)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # some launchers ignore it: nobody could wait for a child
+    """Run the server; `fd` is its connection to the client."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the program and its workers
+    bootstrap.remember(signal.SIGINT, handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # some launchers ignore it, and waitpid would then fail
     server = Server(fd)
     problems = []
     for name in (*_ALWAYS, *names):
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: PERF203
-            if name != "cloudpickle":  # not needed as long as nothing of __main__ is sent
+            if name != "cloudpickle":  # needed only to send by value
                 problems.append(f"{name} ({type(error).__name__}: {error})")
     if cuda_is_initialised():
-        sys.exit(
-            "the worker server must not initialise CUDA, which a preloaded module did: " + ", ".join(names)
-        )
+        sys.exit("a preloaded module initialised CUDA, which the worker server must not: " + ", ".join(names))
     _end_threads_of_libraries()
     gc.collect()
-    gc.freeze()  # the collector would write to every page that workers share
+    gc.freeze()  # the collector would write to every page shared with workers
     server.ready(", ".join(problems))
     server.serve()
     os._exit(0)
 
 
 def _end_threads_of_libraries() -> None:
-    """OpenBLAS ends its threads before a fork and starts them again when they are needed."""
+    """Fork once, since OpenBLAS ends its threads before a fork and restarts them when they are needed."""
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -149,5 +147,5 @@ def _end_threads_of_libraries() -> None:
 def _exit_code(pid: int) -> int | None:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:  # a module that was preloaded ignores SIGCHLD, or waits for all children
+    except ChildProcessError:  # a preloaded module ignores SIGCHLD, or waits for all children
         return None

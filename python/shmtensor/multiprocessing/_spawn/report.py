@@ -1,6 +1,6 @@
-"""What a worker tells at its end, over a pipe: one message with a header and a body.
+"""The report that a worker sends through a pipe at its end: one message with a header and a body.
 
-A worker that ends without one was ended: by a signal, or by `os._exit`.
+A worker that ends without a report was ended by a signal, or by `os._exit`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _core
-from shmtensor.multiprocessing._parent_only import Descriptor, keep_from_children, no_fork
+from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ __all__ = ["Exited", "Raised", "ReportPipe", "Returned"]
 
 @dataclass(frozen=True)
 class Returned:
-    """The function returned; `content` is its value, pickled, or None where `problem` says why not."""
+    """The function returned; `content` is its pickled value, or None if `problem` prevented that."""
 
     content: bytes | None
     problem: str
@@ -45,7 +45,7 @@ class Exited:
 
 @dataclass(frozen=True)
 class Raised:
-    """The function raised; `content` is the exception, pickled, or None where that cannot be done."""
+    """The function raised; `content` is the pickled exception, or None if it cannot be pickled."""
 
     text: str
     content: bytes | None
@@ -59,7 +59,7 @@ _PIECE = 1 << 16
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold SIGTERM back: what was pickled and not sent would stay allocated until somebody calls `gc`."""
+    """Block SIGTERM: tensors that were pickled and not sent would stay allocated until the next `gc`."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         yield
@@ -77,7 +77,7 @@ class Sender:
         with _uninterrupted(), _core.Outgoing() as message:
             try:
                 report = Returned(bytes(ForkingPickler.dumps(value)), "", time.monotonic())
-            except Exception as error:  # most callers do not look at results: this is no failure yet
+            except Exception as error:  # most callers do not read results: not a failure yet
                 message.discard()
                 report = Returned(None, f"{type(error).__name__}: {error}", time.monotonic())
             self._send(report, message)
@@ -88,7 +88,7 @@ class Sender:
             self._send(Exited(known, time.monotonic()), _core.Outgoing())
 
     def raised(self, error: BaseException) -> bool:
-        """Tell of an exception; False if nobody is there to read it."""
+        """Report an exception; return False if the parent has closed the pipe."""
         now = time.monotonic()
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         with _uninterrupted(), _core.Outgoing() as message:
@@ -109,14 +109,14 @@ class Sender:
 
 
 class ReportPipe:
-    """The parent's end; it travels with the Process object, of which the worker gets the other end."""
+    """The parent's end. It is pickled with the Process object; the worker gets the other end."""
 
     def __init__(self) -> None:
         self._received = bytearray()
-        self.ended = False  # nobody can write any more
+        self.ended = False  # no process has the writing end open
         with no_fork():
             self._reader, self._writer = map(Descriptor, os.pipe())
-            keep_from_children(self)
+            reset_in_forked_children(self)
         os.set_blocking(self.reader, False)
 
     def __reduce__(self) -> Any:
@@ -135,7 +135,7 @@ class ReportPipe:
         self._writer.close()
 
     def read(self) -> Report | None:
-        """Take in what has come; the report once it is complete."""
+        """Read what has arrived; return the report once it is complete."""
         with suppress(BlockingIOError):
             while piece := os.read(self.reader, _PIECE):
                 self._received += piece
@@ -149,7 +149,7 @@ class ReportPipe:
         report: Report = pickle.loads(body)
         return report
 
-    def forget_in_child(self) -> None:
+    def reset_in_child(self) -> None:
         self._reader.close()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Waiting for workers, in the order in which things happened to them.
+"""Waiting for the reports and exits of workers, in the order in which they occurred.
 
-The kernel lists what is ready on an epoll descriptor in the order in which it became ready. So the first
-worker that failed is known also when nobody looked at that time, and whether it told why or was killed.
+The kernel returns the ready descriptors of an epoll instance in the order in which they became ready. The
+first worker that failed is therefore known even if the parent waits only later.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import signal
 import time
 from typing import Any
 
-from shmtensor.multiprocessing._parent_only import keep_from_children, no_fork
-from shmtensor.multiprocessing._report import Exited, Raised, Report, ReportPipe, Returned
+from shmtensor.multiprocessing._lifetime.fork_safe import no_fork, reset_in_forked_children
+from shmtensor.multiprocessing._spawn.report import Exited, Raised, Report, ReportPipe, Returned
 
-__all__ = ["Watch", "Worker"]
+__all__ = ["Monitor", "Worker", "signal_name"]
 
-_LOOK_AGAIN = 0.005
-# In seconds: another thread of this process that has waited for a child is about to write its exit code down.
-_PATIENCE = 0.1
-_UNKNOWN = 255  # as the standard library has it where a fork server was killed
+_POLL_INTERVAL = 0.005  # in seconds
+# In seconds: another thread of this process may have waited for a child, and be about to store its exit code.
+_EXIT_CODE_TIMEOUT = 0.1
+_UNKNOWN = 255  # the standard library's exit code where a fork server was killed
 
 
 class Worker:
-    """One worker as its parent sees it."""
+    """The state of one worker, in its parent."""
 
     def __init__(self, rank: int, process: Any, pipe: ReportPipe) -> None:
         self.rank = rank
         self.process = process
         self.pipe = pipe
         self.report: Report | None = None
-        self.code_was_taken = False  # by what waits for any child, or the kernel where SIGCHLD is ignored
+        self.exit_code_lost = False  # to code that waits for any child, or since SIGCHLD is ignored
         self._gone_since: float | None = None
-        self._told_to_end: float | None = None
-        self._had_failed = False  # when it was told to
+        self._first_signal_time: float | None = None
+        self._had_failed = False  # before the first signal
         self._signals: list[int] = []
 
     @property
@@ -44,14 +44,14 @@ class Worker:
         return code
 
     def has_ended(self) -> bool:
-        """Has it? If something else took its exit code, its report decides what that is."""
+        """Return True if it has ended. If its exit code was lost, its report replaces it."""
         if self.exitcode is None and self._is_gone():
             now = time.monotonic()
             if self._gone_since is None:
                 self._gone_since = now
-            elif now - self._gone_since > _PATIENCE:
-                self.code_was_taken = True
-                self.process._popen.returncode = _told_code(self.report)
+            elif now - self._gone_since > _EXIT_CODE_TIMEOUT:
+                self.exit_code_lost = True
+                self.process._popen.returncode = _exit_code_of(self.report)
         return self.exitcode is not None
 
     def _is_gone(self) -> bool:
@@ -62,66 +62,66 @@ class Worker:
         return False
 
     def release(self) -> None:
-        """Close what was open for it, take back what it did not load, and end it if it lives."""
+        """Close its pipes, which ends it if it lives, and cancel what it did not load."""
         self.pipe.close()
-        self.process._lifeline.cut()
+        self.process._parent_death.close()
         self.process._message = None
 
     @property
-    def _told_failure(self) -> Raised | Exited | None:
+    def _reported_failure(self) -> Raised | Exited | None:
         if isinstance(self.report, Exited) and self.report.code not in {None, 0}:
             return self.report
         return self.report if isinstance(self.report, Raised) else None
 
     @property
     def failed(self) -> bool:
-        """Did it fail, as far as is known by now?"""
-        if self._told_failure is not None:
+        """Return True if it is known to have failed."""
+        if self._reported_failure is not None:
             return True
         if self.exitcode is None:
             return self.report is None and self.pipe.ended
         return self.exitcode != 0 or self.report is None
 
     def end_by(self, number: signal.Signals) -> None:
-        """Send it a signal because of another worker's failure, if it has not ended by itself."""
+        """Send it a signal because of another worker's failure, unless it has ended."""
         if self.exitcode is not None:
             return
-        if self._told_to_end is None:
-            self._told_to_end = time.monotonic()
+        if self._first_signal_time is None:
+            self._first_signal_time = time.monotonic()
             self._had_failed = self.failed
         self._signals.append(-number)
         (self.process.kill if number is signal.SIGKILL else self.process.terminate)()
 
     @property
-    def lived_on(self) -> bool:
-        """Did it end only when it was made to, although it had closed its pipe without a report?"""
+    def closed_pipe_and_ran_on(self) -> bool:
+        """Return True if it closed its pipe without a report, and ended only by a signal from the parent."""
         return self._had_failed and self.report is None and self.exitcode in self._signals
 
     @property
     def failed_by_itself(self) -> bool:
-        """Did it fail, and not only because it was told to end?"""
-        if self._told_to_end is None or self._had_failed or not self.failed:
+        """Return True if it failed, and not only because of a signal from the parent."""
+        if self._first_signal_time is None or self._had_failed or not self.failed:
             return self.failed
-        if self._told_failure is not None:
-            return self._told_failure.time < self._told_to_end
-        return not self.code_was_taken and self.exitcode not in self._signals
+        if self._reported_failure is not None:
+            return self._reported_failure.time < self._first_signal_time
+        return not self.exit_code_lost and self.exitcode not in self._signals
 
 
-class Watch:
+class Monitor:
     """All workers of one start."""
 
     def __init__(self) -> None:
         with no_fork():
             self._epoll = select.epoll()
-            keep_from_children(self)
+            reset_in_forked_children(self)
         self._by_fd: dict[int, Worker] = {}
-        self._ending: list[Worker] = []  # the sentinel says so, the exit code is not there yet
+        self._ending: list[Worker] = []  # the sentinel is ready, the exit code is not known yet
         self.running: list[Worker] = []
-        self._ended: list[Worker] = []  # in order of time: told how, or closed what a process has open
+        self._ended: list[Worker] = []  # in order of time: reported, or closed its descriptors
 
     @property
     def failed(self) -> list[Worker]:
-        """Those known to have failed, in order of time."""
+        """The workers known to have failed, in order of time."""
         return [worker for worker in self._ended if worker.failed]
 
     def add(self, worker: Worker) -> None:
@@ -131,19 +131,19 @@ class Watch:
         self.running.append(worker)
 
     def wait(self, timeout: float | None) -> None:
-        """Wait until something has happened to a worker, and take it in."""
+        """Wait for the next report or exit, and record it."""
         if self._ending:
-            timeout = _LOOK_AGAIN if timeout is None else min(timeout, _LOOK_AGAIN)
+            timeout = _POLL_INTERVAL if timeout is None else min(timeout, _POLL_INTERVAL)
         for fd, _ in self._epoll.poll(timeout):
             worker = self._by_fd[fd]
             if worker.report is None:
                 worker.report = worker.pipe.read()
             if fd == worker.pipe.reader:
                 if worker.report is None and not worker.pipe.ended:
-                    continue  # a long report comes in pieces
+                    continue  # a long report arrives in several reads
             else:
                 self._ending.append(worker)
-            self._forget(fd)
+            self._unregister(fd)
             if worker not in self._ended:
                 self._ended.append(worker)
         for worker in self._ending.copy():
@@ -151,11 +151,11 @@ class Watch:
                 self._ending.remove(worker)
                 self.running.remove(worker)
                 if worker.pipe.reader in self._by_fd:
-                    self._forget(worker.pipe.reader)
+                    self._unregister(worker.pipe.reader)
                 worker.process.join()
 
     def wait_for_all(self, deadline: float) -> bool:
-        """Wait until every worker has ended; False at the deadline."""
+        """Wait until every worker has ended; return False at the deadline."""
         while self.running:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -163,11 +163,11 @@ class Watch:
             self.wait(left)
         return True
 
-    def _forget(self, fd: int) -> None:
+    def _unregister(self, fd: int) -> None:
         del self._by_fd[fd]
         self._epoll.unregister(fd)
 
-    def forget_in_child(self) -> None:
+    def reset_in_child(self) -> None:
         self._epoll.close()
 
     @property
@@ -175,23 +175,20 @@ class Watch:
         return self._epoll.closed
 
     def close(self) -> None:
-        """Watch no more."""
+        """Close the epoll instance."""
         self._epoll.close()
 
 
-def _told_code(report: Report | None) -> int:
+def _exit_code_of(report: Report | None) -> int:
     if isinstance(report, Exited):
         return report.code if isinstance(report.code, int) else int(report.code is not None)
     return {Returned: 0, Raised: 1}.get(type(report), _UNKNOWN)
 
 
 def signal_name(exitcode: int) -> str | None:
-    """Return the name of the signal that ended a process, None if it was none."""
+    """Return the name of the signal that ended a process, None if it exited."""
     if exitcode >= 0:
         return None
     with contextlib.suppress(ValueError):
         return signal.Signals(-exitcode).name
     return f"signal {-exitcode}"
-
-
-__all__ += ["Returned", "signal_name"]

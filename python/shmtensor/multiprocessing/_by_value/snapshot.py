@@ -1,6 +1,6 @@
-"""What a function refers to outside of itself, so that it is sent again when that was changed.
+"""Snapshots of what a function refers to, so that it is sent again after a change.
 
-A function that is sent by value takes along what its globals and cells refer to at that time.
+A function that is sent by value is pickled with the current values of its globals and cells.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import weakref
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from shmtensor.multiprocessing._globals import main_globals, reference, refers_to
+from shmtensor.multiprocessing._by_value.namespaces import main_globals, reference, refers_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ __all__ = ["Snapshot"]
 
 _NOTHING = object()
 _global_names: weakref.WeakKeyDictionary[CodeType, set[str]] = weakref.WeakKeyDictionary()
-_OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"}  # what cloudpickle takes along by
+_OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"}  # the globals that cloudpickle includes
 
 
 class Snapshot:
     """The globals and cells of a function or class, and of those it refers to, at one time."""
 
     def __init__(self, root: Any, is_by_value: Any) -> None:
-        # Nothing is kept: what is sent, a lambda with a tensor perhaps, may end when its owner drops it.
+        # Weak references only: a lambda with a tensor, for example, must not outlive its owner's reference.
         self._seen: list[tuple[weakref.ref[FunctionType], int | None, str, Callable[[], Any]]] = []
         self._versions: list[tuple[weakref.ref[FunctionType], str, int]] = []
         visited: set[int] = set()
@@ -47,16 +47,20 @@ class Snapshot:
                         todo.append(value)
 
     def changes(self) -> list[tuple[FunctionType, bool]]:
-        """Return the functions for which a name refers to something else now; is it one of the closure?"""
+        """Return functions for which a name was rebound, each with True if the name is one of its closure."""
         found = []
         for find, index, name, value in self._seen:
             function = find()
             if function is None:
-                continue  # the name by which it was found refers to something else
+                continue  # deleted: the name by which it was found was rebound
             now = function.__globals__.get(name, _NOTHING) if index is None else _content(function, index)
             if not refers_to(value, now):
                 found.append((function, index is not None))
-        for find, name, version in self._versions:  # it is back, but another value was sent in between
+        for (
+            find,
+            name,
+            version,
+        ) in self._versions:  # the value is the old one again, but another was sent in between
             function = find()
             if function is not None and main_globals.latest(name) != version:
                 found.append((function, False))
@@ -90,7 +94,7 @@ def _content(function: FunctionType, index: int) -> Any:
     try:
         return (function.__closure__ or ())[index].cell_contents
     except ValueError:
-        return _NOTHING  # not yet filled
+        return _NOTHING  # the cell is still empty
 
 
 def _find_global_names(code: CodeType) -> Iterator[str]:

@@ -1,10 +1,15 @@
-"""Environment, processors and output prefix of each worker, from what the caller gave."""
+"""Environment, CPUs and output prefix of each worker."""
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["Affinity", "Environments", "Settings", "settings_by_rank"]
 
@@ -15,7 +20,7 @@ Affinity = set[int] | frozenset[int] | Sequence[Cpus] | Callable[[int], Cpus] | 
 
 
 class Settings:
-    """What is set for one worker before its function is called."""
+    """The settings of one worker, applied before its function is called."""
 
     def __init__(
         self, environment: Environment | None, cpus: frozenset[int] | None, prefix: str | None
@@ -26,11 +31,11 @@ class Settings:
 
     @property
     def before_start(self) -> bool:
-        """Is there anything that should be set before a new interpreter begins?"""
+        """Return True if something must be set before a new interpreter starts."""
         return self.environment is not None or self.cpus is not None
 
     def apply(self) -> None:
-        """Set them, in the worker."""
+        """Apply them, in the worker."""
         for name, value in (self.environment or {}).items():
             if value is None:
                 os.environ.pop(name, None)
@@ -39,15 +44,13 @@ class Settings:
         if self.cpus is not None:
             os.sched_setaffinity(0, self.cpus)
         if self.prefix is not None:
-            from shmtensor.multiprocessing._prefix import prefix_output
-
-            prefix_output(self.prefix)
+            _prefix_output(self.prefix)
 
 
 def settings_by_rank(
     nprocs: int, env: Environments, affinity: Affinity, prefix_output: bool | str
 ) -> list[Settings]:
-    """Return the settings of every rank, checked before any worker is started."""
+    """Return the settings of every rank; they are checked before any worker is started."""
     environments = _of_each_rank("env", env, nprocs, Mapping)
     processors = _of_each_rank("affinity", affinity, nprocs, (set, frozenset))
     return [
@@ -98,3 +101,49 @@ def _prefix(given: bool | str, rank: int) -> str | None:
     if given is True:
         return f"[{rank}] "
     return given.format(rank=rank) if isinstance(given, str) else None
+
+
+class _Prefixed(io.RawIOBase):
+    """Writes whole lines, each in one call, so that lines of several workers are never interleaved."""
+
+    def __init__(self, fd: int, prefix: bytes) -> None:
+        self._fd = fd
+        self._prefix = prefix
+        self._rest = b""
+        self._within_line = False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        content = bytes(data)
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        for line in lines:
+            self._write_out(line + b"\n")
+            self._within_line = False
+        return len(content)
+
+    def flush(self) -> None:
+        if self._rest and not self.closed:
+            self._write_out(self._rest)
+            self._within_line = True
+            self._rest = b""
+
+    def _write_out(self, text: bytes) -> None:
+        rest = text if self._within_line else self._prefix + text
+        while rest:
+            rest = rest[os.write(self._fd, rest) :]
+
+
+def _prefix_output(prefix: str) -> None:
+    """Make `sys.stdout` write `prefix` before each line.
+
+    Output that C code and other programs write to the descriptor is not changed.
+    """
+    stream: Any = sys.stdout
+    stream.flush()
+    raw: Any = _Prefixed(stream.fileno(), prefix.encode(stream.encoding, stream.errors))
+    sys.stdout = io.TextIOWrapper(raw, stream.encoding, stream.errors, newline="\n", write_through=True)
