@@ -90,7 +90,7 @@ def test_exit_codes_are_reported(start_method, how, argument, code, name, text) 
     assert error.__cause__ is None
     with pytest.raises(mp.ProcessExitedException) as again:
         context.join()
-    assert again.value is error, "joining again tells the same"
+    assert again.value is error, "joining again raises the same error"
 
 
 def test_exception_is_the_cause(start_method) -> None:
@@ -313,7 +313,7 @@ LETS_GO = """
 
     def work(rank, let_go, tensor):
         assert let_go.wait(60)
-        error = WithTensor("nobody waits for me")
+        error = WithTensor("unread error")
         error.tensor = tensor + 1
         raise error
 
@@ -332,8 +332,8 @@ def test_unread_exception_is_printed(start_method, strategy, tmp_path) -> None:
     """The program deleted the context: only the worker's standard error is left."""
     program = write_program(tmp_path, LETS_GO)
     done = run_program(program, start_method, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
-    assert "WithTensor: nobody waits for me" in done.stderr
-    assert done.stdout == "1 0\n", "the exit code; what the exception carried was taken back"
+    assert "WithTensor: unread error" in done.stderr
+    assert done.stdout == "1 0\n", "the exit code; the tensor of the exception was released"
 
 
 def return_once_let_go(rank, let_go, tensor):

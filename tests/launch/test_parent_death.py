@@ -19,14 +19,14 @@ PARENT = r"""
     import multiprocessing as standard
     import shmtensor.multiprocessing as mp
 
-    def tell(path):
+    def report_pid(path):
         # Whole lines, from many processes.
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.write(fd, b"%d\n" % os.getpid())
         os.close(fd)
 
     def sleep_on(path):
-        tell(path)
+        report_pid(path)
         while True:
             time.sleep(100)
 
@@ -49,10 +49,10 @@ PARENT = r"""
         elif kind == "spawn":
             mp.start_processes(sleep_on_rank, (path,), nprocs=2, join=False, start_method=method)
         elif kind == "exec":
-            tell(path)
+            report_pid(path)
             os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(100)"])
         elif kind == "busy":
-            tell(path)
+            report_pid(path)
             sum(range(10**12))  # one call of C code, in which no Python handler runs
         sleep_on(path)
 

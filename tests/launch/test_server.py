@@ -142,7 +142,7 @@ def test_workers_survive_a_killed_server() -> None:
     end(first)
     end(second)
     assert second.exitcode == 0
-    assert first.exitcode == 255, "nobody could tell"
+    assert first.exitcode == 255, "it is unknown"
     queue.close()
 
 

@@ -10,13 +10,13 @@ START = """
     import shmtensor.multiprocessing as mp
     from shmtensor.multiprocessing._worker_server.client import client
     context = mp.get_context("server")
-    def tell(path):
+    def report_pid(path):
         with open(path, "a") as file:
             file.write(f"{os.getpid()}\\n")
     def see_pids(path, count=3):
         "Start workers after a failure; each Process is the one that runs."
         for _ in range(count):
-            process = context.Process(target=tell, args=(path,))
+            process = context.Process(target=report_pid, args=(path,))
             process.start()
             process.join()
             assert process.exitcode == 0, process.exitcode
@@ -51,7 +51,7 @@ def test_interrupt_while_the_server_starts(tmp_path) -> None:
     os.chdir(os.path.dirname(path))
     mp.set_server_preload(["interrupting"])
     try:
-        context.Process(target=tell, args=(path,)).start()
+        context.Process(target=report_pid, args=(path,)).start()
         time.sleep(60)
     except KeyboardInterrupt:
         see_pids(path)
@@ -72,12 +72,12 @@ def test_interrupt_while_a_worker_is_requested(tmp_path) -> None:
         raise KeyboardInterrupt
     socket.recv_fds = interrupted
     try:
-        context.Process(target=tell, args=(path,)).start()
+        context.Process(target=report_pid, args=(path,)).start()
     except KeyboardInterrupt:
         see_pids(path)
         """,
     )
-    assert len(ran) == 4, "the worker that nobody knows of has not run"
+    assert len(ran) == 4, "the worker without an owner has not run"
 
 
 def test_server_killed_before_it_replies(tmp_path) -> None:
@@ -95,7 +95,7 @@ def test_server_killed_before_it_replies(tmp_path) -> None:
         tmp_path,
         """
     mp.set_server_preload(["dying"])
-    process = context.Process(target=tell, args=(path,))
+    process = context.Process(target=report_pid, args=(path,))
     try:
         process.start()
     except ChildProcessError as error:
@@ -121,7 +121,7 @@ def test_client_without_free_descriptors(tmp_path) -> None:
     before, failed = is_open(), 0
     for free in range(10):
         filling = [os.open("/dev/null", os.O_RDONLY) for _ in range(limit - before + 1 - free)]
-        process = context.Process(target=tell, args=(path,))
+        process = context.Process(target=report_pid, args=(path,))
         try:
             process.start()
         except OSError as error:
@@ -171,14 +171,14 @@ def test_exit_code_is_read_by_several_threads(tmp_path) -> None:
         tmp_path,
         """
     sys.setswitchinterval(1e-6)
-    def look(process):
+    def read_code(process):
         while process.exitcode is None:
             pass
     codes = []
     for _ in range(20):
         process = context.Process(target=sys.exit, args=(3,))
         process.start()
-        threads = [threading.Thread(target=look, args=(process,)) for _ in range(2)]
+        threads = [threading.Thread(target=read_code, args=(process,)) for _ in range(2)]
         for thread in threads:
             thread.start()
         process.join()
@@ -225,9 +225,9 @@ def test_server_with_sigchld_ignored(tmp_path) -> None:
         """
     mp.set_server_preload(["ignoring"])
     for _ in range(2):
-        process = context.Process(target=tell, args=(path,))
+        process = context.Process(target=report_pid, args=(path,))
         process.start()
         process.join()
-        assert process.exitcode == 255, "nobody can tell"
+        assert process.exitcode == 255, "it is unknown"
         """,
     )

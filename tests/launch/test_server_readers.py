@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.children import run_program, write_program
 from tests.helpers.server_programs import run_with_server
 
-LOOKS = {
+ACTIONS = {
     "nothing": "pass",
     "context": "mp.get_context('server')",
     "all": "[mp.get_context(method) for method in mp.get_all_start_methods()]",
@@ -61,7 +61,7 @@ PROGRAM = """
             return pool
 
     if __name__ == "__main__":
-        LOOK
+        ACTION
         check(mp.get_context(sys.argv[1]))
         if sys.argv[1] != "server":
             check(multiprocessing.get_context(sys.argv[1]))
@@ -77,12 +77,12 @@ PROGRAM = """
     """
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_other_methods_get_names(tmp_path, method, look) -> None:
+def test_workers_of_other_methods_get_names(tmp_path, method, action) -> None:
     """Regression: getting the context of server sent all messages by value: exceptions with a lock failed."""
-    done = run_program(write_program(tmp_path, PROGRAM.replace("LOOK", LOOKS[look])), method)
-    assert done.stdout.strip() == str(look != "a worker"), done
+    done = run_program(write_program(tmp_path, PROGRAM.replace("ACTION", ACTIONS[action])), method)
+    assert done.stdout.strip() == str(action != "a worker"), done
 
 
 def test_unknown_reader_gets_a_name_if_pickling_by_value_fails(tmp_path) -> None:
@@ -94,18 +94,18 @@ def test_unknown_reader_gets_a_name_if_pickling_by_value_fails(tmp_path) -> None
         def use_lock():
             return lock
         class Item: ...
-        def told(dumps, function):
+        def check_raises(dumps, function):
             try:
                 dumps(function)
             except pickle.PicklingError as error:
                 assert "'server'" in str(error), error
             else:
-                raise SystemExit("nothing was said")
+                raise SystemExit("no error was raised")
         queue = context.Queue()
-        told(queue.put, use_lock)
-        told(context.SimpleQueue().put, use_lock)
-        told(context.Pipe()[0].send, use_lock)
-        told(mp.get_context("server").Queue().put, lambda: lock)
+        check_raises(queue.put, use_lock)
+        check_raises(context.SimpleQueue().put, use_lock)
+        check_raises(context.Pipe()[0].send, use_lock)
+        check_raises(mp.get_context("server").Queue().put, lambda: lock)
         queue.put(Item())  # before a worker exists
         assert ForkingPickler.dumps(use_lock) == pickle.dumps(use_lock)
         def take(queue, answers):
@@ -119,7 +119,7 @@ def test_unknown_reader_gets_a_name_if_pickling_by_value_fails(tmp_path) -> None
         assert type(thing) is kind is Item
         assert ForkingPickler.loads(ForkingPickler.dumps(use_lock)) is use_lock
         assert len(ForkingPickler.dumps(lambda: 1)) > 300
-        told(ForkingPickler.dumps, lambda: lock)
+        check_raises(ForkingPickler.dumps, lambda: lock)
         """,
     )
 

@@ -17,7 +17,7 @@ def see(rank, *names):
     return [os.environ.get(name) for name in names], sorted(os.sched_getaffinity(0))
 
 
-def look(start_method, *names, nprocs=2, **settings):
+def observe(start_method, *names, nprocs=2, **settings):
     return mp.start_processes(
         see, names, nprocs=nprocs, join=False, start_method=start_method, **settings
     ).results()
@@ -33,14 +33,14 @@ def look(start_method, *names, nprocs=2, **settings):
 )
 def test_environment_by_rank(start_method, env, monkeypatch) -> None:
     monkeypatch.setenv("LAUNCH_B", "kept")
-    seen = [variables for variables, _ in look(start_method, "LAUNCH_A", "LAUNCH_B", env=env)]
+    seen = [variables for variables, _ in observe(start_method, "LAUNCH_A", "LAUNCH_B", env=env)]
     kept = None if start_method == "forkserver" else "kept"  # its server keeps the environment of its start
     assert seen == [["0", kept], ["1", kept]]
     assert "LAUNCH_A" not in os.environ
 
 
 def test_environment_for_all_and_removal(start_method) -> None:
-    seen = look(start_method, "LAUNCH_A", "HOME", env={"LAUNCH_A": "x", "HOME": None})
+    seen = observe(start_method, "LAUNCH_A", "HOME", env={"LAUNCH_A": "x", "HOME": None})
     assert [variables for variables, _ in seen] == [["x", None]] * 2
 
 
@@ -65,7 +65,7 @@ def test_spawned_workers_start_with_the_environment() -> None:
     ids=["set", "sets", "numbers", "function"],
 )
 def test_affinity(start_method, affinity) -> None:
-    assert [cpus for _, cpus in look(start_method, affinity=affinity)] == [[CPU], [CPU]]
+    assert [cpus for _, cpus in observe(start_method, affinity=affinity)] == [[CPU], [CPU]]
     assert len(os.sched_getaffinity(0)) >= 1
 
 

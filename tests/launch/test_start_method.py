@@ -206,7 +206,7 @@ def test_children_inherit_the_start_method(tmp_path) -> None:
             """
             import shmtensor.multiprocessing as mp
 
-            def tell(pipe):
+            def report(pipe):
                 pipe.send(mp.get_start_method())
 
             if __name__ == "__main__":
@@ -214,7 +214,7 @@ def test_children_inherit_the_start_method(tmp_path) -> None:
                     mp.set_start_method(default, force=True)
                     for context in [mp, *map(mp.get_context, ("fork", "spawn", "forkserver", "server"))]:
                         pipe, end = context.Pipe()
-                        process = context.Process(target=tell, args=(end,))
+                        process = context.Process(target=report, args=(end,))
                         process.start()
                         assert pipe.poll(60)
                         assert pipe.recv() == context.get_start_method()

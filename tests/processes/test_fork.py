@@ -163,7 +163,7 @@ def test_failed_fork_releases_references(strategy) -> None:
 def test_forks_among_busy_threads(strategy) -> None:
     """A fork never copies a lock that a thread holds while it allocates, sends or frees.
 
-    Of this package's: on free-threaded Python NumPy's ufuncs have one each, so none is called here.
+    This package's locks: on free-threaded Python NumPy's ufuncs have one each, so none is called here.
     """
     done = run_python(
         """

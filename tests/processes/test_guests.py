@@ -112,15 +112,15 @@ for _ in sys.stdin:
 """
 
 
-def seats_of_this_process(session: str) -> int:
+def slots_of_this_process(session: str) -> int:
     return sum(process["pid"] == os.getpid() for process in _sessions.observe(session)["processes"])
 
 
 def test_leaving_guest_releases_its_slot() -> None:
     """Regression: repeated guests kept most of their slots, until the session had none left.
 
-    It closed its line before it unmapped the session's memory. The manager saw the line break, and the
-    memory still mapped, as by a process that merely closed its descriptors; nothing made it look again.
+    A guest closed its connection before it unmapped the session's memory. For the manager, that was a live
+    process that had merely closed its descriptors, and nothing made the manager check again.
     """
     st.empty(1)  # in this process's own session
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -134,7 +134,7 @@ def test_leaving_guest_releases_its_slot() -> None:
             session, message = maker.stdout.readline().split()
             assert pickle.loads(bytes.fromhex(message)).numpy().sum() == 24
             wait_until(
-                lambda session=session: seats_of_this_process(session) <= 1, what="the old seat to be free"
+                lambda session=session: slots_of_this_process(session) <= 1, what="the old slot to be free"
             )
     for maker in makers:
         maker.communicate(timeout=30)

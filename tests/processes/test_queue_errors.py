@@ -43,7 +43,7 @@ def test_unpicklable_item_raises_immediately_and_queue_still_works(strategy, put
     for _ in range(3):
         with pytest.raises(RuntimeError, match="cannot be pickled"):
             put([tensor, st.from_numpy(np.ones(50)), Unpicklable()])
-    assert st.stats()["in_flight"] == 0, "the tickets of what was not sent are taken back"
+    assert st.stats()["in_flight"] == 0, "the tickets of the unsent message are cancelled"
     put([tensor, "fine"])
     back, word = get()
     assert word == "fine"
@@ -172,7 +172,7 @@ def test_closed_full_and_empty_queues_raise(strategy) -> None:
     assert queue.get().item() == 1
     with pytest.raises(queues.Empty):
         queue.get(timeout=0.05)
-    assert st.stats()["in_flight"] == 0, "what did not fit is taken back"
+    assert st.stats()["in_flight"] == 0, "the message that did not fit is cancelled"
     queue.close()
     with pytest.raises(ValueError, match="closed"):
         queue.put(st.ones(1))

@@ -80,7 +80,7 @@ def test_tensors_released_in_a_raw_copy_stay_the_parent_s(way, strategy) -> None
         """
         view = tensor[10:20]
         if (pid := raw_fork()) == 0:
-            assert set(array.tolist()) == {7}, "it may look"
+            assert set(array.tolist()) == {7}, "a raw copy may read"
             del array, tensor, view
             gc.collect()
             os._exit(0)
