@@ -83,7 +83,7 @@ class ForkContext(_Sharing, std.ForkContext):
 class SpawnContext(_Sharing, std.SpawnContext):
     """Children are new interpreters.
 
-    In torch, this name is a deprecated alias of `ProcessContext`, which this package does not have.
+    In torch, this name is a deprecated alias of `ProcessContext`; this package does not have that alias.
     """
 
     Process = _process.SpawnProcess

@@ -90,7 +90,7 @@ class MainGlobals:
 
 
 class _Globals:
-    """Unpickles as the receiver's dict."""
+    """A placeholder that unpickles as the receiver's dict."""
 
     def __init__(self, origin: bytes, base: dict[str, Any]) -> None:
         self._arguments = origin, base

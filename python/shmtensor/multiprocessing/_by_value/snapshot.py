@@ -56,11 +56,8 @@ class Snapshot:
             now = function.__globals__.get(name, _NOTHING) if index is None else _content(function, index)
             if not refers_to(value, now):
                 found.append((function, index is not None))
-        for (
-            find,
-            name,
-            version,
-        ) in self._versions:  # the value is the old one again, but another was sent in between
+        # The value may be the old one again, although another was sent in between.
+        for find, name, version in self._versions:
             function = find()
             if function is not None and main_globals.latest(name) != version:
                 found.append((function, False))

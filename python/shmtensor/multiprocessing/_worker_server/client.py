@@ -59,9 +59,7 @@ class Client:
 
     def _request(self, descriptors: list[int]) -> tuple[int, int] | None:
         """Send one request; return None if the server had ended before it read the request."""
-        if (
-            self._reply_pending
-        ):  # after an exception: a late reply would be mistaken for the reply to this request
+        if self._reply_pending:  # a late reply would be mistaken for the reply to this request
             self._stop()
         if self._socket is None:
             self._start()

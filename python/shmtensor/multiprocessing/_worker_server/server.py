@@ -33,7 +33,7 @@ _ALWAYS = (
 
 
 class Server:
-    """Threads: one."""
+    """The loop that answers requests and waits for workers. Threads: one."""
 
     def __init__(self, fd: int) -> None:
         self._client = socket.socket(fileno=fd)
