@@ -131,7 +131,7 @@ def described() -> dict[str, object]:
     things |= {f"st.{name}": getattr(st, name) for name in PUBLIC if name != "__version__"}
     things |= {f"{kind.__name__}.{name}": getattr(kind, name) for kind in METHODS for name in METHODS[kind]}
     things |= {f"mp.{name}": getattr(mp, name) for name in PUBLIC_MP}
-    for name in ("connection", "context", "queues"):
+    for name in ("connection", "context", "errors", "process", "queues"):
         module = getattr(mp, name)
         things |= {f"mp.{name}": module} | {
             f"mp.{name}.{one}": getattr(module, one) for one in module.__all__

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import shmtensor as st
-from shmtensor.multiprocessing._server_client import client
+from shmtensor.multiprocessing._worker_server.client import client
 from tests.helpers.children import descendants, session_processes
 
 

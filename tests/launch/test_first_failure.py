@@ -1,4 +1,4 @@
-"""The worker that failed first in time is told of, also when nobody looked until all had failed."""
+"""`join` raises the failure that came first, even if it is called after all workers have failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ["raise", "exit", "kill", "os._exit"]
 
 
 def fail_in_turn(rank, turns, kinds) -> None:
-    """Each fails as soon as it has its turn, and the next has its own when the one before is gone."""
+    """Each worker fails in its turn, after the one before has ended."""
     assert turns[rank].wait(60)
     if kinds[rank] == "raise":
         raise ValueError(f"rank {rank}")
@@ -29,7 +29,7 @@ def fail_in_turn(rank, turns, kinds) -> None:
 
 
 def fail_in_order(start_method, order, kinds):
-    """Start workers that fail in the given order; nobody waits for them until all are gone."""
+    """Start workers that fail in the given order; return after all have ended."""
     turns = [mp.get_context(start_method).Event() for _ in order]
     context = mp.start_processes(
         fail_in_turn, (turns, kinds), nprocs=len(order), join=False, start_method=start_method
@@ -41,7 +41,7 @@ def fail_in_order(start_method, order, kinds):
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
-def test_the_first_in_time_is_raised_and_the_others_are_notes(start_method, order) -> None:
+def test_first_failure_is_raised_and_others_are_notes(start_method, order) -> None:
     kinds = ["raise", "raise", "raise"]
     context = fail_in_order(start_method, order, kinds)
     with pytest.raises(mp.ProcessRaisedException) as caught:
@@ -54,7 +54,7 @@ def test_the_first_in_time_is_raised_and_the_others_are_notes(start_method, orde
 
 @pytest.mark.parametrize("pair", list(itertools.permutations(KINDS, 2)), ids="-".join)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["0-1", "1-0"])
-def test_every_kind_is_first_when_it_was_first(pair, order) -> None:
+def test_each_kind_of_failure_can_be_first(pair, order) -> None:
     kinds = pair if order == (0, 1) else pair[::-1]
     context = fail_in_order("fork", order, kinds)
     with pytest.raises(mp.ProcessException) as caught:
@@ -67,7 +67,7 @@ def test_every_kind_is_first_when_it_was_first(pair, order) -> None:
 
 
 def fail_because_another_did(rank, gone) -> None:
-    """Rank 1 is the root cause; rank 0 notices, and is quicker to be joined."""
+    """Rank 1 is the root cause; rank 0 fails after it, and is the first in the list."""
     if rank == 1:
         os._exit(17)
     assert gone.wait(60)
@@ -92,13 +92,13 @@ def return_or_wait(rank) -> None:
     time.sleep(60)
 
 
-def test_those_that_were_ended_for_it_are_no_failures(start_method) -> None:
+def test_terminated_workers_are_not_failures(start_method) -> None:
     with pytest.raises(mp.ProcessRaisedException, match="the only one") as caught:
         mp.start_processes(return_or_wait, nprocs=3, start_method=start_method)
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_notes_are_shown() -> None:
+def test_notes_are_printed() -> None:
     error = mp.ProcessRaisedException("first", 0, 1)
     error.add_note("second")
     import traceback

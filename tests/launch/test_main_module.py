@@ -1,4 +1,4 @@
-"""Programs whose main module a worker cannot import: what their errors advise, and that it helps."""
+"""Programs whose main module a worker cannot import: the advice in their errors, and that it helps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTEBOOK = f"""
 """
 ADVICE = (
     "a worker started by spawn imports the main module, which must be a file (not a notebook, not standard "
-    "input), and finds functions in it by their names; what starts workers belongs below "
+    "input), and finds functions in it by their names; keep code that starts workers below "
     '`if __name__ == "__main__":`. start_method="server" needs none of this'
 )
 
@@ -43,14 +43,14 @@ def run(kind, folder, start_method):
 
 
 @pytest.mark.parametrize("kind", ["no guard", "standard input", "notebook"])
-def test_the_error_tells_what_a_worker_needs(kind, tmp_path) -> None:
-    """It said only "exit code 1 without an exception", or that there is no such attribute."""
+def test_error_explains_the_main_module(kind, tmp_path) -> None:
+    """Regression: it reported only "exit code 1 without an exception", or a missing attribute."""
     done = run(kind, tmp_path, "spawn")
     assert done.stderr.count(ADVICE) == 1, "not for each worker"
-    assert kind != "no guard" or "before its function was called: look at its standard error\n" in done.stderr
+    assert kind != "no guard" or "before its function was called; see its standard error\n" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["no guard", "standard input", "notebook"])
-def test_the_start_method_server_needs_none_of_it(kind, tmp_path) -> None:
+def test_server_does_not_need_the_main_module(kind, tmp_path) -> None:
     done = run(kind, tmp_path, "server")
     assert done.stdout == "[1.0, 2.0]\n", done

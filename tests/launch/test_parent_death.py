@@ -1,4 +1,4 @@
-"""When the parent dies, however it dies, workers and what they started end; otherwise nobody does."""
+"""Workers, and what they started, end if and only if the parent ends, however it ends."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PARENT = r"""
     import multiprocessing as standard
     import shmtensor.multiprocessing as mp
 
-    def tell(path):
+    def report_pid(path):
         # Whole lines, from many processes.
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.write(fd, b"%d\n" % os.getpid())
         os.close(fd)
 
     def sleep_on(path):
-        tell(path)
+        report_pid(path)
         while True:
             time.sleep(100)
 
@@ -41,7 +41,7 @@ PARENT = r"""
                     sleep_on(path)
                 sleep_on(path)
         elif kind == "program":
-            # One write: with PYTHONUNBUFFERED a print is two, and lines of two writers mix.
+            # One write: with PYTHONUNBUFFERED a print is two, and lines of two writers are interleaved.
             command = "import os, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(100)"
             nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {command!r}])"
             fd = os.open(path, os.O_WRONLY | os.O_APPEND)
@@ -49,10 +49,10 @@ PARENT = r"""
         elif kind == "spawn":
             mp.start_processes(sleep_on_rank, (path,), nprocs=2, join=False, start_method=method)
         elif kind == "exec":
-            tell(path)
+            report_pid(path)
             os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(100)"])
         elif kind == "busy":
-            tell(path)
+            report_pid(path)
             sum(range(10**12))  # one call of C code, in which no Python handler runs
         sleep_on(path)
 
@@ -61,7 +61,7 @@ PARENT = r"""
 
     if __name__ == "__main__":
         path, method, kind, thread = sys.argv[1:]
-        bystander = os.fork()  # has the parent's descriptors, and lives on
+        bystander = os.fork()  # has the parent's descriptors, and keeps running
         if bystander == 0:
             time.sleep(100)
         tell_bystander = open(path + ".bystander", "w").write(str(bystander))
@@ -85,7 +85,7 @@ EXPECTED = {"process": 4, "fork": 6, "program": 4, "spawn": 6, "exec": 2, "busy"
 
 
 class Parent:
-    """A program that starts workers, and what they report."""
+    """A program that starts workers, and the lines that they print."""
 
     def __init__(self, folder, method, kind, thread="main") -> None:
         self.path = folder / "pids"
@@ -143,8 +143,8 @@ def parent(request, tmp_path):
 
 
 @pytest.mark.parametrize("kind", list(EXPECTED))
-def test_all_end_when_the_parent_is_killed(start_method, kind, parent) -> None:
-    """Also with bystanders that have inherited the parent's descriptors, and ignored signals."""
+def test_workers_end_when_the_parent_is_killed(start_method, kind, parent) -> None:
+    """Also with forked children that have inherited the parent's descriptors, and ignored signals."""
     family = parent(start_method, kind)
     pids = family.wait_until_all_run()
     family.die(signal.SIGKILL)
@@ -154,14 +154,14 @@ def test_all_end_when_the_parent_is_killed(start_method, kind, parent) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGSEGV, "os._exit"], ids=str)
-def test_however_it_dies(start_method, how, parent) -> None:
+def test_workers_end_with_every_kind_of_parent_death(start_method, how, parent) -> None:
     family = parent(start_method, "process")
     pids = family.wait_until_all_run()
     family.die(how)
     wait_until(lambda: not any(map(is_running, pids)), what="the workers' end")
 
 
-def test_a_thread_that_starts_workers_and_ends_kills_nobody(start_method, parent) -> None:
+def test_end_of_the_starting_thread_kills_no_process(start_method, parent) -> None:
     family = parent(start_method, "process", "thread")
     pids = family.wait_until_all_run()
     time.sleep(0.2)
@@ -187,7 +187,7 @@ STARTING = """
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
-def test_a_parent_killed_while_it_starts_workers(start_method, delay, tmp_path) -> None:
+def test_parent_killed_while_it_starts_workers(start_method, delay, tmp_path) -> None:
     program = write_program(tmp_path, STARTING)
     process = subprocess.Popen(
         [sys.executable, str(program), start_method],
@@ -200,7 +200,7 @@ def test_a_parent_killed_while_it_starts_workers(start_method, delay, tmp_path) 
     process.kill()
     process.wait(30)
     process.stdout.close()
-    # Nobody knows their pids: they are found by their group, the servers of the standard library too.
+    # Their pids are unknown: they are found by their group, including servers of the standard library.
     wait_until(lambda: not group(process.pid), what="the end of all")
 
 
@@ -223,8 +223,8 @@ def wait_for(rank, ready, go) -> str:
     return "lived on"
 
 
-def test_workers_outlive_the_thread_that_started_them(start_method) -> None:
-    """torch's end with SIGINT, and count as a success."""
+def test_workers_outlive_the_starting_thread(start_method) -> None:
+    """torch's workers end with SIGINT, and count as a success."""
     context = mp.get_context(start_method)
     ready, go = context.SimpleQueue(), context.Event()
     started = []

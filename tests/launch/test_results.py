@@ -1,4 +1,4 @@
-"""What workers return arrives by rank, tensors as handles."""
+"""`results` returns the values of all workers by rank; tensors travel as handles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def start(function, *args, nprocs=1, start_method="fork"):
     return mp.start_processes(function, args, nprocs=nprocs, join=False, start_method=start_method)
 
 
-def test_values_by_rank(start_method) -> None:
+def test_results_are_ordered_by_rank(start_method) -> None:
     context = start(square, nprocs=4, start_method=start_method)
     assert context.results() == [0, 1, 4, 9]
     assert context.results() == [0, 1, 4, 9], "asking twice is the same"
@@ -29,7 +29,7 @@ def give_tensors(rank, tensor):
     return tensor, st.full(4, rank)
 
 
-def test_tensors_are_handles(start_method, strategy) -> None:
+def test_tensors_in_results_are_handles(start_method, strategy) -> None:
     tensor = st.ones(3)
     for rank, (back, own) in enumerate(
         start(give_tensors, tensor, nprocs=2, start_method=start_method).results()
@@ -42,7 +42,7 @@ def give_megabytes(rank) -> bytes:
     return bytes([rank]) * (3 << 20)
 
 
-def test_values_larger_than_a_pipe(start_method) -> None:
+def test_results_larger_than_a_pipe(start_method) -> None:
     context = start(give_megabytes, nprocs=2, start_method=start_method)
     assert context.results() == [bytes([rank]) * (3 << 20) for rank in range(2)]
 
@@ -51,11 +51,11 @@ def give_lock(rank):
     return threading.Lock()
 
 
-def test_a_value_that_cannot_be_sent_fails_only_who_asks_for_it(start_method) -> None:
-    """Programs written for torch return what they like: nobody looks at it there."""
+def test_unpicklable_value_fails_results_but_not_join(start_method) -> None:
+    """Programs written for torch return arbitrary values, which torch ignores."""
     context = start(give_lock, start_method=start_method)
     assert context.join()
-    with pytest.raises(TypeError, match=r"rank 0 returned what cannot be sent: TypeError: .*pickle"):
+    with pytest.raises(TypeError, match=r"rank 0 returned a value that cannot be sent: TypeError: .*pickle"):
         context.results()
 
 
@@ -68,7 +68,7 @@ def give_breaking(rank):
     return BreaksHere()
 
 
-def test_a_value_that_cannot_be_loaded_fails_only_who_asks_for_it(start_method) -> None:
+def test_unloadable_value_fails_results_but_not_join(start_method) -> None:
     context = start(give_breaking, start_method=start_method)
     assert context.join()
     with pytest.raises(TypeError, match=r"rank 0 returned .*ValueError"):
@@ -81,7 +81,7 @@ def fail_or_return(rank, tensor):
     return tensor
 
 
-def test_results_raise_what_join_raises(start_method) -> None:
+def test_results_raises_the_failure(start_method) -> None:
     tensor = st.ones(3)
     context = start(fail_or_return, tensor, nprocs=2, start_method=start_method)
     with pytest.raises(mp.ProcessRaisedException, match="no results"):
@@ -90,7 +90,7 @@ def test_results_raise_what_join_raises(start_method) -> None:
         context.results()
 
 
-def test_no_workers() -> None:
+def test_zero_workers() -> None:
     context = start(square, nprocs=0)
     assert context.join()
     assert context.results() == []
@@ -98,15 +98,17 @@ def test_no_workers() -> None:
 
 
 @pytest.mark.parametrize("nprocs", [-1, "2", 1.5])
-def test_a_bad_number_of_workers(nprocs) -> None:
+def test_invalid_nprocs_raises(nprocs) -> None:
     with pytest.raises((ValueError, TypeError), match=str(nprocs) if nprocs == -1 else "integer"):
         mp.spawn(square, nprocs=nprocs)
 
 
-def test_the_context_of_torch_has_its_name() -> None:
-    assert mp.SpawnContext is mp.ProcessContext
+def test_spawn_context_is_the_start_method_s() -> None:
+    """In torch, `SpawnContext` is a deprecated alias of `ProcessContext`."""
+    assert mp.SpawnContext is mp.context.SpawnContext
+    assert isinstance(mp.get_context("spawn"), mp.SpawnContext)
     context = start(square)
-    assert isinstance(context, mp.SpawnContext)
+    assert type(context) is mp.ProcessContext
     assert context.join()
     from shmtensor.multiprocessing.spawn import ProcessRaisedException, spawn
 

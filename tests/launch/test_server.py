@@ -1,4 +1,4 @@
-"""What workers of the worker server find, and what it survives."""
+"""The state in which workers of the worker server start, and the failures that the server survives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import shmtensor.multiprocessing as mp
-from shmtensor.multiprocessing._server_client import client
+from shmtensor.multiprocessing._worker_server.client import client
 from tests.helpers.children import (
     clean_environment,
     end,
@@ -37,7 +37,7 @@ def see(rank):
     return os.getcwd(), os.environ.get("LAUNCH_A"), sys.path.copy(), sys.argv, umask
 
 
-def test_the_moment_of_the_request_counts(tmp_path, monkeypatch) -> None:
+def test_worker_inherits_the_state_at_the_request(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAUNCH_A", "now")
     monkeypatch.setattr(sys, "argv", ["program", "argument"])
@@ -59,7 +59,7 @@ def see_state(rank):
     return [repr(handler) for handler in handlers], blocked, len(os.listdir("/proc/self/task")), len(names)
 
 
-def test_signal_handlers_are_the_interpreters() -> None:
+def test_signal_handlers_are_the_interpreter_s() -> None:
     ((handlers, blocked, threads, _),) = ask(see_state)
     expected = [signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]
     assert handlers == [repr(handler) for handler in expected]
@@ -67,7 +67,7 @@ def test_signal_handlers_are_the_interpreters() -> None:
     assert threads == 1
 
 
-def test_workers_have_no_descriptors_of_each_other() -> None:
+def test_workers_do_not_share_descriptors() -> None:
     counts = {seen[3] for seen in ask(see_state, nprocs=4)}
     assert len(counts) == 1
 
@@ -87,17 +87,19 @@ def server_status() -> dict[str, str]:
         return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
-def test_the_server_has_one_thread_and_is_there_once() -> None:
+def test_server_is_single_and_has_one_thread() -> None:
     ask(draw)
     pid = client._server.pid
     ask(draw)
     assert client._server.pid == pid
     assert server_status()["Threads"] == "1"
     with open(f"/proc/{pid}/cmdline") as file:
-        assert "shmtensor.multiprocessing._server" in file.read(), "started by exec of a library's entry"
+        assert "shmtensor.multiprocessing._worker_server.server" in file.read(), (
+            "started by exec of a library's entry"
+        )
 
 
-def test_the_server_ignores_an_interrupt() -> None:
+def test_server_ignores_sigint() -> None:
     ask(draw)
     pid = client._server.pid
     os.kill(pid, signal.SIGINT)
@@ -105,7 +107,7 @@ def test_the_server_ignores_an_interrupt() -> None:
     assert client._server.pid == pid
 
 
-def test_the_server_survives_workers_that_are_killed() -> None:
+def test_server_survives_killed_workers() -> None:
     ask(draw)
     pid = client._server.pid
     for _ in range(5):
@@ -122,7 +124,7 @@ def answer(queue, go) -> None:
     assert go.wait(60)
 
 
-def test_workers_survive_the_server_that_is_killed_and_the_next_starts_another() -> None:
+def test_workers_survive_a_killed_server() -> None:
     context = mp.get_context("server")
     queue, go = context.SimpleQueue(), context.Event()
     first = context.Process(target=answer, args=(queue, go))
@@ -140,19 +142,19 @@ def test_workers_survive_the_server_that_is_killed_and_the_next_starts_another()
     end(first)
     end(second)
     assert second.exitcode == 0
-    assert first.exitcode == 255, "nobody could tell"
+    assert first.exitcode == 255, "it is unknown"
     queue.close()
 
 
-def test_a_server_killed_while_spawn_waits() -> None:
-    """The exit codes are lost; what the workers report is not."""
+def test_server_killed_while_spawn_waits() -> None:
+    """The exit codes are lost; the reports of the workers are not."""
     context = mp.get_context("server")
     queue, go = context.SimpleQueue(), context.Event()
     workers = mp.start_processes(answer_rank, (queue, go), nprocs=2, join=False, start_method="server")
     assert {queue.get(), queue.get()} == set(workers.pids())
     os.kill(client._server.pid, signal.SIGKILL)
     go.set()
-    with pytest.raises(mp.ProcessExitedException, match="exit code 255 after its function had returned"):
+    with pytest.raises(mp.ProcessExitedException, match="exit code 255 after its function returned"):
         workers.join()
     assert not any(map(is_running, workers.pids()))
     queue.close()
@@ -172,12 +174,12 @@ def test_many_threads_start_workers() -> None:
     assert len(results) == 4
 
 
-def test_a_forked_child_has_a_server_of_its_own() -> None:
+def test_forked_child_starts_its_own_server() -> None:
     done = run_python(
         """
         import os
         import shmtensor.multiprocessing as mp
-        from shmtensor.multiprocessing._server_client import client
+        from shmtensor.multiprocessing._worker_server.client import client
         def work(rank):
             return rank
         mp.spawn(work, start_method="server")
@@ -195,7 +197,7 @@ def test_a_forked_child_has_a_server_of_its_own() -> None:
     assert done.stdout == "done\n", done.stderr
 
 
-def test_output_goes_where_the_program_s_goes_now(tmp_path) -> None:
+def test_output_follows_the_program_s_redirection(tmp_path) -> None:
     program = """
         import os, sys
         import shmtensor.multiprocessing as mp
@@ -214,13 +216,13 @@ def test_output_goes_where_the_program_s_goes_now(tmp_path) -> None:
     assert (tmp_path / "out").read_text() == "from the worker\n"
 
 
-def test_preloading(tmp_path) -> None:
+def test_server_preloads_modules(tmp_path) -> None:
     (tmp_path / "slow_module.py").write_text("import os\nPID = os.getpid()\n")
     (tmp_path / "broken_module.py").write_text("1 / 0\n")
     program = """
         import os, sys, warnings
         import shmtensor.multiprocessing as mp
-        from shmtensor.multiprocessing._server_client import client
+        from shmtensor.multiprocessing._worker_server.client import client
         def work(rank):
             import slow_module
             return slow_module.PID, os.getpid()
@@ -249,9 +251,10 @@ def test_preloading(tmp_path) -> None:
     assert done.stdout == "done\n", done.stderr
 
 
-def test_a_server_that_cannot_start_is_told(tmp_path) -> None:
+def test_server_start_failure_is_reported(tmp_path) -> None:
     (tmp_path / "uses_cuda.py").write_text(
-        "from shmtensor.multiprocessing import _server\n_server.cuda_is_initialised = lambda: True\n"
+        "from shmtensor.multiprocessing._worker_server import server\n"
+        "server.cuda_is_initialised = lambda: True\n"
     )
     program = """
         import shmtensor.multiprocessing as mp
@@ -263,13 +266,13 @@ def test_a_server_that_cannot_start_is_told(tmp_path) -> None:
     """
     done = run_program(write_program(tmp_path, program))
     assert done.stdout.startswith("the worker server could not start"), done.stderr
-    assert "must not initialise CUDA, which a preloaded module did: uses_cuda" in done.stderr
+    assert "a preloaded module initialised CUDA, which the worker server must not: uses_cuda" in done.stderr
 
 
 IN_FLIGHT = """
     import os, sys, time
     import shmtensor.multiprocessing as mp
-    from shmtensor.multiprocessing._server_client import client
+    from shmtensor.multiprocessing._worker_server.client import client
     def work(rank):
         time.sleep(100)
     process = mp.get_context("server").Process(target=work, args=(0,))
@@ -281,8 +284,8 @@ IN_FLIGHT = """
 """
 
 
-def test_the_server_ends_with_its_client(tmp_path) -> None:
-    """Workers of `spawn` end at once; a plain Process lives on as one of the standard library does."""
+def test_server_ends_with_its_client(tmp_path) -> None:
+    """Workers of `spawn` end immediately; a plain Process keeps running as in the standard library."""
     program = write_program(tmp_path, IN_FLIGHT)
     process = subprocess.Popen(
         [sys.executable, str(program)], stdout=subprocess.PIPE, env=clean_environment(), text=True
@@ -299,7 +302,7 @@ def test_the_server_ends_with_its_client(tmp_path) -> None:
     wait_until(lambda: not is_running(server), what="the server's end")
 
 
-def test_the_limit_of_descriptors_is_named() -> None:
+def test_descriptor_limit_is_named() -> None:
     files = [os.open("/dev/null", os.O_RDONLY) for _ in range(260)]
     try:
         with pytest.raises(ValueError, match="253 descriptors, not 260"):
@@ -312,8 +315,8 @@ def test_the_limit_of_descriptors_is_named() -> None:
 
 @pytest.mark.parametrize("victim", ["worker", "server", "parent"])
 @pytest.mark.parametrize("moment", [0.0, 0.003, 0.01, 0.03, 0.1])
-def test_kills_at_any_time_leave_nothing(tmp_path, victim, moment) -> None:
-    """At start, in flight and at exit, as the moment falls; everything is found by its process group."""
+def test_random_kills_leave_nothing(tmp_path, victim, moment) -> None:
+    """Kills during start, work and exit; all processes are found by their process group."""
     program = write_program(tmp_path, KILL)
     process = subprocess.Popen(
         [sys.executable, str(program), victim, str(moment)],
@@ -333,7 +336,7 @@ KILL = """
     import gc, os, signal, sys, threading, time
     import shmtensor as st
     import shmtensor.multiprocessing as mp
-    from shmtensor.multiprocessing._server_client import client
+    from shmtensor.multiprocessing._worker_server.client import client
     victim, moment = sys.argv[1], float(sys.argv[2])
     tensor = st.ones(1000)
     def work(rank, tensor):
@@ -362,7 +365,7 @@ KILL = """
     stopped = True
     killer.join()
     gc.collect()  # of failures that were raised
-    st.gc(older_than=0)  # results that killed workers did not come to send
+    st.gc(older_than=0)  # results that killed workers had pickled but not sent
     deadline = time.monotonic() + 20
     while st.stats()["blocks"] != 1:  # `tensor`; the manager sweeps after deaths
         assert time.monotonic() < deadline, st.stats()
@@ -371,8 +374,8 @@ KILL = """
 """
 
 
-def test_a_default_timeout_of_sockets(tmp_path) -> None:
-    """The line to the server had it too: the server did not come up within a tenth of a second."""
+def test_default_socket_timeout_is_ignored(tmp_path) -> None:
+    """Regression: the timeout applied to the connection to the server, which takes longer to start."""
     run_with_server(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""What is defined in the main program travels by value, comes back as itself, and its limits are told."""
+"""Definitions of the main program are sent by value, and come back as themselves; limits raise errors."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_tensors_in_closures_and_globals_are_handles(tmp_path) -> None:
     )
 
 
-def test_a_function_is_sent_once_to_each_worker(tmp_path) -> None:
+def test_function_is_sent_once_to_each_worker(tmp_path) -> None:
     run_with_server(
         tmp_path,
         """
@@ -121,8 +121,8 @@ def test_a_function_is_sent_once_to_each_worker(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("method", ["server", "fork", "spawn", "forkserver"])
-def test_how_often_the_body_of_an_unguarded_script_runs(tmp_path, method) -> None:
-    """One script, all methods. The standard ones that import it again fail, or run it again."""
+def test_runs_of_an_unguarded_script_body(tmp_path, method) -> None:
+    """Start methods of the standard library that import the script again fail, or run it again."""
     count = tmp_path / "count"
     count.touch()
     program = """
@@ -150,18 +150,18 @@ def test_how_often_the_body_of_an_unguarded_script_runs(tmp_path, method) -> Non
         assert runs > 1
 
 
-def test_what_it_cannot_do_is_told(tmp_path) -> None:
+def test_unpicklable_globals_are_named(tmp_path) -> None:
     out = run_with_server(
         tmp_path,
         """
-        def told(words, function, *args, error=pickle.PicklingError):
+        def check(words, function, *args, error=pickle.PicklingError):
             try:
                 function(*args)
             except error as problem:
                 text = repr(problem) + repr(problem.__cause__)
                 assert all(word in text for word in words), text
             else:
-                raise SystemExit(f"nothing was said of {words}")
+                raise SystemExit(f"no error with {words}")
 
         FACTOR = 2
         def use_factor(x):
@@ -178,18 +178,18 @@ def test_what_it_cannot_do_is_told(tmp_path) -> None:
             return pickle.loads(b"c__main__\\nFACTOR\\n.")
         with context.Pool(1) as pool:
             assert pool.apply(use_factor, (4,)) == 8
-            told(["use_lock", "'server'", "lock", "module"], pool.apply, use_lock)
-            told(["server", "module", "method"], pool.apply, find_in_main, error=AttributeError)
-            told(["server", "module", "method"], pool.apply, find_by_pickle, error=AttributeError)
-        told(["'server'", "arguments", "fork"], context.Process(target=print, args=(lock,)).start)
-        print("all told")
+            check(["use_lock", "'server'", "lock", "module"], pool.apply, use_lock)
+            check(["server", "module", "method"], pool.apply, find_in_main, error=AttributeError)
+            check(["server", "module", "method"], pool.apply, find_by_pickle, error=AttributeError)
+        check(["'server'", "arguments", "fork"], context.Process(target=print, args=(lock,)).start)
+        print("done")
         """,
     )
-    assert out == "all told\n"
+    assert out == "done\n"
 
 
-def test_what_was_sent_is_not_kept_by_the_sender(tmp_path) -> None:
-    """A lambda, and what it refers to, lived as long as the program."""
+def test_sender_does_not_keep_sent_functions_alive(tmp_path) -> None:
+    """Regression: a lambda, and what it refers to, lived as long as the program."""
     run_with_server(
         tmp_path,
         """
@@ -212,7 +212,7 @@ def test_what_was_sent_is_not_kept_by_the_sender(tmp_path) -> None:
     )
 
 
-def test_without_cloudpickle_the_extra_is_named(tmp_path) -> None:
+def test_missing_cloudpickle_names_the_extra(tmp_path) -> None:
     run_with_server(
         tmp_path,
         """
@@ -227,7 +227,7 @@ def test_without_cloudpickle_the_extra_is_named(tmp_path) -> None:
     )
 
 
-def test_executors_and_queues_of_the_standard_library(tmp_path) -> None:
+def test_standard_library_executors_and_queues(tmp_path) -> None:
     run_with_server(
         tmp_path,
         """
@@ -251,7 +251,7 @@ def test_executors_and_queues_of_the_standard_library(tmp_path) -> None:
     )
 
 
-def test_a_process_subclass_of_the_main_program(tmp_path) -> None:
+def test_process_subclass_of_main(tmp_path) -> None:
     run_with_server(
         tmp_path,
         """
@@ -270,7 +270,7 @@ def test_a_process_subclass_of_the_main_program(tmp_path) -> None:
     )
 
 
-def test_workers_that_are_parents_themselves(tmp_path) -> None:
+def test_workers_start_workers(tmp_path) -> None:
     run_with_server(
         tmp_path,
         """

@@ -1,12 +1,12 @@
-"""Which globals a function of the main program finds in a worker, also after they have changed."""
+"""The globals of the main program's functions in a worker, also after they have changed."""
 
 from __future__ import annotations
 
 from tests.helpers.server_programs import run_with_server
 
 
-def test_an_attribute_is_not_a_global(tmp_path) -> None:
-    """`thing.size` was taken for the global `size`, and the function was sent again when that changed."""
+def test_attribute_is_not_a_global(tmp_path) -> None:
+    """Regression: `thing.size` was mistaken for the global `size`, whose change sent the function again."""
     run_with_server(
         tmp_path,
         """
@@ -28,8 +28,8 @@ def test_an_attribute_is_not_a_global(tmp_path) -> None:
     )
 
 
-def test_an_initializer_that_sets_globals(tmp_path) -> None:
-    """The usual idiom: each function had globals of its own, so the others found None, or no name."""
+def test_initializer_sets_globals(tmp_path) -> None:
+    """Regression: each function had its own globals, so the others did not find the assigned values."""
     run_with_server(
         tmp_path,
         """
@@ -62,8 +62,8 @@ def test_an_initializer_that_sets_globals(tmp_path) -> None:
     )
 
 
-def test_globals_that_change_between_functions(tmp_path) -> None:
-    """What a new function brings replaces what is there, unless it is the same as before."""
+def test_globals_change_between_functions(tmp_path) -> None:
+    """The globals of a new function replace the worker's, unless the sender's value is unchanged."""
     run_with_server(
         tmp_path,
         """
@@ -88,8 +88,8 @@ def test_globals_that_change_between_functions(tmp_path) -> None:
     )
 
 
-def test_globals_of_several_processes(tmp_path) -> None:
-    """Workers of a fork have both programs' functions; what comes back has globals of its own."""
+def test_globals_from_several_senders(tmp_path) -> None:
+    """Workers of a fork have functions of both programs; a function that comes back has its own globals."""
     run_with_server(
         tmp_path,
         """
@@ -121,8 +121,8 @@ def test_globals_of_several_processes(tmp_path) -> None:
     )
 
 
-def test_closures_that_change(tmp_path) -> None:
-    """A decorator that counts calls: the second function that was sent was an error."""
+def test_changed_closures_are_sent_again(tmp_path) -> None:
+    """Regression: with a decorator that counts calls, sending the second function raised an error."""
     run_with_server(
         tmp_path,
         """

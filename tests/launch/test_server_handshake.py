@@ -1,4 +1,4 @@
-"""A start by the worker server happens whole or not at all, and its end is known to all who ask."""
+"""A start by the worker server succeeds completely or not at all; every reader gets its exit code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from tests.launch.test_parent_death import group
 START = """
     import errno, os, resource, signal, socket, sys, threading, time
     import shmtensor.multiprocessing as mp
-    from shmtensor.multiprocessing._server_client import client
+    from shmtensor.multiprocessing._worker_server.client import client
     context = mp.get_context("server")
-    def tell(path):
+    def report_pid(path):
         with open(path, "a") as file:
             file.write(f"{os.getpid()}\\n")
     def see_pids(path, count=3):
         "Start workers after a failure; each Process is the one that runs."
         for _ in range(count):
-            process = context.Process(target=tell, args=(path,))
+            process = context.Process(target=report_pid, args=(path,))
             process.start()
             process.join()
             assert process.exitcode == 0, process.exitcode
@@ -27,7 +27,7 @@ START = """
 
 
 def run(tmp_path, program: str) -> list[str]:
-    """Run it, wait until all that it started has ended, and return the pids of the workers that ran."""
+    """Run a program, wait until all its processes have ended, and return the pids of the workers that ran."""
     path = tmp_path / "ran"
     path.touch()
     text = f"{START}\n{program}\n    print(os.getpid())\n"
@@ -37,8 +37,8 @@ def run(tmp_path, program: str) -> list[str]:
     return path.read_text().split()
 
 
-def test_an_interrupt_while_the_server_starts(tmp_path) -> None:
-    """ "Ready" came after the KeyboardInterrupt and was taken for the answer to the next request."""
+def test_interrupt_while_the_server_starts(tmp_path) -> None:
+    """Regression: a late "ready" was mistaken for the reply to the next request."""
     (tmp_path / "interrupting.py").write_text(
         "import os, signal\n"
         "if not os.path.exists('interrupted'):\n"
@@ -51,7 +51,7 @@ def test_an_interrupt_while_the_server_starts(tmp_path) -> None:
     os.chdir(os.path.dirname(path))
     mp.set_server_preload(["interrupting"])
     try:
-        context.Process(target=tell, args=(path,)).start()
+        context.Process(target=report_pid, args=(path,)).start()
         time.sleep(60)
     except KeyboardInterrupt:
         see_pids(path)
@@ -60,8 +60,8 @@ def test_an_interrupt_while_the_server_starts(tmp_path) -> None:
     assert len(ran) == 3
 
 
-def test_an_interrupt_while_a_worker_is_asked_for(tmp_path) -> None:
-    """The answer stayed in the line: from then on each Process had the worker before as its own."""
+def test_interrupt_while_a_worker_is_requested(tmp_path) -> None:
+    """Regression: the unread reply gave each later Process the worker of the one before."""
     ran = run(
         tmp_path,
         """
@@ -72,16 +72,16 @@ def test_an_interrupt_while_a_worker_is_asked_for(tmp_path) -> None:
         raise KeyboardInterrupt
     socket.recv_fds = interrupted
     try:
-        context.Process(target=tell, args=(path,)).start()
+        context.Process(target=report_pid, args=(path,)).start()
     except KeyboardInterrupt:
         see_pids(path)
         """,
     )
-    assert len(ran) == 4, "the worker that nobody knows of has not run"
+    assert len(ran) == 4, "the worker without an owner has not run"
 
 
-def test_a_server_killed_before_it_answers(tmp_path) -> None:
-    """The worker was there already, and the client asked the next server again: the target ran twice."""
+def test_server_killed_before_it_replies(tmp_path) -> None:
+    """Regression: the worker had started, and the client repeated the request: the target ran twice."""
     (tmp_path / "dying.py").write_text(
         "import os, signal\n"
         "def die():\n"
@@ -95,7 +95,7 @@ def test_a_server_killed_before_it_answers(tmp_path) -> None:
         tmp_path,
         """
     mp.set_server_preload(["dying"])
-    process = context.Process(target=tell, args=(path,))
+    process = context.Process(target=report_pid, args=(path,))
     try:
         process.start()
     except ChildProcessError as error:
@@ -108,8 +108,8 @@ def test_a_server_killed_before_it_answers(tmp_path) -> None:
     assert len(ran) == 3
 
 
-def test_no_descriptor_left_for_a_worker(tmp_path) -> None:
-    """Pipes stayed open; and the worker was there when its pidfd was not: IndexError, and nobody owned it."""
+def test_client_without_free_descriptors(tmp_path) -> None:
+    """Regression: pipes stayed open, and a worker without a pidfd ran without an owner."""
     ran = run(
         tmp_path,
         """
@@ -121,7 +121,7 @@ def test_no_descriptor_left_for_a_worker(tmp_path) -> None:
     before, failed = is_open(), 0
     for free in range(10):
         filling = [os.open("/dev/null", os.O_RDONLY) for _ in range(limit - before + 1 - free)]
-        process = context.Process(target=tell, args=(path,))
+        process = context.Process(target=report_pid, args=(path,))
         try:
             process.start()
         except OSError as error:
@@ -140,8 +140,8 @@ def test_no_descriptor_left_for_a_worker(tmp_path) -> None:
     assert len(ran) == 11
 
 
-def test_no_descriptor_left_in_the_server(tmp_path) -> None:
-    """It ended with a traceback."""
+def test_server_without_free_descriptors(tmp_path) -> None:
+    """Regression: the server ended with a traceback."""
     ran = run(
         tmp_path,
         """
@@ -165,20 +165,20 @@ def test_no_descriptor_left_in_the_server(tmp_path) -> None:
     assert len(ran) == 12
 
 
-def test_threads_that_ask_for_the_exit_code_at_once(tmp_path) -> None:
-    """Only one could read it; the others found nothing, and put 255 in its place."""
+def test_exit_code_is_read_by_several_threads(tmp_path) -> None:
+    """Regression: only one thread could read it; the others reported 255."""
     run(
         tmp_path,
         """
     sys.setswitchinterval(1e-6)
-    def look(process):
+    def read_code(process):
         while process.exitcode is None:
             pass
     codes = []
     for _ in range(20):
         process = context.Process(target=sys.exit, args=(3,))
         process.start()
-        threads = [threading.Thread(target=look, args=(process,)) for _ in range(2)]
+        threads = [threading.Thread(target=read_code, args=(process,)) for _ in range(2)]
         for thread in threads:
             thread.start()
         process.join()
@@ -190,8 +190,8 @@ def test_threads_that_ask_for_the_exit_code_at_once(tmp_path) -> None:
     )
 
 
-def test_a_forked_child_that_asks_for_the_exit_code(tmp_path) -> None:
-    """It took the code away from its parent, as soon as it started a process of its own."""
+def test_exit_code_is_read_by_a_forked_child(tmp_path) -> None:
+    """Regression: the child consumed the code when it started a process."""
     run(
         tmp_path,
         """
@@ -209,8 +209,8 @@ def test_a_forked_child_that_asks_for_the_exit_code(tmp_path) -> None:
     )
 
 
-def test_children_that_nobody_can_wait_for(tmp_path) -> None:
-    """A launcher that ignores SIGCHLD hands that on, and the server could not start."""
+def test_server_with_sigchld_ignored(tmp_path) -> None:
+    """Regression: the server inherited an ignored SIGCHLD from a launcher, and could not start."""
     ran = run(
         tmp_path,
         """
@@ -225,9 +225,9 @@ def test_children_that_nobody_can_wait_for(tmp_path) -> None:
         """
     mp.set_server_preload(["ignoring"])
     for _ in range(2):
-        process = context.Process(target=tell, args=(path,))
+        process = context.Process(target=report_pid, args=(path,))
         process.start()
         process.join()
-        assert process.exitcode == 255, "nobody can tell"
+        assert process.exitcode == 255, "it is unknown"
         """,
     )

@@ -1,4 +1,4 @@
-"""By value or by name: it depends on who reads, and a look at the start methods changes nothing."""
+"""The reader decides between by value and by name; merely using a context changes nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.children import run_program, write_program
 from tests.helpers.server_programs import run_with_server
 
-LOOKS = {
+ACTIONS = {
     "nothing": "pass",
     "context": "mp.get_context('server')",
     "all": "[mp.get_context(method) for method in mp.get_all_start_methods()]",
@@ -61,7 +61,7 @@ PROGRAM = """
             return pool
 
     if __name__ == "__main__":
-        LOOK
+        ACTION
         check(mp.get_context(sys.argv[1]))
         if sys.argv[1] != "server":
             check(multiprocessing.get_context(sys.argv[1]))
@@ -77,15 +77,15 @@ PROGRAM = """
     """
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_other_methods_get_names(tmp_path, method, look) -> None:
-    """Asking for the context of server made every message by value: exceptions with a lock failed."""
-    done = run_program(write_program(tmp_path, PROGRAM.replace("LOOK", LOOKS[look])), method)
-    assert done.stdout.strip() == str(look != "a worker"), done
+def test_workers_of_other_methods_get_names(tmp_path, method, action) -> None:
+    """Regression: getting the context of server sent all messages by value: exceptions with a lock failed."""
+    done = run_program(write_program(tmp_path, PROGRAM.replace("ACTION", ACTIONS[action])), method)
+    assert done.stdout.strip() == str(action != "a worker"), done
 
 
-def test_what_cannot_go_by_value_goes_by_name_where_the_reader_is_not_known(tmp_path) -> None:
+def test_unknown_reader_gets_a_name_if_pickling_by_value_fails(tmp_path) -> None:
     run_with_server(
         tmp_path,
         """
@@ -94,19 +94,19 @@ def test_what_cannot_go_by_value_goes_by_name_where_the_reader_is_not_known(tmp_
         def use_lock():
             return lock
         class Item: ...
-        def told(dumps, function):
+        def check_raises(dumps, function):
             try:
                 dumps(function)
             except pickle.PicklingError as error:
                 assert "'server'" in str(error), error
             else:
-                raise SystemExit("nothing was said")
+                raise SystemExit("no error was raised")
         queue = context.Queue()
-        told(queue.put, use_lock)
-        told(context.SimpleQueue().put, use_lock)
-        told(context.Pipe()[0].send, use_lock)
-        told(mp.get_context("server").Queue().put, lambda: lock)
-        queue.put(Item())  # before there is a worker
+        check_raises(queue.put, use_lock)
+        check_raises(context.SimpleQueue().put, use_lock)
+        check_raises(context.Pipe()[0].send, use_lock)
+        check_raises(mp.get_context("server").Queue().put, lambda: lock)
+        queue.put(Item())  # before a worker exists
         assert ForkingPickler.dumps(use_lock) == pickle.dumps(use_lock)
         def take(queue, answers):
             answers.put([queue.get(), type(answers.get())])
@@ -119,13 +119,13 @@ def test_what_cannot_go_by_value_goes_by_name_where_the_reader_is_not_known(tmp_
         assert type(thing) is kind is Item
         assert ForkingPickler.loads(ForkingPickler.dumps(use_lock)) is use_lock
         assert len(ForkingPickler.dumps(lambda: 1)) > 300
-        told(ForkingPickler.dumps, lambda: lock)
+        check_raises(ForkingPickler.dumps, lambda: lock)
         """,
     )
 
 
-def test_a_forked_child_of_a_program_with_workers(tmp_path) -> None:
-    """What it sent was an instance of a copy of the class."""
+def test_forked_child_of_a_program_with_workers(tmp_path) -> None:
+    """Regression: the child sent an instance of a copy of the class."""
     run_with_server(
         tmp_path,
         """

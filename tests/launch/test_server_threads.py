@@ -1,4 +1,4 @@
-"""Threads that send to workers, or load what came, at once."""
+"""Threads that simultaneously send to workers, or load messages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import sys
 import threading
 
-from shmtensor.multiprocessing._library import Library
-from shmtensor.multiprocessing._numbers import Numbers
+from shmtensor.multiprocessing._by_value.code_store import CodeStore
+from shmtensor.multiprocessing._by_value.object_ids import ObjectIds
 from tests.helpers.server_programs import run_with_server
 
 
 def at_once(threads, work) -> None:
-    """Call `work(k)` in as many threads, which take turns as often as the interpreter lets them."""
+    """Call `work(k)` in several threads, with the shortest switch interval."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -25,27 +25,27 @@ def at_once(threads, work) -> None:
         sys.setswitchinterval(interval)
 
 
-def test_threads_that_publish_at_once() -> None:
-    """Each pool pickles in a thread of its own: pieces lay at one offset, a worker ran the wrong function."""
-    library = Library()
+def test_concurrent_writes_to_the_code_store() -> None:
+    """Regression: two pickles had one offset, and a worker ran the wrong function."""
+    store = CodeStore()
     got = []
 
     def publish(k) -> None:
         for i in range(1000):
             content = b"%d-%d;" % (k, i) * 20
-            got.append((library.add(content), content))
+            got.append((store.add(content), content))
 
     at_once(4, publish)
-    (file,) = library.files().values()
+    (file,) = store.files().values()
     try:
-        assert sum(library.read(place) != content for place, content in got) == 0
+        assert sum(store.read(location) != content for location, content in got) == 0
     finally:
         os.close(file)
 
 
-def test_threads_that_ask_for_a_number_at_once() -> None:
-    """A class that two threads sent at once had two numbers, and was two classes in a worker."""
-    numbers = Numbers()
+def test_concurrent_requests_for_one_id() -> None:
+    """Regression: a class that two threads sent simultaneously was two classes in a worker."""
+    ids = ObjectIds()
     classes = [type("Sent", (), {}) for _ in range(3000)]
     got = [[], []]
     both = threading.Barrier(2)
@@ -53,14 +53,14 @@ def test_threads_that_ask_for_a_number_at_once() -> None:
     def ask(k) -> None:
         for cls in classes:
             both.wait(60)
-            got[k].append(numbers.of(cls))
+            got[k].append(ids.of(cls))
 
     at_once(2, ask)
     assert got[0] == got[1]
 
 
-def test_threads_that_load_at_once(tmp_path) -> None:
-    """One had what the other had made and not yet filled: NameError in the worker."""
+def test_concurrent_loads_of_one_class(tmp_path) -> None:
+    """Regression: a thread used an object that the other had not filled yet: NameError in the worker."""
     run_with_server(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""Environment, processors and output prefix of each worker."""
+"""Environment, CPUs and output prefix of each worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def see(rank, *names):
     return [os.environ.get(name) for name in names], sorted(os.sched_getaffinity(0))
 
 
-def look(start_method, *names, nprocs=2, **settings):
+def observe(start_method, *names, nprocs=2, **settings):
     return mp.start_processes(
         see, names, nprocs=nprocs, join=False, start_method=start_method, **settings
     ).results()
@@ -33,14 +33,14 @@ def look(start_method, *names, nprocs=2, **settings):
 )
 def test_environment_by_rank(start_method, env, monkeypatch) -> None:
     monkeypatch.setenv("LAUNCH_B", "kept")
-    seen = [variables for variables, _ in look(start_method, "LAUNCH_A", "LAUNCH_B", env=env)]
-    kept = None if start_method == "forkserver" else "kept"  # that server has the environment of its start
+    seen = [variables for variables, _ in observe(start_method, "LAUNCH_A", "LAUNCH_B", env=env)]
+    kept = None if start_method == "forkserver" else "kept"  # its server keeps the environment of its start
     assert seen == [["0", kept], ["1", kept]]
     assert "LAUNCH_A" not in os.environ
 
 
 def test_environment_for_all_and_removal(start_method) -> None:
-    seen = look(start_method, "LAUNCH_A", "HOME", env={"LAUNCH_A": "x", "HOME": None})
+    seen = observe(start_method, "LAUNCH_A", "HOME", env={"LAUNCH_A": "x", "HOME": None})
     assert [variables for variables, _ in seen] == [["x", None]] * 2
 
 
@@ -50,8 +50,8 @@ def see_hash_seed(rank):
     return os.environ["PYTHONHASHSEED"], sys.flags.hash_randomization, hash("a string")
 
 
-def test_spawned_workers_have_it_from_their_beginning() -> None:
-    """Seen by what the interpreter reads before any code of ours."""
+def test_spawned_workers_start_with_the_environment() -> None:
+    """Observed through a variable that the interpreter reads when it starts."""
     env = [{"PYTHONHASHSEED": "0"}, {"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "0"}]
     first, second, third = mp.start_processes(see_hash_seed, nprocs=3, join=False, env=env).results()
     assert first == third
@@ -65,7 +65,7 @@ def test_spawned_workers_have_it_from_their_beginning() -> None:
     ids=["set", "sets", "numbers", "function"],
 )
 def test_affinity(start_method, affinity) -> None:
-    assert [cpus for _, cpus in look(start_method, affinity=affinity)] == [[CPU], [CPU]]
+    assert [cpus for _, cpus in observe(start_method, affinity=affinity)] == [[CPU], [CPU]]
     assert len(os.sched_getaffinity(0)) >= 1
 
 
@@ -108,7 +108,7 @@ PRINTS = """
 """
 
 
-def test_output_with_the_rank(start_method, tmp_path) -> None:
+def test_output_has_a_rank_prefix(start_method, tmp_path) -> None:
     done = run_program(write_program(tmp_path, PRINTS), start_method)
     assert done.returncode == 0, done.stderr
     lines = ["first", "a b c", "two", "lines", "no end of line"]
@@ -116,7 +116,7 @@ def test_output_with_the_rank(start_method, tmp_path) -> None:
     assert done.stdout.splitlines() == prefixed + lines
 
 
-def test_lines_of_several_workers_do_not_mix(tmp_path) -> None:
+def test_output_lines_are_not_interleaved(tmp_path) -> None:
     program = """
         import shmtensor.multiprocessing as mp
         def talk(rank):
@@ -135,15 +135,15 @@ def run_echo(rank, path) -> None:
         subprocess.run(["echo", os.environ["LAUNCH_A"]], stdout=file, check=True)
 
 
-def test_programs_that_workers_run_have_the_environment(start_method, tmp_path) -> None:
+def test_subprocesses_of_workers_inherit_the_environment(start_method, tmp_path) -> None:
     path = tmp_path / "out"
     mp.start_processes(run_echo, (str(path),), env={"LAUNCH_A": "inherited"}, start_method=start_method)
     assert path.read_text() == "inherited\n"
 
 
 @pytest.mark.parametrize("size", [1, 100_000], ids=["short", "long"])
-def test_an_interpreter_that_ends_at_once_is_a_worker_that_failed(size, monkeypatch) -> None:
-    """The short message is written when the file is closed; that error came through, and left a zombie."""
+def test_immediate_interpreter_exit_is_a_worker_failure(size, monkeypatch) -> None:
+    """Regression: a short message is written when the file is closed; that error left a zombie."""
     popen = subprocess.Popen
 
     def start_one_that_ends(command, **kwargs):

@@ -1,4 +1,4 @@
-"""Every row of the guide's table, for every combination of facts; and what may be asked for by name."""
+"""Every row of the guide's table, for every combination of facts; start methods given by name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import shmtensor.multiprocessing as mp
-from shmtensor.multiprocessing import _facts
 from shmtensor.multiprocessing import start_method as policy
-from shmtensor.multiprocessing._facts import Facts
+from shmtensor.multiprocessing.start_method import Facts
 from tests.helpers.children import run_program, run_python, write_program
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "starting-workers.md"
@@ -45,7 +44,7 @@ EVERYTHING = [
 
 
 @pytest.mark.parametrize("row", rows(), ids=" ".join)
-def test_each_row_decides_where_it_is_the_first_that_fits(row) -> None:
+def test_first_matching_row_decides(row) -> None:
     deciding = [facts for facts in facts_of(row) if first_row_that_fits(facts) == row]
     assert deciding, "no case comes to this row"
     for facts in deciding:
@@ -53,7 +52,7 @@ def test_each_row_decides_where_it_is_the_first_that_fits(row) -> None:
         assert (decision.method, decision.replaced) == (row[6], row[7] == "yes"), facts
 
 
-def test_the_table_has_every_case() -> None:
+def test_table_covers_every_case() -> None:
     assert all(first_row_that_fits(facts) for facts in EVERYTHING)
 
 
@@ -64,13 +63,13 @@ def unset(monkeypatch):
 
 
 def given(monkeypatch, **changes):
-    """Facts of a script on its own, but for the changes."""
+    """Set the facts to those of a plain script, with changes."""
     facts = {"owned": False, "cuda": False, "threads": False, "main": True, "default": "fork", "server": True}
     facts |= changes
     monkeypatch.setattr(policy.Facts, "of_this_process", classmethod(lambda cls: Facts(**facts)))
 
 
-def test_auto_warns_once_and_says_what_why_and_how(monkeypatch) -> None:
+def test_auto_warns_once_with_method_reason_and_remedy(monkeypatch) -> None:
     given(monkeypatch, cuda=True)
     with pytest.warns(UserWarning, match="by server instead of fork: CUDA is initialised") as caught:
         contexts = [mp.get_context("auto") for _ in range(2)]
@@ -93,7 +92,7 @@ def test_fork_by_name_raises_after_cuda(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", "server"])
-def test_the_environment_decides_for_auto_and_for_nothing(monkeypatch, method) -> None:
+def test_environment_variable_decides_auto_and_the_default(monkeypatch, method) -> None:
     given(monkeypatch)
     monkeypatch.setenv(policy.VARIABLE, method)
     assert mp.get_context("auto").get_start_method() == method
@@ -102,7 +101,7 @@ def test_the_environment_decides_for_auto_and_for_nothing(monkeypatch, method) -
     assert mp.get_context("spawn").get_start_method() == "spawn", "a name is a name"
 
 
-def test_a_wrong_name_is_told_with_its_origin(monkeypatch) -> None:
+def test_unknown_method_error_names_its_source(monkeypatch) -> None:
     with pytest.raises(
         ValueError, match=r"start_method='thread': cannot find context for 'thread'; choose one"
     ):
@@ -112,7 +111,7 @@ def test_a_wrong_name_is_told_with_its_origin(monkeypatch) -> None:
         mp.get_context()
 
 
-def test_facts_that_can_be_seen_here(monkeypatch) -> None:
+def test_facts_of_this_process(monkeypatch) -> None:
     assert not Facts.of_this_process().threads
     event = threading.Event()
     thread = threading.Thread(target=event.wait)
@@ -123,29 +122,29 @@ def test_facts_that_can_be_seen_here(monkeypatch) -> None:
     assert Facts.of_this_process().default == multiprocessing.get_start_method()
 
 
-def test_cuda_is_seen_by_the_driver_s_file_and_by_torch(monkeypatch, tmp_path) -> None:
-    assert not _facts.cuda_is_initialised()
+def test_cuda_is_detected_by_device_file_and_torch(monkeypatch, tmp_path) -> None:
+    assert not policy.cuda_is_initialised()
     file = tmp_path / "nvidia-uvm"
     file.touch()
     real = os.readlink
     monkeypatch.setattr(
         os, "readlink", lambda path: "/dev/nvidia-uvm" if real(path) == str(file) else real(path)
     )
-    assert not _facts.cuda_is_initialised()
+    assert not policy.cuda_is_initialised()
     with file.open():
-        assert _facts.cuda_is_initialised()
-    assert not _facts.cuda_is_initialised()
+        assert policy.cuda_is_initialised()
+    assert not policy.cuda_is_initialised()
 
     class Torch:
         class cuda:
             is_initialized = staticmethod(lambda: True)
 
-    monkeypatch.setitem(_facts.sys.modules, "torch", Torch)
-    assert _facts.cuda_is_initialised()
+    monkeypatch.setitem(policy.sys.modules, "torch", Torch)
+    assert policy.cuda_is_initialised()
 
 
 SEES_MAIN = """
-    from shmtensor.multiprocessing._facts import Facts
+    from shmtensor.multiprocessing.start_method import Facts
     import shmtensor.multiprocessing as mp
     before = Facts.of_this_process()
     mp.own_process()
@@ -153,12 +152,12 @@ SEES_MAIN = """
 """
 
 
-def test_whether_main_can_be_imported(tmp_path) -> None:
+def test_importable_main_is_detected(tmp_path) -> None:
     assert run_python(SEES_MAIN).stdout == "False False True\n"
     assert run_program(write_program(tmp_path, SEES_MAIN)).stdout == "True False True\n"
 
 
-def test_explaining_prints_the_choice_and_all_facts(monkeypatch, capsys) -> None:
+def test_explain_prints_the_choice_and_all_facts(monkeypatch, capsys) -> None:
     given(monkeypatch, threads=True, server=False)
     mp.explain_start_method()
     text = capsys.readouterr().out
@@ -167,10 +166,10 @@ def test_explaining_prints_the_choice_and_all_facts(monkeypatch, capsys) -> None
         assert word in text
     monkeypatch.setenv(policy.VARIABLE, "forkserver")
     mp.explain_start_method()
-    assert "start method: forkserver, because SHMTENSOR_START_METHOD says so" in capsys.readouterr().out
+    assert "start method: forkserver, because SHMTENSOR_START_METHOD is set to it" in capsys.readouterr().out
 
 
-def test_a_program_may_set_what_only_this_package_knows() -> None:
+def test_package_methods_can_be_the_default() -> None:
     done = run_python(
         """
         import os
@@ -199,15 +198,15 @@ def test_a_program_may_set_what_only_this_package_knows() -> None:
     assert done.stdout == "done\n", done.stderr
 
 
-def test_children_have_the_method_that_started_them(tmp_path) -> None:
-    """As in the standard library. Workers of server had its default, forked children the parent's server."""
+def test_children_inherit_the_start_method(tmp_path) -> None:
+    """Regression: workers of server had its default, and forked children that of their parent."""
     done = run_program(
         write_program(
             tmp_path,
             """
             import shmtensor.multiprocessing as mp
 
-            def tell(pipe):
+            def report(pipe):
                 pipe.send(mp.get_start_method())
 
             if __name__ == "__main__":
@@ -215,7 +214,7 @@ def test_children_have_the_method_that_started_them(tmp_path) -> None:
                     mp.set_start_method(default, force=True)
                     for context in [mp, *map(mp.get_context, ("fork", "spawn", "forkserver", "server"))]:
                         pipe, end = context.Pipe()
-                        process = context.Process(target=tell, args=(end,))
+                        process = context.Process(target=report, args=(end,))
                         process.start()
                         assert pipe.poll(60)
                         assert pipe.recv() == context.get_start_method()

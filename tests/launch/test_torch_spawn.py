@@ -1,4 +1,4 @@
-"""What torch's tests of `multiprocessing.spawn` show, the tests that are never collected there included."""
+"""torch's tests of `multiprocessing.spawn`, including those that are never collected there."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def exit_with(rank, code) -> None:
 
 
 def wait_for_end_of_first(rank, code, gone) -> None:
-    """The first exits; the others see it, and end by themselves."""
+    """The first exits; the others notice, and end by themselves."""
     if rank == 0:
         sys.exit(code)
     gone.wait(20)
@@ -94,11 +94,11 @@ def test_arguments_in_a_tuple_or_a_list(start_method, kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [st.ones, np.ones, str, range, int])
-def test_a_forgotten_tuple(kind) -> None:
-    """torch, and once we, gave the tensor's rows to the function, or the letters of a string."""
+def test_args_that_are_not_a_tuple_raise(kind) -> None:
+    """torch passes the tensor's rows, or the letters of a string, to the function."""
     given = kind(2)
     name = type(given).__name__
-    with pytest.raises(TypeError, match=rf"args must be a tuple or list .*, as \(x,\) is .*; got {name}"):
+    with pytest.raises(TypeError, match=rf"args must be a tuple or list .*, such as \(x,\); got {name}"):
         mp.spawn(succeed, given, 1)
 
 
@@ -176,7 +176,7 @@ def nest(rank, queue, start_method) -> None:
 
 
 def test_nested(start_method) -> None:
-    """Never collected in torch: a middle process that is killed takes what it started with it."""
+    """Never collected in torch: children of a killed worker end with it."""
     queue = mp.get_context(start_method).SimpleQueue()
     context = mp.start_processes(nest, (queue, start_method), join=False, start_method=start_method)
     pids = {queue.get() for _ in range(3)}
@@ -231,7 +231,7 @@ def check_passed(rank, gate) -> None:
 
 
 def test_workers_start_in_parallel(start_method) -> None:
-    """In place of a measurement: no worker waits for another to have read its large arguments."""
+    """No worker waits until another has read its large arguments."""
     context = mp.get_context(start_method)
     ready, go = context.SimpleQueue(), context.Event()
     workers = mp.start_processes(

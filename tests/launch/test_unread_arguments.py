@@ -1,4 +1,4 @@
-"""What was sent to a worker that ended before it read it is taken back."""
+"""Arguments of a worker that ended before it loaded them are released."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.helpers.children import end
 
 
 class Blocks:
-    """Keeps the worker from loading what comes after it."""
+    """Blocks the worker before it loads the arguments that follow."""
 
     def __reduce__(self):
         return time.sleep, (60,)
@@ -23,7 +23,7 @@ def never(*_) -> None:
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver", "server"])
-def test_a_worker_killed_before_it_loads_its_arguments(start_method, strategy) -> None:
+def test_worker_killed_before_it_loads_its_arguments(start_method, strategy) -> None:
     before = st.stats()
     context = mp.start_processes(never, (Blocks(), st.ones(10)), join=False, start_method=start_method)
     assert st.stats()["in_flight"] == before["in_flight"] + 1
@@ -34,7 +34,7 @@ def test_a_worker_killed_before_it_loads_its_arguments(start_method, strategy) -
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver", "server"])
-def test_a_process_killed_before_it_loads_its_arguments(start_method, strategy) -> None:
+def test_process_killed_before_it_loads_its_arguments(start_method, strategy) -> None:
     before = st.stats()
     process = mp.get_context(start_method).Process(target=never, args=(Blocks(), st.ones(10)))
     process.start()
@@ -49,7 +49,7 @@ def give_back(rank, tensor):
     return tensor
 
 
-def test_what_was_loaded_is_not_touched(start_method, strategy) -> None:
+def test_loaded_arguments_stay_valid(start_method, strategy) -> None:
     tensor = st.ones(3)
     context = mp.start_processes(give_back, (tensor,), nprocs=2, join=False, start_method=start_method)
     kept = context.results()

@@ -1,4 +1,4 @@
-"""Storages of files: the handle carries the path, and writes reach the file from every process."""
+"""Storages of files: the handle contains the path, and writes of every process reach the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_through(inbox, outbox) -> None:
         tensor[1] = 99
 
 
-def test_writes_of_any_process_reach_the_file(ctx, tmp_path) -> None:
+def test_writes_of_every_process_reach_the_file(ctx, tmp_path) -> None:
     path = tmp_path / "data"
     np.arange(4, dtype=np.int64).tofile(path)
     storage = st.Storage.from_file(path)
@@ -37,7 +37,7 @@ def test_writes_of_any_process_reach_the_file(ctx, tmp_path) -> None:
     outbox.close()
 
 
-def test_a_read_only_file_arrives_read_only(ctx, tmp_path) -> None:
+def test_read_only_file_arrives_read_only(ctx, tmp_path) -> None:
     path = tmp_path / "data"
     np.arange(4, dtype=np.int64).tofile(path)
     path.chmod(0o400)
@@ -52,7 +52,7 @@ def test_a_read_only_file_arrives_read_only(ctx, tmp_path) -> None:
     outbox.close()
 
 
-def test_put_and_get_in_one_process_is_one_storage(tmp_path) -> None:
+def test_put_and_get_in_one_process_share_one_storage(tmp_path) -> None:
     storage = st.Storage.from_file(tmp_path / "new", nbytes=100)
     assert os.path.getsize(tmp_path / "new") == 100
     queue = mp.SimpleQueue()
@@ -61,7 +61,7 @@ def test_put_and_get_in_one_process_is_one_storage(tmp_path) -> None:
     queue.close()
 
 
-def test_a_replaced_file_is_not_read(tmp_path) -> None:
+def test_replaced_file_is_not_read(tmp_path) -> None:
     path = tmp_path / "data"
     path.write_bytes(bytes(100))
     queue = mp.SimpleQueue()

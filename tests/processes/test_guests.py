@@ -1,4 +1,4 @@
-"""Handles between processes that no common parent started, and between sessions."""
+"""Handles between processes without a common parent, and between sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sys.stdin.readline()
 
 @pytest.fixture
 def stranger(strategy):
-    """A program that nobody of ours started as a child of multiprocessing, with a session of its own."""
+    """A program with its own session that was not started by multiprocessing."""
     process = subprocess.Popen(
         [sys.executable, "-c", SENDER, strategy],
         env=clean_environment(),
@@ -42,7 +42,7 @@ def stranger(strategy):
     process.stdout.close()
 
 
-def test_a_handle_of_another_session_works_as_a_guest(stranger) -> None:
+def test_handle_of_another_session_is_opened_as_a_guest(stranger) -> None:
     """torch: AuthenticationError, "digest sent was rejected"."""
     tensor, session = pickle.loads(stranger.stdout.read())
     assert session != st.stats()["session"]
@@ -55,7 +55,7 @@ def test_a_handle_of_another_session_works_as_a_guest(stranger) -> None:
     assert own.item() == 1
 
 
-def test_a_guest_keeps_what_it_holds_when_the_host_ends(stranger) -> None:
+def test_guest_keeps_its_tensors_when_the_host_ends(stranger) -> None:
     tensor, _session = pickle.loads(stranger.stdout.read())
     stranger.stdin.close()
     stranger.wait(30)
@@ -69,7 +69,7 @@ import os, pickle, signal, sys
 from multiprocessing.reduction import ForkingPickler
 import shmtensor as st, shmtensor.multiprocessing as mp
 mp.set_sharing_strategy(sys.argv[1])
-kept = st.ones(1)  # a member of the session; what the child makes, this process never maps
+kept = st.ones(1)  # a member of the session; this process never maps the child's tensors
 ours, childs = os.pipe()
 if os.fork() == 0:
     tensor = st.full(1000, 7.0)
@@ -85,9 +85,9 @@ print(pickle.loads(bytes.fromhex(second.decode())).numpy().sum(), flush=True)
 """
 
 
-def test_a_guest_that_leaves_does_not_take_an_arena_along(stranger, strategy) -> None:
+def test_leaving_guest_does_not_remove_an_arena(stranger, strategy) -> None:
     """As in `test_an_arena_is_not_closed_by_the_last_that_has_it`, for all arenas of a session."""
-    st.empty(1)  # in a session of our own: it is not the first that comes
+    st.empty(1)  # in this process's own session, so that it does not adopt the first handle's
     env = clean_environment()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", HOST, strategy], env=env, **pipes) as host:
@@ -96,7 +96,7 @@ def test_a_guest_that_leaves_does_not_take_an_arena_along(stranger, strategy) ->
         assert tensor.numpy().sum() == 7000
         del tensor
         kill_manager_of(session)
-        pickle.loads(stranger.stdout.read())  # of a third session: the host's is left
+        pickle.loads(stranger.stdout.read())  # of a third session: this process leaves the host's
         host.stdin.write("\n")
         host.stdin.flush()
         assert host.stdout.readline() == "7000.0\n"
@@ -112,35 +112,35 @@ for _ in sys.stdin:
 """
 
 
-def seats_of_this_process(session: str) -> int:
+def slots_of_this_process(session: str) -> int:
     return sum(process["pid"] == os.getpid() for process in _sessions.observe(session)["processes"])
 
 
-def test_a_guest_that_leaves_gives_its_seat_back() -> None:
-    """One that came and went kept most of its seats, until the session had none left.
+def test_leaving_guest_releases_its_slot() -> None:
+    """Regression: repeated guests kept most of their slots, until the session had none left.
 
-    It closed its line before it unmapped the session's memory. The manager saw the line break, and the
-    memory still mapped, as by a process that merely closed its descriptors; nothing made it look again.
+    A guest closed its connection before it unmapped the session's memory. For the manager, that was a live
+    process that had merely closed its descriptors, and nothing made the manager check again.
     """
-    st.empty(1)  # in a session of our own
+    st.empty(1)  # in this process's own session
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     makers = [
         subprocess.Popen([sys.executable, "-c", MAKER], env=clean_environment(), **pipes) for _ in range(2)
     ]
     for _ in range(25):
-        for maker in makers:  # by turns: with the handle of one session the other is left
+        for maker in makers:  # alternately: loading a handle of one session leaves the other
             maker.stdin.write("\n")
             maker.stdin.flush()
             session, message = maker.stdout.readline().split()
             assert pickle.loads(bytes.fromhex(message)).numpy().sum() == 24
             wait_until(
-                lambda session=session: seats_of_this_process(session) <= 1, what="the old seat to be free"
+                lambda session=session: slots_of_this_process(session) <= 1, what="the old slot to be free"
             )
     for maker in makers:
         maker.communicate(timeout=30)
 
 
-def test_a_process_without_a_session_adopts_the_first_handles(strategy) -> None:
+def test_process_without_a_session_adopts_that_of_the_first_handle(strategy) -> None:
     tensor = st.ones(4)
     done = run_python(
         f"""
@@ -157,8 +157,8 @@ def test_a_process_without_a_session_adopts_the_first_handles(strategy) -> None:
     wait_until(lambda: st.stats()["in_flight"] == 0, what="the ticket to be gone")
 
 
-def test_the_environment_names_the_session(strategy) -> None:
-    """Two programs with the same SHMTENSOR_SESSION, any text, are in one session."""
+def test_environment_variable_names_the_session(strategy) -> None:
+    """Two programs with the same SHMTENSOR_SESSION (any text) are in one session."""
     code = """
         import sys, time
         import shmtensor as st
@@ -185,7 +185,7 @@ def test_the_environment_names_the_session(strategy) -> None:
     assert len(sessions) == 1
 
 
-def test_receivers_can_send_on_without_importing_anything(strategy) -> None:
+def test_receivers_forward_without_imports(strategy) -> None:
     """Loading a handle registers the reducers."""
     tensor = st.ones(4)
     done = run_python(

@@ -1,4 +1,4 @@
-"""Promises 13 and 14: what arrives is what was sent, one block is one Storage, and anybody may send it on."""
+"""Promises 13 and 14: tensors arrive as sent, a block is one Storage, and any process may forward it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ VIEWS = {
 }
 
 
-def test_views_keep_everything(ctx, strategy) -> None:
+def test_views_keep_shape_strides_and_offset(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
     process = ctx.Process(target=describe, args=(inbox, outbox))
     process.start()
@@ -69,7 +69,7 @@ def storages_are_one(inbox, outbox) -> None:
     outbox.put(len({id(view.storage()) for view in views}))
 
 
-def test_several_views_in_one_message_share_one_storage(ctx, strategy) -> None:
+def test_views_in_one_message_share_one_storage(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
     process = ctx.Process(target=storages_are_one, args=(inbox, outbox))
     process.start()
@@ -82,7 +82,7 @@ def test_several_views_in_one_message_share_one_storage(ctx, strategy) -> None:
     outbox.close()
 
 
-def test_one_block_is_one_storage_while_it_lives(strategy) -> None:
+def test_live_block_has_one_storage(strategy) -> None:
     tensor = st.ones(5)
     message = ForkingPickler.dumps([tensor, tensor.storage()])
     back, storage = pickle.loads(message)
@@ -93,7 +93,7 @@ def test_one_block_is_one_storage_while_it_lives(strategy) -> None:
         pickle.loads(message)
 
 
-def test_a_storage_dies_with_its_last_user(strategy) -> None:
+def test_storage_dies_with_its_last_user(strategy) -> None:
     tensor = st.ones(5)
     alive = weakref.ref(tensor.storage())
     array = tensor[1:3].numpy()
@@ -116,8 +116,8 @@ def keep_and_pass_on(inbox, outbox, done) -> None:
     done.get()
 
 
-def test_a_received_tensor_goes_on_and_comes_home(ctx, strategy) -> None:
-    """A to B to C and back to A is A's own object; to D after A let go, it is still the same bytes."""
+def test_received_tensor_is_forwarded_and_returned(ctx, strategy) -> None:
+    """From A through B and C back to A it is A's own object; D gets the same bytes after A released it."""
     queues = [ctx.SimpleQueue() for _ in range(3)]
     processes = [ctx.Process(target=pass_on, args=(queues[i], queues[i + 1])) for i in range(2)]
     for process in processes:
@@ -143,8 +143,8 @@ def make_and_send(queue) -> None:
     queue.put(st.full(4, 11.0))
 
 
-def test_a_tensor_outlives_its_maker_through_hands(ctx, strategy) -> None:
-    """Made by a process that ends, held by a second, sent on by it to a third."""
+def test_forwarded_tensor_outlives_its_creator(ctx, strategy) -> None:
+    """Created by a process that ends, held by a second one, and forwarded to a third."""
     first, second, done = ctx.SimpleQueue(), ctx.SimpleQueue(), ctx.SimpleQueue()
     maker = ctx.Process(target=make_and_send, args=(first,))
     holder = ctx.Process(target=keep_and_pass_on, args=(first, second, done))
@@ -161,7 +161,7 @@ def test_a_tensor_outlives_its_maker_through_hands(ctx, strategy) -> None:
         queue.close()
 
 
-def test_the_same_tensor_through_many_queues(strategy) -> None:
+def test_one_tensor_through_many_queues(strategy) -> None:
     queues = [mp.SimpleQueue() for _ in range(10)]
     tensor = st.ones(2)
     for queue in queues:

@@ -1,4 +1,4 @@
-"""Signal handlers that raise while a message is sent: it arrives with its tensors, or nothing of it stays."""
+"""Signal handlers that raise during a send: the message arrives completely, or is cancelled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
-from shmtensor.multiprocessing._report import ReportPipe, Returned
+from shmtensor.multiprocessing._spawn.report import ReportPipe, Returned
 from shmtensor.multiprocessing.connection import _header
 from tests.helpers.children import run_python, wait_until
 
@@ -56,7 +56,7 @@ def send_for_ever(send, *content) -> None:
 
 @contextmanager
 def interrupted_by_what_is_written(reader: int):
-    """The kernel sends SIGIO within the write: no Python code runs between the two."""
+    """The kernel sends SIGIO within the write, so that no Python code runs in between."""
     flags = fcntl.fcntl(reader, fcntl.F_GETFL)
     with handled(signal.SIGIO, raise_late):
         fcntl.fcntl(reader, fcntl.F_SETOWN, os.getpid())
@@ -69,7 +69,7 @@ def interrupted_by_what_is_written(reader: int):
 
 @pytest.fixture(params=["Pipe", "duplex Pipe", "SimpleQueue", "SimpleQueue without a lock"])
 def transport(request):
-    """How to send, how to receive, and the connection to read from."""
+    """Functions that send and receive, and the connection to read from."""
     if "Pipe" in request.param:
         reader, writer = mp.Pipe(duplex="duplex" in request.param)
         send, receive = writer.send, reader.recv
@@ -84,8 +84,8 @@ def transport(request):
     writer.close()
 
 
-def test_an_exception_after_the_last_byte_leaves_the_message_its_tickets(strategy, transport) -> None:
-    """It was in the pipe, and the reader got StaleHandleError."""
+def test_exception_after_the_last_byte_keeps_the_tickets(strategy, transport) -> None:
+    """Regression: the message was in the pipe, and the reader got StaleHandleError."""
     send, receive, reader = transport
     for size in (0, 30_000):
         with interrupted_by_what_is_written(reader.fileno()), pytest.raises(Late):
@@ -97,7 +97,7 @@ def test_an_exception_after_the_last_byte_leaves_the_message_its_tickets(strateg
     assert receive() == "next"
 
 
-def test_an_exception_after_a_report_leaves_it_its_tickets(strategy) -> None:
+def test_exception_after_a_report_keeps_the_tickets(strategy) -> None:
     pipe = ReportPipe()
     with interrupted_by_what_is_written(pipe.reader), pytest.raises(Late):
         pipe.sender().returned(st.full(4, 7))
@@ -110,14 +110,14 @@ def test_an_exception_after_a_report_leaves_it_its_tickets(strategy) -> None:
     pipe.close()
 
 
-def test_an_exception_while_the_pipe_is_full_takes_the_message_back(strategy, transport) -> None:
-    """No byte of one message was written, and a part of the other."""
+def test_exception_while_the_pipe_is_full_cancels_the_message(strategy, transport) -> None:
+    """No byte of one message was written, and only a part of the other."""
     send, _, reader = transport
     for content in (b"", b"x" * (1 << 20)):
         with pytest.raises(Late), alarms(raise_late, 0.05):
             send_for_ever(send, content)
         gc.collect()
-        # What came into the pipe whole is counted, and nothing else.
+        # Only messages that are completely in the pipe are counted.
         assert st.stats()["in_flight"] == whole_messages(reader)
         st.gc(older_than=0)
 
@@ -138,8 +138,8 @@ def whole_messages(reader: std.Connection) -> int:
     return whole
 
 
-def test_a_handler_that_returns_interrupts_nothing(strategy, transport) -> None:
-    """It reads the pipe empty, without which the write would never end."""
+def test_returning_signal_handler_interrupts_nothing(strategy, transport) -> None:
+    """The handler empties the pipe; the write would not end otherwise."""
     send, _, reader = transport
     content = bytearray()
 
@@ -160,7 +160,7 @@ def test_a_handler_that_returns_interrupts_nothing(strategy, transport) -> None:
     assert st.stats()["in_flight"] == 0
 
 
-def test_an_exception_while_another_writes_takes_the_message_back(strategy) -> None:
+def test_exception_while_waiting_for_the_lock_cancels_the_message(strategy) -> None:
     queue = mp.SimpleQueue()
     with queue._wlock, pytest.raises(Late), alarms(raise_late, 0.05):
         queue.put(st.ones(4))
@@ -170,7 +170,7 @@ def test_an_exception_while_another_writes_takes_the_message_back(strategy) -> N
     queue.close()
 
 
-def test_a_message_that_does_not_fit_raises_as_in_the_standard_library(strategy, transport) -> None:
+def test_oversized_message_raises_as_in_the_standard_library(strategy, transport) -> None:
     send, _, reader = transport
     send_end = getattr(send.__self__, "_writer", send.__self__)
     os.set_blocking(send_end.fileno(), False)
@@ -186,7 +186,7 @@ def test_a_message_that_does_not_fit_raises_as_in_the_standard_library(strategy,
         send(st.ones(4))
 
 
-def test_a_reader_cannot_send() -> None:
+def test_reading_end_cannot_send() -> None:
     reader, writer = mp.Pipe(duplex=False)
     with reader, writer, pytest.raises(OSError, match="read-only"):
         reader.send(st.ones(4))
@@ -194,7 +194,7 @@ def test_a_reader_cannot_send() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 16_000, 16_384, 17_000, 1 << 20])
-def test_the_standard_library_reads_what_is_sent(size, transport) -> None:
+def test_standard_library_reads_our_messages(size, transport) -> None:
     send, _, reader = transport
     end = std.Connection(os.dup(reader.fileno()))
     thread = threading.Thread(target=send, args=(b"x" * size,))
@@ -204,7 +204,7 @@ def test_the_standard_library_reads_what_is_sent(size, transport) -> None:
     end.close()
 
 
-def test_headers_are_those_of_the_standard_library() -> None:
+def test_headers_equal_the_standard_library_s() -> None:
     for size in (0, 16_385, 0x7FFFFFFF):
         assert _header(size) == struct.pack("!i", size)
     assert _header(1 << 31) == struct.pack("!i", -1) + struct.pack("!Q", 1 << 31)
@@ -212,7 +212,7 @@ def test_headers_are_those_of_the_standard_library() -> None:
 
 @pytest.mark.parametrize("ignore", [False, True])
 @pytest.mark.parametrize("kind", [mp.Queue, mp.JoinableQueue])
-def test_what_the_feeder_cannot_write_is_taken_back(strategy, kind, ignore) -> None:
+def test_message_that_the_feeder_cannot_write_is_cancelled(strategy, kind, ignore) -> None:
     queue = kind()
     failures = []
     queue._ignore_epipe = ignore
@@ -226,8 +226,8 @@ def test_what_the_feeder_cannot_write_is_taken_back(strategy, kind, ignore) -> N
     assert failures == [BrokenPipeError] * (not ignore)
 
 
-def test_a_scope_that_is_left_without_its_exit_collects_nothing_more() -> None:
-    """Python 3.14 looks for signals between `__enter__` and the body."""
+def test_outgoing_without_exit_collects_nothing_more() -> None:
+    """Python 3.14 checks for signals between `__enter__` and the body."""
     message = _core.MessageScope()
     message.__enter__()
     del message
@@ -276,6 +276,6 @@ PROGRAM = """
 
 
 @pytest.mark.parametrize("kind", ["Pipe", "SimpleQueue"])
-def test_signals_at_any_time_leave_good_messages_and_nothing_else(kind) -> None:
+def test_random_signals_leave_only_complete_messages(kind) -> None:
     done = run_python(PROGRAM, arguments=(kind, "1"))
     assert done.stdout == "fine True\n", done

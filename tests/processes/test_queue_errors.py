@@ -1,4 +1,4 @@
-"""Promise 11: sending changes nothing of the sender's, and what goes wrong is raised where it was asked."""
+"""Promise 11: sending does not change the sender's objects, and errors are raised in the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
-from shmtensor.multiprocessing._message import loads
+from shmtensor.multiprocessing.connection import loads_or_release
 from tests.helpers.children import end
 
 
@@ -37,13 +37,13 @@ def put_and_get(request):
         queue.join_thread()
 
 
-def test_an_unpicklable_item_raises_at_once_and_the_queue_goes_on(strategy, put_and_get) -> None:
+def test_unpicklable_item_raises_immediately_and_queue_still_works(strategy, put_and_get) -> None:
     put, get = put_and_get
     tensor = st.ones(100)
     for _ in range(3):
         with pytest.raises(RuntimeError, match="cannot be pickled"):
             put([tensor, st.from_numpy(np.ones(50)), Unpicklable()])
-    assert st.stats()["in_flight"] == 0, "the tickets of what was not sent are taken back"
+    assert st.stats()["in_flight"] == 0, "the tickets of the unsent message are cancelled"
     put([tensor, "fine"])
     back, word = get()
     assert word == "fine"
@@ -59,12 +59,12 @@ def fail_to_read():
     raise ImportError("this cannot be read")
 
 
-def test_what_an_unreadable_item_carries_is_freed(strategy, put_and_get) -> None:
-    """Its bytes are gone when `get` raises: the tensors behind the failure stayed allocated."""
+def test_tensors_of_an_unreadable_item_are_freed(strategy, put_and_get) -> None:
+    """Regression: tensors after the failing item in a message stayed allocated."""
     put, get = put_and_get
     kept = st.ones(100)
     empty = blocks()
-    dtype = np.dtype([("x", "i4")])  # one that is pickled beside the handle
+    dtype = np.dtype([("x", "i4")])  # a dtype that is pickled in addition to the handle
     for _ in range(3):
         unread = [st.ones(1000), st.zeros(7, dtype), [st.Storage(5)], kept, b"bytes", kept[5:]]
         put([st.ones(10), NotToBeRead(), unread])
@@ -77,8 +77,8 @@ def test_what_an_unreadable_item_carries_is_freed(strategy, put_and_get) -> None
     assert (kept.numpy() == 1).all()
 
 
-def test_where_the_manager_does_not_answer_one_handle_is_asked_for(monkeypatch) -> None:
-    """Each of a hundred would wait ten seconds."""
+def test_unreadable_item_waits_once_for_a_silent_manager(monkeypatch) -> None:
+    """Each of a hundred handles would wait ten seconds."""
     receiver, sender = mp.Pipe(duplex=False)
     asked = []
 
@@ -91,13 +91,13 @@ def test_where_the_manager_does_not_answer_one_handle_is_asked_for(monkeypatch) 
         content = receiver.recv_bytes()
         patched.setattr(_core, "cancel_handle", no_answer)
         with pytest.raises(ImportError, match="cannot be read"):
-            loads(content)
+            loads_or_release(content)
         assert len(asked) == 1
     with pytest.raises(ImportError, match="cannot be read"):
-        loads(content)
+        loads_or_release(content)
 
 
-def test_a_message_that_is_no_pickle_is_an_error(strategy) -> None:
+def test_invalid_pickle_raises(strategy) -> None:
     receiver, sender = mp.Pipe(duplex=False)
     with receiver, sender:
         for content in (b"", b"no pickle", pickle.dumps([1, 2])[:-3]):
@@ -111,7 +111,7 @@ def blocks() -> int:
     return int(st.stats()["blocks"])
 
 
-def test_put_pickles_in_the_thread_that_calls_it(strategy) -> None:
+def test_put_pickles_in_the_calling_thread(strategy) -> None:
     queue = mp.Queue()
     where = []
 
@@ -127,8 +127,8 @@ def test_put_pickles_in_the_thread_that_calls_it(strategy) -> None:
     queue.join_thread()
 
 
-def test_a_private_array_is_copied_and_stays_the_senders(strategy) -> None:
-    """torch detaches the NumPy alias of a tensor that it sends; here nothing of the sender's moves."""
+def test_private_array_is_copied(strategy) -> None:
+    """torch detaches the NumPy alias of a tensor that it sends; here the sender's memory stays in place."""
     array = np.arange(6.0)
     tensor = st.from_numpy(array)
     address = tensor.data_ptr()
@@ -146,7 +146,7 @@ def test_a_private_array_is_copied_and_stays_the_senders(strategy) -> None:
     queue.close()
 
 
-def test_a_put_that_finds_no_room_raises_in_put(strategy) -> None:
+def test_put_raises_when_shared_memory_is_full(strategy) -> None:
     queue = mp.SimpleQueue()
     tensor = st.from_numpy(np.ones(1 << 20))
     before = st.stats()["blocks"]
@@ -162,7 +162,7 @@ def test_a_put_that_finds_no_room_raises_in_put(strategy) -> None:
     queue.close()
 
 
-def test_closed_and_full_and_empty_queues_say_so(strategy) -> None:
+def test_closed_full_and_empty_queues_raise(strategy) -> None:
     queue = mp.Queue(1)
     queue.put(st.ones(1))
     with pytest.raises(queues.Full):
@@ -172,7 +172,7 @@ def test_closed_and_full_and_empty_queues_say_so(strategy) -> None:
     assert queue.get().item() == 1
     with pytest.raises(queues.Empty):
         queue.get(timeout=0.05)
-    assert st.stats()["in_flight"] == 0, "what did not fit is taken back"
+    assert st.stats()["in_flight"] == 0, "the message that did not fit is cancelled"
     queue.close()
     with pytest.raises(ValueError, match="closed"):
         queue.put(st.ones(1))
@@ -180,7 +180,7 @@ def test_closed_and_full_and_empty_queues_say_so(strategy) -> None:
     assert st.stats()["in_flight"] == 0
 
 
-def test_a_pipe_without_a_reader_gives_back_what_it_could_not_send(strategy) -> None:
+def test_broken_pipe_cancels_the_message(strategy) -> None:
     receiver, sender = mp.Pipe(duplex=False)
     receiver.close()
     with pytest.raises(BrokenPipeError):
@@ -192,7 +192,7 @@ def test_a_pipe_without_a_reader_gives_back_what_it_could_not_send(strategy) -> 
 def never() -> None: ...
 
 
-def test_a_process_that_cannot_be_started_gives_back_its_arguments(strategy) -> None:
+def test_failed_start_releases_the_arguments(strategy) -> None:
     context = mp.get_context("spawn")
     process = context.Process(target=never, args=(st.ones(10), Unpicklable()))
     with pytest.raises(RuntimeError, match="cannot be pickled"):
@@ -205,7 +205,7 @@ def forget(queue) -> None:
     queue.cancel_join_thread()
 
 
-def test_messages_that_nobody_reads_are_counted_and_collected(ctx, strategy) -> None:
+def test_unread_messages_are_counted_and_collected(ctx, strategy) -> None:
     queue = mp.SimpleQueue()
     for _ in range(3):
         queue.put(st.ones(10))
@@ -217,9 +217,9 @@ def test_messages_that_nobody_reads_are_counted_and_collected(ctx, strategy) -> 
     assert st.stats()["in_flight"] == 0
 
 
-def test_a_queue_dropped_before_its_feeder_ran_takes_its_messages_back(strategy) -> None:
+def test_deleted_queue_cancels_its_unwritten_messages(strategy) -> None:
     queue = mp.Queue()
-    queue._start_thread = lambda: None  # a feeder that never comes
+    queue._start_thread = lambda: None  # the feeder never starts
     queue._thread = object()
     queue.put(st.ones(10))
     assert st.stats()["in_flight"] == 1
@@ -243,7 +243,7 @@ def put_and_wait(queue, event) -> None:
     event.wait(30)
 
 
-def test_a_message_is_not_lost_while_its_sender_waits(ctx, strategy) -> None:
+def test_message_is_not_lost_while_its_sender_waits(ctx, strategy) -> None:
     queue, event = ctx.Queue(), ctx.Event()
     process = ctx.Process(target=put_and_wait, args=(queue, event))
     process.start()

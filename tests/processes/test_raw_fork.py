@@ -1,4 +1,4 @@
-"""A child made without fork handlers changes nothing of its parent's, and is told so."""
+"""A raw copy (a child made without fork handlers) cannot change its parent's state; it gets an error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ array = tensor.numpy()
 blocks = st.stats()["blocks"]
 
 def check():
-    '''After a look at the books, as after each death, new tensors take what is free.'''
+    '''After the bookkeeping was checked, as after each death, new tensors use the free memory.'''
     assert st.stats()["blocks"] == blocks, st.stats()
     if (pid := os.fork()) == 0:
         os._exit(0)
@@ -73,14 +73,14 @@ def run(way: str, strategy: str, code: str):
     return run_python(PRELUDE + textwrap.dedent(code), arguments=(way, strategy))
 
 
-def test_what_it_drops_stays_its_parents(way, strategy) -> None:
+def test_tensors_released_in_a_raw_copy_stay_the_parent_s(way, strategy) -> None:
     done = run(
         way,
         strategy,
         """
         view = tensor[10:20]
         if (pid := raw_fork()) == 0:
-            assert set(array.tolist()) == {7}, "it may look"
+            assert set(array.tolist()) == {7}, "a raw copy may read"
             del array, tensor, view
             gc.collect()
             os._exit(0)
@@ -91,7 +91,7 @@ def test_what_it_drops_stays_its_parents(way, strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_what_changes_the_session_is_refused(way, strategy) -> None:
+def test_raw_copy_cannot_change_the_session(way, strategy) -> None:
     done = run(
         way,
         strategy,
@@ -133,7 +133,7 @@ def test_what_changes_the_session_is_refused(way, strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_messages_that_its_parent_writes_stay_good(way, strategy) -> None:
+def test_messages_of_the_parent_stay_valid(way, strategy) -> None:
     done = run(
         way,
         strategy,
@@ -153,7 +153,7 @@ def test_messages_that_its_parent_writes_stay_good(way, strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_it_may_fork_and_its_child_is_refused_too(way, strategy) -> None:
+def test_child_of_a_raw_copy_is_refused(way, strategy) -> None:
     done = run(
         way,
         strategy,
@@ -176,7 +176,7 @@ def test_it_may_fork_and_its_child_is_refused_too(way, strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_its_interpreter_may_end(way, strategy) -> None:
+def test_interpreter_of_a_raw_copy_can_exit(way, strategy) -> None:
     done = run(
         way,
         strategy,
@@ -197,8 +197,8 @@ def test_its_interpreter_may_end(way, strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_a_process_without_a_session_may_be_copied(way) -> None:
-    """What comes later is its own: nothing was inherited."""
+def test_raw_copy_of_a_process_without_a_session_works(way) -> None:
+    """It inherited nothing, so later tensors are its own."""
     done = run_python(
         PRELUDE.split("mp.set_sharing_strategy")[0]
         + """

@@ -1,4 +1,4 @@
-"""What torch's tests of `multiprocessing` show for CPU tensors, for each strategy and start method."""
+"""torch's tests of `multiprocessing` for CPU tensors, for each strategy and start method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fill_and_answer(inbox, outbox) -> None:
     inbox.get()
 
 
-def test_writes_are_seen_and_the_same_tensor_twice_is_one_storage(ctx, strategy) -> None:
+def test_writes_are_visible_and_a_tensor_sent_twice_is_one_storage(ctx, strategy) -> None:
     for _ in range(3):
         inbox, outbox = ctx.Queue(), ctx.Queue()
         process = ctx.Process(target=fill_and_answer, args=(inbox, outbox))
@@ -43,7 +43,7 @@ def test_writes_are_seen_and_the_same_tensor_twice_is_one_storage(ctx, strategy)
         outbox.join_thread()
 
 
-def test_a_queue_within_one_process_keeps_identity(ctx, strategy) -> None:
+def test_queue_within_one_process_keeps_identity(ctx, strategy) -> None:
     queue = ctx.SimpleQueue()
     tensor = st.ones((4, 6))
     queue.put([tensor.storage(), tensor, tensor[2], tensor[:, 3]])
@@ -61,7 +61,7 @@ def write_into(tensor: st.Tensor) -> st.Tensor:
     return tensor * 2 if tensor.ndim == 0 else st.asarray(tensor * 2)
 
 
-def test_a_pool_writes_in_place_and_returns_tensors(ctx, strategy) -> None:
+def test_pool_writes_in_place_and_returns_tensors(ctx, strategy) -> None:
     buffers = [st.zeros(n) for n in (0, 1, 10, 1000)]
     with ctx.Pool(2) as pool:
         results = pool.map(write_into, buffers)
@@ -73,8 +73,8 @@ def test_a_pool_writes_in_place_and_returns_tensors(ctx, strategy) -> None:
         pool.join()
 
 
-def test_a_name_exists_while_a_named_storage_does(ctx) -> None:
-    """And goes with its process's arena, not before: names do not grow with tensors."""
+def test_name_exists_as_long_as_its_storage(ctx) -> None:
+    """The name is removed with its process's arena: names do not grow with tensors."""
     import shmtensor.multiprocessing as mp
 
     mp.set_sharing_strategy("file_system")
@@ -92,7 +92,7 @@ def echo(inbox, outbox) -> None:
         outbox.put(tensor)
 
 
-def test_empty_tensors_of_every_kind_travel(ctx, strategy) -> None:
+def test_empty_tensors_of_every_kind_are_sent(ctx, strategy) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
     process = ctx.Process(target=echo, args=(inbox, outbox))
     process.start()
@@ -115,7 +115,7 @@ def sum_and_forward(inbox, outbox) -> None:
     outbox.put(None)
 
 
-def test_many_small_tensors_go_through_three_processes(ctx, strategy) -> None:
+def test_many_small_tensors_through_three_processes(ctx, strategy) -> None:
     count = 3000
     queues = [ctx.SimpleQueue() for _ in range(3)]
     processes = [ctx.Process(target=sum_and_forward, args=(queues[i], queues[i + 1])) for i in range(2)]

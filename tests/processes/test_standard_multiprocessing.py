@@ -1,4 +1,4 @@
-"""Tensors travel through the standard `multiprocessing` of a program that only imports shmtensor."""
+"""The standard `multiprocessing` sends handles in a program that only imports shmtensor."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ EVERYWHERE = """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_what_a_worker_writes_is_seen(tmp_path, method) -> None:
-    """It was written into a copy, without a word, until something imported shmtensor.multiprocessing."""
+def test_worker_s_writes_are_visible(tmp_path, method) -> None:
+    """Regression: the worker wrote into a copy until something imported shmtensor.multiprocessing."""
     done = run_program(write_program(tmp_path, EVERYWHERE), method)
     assert done.stdout == "fine\n", done
 
@@ -98,7 +98,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize("kind", ["tensor", "storage"])
-def test_however_a_process_comes_by_its_first(tmp_path, kind) -> None:
+def test_first_tensor_registers_the_reducers(tmp_path, kind) -> None:
     tensor = st.zeros(10_000)
     path = tmp_path / "by value"
     path.write_bytes(pickle.dumps(tensor if kind == "tensor" else tensor.storage()))
@@ -132,12 +132,12 @@ TOGETHER = """
     """
 
 
-def test_threads_that_make_the_first_together_all_send_handles() -> None:
+def test_concurrent_first_tensors_are_sent_as_handles() -> None:
     done = run_python(TOGETHER)
     assert done.returncode == 0, done
 
 
-def test_later_tensors_pay_nothing() -> None:
+def test_later_tensors_run_no_registration() -> None:
     done = run_python("""
     import builtins
     import shmtensor as st

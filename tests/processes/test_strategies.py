@@ -1,4 +1,4 @@
-"""Sharing strategies: a property of the storage, inherited by children started in any way."""
+"""The sharing strategy is a property of the storage; children inherit the default, however they start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.helpers.leaks import shm_names
 from tests.helpers.queues import take
 
 
-def test_the_three_functions() -> None:
+def test_strategy_functions() -> None:
     assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
     assert mp.get_sharing_strategy() == "file_descriptor"
     with pytest.raises(ValueError, match="'nonsense'"):
@@ -28,7 +28,7 @@ def report_strategy(queue) -> None:
 
 
 def test_children_inherit_strategy_and_session(ctx, strategy) -> None:
-    """torch's spawned children fall back to the default."""
+    """In torch, spawned children use the default strategy."""
     queue = ctx.SimpleQueue()
     process = ctx.Process(target=report_strategy, args=(queue,))
     process.start()
@@ -40,15 +40,15 @@ def test_children_inherit_strategy_and_session(ctx, strategy) -> None:
     queue.close()
 
 
-def test_pool_workers_inherit_too(ctx, strategy) -> None:
+def test_pool_workers_inherit_strategy_and_session(ctx, strategy) -> None:
     with ctx.Pool(1) as pool:
         assert pool.apply(mp.get_sharing_strategy) == strategy
         pool.close()
         pool.join()
 
 
-def test_switching_re_copies_and_un_shares_nothing() -> None:
-    """In torch, a tensor sent after a switch is silently copied, and later writes get lost."""
+def test_switching_strategies_keeps_existing_storages() -> None:
+    """In torch, a tensor sent after a switch is silently copied, and later writes are lost."""
     queue = mp.SimpleQueue()
     tensor = st.zeros(3)
     address = tensor.data_ptr()
@@ -72,7 +72,7 @@ def sum_of(queue, answers) -> None:
     answers.put(sum(float(tensor.numpy().sum()) for tensor in queue.get()))
 
 
-def test_one_message_mixes_both(ctx) -> None:
+def test_one_message_mixes_strategies(ctx) -> None:
     tensors = []
     for strategy in ("file_system", "file_descriptor", "file_system"):
         mp.set_sharing_strategy(strategy)
@@ -89,7 +89,7 @@ def test_one_message_mixes_both(ctx) -> None:
 
 
 @pytest.mark.parametrize("name", ["file_descriptor", "file_system"])
-def test_the_environment_sets_the_start_value(name) -> None:
+def test_environment_variable_sets_the_initial_strategy(name) -> None:
     done = run_python(
         """
         import os
@@ -103,7 +103,7 @@ def test_the_environment_sets_the_start_value(name) -> None:
     assert done.stdout.split() == [name, str(name == "file_system")], done
 
 
-def test_a_wrong_start_value_is_told_at_import() -> None:
+def test_invalid_environment_value_raises_at_import() -> None:
     done = run_python("import shmtensor", env={"SHMTENSOR_SHARING_STRATEGY": "carrier pigeon"})
     assert done.returncode != 0
     assert "carrier pigeon" in done.stderr
@@ -159,7 +159,7 @@ def sharing_numpy():
     mp.share_numpy(None)
 
 
-def test_numpy_arrays_pass_through_memory_on_demand(ctx, strategy, sharing_numpy) -> None:
+def test_share_numpy_sends_arrays_through_shared_memory(ctx, strategy, sharing_numpy) -> None:
     queue, answers = ctx.SimpleQueue(), ctx.SimpleQueue()
     for array in (np.ones(1000), np.ones((40, 50)), np.ones((40, 50), order="F"), np.ones((100, 10))[::2]):
         process = ctx.Process(target=sum_array, args=(queue, answers))
@@ -174,7 +174,7 @@ def test_numpy_arrays_pass_through_memory_on_demand(ctx, strategy, sharing_numpy
     answers.close()
 
 
-def test_small_arrays_and_odd_ones_are_pickled_as_ever(strategy, sharing_numpy) -> None:
+def test_small_and_object_arrays_use_default_pickling(strategy, sharing_numpy) -> None:
     class Special(np.ndarray):
         pass
 
@@ -193,6 +193,6 @@ def test_small_arrays_and_odd_ones_are_pickled_as_ever(strategy, sharing_numpy) 
     queue.close()
 
 
-def test_share_numpy_refuses_nonsense() -> None:
+def test_share_numpy_rejects_invalid_sizes() -> None:
     with pytest.raises(ValueError, match="-1"):
         mp.share_numpy(-1)

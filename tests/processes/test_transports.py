@@ -1,4 +1,4 @@
-"""Every way through `multiprocessing` sends handles, at any depth, from our module and the standard one."""
+"""Every transport of `multiprocessing` sends handles, at any depth, in our module and the standard one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Batch:
 
 
 def context_of(module, start_method):
-    """The standard module has no method server: its classes are used by way of our context."""
+    """The standard module does not have the method server: its classes are used through our context."""
     return (mp if start_method == "server" else module).get_context(start_method)
 
 
@@ -48,7 +48,7 @@ def take_one(queue, answers) -> None:
 
 @pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "JoinableQueue"])
 @pytest.mark.parametrize("module", [mp, std], ids=["ours", "standard"])
-def test_queues(start_method, strategy, kind, module) -> None:
+def test_tensors_through_queues(start_method, strategy, kind, module) -> None:
     context = context_of(module, start_method)
     queue, answers = getattr(context, kind)(), context.SimpleQueue()
     process = context.Process(target=take_one, args=(queue, answers))
@@ -74,7 +74,7 @@ def answer_pipe(connection) -> None:
 
 
 @pytest.mark.parametrize("module", [mp, std], ids=["ours", "standard"])
-def test_pipes_both_ways(start_method, strategy, module) -> None:
+def test_tensors_through_pipes_both_ways(start_method, strategy, module) -> None:
     context = context_of(module, start_method)
     ours, theirs = context.Pipe()
     process = context.Process(target=answer_pipe, args=(theirs,))
@@ -89,7 +89,7 @@ def test_pipes_both_ways(start_method, strategy, module) -> None:
     theirs.close()
 
 
-def test_process_arguments(ctx, strategy) -> None:
+def test_tensors_in_process_arguments(ctx, strategy) -> None:
     batch = make_batch()
     process = ctx.Process(target=write_batch, kwargs={"batch": batch})
     process.start()
@@ -104,7 +104,7 @@ def write_and_return(batch: Batch) -> st.Tensor:
 
 
 @pytest.mark.parametrize("module", [mp, std], ids=["ours", "standard"])
-def test_pools(start_method, strategy, module) -> None:
+def test_tensors_through_pools(start_method, strategy, module) -> None:
     batches = [make_batch() for _ in range(6)]
     with context_of(module, start_method).Pool(2) as pool:
         for batch, back in zip(batches, pool.imap(write_and_return, batches), strict=True):
@@ -116,7 +116,7 @@ def test_pools(start_method, strategy, module) -> None:
         pool.join()
 
 
-def test_executors(ctx, strategy) -> None:
+def test_tensors_through_executors(ctx, strategy) -> None:
     with ProcessPoolExecutor(2, mp_context=ctx) as executor:
         batches = [make_batch() for _ in range(4)]
         for batch, back in zip(batches, executor.map(write_and_return, batches), strict=True):
@@ -124,7 +124,7 @@ def test_executors(ctx, strategy) -> None:
             assert back.storage() is batch.images.storage()
 
 
-def test_manager_proxies(ctx, strategy) -> None:
+def test_tensors_through_manager_proxies(ctx, strategy) -> None:
     with ctx.Manager() as manager:
         tensor = st.full(3, 1.0)
         shared = manager.dict(tensor=tensor)
@@ -145,7 +145,7 @@ def raise_with_tensor() -> None:
     raise TensorError(st.full(2, 6.0))
 
 
-def test_exceptions_carry_tensors(ctx, strategy) -> None:
+def test_tensors_in_exceptions_of_pools(ctx, strategy) -> None:
     with ctx.Pool(1) as pool:
         with pytest.raises(TensorError) as caught:
             pool.apply(raise_with_tensor)
@@ -172,8 +172,8 @@ def test_pool_initializers_take_tensors(ctx, strategy) -> None:
         pool.join()
 
 
-def test_arrays_made_from_tensors_are_copied_unless_asked(ctx) -> None:
-    """A NumPy array is NumPy's to pickle; `share_numpy` changes that, and is tested by itself."""
+def test_arrays_over_tensors_are_copied_by_default(ctx) -> None:
+    """NumPy pickles its arrays; `share_numpy`, which changes that, has its own tests."""
     queue = ctx.SimpleQueue()
     tensor = st.ones(3)
     queue.put(tensor.numpy())

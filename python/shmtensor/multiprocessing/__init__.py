@@ -1,9 +1,8 @@
 """A drop-in for the standard library's `multiprocessing` that sends tensors as handles.
 
 Replace ``import multiprocessing as mp`` by ``import shmtensor.multiprocessing as mp``. Importing this module
-also registers with the standard pickler, so queues and pipes of plain `multiprocessing` carry handles too;
-those of this module differ in that `put` and `send` raise at once what goes wrong, and take back what they
-could not send.
+registers reducers with the standard pickler, so queues and pipes of the standard library carry handles, too.
+In those of this module, `put` and `send` raise errors immediately and cancel messages that were not sent.
 """
 
 from __future__ import annotations
@@ -24,23 +23,22 @@ from multiprocessing import (
 from typing import Any
 
 from shmtensor import reducers as _reducers
-from shmtensor.multiprocessing._server_client import set_server_preload
+from shmtensor.multiprocessing._worker_server.client import set_server_preload
+from shmtensor.multiprocessing.context import SpawnContext
 from shmtensor.multiprocessing.context import default_context as _context
+from shmtensor.multiprocessing.errors import (
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+)
+from shmtensor.multiprocessing.process_context import ProcessContext
 from shmtensor.multiprocessing.sharing import (
     get_all_sharing_strategies,
     get_sharing_strategy,
     set_sharing_strategy,
     share_numpy,
 )
-from shmtensor.multiprocessing.spawn import (
-    ProcessContext,
-    ProcessException,
-    ProcessExitedException,
-    ProcessRaisedException,
-    SpawnContext,
-    spawn,
-    start_processes,
-)
+from shmtensor.multiprocessing.spawn import spawn, start_processes
 from shmtensor.multiprocessing.start_method import explain_start_method, own_process
 
 Array = _context.Array
@@ -133,7 +131,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # What else the standard module has: constants, and submodules that are not wrapped here.
+    # Other names of the standard module: constants, and submodules that are not wrapped here.
     if not name.startswith("_") and not hasattr(_standard, name):
         with _suppress(ImportError):  # `from shmtensor.multiprocessing import shared_memory`
             _import_module(f"multiprocessing.{name}")

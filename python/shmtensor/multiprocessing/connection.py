@@ -1,15 +1,17 @@
-"""Pipes: the standard library's, with messages that are taken back if they cannot be sent."""
+"""The standard library's pipes, with messages that are cancelled if they cannot be sent."""
 
 from __future__ import annotations
 
+import io
 import struct
+from contextlib import suppress
 from multiprocessing import connection as std
-from multiprocessing import reduction
+from multiprocessing import context, reduction
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import shmtensor._core as _core
-from shmtensor.multiprocessing._message import loads
+from shmtensor.errors import StaleHandleError
 
 __all__ = ["Connection", "Pipe"]
 
@@ -22,7 +24,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(std, name)  # what is not different here
+    return getattr(std, name)  # everything that is not replaced here
 
 
 class Connection(std.Connection):
@@ -31,10 +33,7 @@ class Connection(std.Connection):
     pickler = ForkingPickler
 
     def send(self, obj: Any) -> None:
-        """Send an object; tensors in it travel as handles.
-
-        If it cannot be pickled or written, nothing stays allocated.
-        """
+        """Send an object; tensors in it travel as handles. On failure the message is cancelled."""
         self._check_closed()  # type: ignore[attr-defined]
         self._check_writable()  # type: ignore[attr-defined]
         with _core.MessageScope() as message:
@@ -42,13 +41,13 @@ class Connection(std.Connection):
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
-        return loads(self.recv_bytes())
+        return loads_or_release(self.recv_bytes())
 
 
 def write_message(
     connection: std.Connection[Any, Any], message: _core.MessageScope, content: Any, lock: Any = None
 ) -> None:
-    """Write a pickled message as `_send_bytes` of the standard library does, holding the lock."""
+    """Write a pickled message in the format of the standard library's `_send_bytes`, holding `lock`."""
     message.write(connection.fileno(), _header(len(content)), content, lock)
 
 
@@ -56,8 +55,45 @@ def _header(size: int) -> bytes:
     return _INT.pack(size) if size <= _LARGEST_INT else _LARGE.pack(-1, size)
 
 
+def loads_or_release(content: bytes) -> Any:
+    """Unpickle a message that can be read only once.
+
+    If that fails, the tensors that were not unpickled yet are released: their tickets would otherwise keep
+    their memory allocated.
+    """
+    try:
+        return ForkingPickler.loads(content)
+    except BaseException:
+        _release(content)
+        raise
+
+
+def _release(content: bytes) -> None:
+    # Stops at the first error: the pickle is damaged, memory is short, or the manager does not answer, which
+    # would cost a timeout for each handle.
+    with suppress(Exception):
+        import pickletools
+
+        for _, argument, _ in pickletools.genops(content):
+            if isinstance(argument, bytes):
+                with suppress(StaleHandleError):  # not a handle, or its tensor does not exist any more
+                    _core.cancel_handle(argument)
+
+
+def dumps_for_child(popen: Any, *objects: Any) -> memoryview:
+    """Pickle objects one after another for the child that `popen` starts."""
+    buffer = io.BytesIO()
+    context.set_spawning_popen(popen)
+    try:
+        for obj in objects:
+            reduction.dump(obj, buffer)
+    finally:
+        context.set_spawning_popen(None)
+    return buffer.getbuffer()
+
+
 def take_over(connection: std.Connection[Any, Any]) -> Connection:
-    """Make one of ours of a connection of the standard library, which is closed without its descriptor."""
+    """Return a `Connection` with the descriptor of one of the standard library's, which is left closed."""
     ours = Connection(connection.fileno(), connection.readable, connection.writable)
     connection._handle = None  # type: ignore[attr-defined]
     return ours

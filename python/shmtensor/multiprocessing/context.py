@@ -1,15 +1,13 @@
-"""Contexts: the standard library's, with our processes, queues and pipes."""
+"""The standard library's contexts, with the processes, queues and pipes of this package."""
 
 from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.context as std
-import os
 from typing import Any, TypeVar
 
-import shmtensor._core as _core
-from shmtensor.multiprocessing import _process
 from shmtensor.multiprocessing import connection as _connection
+from shmtensor.multiprocessing import process as _process
 from shmtensor.multiprocessing import queues as _queues
 from shmtensor.multiprocessing import start_method as _start_method
 
@@ -24,11 +22,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(std, name)  # what is not different here
+    return getattr(std, name)  # everything that is not replaced here
 
 
 class _Sharing(std.BaseContext):
-    """What every context of ours does differently."""
+    """What every context of this package does differently from the standard library's."""
 
     def Pipe(self, duplex: bool = True) -> tuple[_connection.Connection, _connection.Connection]:
         """Return two connected ends; tensors sent through them travel as handles."""
@@ -36,7 +34,7 @@ class _Sharing(std.BaseContext):
         return self._for_workers(first), self._for_workers(second)
 
     def Queue(self, maxsize: int = 0) -> _queues.Queue:
-        """Return a queue with a feeder thread; `put` pickles at once, tensors travel as handles."""
+        """Return a queue with a feeder thread; `put` pickles immediately, tensors travel as handles."""
         context: _Sharing = self.get_context()
         return context._for_workers(_queues.Queue(maxsize, ctx=context))
 
@@ -46,7 +44,7 @@ class _Sharing(std.BaseContext):
         return context._for_workers(_queues.JoinableQueue(maxsize, ctx=context))
 
     def SimpleQueue(self) -> _queues.SimpleQueue:
-        """Return a queue that is little more than a pipe with locks; tensors travel as handles."""
+        """Return a simple queue, a pipe with locks; tensors travel as handles."""
         context: _Sharing = self.get_context()
         return context._for_workers(_queues.SimpleQueue(ctx=context))
 
@@ -57,16 +55,16 @@ class _Sharing(std.BaseContext):
         initargs: Any = (),
         maxtasksperchild: int | None = None,
     ) -> Any:
-        """Return a pool of workers; tensors that are sent to them and back travel as handles."""
+        """Return a pool of workers; tensors in tasks and results travel as handles."""
         pool: Any = super().Pool(processes, initializer, initargs, maxtasksperchild)
         if pool._ctx.get_start_method() != "server":
-            from shmtensor.multiprocessing._by_value import ByName
+            from shmtensor.multiprocessing._by_value.reducer import ByName
 
             pool._inqueue.pickler = ByName
         return pool
 
     def _for_workers(self, channel: _Channel) -> _Channel:
-        """Return the channel, set up for what this context's workers can read."""
+        """Return the channel, set up for what workers of this context can read."""
         return channel
 
     def get_context(self, method: str | None = None) -> Any:
@@ -83,7 +81,10 @@ class ForkContext(_Sharing, std.ForkContext):
 
 
 class SpawnContext(_Sharing, std.SpawnContext):
-    """Children are new interpreters."""
+    """Children are new interpreters.
+
+    In torch, this name is a deprecated alias of `ProcessContext`; this package does not have that alias.
+    """
 
     Process = _process.SpawnProcess
 
@@ -106,61 +107,46 @@ class ServerContext(_Sharing):
         raise ValueError(msg)
 
     def _for_workers(self, channel: _Channel) -> _Channel:
-        from shmtensor.multiprocessing._by_value import ByValue
+        from shmtensor.multiprocessing._by_value.reducer import ByValue
 
         channel.pickler = ByValue  # type: ignore[attr-defined]
         return channel
 
-    def _check_available(self) -> None:
-        for there, what in (
-            (_core.has_pidfd(), "pidfds: Linux 5.3, and pidfd_open allowed by the seccomp profile"),
-            (os.path.exists("/proc/self/status"), "/proc, which is not mounted here"),  # noqa: PTH110
-        ):
-            if not there:
-                msg = f"the start method 'server' needs {what}; choose spawn or forkserver"
-                raise ValueError(msg)
-
 
 class DefaultContext(_Sharing):
-    """The default start method: the standard library's, or what only this package knows.
+    """The context of the default start method: the standard library's, ``"server"`` or ``"auto"``.
 
-    Setting one that the standard library has sets it there too.
+    Setting a method that the standard library knows sets it there too.
     """
 
     Process = _process.Process
-    _own: str | None = None
 
     def get_context(self, method: str | None = None) -> Any:
-        """Return the context of a start method; None: of the default method, which is fixed by this.
+        """Return the context of a start method; None: of the default method, which this call fixes.
 
-        ``"auto"`` chooses by what can be seen of this process: see `explain_start_method`. The environment
-        variable ``SHMTENSOR_START_METHOD`` decides for ``"auto"``, and for None.
+        ``"auto"`` chooses by the state of this process: see `explain_start_method`. The environment variable
+        ``SHMTENSOR_START_METHOD`` decides for ``"auto"``, and for None.
         """
-        chosen = _start_method.resolve(self._own if method is None else method)
-        return for_method(chosen or multiprocessing.get_context(None).get_start_method())
+        return _contexts[_start_method.resolve_or_default(method)]
 
     def _for_workers(self, channel: _Channel) -> _Channel:
-        method = self.get_start_method(allow_none=True)  # a pipe does not fix it
+        method = self.get_start_method(allow_none=True)  # a pipe does not fix the default
         return _contexts[method]._for_workers(channel) if method else channel
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         """Set the default start method; see `multiprocessing.set_start_method`."""
-        own = method in {"server", "auto"}
-        there = self._own or (own and multiprocessing.get_start_method(allow_none=True))
-        if there and not force:
+        is_ours = method in {"server", "auto"}
+        known = _start_method.get_default() or (is_ours and multiprocessing.get_start_method(allow_none=True))
+        if known and not force:
             msg = "context has already been set"
             raise RuntimeError(msg)
-        if not own:
+        if not is_ours:
             multiprocessing.set_start_method(method, force)
-        self._own = method if own else None
-
-    def follow(self, method: str) -> None:
-        """Have the method by which this process was started, as the standard library has."""
-        self._own = method if method == "server" else None
+        _start_method.set_default(method)
 
     def get_start_method(self, allow_none: bool = False) -> Any:
         """Return the default start method; see `multiprocessing.get_start_method`."""
-        return _start_method.resolve(self._own) or multiprocessing.get_start_method(allow_none)
+        return _start_method.resolve_default() or multiprocessing.get_start_method(allow_none)
 
     def get_all_start_methods(self) -> list[str]:
         """Return the start methods of this platform, the default first."""
@@ -174,15 +160,3 @@ _contexts: dict[str, _Sharing] = {
     "server": ServerContext(),
 }
 default_context = DefaultContext()
-
-
-def default_process() -> Any:
-    """Return the Process class of the default start method."""
-    return default_context.get_context().Process
-
-
-def for_method(method: str) -> Any:
-    """Return the context of a start method."""
-    context = _contexts[method]
-    context._check_available()
-    return context

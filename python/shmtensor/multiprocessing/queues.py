@@ -1,4 +1,4 @@
-"""Queues: the standard library's, with `put` that pickles in the thread that calls it."""
+"""The standard library's queues, with a `put` that pickles in the calling thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
-from shmtensor.multiprocessing._message import loads
-from shmtensor.multiprocessing.connection import take_over, write_message
+from shmtensor.multiprocessing.connection import loads_or_release, take_over, write_message
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
 
@@ -21,7 +20,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(std, name)  # what is not different here
+    return getattr(std, name)  # everything that is not replaced here
 
 
 if TYPE_CHECKING:
@@ -33,9 +32,9 @@ else:  # generic for type checkers only
 
 
 class _Pickled:
-    """A message on its way from `put` through the feeder thread.
+    """A message between `put` and the feeder thread.
 
-    Destroyed before it is written, as when a process ends with a full queue, it cancels its tickets.
+    If it is deleted before it is written, as when a process ends with a full queue, it is cancelled.
     """
 
     __slots__ = ("content", "message")
@@ -45,13 +44,13 @@ class _Pickled:
             self.content = bytes(pickler.dumps(obj))
 
 
-# A feeder thread pickles one item, drops it and writes what it pickled: in between, its message is here.
+# A feeder thread pickles an item, deletes it and writes the bytes: in between, its message is kept here.
 _feeding = threading.local()
 
 
 def _reduce_pickled(pickled: _Pickled) -> Any:
     _feeding.message = pickled.message
-    return loads, (pickled.content,)
+    return loads_or_release, (pickled.content,)
 
 
 def _write_pickled(writer: Any, content: Any) -> None:
@@ -66,12 +65,12 @@ class _PickledByPut:
     _writer: Any
 
     def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an object; tensors in it travel as handles. Raises what pickling it raises."""
+        """Add an object; tensors in it travel as handles. Pickling errors are raised here."""
         super().put(_Pickled(obj, self.pickler), block, timeout)  # type: ignore[misc]
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)  # type: ignore[misc]
-        # A forked child has no feeder thread; the standard queue tells it so only where it was made.
+        # A forked child has no feeder thread; the standard queue registers this only where it was created.
         register_after_fork(self, type(self)._after_fork)  # type: ignore[attr-defined]
 
     def _reset(self, after_fork: bool = False) -> None:
@@ -82,8 +81,8 @@ class _PickledByPut:
 class Queue(_PickledByPut, _Queue):
     """A queue shared by processes; see `multiprocessing.Queue`.
 
-    What differs: `put` pickles at once, so what it raises is raised in the caller, private memory is
-    copied in the caller, and changes made to the object afterwards are not seen.
+    Unlike there, `put` pickles immediately: the caller gets pickling errors, private memory is copied in the
+    caller, and later changes to the object are not sent.
     """
 
 
@@ -122,4 +121,4 @@ class SimpleQueue(_SimpleQueue):
         """Take the first object. If it cannot be unpickled, the tensors in it are freed."""
         with self._rlock:
             content = self._reader.recv_bytes()
-        return loads(content)
+        return loads_or_release(content)

@@ -1,4 +1,4 @@
-"""How new tensors are shared, and whether NumPy arrays are."""
+"""Sharing strategy of new tensors, and sharing of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """Choose how new storages of this process, and of children that it starts, are shared.
 
-    A storage keeps the strategy it was made with, which travels in its handle: nothing is copied or
-    un-shared by this. The environment variable ``SHMTENSOR_SHARING_STRATEGY`` sets the start value.
+    An existing storage keeps its strategy, which its handle contains: nothing is copied or un-shared. The
+    environment variable ``SHMTENSOR_SHARING_STRATEGY`` sets the initial value.
 
     Parameters
     ----------
     new_strategy
         ``"file_descriptor"`` (the default): anonymous memory (memfd). ``"file_system"``: named objects in
-        /dev/shm, bounded by its size; keeps no descriptor open.
+        /dev/shm, limited by its size; no descriptor stays open.
 
     Raises
     ------
     ValueError
-        For another name.
+        If the name is unknown.
     """
     _core.set_default_strategy(new_strategy)
 
@@ -47,13 +47,13 @@ def set_sharing_strategy(new_strategy: str) -> None:
 def share_numpy(min_bytes: int | None = 0) -> None:
     """Send NumPy arrays through shared memory too, from this process and children that it starts.
 
-    An array is copied once, when it is sent; it arrives as an array over the shared copy, whose writes the
-    sender does not see. Arrays of subclasses and of dtypes with Python objects are pickled as ever.
+    An array is copied once, when it is sent; the receiver gets an array over the shared copy, and its writes
+    are not visible to the sender. Subclasses and dtypes with Python objects are pickled as usual.
 
     Parameters
     ----------
     min_bytes
-        Only arrays of at least that many bytes; None switches it off again.
+        Share only arrays of at least this size in bytes; None stops sharing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Starting workers that run one function, each with its rank."""
+"""Starting workers that all call one function, each with its rank."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from shmtensor.multiprocessing import context as _contexts
-from shmtensor.multiprocessing._launch import launch
-from shmtensor.multiprocessing._settings import Affinity, Environments, settings_by_rank
-from shmtensor.multiprocessing.failures import (
+from shmtensor.multiprocessing._spawn.launch import launch
+from shmtensor.multiprocessing._spawn.settings import Affinity, Environments, settings_by_rank
+from shmtensor.multiprocessing.errors import (
     ProcessException,
     ProcessExitedException,
     ProcessRaisedException,
@@ -23,19 +23,16 @@ __all__ = [
     "ProcessException",
     "ProcessExitedException",
     "ProcessRaisedException",
-    "SpawnContext",
     "spawn",
     "start_processes",
 ]
-
-SpawnContext = ProcessContext
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-def start_processes(  # noqa: PLR0917  # as torch has them
+def start_processes(  # noqa: PLR0917  # torch's signature
     fn: Callable[..., Any],
     args: tuple[Any, ...] | list[Any] = (),
     nprocs: int = 1,
@@ -49,35 +46,35 @@ def start_processes(  # noqa: PLR0917  # as torch has them
 ) -> ProcessContext | None:
     """Start workers that call ``fn(rank, *args)``, and wait for them.
 
-    Tensors in the arguments, in what the function returns and in what it raises travel as handles. The
-    workers start in parallel. They, and what they start, end within a second when this process ends in
-    whatever way; from which thread they were started does not matter.
+    Tensors in arguments, return values and exceptions travel as handles. The workers start in parallel. They,
+    and what they start, end within a second after this process ends, however it ends. Any thread may call
+    this.
 
     Parameters
     ----------
     fn
-        The function. With spawn and forkserver it must be importable by its name.
+        The function. Workers of spawn and forkserver must be able to import it by its name.
     args
-        Arguments that every worker gets after its rank: a tuple or a list.
+        Arguments that follow the rank: a tuple or a list.
     nprocs
-        How many workers.
+        Number of workers.
     join
-        Wait for them; else return at once.
+        Wait for the workers; if false, return immediately.
     daemon
-        Make them daemonic: they may start no processes of `multiprocessing`, and are ended when this
-        process exits.
+        Make the workers daemonic: they cannot start processes of `multiprocessing`, and are terminated when
+        this process exits.
     start_method
         ``"spawn"``, ``"forkserver"``, ``"fork"``, ``"server"``, or ``"auto"``.
     env
         Environment variables of the workers (None as a value removes one): a dict for all, a sequence with
-        a dict for each rank, or a function of the rank. A worker started by spawn has them from its
-        beginning, others before the function is called.
+        a dict for each rank, or a function of the rank. They are set when a worker of spawn starts, and in
+        other workers before the function is called.
     affinity
-        The CPUs that workers may use: a set for all, a sequence with a number or a collection of numbers
-        for each rank, or a function of the rank.
+        The CPUs that workers may use: a set for all, a sequence with a number or a collection of numbers for
+        each rank, or a function of the rank.
     prefix_output
-        True: put ``[rank]`` before each line that workers print. A string is used as the prefix, with
-        ``{rank}`` replaced.
+        True puts ``[rank]`` before each line that workers print; a string is the prefix itself, in which
+        ``{rank}`` is replaced.
 
     Returns
     -------
@@ -89,8 +86,8 @@ def start_processes(  # noqa: PLR0917  # as torch has them
     ProcessRaisedException, ProcessExitedException
         If `join` is true and a worker failed; see `ProcessContext.join`.
     """
-    if not isinstance(args, (tuple, list)):  # a tensor has rows, a string letters
-        msg = f"args must be a tuple or list of arguments, as (x,) is for one; got {type(args).__name__}"
+    if not isinstance(args, (tuple, list)):  # tensors and strings are iterable, too
+        msg = f"args must be a tuple or list of arguments, such as (x,); got {type(args).__name__}"
         raise TypeError(msg)
     nprocs = operator.index(nprocs)
     if nprocs < 0:
@@ -106,7 +103,7 @@ def start_processes(  # noqa: PLR0917  # as torch has them
             return context
         context.join()
     except BaseException:
-        context._stop()  # also after an interrupt: nobody else could wait for them
+        context._stop()  # also after an interrupt: the caller has no context to wait with
         raise
     return None
 
@@ -125,7 +122,7 @@ def spawn(  # noqa: PLR0917
 ) -> ProcessContext | None:
     """Start workers that call ``fn(rank, *args)``, and wait for them.
 
-    The same as `start_processes`, whose page describes the parameters, what is returned and what is raised.
+    The same as `start_processes`, which documents the parameters, return values and exceptions.
 
     Examples
     --------

@@ -1,24 +1,32 @@
-"""Which start method: what was asked for, checked, or the rule of ``"auto"``.
+"""Start methods: checks the one that the program asked for, or chooses one for ``"auto"``.
 
-docs/guide/starting-workers.md has the rule as a table; a test compares the two.
+docs/guide/starting-workers.md contains the rules as a table; a test compares the two.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import multiprocessing
 import os
+import sys
+import threading
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
-from shmtensor.multiprocessing._facts import Facts, cuda_is_initialised, own_process
+import shmtensor._core as _core
 
-__all__ = ["Decision", "decide", "explain_start_method", "own_process", "resolve"]
+__all__ = ["Decision", "Facts", "decide", "explain_start_method", "own_process", "resolve"]
 
 VARIABLE = "SHMTENSOR_START_METHOD"
 _METHODS = ("fork", "spawn", "forkserver", "server")
 _HOW = (
-    f"To decide yourself, give a start method by name or set {VARIABLE}; "
+    f"To choose yourself, pass a start method by name or set {VARIABLE}; "
     "shmtensor.multiprocessing.explain_start_method() prints all the facts."
 )
+_owned = False
+_warned = False
+_default: str | None = None  # "server" or "auto", which the standard library does not know
 
 
 def __dir__() -> list[str]:
@@ -26,63 +34,108 @@ def __dir__() -> list[str]:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """The facts about this process that decide what ``"auto"`` means."""
+
+    owned: bool
+    cuda: bool
+    threads: bool
+    main: bool
+    default: str
+    server: bool
+
+    @classmethod
+    def of_this_process(cls) -> Facts:
+        """Collect the facts."""
+        return cls(
+            owned=_owned,
+            cuda=cuda_is_initialised(),
+            threads=threading.active_count() > 1,
+            main=_main_can_be_imported(),
+            # Without `allow_none`, the call would fix the default. The first method is the platform's.
+            default=multiprocessing.get_start_method(allow_none=True)
+            or multiprocessing.get_all_start_methods()[0],
+            server=importlib.util.find_spec("cloudpickle") is not None,
+        )
+
+    def lines(self) -> list[str]:
+        """Return one line of text for each fact."""
+        version = ".".join(map(str, sys.version_info[:3]))
+        return [
+            f"the program has {'' if self.owned else 'not '}declared that it owns the process (own_process)",
+            f"CUDA is {'' if self.cuda else 'not '}initialised in this process",
+            f"{'threads' if self.threads else 'no threads'} other than the main one run",
+            f"__main__ can{'' if self.main else 'not'} be imported by a worker",
+            f"the default of this Python ({version}) or of this program is {self.default}",
+            f"the start method server is {'' if self.server else 'not '}available (it needs cloudpickle)",
+        ]
+
+
+@dataclass(frozen=True)
 class Decision:
-    """What ``"auto"`` means in a process."""
+    """The start method that ``"auto"`` means in a process, and why."""
 
     method: str
     reason: str
-    replaced: bool = False  # the default would have broken
+    replaced: bool = False  # the default would have failed
+
+
+def own_process() -> None:
+    """Declare that this program owns its process: workers may import its main module again.
+
+    Such a program keeps what must run only once below ``if __name__ == "__main__"``. A library should not
+    call this, since it does not know that of the programs that import it.
+    """
+    global _owned
+    _owned = True
 
 
 def decide(facts: Facts) -> Decision:
-    """Choose a start method by the facts alone."""
+    """Choose a start method from the facts alone."""
     if facts.owned and facts.main:
         return Decision("spawn", "the program owns the process, and a worker can import its main module")
     if facts.default == "fork":
         if not (facts.cuda or facts.threads):
-            return Decision("fork", "it is the default, and nothing here speaks against it")
+            return Decision("fork", "it is the default, and safe in this process")
         why = "CUDA is initialised" if facts.cuda else "other threads run"
         return Decision(
             "server" if facts.server else "spawn",
-            f"{why} in this process, so that forked workers would break or hang",
+            f"{why} in this process, so that forked workers would fail or hang",
             replaced=True,
         )
     if facts.main or not facts.server:
-        return Decision(facts.default, "it is the default, and starts workers that inherit nothing")
+        return Decision(facts.default, "it is the default, and its workers inherit nothing")
     return Decision("server", f"workers started by {facts.default} could not import the main module")
 
 
-_warned = False
-
-
 def resolve(asked: str | None) -> str | None:
-    """Return the name of the method that was asked for: by name, by ``"auto"``, by the environment.
+    """Return the start method that was asked for: by name, by ``"auto"``, by the environment.
 
     Returns
     -------
     str or None
-        None if nothing was asked for: the default holds.
+        None if nothing was asked for: the default applies.
 
     Raises
     ------
     ValueError
-        For a name that is none, or for fork where CUDA is initialised.
+        If the name is unknown, or is fork in a process where CUDA is initialised.
     """
-    set_by = f"start_method={asked!r}"
+    source = f"start_method={asked!r}"
     if asked is None or asked == "auto":
         chosen = os.environ.get(VARIABLE)
         if chosen:
-            asked, set_by = chosen, f"{VARIABLE}={chosen}"
+            asked, source = chosen, f"{VARIABLE}={chosen}"
     if asked is None:
         return None
     if asked == "auto":
         return _resolve_auto()
     if asked not in _METHODS:
-        msg = f"{set_by}: cannot find context for {asked!r}; choose one of {', '.join(_METHODS)}, auto"
+        msg = f"{source}: cannot find context for {asked!r}; choose one of {', '.join(_METHODS)}, auto"
         raise ValueError(msg)
     if asked == "fork" and cuda_is_initialised():
         msg = (
-            f"{set_by}: CUDA is initialised in this process, and cannot be used in workers forked from it; "
+            f"{source}: CUDA is initialised in this process, and cannot be used in workers forked from it; "
             "use spawn, forkserver or server, or start the workers before CUDA is first used"
         )
         raise ValueError(msg)
@@ -98,8 +151,43 @@ def _resolve_auto() -> str:
         msg = (
             f"workers are started by {decision.method} instead of {facts.default}: {decision.reason}. {_HOW}"
         )
-        warnings.warn(msg, stacklevel=4)
+        warnings.warn(msg, stacklevel=5)
     return decision.method
+
+
+def set_default(method: str | None) -> None:
+    """Make ``"server"`` or ``"auto"`` the default of this process; any other: the standard library's."""
+    global _default
+    _default = method if method in {"server", "auto"} else None
+
+
+def get_default() -> str | None:
+    """Return ``"server"`` or ``"auto"`` if that is the default of this process, else None."""
+    return _default
+
+
+def resolve_default() -> str | None:
+    """Return the start method that the default means, or None if the standard library's default applies."""
+    return resolve(_default)
+
+
+def resolve_or_default(asked: str | None = None) -> str:
+    """Return the start method that was asked for, or the default, which this fixes if no method was set."""
+    method = resolve(_default if asked is None else asked)
+    method = method or multiprocessing.get_context(None).get_start_method()
+    if method == "server":
+        _check_server()
+    return method
+
+
+def _check_server() -> None:
+    for available, what in (
+        (_core.has_pidfd(), "pidfds: Linux 5.3, and pidfd_open allowed by the seccomp profile"),
+        (os.path.exists("/proc/self/status"), "/proc, which is not mounted here"),  # noqa: PTH110
+    ):
+        if not available:
+            msg = f"the start method 'server' needs {what}; choose spawn or forkserver"
+            raise ValueError(msg)
 
 
 def explain_start_method() -> None:
@@ -108,7 +196,38 @@ def explain_start_method() -> None:
     decision = decide(facts)
     chosen = os.environ.get(VARIABLE)
     if chosen and chosen != "auto":
-        first = f"start method: {chosen}, because {VARIABLE} says so"
+        first = f"start method: {chosen}, because {VARIABLE} is set to it"
     else:
         first = f"start method: {decision.method}, because {decision.reason}"
-    print("\n".join([first, *(f"  - {line}" for line in facts.lines())]))  # noqa: T201  # what it is for
+    print("\n".join([first, *(f"  - {line}" for line in facts.lines())]))  # noqa: T201  # its purpose
+
+
+def cuda_is_initialised() -> bool:
+    """Return True if this process has initialised CUDA (or ROCm), through any library."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return True
+    # The driver opens this file when it is initialised, not before; NVML, which may be forked, does not.
+    return any(_is_open(name) for name in ("/dev/nvidia-uvm", "/dev/kfd"))
+
+
+def _is_open(name: str) -> bool:
+    try:
+        entries = list(Path("/proc/self/fd").iterdir())
+    except OSError:  # /proc is not mounted: unknown
+        return False
+    for entry in entries:
+        try:
+            if os.readlink(entry) == name:  # noqa: PTH115  # a path that need not exist
+                return True
+        except OSError:  # noqa: PERF203  # the listing's own descriptor
+            continue
+    return False
+
+
+def _main_can_be_imported() -> bool:
+    main = sys.modules.get("__main__")
+    if getattr(main, "__spec__", None) is not None:
+        return True  # python -m
+    path = getattr(main, "__file__", None)
+    return path is not None and Path(path).exists()

@@ -1,0 +1,98 @@
+"""Pickling functions and classes completely, with cloudpickle, each with its id."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import ChainMap
+from multiprocessing.reduction import ForkingPickler
+from types import FunctionType
+from typing import Any, ClassVar
+
+from shmtensor.multiprocessing._by_value.namespaces import main_globals
+from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
+
+__all__ = ["dumps_whole", "loads_whole"]
+
+_pickler: Any = ForkingPickler  # has a private dict, which `stdlib_private.check` checks
+
+
+def _pickler_class() -> Any:
+    """Return a subclass of cloudpickle's pickler, which is imported when it is first needed."""
+    try:
+        import cloudpickle
+    except ImportError:
+        msg = (
+            "the start method 'server' needs cloudpickle to send definitions in __main__: "
+            "pip install 'shmtensor[server]', or choose another start method"
+        )
+        raise ImportError(msg) from None
+
+    class WholePickler(cloudpickle.Pickler):  # type: ignore[misc]
+        # Read from the class when a pickler is created.
+        dispatch_table: ClassVar = ChainMap(_pickler._extra_reducers, cloudpickle.Pickler.dispatch_table)
+
+        def reducer_override(self, obj: Any) -> Any:
+            reduced = super().reducer_override(obj)
+            # Six parts: a function or class by value, which is created first and filled afterwards.
+            if isinstance(reduced, tuple) and len(reduced) == 6:
+                make, arguments, state, _, _, fill = reduced
+                object_id, sent_globals = object_ids.of(obj), None
+                if isinstance(obj, FunctionType) and main_globals.are(obj.__globals__):
+                    arguments, state, sent_globals = main_globals.split(arguments, state)
+                return (
+                    _create,
+                    (object_id, make, arguments),
+                    (object_id, fill, state, sent_globals),
+                    None,
+                    None,
+                    _fill,
+                )
+            return reduced
+
+    return WholePickler
+
+
+_whole_pickler: Any = None
+
+
+def dumps_whole(obj: Any) -> bytes:
+    """Pickle a function or class by value; tensors that it refers to travel as handles."""
+    global _whole_pickler
+    if _whole_pickler is None:
+        _whole_pickler = _pickler_class()
+    file = io.BytesIO()
+    pickler = _whole_pickler(file)
+    try:
+        pickler.dump(obj)
+    except Exception as error:
+        msg = (
+            f"the start method 'server' sends {obj.__module__}.{obj.__qualname__} by value, but cannot "
+            f"pickle what it refers to: {type(error).__name__}: {error}; create that in the worker, or "
+            "move the function to a module that workers can import, or choose another start method"
+        )
+        raise pickle.PicklingError(msg) from error
+    return file.getvalue()
+
+
+def loads_whole(content: bytes) -> Any:
+    """Return the function or class; if its id is known, the object that is here already."""
+    with object_ids.loading:
+        return pickle.loads(content)
+
+
+def _create(object_id: ObjectId, make: Any, arguments: tuple[Any, ...]) -> Any:
+    known = object_ids.find(object_id)
+    if known is None:
+        known = make(*arguments)
+        object_ids.add(object_id, known)
+    return known
+
+
+def _fill(obj: Any, state: tuple[ObjectId, Any, Any, Any]) -> None:
+    object_id, fill, content, sent_globals = state
+    is_new = object_ids.to_be_filled(object_id)
+    if is_new:
+        fill(obj, content)
+    if sent_globals is not None:
+        main_globals.fill(obj.__globals__, is_new, *sent_globals)

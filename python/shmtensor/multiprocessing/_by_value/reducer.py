@@ -1,0 +1,197 @@
+"""The pickler hook that sends by value what a worker of the start method ``"server"`` cannot import.
+
+That is what `__main__` defines, lambdas and closures. The reader of a message decides. Messages for workers
+of the server are sent by value: arguments of processes, queues, pipes and pools of its context (`ByValue`).
+Messages for workers of another start method are sent by name, as in the standard library (`ByName`). For
+other queues the reader is unknown: a process that has itself started a worker of the server, or is one, sends
+by value what it can (`activate`). A reader that has the main module always uses what it finds there by name.
+
+What `__main__` contains under its name is sent once to each worker, through the code store, and then referred
+to by its id. Other functions, which may be as short-lived as a lambda, are sent completely the first time.
+Functions whose globals or closures have changed are sent completely from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import weakref
+from multiprocessing import context
+from multiprocessing.reduction import ForkingPickler
+from types import FunctionType
+from typing import Any, NoReturn
+
+from shmtensor.multiprocessing._by_value.code_store import Location, code_store
+from shmtensor.multiprocessing._by_value.namespaces import main_globals
+from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
+from shmtensor.multiprocessing._by_value.pickler import dumps_whole, loads_whole
+from shmtensor.multiprocessing._by_value.snapshot import Snapshot
+
+__all__ = ["ByName", "ByValue", "activate", "become_worker"]
+
+_MAIN = {"__main__", "__mp_main__"}
+
+
+class _Sent:
+    """The record of a function or class that was sent."""
+
+    def __init__(self, snapshot: Snapshot | None, location: Location | None = None) -> None:
+        self.snapshot = snapshot
+        self.location = location
+        self.has_changed = False
+        self.reduced: Any = None  # the result for the pickler, until something changes
+
+
+_sent: weakref.WeakKeyDictionary[Any, _Sent] = weakref.WeakKeyDictionary()
+_publishes = True  # False in processes whose readers do not have their code store
+_has_main = True
+_kept: dict[ObjectId, Any] = {}  # objects that other processes will refer to by their id
+
+
+def activate() -> None:
+    """Send by value also if the reader is unknown."""
+    pickler: Any = ForkingPickler
+    pickler.reducer_override = _reduce_for_any_reader
+
+
+def become_worker(files: dict[bytes, int]) -> None:
+    """Make this a process without the main module, that reads the code stores of its ancestors."""
+    global _has_main
+    _has_main = False
+    main_globals.become_worker()
+    code_store.take_over(files)
+    activate()
+
+
+def _after_fork() -> None:
+    global _publishes
+    _publishes = False
+    object_ids.reset_in_child()
+    code_store.reset_in_child()
+    main_globals.reset_in_child()
+    _sent.clear()  # these values are the parent's
+    if _has_main and vars(ForkingPickler).get("reducer_override") is _reduce_for_any_reader:
+        del ForkingPickler.reducer_override  # this process has not started a worker
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def is_by_value(obj: Any) -> bool:
+    """Return True for a function or class that another process cannot import by its name."""
+    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if module is None or name is None:
+        return False
+    if module in _MAIN:
+        return True
+    found = _find(name, module)
+    return found is not obj and (isinstance(obj, FunctionType) or "<locals>" in name)
+
+
+def _is_handled(obj: Any) -> bool:
+    kind = type(obj)
+    return (kind is FunctionType or issubclass(kind, type)) and is_by_value(obj)
+
+
+class ByValue(ForkingPickler):
+    """The pickler of messages for workers of the server."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        return _reduce(obj) if _is_handled(obj) else NotImplemented
+
+
+class ByName(ForkingPickler):
+    """The pickler of messages that only workers of other start methods read."""
+
+    @property
+    def reducer_override(self) -> Any:
+        raise AttributeError  # so that pickle does not call it for each object
+
+
+def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:
+    if not _is_handled(obj):
+        return NotImplemented
+    starting: Any = context.get_spawning_popen()
+    if starting is not None:
+        return _reduce(obj) if starting.method == "server" else NotImplemented
+    try:
+        return _reduce(obj)
+    except Exception:
+        if _name_in_main(obj) is None:
+            raise  # it cannot be sent by name either
+        return NotImplemented
+
+
+def _reduce(obj: Any) -> Any:
+    sent = _sent.get(obj)
+    is_first = sent is None
+    if sent is None:
+        sent = _Sent(Snapshot(obj, is_by_value) if _publishes else None)
+    elif sent.snapshot is not None:
+        changes = sent.snapshot.changes()
+        if changes:
+            for function, is_closure in changes:
+                if is_closure:
+                    object_ids.renew(function)  # a worker that has the function keeps its old closure
+            sent.snapshot, sent.location, sent.reduced = Snapshot(obj, is_by_value), None, None
+            sent.has_changed = True
+    if sent.reduced is None:
+        name = _name_in_main(obj)
+        if sent.location is None:
+            content = dumps_whole(obj)
+            _sent[obj] = sent
+            if not _publishes or sent.has_changed or (is_first and name is None):
+                return _whole, (*object_ids.of(obj), name, content)
+            sent.location = code_store.add(content)
+        sent.reduced = _published, (*object_ids.of(obj), name, *sent.location)
+    return sent.reduced
+
+
+def _find(name: str, module: str = "__main__") -> Any:
+    found: Any = sys.modules.get(module)
+    for part in name.split(".") if "." in name else (name,):
+        found = getattr(found, part, None)
+    return found
+
+
+def _name_in_main(obj: Any) -> str | None:
+    """Return the name by which a process with the main module finds an object, None if there is none."""
+    name: str = obj.__qualname__
+    if obj.__module__ not in _MAIN or "<" in name:
+        return None
+    return name if not _has_main or _find(name) is obj else None
+
+
+def _is_here(object_id: ObjectId, name: str | None) -> Any:
+    known = object_ids.find(object_id)
+    return _find(name) if known is None and _has_main and name is not None else known
+
+
+def _whole(process: bytes, count: int, name: str | None, content: bytes) -> Any:
+    # A worker also loads what it has: the globals may be new.
+    known = _is_here((process, count), name) if _has_main else None
+    return loads_whole(content) if known is None else known
+
+
+def _published(process: bytes, count: int, name: str | None, origin: bytes, offset: int, size: int) -> Any:  # noqa: PLR0917
+    object_id, location = (process, count), (origin, offset, size)
+    with object_ids.loading:
+        known = _is_here(object_id, name)
+        if known is not None:
+            return known
+        content = code_store.read(location)
+        if content is None:
+            _raise_foreign(name)
+        obj = loads_whole(content)
+        _kept[object_id] = obj
+        _sent[obj] = _Sent(None, location)
+        return obj
+
+
+def _raise_foreign(name: str | None) -> NoReturn:
+    msg = (
+        f"{name or 'a function'} of another program's __main__ was sent for workers of the start method "
+        "'server', but this process is not one; move it to a module that both import"
+    )
+    raise pickle.UnpicklingError(msg)

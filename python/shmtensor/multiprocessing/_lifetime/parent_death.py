@@ -1,0 +1,99 @@
+"""Parent-death pipes: they end a worker, and what it started, when the process that started it ends.
+
+Only the parent has the writing end of the pipe open. The kernel signals the owner of the reading end when the
+parent is gone; a handler in C++ (csrc/os/tether.hpp) then kills the owner's descendants and the owner itself.
+This needs no thread, no helper process and no polling. docs/design/launch.md compares the alternatives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from multiprocessing import reduction
+from typing import Any
+
+import shmtensor._core as _core
+from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
+
+__all__ = ["ParentDeathPipe", "pipe_for_child"]
+
+
+class ParentDeathPipe:
+    """The pipe of one child. It is pickled with the Process object; the child gets the reading end."""
+
+    def __init__(self) -> None:
+        with no_fork():
+            self._reader, self._writer = map(Descriptor, os.pipe())
+            reset_in_forked_children(self)
+
+    def __reduce__(self) -> Any:
+        return _ReadingEnd, (reduction.DupFd(self._reader.fileno()),)
+
+    def started(self, pid: int) -> None:
+        """Make the child the pipe's owner before its own code runs; called in the parent."""
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            _core.tie(self._reader.fileno(), pid)
+        self._reader.close()
+
+    def arm(self) -> None:
+        """Install the handler in this process, a forked child."""
+        _arm(self._reader.detach())
+
+    def reset_in_child(self) -> None:
+        """Close the writing end, in any forked child."""
+        self._writer.close()
+
+    def close(self) -> None:
+        """Close both ends, which ends the child and what it started if they still live."""
+        self._reader.close()
+        self._writer.close()
+
+
+class _ReadingEnd:
+    """A `ParentDeathPipe` as it is unpickled in a child that was not forked."""
+
+    def __init__(self, duplicate: Any) -> None:
+        self._reader = duplicate.detach()
+
+    def arm(self) -> None:
+        _arm(self._reader)
+
+
+# The rest is for processes that own a pipe: their own children end with them, too.
+
+_own_reader = -1
+_pipe_of_forked_children: tuple[int, int] | None = None
+
+
+def _arm(reader: int) -> None:
+    global _own_reader
+    before, _own_reader = _own_reader, reader
+    if before < 0:
+        os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+    os.set_inheritable(reader, True)  # the signal still comes after an exec
+    _core.hold_on(reader)
+    if before >= 0:
+        os.close(before)
+
+
+def _before_fork() -> None:
+    global _pipe_of_forked_children
+    with no_fork():
+        if _pipe_of_forked_children is None:
+            _pipe_of_forked_children = os.pipe()
+
+
+def _after_fork() -> None:
+    global _pipe_of_forked_children
+    if _pipe_of_forked_children is not None:
+        reader, writer = _pipe_of_forked_children
+        _pipe_of_forked_children = None
+        os.close(writer)
+        # Reopened: an open file description has one owner, so each child needs its own.
+        _arm(_core.open_tether(reader))
+        os.close(reader)
+
+
+def pipe_for_child() -> ParentDeathPipe | None:
+    """Return a pipe for a child of this process, or None if this process does not own one itself."""
+    return ParentDeathPipe() if _own_reader >= 0 else None

@@ -1,0 +1,6 @@
+"""One call of `spawn`: starting workers, waiting for them, and reporting how each of them ended.
+
+`launch` starts a worker, whose target is in `worker`. At its end the worker sends one report (`report`); the
+parent waits for reports and exits in one epoll instance (`monitor`), and turns the first failure into an
+exception (`failure`). `settings` and `popen` give each worker its own environment, CPUs and output prefix.
+"""

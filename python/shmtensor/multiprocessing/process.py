@@ -1,0 +1,137 @@
+"""The standard library's process classes, with a session and settings that the child inherits.
+
+If a start fails, the tensors among its arguments are released.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.context as std
+from dataclasses import dataclass
+from typing import Any
+
+import shmtensor._core as _core
+from shmtensor import reducers
+from shmtensor.multiprocessing import start_method
+from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
+
+__all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(multiprocessing.process, name)  # everything that is not replaced here
+
+
+@dataclass(frozen=True)
+class _Inherited:
+    """The parent's session and settings, carried by the Process object."""
+
+    session: str
+    strategy: str
+    arrays: int | None
+
+    @classmethod
+    def from_this_process(cls) -> _Inherited:
+        """Collect them. If there is no session yet, this chooses its id without starting it."""
+        return cls(_core.home_id(), _core.default_strategy(), reducers.shared_arrays())
+
+    def apply(self) -> None:
+        """Take them over, in the child."""
+        _core.set_home_id(self.session)
+        _core.set_default_strategy(self.strategy)
+        reducers.share_arrays(self.arrays)
+
+
+class _Sharing(multiprocessing.process.BaseProcess):
+    _inherited: _Inherited | None = None
+    _parent_death: ParentDeathPipe | None = None
+    _message: _core.MessageScope | None = None
+
+    def start(self) -> None:
+        """Start the child. Tensors among the arguments are sent as handles.
+
+        If the arguments cannot be pickled, or the child cannot be started, all of them are released.
+        """
+        self._inherited = _Inherited.from_this_process()
+        if self._parent_death is None:
+            self._parent_death = pipe_for_child()
+        message = _core.MessageScope()
+        try:
+            with message:
+                super().start()
+        except BaseException:
+            if self._parent_death is not None:
+                self._parent_death.close()
+            raise
+        # Kept as long as this object, which `multiprocessing` keeps until the child has ended: deleting it
+        # cancels what the child did not load.
+        self._message = message
+        if self._parent_death is not None:
+            assert self.pid is not None
+            self._parent_death.started(self.pid)
+
+    def _bootstrap(self, *args: Any, **kwargs: Any) -> int:
+        if self._parent_death is not None:
+            self._parent_death.arm()
+        if self._inherited is not None:
+            self._inherited.apply()
+        method: str | None = getattr(self, "_start_method", None)
+        if method is not None:  # the child's default is the method by which it was started
+            start_method.set_default(method)
+        return super()._bootstrap(*args, **kwargs)  # type: ignore[misc, no-any-return]
+
+
+class Process(_Sharing, multiprocessing.Process):
+    """A process started by the default start method."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        return _CLASSES[start_method.resolve_or_default()]._Popen(process_obj)  # type: ignore[attr-defined]
+
+
+class ForkProcess(_Sharing, std.ForkProcess):
+    """A process started by fork."""
+
+
+class SpawnProcess(_Sharing, std.SpawnProcess):
+    """A process started by spawn."""
+
+
+class ForkServerProcess(_Sharing, std.ForkServerProcess):
+    """A process started by the fork server."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        try:
+            return std.ForkServerProcess._Popen(process_obj)
+        except (EOFError, ConnectionResetError, BrokenPipeError) as error:
+            msg = (
+                f"the fork server ended while it started {process_obj.name}; see its standard error. "
+                "Since Python 3.13.8 it imports the main module, so keep what must run only once below "
+                "`if __name__ == '__main__':`; the start method 'server' does not import it"
+            )
+            raise ChildProcessError(msg) from error
+
+
+class ServerProcess(_Sharing):
+    """A process started by the worker server."""
+
+    _start_method = None  # the standard library does not know this method
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        from shmtensor.multiprocessing._worker_server.popen import Popen
+
+        return Popen(process_obj)
+
+
+_CLASSES: dict[str, type[_Sharing]] = {
+    "fork": ForkProcess,
+    "spawn": SpawnProcess,
+    "forkserver": ForkServerProcess,
+    "server": ServerProcess,
+}

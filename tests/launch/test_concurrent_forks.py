@@ -1,0 +1,141 @@
+"""Forks by another thread while the pipes of a worker are opened or closed."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from shmtensor.multiprocessing._lifetime import fork_safe
+from shmtensor.multiprocessing._lifetime.fork_safe import no_fork
+from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
+from shmtensor.multiprocessing._spawn.report import ReportPipe
+
+
+def is_open(fd) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def holds_in_child(check) -> bool:
+    """Fork, and return the result of the check in the child."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = 0 if check() else 1
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def fork_in_the_middle(work, pause, check) -> bool:
+    """Run `work` in a thread; fork when it calls `pause`."""
+    middle, forked = threading.Event(), threading.Event()
+
+    def stop_here() -> None:
+        middle.set()
+        forked.wait(0.3)  # times out if the fork waits for this thread, as it should
+
+    pause.append(stop_here)
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert middle.wait(30)
+    holds = holds_in_child(check)
+    forked.set()
+    thread.join()
+    return holds
+
+
+def test_closed_descriptor_is_not_closed_again_in_the_child(monkeypatch) -> None:
+    """Regression: the child closed a report pipe or file that had received the same number."""
+    pipe = ReportPipe()
+    number, pause = pipe.reader, []
+    close = os.close
+
+    def close_and_use_again(fd) -> None:
+        close(fd)
+        if fd == number:
+            monkeypatch.undo()
+            os.dup2(2, number)
+            pause.pop()()
+
+    monkeypatch.setattr(os, "close", close_and_use_again)
+    assert fork_in_the_middle(pipe.close, pause, lambda: is_open(number)), "it is the program's by now"
+    os.close(number)
+
+
+def test_new_pipe_is_closed_in_the_child(monkeypatch) -> None:
+    """With the writing end open in the child, the worker would outlive its parent."""
+    opened, lines, pause = [], [], []
+    pipe = os.pipe
+
+    def open_and_pause():
+        monkeypatch.undo()
+        opened.extend(pipe())
+        pause.pop()()
+        return tuple(opened)
+
+    monkeypatch.setattr(os, "pipe", open_and_pause)
+    work = lambda: lines.append(ParentDeathPipe())  # noqa: E731
+    assert fork_in_the_middle(work, pause, lambda: not is_open(opened[1]))
+    lines.pop().close()
+
+
+def test_externally_closed_fd_does_not_block_cleanup() -> None:
+    """Regression: the first EBADF stopped the clean-up, which hid the parent's death from other workers."""
+    pipes = [ReportPipe(), ReportPipe()]
+    for closed, other in (pipes, pipes[::-1]):  # the order of clean-up is random
+        number, kept = closed.reader, os.dup(closed.reader)
+        os.close(number)
+        assert holds_in_child(lambda fd=other.reader: not is_open(fd))
+        os.dup2(kept, number)
+        os.close(kept)
+    for pipe in pipes:
+        pipe.close()
+
+
+def test_fork_waits_for_the_lock_with_a_timeout(monkeypatch) -> None:
+    """A signal handler under the lock may log while the forking thread holds the lock of `logging`."""
+    monkeypatch.setattr(fork_safe, "_FORK_TIMEOUT", 0.05)
+    locked, forked = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with no_fork():
+            locked.set()
+            assert forked.wait(60)
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    assert locked.wait(30)
+    assert holds_in_child(can_lock), "the thread that has it is not in the child"
+    forked.set()
+    thread.join()
+    assert can_lock()
+
+
+def can_lock() -> bool:
+    """Return True if another thread can acquire the lock."""
+    found = []
+
+    def lock() -> None:
+        if no_fork().acquire(timeout=30):
+            no_fork().release()
+            found.append("locked")
+
+    thread = threading.Thread(target=lock, daemon=True)
+    thread.start()
+    thread.join(40)
+    return bool(found)
+
+
+def test_fork_by_the_thread_that_holds_the_lock() -> None:
+    """As in a signal handler."""
+    with no_fork():
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0 if can_lock() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert can_lock()
