@@ -32,7 +32,7 @@ SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
     ],
     ids=lambda words: words[0],
 )
-def test_a_program_measures_and_reports(words, capfd) -> None:
+def test_program_measures_and_reports(words, capfd) -> None:
     # Whether its goals were met, which its exit status tells, is no matter here.
     assert command.main(words) in (0, 1)
     seen = capfd.readouterr()
@@ -41,7 +41,7 @@ def test_a_program_measures_and_reports(words, capfd) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
-def test_a_case_measures_and_reports(name, tmp_path, capsys) -> None:
+def test_case_measures_and_reports(name, tmp_path, capsys) -> None:
     case = load_case(name)
     file = tmp_path / "result.json"
     assert command.main([name, "--quick", "--rounds", "1", "--peers", *HERE, "--json", str(file)]) == 0
@@ -59,7 +59,7 @@ def test_a_case_measures_and_reports(name, tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_names_its_peers_and_variants(name) -> None:
+def test_case_names_its_peers_and_variants(name) -> None:
     case = load_case(name)
     assert case.name == name
     assert "shmtensor" in case.peers
@@ -69,19 +69,19 @@ def test_a_case_names_its_peers_and_variants(name) -> None:
     assert case.rows(Samples()) == [], "nothing measured, nothing to show"
 
 
-def test_a_peer_that_is_not_installed_is_named(monkeypatch, capsys) -> None:
+def test_missing_peer_is_named(monkeypatch, capsys) -> None:
     monkeypatch.setitem(PEERS, "torch-fd", ("torch_descriptor", "no_such_package"))
     assert command.main(["alloc", "--quick", "--rounds", "1", "--peers", "shmtensor", "torch-fd"]) == 0
     assert "without torch-fd: no_such_package is not installed" in capsys.readouterr().out
 
 
-def test_the_list_and_a_wrong_name(capsys) -> None:
+def test_list_option_and_unknown_case(capsys) -> None:
     assert command.main([]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*CASES, *PROGRAMS]
     assert command.main(["nothing"]) == 2
 
 
-def test_each_side_has_a_processor_of_its_own_wherever_it_starts(monkeypatch) -> None:
+def test_each_process_is_pinned_to_its_own_processor(monkeypatch) -> None:
     """A partner is started by a process that is pinned already; it once ended up on the same processor."""
     pinned = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, processors: pinned.append(processors))
@@ -94,7 +94,7 @@ def test_each_side_has_a_processor_of_its_own_wherever_it_starts(monkeypatch) ->
     assert pinned == [{3}, {5}, {3}]
 
 
-def test_results_become_a_page_with_plots(tmp_path, capsys) -> None:
+def test_results_page_contains_plots(tmp_path, capsys) -> None:
     file = tmp_path / "result.json"
     peers = ["shmtensor", "pickle", "SharedMemory"]
     words = ["alloc", "handover", "--quick", "--rounds", "1", "--peers", *peers, "--json", str(file)]
@@ -112,14 +112,14 @@ def test_results_become_a_page_with_plots(tmp_path, capsys) -> None:
         assert peer in (tmp_path / "benchmarks" / "handover.svg").read_text()
 
 
-def test_the_page_shows_what_was_measured() -> None:
+def test_results_page_shows_stored_measurements() -> None:
     """Nobody edits it, and it is made anew with each result."""
     text = (DOCS / "benchmarks.md").read_text()
     names = re.findall(r"bench/results/\S+\.json", text)
     assert page([ROOT / name for name in names]) == text
 
 
-def test_summaries_goals_and_cells() -> None:
+def test_summaries_goals_and_cells_are_formatted() -> None:
     summary = Summary.of([3.0, 1.0, 2.0], 10)
     assert (summary.median, summary.least, summary.most, summary.count) == (20, 10, 30, 3)
     assert Row("a", "b", "us", summary, goal=Goal(20)).met

@@ -23,30 +23,30 @@ def rebuilt(pieces: list[bytearray]) -> st.SharedList:
 ITEMS = [{"a": 1}, np.arange(10), [np.ones(3), "b"], "text"]
 
 
-def test_intact_copies_are_accepted() -> None:
+def test_intact_list_copy_is_accepted() -> None:
     assert repr(list(rebuilt(pieces_of(st.SharedList(ITEMS))))) == repr(ITEMS)
 
 
 @pytest.mark.parametrize("size", [0, 1, 47, 48, 60, 100])
-def test_a_list_cut_short_is_refused(size) -> None:
+def test_truncated_list_is_rejected(size) -> None:
     (piece,) = pieces_of(st.SharedList(ITEMS))
     with pytest.raises(st.CorruptDataError, match="Build it anew"):
         rebuilt([piece[:size]])
 
 
-def test_foreign_bytes_are_refused() -> None:
+def test_foreign_bytes_are_rejected() -> None:
     for content in (b"hello" * 100, pickle.dumps(ITEMS), bytes(1000)):
         with pytest.raises(st.CorruptDataError, match="does not begin as one"):
             rebuilt([bytearray(content)])
 
 
-def test_pieces_of_two_lists_are_refused() -> None:
+def test_mixed_parts_of_two_lists_are_rejected() -> None:
     (one,), (other,) = pieces_of(st.SharedList([1, 2])), pieces_of(st.SharedList([3]))
     with pytest.raises(st.CorruptDataError, match="2 pieces came instead of 1"):
         rebuilt([one, other])
 
 
-def test_every_changed_byte_of_the_head_is_noticed() -> None:
+def test_every_changed_header_byte_is_detected() -> None:
     (piece,) = pieces_of(st.SharedList(ITEMS))
     for place in range(56):
         damaged = bytearray(piece)
@@ -55,7 +55,7 @@ def test_every_changed_byte_of_the_head_is_noticed() -> None:
             rebuilt([damaged])
 
 
-def test_no_changed_entry_leads_out_of_the_memory() -> None:
+def test_changed_entries_never_read_out_of_bounds() -> None:
     """Whatever the entries say, an access gives an object or raises: it reads nothing else."""
     (piece,) = pieces_of(st.SharedList(ITEMS))
     caught = 0
@@ -72,14 +72,14 @@ def test_no_changed_entry_leads_out_of_the_memory() -> None:
     assert caught > 50
 
 
-def test_an_item_that_is_no_pickle_any_more_says_so() -> None:
+def test_corrupted_pickle_item_raises_error_that_names_it() -> None:
     (piece,) = pieces_of(st.SharedList(["text" * 10]))
     piece[-60:] = bytes(60)
     with pytest.raises(st.CorruptDataError, match="it is no pickle"):
         rebuilt([piece])[0]
 
 
-def test_a_selection_that_leads_outside_is_refused() -> None:
+def test_out_of_range_selection_is_rejected() -> None:
     items = st.SharedList([1, 2, 3])
     wrong = st.asarray(np.array([0, 7, -1]))
     view = _rebuild(items._pieces, (0, 1, 3), wrong)

@@ -17,7 +17,7 @@ def look(items, queue) -> None:
     queue.put(items[::-1])
 
 
-def test_a_list_reaches_children_as_argument_and_comes_back_as_a_view(ctx, strategy) -> None:
+def test_list_passed_to_child_returns_as_view(ctx, strategy) -> None:
     items = st.SharedList([{"a": 1}, {"array": np.ones(1000)}, *range(100)])
     queue = ctx.SimpleQueue()
     children = [ctx.Process(target=look, args=(items, queue)) for _ in range(2)]
@@ -40,7 +40,7 @@ def build(queue) -> None:
     queue.put(st.SharedList({"i": i, "array": np.full(10, i)} for i in range(1000)))
 
 
-def test_a_list_outlives_the_process_that_built_it(ctx, strategy) -> None:
+def test_list_outlives_its_builder(ctx, strategy) -> None:
     queue = ctx.SimpleQueue()
     child = ctx.Process(target=build, args=(queue,))
     child.start()
@@ -55,7 +55,7 @@ def pick(items, index):
     return items[index]
 
 
-def test_pools_take_lists_and_their_items(ctx) -> None:
+def test_pools_accept_lists_and_their_items(ctx) -> None:
     items = st.SharedList(np.full(3, i) for i in range(50))
     with ctx.Pool(2) as pool:
         got = pool.starmap(pick, [(items, i) for i in range(0, 50, 7)])

@@ -54,7 +54,7 @@ def events() -> int:
 
 
 @case
-def test_a_send_waits_for_nothing_and_the_reader_for_the_work() -> None:
+def test_send_does_not_block_and_reader_waits_for_work() -> None:
     st.cuda.set_sync("event")
     assert st.cuda.get_sync() == "event"
     tensor = st.zeros(4, "u1", device="cuda")
@@ -71,7 +71,7 @@ def test_a_send_waits_for_nothing_and_the_reader_for_the_work() -> None:
 
 
 @case
-def test_every_receive_waits_also_of_a_tensor_that_is_known() -> None:
+def test_every_receive_waits_even_for_known_tensor() -> None:
     """torch waits for the first one only."""
     st.cuda.set_sync("event")
     pair = Pair(keep_and_answer)
@@ -96,7 +96,7 @@ def keep_and_answer(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_what_is_sent_on_is_waited_for_by_the_third() -> None:
+def test_forwarded_tensor_is_ordered_for_third_process() -> None:
     """The second process sends with "host": it may not pass on what is still being written."""
     st.cuda.set_sync("event")
     tensor = st.zeros(2, "u1", device="cuda")
@@ -113,7 +113,7 @@ def test_what_is_sent_on_is_waited_for_by_the_third() -> None:
 
 
 @case
-def test_a_users_memory_and_a_message_to_oneself() -> None:
+def test_event_covers_user_memory_and_own_messages() -> None:
     st.cuda.set_sync("event")
     queue = workers.SPAWN.SimpleQueue()
     array = Array(np.zeros(3, "u1"))
@@ -129,7 +129,7 @@ def test_a_users_memory_and_a_message_to_oneself() -> None:
 
 
 @case
-def test_events_are_used_again_when_nobody_has_them() -> None:
+def test_released_events_are_reused() -> None:
     st.cuda.set_sync("event")
     pair = Pair(workers.answer)
     tensor = st.zeros(2, "u1", device="cuda")
@@ -151,7 +151,7 @@ def collected() -> int:
 
 
 @case
-def test_events_of_messages_that_nobody_reads_and_of_killed_readers_come_back() -> None:
+def test_events_of_unread_messages_and_killed_readers_are_reused() -> None:
     st.cuda.set_sync("event")
     inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
     tensor = st.zeros(2, "u1", device="cuda")
@@ -170,7 +170,7 @@ def test_events_of_messages_that_nobody_reads_and_of_killed_readers_come_back() 
 
 
 @case
-def test_an_event_is_kept_until_who_waits_for_it_is_past_it() -> None:
+def test_event_is_kept_until_waiting_stream_passes_it() -> None:
     st.cuda.set_sync("event")
     tensor = st.zeros(2, "u1", device="cuda")
     pair = started(workers.hold, tensor)
@@ -190,7 +190,7 @@ def told(pair: Pair, tensor: Any) -> bool:
 
 
 @case
-def test_without_events_a_send_waits_as_before() -> None:
+def test_send_synchronizes_where_events_are_unsupported() -> None:
     from shmtensor import _cuda_events
 
     _cuda_events.MOST = 0
@@ -230,7 +230,7 @@ def send_and_end(outbox: Any) -> None:
 
 
 @case
-def test_a_maker_that_has_ended_is_named() -> None:
+def test_event_of_exited_process_raises_producer_gone() -> None:
     outbox = workers.SPAWN.SimpleQueue()
     process = workers.SPAWN.Process(target=send_and_end, args=(outbox,))
     process.start()
@@ -254,7 +254,7 @@ def wait_and_tell(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_an_event_of_ones_own_travels() -> None:
+def test_user_event_is_sent_to_other_process() -> None:
     pair = Pair(wait_and_tell)
     event = st.cuda.Event()
     assert event.query(), "one that was never recorded stands for nothing"
@@ -279,7 +279,7 @@ def test_an_event_of_ones_own_travels() -> None:
 
 
 @case
-def test_a_forged_description_is_refused() -> None:
+def test_forged_event_description_is_rejected() -> None:
     """A number that this process never gave out was a KeyError."""
     for _ in range(20):  # by chance the number's bytes stand there a second time
         event = st.cuda.Event()
@@ -300,7 +300,7 @@ def test_a_forged_description_is_refused() -> None:
 
 
 @case
-def test_streams_are_numbers_or_have_the_protocol() -> None:
+def test_stream_argument_accepts_numbers_and_protocol() -> None:
     driver = device.library()
     stream = device.ctypes.c_void_p()
     device.check(driver.cuStreamCreate(device.ctypes.byref(stream), 1))
@@ -317,7 +317,7 @@ def test_streams_are_numbers_or_have_the_protocol() -> None:
 
 
 @case
-def test_copies_wait_for_what_others_have_started() -> None:
+def test_copies_wait_for_work_of_other_processes() -> None:
     """Our copies are in a stream that waits for nobody: the tensor's contents were read too early."""
     import threading
 

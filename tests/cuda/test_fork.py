@@ -45,7 +45,7 @@ def in_child(body: Any) -> Any:
 
 
 @case
-def test_a_child_that_collects_leaves_its_parents_chunks_alone() -> None:
+def test_gc_in_child_keeps_parents_chunks() -> None:
     """It took the parent's freed blocks for its own, and had the manager drop a chunk that served again."""
     host = st.zeros(4)  # so that the child holds something, and stays in the session
     first = st.asarray(Part(Segment(2), 0, VALUES))
@@ -63,7 +63,7 @@ def test_a_child_that_collects_leaves_its_parents_chunks_alone() -> None:
 
 
 @case
-def test_a_child_is_not_stopped_by_an_export_that_was_under_way() -> None:
+def test_child_forked_during_export_does_not_block() -> None:
     """The lock of the table was held by a thread that the child does not have."""
     array = device.Array(VALUES)
     done = threading.Event()
@@ -86,7 +86,7 @@ def test_a_child_is_not_stopped_by_an_export_that_was_under_way() -> None:
 
 
 @case
-def test_a_child_is_not_stopped_by_an_event_that_was_being_made() -> None:
+def test_child_forked_during_event_creation_does_not_block() -> None:
     """As above; that lock is Python's."""
     host = st.zeros(4)
     st.zeros(4, device="cuda")

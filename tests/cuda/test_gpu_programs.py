@@ -33,7 +33,7 @@ def answers_in(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())["answers"]
 
 
-def test_the_report(simulator, tmp_path) -> None:
+def test_gpu_report_is_written(simulator, tmp_path) -> None:
     """A step that fails does not stop the next, and all that they say is in the folder."""
     run("report", simulator, str(tmp_path / "out"), "round_trip", "facts", "--seconds", "95", status=1)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -61,7 +61,7 @@ def test_the_report(simulator, tmp_path) -> None:
     assert len(answers) == 18
 
 
-def test_a_question_that_cannot_be_asked_does_not_stop_the_others(simulator, tmp_path) -> None:
+def test_failed_experiment_does_not_stop_the_others(simulator, tmp_path) -> None:
     """One chunk refused, and a minute later all answers were lost to a TimeoutError."""
     file = tmp_path / "facts.json"
     run("facts", simulator, "3", "16", "--json", str(file), SHMTENSOR_SIM_FAULTS="cuMemCreate:0:801")
@@ -72,7 +72,7 @@ def test_a_question_that_cannot_be_asked_does_not_stop_the_others(simulator, tmp
     assert answers["question_16"]["minimum"] == 2 << 20
 
 
-def test_answers_are_kept_when_the_program_is_killed(simulator, tmp_path) -> None:
+def test_answers_survive_a_killed_program(simulator, tmp_path) -> None:
     code = """
         import os, signal
         from bench.gpu import facts
@@ -90,7 +90,7 @@ def test_answers_are_kept_when_the_program_is_killed(simulator, tmp_path) -> Non
     assert answers_in(file)["question_16"]["minimum"] == 2 << 20
 
 
-def test_a_process_that_hangs_is_named_and_all_of_its_question_ends(simulator) -> None:
+def test_hanging_experiment_process_is_named_and_killed(simulator) -> None:
     """A child's child had the limit of its parent, which gave up first and lost its word."""
     code = """
         import os, signal, time
@@ -118,14 +118,14 @@ def test_a_process_that_hangs_is_named_and_all_of_its_question_ends(simulator) -
     wait_until(lambda: not is_running(answer["pid"]), what="what the question left running")
 
 
-def test_a_killed_consumer_leaves_no_byte(simulator, tmp_path) -> None:
+def test_killed_consumer_leaves_no_memory(simulator, tmp_path) -> None:
     run("deaths", simulator, "--rounds", "2", "--json", str(tmp_path / "deaths.json"))
     found = json.loads((tmp_path / "deaths.json").read_text())
     assert found["simulated"]
     assert found["own"] == found["users"] == {"bytes left": 0}
 
 
-def test_a_consumer_that_fails_is_told_of_and_the_other_kind_is_measured(simulator, tmp_path) -> None:
+def test_failed_consumer_is_reported_and_others_are_measured(simulator, tmp_path) -> None:
     """Its answer was waited for without an end."""
     options = ("--rounds", "1", "--json", str(tmp_path / "deaths.json"))
     run("deaths", simulator, *options, status=1, SHMTENSOR_SIM_FAULTS="cuMemImportFromShareableHandle:0:1")
@@ -134,7 +134,7 @@ def test_a_consumer_that_fails_is_told_of_and_the_other_kind_is_measured(simulat
     assert found["users"] == {"bytes left": 0}
 
 
-def test_round_trips_are_kept_as_they_come_and_end(simulator) -> None:
+def test_round_trips_are_stored_as_they_complete(simulator) -> None:
     """With a consumer that answers, with one that has failed, with one that answers no more."""
     code = """
         from bench.gpu import deaths, round_trip
@@ -159,7 +159,7 @@ def test_round_trips_are_kept_as_they_come_and_end(simulator) -> None:
     assert done.returncode == 0, done
 
 
-def test_a_command_ends_in_time_with_all_that_it_started(simulator, tmp_path) -> None:
+def test_bounded_command_ends_in_time_with_its_children(simulator, tmp_path) -> None:
     """Also one that takes no notice of an interrupt, and whose children have sessions of their own."""
     stubborn = write_program(
         tmp_path,

@@ -25,7 +25,7 @@ MOMENTS = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)  # seconds behind the send
 
 
 @case
-def test_whenever_it_is_killed_nothing_stays_and_the_sender_goes_on() -> None:
+def test_importer_killed_at_any_instant_leaks_nothing() -> None:
     for kind, make in KINDS.items():
         for moment in MOMENTS:
             pair = Pair(workers.answer)

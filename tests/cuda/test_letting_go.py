@@ -48,7 +48,7 @@ def address_of(tensor: st.Tensor) -> int:
     return tensor._layout().__array_interface__["data"][0]
 
 
-def test_a_block_whose_wait_was_refused_is_kept(simulator) -> None:
+def test_block_is_kept_if_device_wait_fails(simulator) -> None:
     """The driver does not wait while a stream is captured: the block was given away under a kernel."""
     simulator.run("""
         import os
@@ -71,7 +71,7 @@ def test_a_block_whose_wait_was_refused_is_kept(simulator) -> None:
     """)
 
 
-def test_what_was_kept_goes_at_a_collection_and_at_the_next_drop(simulator) -> None:
+def test_kept_block_is_released_by_gc_or_next_release(simulator) -> None:
     simulator.run("""
         import gc
         import shmtensor as st
@@ -91,7 +91,7 @@ def test_what_was_kept_goes_at_a_collection_and_at_the_next_drop(simulator) -> N
     """)
 
 
-def test_what_was_kept_goes_with_the_process(simulator) -> None:
+def test_kept_block_is_released_at_process_exit(simulator) -> None:
     """At its end nothing can be asked any more; its death lets go."""
     simulator.run("""
         import os, subprocess, sys
@@ -109,7 +109,7 @@ def test_what_was_kept_goes_with_the_process(simulator) -> None:
 
 
 @pytest.mark.parametrize("code", [4, 700, 702, 709, 710, 714, 719])
-def test_what_the_driver_has_stopped_is_let_go(simulator, code: int) -> None:
+def test_block_is_released_after_driver_shutdown(simulator, code: int) -> None:
     """After such an error no work is left that could write."""
     simulator.run(f"""
         import shmtensor as st
@@ -122,7 +122,7 @@ def test_what_the_driver_has_stopped_is_let_go(simulator, code: int) -> None:
     """)
 
 
-def test_another_refusal_is_told_and_the_block_kept(simulator) -> None:
+def test_other_driver_error_is_reported_and_block_kept(simulator) -> None:
     from tests.helpers.children import run_python
 
     code = """
@@ -159,7 +159,7 @@ def keep_until_told(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_a_users_memory_stays_with_its_owner_until_a_reader_could_wait() -> None:
+def test_user_memory_is_kept_until_reader_can_wait() -> None:
     if not device.simulated:
         return
     array = device.Array(np.arange(4.0))

@@ -36,13 +36,13 @@ def told(machine, what: str = EMPTY, available: bool = True, **env: str) -> str:
         ("fabric", "CudaUnavailable", 802, "fabric manager"),
     ],
 )
-def test_a_driver_that_does_not_start(simulator, mode, name, code, part) -> None:
+def test_failing_driver_start_is_reported(simulator, mode, name, code, part) -> None:
     text = told(simulator, available=False, SHMTENSOR_SIM_MODE=mode)
     assert text.startswith(f"{name} {code} cannot start CUDA")
     assert part in text
 
 
-def test_no_driver_at_all(simulator) -> None:
+def test_missing_driver_is_reported(simulator) -> None:
     text = told(simulator, available=False, SHMTENSOR_LIBCUDA="/nowhere/libcuda.so.1")
     assert text.startswith("CudaUnavailable")
     assert "cannot load /nowhere/libcuda.so.1" in text
@@ -58,13 +58,13 @@ def test_no_driver_at_all(simulator) -> None:
     ],
     ids=str,
 )
-def test_no_virtual_memory(simulator, env) -> None:
+def test_device_without_virtual_memory_is_reported(simulator, env) -> None:
     text = told(simulator, **env)
     assert "does not share virtual memory" in text
     assert "WSL2" in text
 
 
-def test_a_gpu_that_is_not_visible(simulator) -> None:
+def test_invisible_gpu_is_rejected(simulator) -> None:
     simulator.run(
         """
         import os, pickle, subprocess, sys
@@ -92,7 +92,7 @@ def test_a_gpu_that_is_not_visible(simulator) -> None:
 
 
 @pytest.mark.parametrize("function", ["cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"])
-def test_a_failing_allocation_leaves_nothing(simulator, function) -> None:
+def test_failed_allocation_leaks_nothing(simulator, function) -> None:
     simulator.run(
         f"""
         import pytest, shmtensor as st
@@ -110,7 +110,7 @@ def test_a_failing_allocation_leaves_nothing(simulator, function) -> None:
     )
 
 
-def test_a_full_gpu_is_an_exception_that_says_so(simulator) -> None:
+def test_full_gpu_raises_named_error(simulator) -> None:
     simulator.run(
         """
         import pytest, shmtensor as st
@@ -124,7 +124,7 @@ def test_a_full_gpu_is_an_exception_that_says_so(simulator) -> None:
     )
 
 
-def test_a_failing_import_is_told_and_the_block_is_let_go(simulator) -> None:
+def test_failed_import_is_reported_and_block_released(simulator) -> None:
     simulator.run(
         """
         import shmtensor as st
@@ -153,7 +153,7 @@ def test_a_failing_import_is_told_and_the_block_is_let_go(simulator) -> None:
         ({"SHMTENSOR_SIM_FAULTS": "cuIpcOpenMemHandle_v2:1:1"}, "freed it"),
     ],
 )
-def test_an_allocation_that_does_not_open(simulator, env, part) -> None:
+def test_failed_open_of_allocation_is_reported(simulator, env, part) -> None:
     simulator.run(
         f"""
         import gc, shmtensor as st

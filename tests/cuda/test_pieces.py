@@ -32,7 +32,7 @@ def gone() -> bool:
 
 
 @case
-def test_an_array_over_several_chunks() -> None:
+def test_array_over_several_chunks_is_shared() -> None:
     segment = Segment(3)
     part = across(segment, 1)
     tensor = st.asarray(part, copy=False)
@@ -62,7 +62,7 @@ def compare(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_chunks_are_exported_once_and_their_numbers_used_again() -> None:
+def test_chunk_is_exported_once_and_its_number_reused() -> None:
     segment = Segment(3)
     for turn in range(4):
         first, second = st.asarray(across(segment, 0)), st.asarray(across(segment, 1))
@@ -89,7 +89,7 @@ def shared_chunks() -> int:
 
 
 @case
-def test_a_reader_is_killed_and_a_message_is_not_read() -> None:
+def test_killed_reader_and_unread_message_leak_nothing() -> None:
     segment = Segment(2)
     inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
     inbox.put(st.asarray(across(segment, 0)))
@@ -119,7 +119,7 @@ def produce(outbox: Any, all_sent: Any) -> None:
 
 
 @case
-def test_it_outlives_its_owner() -> None:
+def test_exported_array_outlives_its_owner() -> None:
     """Unlike what the driver's 64 bytes name: descriptors keep memory, and the manager has them."""
     outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
     process = workers.SPAWN.Process(target=produce, args=(outbox, all_sent), daemon=True)
@@ -137,7 +137,7 @@ def test_it_outlives_its_owner() -> None:
 
 
 @case
-def test_a_new_manager_knows_the_chunks() -> None:
+def test_new_manager_learns_user_chunks() -> None:
     tensor = st.asarray(across(Segment(2), 0))
     manager = manager_pid(os.environ["SHMTENSOR_SESSION"])
     os.kill(manager, signal.SIGKILL)
@@ -152,7 +152,7 @@ def test_a_new_manager_knows_the_chunks() -> None:
 
 
 @case
-def test_what_cannot_be_shared_so() -> None:
+def test_unshareable_virtual_memory_is_rejected() -> None:
     segment = Segment(2, handle_types=0)
     part = across(segment, 0)
     with pytest.raises(ValueError, match=r"cannot be shared where it lies: .* needs a copy"):

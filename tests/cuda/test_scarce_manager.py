@@ -41,7 +41,7 @@ def refuse_chunks_to_a_new_manager() -> None:
     assert lost == []
 
 
-def test_what_it_refuses_stays_open(simulator) -> None:
+def test_manager_keeps_open_descriptors_of_refused_requests(simulator) -> None:
     """The owner took the refused chunk's descriptor for its message's, and closed it with that.
 
     Another file then got the number, and would have been closed with the chunk.

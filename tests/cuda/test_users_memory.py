@@ -27,7 +27,7 @@ def let_go() -> bool:
 
 
 @case
-def test_it_is_shared_where_it_lies() -> None:
+def test_user_array_is_shared_without_copy() -> None:
     array = Array(np.arange(6.0).reshape(2, 3), margin=512)
     tensor = st.asarray(array)
     assert (tensor.device, tensor.shape, tensor.dtype) == ("cuda:0", (2, 3), np.float64)
@@ -46,7 +46,7 @@ def test_it_is_shared_where_it_lies() -> None:
 
 
 @case
-def test_the_owner_lives_as_long_as_a_holder_and_no_longer() -> None:
+def test_array_owner_lives_exactly_as_long_as_holders() -> None:
     """A message in flight, a holder in another process, its death by a signal."""
     for end in ("release", "kill"):
         inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
@@ -79,7 +79,7 @@ def take_and_drop(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_an_owner_is_let_go_also_when_its_block_serves_again_at_once() -> None:
+def test_owner_is_released_even_if_block_is_reused_immediately() -> None:
     """The next array could take the block before its release was noticed: then the owner stayed for ever."""
     for _ in range(30):
         tensors = [st.asarray(array) for array in [Array([1.0]) for _ in range(20)]]
@@ -91,7 +91,7 @@ def test_an_owner_is_let_go_also_when_its_block_serves_again_at_once() -> None:
 
 
 @case
-def test_it_goes_on_to_a_third_and_back() -> None:
+def test_user_array_is_forwarded_to_third_process_and_back() -> None:
     array = Array([1.0, 2.0])
     tensor = st.asarray(array)
     first, second = Pair(workers.relay), Pair(workers.relay)
@@ -118,7 +118,7 @@ def forward(inbox: Any, onward: Any, done: Any) -> None:
 
 
 @case
-def test_a_consumer_sends_it_on_after_the_sender_let_go() -> None:
+def test_consumer_forwards_array_after_sender_released_it() -> None:
     inbox, onward, done, answers = (workers.SPAWN.SimpleQueue() for _ in range(4))
     middle = workers.SPAWN.Process(target=forward, args=(inbox, onward, done), daemon=True)
     middle.start()
@@ -136,7 +136,7 @@ def test_a_consumer_sends_it_on_after_the_sender_let_go() -> None:
 
 
 @case
-def test_put_and_get_in_one_process_also_after_the_last_local_reference() -> None:
+def test_queue_keeps_array_after_last_local_reference() -> None:
     queue = workers.SPAWN.SimpleQueue()
     array = Array([1.0, 2.0])
     tensor = st.asarray(array)
@@ -152,7 +152,7 @@ def test_put_and_get_in_one_process_also_after_the_last_local_reference() -> Non
 
 
 @case
-def test_an_allocation_is_exported_once() -> None:
+def test_allocation_is_exported_once() -> None:
     if not device.simulated:
         return  # a driver that counts its calls is needed
     array = Array(np.arange(100.0))
@@ -176,7 +176,7 @@ def count_opens(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_an_allocation_is_opened_once_and_closed_with_its_last_user() -> None:
+def test_allocation_is_opened_once_and_closed_after_last_use() -> None:
     if not device.simulated:
         return  # as above
     array = Array(np.arange(100.0))
@@ -201,7 +201,7 @@ def produce_in_place(outbox: Any, all_sent: Any) -> None:
 
 
 @case
-def test_a_producer_that_ends_first() -> None:
+def test_producer_that_exits_first_is_reported() -> None:
     """What is open goes on; what is not cannot be opened any more, and that is said."""
     outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
     process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, all_sent), daemon=True)
@@ -226,7 +226,7 @@ def test_a_producer_that_ends_first() -> None:
 
 
 @case
-def test_what_cannot_be_exported_is_copied_or_refused_with_the_reason() -> None:
+def test_unexportable_array_is_copied_or_rejected_with_reason() -> None:
     tensor = st.asarray(Array([1.0, 2.0]), copy=True)
     assert tensor.tolist() == [1, 2]
     device.wait_until(let_go, "a copy needs no owner")
@@ -246,7 +246,7 @@ def test_what_cannot_be_exported_is_copied_or_refused_with_the_reason() -> None:
 
 
 @case
-def test_views_with_strides_and_shmtensors_own_arrays() -> None:
+def test_strided_views_and_own_arrays_are_shared() -> None:
     array = Array(np.arange(12.0).reshape(3, 4))
 
     class View:
@@ -266,7 +266,7 @@ def test_views_with_strides_and_shmtensors_own_arrays() -> None:
 
 
 @case
-def test_what_the_owner_has_started_is_done_before_the_message_is_read() -> None:
+def test_owners_work_completes_before_message_is_read() -> None:
     if not device.simulated:
         return  # a kernel that takes as long as the test wants is needed
     import threading
@@ -291,7 +291,7 @@ def test_what_the_owner_has_started_is_done_before_the_message_is_read() -> None
 
 
 @case
-def test_threads_of_ours_are_one_and_only_then() -> None:
+def test_one_thread_runs_only_while_arrays_are_exported() -> None:
     import threading
 
     st.zeros(3, device="cuda")

@@ -99,7 +99,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_the_interpreter_ends(strategy, tmp_path, body) -> None:
+def test_interpreter_exits_cleanly(strategy, tmp_path, body) -> None:
     program = write_program(tmp_path, dedent(HEAD) + dedent(BODIES[body]))
     done = run_program(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -108,7 +108,7 @@ def test_the_interpreter_ends(strategy, tmp_path, body) -> None:
     assert not shm_names(session)
 
 
-def test_ctrl_c_ends_a_program_of_many_processes(strategy, tmp_path) -> None:
+def test_ctrl_c_ends_all_processes_of_a_program(strategy, tmp_path) -> None:
     """SIGINT for the whole group, as a terminal sends it: the manager, which is not in it, cleans up."""
     program = write_program(
         tmp_path,

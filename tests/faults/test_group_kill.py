@@ -80,7 +80,7 @@ SWEEPERS = ["import shmtensor; shmtensor.ones(1)", "from shmtensor.cli import ma
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_nothing_is_left(strategy, tmp_path, phase) -> None:
+def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
     """Ten times: processes, names and sockets are gone; named segments after the next session or `gc`."""
     program = write_program(tmp_path, PROGRAM)
     rng = random.Random(phase)

@@ -21,7 +21,7 @@ def handle_of(tensor: st.Tensor) -> bytes:
     return content
 
 
-def test_every_flipped_bit_is_noticed(strategy) -> None:
+def test_every_flipped_handle_bit_is_detected(strategy) -> None:
     tensor = st.ones((3, 4))[:, ::2]
     content = handle_of(tensor)
     before = held()
@@ -34,7 +34,7 @@ def test_every_flipped_bit_is_noticed(strategy) -> None:
     assert reducers.rebuild_tensor(content).tolist() == tensor.tolist()
 
 
-def test_every_truncation_and_extension_is_noticed(strategy) -> None:
+def test_every_handle_truncation_and_extension_is_detected(strategy) -> None:
     content = handle_of(st.ones((3, 4))[:, ::2])
     before = held()
     for size in range(len(content)):
@@ -47,7 +47,7 @@ def test_every_truncation_and_extension_is_noticed(strategy) -> None:
     assert reducers.rebuild_tensor(content).shape == (3, 2)
 
 
-def test_random_bytes_are_no_handle(strategy) -> None:
+def test_random_bytes_are_rejected_as_handle(strategy) -> None:
     rng = random.Random(1)
     st.ones(1)
     with nothing_stays():
@@ -57,12 +57,12 @@ def test_random_bytes_are_no_handle(strategy) -> None:
 
 
 @pytest.mark.parametrize("what", [None, 1, "text", bytearray(80), memoryview(bytes(80))])
-def test_other_objects_are_no_handle(what) -> None:
+def test_other_objects_are_rejected_as_handle(what) -> None:
     with pytest.raises(TypeError, match="bytes"):
         reducers.rebuild_tensor(what)
 
 
-def test_after_the_block_was_freed_and_used_again(strategy) -> None:
+def test_handle_of_reused_block_is_stale(strategy) -> None:
     """The same record with the next generation: never another tensor's bytes."""
     tensor = st.full(100, 1.0)
     content = handle_of(tensor)
@@ -79,7 +79,7 @@ def test_after_the_block_was_freed_and_used_again(strategy) -> None:
     assert all((other.numpy() == 2).all() for other in others)
 
 
-def test_loaded_twice_is_one_storage(strategy) -> None:
+def test_handle_loaded_twice_gives_one_storage(strategy) -> None:
     message = ForkingPickler.dumps(st.full(5, 3.0))
     first, second = pickle.loads(message), pickle.loads(message)
     assert first.storage() is second.storage()
@@ -96,7 +96,7 @@ SENDER = """
     """
 
 
-def test_of_a_session_that_has_ended() -> None:
+def test_handle_of_ended_session_is_stale() -> None:
     """The sender's whole session is over, its message was kept in a file."""
     session, handle = run_python(SENDER).stdout.split()
     content = bytes.fromhex(handle)

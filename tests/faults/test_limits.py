@@ -51,7 +51,7 @@ def memory_cgroup(tmp_path) -> Iterator[Path]:
     pytest.skip("needs the right to make a memory cgroup")
 
 
-def test_a_full_memory_cgroup_is_an_error_and_no_kill(strategy, memory_cgroup) -> None:
+def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> None:
     """Going over its limit would mean the out-of-memory killer, in `fallocate` as in a page fault."""
     program = f"""
         import os
@@ -129,7 +129,7 @@ MAPPINGS = """
 """
 
 
-def test_too_many_mappings(strategy, tmp_path) -> None:
+def test_exhausted_mapping_limit_is_named(strategy, tmp_path) -> None:
     """vm.max_map_count: what needs a mapping is an error, and works again when there is room."""
     program = write_program(tmp_path, MAPPINGS)
     done = run_command([sys.executable, str(program)], env={"SHMTENSOR_SHARING_STRATEGY": strategy})
@@ -183,7 +183,7 @@ def can_shift_clocks() -> bool:
 
 
 @pytest.mark.parametrize("offset", ["100000", "-1000"])
-def test_a_process_whose_clock_is_another(strategy, offset, tmp_path) -> None:
+def test_process_in_other_time_namespace_works(strategy, offset, tmp_path) -> None:
     """A container with a time namespace: ages and start times differ by an offset there."""
     if not can_shift_clocks():
         pytest.skip("needs the right to make a time namespace")
@@ -195,7 +195,7 @@ def test_a_process_whose_clock_is_another(strategy, offset, tmp_path) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_a_message_that_could_not_be_mapped_can_be_read_again(strategy) -> None:
+def test_message_can_be_read_again_after_failed_mapping(strategy) -> None:
     """It was spent before its bytes were mapped, and its sender had ended: they were lost."""
     program = f"""
         import os, pickle, resource

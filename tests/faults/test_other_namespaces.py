@@ -122,7 +122,7 @@ def allowed() -> None:
 
 
 @pytest.mark.parametrize("proc", [[], ["--mount-proc"]], ids=["their /proc", "own /proc"])
-def test_a_manager_in_another_pid_namespace_takes_nobody_for_dead(strategy, proc, tmp_path) -> None:
+def test_manager_in_other_pid_namespace_keeps_live_processes(strategy, proc, tmp_path) -> None:
     """It looked for pids that its predecessor had noted, found none, and freed what all processes held.
 
     The parent lives outside, the child in a PID namespace of its own, as in containers of one pod. The
@@ -135,7 +135,7 @@ def test_a_manager_in_another_pid_namespace_takes_nobody_for_dead(strategy, proc
     wait_until(lambda: not session_processes(session), what="the manager to end")
 
 
-def test_a_session_has_one_manager_in_all_network_namespaces(strategy, tmp_path) -> None:
+def test_session_has_one_manager_across_network_namespaces(strategy, tmp_path) -> None:
     """A child in a network namespace of its own started a second one, beside the first.
 
     The address of a manager is free in each network namespace. The second found the session's memory by way

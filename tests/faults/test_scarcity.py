@@ -32,13 +32,13 @@ ROUND_TRIP = """
 
 
 @pytest.mark.parametrize("limit", [16, 24])
-def test_few_descriptors(strategy, limit) -> None:
+def test_session_works_with_few_descriptors(strategy, limit) -> None:
     program = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))"
     done = run_python(program + "\n" + dedent(ROUND_TRIP), env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert done.stdout == "2000.0\n", done
 
 
-def test_no_descriptor_at_all_is_an_error_that_says_so(strategy) -> None:
+def test_exhausted_descriptors_raise_named_error(strategy) -> None:
     program = """
         import os, resource
         import shmtensor as st
@@ -73,7 +73,7 @@ USE = """
     """
 
 
-def test_a_limit_on_the_size_of_files_is_named() -> None:
+def test_file_size_limit_is_named() -> None:
     """The session's files are large and nearly empty: it said "File too large", and not by whose limit."""
     program = """
         import resource
@@ -84,7 +84,7 @@ def test_a_limit_on_the_size_of_files_is_named() -> None:
     assert "ulimit -f" in done.stdout, done
 
 
-def test_an_arena_that_is_gone_is_named_where_descriptors_are_scarce() -> None:
+def test_missing_arena_is_named_if_descriptors_are_short() -> None:
     """Who keeps no descriptor asks for the file again; the error named a number from a stack long gone."""
     program = """
         import os, pickle, resource, signal
@@ -119,13 +119,13 @@ def test_an_arena_that_is_gone_is_named_where_descriptors_are_scarce() -> None:
     assert "arena 2 of session" in done.stdout, done  # the second that was made
 
 
-def test_a_named_session_that_is_not_there_is_started() -> None:
+def test_missing_named_session_is_started() -> None:
     session = secrets.token_hex(16)
     done = run_python(USE, env={"SHMTENSOR_SESSION": session})
     assert done.stdout == "10.0\n", done
 
 
-def test_a_session_that_takes_calls_and_does_not_answer() -> None:
+def test_unresponsive_manager_raises_timeout() -> None:
     """Somebody listens at the session's address and says nothing: an error, not a hang."""
     session = secrets.token_hex(16)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -137,7 +137,7 @@ def test_a_session_that_takes_calls_and_does_not_answer() -> None:
     assert "did not answer within 10 seconds" in done.stdout
 
 
-def test_a_session_that_hangs_up_is_an_error() -> None:
+def test_manager_that_closes_connections_raises() -> None:
     session = secrets.token_hex(16)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0shmtensor-{session}")

@@ -29,7 +29,7 @@ def put_flush_and_die(queue) -> None:
 
 @pytest.mark.parametrize("kind", ["Queue", "SimpleQueue"])
 @pytest.mark.parametrize("body", [put_and_exit, put_flush_and_die])
-def test_the_consumer_still_gets_it(ctx, strategy, kind, body) -> None:
+def test_consumer_receives_message_of_dead_sender(ctx, strategy, kind, body) -> None:
     queue = getattr(ctx, kind)()
     process = ctx.Process(target=body, args=(queue,))
     process.start()
@@ -76,7 +76,7 @@ PROGRAM = """
     """
 
 
-def test_five_seconds_later_in_a_program_that_held_nothing_itself(strategy, tmp_path) -> None:
+def test_message_is_readable_later_without_other_holders(strategy, tmp_path) -> None:
     """The parent never touched a tensor: nobody of the session is left but the manager, which waits."""
     program = write_program(tmp_path, PROGRAM)
 
@@ -94,7 +94,7 @@ def put_many(queue, count) -> None:
         queue.put(st.full(100, i))
 
 
-def test_a_hundred_messages_of_a_dead_sender(ctx, strategy) -> None:
+def test_hundred_messages_of_dead_sender_are_received(ctx, strategy) -> None:
     queue = ctx.Queue()
     process = ctx.Process(target=put_many, args=(queue, 100))
     process.start()
@@ -107,7 +107,7 @@ def test_a_hundred_messages_of_a_dead_sender(ctx, strategy) -> None:
     queue.join_thread()
 
 
-def test_the_memory_of_a_dead_sender_goes_back(ctx, strategy) -> None:
+def test_memory_of_dead_sender_is_freed(ctx, strategy) -> None:
     """Block by block as its messages are read and dropped, and whole at the end."""
     queue = ctx.Queue()
     process = ctx.Process(target=put_large, args=(queue,))

@@ -23,7 +23,7 @@ AGAIN = """
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_names_of_its_first_life_are_not_in_the_way(times) -> None:
+def test_restarted_session_ignores_stale_names(times) -> None:
     """The torture's first find.
 
     A parent names the session in the environment before it begins. The child that began it was killed,

@@ -154,11 +154,11 @@ def run(program: str, what: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["broken connection", "closed descriptors", "forked child"])
-def test_a_process_that_cannot_be_seen_keeps_what_it_holds(what, tmp_path) -> None:
+def test_process_in_other_pid_namespace_keeps_its_blocks(what, tmp_path) -> None:
     """Its array changed under its hands: a closed connection counted as its death."""
     run(KEEPS, what, tmp_path)
 
 
 @pytest.mark.parametrize("what", ["is killed", "executes another program"])
-def test_the_end_of_a_process_that_cannot_be_seen_is_noticed(what, tmp_path) -> None:
+def test_exit_of_process_in_other_pid_namespace_is_noticed(what, tmp_path) -> None:
     run(LEAVES, what, tmp_path)

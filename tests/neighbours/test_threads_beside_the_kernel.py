@@ -39,7 +39,7 @@ def pure() -> None:
     sum(range(1000))
 
 
-def test_a_large_allocation_and_gc_stop_no_other_thread() -> None:
+def test_large_allocation_and_gc_do_not_block_other_threads() -> None:
     """A thread that took 80 bytes waited for the arena's lock with the GIL held, and all threads with it."""
     small()
     with counted(small) as tensors, counted(pure) as others:

@@ -90,13 +90,13 @@ def hello(session: str) -> bytes:
 
 
 @pytest.mark.parametrize("mapping", [MAPPED, UNMAPPED], ids=["mapped", "unmapped"])
-def test_its_own_processes_work_together(tmp_path, mapping) -> None:
+def test_processes_of_one_unmapped_user_share_tensors(tmp_path, mapping) -> None:
     done = run_as_nobody(mapping, write_program(tmp_path, JOB))
     assert done.stdout == FINE, done
 
 
 @pytest.mark.parametrize("mapping", [MAPPED, UNMAPPED], ids=["mapped", "unmapped"])
-def test_a_stranger_is_no_member(tmp_path, mapping) -> None:
+def test_other_user_cannot_join_session(tmp_path, mapping) -> None:
     program = write_program(
         tmp_path,
         """
@@ -138,7 +138,7 @@ def test_a_stranger_is_no_member(tmp_path, mapping) -> None:
 
 
 @pytest.mark.parametrize("mapping", [MAPPED, UNMAPPED], ids=["mapped", "unmapped"])
-def test_a_stranger_is_no_manager(tmp_path, mapping) -> None:
+def test_manager_of_other_user_is_rejected(tmp_path, mapping) -> None:
     """It has taken the address first, and would hand out a memory of its own."""
     session = secrets.token_hex(16)
     heard = tmp_path / "heard"
@@ -170,7 +170,7 @@ def test_a_stranger_is_no_manager(tmp_path, mapping) -> None:
     assert heard.read_bytes() == b"", "nothing was said to it"
 
 
-def test_a_kernel_that_cannot_tell_is_an_error_that_says_so(tmp_path) -> None:
+def test_kernel_without_peer_credentials_raises_named_error(tmp_path) -> None:
     """As before Linux 6.5, and in PID namespaces beside each other."""
     program = write_program(
         tmp_path,
@@ -193,7 +193,7 @@ def test_a_kernel_that_cannot_tell_is_an_error_that_says_so(tmp_path) -> None:
     assert "run it as a user that the namespace maps" in done.stdout
 
 
-def test_the_process_that_started_the_manager_may_end(tmp_path) -> None:
+def test_process_that_started_manager_may_exit(tmp_path) -> None:
     """It made the socket on which the manager listens."""
     program = write_program(
         tmp_path,
@@ -218,7 +218,7 @@ def test_the_process_that_started_the_manager_may_end(tmp_path) -> None:
     assert done.stdout == "1\n2\n", done
 
 
-def test_the_user_nobody_of_the_machine_works_as_before() -> None:
+def test_machines_user_nobody_can_use_sessions() -> None:
     """Outside of any user namespace all users are told apart by their numbers."""
     done = run_python(
         """

@@ -38,7 +38,7 @@ def check(back: st.Tensor, tensor: st.Tensor) -> None:
 
 @generated(300)
 @given(tensors(shared=True))
-def test_any_shared_tensor(tensor) -> None:
+def test_any_shared_tensor_round_trips(tensor) -> None:
     back = send(tensor)
     check(back, tensor)
     assert back.storage() is tensor.storage()
@@ -46,7 +46,7 @@ def test_any_shared_tensor(tensor) -> None:
 
 @generated(200)
 @given(tensors(shared=False))
-def test_any_private_tensor_is_copied_and_stays_private(tensor) -> None:
+def test_private_tensor_is_copied_and_stays_private(tensor) -> None:
     content = tensor.storage().tobytes()
     address = tensor.data_ptr()
     back = send(tensor)
@@ -58,7 +58,7 @@ def test_any_private_tensor_is_copied_and_stays_private(tensor) -> None:
 
 @generated(100)
 @given(tensors(), some.lists(some.integers(0, 2), max_size=5))
-def test_views_of_one_storage_in_one_message_have_one_storage(tensor, choices) -> None:
+def test_views_in_one_message_share_their_storage(tensor, choices) -> None:
     views = [tensor, *([tensor.T, tensor[..., None], tensor.as_readonly()][choice] for choice in choices)]
     back = send({"views": views, "storage": tensor.storage()})
     for one, view in zip(back["views"], views, strict=True):
@@ -68,19 +68,19 @@ def test_views_of_one_storage_in_one_message_have_one_storage(tensor, choices) -
 
 @every_dtype
 @pytest.mark.parametrize("wrap", [st.asarray, st.from_numpy])
-def test_every_dtype(dtype, wrap) -> None:
+def test_handle_round_trips_every_dtype(dtype, wrap) -> None:
     tensor = wrap(some_array(dtype))[::-1]
     check(send(tensor), tensor)
 
 
-def test_a_handle_is_a_few_bytes_whatever_the_size() -> None:
+def test_handle_size_does_not_depend_on_tensor_size() -> None:
     messages = [ForkingPickler.dumps(st.zeros(size)) for size in (1, 1_000_000)]
     assert len(messages[0]) == len(messages[1]) < 200
     for message in messages:
         pickle.loads(message)
 
 
-def test_messages_are_counted_until_they_are_loaded() -> None:
+def test_unread_messages_are_counted_until_loaded() -> None:
     before = held()
     tensor = st.zeros(3)
     contents = [ForkingPickler.dumps([tensor, tensor.T, tensor[1:]]) for _ in range(4)]
@@ -92,7 +92,7 @@ def test_messages_are_counted_until_they_are_loaded() -> None:
     assert held() == before
 
 
-def test_a_message_keeps_the_memory() -> None:
+def test_unread_message_keeps_memory() -> None:
     before = held()
     content = ForkingPickler.dumps(st.full(4, 5.0))
     assert held()[:2] == (before[0] + 1, before[1] + 32)
@@ -100,7 +100,7 @@ def test_a_message_keeps_the_memory() -> None:
     assert held() == before
 
 
-def test_loaded_twice_while_it_lives_and_stale_after() -> None:
+def test_handle_loads_twice_while_block_lives_then_is_stale() -> None:
     tensor = st.ones(3)
     content = ForkingPickler.dumps(tensor)
     first, second = pickle.loads(content), pickle.loads(content)
@@ -111,7 +111,7 @@ def test_loaded_twice_while_it_lives_and_stale_after() -> None:
 
 
 @pytest.mark.parametrize("wrap", [st.asarray, st.from_numpy])
-def test_storages(wrap) -> None:
+def test_storage_handles_round_trip(wrap) -> None:
     storage = wrap(np.arange(50, dtype="u1")).storage()
     back = send(storage)
     assert (back is storage) == storage.is_shared()
@@ -119,7 +119,7 @@ def test_storages(wrap) -> None:
     assert back.tobytes() == bytes(range(50))
 
 
-def test_a_read_only_storage_arrives_read_only() -> None:
+def test_readonly_storage_arrives_readonly() -> None:
     storage = st.frombuffer(b"12345678", "u1").storage()
     back = send(storage)
     assert back.is_shared()

@@ -35,7 +35,7 @@ KEEPERS = {
 
 
 @pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
-def test_what_can_reach_the_bytes_keeps_them(keep) -> None:
+def test_objects_that_reach_the_bytes_keep_them(keep) -> None:
     before = held()
     tensor = st.full((3, 4), 7.0)
     keeper = keep(tensor)
@@ -64,7 +64,7 @@ NOT_KEEPERS = {
 
 
 @pytest.mark.parametrize("keep", NOT_KEEPERS.values(), ids=NOT_KEEPERS)
-def test_what_has_copies_keeps_nothing(keep) -> None:
+def test_copies_do_not_keep_the_block(keep) -> None:
     before = held()
     tensor = st.full((3, 4), 7.0)
     other = keep(tensor)
@@ -95,14 +95,14 @@ def test_tensors_in_cycles_are_collected() -> None:
     assert held() == before
 
 
-def test_an_error_in_the_middle_of_an_expression_frees_what_was_made() -> None:
+def test_failed_expression_frees_its_temporaries() -> None:
     before = held()
     with pytest.raises(ZeroDivisionError):
         [st.zeros(3), 1 / 0]
     assert held() == before
 
 
-def test_many_tensors_come_and_go() -> None:
+def test_many_tensors_are_created_and_freed() -> None:
     before = held()
     many = [st.full(n % 50, n, "i4") for n in range(5000)]
     assert held()[0] == before[0] + 5000

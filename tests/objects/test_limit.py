@@ -20,7 +20,7 @@ def run(program: str, **env: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_over_the_limit_both_numbers_and_the_remedy_are_named(strategy) -> None:
+def test_limit_error_names_both_numbers_and_the_remedy(strategy) -> None:
     run("""
         import shmtensor as st
         def held():
@@ -42,7 +42,7 @@ def test_over_the_limit_both_numbers_and_the_remedy_are_named(strategy) -> None:
     """)
 
 
-def test_below_the_limit_and_after_lifting_it_there_is_memory(strategy) -> None:
+def test_allocation_works_below_limit_and_after_lifting_it(strategy) -> None:
     run("""
         import numpy as np
         import shmtensor as st
@@ -62,7 +62,7 @@ def test_below_the_limit_and_after_lifting_it_there_is_memory(strategy) -> None:
     """)
 
 
-def test_what_was_freed_can_be_used_again_under_the_limit(strategy) -> None:
+def test_freed_memory_can_be_reused_under_the_limit(strategy) -> None:
     run("""
         import shmtensor as st
         st.set_limit(32 << 20)
@@ -71,7 +71,7 @@ def test_what_was_freed_can_be_used_again_under_the_limit(strategy) -> None:
     """)
 
 
-def test_every_way_to_allocate_meets_the_limit(strategy) -> None:
+def test_every_allocation_path_respects_the_limit(strategy) -> None:
     run("""
         import pickle
         from multiprocessing.reduction import ForkingPickler
@@ -111,7 +111,7 @@ def test_every_way_to_allocate_meets_the_limit(strategy) -> None:
     """)
 
 
-def test_the_environment_sets_the_limit_at_the_start(strategy) -> None:
+def test_environment_sets_the_initial_limit(strategy) -> None:
     run(
         """
         import shmtensor as st
@@ -131,14 +131,14 @@ def test_the_environment_sets_the_limit_at_the_start(strategy) -> None:
     ("limit", "kind"),
     [(-1, ValueError), (np.int64(-5), ValueError), (2**63, ValueError), (2.5, TypeError), ("1G", TypeError)],
 )
-def test_what_is_no_limit_is_refused_and_changes_nothing(limit, kind) -> None:
+def test_invalid_limit_is_rejected_and_changes_nothing(limit, kind) -> None:
     with pytest.raises(kind, match=re.escape(str(limit))):
         st.set_limit(limit)
     st.zeros(MIB)
 
 
 @pytest.mark.parametrize("text", ["1e9", "64M", "-1", "", "99999999999999999999"])
-def test_an_environment_variable_that_is_no_limit_is_told_at_import(text) -> None:
+def test_invalid_limit_in_environment_raises_at_import(text) -> None:
     done = run_python("import shmtensor", env={"SHMTENSOR_MAX_BYTES": text})
     assert done.returncode != 0
     assert f"SHMTENSOR_MAX_BYTES must be a number of bytes, digits only: '{text}'" in done.stderr

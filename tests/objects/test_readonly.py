@@ -36,14 +36,14 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_every_write_is_refused(write) -> None:
+def test_readonly_tensor_rejects_every_write(write) -> None:
     tensor = st.asarray([5.0, 6, 7])
     with pytest.raises(ValueError, match=r"read-only|cannot set WRITEABLE"):
         write(tensor.as_readonly())
     assert tensor.tolist() == [5, 6, 7]
 
 
-def test_buffers_of_it_are_read_only() -> None:
+def test_buffers_of_readonly_tensor_are_readonly() -> None:
     tensor = st.asarray([5, 6, 7]).as_readonly()
     view = memoryview(tensor)
     assert view.readonly
@@ -53,7 +53,7 @@ def test_buffers_of_it_are_read_only() -> None:
         np.frombuffer(tensor, "i8").__setitem__(0, 1)
 
 
-def test_it_sees_what_others_write() -> None:
+def test_readonly_tensor_shows_writes_of_others() -> None:
     tensor = st.zeros(3)
     readonly = tensor.as_readonly()
     assert (readonly.readonly, tensor.readonly) == (True, False)
@@ -63,7 +63,7 @@ def test_it_sees_what_others_write() -> None:
     assert readonly.tolist() == [0, 4, 0]
 
 
-def test_copies_of_it_are_writable() -> None:
+def test_copies_of_readonly_tensor_are_writable() -> None:
     readonly = st.asarray([5, 6, 7]).as_readonly()
     for copy in (readonly.clone(), st.asarray(readonly, copy=True), st.asarray(readonly, "f4")):
         assert not copy.readonly
@@ -71,7 +71,7 @@ def test_copies_of_it_are_writable() -> None:
     assert readonly.tolist() == [5, 6, 7]
 
 
-def test_flags_cannot_be_set() -> None:
+def test_readonly_flag_cannot_be_set() -> None:
     tensor = st.zeros(3)
     for name in ("readonly", "shape", "strides", "dtype", "foo"):
         if name == "foo" and hasattr(tensor, "__dict__"):
@@ -80,7 +80,7 @@ def test_flags_cannot_be_set() -> None:
             setattr(tensor, name, False)
 
 
-def test_a_tensor_over_a_read_only_storage_is_read_only() -> None:
+def test_tensor_over_readonly_storage_is_readonly() -> None:
     storage = st.frombuffer(b"12345678", "u1").storage()
     tensor = st.Tensor(storage, "u1", 8, readonly=False)
     assert tensor.readonly

@@ -17,7 +17,7 @@ from tests.helpers.held import held
 pytestmark = pytest.mark.usefixtures("strategy")
 
 
-def test_all_tensors_of_the_storage_move_along() -> None:
+def test_share_memory_moves_all_tensors_of_the_storage() -> None:
     array = np.arange(12.0).reshape(3, 4)
     tensor = st.from_numpy(array)
     views = [tensor[1], tensor.T, tensor[::-1, ::2], tensor.as_readonly()]
@@ -32,7 +32,7 @@ def test_all_tensors_of_the_storage_move_along() -> None:
     assert all((view.numpy() == 5).all() for view in views)
 
 
-def test_arrays_made_before_keep_the_private_memory() -> None:
+def test_earlier_arrays_keep_the_private_memory() -> None:
     array = np.arange(3)
     tensor = st.from_numpy(array)
     old, buffer = tensor.numpy(), memoryview(tensor)
@@ -43,7 +43,7 @@ def test_arrays_made_before_keep_the_private_memory() -> None:
     assert tensor.tolist() == [7, 7, 7]
 
 
-def test_it_returns_the_object_and_does_it_once() -> None:
+def test_share_memory_returns_self_and_runs_once() -> None:
     before = held()
     tensor = st.from_numpy(np.ones(3))
     assert tensor.share_memory_() is tensor
@@ -56,13 +56,13 @@ def test_it_returns_the_object_and_does_it_once() -> None:
     assert held() == before
 
 
-def test_what_is_born_shared_stays_where_it_is() -> None:
+def test_share_memory_leaves_shared_tensor_unchanged() -> None:
     tensor = st.zeros(3)
     address = tensor.data_ptr()
     assert tensor.share_memory_().data_ptr() == address
 
 
-def test_the_wrapped_object_is_let_go_with_the_storage_only() -> None:
+def test_wrapped_object_is_released_with_the_storage() -> None:
     array = np.ones(3)
     gone = weakref.ref(array)
     tensor = st.from_numpy(array).share_memory_()
@@ -74,7 +74,7 @@ def test_the_wrapped_object_is_let_go_with_the_storage_only() -> None:
     assert gone() is None
 
 
-def test_a_read_only_storage_stays_read_only() -> None:
+def test_readonly_storage_stays_readonly() -> None:
     tensor = st.frombuffer(b"12345678", "u1")
     other = st.Tensor(tensor.storage(), "u1", 8)
     tensor.share_memory_()
@@ -88,13 +88,13 @@ def test_a_read_only_storage_stays_read_only() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000])
-def test_sizes_from_nothing_to_large(size) -> None:
+def test_share_memory_accepts_empty_to_large_sizes(size) -> None:
     content = bytes(i % 251 for i in range(size))
     tensor = st.frombuffer(bytearray(content), "u1").share_memory_()
     assert tensor.numpy().tobytes() == content
 
 
-def test_threads_that_share_at_once_share_one_block() -> None:
+def test_simultaneous_share_memory_creates_one_block() -> None:
     before = held()
     for _ in range(20):
         tensor = st.from_numpy(np.arange(50_000))
@@ -115,7 +115,7 @@ def test_threads_that_share_at_once_share_one_block() -> None:
     assert held() == before
 
 
-def test_without_memory_nothing_changes() -> None:
+def test_share_memory_without_memory_changes_nothing() -> None:
     program = """
         import numpy as np, shmtensor as st
         st.empty(1)

@@ -40,7 +40,7 @@ def wait_for(name: str, queue) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_builder_killed_at_a_random_instant_harms_nobody(seed) -> None:
+def test_builder_killed_at_random_instant_harms_no_waiter(seed) -> None:
     chance = random.Random(seed)
     context = mp.get_context("fork")
     queue = context.SimpleQueue()
@@ -76,7 +76,7 @@ def build_and_stop(name: str, queue) -> None:
     st.once(name, slow)
 
 
-def test_when_the_builder_dies_one_of_those_who_wait_builds() -> None:
+def test_waiter_builds_after_builder_dies() -> None:
     context = mp.get_context("fork")
     queue, answers = context.SimpleQueue(), context.SimpleQueue()
     st.ones(1)
@@ -102,7 +102,7 @@ def test_when_the_builder_dies_one_of_those_who_wait_builds() -> None:
     answers.close()
 
 
-def test_names_outlive_the_manager() -> None:
+def test_published_names_outlive_the_manager() -> None:
     done = run_python("""
         import os, signal, gc
         import shmtensor as st
@@ -123,7 +123,7 @@ def test_names_outlive_the_manager() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_builder_and_the_manager_killed_at_once_stop_nobody() -> None:
+def test_builder_and_manager_killed_together_block_no_waiter() -> None:
     done = run_python("""
         import os, signal, time
         import shmtensor as st, shmtensor.multiprocessing as mp
@@ -146,7 +146,7 @@ def test_the_builder_and_the_manager_killed_at_once_stop_nobody() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_memory_that_went_with_its_last_holders_is_built_anew() -> None:
+def test_object_is_rebuilt_after_its_memory_is_lost() -> None:
     """The manager alone kept it, and was killed: `attach` says so, `once` builds again."""
     done = run_python("""
         import os, signal, subprocess, sys

@@ -29,7 +29,7 @@ def no_names_stay():
         st.unpublish(one["name"])
 
 
-def test_what_is_published_is_the_same_memory(strategy) -> None:
+def test_published_object_is_the_same_memory(strategy) -> None:
     with nothing_stays():
         tensor = st.ones(1000)
         st.publish("a/b", {"tensor": tensor, "text": "hello"})
@@ -44,7 +44,7 @@ def test_what_is_published_is_the_same_memory(strategy) -> None:
         gc.collect()
 
 
-def test_private_objects_are_copied_once_and_kept() -> None:
+def test_published_private_object_is_copied_once() -> None:
     with nothing_stays():
         st.publish("private", st.from_numpy(np.arange(10)))
         first, second = st.attach("private"), st.attach("private")
@@ -55,7 +55,7 @@ def test_private_objects_are_copied_once_and_kept() -> None:
         del first, second
 
 
-def test_gc_frees_no_name_whatever_its_age() -> None:
+def test_gc_never_frees_published_objects() -> None:
     items = st.SharedList(range(1000))
     st.publish("kept", items)
     del items
@@ -65,7 +65,7 @@ def test_gc_frees_no_name_whatever_its_age() -> None:
     assert st.attach("kept")[999] == 999
 
 
-def test_an_ordinary_message_beside_a_name_can_be_forgotten() -> None:
+def test_gc_discards_unread_message_of_published_object() -> None:
     import pickle
     from multiprocessing.reduction import ForkingPickler
 
@@ -84,7 +84,7 @@ def test_an_ordinary_message_beside_a_name_can_be_forgotten() -> None:
             pickle.loads(message)
 
 
-def test_publishing_again_replaces_and_frees() -> None:
+def test_publishing_again_replaces_and_frees_the_old_object() -> None:
     with nothing_stays():
         for i in range(50):
             st.publish("again", st.full(100, i))
@@ -92,7 +92,7 @@ def test_publishing_again_replaces_and_frees() -> None:
         st.unpublish("again")
 
 
-def test_what_is_not_there_is_an_error_in_time() -> None:
+def test_attach_to_missing_name_raises_after_timeout() -> None:
     with pytest.raises(st.NotPublishedError, match="nothing is published under 'no'"):
         st.attach("no")
     with pytest.raises(st.NotPublishedError, match=r"'no' after 0\.05 s"):
@@ -104,13 +104,13 @@ def test_what_is_not_there_is_an_error_in_time() -> None:
     ("name", "kind", "said"),
     [("", ValueError, "1 to 167"), ("x" * 168, ValueError, "xxx"), (5, TypeError, "int 5")],
 )
-def test_what_is_no_name_is_refused(name, kind, said) -> None:
+def test_invalid_names_raise(name, kind, said) -> None:
     for call in (lambda: st.publish(name, 1), lambda: st.attach(name), lambda: st.once(name, int)):
         with pytest.raises(kind, match=said):
             call()
 
 
-def test_what_cannot_be_sent_leaves_nothing_under_the_name() -> None:
+def test_unpicklable_object_is_not_published() -> None:
     with nothing_stays():
         with pytest.raises(Exception, match="pickle"):
             st.publish("bad", [st.ones(10), (i for i in ())])
@@ -121,7 +121,7 @@ def test_what_cannot_be_sent_leaves_nothing_under_the_name() -> None:
         st.unpublish("bad")
 
 
-def test_names_that_were_used_count_and_can_be_used_again() -> None:
+def test_unpublished_names_can_be_reused() -> None:
     done = run_python("""
         import shmtensor as st
         for number in range(4096):
@@ -141,14 +141,14 @@ def test_names_that_were_used_count_and_can_be_used_again() -> None:
     assert done.returncode == 0, done
 
 
-def test_attach_waits_for_who_publishes_later() -> None:
+def test_attach_waits_for_later_publish() -> None:
     timer = threading.Timer(0.2, st.publish, ("later", "here"))
     timer.start()
     assert st.attach("later", timeout=30) == "here"
     timer.join()
 
 
-def test_once_builds_once_and_not_within_itself() -> None:
+def test_once_builds_once_and_rejects_recursion() -> None:
     calls = []
 
     def build():
@@ -162,7 +162,7 @@ def test_once_builds_once_and_not_within_itself() -> None:
         st.once("circle", lambda: st.once("circle", int))
 
 
-def test_when_the_build_raises_all_see_it_until_it_is_unpublished() -> None:
+def test_build_error_is_visible_to_all_until_unpublish() -> None:
     def fail():
         raise KeyError("my reason")
 
@@ -175,7 +175,7 @@ def test_when_the_build_raises_all_see_it_until_it_is_unpublished() -> None:
     assert st.once("bad", lambda: 1) == 1
 
 
-def test_an_interrupted_build_leaves_the_name_free() -> None:
+def test_interrupted_build_releases_the_name() -> None:
     def interrupted():
         raise KeyboardInterrupt
 
@@ -208,7 +208,7 @@ CLEARING = """
 
 
 @pytest.mark.parametrize("call", ["st.unpublish('x')", "st.publish('x', 1)"])
-def test_who_cannot_clear_a_name_is_not_busy_with_it(call, strategy) -> None:
+def test_failed_unpublish_releases_the_name(call, strategy) -> None:
     """Out of descriptors, it had the name for the rest of its life: everybody else waited in vain."""
     with nothing_stays():
         st.publish("x", st.zeros(4))
@@ -230,7 +230,7 @@ def test_who_cannot_clear_a_name_is_not_busy_with_it(call, strategy) -> None:
 
 
 @pytest.mark.parametrize("call", ["publish", "once", "unpublish"])
-def test_an_interrupt_while_a_name_is_cleared_leaves_it_free(call, monkeypatch) -> None:
+def test_interrupted_unpublish_releases_the_name(call, monkeypatch) -> None:
     calls = {
         "publish": lambda: st.publish("x", 1),
         "once": lambda: st.once("x", lambda: 1, timeout=20),
@@ -253,7 +253,7 @@ def test_an_interrupt_while_a_name_is_cleared_leaves_it_free(call, monkeypatch) 
         st.unpublish("x")
 
 
-def test_a_failure_that_cannot_be_told_leaves_the_name_free(monkeypatch) -> None:
+def test_unpicklable_build_error_releases_the_name(monkeypatch) -> None:
     """Without a descriptor for the text, the builder stayed busy with the name."""
 
     def refused(number: int, obj: object, *, failed: bool) -> None:
@@ -281,7 +281,7 @@ def meet(queue) -> None:
     queue.put((data["pid"], int(data["array"].sum())))
 
 
-def test_of_all_processes_one_builds(ctx, strategy) -> None:
+def test_once_builds_in_one_of_many_processes(ctx, strategy) -> None:
     queue = ctx.SimpleQueue()
     children = [ctx.Process(target=meet, args=(queue,)) for _ in range(4)]
     st.ones(1)  # the session
@@ -323,7 +323,7 @@ LAUNCHERS = {
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_ranks_that_nothing_of_ours_started_meet(launcher, tmp_path) -> None:
+def test_ranks_of_external_launcher_share_names(launcher, tmp_path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     unique = str(abs(hash((launcher, str(tmp_path)))) % 60000)
@@ -338,14 +338,14 @@ def test_ranks_that_nothing_of_ours_started_meet(launcher, tmp_path) -> None:
     assert len({one.stdout for one in done}) == 1, [one.stdout for one in done]
 
 
-def test_programs_of_different_runs_do_not_meet() -> None:
+def test_programs_of_different_runs_do_not_share_names() -> None:
     program = "import shmtensor as st; st.ones(1); print(st.stats()['session'])"
     envs = [{"PMI_JOBID": "71"}, {"PMI_JOBID": "72"}, {}, {"SLURM_JOB_ID": "5"}, {"SLURM_JOB_ID": "5"}]
     said = [run_python(program, env=env).stdout for env in envs]
     assert len(set(said)) == len(said), "a batch script's programs are no step"
 
 
-def test_blocks_of_names_are_counted_as_held() -> None:
+def test_blocks_of_published_objects_are_counted_as_held() -> None:
     before = held()
     st.publish("counted", st.ones(1000))
     assert held()[0] > before[0]

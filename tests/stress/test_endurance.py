@@ -8,7 +8,7 @@ import sys
 from tests.helpers.children import run_command
 
 
-def test_a_short_load_leaves_nothing(strategy, tmp_path) -> None:
+def test_short_endurance_run_leaks_nothing(strategy, tmp_path) -> None:
     out = tmp_path / "result.json"
     options = ["--minutes", "0.07", "--period", "0.5", "--out", str(out)]
     command = [sys.executable, "-m", "tests.endurance", *options]

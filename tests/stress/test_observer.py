@@ -115,7 +115,7 @@ def subject(tmp_path) -> Iterator[Subject]:
     subject.end()
 
 
-def test_a_session_as_it_should_be_has_no_problems(subject) -> None:
+def test_observer_accepts_consistent_session(subject) -> None:
     picture = subject.picture()
     assert judge(picture) == []
     (arena,) = picture.arenas.values()
@@ -124,7 +124,7 @@ def test_a_session_as_it_should_be_has_no_problems(subject) -> None:
     assert arena.session == subject.session
 
 
-def test_what_is_left_after_gc_is_seen(subject) -> None:
+def test_observer_reports_block_left_after_gc(subject) -> None:
     problems = judge_empty(subject.picture())
     assert any("tickets are live" in problem for problem in problems)
     assert sum("is still there" in problem for problem in problems) == 3
@@ -133,7 +133,7 @@ def test_what_is_left_after_gc_is_seen(subject) -> None:
     assert judge_empty(subject.picture()) == []
 
 
-def test_a_bit_of_an_unused_slot_is_seen(subject) -> None:
+def test_observer_reports_bit_of_unused_slot(subject) -> None:
     """A dead process's bit that nobody cleared: the block would be lost."""
     _, arena = subject.arena()
     subject.write(arena.holders_at + 2 * 8, 1 << 9)
@@ -142,7 +142,7 @@ def test_a_bit_of_an_unused_slot_is_seen(subject) -> None:
     assert subject.problems() == []
 
 
-def test_a_block_that_is_live_with_nobody_is_seen(subject) -> None:
+def test_observer_reports_live_block_without_holder(subject) -> None:
     subject.write(PART + 77 * 32 + 8, 1 << 20)
     subject.write(PART + 77 * 32 + 16, 16)
     subject.write(PART + 77 * 32, 1)
@@ -151,37 +151,37 @@ def test_a_block_that_is_live_with_nobody_is_seen(subject) -> None:
     assert subject.problems() == []
 
 
-def test_a_broken_pattern_is_seen(subject) -> None:
+def test_observer_reports_broken_pattern(subject) -> None:
     _, arena = subject.arena()
     subject.write(arena.data_at + arena.blocks[0].offset + 8 * 500, 0)
     assert any("broken pattern" in p and "1 of 1000 words" in p for p in subject.problems())
 
 
-def test_a_block_in_two_hands_is_seen(subject) -> None:
+def test_observer_reports_block_given_to_two_owners(subject) -> None:
     _, arena = subject.arena()
     subject.write(PART + 1 * 32 + 8, arena.blocks[0].offset)
     assert any("two hands" in problem for problem in subject.problems())
 
 
-def test_a_use_without_a_bit_is_seen(subject) -> None:
+def test_observer_reports_use_without_holder_bit(subject) -> None:
     _, arena = subject.arena()
     subject.write(arena.holders_at, 0)
     assert any("is used by slot 0, which has no bit" in problem for problem in subject.problems())
     subject.write(arena.holders_at, 1)
 
 
-def test_a_use_of_a_freed_block_is_seen(subject) -> None:
+def test_observer_reports_use_of_freed_block(subject) -> None:
     subject.write(PART, 1 << 32)  # free, next generation
     assert any("no live block there" in problem for problem in subject.problems())
     subject.write(PART, 1)
 
 
-def test_a_bit_without_a_use_is_seen(subject) -> None:
+def test_observer_reports_holder_bit_without_use(subject) -> None:
     subject.tell("say nothing of one")
     assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
 
 
-def test_a_ticket_of_the_future_is_seen(subject) -> None:
+def test_observer_reports_ticket_of_future_generation(subject) -> None:
     picture = subject.picture()
     (group,) = picture.session.groups
     picture.session.groups = [type(group)(group.sender, 1, group.block, group.generation + 1, 1)]
@@ -190,19 +190,19 @@ def test_a_ticket_of_the_future_is_seen(subject) -> None:
     assert any("of arena 99, which is not there" in problem for problem in judge(picture))
 
 
-def test_a_leaked_descriptor_is_seen(subject) -> None:
+def test_observer_reports_leaked_descriptor(subject) -> None:
     path, _ = subject.arena()
     subject.tell(f"dup {path.rsplit('/', 1)[1]}")
     assert any("has 2 descriptors of" in problem for problem in subject.problems())
 
 
-def test_a_leaked_mapping_is_seen(subject) -> None:
+def test_observer_reports_leaked_mapping(subject) -> None:
     path, _ = subject.arena()
     subject.tell(f"map {path.rsplit('/', 1)[1]}")
     assert any("mappings rw-s of inode" in problem for problem in subject.problems())
 
 
-def test_what_a_session_leaves_is_seen(subject) -> None:
+def test_observer_reports_resources_left_by_session(subject) -> None:
     problems = left_behind(subject.session)
     assert any("socket is left" in problem for problem in problems)
     assert any("has descriptors of the session open" in problem for problem in problems)
@@ -210,7 +210,7 @@ def test_what_a_session_leaves_is_seen(subject) -> None:
     assert any("manager" in problem for problem in problems)
 
 
-def test_a_leaked_name_is_seen() -> None:
+def test_observer_reports_leaked_name() -> None:
     session = secrets.token_hex(16)
     path = Path(f"/dev/shm/shmtensor-{session}-7")
     with path.open("wb"):  # no manager that starts elsewhere sweeps what is in use
@@ -220,7 +220,7 @@ def test_a_leaked_name_is_seen() -> None:
     assert left_behind(session) == []
 
 
-def test_what_the_torture_itself_leaves_is_seen() -> None:
+def test_observer_reports_leaks_of_torture_run_itself() -> None:
     before = Own.take()
     fd = os.open("/", os.O_RDONLY)
     child = subprocess.Popen(["sleep", "60"])
@@ -233,7 +233,7 @@ def test_what_the_torture_itself_leaves_is_seen() -> None:
     assert Own.take().more_than(before) == []
 
 
-def test_the_report_of_a_process_is_what_counts(subject) -> None:
+def test_observer_uses_latest_process_report(subject) -> None:
     """A process that uses bytes which are no block of the session."""
     report = json.loads(subject.report.read_text())
     report["holdings"].append([0x1000, 8])

@@ -12,7 +12,7 @@ from tests.helpers.children import clean_environment
 
 
 @pytest.mark.timeout(300)
-def test_a_short_run_finds_nothing(tmp_path) -> None:
+def test_short_torture_run_finds_no_problem(tmp_path) -> None:
     out = tmp_path / "result.json"
     command = [sys.executable, "-m", "tests.torture", "--seed", "short", "--rounds", "1", "--out", str(out)]
     command += ["--processes", "4", "--slices", "2", "--seconds", "4"]

@@ -123,7 +123,7 @@ TEST_F(ArenaThreads, BytesAreOrderedByTheirBlock) {
 }
 
 // The same block, held, released, loaded again and gone stale, by all threads at once.
-TEST_F(ArenaThreads, StaleHandlesDisturbNobody) {
+TEST_F(ArenaThreads, StaleHandlesDisturbNoOtherThread) {
   constexpr int kRounds = 1'500;
   std::atomic<std::uint64_t> current{0};  // generation:32 | block:32
   std::atomic<bool> stop{false};
@@ -159,7 +159,7 @@ TEST_F(ArenaThreads, StaleHandlesDisturbNobody) {
 }
 
 // What other threads ask for while an arena grows.
-TEST_F(ArenaThreads, CollectingAndAllocatingMeet) {
+TEST_F(ArenaThreads, CollectAndAllocateRunConcurrently) {
   std::atomic<bool> stop{false};
   {
     std::jthread collector([&] {

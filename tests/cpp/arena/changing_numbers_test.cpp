@@ -66,17 +66,17 @@ class ChangingNumbers : public testing::WorldTest {
   const std::unique_ptr<Arena> reader_ = peer_.open_arena(arena_->segment());
 };
 
-TEST_F(ChangingNumbers, TheSizeThatIsCheckedIsTheOneThatCounts) {
+TEST_F(ChangingNumbers, BlockSizeIsReadOnce) {
   const Flipping size(record().size, std::uint64_t{1} << 40);
   expect_inside();
 }
 
-TEST_F(ChangingNumbers, SoIsTheOffset) {
+TEST_F(ChangingNumbers, BlockOffsetIsReadOnce) {
   const Flipping offset(record().offset, std::uint64_t{1} << 40);
   expect_inside();
 }
 
-TEST_F(ChangingNumbers, AHeaderCannotPromiseMoreThanTheFileHas) {
+TEST_F(ChangingNumbers, HeaderCannotClaimMoreThanTheFileHas) {
   ArenaHeader& header = reader_->segment().header();
   const std::uint64_t committed = header.committed.load();
   EXPECT_EQ(reader_->bytes(block_, Access::read_only).size(), 1000u);
@@ -90,14 +90,14 @@ TEST_F(ChangingNumbers, AHeaderCannotPromiseMoreThanTheFileHas) {
   EXPECT_EQ(reader_->bytes(block_, Access::read_only)[999], std::byte{});
 }
 
-TEST_F(ChangingNumbers, WhatTheFileGainsIsReached) {
+TEST_F(ChangingNumbers, ExtendedFileIsReachable) {
   EXPECT_EQ(reader_->bytes(block_, Access::read_only).size(), 1000u);
   const BlockNumber later = *arena_->allocate(20 * kMiB);
   EXPECT_EQ(reader_->bytes(later, Access::read_only).size(), 20 * kMiB);
   EXPECT_NE(reader_->bytes_at_once(later, Access::read_only).data(), nullptr);
 }
 
-TEST_F(ChangingNumbers, IdentitiesAreThoseThatWereChecked) {
+TEST_F(ChangingNumbers, CheckedIdentityIsUsed) {
   const SessionId id = memory_->id();
   const SessionId other = testing::fresh_session();
   memory_->header().id = other;
@@ -106,7 +106,7 @@ TEST_F(ChangingNumbers, IdentitiesAreThoseThatWereChecked) {
   EXPECT_EQ(reader_->segment().session(), id);
 }
 
-TEST_F(ChangingNumbers, GrowingIsNotMisledByTheHeader) {
+TEST_F(ChangingNumbers, GrowthIgnoresForgedHeader) {
   ArenaHeader& header = arena_->segment().header();
   const std::uint64_t before = file_size(*arena_->segment().file());
   header.capacity.store(~std::uint32_t{0});

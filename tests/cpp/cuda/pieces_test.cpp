@@ -83,7 +83,7 @@ struct World {
 
 class Pieces : public SimTest {};
 
-TEST_F(Pieces, AChunkIsExportedOnceAndItsNumberServesAgain) {
+TEST_F(Pieces, ChunkIsExportedOnceAndItsNumberReused) {
   in_child([] {
     World world;
     const auto first = world.share(kChunk - 10, 20);
@@ -100,7 +100,7 @@ TEST_F(Pieces, AChunkIsExportedOnceAndItsNumberServesAgain) {
   });
 }
 
-TEST_F(Pieces, WhatCannotBeSharedLeavesNothing) {
+TEST_F(Pieces, FailedExportLeaksNothing) {
   in_child([] {
     World world;
     EXPECT_THROW(static_cast<void>(world.share(2 * kChunk, kChunk + 1)), cuda::CudaError);
@@ -113,7 +113,7 @@ TEST_F(Pieces, WhatCannotBeSharedLeavesNothing) {
 }
 
 // Its number in this process may mean another file by the time that a new manager is told of it.
-TEST_F(Pieces, ADescriptorIsForgottenAlsoWhenTheManagerDoesNotAnswer) {
+TEST_F(Pieces, DescriptorIsRemovedEvenIfManagerDoesNotReply) {
   in_child([] {
     World world;
     const auto range = world.share(0, 1);
@@ -126,7 +126,7 @@ TEST_F(Pieces, ADescriptorIsForgottenAlsoWhenTheManagerDoesNotAnswer) {
   });
 }
 
-TEST_F(Pieces, WhatLiesIsRefusedAndWhatIsTrueOpensOnce) {
+TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
   in_child([] {
     World world;
     const auto range = world.share(0, 2 * kChunk);

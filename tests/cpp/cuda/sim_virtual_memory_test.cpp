@@ -41,7 +41,7 @@ MemoryHandle import(const cuda::Driver& driver, int descriptor) {
   return handle;
 }
 
-TEST_F(SimVirtualMemory, TravelsAsADescriptorAndOutlivesItsMaker) {
+TEST_F(SimVirtualMemory, IsSentAsDescriptorAndOutlivesItsCreator) {
   auto [ours, theirs] = socket_pair();
   Child maker([&theirs] {
     const cuda::Driver& driver = driver_with_context();
@@ -74,7 +74,7 @@ TEST_F(SimVirtualMemory, TravelsAsADescriptorAndOutlivesItsMaker) {
   });
 }
 
-TEST_F(SimVirtualMemory, AKilledProcessGivesBack) {
+TEST_F(SimVirtualMemory, MemoryOfKilledProcessIsFreed) {
   Shared<Turn> turn;
   Child holder([&turn] {
     const cuda::Driver& driver = driver_with_context();
@@ -90,7 +90,7 @@ TEST_F(SimVirtualMemory, AKilledProcessGivesBack) {
   in_child([] { EXPECT_EQ(live_bytes(), 0u); });
 }
 
-TEST_F(SimVirtualMemory, AWriteThroughAReadOnlyMappingKillsTheContext) {
+TEST_F(SimVirtualMemory, WriteToReadOnlyMappingDestroysContext) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     const auto properties = shareable();
@@ -105,7 +105,7 @@ TEST_F(SimVirtualMemory, AWriteThroughAReadOnlyMappingKillsTheContext) {
   });
 }
 
-TEST_F(SimVirtualMemory, RefusesWhatTheDriverRefuses) {
+TEST_F(SimVirtualMemory, VirtualMemoryErrorsMatchTheDriver) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     auto properties = shareable();

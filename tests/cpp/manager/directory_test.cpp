@@ -44,7 +44,7 @@ class DirectoryTest : public testing::WorldTest {
   std::unique_ptr<Arena> arena_ = peer_.make_arena(Strategy::file_descriptor, {4096, kGiB});
 };
 
-TEST_F(DirectoryTest, AnOrphanWithoutBlocksIsEmptiedInPiecesAndDropped) {
+TEST_F(DirectoryTest, EmptyOrphanIsReclaimedIncrementallyAndRemoved) {
   ASSERT_TRUE(arena_->allocate(kLarge));
   ASSERT_TRUE(arena_->allocate(kLarge));
   const Segment::File file = arena_->segment().file();
@@ -55,7 +55,7 @@ TEST_F(DirectoryTest, AnOrphanWithoutBlocksIsEmptiedInPiecesAndDropped) {
   EXPECT_LE(file_usage(*file), before - 2 * kLarge);
 }
 
-TEST_F(DirectoryTest, WhatLiesBetweenBlocksGoesBackInPiecesAndTheBlocksStay) {
+TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
   ASSERT_TRUE(arena_->allocate(kLarge));
   const BlockNumber kept = *arena_->allocate(5 * kMiB);
   ASSERT_TRUE(arena_->allocate(kLarge));
@@ -76,7 +76,7 @@ TEST_F(DirectoryTest, WhatLiesBetweenBlocksGoesBackInPiecesAndTheBlocksStay) {
   EXPECT_FALSE(directory_.has_orphans());
 }
 
-TEST_F(DirectoryTest, AFileWithoutANameIsEmptiedInPieces) {
+TEST_F(DirectoryTest, UnlinkedFileIsReclaimedIncrementally) {
   const Fd file = create_memfd("leftover");
   ASSERT_TRUE(reserve_pages(file, 0, kLarge));
   directory_.empty(file.duplicate());

@@ -69,7 +69,7 @@ class ServerScarce : public testing::ServerTest {
   }
 };
 
-TEST_F(ServerScarce, NewcomersAreTurnedAwayAndMembersServed) {
+TEST_F(ServerScarce, NewcomersAreRejectedAndMembersServed) {
   const Joined member = join();
   limit_descriptors(32);
   std::vector<std::unique_ptr<Client>> silent;
@@ -94,7 +94,7 @@ TEST_F(ServerScarce, NewcomersAreTurnedAwayAndMembersServed) {
 }
 
 // Its seat stayed taken, with a line that nobody had, and so the session for ever.
-TEST_F(ServerScarce, AForkWhoseLineCannotBeWatchedTakesNoSeat) {
+TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
   server_->kill();
   server_.reset();
   std::optional<Fd> listener;
@@ -124,7 +124,7 @@ TEST_F(ServerScarce, AForkWhoseLineCannotBeWatchedTakesNoSeat) {
 }
 
 // A descriptor that does not fit any more arrives as none.
-TEST_F(ServerScarce, AnArenaThatCannotBeTakenOverIsRefused) {
+TEST_F(ServerScarce, ArenaWithoutFreeDescriptorIsRejected) {
   const Joined member = join();
   std::vector<std::unique_ptr<Client>> others;
   for (int i = 0; i < 10; ++i) {
