@@ -128,7 +128,7 @@ class Case:
         Makes the table. It leaves out what was not measured.
     baseline
         What the table's column of ratios compares with.
-    patience
+    timeout
         Seconds that one measurement may take.
     """
 
@@ -141,4 +141,4 @@ class Case:
     baseline: str = ""
     rounds: int = 15
     warm_up: int = 1
-    patience: float = 120.0
+    timeout: float = 120.0

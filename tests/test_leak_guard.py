@@ -90,7 +90,7 @@ LEAKS = [descriptor, mapping, name, child, grandchild, block, message]
 def test_leak_guard_reports_each_kind_until_fixed(leak) -> None:
     before = Snapshot.take()
     with leak() as expected:
-        problems = Snapshot.settled_difference(before, patience=0.1)
+        problems = Snapshot.settled_difference(before, timeout=0.1)
         assert [problem for problem in problems if re.search(expected, problem)], problems
     assert Snapshot.settled_difference(before) == []
 
@@ -98,13 +98,13 @@ def test_leak_guard_reports_each_kind_until_fixed(leak) -> None:
 def test_leak_guard_ignores_earlier_resources() -> None:
     with descriptor(), mapping(), name(), child(), block(), message():
         before = Snapshot.take()
-        assert Snapshot.settled_difference(before, patience=0.1) == []
+        assert Snapshot.settled_difference(before, timeout=0.1) == []
 
 
 def test_leak_guard_ignores_fewer_resources() -> None:
     with descriptor(), mapping(), name(), child(), block(), message():
         before = Snapshot.take()
-    assert Snapshot.settled_difference(before, patience=0.1) == []
+    assert Snapshot.settled_difference(before, timeout=0.1) == []
 
 
 def test_leak_guard_waits_for_delayed_cleanup() -> None:
@@ -112,14 +112,14 @@ def test_leak_guard_waits_for_delayed_cleanup() -> None:
     process = subprocess.Popen(["sleep", "0.2"])
     waiter = threading.Thread(target=process.wait)
     waiter.start()
-    assert Snapshot.settled_difference(before, patience=30) == []
+    assert Snapshot.settled_difference(before, timeout=30) == []
     waiter.join()
 
 
 def test_leak_guard_does_not_consume_messages() -> None:
     tensor = st.zeros(3)
     content = ForkingPickler.dumps(tensor)
-    Snapshot.settled_difference(Snapshot.take(), patience=0)
+    Snapshot.settled_difference(Snapshot.take(), timeout=0)
     assert pickle.loads(content).storage() is tensor.storage()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.peers import PEERS, SHARERS, Array, Peer, load_peer
+from bench.peers import MULTIPROCESSING_PEERS, PEERS, Array, Peer, load_peer
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -88,7 +88,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="copyin",
     summary="a warm NumPy array into shared memory, again and again; cold: the first time",
-    peers=SHARERS,
+    peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

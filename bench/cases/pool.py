@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.consumer import BASELINE
 from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.partner import BYTES
-from bench.peers import SHARERS, load_peer
+from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 from bench.timing import per_call
 
@@ -49,7 +49,10 @@ def _probe(peer_name: str, _options: Options) -> Iterator[Probe]:
 
         def measure(variant: str) -> Measure:
             items = [peer.copy_in(np.zeros(SIZES[variant], np.uint8)) for _ in range(TASKS)]
-            found = {"bytes": each([BYTES] * TASKS), "tensor": each([peer.message(item) for item in items])}
+            found = {
+                "bytes": each([BASELINE] * TASKS),
+                "tensor": each([peer.message(item) for item in items]),
+            }
             for item in items:
                 peer.dispose(item)
             return found
@@ -64,7 +67,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="pool",
     summary=f"Pool({WORKERS}).map over {TASKS} arrays that each task looks at, one at a time",
-    peers=SHARERS,
+    peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

@@ -35,9 +35,9 @@ def run(words: list[str], seconds: float, log: TextIO, **options: Any) -> int:
         start_new_session=True,
         **options,
     )
-    for patience, then in ((seconds, signal.SIGINT), (GRACE, signal.SIGKILL)):
+    for timeout, then in ((seconds, signal.SIGINT), (GRACE, signal.SIGKILL)):
         try:
-            return process.wait(patience)
+            return process.wait(timeout)
         except subprocess.TimeoutExpired:
             print(f"\n=== its time is over: {then.name}", file=log, flush=True)
             process.send_signal(then)
@@ -46,9 +46,9 @@ def run(words: list[str], seconds: float, log: TextIO, **options: Any) -> int:
     return -signal.SIGKILL
 
 
-def end_children(spared: int | None, patience: float = 3.0) -> list[str]:
+def end_children(spared: int | None, timeout: float = 3.0) -> list[str]:
     """Wait for all children but one to end, then kill them; return what those were called with."""
-    end, killed = time.monotonic() + patience, {}
+    end, killed = time.monotonic() + timeout, {}
     while (left := _children(spared)) and time.monotonic() < end + GRACE:
         for pid, words in left.items():
             with contextlib.suppress(ChildProcessError):

@@ -93,9 +93,9 @@ class Child:
         self.wait()
         self.line.close()
 
-    def wait(self, patience: float = 5.0) -> int | None:
+    def wait(self, timeout: float = 5.0) -> int | None:
         """Reap it and return its status; None if it has not ended in time."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while self.reaped is None and time.monotonic() < end:
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 time.sleep(0.002)

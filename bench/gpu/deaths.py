@@ -91,10 +91,10 @@ def tensor_of(kind: str, size: int) -> st.Tensor:
     return st.empty(size, "u1", device="cuda") if kind == "own" else st.asarray(Users(size))
 
 
-def wait_until(condition: Callable[[], bool], patience: float) -> float:
+def wait_until(condition: Callable[[], bool], timeout: float) -> float:
     """Milliseconds until it holds; after so many seconds it need not."""
     began = time.perf_counter()
-    while not condition() and time.perf_counter() < began + patience:
+    while not condition() and time.perf_counter() < began + timeout:
         time.sleep(0.0002)  # the thread that lets owners go needs the interpreter
     return (time.perf_counter() - began) * 1e3
 

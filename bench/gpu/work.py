@@ -35,7 +35,7 @@ def queue(pointer: ctypes.c_uint64, size: int, turns: int) -> None:
         call("cuMemsetD8Async", pointer, ctypes.c_ubyte(turn % 251), ctypes.c_size_t(size), None)
 
 
-def question_15() -> dict[str, Any]:
+def device_work_after_process_exit() -> dict[str, Any]:
     """Does the work of a killed process still write after its end was told, by its socket, by its pidfd?"""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bench.options import Options
 
-__all__ = ["PEERS", "SHARERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
+__all__ = ["MULTIPROCESSING_PEERS", "PEERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
 
 Array = npt.NDArray[np.uint8]
 
@@ -65,8 +65,8 @@ class PeerWithConsumer(Peer, Protocol):
 
 # Name -> module, and the package it needs.
 PEERS = {
-    "shmtensor": ("own", "shmtensor"),
-    "shmtensor-fs": ("own_named", "shmtensor"),
+    "shmtensor": ("shmtensor", "shmtensor"),
+    "shmtensor-fs": ("shmtensor_named", "shmtensor"),
     "pickle": ("pickled", None),
     "SharedMemory": ("standard", None),
     "torch-fd": ("torch_descriptor", "torch"),
@@ -78,7 +78,7 @@ PEERS = {
 }
 
 
-SHARERS = ("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs")
+MULTIPROCESSING_PEERS = ("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs")
 """Those that every case of multiprocessing can measure."""
 
 

@@ -15,7 +15,7 @@ import shmtensor as st
 from shmtensor.containers._dict import _rebuild
 from tests.helpers.children import end
 from tests.helpers.generators import generated
-from tests.helpers.held import nothing_stays
+from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.queues import take
 
 keys = some.text(max_size=8) | some.integers(-(2**63), 2**63 - 1) | some.integers(0, 5)
@@ -109,7 +109,7 @@ def test_unsupported_dicts_are_pickled_whole() -> None:
 
 @pytest.mark.parametrize("key", [1.5, None, (1, 2), b"a", 2**63, "\ud800"])
 def test_unsupported_keys_are_rejected_without_leaks(key) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match="string or an integer of 64 bits, not"):
+    with assert_no_leaks(), pytest.raises(TypeError, match="string or an integer of 64 bits, not"):
         st.SharedDict({"a": np.ones(1000), key: 1})
 
 

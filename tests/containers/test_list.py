@@ -16,7 +16,7 @@ import pytest
 import shmtensor as st
 from shmtensor.containers import _build
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
-from tests.helpers.held import nothing_stays
+from tests.helpers.live_resources import assert_no_leaks
 
 
 def is_view_of_shared_memory(array: np.ndarray, items: st.SharedList) -> bool:
@@ -55,7 +55,7 @@ def test_unsupported_arrays_are_copied() -> None:
 
 
 def test_item_view_outlives_the_list() -> None:
-    with nothing_stays():
+    with assert_no_leaks():
         items = st.SharedList([np.full(100_000, 7)])
         array = items[0]
         part = array[::2]
@@ -150,7 +150,7 @@ class Odd:
 
 
 def test_unpicklable_item_is_named_without_leaks() -> None:
-    with nothing_stays():
+    with assert_no_leaks():
         for bad in (Odd(), lambda: 1):
             with pytest.raises(pickle.PicklingError, match=r"item 2 cannot be pickled, \w+ <.*") as caught:
                 st.SharedList([1, 2, bad])
@@ -199,7 +199,7 @@ def test_out_of_range_choices_are_rejected() -> None:
 
 
 def test_out_of_memory_raises_without_leaks() -> None:
-    with nothing_stays():
+    with assert_no_leaks():
         st.set_limit(8 << 20)
         try:
             with pytest.raises(st.OutOfSharedMemory):

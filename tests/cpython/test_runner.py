@@ -79,7 +79,7 @@ def test_result_of_each_test_is_recorded(tmp_path) -> None:
         assert run_one(tmp_path, "probe", "TestHang", 3, log)["TestHang.test_hang"] == "hung"
         crashed = run_one(tmp_path, "probe", "TestCrash", 60, log)
         assert crashed == {"TestCrash.test_crash": "hung", "TestCrash.its process": "ended with 3"}
-        left = run_one(tmp_path, "probe", "TestLeft", 60, log, patience=1)
+        left = run_one(tmp_path, "probe", "TestLeft", 60, log, timeout=1)
         assert left["TestLeft.its processes"].startswith("left")
 
 

@@ -157,8 +157,8 @@ def latch(path: str, stream: int = 1) -> None:
     library().sim_latch(ctypes.c_void_p(stream), path.encode())
 
 
-def wait_until(condition: Callable[[], bool], what: str, patience: float = 20.0) -> None:
-    end = time.monotonic() + patience
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
+    end = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < end, f"waited {patience} s in vain: {what}"
+        assert time.monotonic() < end, f"waited {timeout} s in vain: {what}"
         time.sleep(0.002)

@@ -159,9 +159,9 @@ def test_events_of_unread_messages_and_killed_readers_are_reused() -> None:
     reader = workers.SPAWN.Process(target=workers.die, args=(inbox, outbox), daemon=True)
     reader.start()
     inbox.put(tensor)
-    assert workers.take(outbox, workers.PATIENCE) == [0, 0]
+    assert workers.take(outbox, workers.TIMEOUT) == [0, 0]
     os.kill(reader.pid, signal.SIGKILL)
-    reader.join(workers.PATIENCE)
+    reader.join(workers.TIMEOUT)
     inbox.put(tensor)  # nobody will read this one
     gc.collect()
     assert collected() >= 1
@@ -234,7 +234,7 @@ def test_event_of_exited_process_raises_producer_gone() -> None:
     outbox = workers.SPAWN.SimpleQueue()
     process = workers.SPAWN.Process(target=send_and_end, args=(outbox,))
     process.start()
-    process.join(workers.PATIENCE)
+    process.join(workers.TIMEOUT)
     before = st.stats()["blocks"] if st.stats() else 0
     with pytest.raises(st.ProducerGone, match=rf"process {process.pid}, which made it, has ended"):
         outbox.get()

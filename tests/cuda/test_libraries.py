@@ -43,7 +43,7 @@ KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
 }
 
 
-PATIENCE = 55.0  # reading a library from the disk for the first time takes long
+TIMEOUT = 55.0  # reading a library from the disk for the first time takes long
 MODEST = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU at its start
 
 
@@ -58,7 +58,7 @@ def why_not(name: str) -> str | None:
         except ImportError as error:
             print("cannot be imported:", repr(error))
     """
-    done = run_python(program, timeout=PATIENCE, env=MODEST)
+    done = run_python(program, timeout=TIMEOUT, env=MODEST)
     _, cannot, reason = done.stdout.partition("cannot be imported: ")
     return reason if cannot else None
 
@@ -69,7 +69,7 @@ def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
     if reason := why_not(name):
         pytest.skip(f"{name}: {reason}")
     call = f"from tests.cuda.test_libraries import there_and_back as f; f({name!r})"
-    Machine("gpu", tmp_path).run(call, patience=PATIENCE, **MODEST)
+    Machine("gpu", tmp_path).run(call, timeout=TIMEOUT, **MODEST)
 
 
 def test_broken_library_is_skipped(tmp_path, monkeypatch) -> None:

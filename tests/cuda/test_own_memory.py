@@ -143,7 +143,7 @@ def test_consumer_may_outlive_producer() -> None:
             tensor = pair.get()
             pair.kill()
         else:
-            assert pair.outbox._reader.poll(workers.PATIENCE)
+            assert pair.outbox._reader.poll(workers.TIMEOUT)
             pair.kill()
             tensor = pair.get()
         assert tensor.tolist() == [1.5, 2.5]
@@ -211,7 +211,7 @@ def test_two_consumers_hold_one_block() -> None:
     for pair in pairs:
         pair.put(None)
         assert pair.get() == [[8, 8, 8]]
-        pair.process.join(workers.PATIENCE)
+        pair.process.join(workers.TIMEOUT)
     device.wait_until(lambda: stats() == (0, 0), "the block")
 
 
@@ -232,7 +232,7 @@ def test_simultaneous_imports_share_one_storage() -> None:
     pair = Pair(workers.produce)
     pair.inbox, pair.outbox = pair.outbox, pair.inbox
     message = pair.outbox._reader
-    assert message.poll(workers.PATIENCE)
+    assert message.poll(workers.TIMEOUT)
     tensor = pair.get()
     handle = ForkingPickler.dumps(tensor)
     found, ready = [], threading.Barrier(4)
@@ -249,12 +249,12 @@ def test_simultaneous_imports_share_one_storage() -> None:
     assert len(found) == 4
     assert {id(one.storage()) for one in found} == {id(tensor.storage())}
     pair.inbox.put(None)
-    pair.process.join(workers.PATIENCE)
+    pair.process.join(workers.TIMEOUT)
 
 
 def receive_without_descriptors(inbox, outbox) -> None:
     st.zeros(1, device="cuda")  # a session first, and the driver, whose failure to start would be remembered
-    assert inbox._reader.poll(workers.PATIENCE)
+    assert inbox._reader.poll(workers.TIMEOUT)
     used = max(int(name) for name in os.listdir("/proc/self/fd"))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
@@ -282,7 +282,7 @@ def test_import_without_descriptors_raises_and_can_be_retried() -> None:
     assert text.startswith(("OSError", "SessionError", "CudaError")), text
     pair.put(tensor)
     assert pair.get() == [5]
-    pair.process.join(workers.PATIENCE)
+    pair.process.join(workers.TIMEOUT)
 
 
 @case

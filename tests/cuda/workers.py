@@ -12,7 +12,7 @@ import shmtensor.multiprocessing as mp
 from tests.helpers.queues import take as take
 
 SPAWN: Any = mp.get_context("spawn")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def echo(inbox: Any, outbox: Any) -> None:
@@ -60,7 +60,7 @@ def die(inbox: Any, outbox: Any) -> None:
     """Take a tensor, say so, and be killed."""
     tensor = inbox.get()
     outbox.put(tensor.tolist())
-    time.sleep(PATIENCE)
+    time.sleep(TIMEOUT)
 
 
 class Pair:
@@ -75,13 +75,13 @@ class Pair:
         self.inbox.put(item)
 
     def get(self) -> Any:
-        return take(self.outbox, PATIENCE)
+        return take(self.outbox, TIMEOUT)
 
     def end(self, item: Any = None) -> None:
         self.inbox.put(item)
-        self.process.join(PATIENCE)
+        self.process.join(TIMEOUT)
         assert self.process.exitcode == 0
 
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.join(PATIENCE)
+        self.process.join(TIMEOUT)

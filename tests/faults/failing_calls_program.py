@@ -20,15 +20,15 @@ from typing import Any
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
-from tests.helpers.children import session_processes
+from tests.helpers.children import manager_pids
 
 SENDERS = 3  # at a time
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def again(call: Callable[[], Any]) -> Any:
     """Try until it works; that something is short is an error each time, that it is lost never."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             return call()
@@ -100,11 +100,11 @@ def main() -> None:
             done += 1
         # What lies in a memfd of a dead sender is nowhere but there.
         if strategy == "file_system" and dice.random() < 0.03:
-            for pid in session_processes(session):
+            for pid in manager_pids(session):
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
         time.sleep(0.01)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while (left := again(lambda: (st.gc(), st.stats())[1]))["blocks"] or left["in_flight"]:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)

@@ -17,8 +17,8 @@ import pytest
 from tests.helpers.children import (
     clean_environment,
     descendants,
+    manager_pids,
     run_python,
-    session_processes,
     wait_until,
     write_program,
 )
@@ -101,7 +101,7 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
             pass
         finally:
             family = descendants(process.pid)
-            victims = {process.pid, *family, *session_processes(session)}
+            victims = {process.pid, *family, *manager_pids(session)}
             for kind in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none starts another
                 for pid in victims:
                     with contextlib.suppress(ProcessLookupError):
@@ -109,19 +109,19 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.stdout.close()
             process.wait(30)
-        wait_until(partial(nobody_of, session), patience=5, what="all processes to be gone")
+        wait_until(partial(nobody_of, session), timeout=5, what="all processes to be gone")
         # A process is seen no more a moment before the kernel closes what it had open.
-        wait_until(lambda session=session: session not in sockets(), patience=5, what="its socket to be gone")
+        wait_until(lambda session=session: session not in sockets(), timeout=5, what="its socket to be gone")
         if strategy == "file_system":
             # What the dead had mapped stays so as long as anybody reads their /proc/PID/maps.
-            wait_until(partial(nobody_has_open, session), patience=10, what="its names to be closed")
+            wait_until(partial(nobody_has_open, session), timeout=10, what="its names to be closed")
             run_python(SWEEPERS[turn % 2])
         assert not shm_names(session)
 
 
 def nobody_of(session: str) -> bool:
     """Is no manager of the session left, and nobody who has its memory open?"""
-    return not session_processes(session) and not any(
+    return not manager_pids(session) and not any(
         session in target for pid in psutil.pids() for target in targets(pid)
     )
 

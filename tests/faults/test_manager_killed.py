@@ -19,8 +19,8 @@ from tests.helpers.children import (
     end,
     kill_manager_of,
     manager_pid,
+    manager_pids,
     run_python,
-    session_processes,
     wait_until,
 )
 from tests.helpers.queues import take, until_none
@@ -117,7 +117,7 @@ def steps(helper: Helper, context):
 def test_next_operation_works_after_manager_death(ctx, strategy, before) -> None:
     helper = Helper(ctx)
     for i, step in enumerate(steps(helper, ctx)):
-        if before in (i, "each") and session_processes(st.stats()["session"]):
+        if before in (i, "each") and manager_pids(st.stats()["session"]):
             kill_manager()
         step()
     helper.end()
@@ -264,7 +264,7 @@ def test_many_processes_start_one_manager(ctx, strategy) -> None:
         assert [tensor[0].item() for tensor in tensors] == list(range(24))
         pool.close()
         pool.join()
-    assert len(session_processes(st.stats()["session"])) == 1
+    assert len(manager_pids(st.stats()["session"])) == 1
 
 
 def make(i: int) -> st.Tensor:

@@ -49,11 +49,11 @@ def run_python(
     return run_command([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout=timeout, env=env)
 
 
-def wait_until(condition: Callable[[], bool], patience: float = 10.0, what: str = "it") -> None:
-    """Poll until the condition holds; an error after `patience` seconds."""
-    deadline = time.monotonic() + patience
+def wait_until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
+    """Poll until the condition holds; an error after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, f"waited {patience} s in vain for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout} s in vain for {what}"
         time.sleep(0.01)
 
 
@@ -67,7 +67,7 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def session_processes(session: str) -> list[int]:
+def manager_pids(session: str) -> list[int]:
     """The managers of a session that run now."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -85,7 +85,7 @@ def session_processes(session: str) -> list[int]:
 
 def manager_pid(session: str) -> int:
     """The one manager of a session."""
-    (pid,) = session_processes(session)
+    (pid,) = manager_pids(session)
     return pid
 
 
@@ -93,16 +93,16 @@ def kill_manager_of(session: str) -> None:
     """SIGKILL, and wait until it is gone."""
     pid = manager_pid(session)
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: pid not in session_processes(session), what="the manager to be gone")
+    wait_until(lambda: pid not in manager_pids(session), what="the manager to be gone")
 
 
-def end(process, patience: float = 30.0) -> None:
+def end(process, timeout: float = 30.0) -> None:
     """Wait for a child of multiprocessing; one that does not end in time is killed, and an error."""
-    process.join(patience)
+    process.join(timeout)
     if process.is_alive():
         process.kill()
         process.join()
-        raise AssertionError(f"{process.name} did not end within {patience} s")
+        raise AssertionError(f"{process.name} did not end within {timeout} s")
 
 
 def write_program(folder: Path, code: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import shmtensor as st
 from shmtensor.multiprocessing._server_client import client
-from tests.helpers.children import descendants, session_processes
+from tests.helpers.children import descendants, manager_pids
 
 
 def own_mappings() -> list[str]:
@@ -42,7 +42,7 @@ def shm_names(session: str = "") -> set[str]:
 def abandoned(names: set[str]) -> list[str]:
     """Those of sessions that have neither a manager nor a process that maps anything of theirs."""
     sessions = {name.split("-")[1] for name in names}
-    unused = {session for session in sessions if not session_processes(session)}
+    unused = {session for session in sessions if not manager_pids(session)}
     for path in Path("/proc").glob("[0-9]*/maps") if unused else ():
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             maps = path.read_text()
@@ -110,9 +110,9 @@ class Snapshot:
         return problems
 
     @classmethod
-    def settled_difference(cls, before: Snapshot, patience: float = 5.0) -> list[str]:
+    def settled_difference(cls, before: Snapshot, timeout: float = 5.0) -> list[str]:
         """The difference once the dead have been noticed; `gc` only unmaps, it spends no ticket."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while True:
             st.gc()
             problems = cls.take().difference(before)

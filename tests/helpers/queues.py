@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def take(queue: Any, patience: float = 30.0) -> Any:
+def take(queue: Any, timeout: float = 30.0) -> Any:
     """The next object; an error if none comes in time. A SimpleQueue cannot be asked so by itself."""
-    if not queue._reader.poll(patience):
-        raise AssertionError(f"nothing came within {patience} s")
+    if not queue._reader.poll(timeout):
+        raise AssertionError(f"nothing came within {timeout} s")
     return queue.get()
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, some_array
 from tests.helpers.generators import generated, tensors
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -78,12 +78,12 @@ def test_writes_through_memoryview_reach_the_tensor() -> None:
 
 
 def test_memoryview_keeps_memory_until_released() -> None:
-    before = held()
+    before = live_resources()
     view = memoryview(st.full(4, 3, "u1"))
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     assert bytes(view) == b"\3\3\3\3"
     view.release()
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_readonly_tensor_refuses_writable_buffer() -> None:

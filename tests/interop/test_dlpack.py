@@ -11,7 +11,7 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.dtypes import NUMBERS, name_of, same_elements, some_array
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -56,12 +56,12 @@ def test_numpy_imports_a_tensor_without_a_copy(dtype) -> None:
 @pytest.mark.parametrize("dtype", SUPPORTED, ids=name_of)
 def test_tensor_wraps_dlpack_exporter(dtype) -> None:
     source = some_array(dtype)
-    before = held()
+    before = live_resources()
     tensor = st.from_dlpack(Exporter(source[::-1]))
     assert not tensor.is_shared()
     assert tensor.data_ptr() == source[-1:].ctypes.data
     assert same_elements(tensor.numpy(), source[::-1])
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_exporter_lives_as_long_as_tensor() -> None:
@@ -77,17 +77,17 @@ def test_exporter_lives_as_long_as_tensor() -> None:
 
 
 def test_block_lives_as_long_as_capsule_or_array() -> None:
-    before = held()
+    before = live_resources()
     tensor = st.full(4, 5.0)
     capsule = tensor.__dlpack__()
     del tensor
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     array = np.from_dlpack(Given(capsule))
     del capsule
     assert array.tolist() == [5] * 4
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     del array
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_dlpack_device_is_cpu() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
-from tests.helpers.held import held, nothing_stays
-from tests.helpers.ids import short_repr
+from tests.helpers.live_resources import assert_no_leaks, live_resources
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -141,7 +141,7 @@ def test_asarray_copies_private_tensor() -> None:
     ("obj", "dtype"), [([1, 2], None), (np.arange(3), None), (st.from_numpy(np.ones(2)), None)], ids=str
 )
 def test_copy_false_raises_if_copy_is_needed(obj, dtype) -> None:
-    with nothing_stays(), pytest.raises(ValueError, match=f"{type(obj).__name__} .*needs a copy"):
+    with assert_no_leaks(), pytest.raises(ValueError, match=f"{type(obj).__name__} .*needs a copy"):
         st.asarray(obj, dtype, copy=False)
 
 
@@ -151,10 +151,10 @@ def test_copy_false_raises_for_other_dtype() -> None:
 
 
 def test_asarray_copy_does_not_reference_its_source() -> None:
-    before = held()
+    before = live_resources()
     source = st.asarray(np.arange(1000))
     copy = st.asarray(source, copy=True)
     del source
-    assert held()[1] == before[1] + 8000
+    assert live_resources()[1] == before[1] + 8000
     del copy
-    assert held() == before
+    assert live_resources() == before

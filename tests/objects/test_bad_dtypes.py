@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import nothing_stays
-from tests.helpers.ids import short_repr
+from tests.helpers.live_resources import assert_no_leaks
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -29,7 +29,7 @@ creators = pytest.mark.parametrize("create", CREATORS.values(), ids=CREATORS)
 @creators
 @pytest.mark.parametrize("dtype", OBJECTS, ids=str)
 def test_object_dtype_is_rejected(create, dtype) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match=r"cannot share dtype.*Python objects"):
+    with assert_no_leaks(), pytest.raises(TypeError, match=r"cannot share dtype.*Python objects"):
         create(dtype)
 
 
@@ -38,20 +38,20 @@ def test_object_dtype_is_rejected(create, dtype) -> None:
 def test_unknown_dtype_raises_like_numpy(create, dtype) -> None:
     with pytest.raises(Exception) as numpys:  # noqa: PT011  # whatever it is
         np.dtype(dtype)
-    with nothing_stays(), pytest.raises(numpys.type) as ours:
+    with assert_no_leaks(), pytest.raises(numpys.type) as ours:
         create(dtype)
     assert str(ours.value) == str(numpys.value)
 
 
 @pytest.mark.parametrize("dtype", ["V", [], np.dtype("V0")], ids=str)
 def test_dtype_without_itemsize_is_rejected(dtype) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match=r"cannot share dtype .*no size"):
+    with assert_no_leaks(), pytest.raises(TypeError, match=r"cannot share dtype .*no size"):
         st.empty(3, dtype)
 
 
 @pytest.mark.parametrize("source", [[object()], [1, None], [2**70], np.array([{}])], ids=short_repr)
 def test_sources_of_object_dtype_are_rejected(source) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match="cannot share dtype object"):
+    with assert_no_leaks(), pytest.raises(TypeError, match="cannot share dtype object"):
         st.asarray(source)
 
 
@@ -65,12 +65,12 @@ def test_wrapping_object_arrays_is_rejected() -> None:
 
 
 def test_ragged_lists_and_overflows_raise_like_numpy() -> None:
-    with nothing_stays(), pytest.raises(ValueError, match="inhomogeneous"):
+    with assert_no_leaks(), pytest.raises(ValueError, match="inhomogeneous"):
         st.asarray([[1], [1, 2]], int)
-    with nothing_stays(), pytest.raises(ValueError, match=r"invalid literal.*'x'"):
+    with assert_no_leaks(), pytest.raises(ValueError, match=r"invalid literal.*'x'"):
         st.asarray(["x"], int)
     if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-        with nothing_stays(), pytest.raises(OverflowError, match="300"):
+        with assert_no_leaks(), pytest.raises(OverflowError, match="300"):
             st.asarray([300], "u1")
 
 
@@ -88,7 +88,7 @@ def test_missing_device_is_named(device) -> None:
         lambda: tensor.to(device),
     ]
     for use in uses:
-        with nothing_stays(), pytest.raises(ValueError, match=f"device {device!r} is unknown"):
+        with assert_no_leaks(), pytest.raises(ValueError, match=f"device {device!r} is unknown"):
             use()
 
 

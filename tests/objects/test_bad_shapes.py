@@ -10,8 +10,8 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
-from tests.helpers.held import nothing_stays
-from tests.helpers.ids import short_repr
+from tests.helpers.live_resources import assert_no_leaks
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -47,13 +47,13 @@ def test_bad_shape_raises_like_numpy(shape, kind, text) -> None:
     with pytest.raises(kind):
         np.empty(shape)
     for create in (st.empty, st.zeros, st.ones, lambda shape: st.full(shape, 3)):
-        with nothing_stays(), pytest.raises(kind, match=text):
+        with assert_no_leaks(), pytest.raises(kind, match=text):
             create(shape)
 
 
 @pytest.mark.parametrize("shape", [True, (True, 2), (np.True_, 2), None], ids=repr)
 def test_bool_and_none_are_rejected_as_sizes(shape) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match=r"True|None"):
+    with assert_no_leaks(), pytest.raises(TypeError, match=r"True|None"):
         st.empty(shape)
 
 
@@ -67,7 +67,7 @@ def test_errors_while_reading_a_shape_propagate() -> None:
             raise RuntimeError("no numbers today")
 
     for shape in (Broken(), (2, Broken()), BrokenSequence([1])):
-        with nothing_stays(), pytest.raises(RuntimeError, match="today"):
+        with assert_no_leaks(), pytest.raises(RuntimeError, match="today"):
             st.empty(shape)
 
 
@@ -88,14 +88,14 @@ def test_zero_size_shapes_are_accepted(shape) -> None:
     ],
 )
 def test_rejected_fill_value_leaks_nothing(value, kind, text) -> None:
-    with nothing_stays(), pytest.raises(kind, match=text):
+    with assert_no_leaks(), pytest.raises(kind, match=text):
         st.full((2, 2), value, float)
 
 
 def test_size_beyond_machine_memory_raises_memory_error() -> None:
     size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for create in (st.empty, st.zeros):
-        with nothing_stays(), pytest.raises(st.OutOfSharedMemory, match=f"{size} bytes") as caught:
+        with assert_no_leaks(), pytest.raises(st.OutOfSharedMemory, match=f"{size} bytes") as caught:
             create(size, "u1")
         assert isinstance(caught.value, MemoryError)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.ids import short_repr
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.generators import generated, tensors
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -62,17 +62,17 @@ def test_contiguous_tensor_is_not_copied_out_of_band() -> None:
 
 
 def test_out_of_band_buffers_keep_the_memory() -> None:
-    before = held()
+    before = live_resources()
     tensor = st.asarray(np.arange(1000.0))
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
     del tensor
     back = pickle.loads(content, buffers=buffers)
     del buffers
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     assert back[999].item() == 999
     del back
-    assert held() == before
+    assert live_resources() == before
 
 
 @protocols

@@ -10,7 +10,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 KEYS = {
     "session": str,
@@ -62,29 +62,29 @@ def test_stats_before_first_tensor_starts_no_session() -> None:
 
 
 def test_stats_follow_allocated_bytes_and_blocks(strategy) -> None:
-    before = held()
+    before = live_resources()
     tensors = [st.zeros(n, "u1") for n in (1, 100, 100_000)]
-    assert held()[:2] == (before[0] + 3, before[1] + 100_101)
+    assert live_resources()[:2] == (before[0] + 3, before[1] + 100_101)
     st.from_numpy(tensors[0].numpy())
-    assert held()[0] == before[0] + 3, "wrappers take none"
+    assert live_resources()[0] == before[0] + 3, "wrappers take none"
     del tensors[1]
-    assert held()[:2] == (before[0] + 2, before[1] + 100_001)
+    assert live_resources()[:2] == (before[0] + 2, before[1] + 100_001)
     del tensors
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_gc_discards_old_messages_and_frees_their_blocks(strategy) -> None:
-    before = held()
+    before = live_resources()
     tensor = st.zeros(3)
     contents = [ForkingPickler.dumps(tensor), ForkingPickler.dumps(st.ones(3))]
     assert st.gc(older_than=3600) == 0
-    assert held()[2] == before[2] + 2
+    assert live_resources()[2] == before[2] + 2
     assert st.gc(older_than=0) == 2
     assert pickle.loads(contents[0]).storage() is tensor.storage(), "somebody still holds it"
     with pytest.raises(st.StaleHandleError):
         pickle.loads(contents[1])
     del tensor
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_gc_without_age_keeps_messages(strategy) -> None:

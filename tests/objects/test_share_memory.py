@@ -12,7 +12,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -44,16 +44,16 @@ def test_earlier_arrays_keep_the_private_memory() -> None:
 
 
 def test_share_memory_returns_self_and_runs_once() -> None:
-    before = held()
+    before = live_resources()
     tensor = st.from_numpy(np.ones(3))
     assert tensor.share_memory_() is tensor
     address = tensor.data_ptr()
     assert tensor.share_memory_() is tensor
     assert tensor.storage().share_memory_() is tensor.storage()
     assert tensor.data_ptr() == address
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     del tensor
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_share_memory_leaves_shared_tensor_unchanged() -> None:
@@ -95,7 +95,7 @@ def test_share_memory_accepts_empty_to_large_sizes(size) -> None:
 
 
 def test_simultaneous_share_memory_creates_one_block() -> None:
-    before = held()
+    before = live_resources()
     for _ in range(20):
         tensor = st.from_numpy(np.arange(50_000))
         start = threading.Barrier(4)
@@ -109,10 +109,10 @@ def test_simultaneous_share_memory_creates_one_block() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert held()[0] == before[0] + 1
+        assert live_resources()[0] == before[0] + 1
         assert tensor.numpy()[-1] == 49_999
         del tensor, share
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_share_memory_without_memory_changes_nothing() -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import held, nothing_stays
+from tests.helpers.live_resources import assert_no_leaks, live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 4097, np.int64(100), np.uint8(7)], ids=repr)
 def test_new_storage_is_shared_and_writable(size) -> None:
-    before = held()
+    before = live_resources()
     storage = st.Storage(size)
     assert storage.nbytes == len(storage) == size
     assert (storage.is_shared(), storage.readonly, storage.filename, storage.device) == (
@@ -26,9 +26,9 @@ def test_new_storage_is_shared_and_writable(size) -> None:
         "cpu",
     )
     assert storage.data_ptr() % 64 == 0
-    assert held()[:2] == (before[0] + 1, before[1] + int(size))
+    assert live_resources()[:2] == (before[0] + 1, before[1] + int(size))
     del storage
-    assert held() == before
+    assert live_resources() == before
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_new_storage_is_shared_and_writable(size) -> None:
     ],
 )
 def test_invalid_storage_size_is_named(size, kind) -> None:
-    with nothing_stays(), pytest.raises(kind, match=str(size)):
+    with assert_no_leaks(), pytest.raises(kind, match=str(size)):
         st.Storage(size)
 
 
@@ -57,14 +57,14 @@ def test_storage_has_the_buffer_protocol() -> None:
 
 
 def test_memoryview_keeps_storage_memory() -> None:
-    before = held()
+    before = live_resources()
     storage = st.Storage(8).fill_(5)
     view = memoryview(storage)[2:4]
     del storage
     other = st.Storage(8).fill_(6)
     assert view.tolist() == [5, 5]
     del other, view
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_readonly_storage_returns_readonly_buffers() -> None:

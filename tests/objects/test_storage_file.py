@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def read(path: str) -> bytes:
 
 
 def test_shared_mapping_writes_to_the_file(path) -> None:
-    before = held()
+    before = live_resources()
     storage = st.Storage.from_file(path)
     assert (storage.nbytes, storage.is_shared(), storage.readonly, storage.filename) == (
         100,
@@ -35,7 +35,7 @@ def test_shared_mapping_writes_to_the_file(path) -> None:
     )
     st.Tensor(storage, "u1", 3, offset=10).fill_(255)
     assert read(path) == bytes(range(10)) + b"\xff" * 3 + bytes(range(13, 100))
-    assert held() == before, "it takes no block"
+    assert live_resources() == before, "it takes no block"
 
 
 def test_mapping_shows_writes_of_others(path) -> None:

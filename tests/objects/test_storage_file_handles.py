@@ -9,7 +9,7 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def send(obj):
 
 @pytest.mark.parametrize("readonly", [True, False])
 def test_file_handle_gives_same_storage_while_it_lives(path, readonly) -> None:
-    before = held()
+    before = live_resources()
     storage = st.Storage.from_file(path, readonly=readonly)
     assert send(storage) is storage
     tensor = st.Tensor(storage, ">i2", (3, 2), (-4, 2), 8, True)
@@ -33,7 +33,7 @@ def test_file_handle_gives_same_storage_while_it_lives(path, readonly) -> None:
     assert back.storage() is storage
     assert (back.dtype, back.shape, back.strides, back.storage_offset()) == (">i2", (3, 2), (-4, 2), 8)
     assert back.readonly
-    assert held() == before, "it takes no block and no ticket"
+    assert live_resources() == before, "it takes no block and no ticket"
 
 
 @pytest.mark.parametrize("readonly", [True, False])

@@ -11,19 +11,19 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 
 @every_dtype
 def test_arrays_of_every_dtype_are_wrapped(dtype) -> None:
-    before = held()
+    before = live_resources()
     array = some_array(dtype)[::-1, 1:]
     tensor = st.from_numpy(array)
     assert not tensor.is_shared()
     assert tensor.data_ptr() == array.__array_interface__["data"][0]
     assert (tensor.dtype, tensor.shape, tensor.strides) == (array.dtype, array.shape, array.strides)
     assert same_elements(tensor.numpy(), array)
-    assert held() == before, "no block was allocated"
+    assert live_resources() == before, "no block was allocated"
 
 
 @pytest.mark.parametrize(
@@ -160,12 +160,12 @@ def test_noncontiguous_buffer_is_rejected() -> None:
 
 
 def test_wrapped_tensor_keeps_its_block(strategy) -> None:
-    before = held()
+    before = live_resources()
     tensor = st.zeros(4)
     for wrap in (st.frombuffer, lambda t: st.from_numpy(t.numpy()), st.from_dlpack):
         wrapper = wrap(tensor)
         assert wrapper.data_ptr() == tensor.data_ptr()
     del tensor
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     del wrapper
-    assert held() == before
+    assert live_resources() == before

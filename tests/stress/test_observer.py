@@ -17,9 +17,9 @@ import pytest
 from tests.helpers.children import clean_environment, wait_until
 from tests.torture.observer import processes
 from tests.torture.observer.files import PART, ArenaFile
-from tests.torture.observer.judge import judge, judge_empty
-from tests.torture.observer.picture import Picture, opened, take_picture
-from tests.torture.observer.start import Own, left_behind
+from tests.torture.observer.leftovers import ProcessResources, session_leftovers
+from tests.torture.observer.rules import judge, judge_empty
+from tests.torture.observer.snapshot import Snapshot, opened, take_snapshot
 
 # A process with two tensors that it reports, one in a message, and no other; then it does what it is told.
 PROGRAM = """
@@ -80,11 +80,11 @@ class Subject:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "done\n"
 
-    def picture(self) -> Picture:
-        return take_picture(self.session, [self.process.pid], lambda _: self.report)
+    def snapshot(self) -> Snapshot:
+        return take_snapshot(self.session, [self.process.pid], lambda _: self.report)
 
     def problems(self) -> list[str]:
-        return judge(self.picture())
+        return judge(self.snapshot())
 
     def arena(self) -> tuple[str, ArenaFile]:
         """The path of the process's arena, and what is in it."""
@@ -105,7 +105,7 @@ class Subject:
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait(30)
-        wait_until(lambda: not left_behind(self.session), what="the session to end")
+        wait_until(lambda: not session_leftovers(self.session), what="the session to end")
 
 
 @pytest.fixture
@@ -116,21 +116,21 @@ def subject(tmp_path) -> Iterator[Subject]:
 
 
 def test_observer_accepts_consistent_session(subject) -> None:
-    picture = subject.picture()
-    assert judge(picture) == []
-    (arena,) = picture.arenas.values()
+    snapshot = subject.snapshot()
+    assert judge(snapshot) == []
+    (arena,) = snapshot.arenas.values()
     assert len(arena.blocks) == 3, "two tensors and one in a message"
-    assert len(picture.session.groups) == 1
+    assert len(snapshot.session.groups) == 1
     assert arena.session == subject.session
 
 
 def test_observer_reports_block_left_after_gc(subject) -> None:
-    problems = judge_empty(subject.picture())
+    problems = judge_empty(subject.snapshot())
     assert any("tickets are live" in problem for problem in problems)
     assert sum("is still there" in problem for problem in problems) == 3
     assert any("were not given back" in problem for problem in problems)
     subject.tell("empty")
-    assert judge_empty(subject.picture()) == []
+    assert judge_empty(subject.snapshot()) == []
 
 
 def test_observer_reports_bit_of_unused_slot(subject) -> None:
@@ -160,7 +160,7 @@ def test_observer_reports_broken_pattern(subject) -> None:
 def test_observer_reports_block_given_to_two_owners(subject) -> None:
     _, arena = subject.arena()
     subject.write(PART + 1 * 32 + 8, arena.blocks[0].offset)
-    assert any("two hands" in problem for problem in subject.problems())
+    assert any("two actor_state" in problem for problem in subject.problems())
 
 
 def test_observer_reports_use_without_holder_bit(subject) -> None:
@@ -182,12 +182,12 @@ def test_observer_reports_holder_bit_without_use(subject) -> None:
 
 
 def test_observer_reports_ticket_of_future_generation(subject) -> None:
-    picture = subject.picture()
-    (group,) = picture.session.groups
-    picture.session.groups = [type(group)(group.sender, 1, group.block, group.generation + 1, 1)]
-    assert any("a ticket for generation" in problem for problem in judge(picture))
-    picture.session.groups = [type(group)(group.sender, 99, group.block, group.generation, 1)]
-    assert any("of arena 99, which is not there" in problem for problem in judge(picture))
+    snapshot = subject.snapshot()
+    (group,) = snapshot.session.groups
+    snapshot.session.groups = [type(group)(group.sender, 1, group.block, group.generation + 1, 1)]
+    assert any("a ticket for generation" in problem for problem in judge(snapshot))
+    snapshot.session.groups = [type(group)(group.sender, 99, group.block, group.generation, 1)]
+    assert any("of arena 99, which is not there" in problem for problem in judge(snapshot))
 
 
 def test_observer_reports_leaked_descriptor(subject) -> None:
@@ -203,7 +203,7 @@ def test_observer_reports_leaked_mapping(subject) -> None:
 
 
 def test_observer_reports_resources_left_by_session(subject) -> None:
-    problems = left_behind(subject.session)
+    problems = session_leftovers(subject.session)
     assert any("socket is left" in problem for problem in problems)
     assert any("has descriptors of the session open" in problem for problem in problems)
     assert any("mappings of the session" in problem for problem in problems)
@@ -214,23 +214,23 @@ def test_observer_reports_leaked_name() -> None:
     session = secrets.token_hex(16)
     path = Path(f"/dev/shm/shmtensor-{session}-7")
     with path.open("wb"):  # no manager that starts elsewhere sweeps what is in use
-        problems = left_behind(session)
+        problems = session_leftovers(session)
         path.unlink()
     assert f"the name {path} is left" in problems
-    assert left_behind(session) == []
+    assert session_leftovers(session) == []
 
 
 def test_observer_reports_leaks_of_torture_run_itself() -> None:
-    before = Own.take()
+    before = ProcessResources.take()
     fd = os.open("/", os.O_RDONLY)
     child = subprocess.Popen(["sleep", "60"])
-    problems = Own.take().more_than(before)
+    problems = ProcessResources.take().more_than(before)
     os.close(fd)
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert any("more descriptors" in problem for problem in problems)
     assert any("children are left" in problem for problem in problems)
-    assert Own.take().more_than(before) == []
+    assert ProcessResources.take().more_than(before) == []
 
 
 def test_observer_uses_latest_process_report(subject) -> None:

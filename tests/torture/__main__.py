@@ -20,7 +20,7 @@ ROUND = "tests.torture.round"
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--seed", default="1", help="any text; all dice follow from it")
+    parser.add_argument("--seed", default="1", help="any text; all rng follow from it")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--processes", type=int, default=6, help="actors at a time")
     parser.add_argument("--slices", type=int, default=10, help="storms of a round, each followed by a look")

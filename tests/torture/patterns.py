@@ -18,7 +18,7 @@ def pattern(tag: int, count: int) -> np.ndarray:
     return np.arange(count, dtype=np.uint64) * STEP + np.uint64(tag)
 
 
-def why_broken(content: bytes | memoryview | np.ndarray, tag: int | None = None) -> str | None:
+def mismatch(content: bytes | memoryview | np.ndarray, tag: int | None = None) -> str | None:
     """What is wrong with these bytes; nothing when they are a pattern (that of `tag`)."""
     words = np.frombuffer(content, np.uint64)
     if tag is None:

@@ -14,7 +14,7 @@ import numpy as np
 
 import shmtensor as st
 from shmtensor import _core
-from tests.torture.patterns import pattern, why_broken
+from tests.torture.patterns import mismatch, pattern
 
 VIEWS = {
     "whole": lambda t: t,
@@ -39,11 +39,11 @@ class Letter(NamedTuple):
         """The same without the tensor, which would keep the block."""
         return self._replace(tensor=None)
 
-    def why_broken(self) -> str | None:
+    def mismatch(self) -> str | None:
         storage = self.tensor.storage()
         if storage.nbytes != self.words * 8:
             return f"{storage.nbytes} bytes came of {self.words * 8}"
-        if why := why_broken(np.frombuffer(memoryview(storage), np.uint8), self.tag):
+        if why := mismatch(np.frombuffer(memoryview(storage), np.uint8), self.tag):
             return why
         expected = VIEWS[self.view](pattern(self.tag, self.words))
         if not np.array_equal(self.tensor.numpy(), expected):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.peers.own import Own
+from bench.peers.shmtensor import Shmtensor
 
 __all__ = ["PEER"]
 
-PEER = Own("shmtensor-fs", "file_system")
+PEER = Shmtensor("shmtensor-fs", "file_system")

@@ -1,4 +1,4 @@
-"""The driver's end of a process that measures one peer; see `bench.probe` for the other end."""
+"""The driver's end of a process that measures one peer; see `bench.worker` for the other end."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from typing import Any
 from bench.model import Case, Measure
 from bench.options import Options
 
-__all__ = ["ProbeError", "Runner", "running"]
+__all__ = ["WorkerClient", "WorkerError", "running_worker"]
 
 ROOT = Path(__file__).parent.parent
 _END = 20.0  # seconds that a probe may take to end
 
 
-class ProbeError(Exception):
+class WorkerError(Exception):
     """A probe failed, or did not answer in time; the text is its own."""
 
 
-class Runner:
+class WorkerClient:
     """A fresh interpreter in a session of its own that measures on request."""
 
     def __init__(self, case: Case, peer: str, options: Options) -> None:
-        self._patience = case.patience
+        self._timeout = case.timeout
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.probe", case.name, peer, options.to_text()],
+            [sys.executable, "-m", "bench.worker", case.name, peer, options.to_text()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -44,7 +44,7 @@ class Runner:
         self.versions: dict[str, str] = self._answer()["versions"]
 
     def measure(self, variant: str) -> Measure:
-        """Measure once. Raises ProbeError."""
+        """Measure once. Raises WorkerError."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then there is no answer either
             self._process.stdin.write(json.dumps(variant).encode() + b"\n")
@@ -54,15 +54,15 @@ class Runner:
     def _answer(self) -> dict[str, Any]:
         out = self._process.stdout
         assert out is not None
-        ready, _, _ = select.select([out], [], [], self._patience)
+        ready, _, _ = select.select([out], [], [], self._timeout)
         if not ready:
-            raise ProbeError(f"no answer within {self._patience:g} s")
+            raise WorkerError(f"no answer within {self._timeout:g} s")
         line = out.readline()
         if not line:
-            raise ProbeError("it ended; its traceback is on standard error")
+            raise WorkerError("it ended; its traceback is on standard error")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise ProbeError(answer["error"])
+            raise WorkerError(answer["error"])
         return answer
 
     def close(self) -> None:
@@ -85,9 +85,9 @@ class Runner:
 
 
 @contextmanager
-def running(case: Case, peer: str, options: Options) -> Iterator[Runner]:
-    runner = Runner(case, peer, options)
+def running_worker(case: Case, peer: str, options: Options) -> Iterator[WorkerClient]:
+    worker = WorkerClient(case, peer, options)
     try:
-        yield runner
+        yield worker
     finally:
-        runner.close()
+        worker.close()

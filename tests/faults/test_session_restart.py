@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.helpers.children import clean_environment, manager_pid, run_python, session_processes, wait_until
+from tests.helpers.children import clean_environment, manager_pid, manager_pids, run_python, wait_until
 from tests.helpers.leaks import names_kept, shm_names
 
 FIRST = "import shmtensor as st, sys; t = st.ones(10); print('there', flush=True); sys.stdin.read()"
@@ -51,8 +51,8 @@ def test_restarted_session_ignores_stale_names(times) -> None:
             process.wait(30)
             process.stdin.close()
             process.stdout.close()
-            wait_until(lambda: not session_processes(session), what="the manager to be gone")
+            wait_until(lambda: not manager_pids(session), what="the manager to be gone")
             assert shm_names(session), "a name was left"
     assert run_python(AGAIN, env=settings).stdout.strip() == session
-    wait_until(lambda: not session_processes(session), what="the session to end")
+    wait_until(lambda: not manager_pids(session), what="the session to end")
     assert not shm_names(session)

@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.generators import generated, tensors
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -81,7 +81,7 @@ def test_handle_size_does_not_depend_on_tensor_size() -> None:
 
 
 def test_unread_messages_are_counted_until_loaded() -> None:
-    before = held()
+    before = live_resources()
     tensor = st.zeros(3)
     contents = [ForkingPickler.dumps([tensor, tensor.T, tensor[1:]]) for _ in range(4)]
     assert st.stats()["in_flight"] == before[2] + 12
@@ -89,15 +89,15 @@ def test_unread_messages_are_counted_until_loaded() -> None:
         pickle.loads(content)
     assert st.stats()["in_flight"] == before[2]
     del tensor
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_unread_message_keeps_memory() -> None:
-    before = held()
+    before = live_resources()
     content = ForkingPickler.dumps(st.full(4, 5.0))
-    assert held()[:2] == (before[0] + 1, before[1] + 32)
+    assert live_resources()[:2] == (before[0] + 1, before[1] + 32)
     assert pickle.loads(content).tolist() == [5] * 4
-    assert held() == before
+    assert live_resources() == before
 
 
 def test_handle_loads_twice_while_block_lives_then_is_stale() -> None:

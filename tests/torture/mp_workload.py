@@ -17,7 +17,7 @@ from multiprocessing import connection
 import shmtensor.multiprocessing as mp
 from tests.torture.transports import Letter
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Broken(Exception):
@@ -36,7 +36,7 @@ def watch_parent() -> None:
 
 
 def check(letter: Letter) -> Letter:
-    if why := letter.why_broken():
+    if why := letter.mismatch():
         raise Broken(why)
     return letter
 
@@ -67,7 +67,7 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
     context = mp.get_context(method)
     if kind == "Pool":
         with context.Pool(2, watch_parent) as pool:
-            back = pool.map_async(check, letters).get(PATIENCE)
+            back = pool.map_async(check, letters).get(TIMEOUT)
             pool.close()
             pool.join()
         return back
@@ -101,17 +101,17 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
 
 def _take(reader) -> Letter:
     """A queue or a pipe's end."""
-    if not getattr(reader, "_reader", reader).poll(PATIENCE):
-        raise Broken(f"nothing came within {PATIENCE} s")
+    if not getattr(reader, "_reader", reader).poll(TIMEOUT):
+        raise Broken(f"nothing came within {TIMEOUT} s")
     return reader.get() if hasattr(reader, "get") else reader.recv()
 
 
 def end(process, letters: list[Letter]) -> list[Letter]:
-    process.join(PATIENCE)
+    process.join(TIMEOUT)
     if process.is_alive():
         process.kill()
         process.join()
-        raise Broken(f"the child did not end within {PATIENCE} s")
+        raise Broken(f"the child did not end within {TIMEOUT} s")
     if process.exitcode not in (0, -signal.SIGKILL):
         raise Broken(f"the child ended with {process.exitcode}")
     process.close()

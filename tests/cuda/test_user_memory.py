@@ -58,7 +58,7 @@ def test_array_owner_lives_exactly_as_long_as_holders() -> None:
         if end == "release":
             process = workers.SPAWN.Process(target=take_and_drop, args=(inbox, outbox), daemon=True)
         process.start()
-        assert workers.take(outbox, workers.PATIENCE) == [1, 2]
+        assert workers.take(outbox, workers.TIMEOUT) == [1, 2]
         time.sleep(0.05)
         assert Array.alive == 1, "the other process keeps it"
         if end == "release":
@@ -67,7 +67,7 @@ def test_array_owner_lives_exactly_as_long_as_holders() -> None:
             os.kill(process.pid, signal.SIGKILL)
         device.wait_until(let_go, end)
         process.kill()
-        process.join(workers.PATIENCE)
+        process.join(workers.TIMEOUT)
 
 
 def take_and_drop(inbox: Any, outbox: Any) -> None:
@@ -97,7 +97,7 @@ def test_user_array_is_forwarded_to_third_process_and_back() -> None:
     first, second = Pair(workers.relay), Pair(workers.relay)
     first.put(tensor)
     # From one child to the other, through here without being looked at.
-    assert first.outbox._reader.poll(workers.PATIENCE)
+    assert first.outbox._reader.poll(workers.TIMEOUT)
     passed = first.get()
     del tensor
     second.put(passed)
@@ -123,16 +123,16 @@ def test_consumer_forwards_array_after_sender_released_it() -> None:
     middle = workers.SPAWN.Process(target=forward, args=(inbox, onward, done), daemon=True)
     middle.start()
     inbox.put(st.asarray(Array([7.0])))
-    assert workers.take(done, workers.PATIENCE)
+    assert workers.take(done, workers.TIMEOUT)
     assert Array.alive == 1, "the forwarded message keeps it"
     last = workers.SPAWN.Process(target=workers.answer, args=(onward, answers), daemon=True)
     last.start()
-    assert workers.take(answers, workers.PATIENCE) == [([7.0], "cuda:0", False)]
+    assert workers.take(answers, workers.TIMEOUT) == [([7.0], "cuda:0", False)]
     onward.put(None)
     device.wait_until(let_go, "the owner")
     inbox.put(None)
     for process in (middle, last):
-        process.join(workers.PATIENCE)
+        process.join(workers.TIMEOUT)
 
 
 @case
@@ -188,7 +188,7 @@ def test_allocation_is_opened_once_and_closed_after_last_use() -> None:
     assert pair.get() == 1
     pair.put(tensor[:2])
     assert pair.get() == (2, [0, 1])
-    pair.process.join(workers.PATIENCE)
+    pair.process.join(workers.TIMEOUT)
 
 
 def produce_in_place(outbox: Any, all_sent: Any) -> None:
@@ -197,7 +197,7 @@ def produce_in_place(outbox: Any, all_sent: Any) -> None:
     outbox.put(st.asarray(kept)[1:])
     outbox.put(st.asarray(Array([3.0])))
     all_sent.set()
-    time.sleep(workers.PATIENCE)
+    time.sleep(workers.TIMEOUT)
 
 
 @case
@@ -206,11 +206,11 @@ def test_producer_that_exits_first_is_reported() -> None:
     outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
     process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, all_sent), daemon=True)
     process.start()
-    assert all_sent.wait(workers.PATIENCE)
+    assert all_sent.wait(workers.TIMEOUT)
     tensor = outbox.get()
     assert tensor.tolist() == [1, 2]
     os.kill(process.pid, signal.SIGKILL)
-    process.join(workers.PATIENCE)
+    process.join(workers.TIMEOUT)
     assert tensor.tolist() == [1, 2], "its pages stay"
     tensor.fill_(5)
     other = outbox.get()

@@ -26,7 +26,7 @@ WRONG = 77  # exit status of an actor that found a fault
 
 
 @dataclass
-class Stage:
+class RunState:
     """Survives pickling, so that every start method can carry it."""
 
     seed: str
@@ -34,7 +34,7 @@ class Stage:
     folder: Path
     boxes: list[Mailbox]
     actors: int
-    harsh: bool  # the manager may be killed together with others: then memfds may be lost
+    allow_data_loss: bool  # the manager may be killed together with others: then memfds may be lost
 
     @property
     def board_path(self) -> Path:
@@ -53,15 +53,15 @@ class Stage:
         """Row 0 has the order and its number; then come the actors, then their forked children."""
         return np.memmap(self.board_path, np.int64, "r+", shape=(1 + 2 * self.actors, 8))
 
-    def accuse(self, what: str) -> None:
+    def report_violation(self, what: str) -> None:
         """A process found a fault: it says so, and the run has failed."""
         (self.folder / f"fault-{os.getpid()}-{time.monotonic_ns()}.txt").write_text(what)
 
-    def accuse_error(self) -> None:
+    def report_exception(self) -> None:
         there = [path for path in ("/dev/null", sys.executable) if Path(path).exists()]
-        self.accuse(f"{traceback.format_exc()}\nthere: {there}, order {self.board()[0].tolist()}")
+        self.report_violation(f"{traceback.format_exc()}\nthere: {there}, order {self.board()[0].tolist()}")
 
-    def accusations(self) -> list[str]:
+    def violations(self) -> list[str]:
         return [path.read_text() for path in sorted(self.folder.glob("fault-*.txt"))]
 
     def traces(self) -> IO[str]:

@@ -54,7 +54,7 @@ def test_block_is_kept_if_device_wait_fails(simulator) -> None:
         import os
         import shmtensor as st
         from tests.cuda import device
-        from tests.cuda.test_letting_go import *
+        from tests.cuda.test_deferred_release import *
         before = st.zeros(1, "u1", device="cuda")
         with_one = blocks()
         address = drop_while_waits_are_refused()
@@ -75,7 +75,7 @@ def test_kept_block_is_released_by_gc_or_next_release(simulator) -> None:
     simulator.run("""
         import gc
         import shmtensor as st
-        from tests.cuda.test_letting_go import *
+        from tests.cuda.test_deferred_release import *
         keep = [st.zeros(1, "u1", device="cuda") for _ in range(3)]
         keep[0].data_ptr()
         first = blocks()
@@ -97,10 +97,10 @@ def test_kept_block_is_released_at_process_exit(simulator) -> None:
         import os, subprocess, sys
         import shmtensor as st
         from tests.cuda import device
-        from tests.cuda.test_letting_go import blocks
+        from tests.cuda.test_deferred_release import blocks
         mine = st.zeros(1, "u1")
         first = blocks()
-        code = "from tests.cuda.test_letting_go import *; drop_while_waits_are_refused()"
+        code = "from tests.cuda.test_deferred_release import *; drop_while_waits_are_refused()"
         done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert not done.stderr, done.stderr
@@ -113,7 +113,7 @@ def test_block_is_released_after_driver_shutdown(simulator, code: int) -> None:
     """After such an error no work is left that could write."""
     simulator.run(f"""
         import shmtensor as st
-        from tests.cuda.test_letting_go import *
+        from tests.cuda.test_deferred_release import *
         before = st.zeros(1, "u1", device="cuda")
         first = blocks()
         drop_while_waits_are_refused({code})
@@ -127,7 +127,7 @@ def test_other_driver_error_is_reported_and_block_kept(simulator) -> None:
 
     code = """
         import shmtensor as st
-        from tests.cuda.test_letting_go import *
+        from tests.cuda.test_deferred_release import *
         before = st.zeros(1, "u1", device="cuda")
         first = blocks()
         drop_while_waits_are_refused(999)

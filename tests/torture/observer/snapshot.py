@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.torture.observer import processes
 from tests.torture.observer.files import ArenaFile, Block, SessionFile
-from tests.torture.patterns import why_broken
+from tests.torture.patterns import mismatch
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Member:
 
 
 @dataclass
-class Picture:
+class Snapshot:
     session: SessionFile
     arenas: dict[int, ArenaFile]
     members: dict[int, Member]  # by pid
     alive: set[int]  # slots whose process lives
     broken: list[tuple[ArenaFile, Block, str]]  # patterns
     managers: list[int]
-    harsh: bool = False  # owners and manager were killed together: memfds may be gone
+    allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def reported(path: Path) -> tuple[list[Holding], bool, bool]:
     return [Holding(*holding) for holding in report["holdings"]], report["exact"], report["forked"]
 
 
-def take_picture(session: str, pids: list[int], report_path: Callable[[int], Path]) -> Picture:
+def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Path]) -> Snapshot:
     """`pids`: every process that may be of the session."""
     managers = processes.managers(session)
     with opened(session, [*pids, *managers]) as (memory, arenas):
@@ -91,7 +91,7 @@ def take_picture(session: str, pids: list[int], report_path: Callable[[int], Pat
         alive.add(slot.number)
         members[slot.pid] = _member(session, slot.pid, report_path(slot.pid))
     found = {arena.number: arena for _, arena in arenas}
-    return Picture(memory, found, members, alive, broken, managers)
+    return Snapshot(memory, found, members, alive, broken, managers)
 
 
 def _member(session: str, pid: int, report: Path) -> Member:
@@ -110,7 +110,7 @@ def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
         content = os.pread(fd, block.size, arena.data_at + block.offset)
         if len(content) != block.size or block.size % 8 or block.size == 0:
             found.append((arena, block, f"{len(content)} bytes are there of {block.size}"))
-        elif why := why_broken(content):
+        elif why := mismatch(content):
             found.append((arena, block, f"broken pattern: {why}"))
     return found
 

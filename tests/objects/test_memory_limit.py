@@ -23,11 +23,11 @@ def run(program: str, **env: str) -> None:
 def test_limit_error_names_both_numbers_and_the_remedy(strategy) -> None:
     run("""
         import shmtensor as st
-        def held():
+        def live_resources():
             return st.stats() | {"bytes_reserved": 0}  # what is free may be kept for the next
         keep = st.zeros(1000)
         st.set_limit(16 << 20)
-        before = held()
+        before = live_resources()
         for size in (20_000_000, 16 << 20, 100_000_000):
             try:
                 st.empty(size, "u1")
@@ -37,7 +37,7 @@ def test_limit_error_names_both_numbers_and_the_remedy(strategy) -> None:
                 assert "set_limit" in text, text
             else:
                 raise AssertionError("there was memory")
-            assert held() == before, (held(), before)
+            assert live_resources() == before, (live_resources(), before)
         assert keep.numpy().sum() == 0
     """)
 
@@ -82,7 +82,7 @@ def test_every_allocation_path_respects_the_limit(strategy) -> None:
         private = st.from_numpy(array)
         st.empty(1)
         st.set_limit(4 << 20)
-        def held():
+        def live_resources():
             return st.stats() | {"bytes_reserved": 0}
         ways = [
             lambda: st.empty(3 << 20),
@@ -98,7 +98,7 @@ def test_every_allocation_path_respects_the_limit(strategy) -> None:
             lambda: st.Storage(24 << 20),
             lambda: ForkingPickler.dumps(private),
         ]
-        before = held()
+        before = live_resources()
         for number, way in enumerate(ways):
             try:
                 way()
@@ -106,7 +106,7 @@ def test_every_allocation_path_respects_the_limit(strategy) -> None:
                 assert str(24 << 20) in str(error), error
             else:
                 raise AssertionError(f"number {number} went over the limit")
-        assert held() == before, (before, held())
+        assert live_resources() == before, (before, live_resources())
         assert not private.is_shared()
     """)
 

@@ -76,27 +76,27 @@ def _with_and_without_the_right(use: Callable[[Mapped], float]) -> dict[str, Any
     return {right: ask(lambda access=access: body(access), IMPORT) for right, access in RIGHTS.items()}
 
 
-def question_12_cupy() -> dict[str, Any]:
+def cupy_on_virtual_memory() -> dict[str, Any]:
     """CuPy over mapped virtual memory: reading and writing; the same without the right."""
     return _with_and_without_the_right(_cupy)
 
 
-def question_12_torch() -> dict[str, Any]:
+def torch_on_virtual_memory() -> dict[str, Any]:
     """The same of torch."""
     return _with_and_without_the_right(_torch)
 
 
-def question_12_numba() -> dict[str, Any]:
+def numba_on_virtual_memory() -> dict[str, Any]:
     """The same of numba."""
     return _with_and_without_the_right(_numba)
 
 
-def question_12_jax() -> dict[str, Any]:
+def jax_on_virtual_memory() -> dict[str, Any]:
     """The same of JAX."""
     return _with_and_without_the_right(_jax)
 
 
-def question_13() -> Any:
+def export_torch_expandable_segments() -> Any:
     """Torch's expandable segments: may they be exported, in chunks of what size?"""
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):  # its name up to torch 2.8, and since
         os.environ[name] = "expandable_segments:True"

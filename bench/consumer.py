@@ -9,9 +9,9 @@ from typing import Any
 from bench.options import Options
 from bench.peers import Consumer, Peer, PeerWithConsumer, load_peer
 
-__all__ = ["BYTES", "Partner", "consumer", "partner"]
+__all__ = ["BASELINE", "ConsumerProcess", "consumer", "consumer_process"]
 
-BYTES = bytes(64)
+BASELINE = bytes(64)
 """What a hand-over is compared with."""
 
 Server = Callable[[Peer, Any, Any], None]
@@ -37,7 +37,7 @@ def _serve(peer_name: str, serve: Server, inbox: Any, outbox: Any, options: Opti
     serve(peer, inbox, outbox)
 
 
-class Partner:
+class ConsumerProcess:
     """The producer's view of the consumer."""
 
     def __init__(self, peer: Peer, options: Options, serve: Server) -> None:
@@ -66,9 +66,9 @@ class Partner:
 
 
 @contextmanager
-def partner(peer: Peer, options: Options, serve: Server = acknowledge) -> Iterator[Partner]:
+def consumer_process(peer: Peer, options: Options, serve: Server = acknowledge) -> Iterator[ConsumerProcess]:
     """Start a consumer, and end it."""
-    started = Partner(peer, options, serve)
+    started = ConsumerProcess(peer, options, serve)
     try:
         yield started
     finally:
@@ -82,5 +82,5 @@ def consumer(peer: Peer, options: Options) -> Iterator[Consumer]:
         with peer.consumer(options) as there:
             yield there
     else:
-        with partner(peer, options) as there:
+        with consumer_process(peer, options) as there:
             yield there

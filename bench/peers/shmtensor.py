@@ -9,10 +9,10 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from bench.peers import Array
 
-__all__ = ["PEER", "Own"]
+__all__ = ["PEER", "Shmtensor"]
 
 
-class Own:
+class Shmtensor:
     """Tensors in an arena; handles in the message."""
 
     def __init__(self, name: str, strategy: str) -> None:
@@ -45,4 +45,4 @@ class Own:
         pass
 
 
-PEER = Own("shmtensor", "file_descriptor")
+PEER = Shmtensor("shmtensor", "file_descriptor")

@@ -24,5 +24,5 @@ def test_short_torture_run_finds_no_problem(tmp_path) -> None:
     assert not result["faults"]
     assert result["kills"] > 5
     assert result["counts"]["received"] > 20, "it exchanged something"
-    assert result["counts"]["looks"] >= 4
+    assert result["counts"]["checkpoints"] >= 4
     assert result["counts"]["blocks seen"] > 0, "the observer saw something"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tests.torture.observer import processes
 
 
-def left_behind(session: str) -> list[str]:
+def session_leftovers(session: str) -> list[str]:
     """Anything of the session that is still there, anywhere on the machine."""
     problems = [f"the name /dev/shm/{name} is left" for name in processes.names(session)]
     if processes.has_socket(session):
@@ -26,7 +26,7 @@ def left_behind(session: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Own:
+class ProcessResources:
     """What the process of the torture itself has."""
 
     descriptors: tuple[str, ...]
@@ -34,12 +34,12 @@ class Own:
     threads: int
 
     @classmethod
-    def take(cls) -> Own:
+    def take(cls) -> ProcessResources:
         targets = processes.descriptors(os.getpid()).values()
         kept = (t for t in targets if not t.startswith("/proc/"))  # the listing's own
         return cls(tuple(sorted(kept)), frozenset(processes.children(os.getpid())), threading.active_count())
 
-    def more_than(self, before: Own) -> list[str]:
+    def more_than(self, before: ProcessResources) -> list[str]:
         problems = []
         if len(self.descriptors) > len(before.descriptors):
             more = len(self.descriptors) - len(before.descriptors)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_program, session_processes, wait_until, write_program
+from tests.helpers.children import manager_pids, run_program, wait_until, write_program
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 OWN_PIDS = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -150,7 +150,7 @@ def run(program: str, what: str, tmp_path: Path) -> None:
     done = run_program(write_program(tmp_path, PROGRAM + program), "member", what, *OWN_PIDS, env=ROOT)
     assert done.returncode == 0, done.stderr
     session = done.stdout.strip()
-    wait_until(lambda: not session_processes(session), what="the manager to end")
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
 
 
 @pytest.mark.parametrize("what", ["broken connection", "closed descriptors", "forked child"])

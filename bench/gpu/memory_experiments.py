@@ -27,7 +27,7 @@ from bench.gpu.driver import (
 )
 
 
-def question_1() -> dict[str, Any]:
+def open_handle_after_exporter_exit() -> dict[str, Any]:
     """Code of cuIpcOpenMemHandle after the exporter's exit, its SIGKILL, cuMemFree."""
 
     def opened(how: str) -> int:
@@ -46,7 +46,7 @@ def question_1() -> dict[str, Any]:
     return {how: ask(lambda how=how: opened(how)) for how in ("exit", "kill", "free")}
 
 
-def question_2() -> dict[str, Any]:
+def read_mapping_after_exporter_kill() -> dict[str, Any]:
     """Reading through a mapping after the exporter's SIGKILL."""
     exporting = Child(exporter)
     code, pointer = open_handle(exporting.handle())
@@ -57,7 +57,7 @@ def question_2() -> dict[str, Any]:
     return {"before": before, "after": first_byte(pointer)}
 
 
-def question_3() -> dict[str, Any]:
+def import_descriptor_left_in_socket() -> dict[str, Any]:
     """Importing a descriptor that lies in a socket only, its exporter killed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
@@ -76,7 +76,7 @@ def question_3() -> dict[str, Any]:
     return {"import": import_(descriptors[0])[0]}
 
 
-def question_4_5() -> dict[str, Any]:
+def export_imported_memory() -> dict[str, Any]:
     """Exporting what was imported; is close-on-exec set?"""
     code, descriptor = export(create())
     need(code, "cuMemExportToShareableHandle")
@@ -86,7 +86,7 @@ def question_4_5() -> dict[str, Any]:
     return {"export again": export(handle)[0], "close-on-exec": bool(flags & fcntl.FD_CLOEXEC)}
 
 
-def question_6() -> dict[str, Any]:
+def handle_of_interior_and_freed_pointer() -> dict[str, Any]:
     """Asking cuIpcGetMemHandle of interior and freed pointers; of what was opened."""
 
     def own() -> dict[str, Any]:
@@ -105,7 +105,7 @@ def question_6() -> dict[str, Any]:
     return ask(own) | {"opened": ask(opened)}
 
 
-def question_7() -> dict[str, Any]:
+def driver_calls_in_forked_child() -> dict[str, Any]:
     """Codes in a forked child."""
     pointer, library = allocate(), driver()
 
@@ -120,7 +120,7 @@ def question_7() -> dict[str, Any]:
     return ask(forked)
 
 
-def question_8() -> dict[str, Any]:
+def open_own_handle() -> dict[str, Any]:
     """Opening in the own process; closing what was never opened."""
     pointer = allocate()
     return {
@@ -129,7 +129,7 @@ def question_8() -> dict[str, Any]:
     }
 
 
-def question_16() -> dict[str, Any]:
+def virtual_memory_granularity() -> dict[str, Any]:
     """Granularity of virtual memory."""
     size = ctypes.c_size_t()
     properties = Properties(1, 1, 1, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from bench.consumer import BASELINE, consumer_process
 from bench.options import Options
-from bench.partner import BYTES, partner
 from bench.peers import load_peer
 
 __all__: list[str] = []
@@ -13,13 +13,13 @@ __all__: list[str] = []
 
 def main(peer_name: str, what: str, count: int) -> None:
     peer = load_peer(peer_name)
-    with partner(peer, Options(pin="none")) as consumer:
+    with consumer_process(peer, Options(pin="none")) as consumer:
         item = peer.fresh(1 << 20)
-        consumer.hand_over(BYTES)
+        consumer.hand_over(BASELINE)
         consumer.hand_over(peer.message(item))  # the first contact
         for _ in range(count):
             if what == "bytes":
-                consumer.hand_over(BYTES)
+                consumer.hand_over(BASELINE)
                 continue
             if what == "fresh":
                 peer.dispose(item)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import socket
 
 NEW_MOUNTS = 0x00020000
-PATIENCE = 3.0  # for an event whose process is dead
+TIMEOUT = 3.0  # for an event whose process is dead
 
 
 def _event() -> ctypes.c_void_p:
@@ -46,7 +46,7 @@ def _send_event(end: socket.socket, event: ctypes.c_void_p) -> None:
     end.send(handle)
 
 
-def question_9() -> dict[str, Any]:
+def open_handle_across_namespaces() -> dict[str, Any]:
     """Opening from another PID namespace, with equal PIDs; with a /dev/shm of one's own: memory, event."""
 
     def equal_pids() -> Any:
@@ -72,7 +72,7 @@ def question_9() -> dict[str, Any]:
     return {"equal PIDs": ask(equal_pids), "own /dev/shm": ask(own_dev_shm)}
 
 
-def question_10() -> dict[str, Any]:
+def open_event_of_dead_process() -> dict[str, Any]:
     """An event destroyed before it is opened; one whose process is killed before its work is done."""
 
     def destroyed() -> int:
@@ -106,7 +106,7 @@ def question_10() -> dict[str, Any]:
         working.receive()
         before = driver().cuEventQuery(event)
         working.kill()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while (code := driver().cuEventQuery(event)) == 600 and time.monotonic() < end:
             time.sleep(0.01)
         return {"before": before, "after": code}
@@ -114,7 +114,7 @@ def question_10() -> dict[str, Any]:
     return {"destroyed before": ask(destroyed), "killed at work": ask(killed)}
 
 
-def question_14() -> dict[str, Any]:
+def stream_memory_operations_on_import() -> dict[str, Any]:
     """64-bit writes and waits of a stream on a page that was imported."""
     if not hasattr(driver(), "cuStreamWriteValue64_v2"):
         return {"absent": True}

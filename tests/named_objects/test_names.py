@@ -15,7 +15,7 @@ import pytest
 import shmtensor as st
 from shmtensor import _rendezvous
 from tests.helpers.children import clean_environment, end, run_python
-from tests.helpers.held import held, nothing_stays
+from tests.helpers.live_resources import assert_no_leaks, live_resources
 from tests.helpers.queues import take
 
 
@@ -30,7 +30,7 @@ def no_names_stay():
 
 
 def test_published_object_is_the_same_memory(strategy) -> None:
-    with nothing_stays():
+    with assert_no_leaks():
         tensor = st.ones(1000)
         st.publish("a/b", {"tensor": tensor, "text": "hello"})
         got = st.attach("a/b")
@@ -45,7 +45,7 @@ def test_published_object_is_the_same_memory(strategy) -> None:
 
 
 def test_published_private_object_is_copied_once() -> None:
-    with nothing_stays():
+    with assert_no_leaks():
         st.publish("private", st.from_numpy(np.arange(10)))
         first, second = st.attach("private"), st.attach("private")
         assert first.storage() is second.storage()
@@ -85,7 +85,7 @@ def test_gc_discards_unread_message_of_published_object() -> None:
 
 
 def test_publishing_again_replaces_and_frees_the_old_object() -> None:
-    with nothing_stays():
+    with assert_no_leaks():
         for i in range(50):
             st.publish("again", st.full(100, i))
             assert st.attach("again")[0].item() == i
@@ -111,7 +111,7 @@ def test_invalid_names_raise(name, kind, said) -> None:
 
 
 def test_unpicklable_object_is_not_published() -> None:
-    with nothing_stays():
+    with assert_no_leaks():
         with pytest.raises(Exception, match="pickle"):
             st.publish("bad", [st.ones(10), (i for i in ())])
         with pytest.raises(st.NotPublishedError):
@@ -210,7 +210,7 @@ CLEARING = """
 @pytest.mark.parametrize("call", ["st.unpublish('x')", "st.publish('x', 1)"])
 def test_failed_unpublish_releases_the_name(call, strategy) -> None:
     """Out of descriptors, it had the name for the rest of its life: everybody else waited in vain."""
-    with nothing_stays():
+    with assert_no_leaks():
         st.publish("x", st.zeros(4))
         environment = clean_environment(SHMTENSOR_SESSION=st.stats()["session"])
         child = subprocess.Popen(
@@ -240,7 +240,7 @@ def test_interrupted_unpublish_releases_the_name(call, monkeypatch) -> None:
     def interrupted(number: int) -> None:
         raise KeyboardInterrupt
 
-    with nothing_stays():
+    with assert_no_leaks():
         if call != "once":
             st.publish("x", st.zeros(4))
         with monkeypatch.context() as patch:
@@ -346,7 +346,7 @@ def test_programs_of_different_runs_do_not_share_names() -> None:
 
 
 def test_blocks_of_published_objects_are_counted_as_held() -> None:
-    before = held()
+    before = live_resources()
     st.publish("counted", st.ones(1000))
-    assert held()[0] > before[0]
-    assert held()[2] == before[2]
+    assert live_resources()[0] > before[0]
+    assert live_resources()[2] == before[2]

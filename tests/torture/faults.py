@@ -8,16 +8,16 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tests.torture import stage as stages
+from tests.torture import run_state as states
 from tests.torture.observer import processes
-from tests.torture.observer.picture import opened
+from tests.torture.observer.snapshot import opened
 
 if TYPE_CHECKING:
     from tests.torture.director import Director
 
 WEIGHTS = {
     "kill": 60,
-    "kill newborn": 16,
+    "kill just started": 16,
     "kill several": 4,
     "kill forked": 8,
     "stop": 8,
@@ -27,7 +27,7 @@ WEIGHTS = {
 }
 
 
-class Blows:
+class FaultInjector:
     rate = 60.0  # a second, if the machine keeps up
 
     def __init__(self, director: Director) -> None:
@@ -35,18 +35,18 @@ class Blows:
         self.stopped: dict[int, float] = {}  # pid: when to resume
         self.helpers = set(
             processes.children(os.getpid())
-        )  # resource tracker and fork server: not ours to strike
+        )  # resource tracker and fork server: not ours to inject
         self.pause_until = 0.0
 
-    def strike(self) -> None:
+    def inject(self) -> None:
         self._resume(time.monotonic())
         (kind,) = self.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
-        rank = self.rng.randrange(self.director.stage.actors)
+        rank = self.rng.randrange(self.director.state.actors)
         if self._waits_for_manager():
             return
         getattr(self, kind.replace(" ", "_"))(rank)
 
-    def relent(self) -> None:
+    def restore(self) -> None:
         self._resume(float("inf"))
         deadline = time.monotonic() + 10
         while self._waits_for_manager() and time.monotonic() < deadline:
@@ -56,22 +56,22 @@ class Blows:
         self._kill(self.director.actors[rank].pid, "actors killed")
         self.director.replace(rank)
 
-    def kill_newborn(self, rank: int) -> None:
+    def kill_just_started(self, rank: int) -> None:
         self.kill(rank)
         time.sleep(self.rng.random() * 0.01)
         self.kill(rank)
 
     def kill_several(self, rank: int) -> None:
-        ranks = self.rng.sample(range(self.director.stage.actors), (self.director.stage.actors + 1) // 2)
+        ranks = self.rng.sample(range(self.director.state.actors), (self.director.state.actors + 1) // 2)
         for one in ranks:
             self._kill(self.director.actors[one].pid, "actors killed")
-        if self.director.stage.harsh and self.rng.random() < 0.3:
+        if self.director.state.allow_data_loss and self.rng.random() < 0.3:
             self._kill_managers()
         for one in ranks:
             self.director.replace(one)
 
     def kill_forked(self, rank: int) -> None:
-        pid = int(self.director.board[1 + self.director.stage.actors + rank][stages.PID])
+        pid = int(self.director.board[1 + self.director.state.actors + rank][states.PID])
         # The number of one that has ended may be another program's by now.
         if pid in set(self.director.family()) - {p.pid for p in self.director.actors.values()}:
             self._kill(pid, "forked children killed")
@@ -87,25 +87,25 @@ class Blows:
         self.stopped.pop(pid, None)
 
     def kill_manager(self, rank: int) -> None:
-        if self._kill_managers() and not self.director.stage.harsh:
+        if self._kill_managers() and not self.director.state.allow_data_loss:
             self.pause_until = time.monotonic() + 5  # at most; see _waits_for_manager
 
     def stop_manager(self, rank: int) -> None:
-        for pid in processes.managers(self.director.stage.session):
+        for pid in processes.managers(self.director.state.session):
             self._stop(pid, "managers stopped")
 
     def kill_all(self, pids: list[int]) -> None:
         """Stopped first, so that nobody sees the others die."""
-        victims = [*processes.managers(self.director.stage.session), *pids]
+        victims = [*processes.managers(self.director.state.session), *pids]
         for kind in (signal.SIGSTOP, signal.SIGKILL):
             for pid in victims:
                 self._send(pid, kind)
         self.counts["killed all at once"] += len(victims)
 
     def in_slots(self) -> set[int]:
-        """Living processes that the session knows. Looks only: nothing stays open."""
+        """Living processes that the session knows. Checkpoints only: nothing stays open."""
         director = self.director
-        with opened(director.stage.session, director.family()) as (memory, _):
+        with opened(director.state.session, director.family()) as (memory, _):
             slots = [] if memory is None else memory.slots.values()
         return {
             slot.pid
@@ -115,21 +115,21 @@ class Blows:
         }  # fmt: skip
 
     def _kill_managers(self) -> bool:
-        """In a round that is not harsh only if nothing hangs on the manager alone.
+        """In a round that is not allow_data_loss only if nothing hangs on the manager alone.
 
         A memfd of which owner and peers are gone, or about to go, is open in the manager only, and dies
         with it. That is no fault of the library, so all are stopped for a look.
         """
-        session, family = self.director.stage.session, self.director.family()
+        session, family = self.director.state.session, self.director.family()
         managers = processes.managers(session)
-        for pid in [] if self.director.stage.harsh else family:
+        for pid in [] if self.director.state.allow_data_loss else family:
             self._send(pid, signal.SIGSTOP)
-        staying = [] if self.director.stage.harsh else self._staying(family)
+        staying = [] if self.director.state.allow_data_loss else self._stopped_actors(family)
         with opened(session, staying) as (memory, arenas), opened(session, managers) as (_, kept):
             elsewhere = {arena.number for _, arena in arenas}
             safe = memory is not None and all(arena.number in elsewhere for _, arena in kept)
             self.starts = (memory.manager_starts, memory.deaths) if memory else (0, 0)
-        if safe or self.director.stage.harsh:
+        if safe or self.director.state.allow_data_loss:
             for pid in managers:
                 self._kill(pid, "managers killed")
                 while processes.is_alive(pid):  # who ends before it is dead cannot know that it was killed
@@ -139,7 +139,7 @@ class Blows:
                 self._send(pid, signal.SIGCONT)
         return safe and bool(managers)
 
-    def _staying(self, family: list[int]) -> list[int]:
+    def _stopped_actors(self, family: list[int]) -> list[int]:
         """Actors that a signal has stopped and that have not begun to end.
 
         Who was killed, or ends, cannot be stopped any more, but has its descriptors for a moment.
@@ -151,7 +151,7 @@ class Blows:
                 break
             time.sleep(0.0005)
         board = self.director.board[1:]
-        actors = board[board[:, stages.ENDING] == 0, stages.PID].tolist()
+        actors = board[board[:, states.ENDING] == 0, states.PID].tolist()
         return [pid for pid in family if pid in actors and processes.is_stopped(pid)]
 
     def _waits_for_manager(self) -> bool:
@@ -162,7 +162,7 @@ class Blows:
         if not self.pause_until:
             return False
         director = self.director
-        with opened(director.stage.session, director.family()) as (memory, _):
+        with opened(director.state.session, director.family()) as (memory, _):
             back = memory and memory.manager_starts > self.starts[0] and memory.deaths > self.starts[1]
         if back or time.monotonic() > self.pause_until:
             self.pause_until = 0.0

@@ -13,7 +13,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import end, run_python
-from tests.helpers.held import nothing_stays
+from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.queues import take
 
 
@@ -45,7 +45,7 @@ def test_builder_killed_at_random_instant_harms_no_waiter(seed) -> None:
     context = mp.get_context("fork")
     queue = context.SimpleQueue()
     st.ones(1)
-    with nothing_stays():
+    with assert_no_leaks():
         for round_ in range(12):
             name = f"random {seed} {round_ % 3}"
             victim = context.Process(target=build_for_ever, args=(name,))

@@ -95,13 +95,13 @@ def test_killed_reader_and_unread_message_leak_nothing() -> None:
     inbox.put(st.asarray(across(segment, 0)))
     reader = workers.SPAWN.Process(target=workers.die, args=(inbox, outbox), daemon=True)
     reader.start()
-    assert workers.take(outbox, workers.PATIENCE) == VALUES.tolist()
+    assert workers.take(outbox, workers.TIMEOUT) == VALUES.tolist()
     del segment
     gc.collect()
     time.sleep(0.05)
     assert Segment.alive == 1, "the reader keeps it"
     os.kill(reader.pid, signal.SIGKILL)
-    reader.join(workers.PATIENCE)
+    reader.join(workers.TIMEOUT)
     device.wait_until(gone, "after the reader's death")
     inbox.put(st.asarray(across(Segment(2), 0)))
     gc.collect()
@@ -115,7 +115,7 @@ def produce(outbox: Any, all_sent: Any) -> None:
     for _ in range(2):
         outbox.put(st.asarray(across(segment, 0)))
     all_sent.set()
-    time.sleep(workers.PATIENCE)
+    time.sleep(workers.TIMEOUT)
 
 
 @case
@@ -124,9 +124,9 @@ def test_exported_array_outlives_its_owner() -> None:
     outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
     process = workers.SPAWN.Process(target=produce, args=(outbox, all_sent), daemon=True)
     process.start()
-    assert all_sent.wait(workers.PATIENCE)
+    assert all_sent.wait(workers.TIMEOUT)
     os.kill(process.pid, signal.SIGKILL)
-    process.join(workers.PATIENCE)
+    process.join(workers.TIMEOUT)
     tensor = outbox.get()
     assert tensor.tolist() == VALUES.tolist()
     assert outbox.get().storage() is not tensor.storage(), "another export of the same array"

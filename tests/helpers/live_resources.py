@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import shmtensor as st
 
 
-def held() -> tuple[int, int, int]:
+def live_resources() -> tuple[int, int, int]:
     """Blocks, their bytes and messages in flight."""
     gc.collect()
     stats = st.stats()
@@ -17,8 +17,8 @@ def held() -> tuple[int, int, int]:
 
 
 @contextmanager
-def nothing_stays() -> Iterator[None]:
+def assert_no_leaks() -> Iterator[None]:
     """What the body allocates is free again at its end."""
-    before = held()
+    before = live_resources()
     yield
-    assert held() == before, "blocks, bytes, messages"
+    assert live_resources() == before, "blocks, bytes, messages"

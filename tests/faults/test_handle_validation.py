@@ -10,8 +10,8 @@ import pytest
 
 import shmtensor as st
 from shmtensor import reducers
-from tests.helpers.children import run_python, session_processes, wait_until
-from tests.helpers.held import held, nothing_stays
+from tests.helpers.children import manager_pids, run_python, wait_until
+from tests.helpers.live_resources import assert_no_leaks, live_resources
 
 
 def handle_of(tensor: st.Tensor) -> bytes:
@@ -24,33 +24,33 @@ def handle_of(tensor: st.Tensor) -> bytes:
 def test_every_flipped_handle_bit_is_detected(strategy) -> None:
     tensor = st.ones((3, 4))[:, ::2]
     content = handle_of(tensor)
-    before = held()
+    before = live_resources()
     for bit in range(len(content) * 8):
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(st.StaleHandleError):
             reducers.rebuild_tensor(bytes(damaged))
-    assert held() == before, "the ticket is there, and nothing else"
+    assert live_resources() == before, "the ticket is there, and nothing else"
     assert reducers.rebuild_tensor(content).tolist() == tensor.tolist()
 
 
 def test_every_handle_truncation_and_extension_is_detected(strategy) -> None:
     content = handle_of(st.ones((3, 4))[:, ::2])
-    before = held()
+    before = live_resources()
     for size in range(len(content)):
         with pytest.raises(st.StaleHandleError):
             reducers.rebuild_tensor(content[:size])
     for extra in (b"\0", bytes(8), content):
         with pytest.raises(st.StaleHandleError):
             reducers.rebuild_tensor(content + extra)
-    assert held() == before
+    assert live_resources() == before
     assert reducers.rebuild_tensor(content).shape == (3, 2)
 
 
 def test_random_bytes_are_rejected_as_handle(strategy) -> None:
     rng = random.Random(1)
     st.ones(1)
-    with nothing_stays():
+    with assert_no_leaks():
         for _ in range(2000):
             with pytest.raises(st.StaleHandleError):
                 reducers.rebuild_tensor(rng.randbytes(rng.randrange(200)))
@@ -71,11 +71,11 @@ def test_handle_of_reused_block_is_stale(strategy) -> None:
     del tensor
     others = [st.full(100, 2.0) for _ in range(3)]
     assert address in [other.data_ptr() for other in others], "the memory is used again"
-    before = held()
+    before = live_resources()
     for _ in range(3):
         with pytest.raises(st.StaleHandleError, match="was freed"):
             reducers.rebuild_tensor(content)
-    assert held() == before
+    assert live_resources() == before
     assert all((other.numpy() == 2).all() for other in others)
 
 
@@ -100,6 +100,6 @@ def test_handle_of_ended_session_is_stale() -> None:
     """The sender's whole session is over, its message was kept in a file."""
     session, handle = run_python(SENDER).stdout.split()
     content = bytes.fromhex(handle)
-    wait_until(lambda: not session_processes(session), what="the session to end")
-    with nothing_stays(), pytest.raises(st.StaleHandleError, match="has ended"):
+    wait_until(lambda: not manager_pids(session), what="the session to end")
+    with assert_no_leaks(), pytest.raises(st.StaleHandleError, match="has ended"):
         reducers.rebuild_tensor(content)
