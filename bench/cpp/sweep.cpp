@@ -4,14 +4,17 @@
 #include <vector>
 
 #include "arena/try_free.hpp"
-#include "world.hpp"
+#include "support/world.hpp"
 
 namespace shmtensor::bench {
+
+using testing::Peer;
+using testing::World;
 namespace {
 
 void sweep_dead_slot(benchmark::State& state) {
   World world;
-  const Process peer(*world.memory, 1);
+  const Peer peer(*world.memory, 1);
   const auto theirs = peer.open_arena(world.arena->segment());
   std::vector<BlockNumber> blocks;
   for (std::int64_t i = 0; i < state.range(0); ++i) blocks.push_back(*world.arena->allocate(64));

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "os/file_space.hpp"
 #include "support/child.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

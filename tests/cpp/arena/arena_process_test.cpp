@@ -10,7 +10,7 @@
 #include "os/shm_object.hpp"
 #include "support/child.hpp"
 #include "support/shared.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -29,7 +29,7 @@ struct Mail {
   std::array<Sent, 8> sent;
 };
 
-/// One body for both strategies; the child opens the arena anew, as a stranger would.
+/// One body for both strategies; the child opens the arena again, as an unrelated process would.
 class ArenaProcesses : public testing::WorldTest, public ::testing::WithParamInterface<Strategy> {
  protected:
   ~ArenaProcesses() override { unlink_shm(arena_name(memory_->id(), 1)); }

@@ -9,6 +9,7 @@
 
 #include "arena/arena.hpp"
 #include "support/mailbox.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

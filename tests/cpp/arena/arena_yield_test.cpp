@@ -11,7 +11,7 @@
 #include "arena/yielding_lock.hpp"
 #include "base/error.hpp"
 #include "os/file_space.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "os/file_space.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

@@ -13,7 +13,7 @@
 #include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "support/child.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

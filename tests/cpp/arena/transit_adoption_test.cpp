@@ -8,7 +8,7 @@
 
 #include "support/child.hpp"
 #include "support/shared.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

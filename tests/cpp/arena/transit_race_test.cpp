@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "os/clock.hpp"
 #include "support/scarce_heap.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -198,7 +198,7 @@ TEST_F(TransitTest, CorruptChainKeepsTheBlock) {
   EXPECT_TRUE(live(9, 4)) << "a serial that never comes";
 }
 
-// The sender wrote beyond its own books, or went round for ever.
+// The sender wrote past its bookkeeping, or looped indefinitely.
 TEST_F(TransitTest, SenderToleratesCorruptChain) {
   constexpr BlockNumber kBlock = 9;
   const std::uint64_t key = TransitTable::block_key(kArena, kBlock);

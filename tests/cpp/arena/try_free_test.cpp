@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <set>
 
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

@@ -6,7 +6,7 @@
 #include "arena/try_free.hpp"
 #include "os/file_space.hpp"
 #include "os/memfd.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
