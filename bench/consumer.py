@@ -12,13 +12,13 @@ from bench.peers import Consumer, Peer, PeerWithConsumer, load_peer
 __all__ = ["BASELINE", "ConsumerProcess", "consumer", "consumer_process"]
 
 BASELINE = bytes(64)
-"""What a hand-over is compared with."""
+"""The message whose hand-over is the baseline of all others."""
 
 Server = Callable[[Peer, Any, Any], None]
 
 
 def acknowledge(peer: Peer, inbox: Any, outbox: Any) -> None:
-    """Receive, let go, and say so; until None comes."""
+    """Receive messages, release their tensors and acknowledge them, until None is received."""
     while (message := inbox.get()) is not None:
         if type(message) is list:
             for received in [peer.receive(one) for one in message]:
@@ -51,7 +51,7 @@ class ConsumerProcess:
         assert self.outbox.get() == "ready"
 
     def hand_over(self, message: Any) -> Any:
-        """Put a message and wait for the answer. Whoever started this process sets the deadline."""
+        """Put a message and wait for the reply. The parent of this process sets the deadline."""
         self.inbox.put(message)
         return self.outbox.get()
 
@@ -67,7 +67,7 @@ class ConsumerProcess:
 
 @contextmanager
 def consumer_process(peer: Peer, options: Options, serve: Server = acknowledge) -> Iterator[ConsumerProcess]:
-    """Start a consumer, and end it."""
+    """Start a consumer process; stop it at the end of the context."""
     started = ConsumerProcess(peer, options, serve)
     try:
         yield started
@@ -77,7 +77,7 @@ def consumer_process(peer: Peer, options: Options, serve: Server = acknowledge) 
 
 @contextmanager
 def consumer(peer: Peer, options: Options) -> Iterator[Consumer]:
-    """Start what takes and acknowledges messages of any peer, and end it."""
+    """Start a consumer for any peer; stop it at the end of the context."""
     if isinstance(peer, PeerWithConsumer):
         with peer.consumer(options) as there:
             yield there

@@ -49,7 +49,7 @@ def broken_rules(root: Path = ROOT) -> list[str]:
             own = re.match(r'#include "([a-z_]+)/', line)
             where = f"csrc/{name}:{number}"
             if own and layer not in LAYERS:
-                found.append(f"{where}: {layer} is no layer")
+                found.append(f"{where}: {layer} is not a layer")
             elif own and own[1] != layer and own[1] not in LAYERS[layer]:
                 found.append(f"{where}: {layer} may not include {own[1]}")
             if PYTHON.match(line) and layer != "bindings":

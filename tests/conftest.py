@@ -39,7 +39,7 @@ NAMES = pytest.StashKey[set[str]]()
 
 
 def is_whole_run(session: pytest.Session) -> bool:
-    """Is it the process that the run was started with, and none of the workers that share the tests?"""
+    """Return True in the main process of the run, False in its xdist workers."""
     return not hasattr(session.config, "workerinput")
 
 

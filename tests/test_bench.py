@@ -1,4 +1,4 @@
-"""Every benchmark runs, and its results have the right form. How fast it was is no matter here."""
+"""Every benchmark runs, and its results have the right form. Speed is not checked here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
     ids=lambda words: words[0],
 )
 def test_program_measures_and_reports(words, capfd) -> None:
-    # Whether its goals were met, which its exit status tells, is no matter here.
+    # The exit status shows if its goals were met, which is not checked here.
     assert command.main(words) in (0, 1)
     seen = capfd.readouterr()
     assert "ok" in seen.out or "MISS" in seen.out
@@ -113,7 +113,7 @@ def test_results_page_contains_plots(tmp_path, capsys) -> None:
 
 
 def test_results_page_shows_stored_measurements() -> None:
-    """Nobody edits it, and it is made anew with each result."""
+    """Nobody edits it, and it is generated again with each result."""
     text = (DOCS / "benchmarks.md").read_text()
     names = re.findall(r"bench/results/\S+\.json", text)
     assert page([ROOT / name for name in names]) == text

@@ -79,7 +79,7 @@ def block() -> Iterator[str]:
 def message() -> Iterator[str]:
     tensor = st.zeros(3)
     content = ForkingPickler.dumps(tensor)
-    yield "1 messages in flight"
+    yield "1 unread messages"
     pickle.loads(content)
 
 

@@ -150,7 +150,7 @@ def test_public_objects_have_docstrings(name, thing) -> None:
     assert text, f"{name} has no docstring"
     text = inspect.cleandoc(text)
     first = text.splitlines()[0]
-    assert first.endswith((".", "?")), f"{name}: the first line is no sentence: {first}"
+    assert first.endswith((".", "?")), f"{name}: the first line is not a sentence: {first}"
 
 
 @pytest.mark.parametrize("name", sorted({*STANDARD, *multiprocessing.__all__}))

@@ -61,7 +61,7 @@ def write(root: Path, name: str, *lines: str) -> None:
         ("session/a.cpp", "#include <fcntl.h>", "system calls belong into os"),
         ("bindings/a.cpp", "#include <dlfcn.h>", "system calls belong into os"),
         ("arena/a.cpp", "#include <poll.h>", "system calls belong into os"),
-        ("elsewhere/a.cpp", '#include "base/error.hpp"', "elsewhere is no layer"),
+        ("elsewhere/a.cpp", '#include "base/error.hpp"', "elsewhere is not a layer"),
     ],
 )
 def test_each_layer_violation_is_reported_with_its_place(tmp_path, name, line, problem) -> None:

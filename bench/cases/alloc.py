@@ -1,4 +1,4 @@
-"""Making a tensor of 4 KiB and letting it go, in Python."""
+"""Time to create and release a tensor of 4 KiB in Python."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="alloc",
-    summary="make an uninitialized tensor of 4 KiB and let it go",
+    summary="create and release an uninitialized tensor of 4 KiB",
     peers=PEERS_HERE,
     variants=lambda _peer, _options: ["4 KiB"],
     probe=_probe,

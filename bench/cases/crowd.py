@@ -1,4 +1,4 @@
-"""Does a hand-over cost more when many processes are there, each with an arena of its own?"""
+"""The cost of a hand-over while many processes run, each with its own arena."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="crowd",
-    summary="make, hand over and let go 4 KiB while other processes hold tensors of ours, and we of theirs",
+    summary="create, hand over and release 4 KiB while processes hold each other's tensors",
     peers=("shmtensor", "shmtensor-fs"),
     variants=_variants,
     probe=_probe,

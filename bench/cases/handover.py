@@ -56,7 +56,7 @@ def _same(peer: Peer, there: Consumer, item: object) -> Callable[[], object]:
 
 
 def _fresh(peer: Peer, there: Consumer, nbytes: int) -> Callable[[], object]:
-    """Making the tensor and letting it go are part of it; filling it is not."""
+    """Measure creation and release of the tensor too, but not filling it."""
 
     def send() -> None:
         item = peer.fresh(nbytes)

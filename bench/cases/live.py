@@ -1,4 +1,4 @@
-"""Does a send cost more when many blocks are live?"""
+"""The cost of a send while many blocks are live."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="live",
-    summary="make, hand over and let go 4 KiB while other blocks live",
+    summary="create, hand over and release 4 KiB while other blocks are live",
     peers=("shmtensor", "shmtensor-fs"),
     variants=lambda _peer, _options: VARIANTS,
     probe=_probe,

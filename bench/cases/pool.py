@@ -28,7 +28,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
 
 
 def work(peer_name: str, message: Any) -> int:
-    """Look at the first byte, and let go."""
+    """Read the first byte and release the tensor."""
     if isinstance(message, bytes):
         return message[0]
     peer = load_peer(peer_name)

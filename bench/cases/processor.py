@@ -62,7 +62,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 CASE = Case(
     name="processor",
-    summary="processor time of making, handing over and letting go a tensor, of both sides together",
+    summary="CPU time of creating, handing over and releasing a tensor, of both processes together",
     peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,

@@ -38,7 +38,7 @@ SIMULATED = "SHMTENSOR_LIBCUDA" in os.environ
 
 
 class Users:
-    """Memory of cuMemAlloc, as another library's array; told when it is let go."""
+    """Memory of cuMemAlloc, as another library's array; counts live instances."""
 
     alive = 0
 

@@ -1,4 +1,4 @@
-"""What other libraries do with memory of ours, and we with theirs. Those that are not installed are named."""
+"""How other libraries use memory of shmtensor, and the reverse. Libraries that are missing are named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IMPORT = 40.0  # seconds: the first import reads a gigabyte or two
 
 
 class Mapped:
-    """Four floats in a chunk of virtual memory, as an array of nobody's."""
+    """Four floats in a chunk of virtual memory, as an array of no library."""
 
     def __init__(self, access: int) -> None:
         chunk = create()
@@ -66,7 +66,7 @@ def _jax(memory: Mapped) -> float:
     return float((jnp.asarray(memory) + 1).sum())  # arrays of JAX are not written to
 
 
-def _with_and_without_the_right(use: Callable[[Mapped], float]) -> dict[str, Any]:
+def _with_and_without_write_access(use: Callable[[Mapped], float]) -> dict[str, Any]:
     def body(access: int) -> Any:
         try:
             return use(Mapped(access))
@@ -77,27 +77,27 @@ def _with_and_without_the_right(use: Callable[[Mapped], float]) -> dict[str, Any
 
 
 def cupy_on_virtual_memory() -> dict[str, Any]:
-    """CuPy over mapped virtual memory: reading and writing; the same without the right."""
-    return _with_and_without_the_right(_cupy)
+    """CuPy over mapped virtual memory, with and without write access."""
+    return _with_and_without_write_access(_cupy)
 
 
 def torch_on_virtual_memory() -> dict[str, Any]:
-    """The same of torch."""
-    return _with_and_without_the_right(_torch)
+    """Torch over mapped virtual memory, with and without write access."""
+    return _with_and_without_write_access(_torch)
 
 
 def numba_on_virtual_memory() -> dict[str, Any]:
-    """The same of numba."""
-    return _with_and_without_the_right(_numba)
+    """Numba over mapped virtual memory, with and without write access."""
+    return _with_and_without_write_access(_numba)
 
 
 def jax_on_virtual_memory() -> dict[str, Any]:
-    """The same of JAX."""
-    return _with_and_without_the_right(_jax)
+    """JAX over mapped virtual memory, with and without write access."""
+    return _with_and_without_write_access(_jax)
 
 
 def export_torch_expandable_segments() -> Any:
-    """Torch's expandable segments: may they be exported, in chunks of what size?"""
+    """Export torch's expandable segments; report their chunk size and handle types."""
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):  # its name up to torch 2.8, and since
         os.environ[name] = "expandable_segments:True"
     try:

@@ -1,4 +1,4 @@
-"""What the driver answers about memory: handles, descriptors, forks, sizes."""
+"""Driver behaviour on memory: handles, descriptors, forks, sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bench.gpu.driver import (
 
 
 def open_handle_after_exporter_exit() -> dict[str, Any]:
-    """Code of cuIpcOpenMemHandle after the exporter's exit, its SIGKILL, cuMemFree."""
+    """Result of cuIpcOpenMemHandle after the exporter exits, is killed, or frees the memory."""
 
     def opened(how: str) -> int:
         exporting = Child(exporter)
@@ -40,14 +40,14 @@ def open_handle_after_exporter_exit() -> dict[str, Any]:
             if how == "free":
                 exporting.receive()
             elif exporting.wait() is None:
-                raise TimeoutError("the exporter does not end")
+                raise TimeoutError("the exporter did not exit")
         return open_handle(handle)[0]
 
     return {how: ask(lambda how=how: opened(how)) for how in ("exit", "kill", "free")}
 
 
 def read_mapping_after_exporter_kill() -> dict[str, Any]:
-    """Reading through a mapping after the exporter's SIGKILL."""
+    """Read through a mapping after the exporter was killed."""
     exporting = Child(exporter)
     code, pointer = open_handle(exporting.handle())
     need(code, "cuIpcOpenMemHandle")
@@ -58,7 +58,7 @@ def read_mapping_after_exporter_kill() -> dict[str, Any]:
 
 
 def import_descriptor_left_in_socket() -> dict[str, Any]:
-    """Importing a descriptor that lies in a socket only, its exporter killed."""
+    """Import a descriptor that is only in a socket buffer, after its exporter was killed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     def body(end: socket.socket) -> None:
@@ -77,7 +77,7 @@ def import_descriptor_left_in_socket() -> dict[str, Any]:
 
 
 def export_imported_memory() -> dict[str, Any]:
-    """Exporting what was imported; is close-on-exec set?"""
+    """Export imported memory again; report if close-on-exec is set."""
     code, descriptor = export(create())
     need(code, "cuMemExportToShareableHandle")
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFD)
@@ -87,7 +87,7 @@ def export_imported_memory() -> dict[str, Any]:
 
 
 def handle_of_interior_and_freed_pointer() -> dict[str, Any]:
-    """Asking cuIpcGetMemHandle of interior and freed pointers; of what was opened."""
+    """Result of cuIpcGetMemHandle for interior, freed and imported pointers."""
 
     def own() -> dict[str, Any]:
         pointer = allocate()
@@ -106,7 +106,7 @@ def handle_of_interior_and_freed_pointer() -> dict[str, Any]:
 
 
 def driver_calls_in_forked_child() -> dict[str, Any]:
-    """Codes in a forked child."""
+    """Results of driver calls in a forked child."""
     pointer, library = allocate(), driver()
 
     def forked() -> dict[str, Any]:
@@ -121,7 +121,7 @@ def driver_calls_in_forked_child() -> dict[str, Any]:
 
 
 def open_own_handle() -> dict[str, Any]:
-    """Opening in the own process; closing what was never opened."""
+    """Open a handle in the process that exported it; close memory that was never opened."""
     pointer = allocate()
     return {
         "open own": open_handle(handle_of(pointer)[1])[0],

@@ -1,4 +1,4 @@
-"""What the driver answers about order: namespaces, events, memory operations of a stream."""
+"""Driver behaviour on order: namespaces, events, memory operations of a stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIMEOUT = 3.0  # for an event whose process is dead
 
 
 def _event() -> ctypes.c_void_p:
-    """An event that processes can share, recorded."""
+    """Return a recorded event that processes can share."""
     event = ctypes.c_void_p()
     call("cuEventCreate", ctypes.byref(event), 2 | 4)
     call("cuEventRecord", event, None)
@@ -47,7 +47,7 @@ def _send_event(end: socket.socket, event: ctypes.c_void_p) -> None:
 
 
 def open_handle_across_namespaces() -> dict[str, Any]:
-    """Opening from another PID namespace, with equal PIDs; with a /dev/shm of one's own: memory, event."""
+    """Open memory and events from another PID namespace with equal PIDs, and with another /dev/shm."""
 
     def equal_pids() -> Any:
         exporting = Child(in_new_pids(exporter))  # which lives as long as its socket
@@ -73,7 +73,7 @@ def open_handle_across_namespaces() -> dict[str, Any]:
 
 
 def open_event_of_dead_process() -> dict[str, Any]:
-    """An event destroyed before it is opened; one whose process is killed before its work is done."""
+    """Open an event after it was destroyed; query one whose process was killed while its work was queued."""
 
     def destroyed() -> int:
         def destroyer(end: socket.socket) -> None:
@@ -115,7 +115,7 @@ def open_event_of_dead_process() -> dict[str, Any]:
 
 
 def stream_memory_operations_on_import() -> dict[str, Any]:
-    """64-bit writes and waits of a stream on a page that was imported."""
+    """64-bit stream writes and waits on an imported page."""
     if not hasattr(driver(), "cuStreamWriteValue64_v2"):
         return {"absent": True}
     code, descriptor = export(create())

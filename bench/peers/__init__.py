@@ -49,7 +49,7 @@ class Peer(Protocol):
 
 
 class Consumer(Protocol):
-    """Another process that takes a message, lets go of what is in it, and acknowledges."""
+    """Another process that receives a message, releases its tensors and acknowledges it."""
 
     def hand_over(self, message: Any) -> object:
         """Send a message and wait for the answer."""

@@ -1,4 +1,4 @@
-"""Memory that is let go while the device, as far as anybody can know, still works on it."""
+"""Memory that is released while the device may still work on it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_block_is_kept_if_device_wait_fails(simulator) -> None:
         assert again.tolist() == [2] * 4, "nothing writes there any more"
         assert other.tolist() == [1] * 4
         del again
-        assert blocks() == with_one + 1, "the next allocation has let it go"
+        assert blocks() == with_one + 1, "the next allocation has released it"
     """)
 
 
@@ -79,20 +79,20 @@ def test_kept_block_is_released_by_gc_or_next_release(simulator) -> None:
         keep = [st.zeros(1, "u1", device="cuda") for _ in range(3)]
         keep[0].data_ptr()
         first = blocks()
-        for let_go in (st.cuda.ipc_collect, st.gc, lambda: keep.pop(0)):
+        for release in (st.cuda.ipc_collect, st.gc, lambda: keep.pop(0)):
             drop_while_waits_are_refused()
             assert blocks() == first + 1
-            let_go()
+            release()
             assert blocks() == first + 1, "still refused"
             if not keep[2:]:
                 keep.append(st.zeros(1, "u1", device="cuda"))
             open_latch()
-            let_go()
+            release()
     """)
 
 
 def test_kept_block_is_released_at_process_exit(simulator) -> None:
-    """At its end nothing can be asked any more; its death lets go."""
+    """The driver cannot be called at exit; the end of the process frees the memory."""
     simulator.run("""
         import os, subprocess, sys
         import shmtensor as st
@@ -143,7 +143,7 @@ def test_other_driver_error_is_reported_and_block_kept(simulator) -> None:
 
 
 def keep_until_told(inbox: Any, outbox: Any) -> None:
-    """Drop what came while the driver refuses to wait; then say so, and later let it go."""
+    """Release the tensor while the driver refuses to wait, report that, and later free it."""
     tensor = inbox.get()
     tensor.data_ptr()
     driver = device.library()

@@ -61,7 +61,7 @@ def test_send_does_not_block_and_reader_waits_for_work() -> None:
     pair = started(workers.answer, tensor)
     work = Work(tensor)
     waits = device.calls("cuCtxSynchronize") if device.simulated else 0
-    pair.put(tensor)  # with "host" this would stand still for ever
+    pair.put(tensor)  # with "host" this would block indefinitely
     if device.simulated:
         assert device.calls("cuCtxSynchronize") == waits
         assert not pair.outbox._reader.poll(0.3), "the reader has read too early"

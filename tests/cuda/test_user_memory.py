@@ -21,8 +21,8 @@ from tests.cuda.harness import case
 from tests.cuda.workers import Pair
 
 
-def let_go() -> bool:
-    """Is the owner of the only array gone, without anybody having asked for that?"""
+def owner_released() -> bool:
+    """Return True if the owner of the only array was released without an explicit collection."""
     return Array.alive == 0
 
 
@@ -42,7 +42,7 @@ def test_user_array_is_shared_without_copy() -> None:
     assert array.read()[1].tolist() == [5, 6, 7]
     pair.end()
     del tensor, array
-    device.wait_until(let_go, "the owner")
+    device.wait_until(owner_released, "the owner")
 
 
 @case
@@ -65,7 +65,7 @@ def test_array_owner_lives_exactly_as_long_as_holders() -> None:
             inbox.put("drop")
         else:
             os.kill(process.pid, signal.SIGKILL)
-        device.wait_until(let_go, end)
+        device.wait_until(owner_released, end)
         process.kill()
         process.join(workers.TIMEOUT)
 
@@ -80,14 +80,14 @@ def take_and_drop(inbox: Any, outbox: Any) -> None:
 
 @case
 def test_owner_is_released_even_if_block_is_reused_immediately() -> None:
-    """The next array could take the block before its release was noticed: then the owner stayed for ever."""
+    """The next array could reuse the block before its release was noticed: the owner was never released."""
     for _ in range(30):
         tensors = [st.asarray(array) for array in [Array([1.0]) for _ in range(20)]]
         while tensors:  # each release, and at once the next array
             tensors.pop()
             st.asarray(Array([1.0]))
     gc.collect()
-    device.wait_until(let_go, "all owners")
+    device.wait_until(owner_released, "all owners")
 
 
 @case
@@ -106,7 +106,7 @@ def test_user_array_is_forwarded_to_third_process_and_back() -> None:
     first.end()
     second.end()
     del passed, back, array
-    device.wait_until(let_go, "the owner")
+    device.wait_until(owner_released, "the owner")
 
 
 def forward(inbox: Any, onward: Any, done: Any) -> None:
@@ -129,7 +129,7 @@ def test_consumer_forwards_array_after_sender_released_it() -> None:
     last.start()
     assert workers.take(answers, workers.TIMEOUT) == [([7.0], "cuda:0", False)]
     onward.put(None)
-    device.wait_until(let_go, "the owner")
+    device.wait_until(owner_released, "the owner")
     inbox.put(None)
     for process in (middle, last):
         process.join(workers.TIMEOUT)
@@ -148,7 +148,7 @@ def test_queue_keeps_array_after_last_local_reference() -> None:
     back = queue.get()
     assert back.data_ptr() == array.pointer, "no second mapping of what is one's own"
     del back, array
-    device.wait_until(let_go, "the owner")
+    device.wait_until(owner_released, "the owner")
 
 
 @case
@@ -229,7 +229,7 @@ def test_producer_that_exits_first_is_reported() -> None:
 def test_unexportable_array_is_copied_or_rejected_with_reason() -> None:
     tensor = st.asarray(Array([1.0, 2.0]), copy=True)
     assert tensor.tolist() == [1, 2]
-    device.wait_until(let_go, "a copy needs no owner")
+    device.wait_until(owner_released, "a copy needs no owner")
     array = Array([1.0, 2.0])
     assert st.asarray(array, "f4").dtype == np.float32
     with pytest.raises(ValueError, match=r"dtype float64.*needs a copy"):
@@ -304,4 +304,4 @@ def test_one_thread_runs_only_while_arrays_are_exported() -> None:
     del tensors
     st.cuda.ipc_collect()
     del arrays
-    device.wait_until(let_go, "the owners")
+    device.wait_until(owner_released, "the owners")

@@ -1,4 +1,4 @@
-"""Senders that end with unread messages, and a manager that is killed, while calls fail: is a message lost?
+"""Senders that exit with unread messages, and a killed manager, while system calls fail: no message is lost.
 
 `test_failing_calls.py` runs it. Arguments: a strategy, a seed, seconds.
 """

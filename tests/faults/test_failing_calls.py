@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).with_name("failing_calls_program.py")
 @pytest.mark.parametrize(("of_managers", "of_members"), [(0, 0), (30, 0), (0, 30), (15, 15)])
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
 def test_failing_system_calls_lose_no_message(strategy: str, of_managers: int, of_members: int) -> None:
-    """Successors of killed managers began the session anew, or dropped what they could not open.
+    """Successors of killed managers started the session again, or discarded what they could not open.
 
     Members spent messages whose bytes they could not map. So many of a thousand calls fail.
     """

@@ -120,7 +120,7 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
 
 
 def nobody_of(session: str) -> bool:
-    """Is no manager of the session left, and nobody who has its memory open?"""
+    """Return True if no manager of the session runs and no process has its memory open."""
     return not manager_pids(session) and not any(
         session in target for pid in psutil.pids() for target in targets(pid)
     )

@@ -27,9 +27,9 @@ def test_restarted_session_ignores_stale_names(times) -> None:
     """The torture's first find.
 
     A parent names the session in the environment before it begins. The child that began it was killed,
-    and the manager with it; the name of its arena stayed in /dev/shm. The next child began the session
-    anew, counted arenas from one, and could share nothing: FileExistsError. The sweep of names left them,
-    because it takes a session whose manager listens for alive. A manager that begins a session now
+    and the manager with it; the name of its arena stayed in /dev/shm. The next child started the session
+    again, counted arenas from one, and could share nothing: FileExistsError. The sweep of names left them,
+    because it considers a session alive if its manager listens. A manager that begins a session now
     removes what an earlier life of it has left.
     """
     session = secrets.token_hex(16)

@@ -21,7 +21,7 @@ def clean_environment(**more: str) -> dict[str, str]:
 def run_command(
     command: list[str], *, timeout: float = 60.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a session of its own and return what it said; at the deadline all of it is killed."""
+    """Run a command in its own process session and return its output; kill its group at the deadline."""
     process = subprocess.Popen(
         command,
         env=clean_environment(**(env or {})),
@@ -42,23 +42,23 @@ def run_command(
 def run_python(
     code: str, *, timeout: float = 60.0, env: dict[str, str] | None = None, arguments: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program text in a new interpreter, a session of its own, and return what it said.
+    """Run a program text in a new interpreter, in its own process session, and return its output.
 
-    At the deadline its whole process group is killed, and that is an error.
+    At the deadline its process group is killed and an AssertionError is raised.
     """
     return run_command([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout=timeout, env=env)
 
 
-def wait_until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "it") -> None:
+def wait_until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "the condition") -> None:
     """Poll until the condition holds; an error after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout} s in vain for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
         time.sleep(0.01)
 
 
 def descendants(pid: int) -> set[int]:
-    """Children, their children and so on; `psutil` would read about every process of the machine."""
+    """Return all descendants of a process; `psutil` would read every process of the machine."""
     found = set()
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
@@ -68,7 +68,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def manager_pids(session: str) -> list[int]:
-    """The managers of a session that run now."""
+    """Return the pids of the running managers of a session."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -120,7 +120,7 @@ def run_program(
 
 
 def is_running(pid: int) -> bool:
-    """Does the process exist, and not only as a zombie?"""
+    """Return True if the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(") ", 1)[1][0] not in "ZX"

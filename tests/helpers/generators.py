@@ -42,7 +42,7 @@ def tensors(draw: Any, *, shared: bool | None = None, dtypes: Any = dtypes) -> s
     size = offset + after + draw(some.integers(0, 9))
     content = np.random.default_rng(draw(some.integers(0, 2**32))).integers(0, 256, size, "u1")
     if dtype == np.bool_:
-        content &= 1  # other bytes are no truth values
+        content &= 1  # other bytes are not valid bools
     if draw(some.booleans()) if shared is None else shared:
         storage = st.Storage(size).copy_(content)
     else:

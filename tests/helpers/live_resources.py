@@ -1,4 +1,4 @@
-"""What the session has allocated, before and after."""
+"""Resources of the session before and after a test body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shmtensor as st
 
 
 def live_resources() -> tuple[int, int, int]:
-    """Blocks, their bytes and messages in flight."""
+    """Return the numbers of live blocks, of their bytes and of unread messages."""
     gc.collect()
     stats = st.stats()
     return stats["blocks"], stats["bytes_live"], stats["in_flight"]
@@ -18,7 +18,7 @@ def live_resources() -> tuple[int, int, int]:
 
 @contextmanager
 def assert_no_leaks() -> Iterator[None]:
-    """What the body allocates is free again at its end."""
+    """Check that the body frees all that it allocates."""
     before = live_resources()
     yield
     assert live_resources() == before, "blocks, bytes, messages"

@@ -61,7 +61,7 @@ def test_gc_never_frees_published_objects() -> None:
     del items
     gc.collect()
     in_flight = st.stats()["in_flight"]
-    assert st.gc(older_than=0) == in_flight, "names are no messages"
+    assert st.gc(older_than=0) == in_flight, "published objects are not unread messages"
     assert st.attach("kept")[999] == 999
 
 
@@ -248,7 +248,7 @@ def test_interrupted_unpublish_releases_the_name(call, monkeypatch) -> None:
             with pytest.raises(KeyboardInterrupt):
                 calls[call]()
         if call != "once":
-            assert st.unpublish("x"), "what it kept is let go"
+            assert st.unpublish("x"), "the memory that it kept is released"
         assert st.once("x", lambda: 2, timeout=20) == 2
         st.unpublish("x")
 
@@ -342,7 +342,7 @@ def test_programs_of_different_runs_do_not_share_names() -> None:
     program = "import shmtensor as st; st.ones(1); print(st.stats()['session'])"
     envs = [{"PMI_JOBID": "71"}, {"PMI_JOBID": "72"}, {}, {"SLURM_JOB_ID": "5"}, {"SLURM_JOB_ID": "5"}]
     said = [run_python(program, env=env).stdout for env in envs]
-    assert len(set(said)) == len(said), "a batch script's programs are no step"
+    assert len(set(said)) == len(said), "the programs of a batch script are not one step"
 
 
 def test_blocks_of_published_objects_are_counted_as_held() -> None:

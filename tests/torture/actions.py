@@ -1,4 +1,4 @@
-"""What an actor may do next. Each takes its actor_state and rng; weights are chances in relation."""
+"""Actions of an actor. Each takes the actor's state and random generator; weights are relative."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.torture.transports import Letter, as_view, load, new_letter, read_fil
 if TYPE_CHECKING:
     from tests.torture.actor import Actor
 
-MOST = 30  # letters held
+MOST = 30  # maximum number of letters held
 STRATEGIES = ("file_descriptor", "file_system")
 KINDS = ("Queue", "SimpleQueue", "Pipe", "Pool", "Process", "JoinableQueue")
 
 
 class ActorState:
-    """What one thread of an actor holds."""
+    """The tensors that one thread of an actor holds."""
 
     LEAVE = object()
 
@@ -34,7 +34,7 @@ class ActorState:
         self.made = 0
 
     def number(self) -> str:
-        """A name for what is made next, never used twice."""
+        """Return a unique name for the next message file."""
         self.made += 1
         return f"{os.getpid()}-{int(self.is_helper)}-{self.made}"
 
@@ -47,7 +47,7 @@ class ActorState:
             del self.held[: MOST // 2]
 
     def receive(self, content: bytes | None) -> Letter | None:
-        """Load a message for the first time, which must succeed."""
+        """Load a message for the first time; this must succeed."""
         if content is None:
             return None
         try:
@@ -55,7 +55,7 @@ class ActorState:
         except st.StaleHandleError:
             if not self.state.allow_data_loss:
                 raise
-            # Owner and manager were killed together: nobody had the memfd any more.
+            # Owner and manager were killed together: no process had the memfd open any more.
             self.actor.row[states.LOST] += 1
             return None
         self.actor.row[states.RECEIVED] += 1
@@ -94,7 +94,7 @@ def post(actor_state: ActorState, rng: random.Random) -> None:
 
 
 def post_private(actor_state: ActorState, rng: random.Random) -> None:
-    """A tensor that is copied into shared memory when it is sent, and of which nothing is kept."""
+    """Send a private tensor, which is copied into shared memory, and keep no reference."""
     rng.choice(actor_state.state.boxes).send(
         new_letter(new_tag(rng.getrandbits(48)), rng.randrange(2, 3000), True)
     )
@@ -113,14 +113,14 @@ def forward(actor_state: ActorState, rng: random.Random) -> None:
 
 
 def load_twice(actor_state: ActorState, rng: random.Random) -> None:
-    """Works while the block lives; raises after."""
+    """Load a message twice: the second load succeeds while the block lives and raises afterwards."""
     content = rng.choice(actor_state.state.boxes).receive_bytes()
     letter = actor_state.receive(content)
     if letter is None:
         return
     again = load(content)
     if again.tensor.storage() is not letter.tensor.storage():
-        raise AssertionError("the same block is two storages")
+        raise AssertionError("one block has two storages")
     del letter
     actor_state.keep(again)
     if rng.random() < 0.5:
@@ -142,7 +142,7 @@ def read_mail(actor_state: ActorState, rng: random.Random) -> None:
 
 
 def run_mp_workload(actor_state: ActorState, rng: random.Random) -> None:
-    """Through the transports of the standard library, with a child that lives as long as they."""
+    """Exchange letters through a transport of the standard library, with a child process."""
     if actor_state.is_helper or actor_state.actor.is_forked or not actor_state.held:
         return
     method = rng.choices(("fork", "spawn"), (40, 1))[0]
@@ -161,12 +161,12 @@ def leave(actor_state: ActorState, rng: random.Random) -> object:
 
 
 def collect_garbage(actor_state: ActorState, rng: random.Random) -> None:
-    """Unmaps what is gone and gives pages back; spends no message."""
+    """Unmap removed arenas and release idle pages; consume no message."""
     st.gc()
 
 
 def receive_all(actor_state: ActorState) -> None:
-    """Read every message there is and keep none."""
+    """Receive all messages and release their tensors."""
     rng = random.Random(0)
     while True:
         contents = [box.receive_bytes() for box in actor_state.state.boxes]

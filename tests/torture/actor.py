@@ -1,4 +1,4 @@
-"""One process under torture: it does what its rng say until an order or a signal stops it."""
+"""One process under torture: it runs random actions until an order or a signal stops it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torture.run_state import COLLECT, DRAIN, END, RUN, RunState
 
 
 def play(run_state: RunState, rank: int, incarnation: int) -> None:
-    """The target of an actor's Process."""
+    """Run an actor; the target of its Process."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR2, run_state.traces(), all_threads=True)
     watch_parent()
@@ -49,11 +49,11 @@ class Actor:
 
     @property
     def exact(self) -> bool:
-        """Forked while another thread ran: that thread's frame is here, and nobody ends it."""
+        """Return False after a fork beside another thread: its copied frame keeps tensors."""
         return not self.actor_state.has_orphan_thread
 
     def run(self) -> None:
-        """Until the order to end, or by its own decision."""
+        """Run until the order to end, or until the actor leaves."""
         try:
             while self.life > 0:
                 order, number = states.order_on(self.board)
@@ -67,7 +67,7 @@ class Actor:
                     self.obeyed = number
                 else:
                     time.sleep(0.002)
-                    os.kill(int(self.board[0][states.DIRECTOR]), 0)  # an error when there is none
+                    os.kill(int(self.board[0][states.DIRECTOR]), 0)  # raises if the director is gone
             self.row[states.ENDING] = 1
         except Exception:
             self.state.report_exception()
@@ -81,8 +81,8 @@ class Actor:
         self.row[states.OPERATIONS] += 1
 
     def obey(self, order: int, number: int) -> bool:
-        """Come to rest; false when this process rather leaves."""
-        st.empty(1)  # who has only just come joins now: the observer needs one who has the session's memory
+        """Become idle and report; return False if this process leaves instead."""
+        st.empty(1)  # joins the session: the observer needs a process that maps its memory
         if self.helper is not None:
             self.helper.wait_until_idle(number)
         if order in (DRAIN, COLLECT):
@@ -93,7 +93,7 @@ class Actor:
             receive_all(self.actor_state)
         if order == COLLECT:
             st.gc(older_than=0)
-        _core.follow_managers()  # a manager must live to notice the dead
+        _core.follow_managers()  # a running manager must notice dead processes
         held = [(s.data_ptr(), s.nbytes) for s in (letter.tensor.storage() for letter in self.letters())]
         self.state.report(sorted(set(held)), self.exact, self.is_forked)
         return True
@@ -109,15 +109,15 @@ class Actor:
             self.helper.actor_state.held.clear()
 
     def fork(self, actor_state: ActorState) -> None:
-        """A child that goes on with all that this process holds."""
+        """Fork a child that continues with all tensors of this process."""
         row = self.board[1 + self.state.actors + self.rank]
         if pid := int(row[states.PID]):
             try:
                 os.waitpid(pid, os.WNOHANG)
                 os.kill(pid, 0)
-                return  # one at a time
+                return  # at most one forked child
             except ChildProcessError:
-                pass  # of the one who was this actor before
+                pass  # a child of the previous actor of this rank
             except ProcessLookupError:
                 pass
         seed = f"{self.seed}/{self.row[states.FORKS]}"
@@ -128,14 +128,14 @@ class Actor:
                 sys.stdin = None
                 actor_state.has_orphan_thread = self.helper is not None
                 Actor(self.state, self.state.actors + self.rank, seed, actor_state).run()
-                _core.follow_managers()  # as every process does that ends in the ordinary way
+                _core.follow_managers()  # as every process does at its normal exit
                 status = 0
             finally:
                 os._exit(status)
 
 
 class Helper(threading.Thread):
-    """A second thread that does the same at the same time; it neither forks nor leaves."""
+    """A second thread that runs actions concurrently; it neither forks nor leaves."""
 
     def __init__(self, actor: Actor) -> None:
         super().__init__(daemon=True)
@@ -157,9 +157,9 @@ class Helper(threading.Thread):
             os._exit(states.WRONG)
 
     def wait_until_idle(self, number: int) -> None:
-        """Whoever has seen this order does nothing until the next."""
+        """Wait until the thread has seen this order; it is idle until the next one."""
         deadline = time.monotonic() + 60
         while self.obeyed != number:
             if time.monotonic() > deadline:
-                raise TimeoutError("the second thread does not come to rest")
+                raise TimeoutError("the second thread did not become idle")
             time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""When and how the director lets the observer look."""
+"""Checkpoints: the director stops all processes and runs the observer."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tests.torture.observer.snapshot import take_snapshot
 if TYPE_CHECKING:
     from tests.torture.faults import FaultInjector
 
-TIMEOUT = 60.0  # for everybody to come to rest: a workshop with spawn takes seconds on a busy machine
-SETTLE = 10.0  # for the manager to notice the dead
+TIMEOUT = 60.0  # for all processes to become idle: spawn takes seconds on a busy machine
+SETTLE = 10.0  # for the manager to notice dead processes
 
 
 class Violation(Exception):
-    """The library did something that it must not do."""
+    """The library violated one of its guarantees."""
 
 
 class Checkpoints:
-    """The part of a director that waits for rest and asks the observer."""
+    """The part of a director that waits for idle processes and runs the observer."""
 
     run_state: states.RunState
     board: np.ndarray | None
@@ -38,7 +38,7 @@ class Checkpoints:
     injector: FaultInjector
 
     def family(self) -> list[int]:
-        """All processes of this round that are alive, but for the manager."""
+        """Return all live processes of this round except the manager."""
         family, new = set(), {process.pid for process in self.actors.values()}
         new |= processes.children(os.getpid()) - self.injector.helpers
         while new:
@@ -48,7 +48,7 @@ class Checkpoints:
         return sorted(pid for pid in family if processes.is_alive(pid))
 
     def checkpoint(self, order: int, rule) -> None:
-        """Bring everybody to rest and let the observer judge, until it is content or time is over."""
+        """Make all processes idle and check the rule until it holds; raise after a timeout."""
         self.order(order)
         self.wait_for_rest()
         deadline = time.monotonic() + SETTLE
@@ -60,7 +60,7 @@ class Checkpoints:
             if not problems:
                 break
             if time.monotonic() > deadline:
-                raise Violation(f"after order {order} the observer sees:\n" + "\n".join(problems))
+                raise Violation(f"after order {order} the observer reports:\n" + "\n".join(problems))
             time.sleep(0.02)
             self.reap()
         self.counts["checkpoints"] += 1
@@ -71,13 +71,13 @@ class Checkpoints:
         deadline = time.monotonic() + TIMEOUT
         while busy := self.busy():
             if time.monotonic() > deadline:
-                raise Violation(f"some do not come to rest:\n{self.describe(sorted(busy))}")
+                raise Violation(f"some processes did not become idle:\n{self.describe(sorted(busy))}")
             time.sleep(0.002)
             self.check_violations()
             self.reap()
 
     def describe(self, pids: list[int]) -> str:
-        """What processes that hang are doing."""
+        """Return the stacks and states of processes that hang."""
         pids = [*pids, *processes.managers(self.state.session)]
         for pid in pids:
             if self.board is not None and pid in self.board[1:, states.PID]:
@@ -89,25 +89,25 @@ class Checkpoints:
         return "\n".join(texts)
 
     def busy(self) -> set[int]:
-        """Actors, and whoever else is in the session's slots, that have not obeyed yet."""
+        """Return actors and other processes in the session's slots that have not followed the order yet."""
         pids = self.injector.in_slots() | {process.pid for process in self.actors.values()}
         return {pid for pid in pids if not self.state.report_path(pid).exists()}
 
     def check_boxes(self) -> None:
-        """Everything was read: no message, and of files only what the dead left."""
+        """Check that no unread message is left; remove files of dead processes."""
         for box in self.state.boxes:
             try:
                 box.reader.recv(1, socket.MSG_PEEK)
             except BlockingIOError:
                 continue
-            raise Violation("a mailbox is not empty after everybody has read everything")
+            raise Violation("a mailbox is not empty after all actors have read all messages")
         for path in self.state.mail.iterdir():
             if path.name.startswith("letter-"):
                 raise Violation(f"{path.name} was not read")
             path.unlink()
 
     def check_start(self, before: ProcessResources, timeout: float = 15.0) -> None:
-        """Nothing of the session is left, and this process is as it was."""
+        """Check that nothing of the session is left, and that this process has no more resources."""
         deadline = time.monotonic() + timeout
         while True:
             self.reap()
@@ -118,5 +118,5 @@ class Checkpoints:
             if not problems:
                 return
             if time.monotonic() > deadline:
-                raise Violation("not back to the start:\n" + "\n".join(problems))
+                raise Violation("resources are left:\n" + "\n".join(problems))
             time.sleep(0.05)

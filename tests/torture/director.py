@@ -1,4 +1,4 @@
-"""One round: a session of its own, its actors, who is struck when, and the looks of the observer."""
+"""One round: its session, its actors, the injected faults and the checkpoints."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Director(Checkpoints):
         self.counts[f"started by {method}"] += 1
 
     def replace(self, rank: int) -> None:
-        """Bury an actor that ended and start the next."""
+        """Reap an actor that exited and start the next one."""
         process = self.actors.pop(rank)
         self.wait_for(process)
         self.counts[f"ended with {process.exitcode}"] += 1
@@ -58,7 +58,7 @@ class Director(Checkpoints):
         process.close()
         if wrong:
             self.check_violations()
-            raise Violation(f"actor {rank} ended with a fault")
+            raise Violation(f"actor {rank} exited with a failure")
         self.start(rank)
 
     def wait_for(self, process: mp.Process) -> None:
@@ -66,11 +66,11 @@ class Director(Checkpoints):
         deadline = time.monotonic() + TIMEOUT
         while process.exitcode is None:
             if time.monotonic() > deadline:
-                raise Violation(f"process {process.pid} does not end:\n{self.describe([process.pid])}")
+                raise Violation(f"process {process.pid} does not exit:\n{self.describe([process.pid])}")
             time.sleep(0.0005)
 
     def play(self, seconds: float, drains: bool) -> None:
-        """A storm, then rest, then the observer's look."""
+        """Run a phase of random actions and faults, then a checkpoint."""
         self.order(RUN)
         for rank in range(self.state.actors):
             if rank not in self.actors:
@@ -87,10 +87,10 @@ class Director(Checkpoints):
             self.checkpoint(DRAIN, judge)
             self.check_boxes()
             self.checkpoint(COLLECT, judge)
-            self.checkpoint(COLLECT, judge_empty)  # a second time: orphans end once nobody has them mapped
+            self.checkpoint(COLLECT, judge_empty)  # again: orphan arenas end when no process maps them
 
     def reap(self) -> None:
-        """Those who ended by themselves, and orphans that came to us."""
+        """Reap actors that exited by themselves, and orphaned processes."""
         for rank, process in list(self.actors.items()):
             if process.exitcode is not None:
                 self.replace(rank)
@@ -104,10 +104,10 @@ class Director(Checkpoints):
 
     def check_violations(self) -> None:
         if violations := self.state.violations():
-            raise Violation("an actor says:\n" + "\n".join(violations))
+            raise Violation("an actor reports:\n" + "\n".join(violations))
 
     def end(self, abrupt: bool) -> None:
-        """By order, or all killed at one time, the manager too."""
+        """End all actors by order, or kill them and the manager simultaneously."""
         if abrupt:
             self.injector.kill_all(self.family())
         else:

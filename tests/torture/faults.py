@@ -1,4 +1,4 @@
-"""What happens to the actors: SIGKILL, SIGSTOP and SIGCONT, alone and together, the manager too."""
+"""Fault injection: SIGKILL, SIGSTOP and SIGCONT for single actors, several actors and the manager."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ WEIGHTS = {
 
 
 class FaultInjector:
-    rate = 60.0  # a second, if the machine keeps up
+    rate = 60.0  # faults per second, if the machine keeps up
 
     def __init__(self, director: Director) -> None:
         self.director, self.rng, self.counts = director, director.rng, director.counts
-        self.stopped: dict[int, float] = {}  # pid: when to resume
+        self.stopped: dict[int, float] = {}  # pid: time to resume
         self.helpers = set(
             processes.children(os.getpid())
-        )  # resource tracker and fork server: not ours to inject
+        )  # resource tracker and fork server, which get no faults
         self.pause_until = 0.0
 
     def inject(self) -> None:
@@ -72,7 +72,7 @@ class FaultInjector:
 
     def kill_forked(self, rank: int) -> None:
         pid = int(self.director.board[1 + self.director.state.actors + rank][states.PID])
-        # The number of one that has ended may be another program's by now.
+        # The pid of an exited child may belong to another program by now.
         if pid in set(self.director.family()) - {p.pid for p in self.director.actors.values()}:
             self._kill(pid, "forked children killed")
 
@@ -88,19 +88,19 @@ class FaultInjector:
 
     def kill_manager(self, rank: int) -> None:
         if self._kill_managers() and not self.director.state.allow_data_loss:
-            self.pause_until = time.monotonic() + 5  # at most; see _waits_for_manager
+            self.pause_until = time.monotonic() + 5  # upper bound; see _waits_for_manager
 
     def stop_manager(self, rank: int) -> None:
         for pid in processes.managers(self.director.state.session):
             self._stop(pid, "managers stopped")
 
     def kill_all(self, pids: list[int]) -> None:
-        """Stopped first, so that nobody sees the others die."""
+        """Stop all processes before they are killed, so that none of them notices a death."""
         victims = [*processes.managers(self.director.state.session), *pids]
         for kind in (signal.SIGSTOP, signal.SIGKILL):
             for pid in victims:
                 self._send(pid, kind)
-        self.counts["killed all at once"] += len(victims)
+        self.counts["killed simultaneously"] += len(victims)
 
     def in_slots(self) -> set[int]:
         """Living processes that the session knows. Checkpoints only: nothing stays open."""
@@ -115,10 +115,10 @@ class FaultInjector:
         }  # fmt: skip
 
     def _kill_managers(self) -> bool:
-        """In a round that is not allow_data_loss only if nothing hangs on the manager alone.
+        """Kill the managers; without `allow_data_loss`, only if no memfd is open in the manager alone.
 
-        A memfd of which owner and peers are gone, or about to go, is open in the manager only, and dies
-        with it. That is no fault of the library, so all are stopped for a look.
+        A memfd whose owner and peers have exited, or are about to exit, is open in the manager only and is
+        lost with it. The library cannot prevent that, so all processes are stopped to check for it.
         """
         session, family = self.director.state.session, self.director.family()
         managers = processes.managers(session)
@@ -132,7 +132,7 @@ class FaultInjector:
         if safe or self.director.state.allow_data_loss:
             for pid in managers:
                 self._kill(pid, "managers killed")
-                while processes.is_alive(pid):  # who ends before it is dead cannot know that it was killed
+                while processes.is_alive(pid):  # a process that exits before that cannot notice the kill
                     time.sleep(0.001)
         for pid in family:
             if pid not in self.stopped:
@@ -140,10 +140,10 @@ class FaultInjector:
         return safe and bool(managers)
 
     def _stopped_actors(self, family: list[int]) -> list[int]:
-        """Actors that a signal has stopped and that have not begun to end.
+        """Return the actors that a signal has stopped and that have not begun to exit.
 
-        Who was killed, or ends, cannot be stopped any more, but has its descriptors for a moment.
-        Children of actors end with them, at any time.
+        A process that was killed or exits can no longer be stopped, but keeps its descriptors for a moment.
+        Children of actors exit with them, at any time.
         """
         deadline = time.monotonic() + 1
         while any(processes.is_alive(pid) and not processes.is_stopped(pid) for pid in family):
@@ -155,9 +155,10 @@ class FaultInjector:
         return [pid for pid in family if pid in actors and processes.is_stopped(pid)]
 
     def _waits_for_manager(self) -> bool:
-        """After its death nobody else is killed until another has taken over.
+        """Return True until another manager has taken over; no process is killed in this time.
 
-        Who dies in between takes memfds along that only it and the manager had: no fault of the library.
+        A process that dies in between closes memfds that only it and the manager had open. The library cannot
+        prevent that.
         """
         if not self.pause_until:
             return False

@@ -1,8 +1,8 @@
-"""Transports that a killed writer or reader would leave in pieces: they live and die with their family.
+"""Transports of the standard library, which a killed reader or writer leaves broken.
 
-Pipes keep half a message of a killed process, and queues its lock. So here one process makes the
-transport, starts a child, exchanges tensors with it and ends it again. Whoever kills one of the two
-kills both: the child watches its parent.
+Pipes keep half a message of a killed process, and queues keep its lock. So one process creates the
+transport, starts a child, exchanges tensors with it and ends it. A kill of the parent kills the child
+too: the child watches its parent.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TIMEOUT = 60.0
 
 
 class Broken(Exception):
-    """A check failed in the child, or no answer came."""
+    """A check failed in the child, or no reply arrived."""
 
 
 def watch_parent() -> None:
-    """Die with the parent, at whatever instruction that is."""
+    """Exit with the parent, at any instruction."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
@@ -42,7 +42,7 @@ def check(letter: Letter) -> Letter:
 
 
 def echo(get, put) -> None:
-    """The child: what comes goes back, until None comes."""
+    """Send back what is received, until None is received; runs in the child."""
     watch_parent()
     while (letter := get()) is not None:
         put(check(letter))
@@ -100,9 +100,9 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
 
 
 def _take(reader) -> Letter:
-    """A queue or a pipe's end."""
+    """Receive from a queue or a pipe."""
     if not getattr(reader, "_reader", reader).poll(TIMEOUT):
-        raise Broken(f"nothing came within {TIMEOUT} s")
+        raise Broken(f"no message within {TIMEOUT} s")
     return reader.get() if hasattr(reader, "get") else reader.recv()
 
 
@@ -111,8 +111,8 @@ def end(process, letters: list[Letter]) -> list[Letter]:
     if process.is_alive():
         process.kill()
         process.join()
-        raise Broken(f"the child did not end within {TIMEOUT} s")
+        raise Broken(f"the child did not exit within {TIMEOUT} s")
     if process.exitcode not in (0, -signal.SIGKILL):
-        raise Broken(f"the child ended with {process.exitcode}")
+        raise Broken(f"the child exited with {process.exitcode}")
     process.close()
     return letters

@@ -1,4 +1,4 @@
-"""One round in a process of its own; its last line of output is the result."""
+"""One round in its own process; the last line of output is the result."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.torture.observer import processes
 from tests.torture.observer.leftovers import ProcessResources, shared_pages
 from tests.torture.run_state import RunState
 
-SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: forked children of killed actors, and managers, become ours
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: forked children of killed actors, and managers, become its children
 
 
 def prepare() -> None:
-    """What stays for the whole round."""
+    """Start what stays for the whole round."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     mp.get_context("forkserver").set_forkserver_preload(["tests.torture.actor"])
     resource_tracker.ensure_running()
@@ -37,7 +37,7 @@ def prepare() -> None:
 
 
 def sweep_names() -> None:
-    """The next session of this user removes what a session that was killed at once has left."""
+    """Start another session of this user, which removes the names of a killed session."""
     code = "import os; os.environ.pop('SHMTENSOR_SESSION', None); import shmtensor; shmtensor.ones(1)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -60,7 +60,7 @@ def main() -> None:
         for _ in range(int(slices)):
             director.play(float(seconds), drains=rng.random() < 0.6)
         abrupt = rng.random() < 0.3
-        if not abrupt:  # a message that this process may still read would keep the session
+        if not abrupt:  # an unread message for this process would keep the session alive
             director.play(0, drains=True)
         director.end(abrupt)
         for box in boxes:
@@ -73,7 +73,7 @@ def main() -> None:
         for what, column in (("received", states.RECEIVED), ("operations", states.OPERATIONS)):
             counts[what] += rows[column]
         counts["forks"] += rows[states.FORKS]
-        counts["lost with all who had the memfd"] += rows[states.LOST]
+        counts["lost with all holders of the memfd"] += rows[states.LOST]
         director.board = None  # its mapping has a descriptor
         director.check_start(before)
         shutil.rmtree(folder)

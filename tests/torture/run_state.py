@@ -1,4 +1,4 @@
-"""What director and actors share besides tensors: orders, answers, mailboxes, a folder."""
+"""State that director and actors share besides tensors: orders, reports, mailboxes, a folder."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tests.helpers.datagrams import Mailbox
 
 RUN, PAUSE, DRAIN, COLLECT, END = range(5)  # orders
 
-# A row for each process: its pid and what it has done.
+# One row per process: its pid and counters.
 PID, OPERATIONS, RECEIVED, FORKS, LOST, ENDING = range(6)
 ORDER, DIRECTOR = range(2)  # in row 0
-KINDS = 8  # an order and its number are one word: nobody sees the one without the other
+KINDS = 8  # an order and its number are one word, so that a reader sees both or neither
 
-WRONG = 77  # exit status of an actor that found a fault
+WRONG = 77  # exit status of an actor that found a violation
 
 
 @dataclass
 class RunState:
-    """Survives pickling, so that every start method can carry it."""
+    """Can be pickled, so that every start method can pass it to an actor."""
 
     seed: str
     session: str
     folder: Path
     boxes: list[Mailbox]
     actors: int
-    allow_data_loss: bool  # the manager may be killed together with others: then memfds may be lost
+    allow_data_loss: bool  # the manager may be killed together with others, which may lose memfds
 
     @property
     def board_path(self) -> Path:
@@ -42,7 +42,7 @@ class RunState:
 
     @property
     def mail(self) -> Path:
-        """Where messages lie that travel as files."""
+        """Return the folder of messages that are sent as files."""
         return self.folder / "mail"
 
     def make(self) -> None:
@@ -50,11 +50,11 @@ class RunState:
         self.board_path.write_bytes(bytes(64 * (1 + 2 * self.actors)))
 
     def board(self) -> np.ndarray:
-        """Row 0 has the order and its number; then come the actors, then their forked children."""
+        """Map the board: row 0 has the order and its number; then actors, then their forked children."""
         return np.memmap(self.board_path, np.int64, "r+", shape=(1 + 2 * self.actors, 8))
 
     def report_violation(self, what: str) -> None:
-        """A process found a fault: it says so, and the run has failed."""
+        """Report a violation that this process found; the run has failed."""
         (self.folder / f"fault-{os.getpid()}-{time.monotonic_ns()}.txt").write_text(what)
 
     def report_exception(self) -> None:
@@ -65,15 +65,15 @@ class RunState:
         return [path.read_text() for path in sorted(self.folder.glob("fault-*.txt"))]
 
     def traces(self) -> IO[str]:
-        """Where a process that hangs says on SIGUSR2 what it is doing; never closed."""
+        """Open the file to which processes write their stacks on SIGUSR2; never closed."""
         return (self.folder / "traces.txt").open("a")
 
     def report_path(self, pid: int) -> Path:
-        """Where a process that has obeyed the present order says so."""
+        """Return the path of the report that a process writes after it followed the current order."""
         return self.folder / f"rest-{pid}-{order_on(self.board())[1]}.json"
 
     def report(self, holdings: list[tuple[int, int]], exact: bool, forked: bool) -> None:
-        """What this process has, for the observer."""
+        """Write the tensors of this process for the observer."""
         path = self.report_path(os.getpid())
         new = path.with_suffix(".new")
         new.write_text(json.dumps({"holdings": holdings, "exact": exact, "forked": forked}))
@@ -85,6 +85,6 @@ def give_order(board: np.ndarray, order: int, number: int) -> None:
 
 
 def order_on(board: np.ndarray) -> tuple[int, int]:
-    """The present order and its number."""
+    """Return the current order and its number."""
     number, order = divmod(int(board[0][ORDER]), KINDS)
     return order, number

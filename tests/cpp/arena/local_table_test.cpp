@@ -136,8 +136,8 @@ TEST(LocalTable, StopWaitsForLocksAndBlocksNewOnes) {
 }
 
 // A thread that has passed its look at the stop locks the entry, sees the stop, and gives the lock
-// back. A fork between these steps copies the lock, but not the thread: whoever wanted the block in
-// the child waited for ever.
+// back. A fork between these steps copies the lock, but not the thread: a thread of
+// the child that needed the block waited indefinitely.
 TEST(LocalTable, ForkedChildIsNotBlockedByParentThreads) {
   const LocalTable table(4096);
   set_count(table, 3, 7);

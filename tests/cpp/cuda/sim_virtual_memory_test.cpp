@@ -133,7 +133,7 @@ TEST_F(SimVirtualMemory, VirtualMemoryErrorsMatchTheDriver) {
     ASSERT_EQ(driver.cuMemCreate(&handle, kChunk, &properties, 0), 0);
     EXPECT_EQ(driver.cuMemExportToShareableHandle(&descriptor, handle, 1, 0), 1);
     EXPECT_EQ(driver.cuMemImportFromShareableHandle(&handle, nullptr, 1), 1)
-        << "descriptor 0 is no memory";
+        << "descriptor 0 is not memory";
     EXPECT_EQ(driver.cuMemRelease(handle + 99), 1);
   });
 }

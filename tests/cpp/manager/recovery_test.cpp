@@ -69,7 +69,7 @@ TEST_F(RecoveryTest, FileWithOnlyTheNameIsSkipped) {
 }
 
 TEST_F(RecoveryTest, EveryArenaIsFoundOnce) {
-  const auto memory = SessionMemory::create(id_);  // is no arena, but is called nearly so
+  const auto memory = SessionMemory::create(id_);  // not an arena, but with a similar name
   const auto one = make(1, Strategy::file_descriptor);
   const auto two = make(2, Strategy::file_system);
   const auto again = Segment::open(id_, 1, (*one->file()).duplicate());

@@ -203,8 +203,8 @@ TEST_F(ServerDeaths, MemberThatClosedItsDescriptorsIsAlive) {
   EXPECT_EQ(reply->message.life, careless.life);
 }
 
-// An answer was lost for want of a descriptor. Its child has the line open until its handler runs;
-// then the member was taken for dead as long as that took.
+// A reply was lost because the member had no descriptor left. Its child keeps the connection open
+// until its handler runs; for that time the manager considered the member dead.
 TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   Connection line = Connection::open(id_, "");
   Message hello = message_for(Kind::hello, id_);
@@ -239,7 +239,7 @@ TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   EXPECT_EQ(line.ask(hello)->message.kind, Kind::welcome);
 }
 
-// It closed its descriptors, and let go of the session later: nothing tells the manager.
+// It closed its descriptors, and unmapped the session later, which the manager cannot notice.
 TEST_F(ServerDeaths, DisconnectedMemberThatUnmapsHasLeft) {
   Child child([&] {
     Joined careless = join();

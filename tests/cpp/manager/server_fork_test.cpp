@@ -90,7 +90,8 @@ TEST_F(ServerForks, OnlyAnnouncedChildrenJoin) {
   EXPECT_EQ(member_.memory->slot(member_.slot).pid.load(), ::getpid());
 }
 
-// Its open file lives on in whoever has another descriptor of it, and would wake the loop for ever.
+// Its open file lives on in processes that have another descriptor of it, and would wake the loop
+// indefinitely.
 TEST_F(ServerForks, ClosedConnectionIsNotPolled) {
   const auto watched = [&] {
     std::size_t count = 0;

@@ -93,7 +93,8 @@ TEST_F(ServerScarce, NewcomersAreRejectedAndMembersServed) {
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-// Its seat stayed taken, with a line that nobody had, and so the session for ever.
+// Its slot stayed in use, with a connection that no process had, and kept the session alive
+// indefinitely.
 TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
   server_->kill();
   server_.reset();

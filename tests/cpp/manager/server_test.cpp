@@ -153,7 +153,7 @@ TEST_F(ServerTest, UnexpectedDescriptorsAreClosed) {
   EXPECT_EQ(member.client->ask(Kind::statistics, &file)->message.kind, Kind::done);
   EXPECT_EQ(member.client->ask(Kind::statistics, &file)->message.kind, Kind::done);
   EXPECT_EQ(member.client->ask(Kind::statistics)->message.kind, Kind::done);
-  EXPECT_EQ(live_resources(), 0u);
+  EXPECT_EQ(held(), 0u);
 }
 
 TEST_F(ServerTest, CountsAndCollectsUnreadMessages) {

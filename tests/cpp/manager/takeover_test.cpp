@@ -96,7 +96,7 @@ TEST_F(Takeover, NewProcessFindsTheSession) {
   EXPECT_EQ(statistics(*member.client).processes, 2u);
 }
 
-// It would start the session anew, under the eyes of its member.
+// It would start the session again although a member is alive.
 TEST_F(Takeover, RefusesWithoutDescriptorsToScanProc) {
   Joined member = join();
   replace_server();
@@ -184,11 +184,11 @@ TEST_F(Takeover, JoiningProcessKeepsItsSlot) {
   EXPECT_EQ(member.memory->slot(*slot).status.load(), SlotStatus::active);
   turn->set(5);
   EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }))
-      << "it has entered, so that what it does not map it has let go of";
+      << "the process has joined, so that the session memory it does not map is unmapped";
 }
 
-// A newcomer's answer is under way when all others, the manager too, are killed: the session begins
-// anew.
+// All other processes and the manager are killed before a new process receives its reply: the
+// session starts again.
 TEST_F(Takeover, SessionMemoryWithoutManagerIsNotJoined) {
   const SessionId id = testing::fresh_session();
   std::optional<Fd> listener = listen_abstract(object_name(id));

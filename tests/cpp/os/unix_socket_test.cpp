@@ -119,7 +119,7 @@ TEST(UnixSocket, EndOfFileIsAnEmptyMessage) {
   EXPECT_EQ(errno_of([&, &end = server] { send_message(end, bytes_of("too late")); }), EPIPE);
 }
 
-// The kernel begins the patience anew after each signal; with an interval timer it never ended.
+// The kernel restarts the timeout after each signal; with an interval timer it never expired.
 TEST(UnixSocket, TimeoutExpiresUnderIntervalTimer) {
   testing::in_child([] {
     struct sigaction action{};

@@ -1,4 +1,4 @@
-// Waiting for something that another thread or process does, never for ever.
+// Waiting with a deadline for another thread or process.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace shmtensor::testing {
 
-/// Asks until the answer is yes; false when `timeout` ran out.
+/// Poll until the condition holds. Return false after `timeout`.
 template <typename Predicate>
 [[nodiscard]] bool eventually(Predicate&& predicate,
                               std::chrono::milliseconds timeout = std::chrono::seconds(30)) {

@@ -1,4 +1,4 @@
-"""Back to the start: what a session may leave behind when it is over, which is nothing."""
+"""Resources that a session has left after its end; there must be none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.torture.observer import processes
 
 
 def session_leftovers(session: str) -> list[str]:
-    """Anything of the session that is still there, anywhere on the machine."""
+    """Return everything of the session that still exists on the machine."""
     problems = [f"the name /dev/shm/{name} is left" for name in processes.names(session)]
     if processes.has_socket(session):
         problems.append("the manager's socket is left")
@@ -27,7 +27,7 @@ def session_leftovers(session: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ProcessResources:
-    """What the process of the torture itself has."""
+    """Resources of the process that runs the round."""
 
     descriptors: tuple[str, ...]
     children: frozenset[int]
@@ -52,7 +52,7 @@ class ProcessResources:
 
 
 def shared_pages() -> int:
-    """Bytes of shared memory in use on the machine, by anybody."""
+    """Return the bytes of shared memory in use on the machine."""
     with open("/proc/meminfo") as file:
         for line in file:
             if line.startswith("Shmem:"):

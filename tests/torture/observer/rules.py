@@ -1,4 +1,4 @@
-"""What is wrong with a session at rest. Each rule says one sentence for each thing that breaks it."""
+"""Rules for an idle session. Each rule yields one sentence per violation."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from tests.torture.observer.snapshot import Holding, Member, Snapshot, name
 
 
 def judge(snapshot: Snapshot) -> list[str]:
-    """All problems; none when the session is as it should be."""
+    """Return all problems of a session; none if it is consistent."""
     rules = [patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings]
     if snapshot.allow_data_loss:
-        rules.remove(tickets)  # their arenas may have died with owner and manager
+        rules.remove(tickets)  # their arenas may be lost with owner and manager
     return [problem for rule in rules for problem in rule(snapshot)]
 
 
 def judge_empty(snapshot: Snapshot) -> list[str]:
-    """Problems of a session in which nobody holds anything and everything was collected."""
+    """Return the problems of a session without holders after `gc`."""
     problems = judge(snapshot)
     if snapshot.session.groups:
         problems.append(f"tickets are live after gc: {snapshot.session.groups}")
     for arena in snapshot.arenas.values():
-        problems.extend(f"{name(arena, block)} is still there" for block in arena.blocks)
+        problems.extend(f"{name(arena, block)} still exists" for block in arena.blocks)
         if arena.data_pages:
-            problems.append(f"pages of arena {arena.number} were not given back (owner: slot {arena.owner})")
+            problems.append(f"pages of arena {arena.number} were not released (owner: slot {arena.owner})")
         if arena.orphaned:
             users = [
                 m.pid
                 for m in snapshot.members.values()
                 if any(x.identity == arena.identity for x in m.mappings)
             ]
-            problems.append(f"arena {arena.number} of a dead owner is still there; mapped by {users}")
+            problems.append(f"arena {arena.number} of a dead owner still exists; mapped by {users}")
     return problems
 
 
@@ -43,7 +43,7 @@ def _blocks(snapshot: Snapshot) -> Iterator[tuple[ArenaFile, Block]]:
 
 
 def patterns(snapshot: Snapshot) -> Iterator[str]:
-    """Every live block is filled, but for one that a thread was filling when its process was forked."""
+    """Every live block has its pattern, except one that a thread was filling when its process forked."""
     ticketed = {(group.arena, group.block) for group in snapshot.session.groups}
     for arena, block, why in snapshot.broken:
         holders = [
@@ -61,36 +61,36 @@ def lost_blocks(snapshot: Snapshot) -> Iterator[str]:
         if not block.live or block.holders & snapshot.alive:
             continue
         if (arena.number, block.number, block.generation) not in ticketed:
-            yield f"{name(arena, block)} is lost: live, with nobody (holders {sorted(block.holders)})"
+            yield f"{name(arena, block)} is lost: live without holder (holders {sorted(block.holders)})"
 
 
 def dead_bits(snapshot: Snapshot) -> Iterator[str]:
-    """Holder bits are those of living slots, on live blocks."""
+    """Holder bits are set only for slots with a live process, and only on live blocks."""
     for arena, block in _blocks(snapshot):
         if dead := block.holders - snapshot.alive:
-            yield f"{name(arena, block)} has bits of slots {sorted(dead)}, which nobody lives in"
+            yield f"{name(arena, block)} has bits of slots {sorted(dead)} without a live process"
         if not block.live and block.holders & snapshot.alive:
-            yield f"{name(arena, block)} is free and has bits of slots {sorted(block.holders)}"
+            yield f"{name(arena, block)} is free but has bits of slots {sorted(block.holders)}"
 
 
 def overlapping_blocks(snapshot: Snapshot) -> Iterator[str]:
-    """No two live blocks share bytes, and all lie in their arena."""
+    """No two live blocks overlap, and all are inside their arena."""
     for arena in snapshot.arenas.values():
         end, before = 0, None
         for block in sorted((b for b in arena.blocks if b.live), key=lambda b: b.offset):
             if block.offset + block.size > arena.committed:
                 yield f"{name(arena, block)} ends outside of the arena"
             if before is not None and block.offset < end:
-                yield f"{name(arena, block)} and {name(arena, before)} share bytes: two actor_state"
+                yield f"{name(arena, block)} and {name(arena, before)} overlap"
             end, before = block.offset + block.size, block
 
 
 def tickets(snapshot: Snapshot) -> Iterator[str]:
-    """A live ticket is of a generation that its block has, or had if its sender was killed in the middle."""
+    """The generation of a live ticket is that of its block, or an earlier one if its sender was killed."""
     for group in snapshot.session.groups:
         arena = snapshot.arenas.get(group.arena)
         if arena is None:
-            yield f"a ticket for block {group.block} of arena {group.arena}, which is not there"
+            yield f"a ticket for block {group.block} of arena {group.arena}, which does not exist"
             continue
         block = next((b for b in arena.blocks if b.number == group.block), None)
         if block is not None and group.generation > block.generation:
@@ -112,7 +112,7 @@ def _find(snapshot: Snapshot, member: Member, holding: Holding) -> tuple[ArenaFi
 
 
 def holdings(snapshot: Snapshot) -> Iterator[str]:
-    """A process has its bit on what it says it has, and on nothing else."""
+    """A process has its holder bit on exactly the blocks that it reports."""
     for slot in sorted(snapshot.alive):
         member = snapshot.members[snapshot.session.slots[slot].pid]
         said = set()
@@ -124,20 +124,20 @@ def holdings(snapshot: Snapshot) -> Iterator[str]:
             arena, block = found
             said.add((arena.number, block.number))
             if slot not in block.holders:
-                yield f"{name(arena, block)} is used by slot {slot}, which has no bit"
+                yield f"{name(arena, block)} is used by slot {slot}, which has no holder bit"
         for arena, block in _blocks(snapshot):
             if member.exact and slot in block.holders and (arena.number, block.number) not in said:
                 yield f"{name(arena, block)} has a bit of slot {slot}, which does not use it"
 
 
 def _tidy(snapshot: Snapshot) -> Iterator[Member]:
-    """Not a forked child: a session of which it inherited nothing, and what a thread that it does not
-    have was just opening, is forgotten in it and stays open, once for each fork."""
+    """Yield the members that are not forked children. A forked child forgets, but keeps open, descriptors
+    that a thread of its parent was opening at the fork."""
     return (member for member in snapshot.members.values() if not member.forked)
 
 
 def descriptors(snapshot: Snapshot) -> Iterator[str]:
-    """A process has each file of the session open once at most."""
+    """A process has each file of the session open at most once."""
     for member in _tidy(snapshot):
         for target, count in Counter(member.descriptors.values()).items():
             if count > 1:

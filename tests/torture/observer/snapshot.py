@@ -1,4 +1,4 @@
-"""All that can be seen of a session at rest, taken at one time."""
+"""A snapshot of all that is visible of an idle session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.torture.patterns import mismatch
 
 @dataclass(frozen=True)
 class Holding:
-    """A tensor that a process says it has: where its bytes lie there."""
+    """A tensor that a process reports: the address of its bytes there."""
 
     address: int
     nbytes: int
@@ -28,8 +28,8 @@ class Member:
 
     pid: int
     holdings: list[Holding]
-    exact: bool  # it may hold nothing but what it says
-    forked: bool  # what it inherited and forgot stays open in it
+    exact: bool  # it holds exactly what it reports
+    forked: bool  # descriptors that it inherited and forgot stay open
     mappings: list[processes.Mapping] = field(default_factory=list)
     descriptors: dict[int, str] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ class Snapshot:
     session: SessionFile
     arenas: dict[int, ArenaFile]
     members: dict[int, Member]  # by pid
-    alive: set[int]  # slots whose process lives
+    alive: set[int]  # slots with a live process
     broken: list[tuple[ArenaFile, Block, str]]  # patterns
     managers: list[int]
     allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
@@ -47,14 +47,14 @@ class Snapshot:
 
 @contextmanager
 def opened(session: str, pids: list[int]) -> Iterator[tuple[SessionFile | None, list[tuple[int, ArenaFile]]]]:
-    """The session's memory and its arenas with their descriptors, for as long as the body runs."""
+    """Open the session's memory and its arenas for the duration of the context."""
     files = processes.open_files(session, pids)
     try:
         memory, arenas = None, []
         for fd in files.values():
             try:
                 magic = os.pread(fd, 8, 0)
-            except OSError:  # closed there meanwhile, and its number now a pipe's or a socket's
+            except OSError:  # closed there; its number now refers to a pipe or a socket
                 continue
             if magic == b"stsessa1":
                 memory = SessionFile(fd)
@@ -67,7 +67,7 @@ def opened(session: str, pids: list[int]) -> Iterator[tuple[SessionFile | None, 
 
 
 def reported(path: Path) -> tuple[list[Holding], bool, bool]:
-    """What a process wrote when it came to rest; if nothing, it may have anything."""
+    """Return the report of an idle process; without a report it may hold any block."""
     try:
         report = json.loads(path.read_text())
     except FileNotFoundError:
@@ -76,11 +76,11 @@ def reported(path: Path) -> tuple[list[Holding], bool, bool]:
 
 
 def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Path]) -> Snapshot:
-    """`pids`: every process that may be of the session."""
+    """Take a snapshot; `pids` are all processes that may belong to the session."""
     managers = processes.managers(session)
     with opened(session, [*pids, *managers]) as (memory, arenas):
         if memory is None:
-            raise ValueError(f"no process has the memory of session {session}")
+            raise ValueError(f"no process maps the memory of session {session}")
         broken = [problem for fd, arena in arenas for problem in _broken(fd, arena)]
     alive, members = set(), {}
     for slot in memory.slots.values():
@@ -109,7 +109,7 @@ def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
             continue
         content = os.pread(fd, block.size, arena.data_at + block.offset)
         if len(content) != block.size or block.size % 8 or block.size == 0:
-            found.append((arena, block, f"{len(content)} bytes are there of {block.size}"))
+            found.append((arena, block, f"{len(content)} of {block.size} bytes are stored"))
         elif why := mismatch(content):
             found.append((arena, block, f"broken pattern: {why}"))
     return found
