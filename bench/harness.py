@@ -1,4 +1,4 @@
-"""Runs a case: all peers side by side, one measurement of each in turn, round after round."""
+"""Runs a case: the measurements of all peers are interleaved, round after round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Result", "run_case"]
 
 @dataclass
 class Result:
-    """What a case found."""
+    """The result of a case."""
 
     case: Case
     samples: Samples = field(default_factory=Samples)
@@ -40,7 +40,7 @@ def run_case(
     rounds: int | None = None,
     say: Callable[[str], None] = lambda _text: None,
 ) -> Result:
-    """Measure every variant of every peer once a round, in turn, and drop the first rounds.
+    """Measure every variant of every peer once per round, interleaved, and discard the warm-up rounds.
 
     A peer that is not installed or fails is named in the result; the others go on.
     """

@@ -1,4 +1,4 @@
-"""A program that sends so many messages and ends; its system calls are counted from outside."""
+"""A program that sends a given number of messages; its system calls are counted from outside."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def _answer(out: TextIO, **what: Any) -> None:
 
 
 def main(case_name: str, peer: str, options_text: str) -> None:
-    # What libraries print must not end up between the answers.
+    # Output of libraries must not be mixed with the answers.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     options = Options.from_text(options_text)
@@ -30,7 +30,7 @@ def main(case_name: str, peer: str, options_text: str) -> None:
             _answer(out, versions=versions())
             for line in sys.stdin:
                 _answer(out, measure=probe(json.loads(line)))
-    except Exception as error:  # told to the driver, whatever it is
+    except Exception as error:  # any error is reported to the driver
         traceback.print_exc()
         _answer(out, error=f"{type(error).__name__}: {error}")
         sys.exit(1)

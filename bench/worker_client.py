@@ -20,15 +20,15 @@ from bench.options import Options
 __all__ = ["WorkerClient", "WorkerError", "running_worker"]
 
 ROOT = Path(__file__).parent.parent
-_END = 20.0  # seconds that a probe may take to end
+_END = 20.0  # seconds that a worker may take to exit
 
 
 class WorkerError(Exception):
-    """A probe failed, or did not answer in time; the text is its own."""
+    """A worker failed, or did not answer in time; the text is the worker's."""
 
 
 class WorkerClient:
-    """A fresh interpreter in a session of its own that measures on request."""
+    """A new interpreter in its own process session that measures on request."""
 
     def __init__(self, case: Case, peer: str, options: Options) -> None:
         self._timeout = case.timeout
@@ -59,14 +59,14 @@ class WorkerClient:
             raise WorkerError(f"no answer within {self._timeout:g} s")
         line = out.readline()
         if not line:
-            raise WorkerError("it ended; its traceback is on standard error")
+            raise WorkerError("the worker exited; its traceback is on standard error")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise WorkerError(answer["error"])
         return answer
 
     def close(self) -> None:
-        """Let it end; what has not ended in time is killed, with all that it started."""
+        """Stop the worker; kill it and its children if it does not exit in time."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

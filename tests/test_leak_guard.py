@@ -168,7 +168,7 @@ def test_pytest_run_that_leaves_name_of_dead_session_fails(tmp_path) -> None:
     done = run_inner_tests(
         tmp_path,
         f"""
-        kept = open("/dev/shm/{name}", "wb")  # so that no manager that starts meanwhile removes it
+        kept = open("/dev/shm/{name}", "wb")  # so that no manager that starts in the meantime removes it
 
         def test_nothing():
             pass

@@ -23,7 +23,7 @@ NAME = re.compile(r"(?<![\w./*-])[\w-]+\.(?:hpp|cpp|pyi?)\b")
 
 
 def comments(path: Path) -> Iterator[str]:
-    """What a source file says to its readers."""
+    """Return the comments and strings of a source file."""
     text = path.read_text()
     if path.suffix in {".hpp", ".cpp", ".pml"}:
         yield from re.findall(r"//.*|/\*.*?\*/", text, re.DOTALL if path.suffix == ".pml" else 0)

@@ -56,7 +56,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _at_a_page(nbytes: int) -> Array:
-    # As blocks lie. To a few bytes behind the source's place in its page, some processors copy slowly.
+    # Aligned like blocks. Some processors copy slowly to an offset just past the source's in its page.
     memory = np.zeros(nbytes + mmap.PAGESIZE, np.uint8)
     start = -memory.ctypes.data % mmap.PAGESIZE
     return memory[start : start + nbytes]

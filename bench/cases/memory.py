@@ -1,4 +1,4 @@
-"""What a live tensor of 64 bytes takes, in both processes and the memory they share."""
+"""The memory of a live tensor of 64 bytes, in both processes and in shared memory."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _probe(peer: str, options: Options) -> Iterator[Probe]:
     few, many = (2, 12) if options.quick else (FEW, MANY)
 
     def each(what: str) -> float:
-        """What the messages in the middle cost: starting and ending cancel out."""
+        """Return the calls per message; those of start and exit cancel out."""
         return (_count(peer, what, many) - _count(peer, what, few)) / (many - few)
 
     def measure(variant: str) -> Measure:

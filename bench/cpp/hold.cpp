@@ -30,7 +30,7 @@ Peer process_of(const benchmark::State& state) {
   return {*g_shared->world.memory, static_cast<SlotNumber>(state.thread_index() + 1)};
 }
 
-// What the machine asks for two atomic operations on a word that nobody else has: the least that a
+// The cost of two atomic operations on a word that no other thread uses: the least that a
 // lock taken and a count dropped can cost.
 void two_atomic_operations(benchmark::State& state) {
   std::atomic<std::uint32_t> word{0};

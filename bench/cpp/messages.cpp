@@ -1,4 +1,4 @@
-// What a message costs: tickets, and the bytes of a handle.
+// The cost of a message: tickets, and the bytes of a handle.
 #include <benchmark/benchmark.h>
 
 #include <array>

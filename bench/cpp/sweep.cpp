@@ -1,4 +1,4 @@
-// What a death costs: clearing the bits of a slot over a table of blocks.
+// The cost of a process death: clearing the bits of a slot over a table of blocks.
 #include <benchmark/benchmark.h>
 
 #include <vector>

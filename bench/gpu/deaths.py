@@ -1,4 +1,4 @@
-"""What a killed consumer leaves behind on the GPU, and how long; how many allocations are opened in a second.
+"""The GPU memory that a killed consumer leaves, and for how long; allocations opened per second.
 
 ``python -m bench.gpu.deaths [--json FILE]``. Memory of shmtensor's own and memory of a user, held by one
 other process, which is killed: bytes that the driver says are in use before and after, and milliseconds

@@ -79,11 +79,11 @@ PEERS = {
 
 
 MULTIPROCESSING_PEERS = ("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs")
-"""Those that every case of multiprocessing can measure."""
+"""The peers that every multiprocessing case can measure."""
 
 
 def missing(name: str) -> str | None:
-    """Say why a peer cannot take part; None if it can."""
+    """Return why a peer cannot take part; None if it can."""
     package = PEERS[name][1]
     if package is None or importlib.util.find_spec(package) is not None:
         return None

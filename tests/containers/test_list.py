@@ -80,7 +80,7 @@ def test_list_memory_is_readonly_for_builder_too() -> None:
             assert line.split()[1][:2] == "r-", line
             break
     else:
-        raise AssertionError("the array lies in no mapping")
+        raise AssertionError("the array is not in a mapping")
     for change in ("items[0] = 1", "del items[0]", "items.append(1)"):
         with pytest.raises((TypeError, AttributeError)):
             exec(change, {"items": items})

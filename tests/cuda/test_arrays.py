@@ -1,4 +1,4 @@
-"""What other libraries see of a tensor on a GPU: `__cuda_array_interface__` and DLPack."""
+"""The protocols of a tensor on a GPU: `__cuda_array_interface__` and DLPack."""
 
 from __future__ import annotations
 

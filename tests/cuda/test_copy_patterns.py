@@ -176,7 +176,7 @@ def test_copy_source_lives_until_copy_completes(simulator) -> None:
 
 
 def test_failed_copy_waits_for_submitted_work(simulator) -> None:
-    """What was queued before the call that failed still used the caller's memory."""
+    """Work queued before the failed call still used the caller's memory."""
     simulator.run("""
         import numpy as np, shmtensor as st
         from tests.cuda import device

@@ -1,4 +1,4 @@
-"""What a forked child does with the memory that its parent shares: nothing, and nothing to it."""
+"""A forked child neither uses nor affects the GPU memory that its parent shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is meant for a GPU runs on the simulator, whose answers are the rules it was built by."""
+"""The GPU programs run on the simulator; its answers are the rules that it implements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def answers_in(path: Path) -> dict[str, Any]:
 
 
 def test_gpu_report_is_written(simulator, tmp_path) -> None:
-    """A step that fails does not stop the next, and all that they say is in the folder."""
+    """A failed step does not stop the next one, and all output is in the folder."""
     run("report", simulator, str(tmp_path / "out"), "round_trip", "facts", "--seconds", "95", status=1)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {name: step["status"] for name, step in report["steps"].items()} == {"round_trip": 2, "facts": 0}

@@ -14,7 +14,7 @@ LOW_NUMBERS = 60  # stay free below the chunks' descriptors, so that a low limit
 
 
 def files() -> dict[int, os.stat_result]:
-    """What this process has open."""
+    """Return the open descriptors of this process."""
     found = {}
     for number in map(int, os.listdir("/proc/self/fd")):
         with contextlib.suppress(OSError):  # the one that read the folder

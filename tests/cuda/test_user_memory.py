@@ -1,4 +1,4 @@
-"""Memory that a user owns, shared where it lies."""
+"""GPU memory that a user owns, shared by zero-copy export."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_owner_is_released_even_if_block_is_reused_immediately() -> None:
     """The next array could reuse the block before its release was noticed: the owner was never released."""
     for _ in range(30):
         tensors = [st.asarray(array) for array in [Array([1.0]) for _ in range(20)]]
-        while tensors:  # each release, and at once the next array
+        while tensors:  # each release, and immediately the next array
             tensors.pop()
             st.asarray(Array([1.0]))
     gc.collect()
@@ -202,7 +202,7 @@ def produce_in_place(outbox: Any, all_sent: Any) -> None:
 
 @case
 def test_producer_that_exits_first_is_reported() -> None:
-    """What is open goes on; what is not cannot be opened any more, and that is said."""
+    """Open memory stays usable; memory that is not open can no longer be opened, and the error names it."""
     outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
     process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, all_sent), daemon=True)
     process.start()

@@ -1,4 +1,4 @@
-"""Virtual memory of another library, chunk by chunk (torch's expandable segments), shared where it lies."""
+"""Zero-copy export of another library's virtual memory, in chunks (torch's expandable segments)."""
 
 from __future__ import annotations
 

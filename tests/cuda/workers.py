@@ -1,4 +1,4 @@
-"""What the other processes of the cases do; found by name in spawned children."""
+"""Functions of the other processes of the tests; found by name in spawned children."""
 
 from __future__ import annotations
 

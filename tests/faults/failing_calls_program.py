@@ -42,9 +42,9 @@ def again(call: Callable[[], Any]) -> Any:
 
 def send(folder: Path, number: int) -> None:
     """Be a sender: a few letters, then the end, by order or by SIGKILL."""
-    dice = random.Random(number)
-    for letter in range(dice.randrange(1, 4)):
-        size = dice.choice((10, 5_000, 300_000))
+    rng = random.Random(number)
+    for letter in range(rng.randrange(1, 4)):
+        size = rng.choice((10, 5_000, 300_000))
         tensor = again(lambda size=size: st.full(size, number))
 
         def write(letter: int = letter, tensor: st.Tensor = tensor) -> None:
@@ -56,7 +56,7 @@ def send(folder: Path, number: int) -> None:
 
         again(write)
         del tensor, write
-    os.kill(os.getpid(), dice.choice((signal.SIGKILL, signal.SIGTERM)))
+    os.kill(os.getpid(), rng.choice((signal.SIGKILL, signal.SIGTERM)))
 
 
 def read(path: Path) -> None:
@@ -68,7 +68,7 @@ def read(path: Path) -> None:
 
 def main() -> None:
     strategy, seed, seconds = sys.argv[1:4]
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     mp.set_sharing_strategy(strategy)
     folder = Path(tempfile.mkdtemp())
     again(lambda: st.zeros(1))  # from now on a member, which holds nothing: a fork needs no slot
@@ -93,13 +93,13 @@ def main() -> None:
                 assert os.WIFSIGNALED(status), f"a sender failed: {status}"
                 senders.remove(pid)
         for path in folder.glob("letter-*"):
-            letters.setdefault(path, time.monotonic() + dice.random() * 0.7)
+            letters.setdefault(path, time.monotonic() + rng.random() * 0.7)
         for path in [path for path, when in letters.items() if when < time.monotonic()]:
             read(path)
             del letters[path]
             done += 1
-        # What lies in a memfd of a dead sender is nowhere but there.
-        if strategy == "file_system" and dice.random() < 0.03:
+        # Data in a memfd of a dead sender is stored nowhere else.
+        if strategy == "file_system" and rng.random() < 0.03:
             for pid in manager_pids(session):
                 os.kill(pid, signal.SIGKILL)
                 kills += 1

@@ -1,4 +1,4 @@
-"""Promise 8: everything of a session is killed at once, the manager too, and nothing is left behind."""
+"""Promise 8: all processes of a session and its manager are killed simultaneously; nothing is left."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
         # A process is seen no more a moment before the kernel closes what it had open.
         wait_until(lambda session=session: session not in sockets(), timeout=5, what="its socket to be gone")
         if strategy == "file_system":
-            # What the dead had mapped stays so as long as anybody reads their /proc/PID/maps.
+            # Mappings of dead processes stay while any process reads their /proc/PID/maps.
             wait_until(partial(nobody_has_open, session), timeout=10, what="its names to be closed")
             run_python(SWEEPERS[turn % 2])
         assert not shm_names(session)
@@ -140,7 +140,7 @@ def nobody_has_open(session: str) -> bool:
 
 
 def targets(pid: int) -> list[str]:
-    """What the descriptors of a process refer to."""
+    """Return the targets of the descriptors of a process."""
     found = []
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):

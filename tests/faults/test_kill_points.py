@@ -59,7 +59,7 @@ def test_arena_in_transit_is_registered_with_next_manager() -> None:
     """Found by thought: the manager's answer, with the arena's file, outlives the manager in a socket.
 
     The next manager looks for arenas in the descriptors of processes, where this one was not yet. Whoever
-    reads such an answer tells the arena, so that what else lies in it is not lost with its reader.
+    reads such an answer tells the arena, so that its other blocks are not lost with its reader.
     """
     env = {"PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT)])}
     done = run_python(

@@ -85,7 +85,7 @@ def test_file_size_limit_is_named() -> None:
 
 
 def test_missing_arena_is_named_if_descriptors_are_short() -> None:
-    """Who keeps no descriptor asks for the file again; the error named a number from a stack long gone."""
+    """A process without descriptor requests the file again; the error named a stale number."""
     program = """
         import os, pickle, resource, signal
         from multiprocessing.reduction import ForkingPickler

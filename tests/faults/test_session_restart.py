@@ -1,4 +1,4 @@
-"""A session that begins again under its id, after all of it was killed at once."""
+"""A session that starts again under its id after all its processes were killed simultaneously."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def basic_indices(draw: Any, shape: tuple[int, ...]) -> Any:
 
 
 def view_of(array: np.ndarray, index: Any) -> np.ndarray:
-    """What a basic index selects, as an array over the same memory also when it is one element."""
+    """Return the selection of a basic index as an array over the same memory, even for one element."""
     parts = index if isinstance(index, tuple) else (index,)
     plain = tuple(int(part) if isinstance(part, (np.ndarray, np.integer)) else part for part in parts)
     return array[plain if any(part is ... for part in plain) else (*plain, ...)]

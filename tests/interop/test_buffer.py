@@ -30,7 +30,7 @@ FIELDS = (
 
 
 def description(exporter) -> list | None:
-    """What a memoryview of it says; None if the dtype has no format."""
+    """Return the format of a memoryview of the tensor; None if the dtype has none."""
     try:
         view = memoryview(exporter)
     except (ValueError, BufferError):

@@ -65,7 +65,7 @@ PROGRAM = """
                     pass
 
     def break_connection():
-        # As after a timeout: the member hangs up.
+        # As after a timeout: the member closes its connection.
         for number in map(int, os.listdir("/proc/self/fd")):
             path = f"/proc/self/fd/{number}"
             if os.path.islink(path) and os.readlink(path).startswith("socket:"):

@@ -13,7 +13,7 @@ SIZE = 1 << 30  # tenths of a second for the kernel
 
 @contextmanager
 def counted(turn: Callable[[], object]) -> Iterator[list[int]]:
-    """Count the turns that another thread takes meanwhile."""
+    """Count the turns that another thread takes in that time."""
     turns, stop = [0], threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Who keeps a block of shared memory alive: every object that can reach its bytes, and nobody else."""
+"""A block of shared memory lives as long as an object that can reach its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tensor says of itself: strides in bytes, storage identity, offsets, devices, repr, its class."""
+"""Attributes of a tensor: strides in bytes, storage identity, offsets, devices, repr, its class."""
 
 from __future__ import annotations
 

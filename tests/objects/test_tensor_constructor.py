@@ -1,4 +1,4 @@
-"""Tensor(storage, dtype, shape, strides, offset, readonly): no element ever lies outside of the storage."""
+"""Tensor(storage, dtype, shape, strides, offset, readonly): no element is ever outside of the storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many threads of a process, or many processes of a session, make their first tensor at once."""
+"""Many threads of a process, or many processes of a session, create their first tensor simultaneously."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROGRAM = """
 def test_simultaneous_first_tensors_start_one_manager() -> None:
     """The torture's third find.
 
-    Each thread that had no session yet told the runtime where the manager program lies, which replaced
+    Each thread that had no session yet told the runtime where the manager program is, which replaced
     the text that a thread before it was just handing to the kernel: FileNotFoundError, "cannot start
     .../shmtensor-manager", now and then, although the program was there.
     """

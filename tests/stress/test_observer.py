@@ -1,4 +1,4 @@
-"""The torture's observer can fail: each kind of fault is planted and must be seen."""
+"""The observer of the torture test reports each kind of planted fault."""
 
 from __future__ import annotations
 

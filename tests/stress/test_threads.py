@@ -1,4 +1,4 @@
-"""Eight threads of two processes allocate, send, receive, view and free at once."""
+"""Eight threads of two processes allocate, send, receive, view and free concurrently."""
 
 from __future__ import annotations
 

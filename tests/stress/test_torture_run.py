@@ -23,6 +23,6 @@ def test_short_torture_run_finds_no_problem(tmp_path) -> None:
     result = json.loads(out.read_text())
     assert not result["faults"]
     assert result["kills"] > 5
-    assert result["counts"]["received"] > 20, "it exchanged something"
+    assert result["counts"]["received"] > 20, "the actors exchanged messages"
     assert result["counts"]["checkpoints"] >= 4
-    assert result["counts"]["blocks seen"] > 0, "the observer saw something"
+    assert result["counts"]["blocks seen"] > 0, "the observer read blocks"

@@ -79,7 +79,7 @@ TEST_F(AllocatorTest, TrimRespectsQuotaAndReportsRemainder) {
   const std::uint64_t left = data_->reserved();
   EXPECT_FALSE(trim(0));
   EXPECT_EQ(data_->reserved(), left) << "the last step had the rest";
-  EXPECT_EQ(left, kExtent) << "what lies between lives";
+  EXPECT_EQ(left, kExtent) << "the part between them is live";
   give(between->block);
 }
 

@@ -1,4 +1,4 @@
-// What the fork handlers do to an arena, one step at a time.
+// The steps of the fork handlers on an arena.
 #include <gtest/gtest.h>
 
 #include "arena/arena.hpp"
@@ -113,7 +113,7 @@ TEST_F(ArenaFork, DetachedChildReleasesNothing) {
   EXPECT_EQ(arena_->segment().holders(0, block).load(), bit_of(0));
 }
 
-// Its slot number is none, and a bit of that number would lie gigabytes behind the table.
+// The child has no slot number; the bit of that value would be gigabytes past the table.
 TEST_F(ArenaFork, DetachedChildNeitherSendsNorReceives) {
   const BlockNumber block = *arena_->allocate(64);
   const testing::Sent before = send(*arena_, block);

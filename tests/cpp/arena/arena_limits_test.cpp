@@ -59,7 +59,7 @@ TEST_F(ArenaLimits, FailedSendLeavesNoTicket) {
     static_cast<void>(sender.member().writer());
     rlimit limit{};
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = kMiB;  // the table lies behind it
+    limit.rlim_cur = kMiB;  // the table is stored after it
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
     const std::uint64_t before = file_usage(memory_->file());
     EXPECT_THROW(static_cast<void>(arena->send(*block)), OutOfMemory);
@@ -72,14 +72,14 @@ TEST_F(ArenaLimits, FailedSendLeavesNoTicket) {
 TEST_F(ArenaLimits, IdlePagesAreReclaimedForNewBlocks) {
   peer_.budget().set_limit(10 * kMiB);
   const auto idle = arena_->allocate(5 * kMiB);
-  ASSERT_TRUE(arena_->allocate(kMiB - page_size()));  // lies behind it
+  ASSERT_TRUE(arena_->allocate(kMiB - page_size()));  // stored after it
   arena_->release(*idle);
   EXPECT_EQ(arena_->reserved(), 6 * kMiB);
   EXPECT_TRUE(arena_->allocate(7 * kMiB)) << "8 MiB more fit when 4 idle ones are given back";
   EXPECT_EQ(peer_.budget().reserved(), 10 * kMiB);
 }
 
-// A GiB that went back at once held up an allocation of 4 KiB for 0.3 s. Takes the ten seconds
+// Releasing a GiB in one step delayed an allocation of 4 KiB for 0.3 s. Takes the ten seconds
 // after which memory is idle.
 TEST_F(ArenaLimits, IdlePagesAreReleasedIncrementally) {
   constexpr std::uint64_t kStep = 4 * kMiB;

@@ -123,7 +123,7 @@ TEST_F(ArenaThreads, BytesAreOrderedByTheirBlock) {
   EXPECT_FALSE(arena_->in_use());
 }
 
-// The same block, held, released, loaded again and gone stale, by all threads at once.
+// The same block, held, released, loaded again and gone stale, by all threads simultaneously.
 TEST_F(ArenaThreads, StaleHandlesDisturbNoOtherThread) {
   constexpr int kRounds = 1'500;
   std::atomic<std::uint64_t> current{0};  // generation:32 | block:32
@@ -159,7 +159,7 @@ TEST_F(ArenaThreads, StaleHandlesDisturbNoOtherThread) {
   EXPECT_FALSE(arena_->in_use());
 }
 
-// What other threads ask for while an arena grows.
+// Requests of other threads while an arena grows.
 TEST_F(ArenaThreads, CollectAndAllocateRunConcurrently) {
   std::atomic<bool> stop{false};
   {

@@ -69,7 +69,7 @@ TEST_P(FreedMapTest, BitMarkedTwiceIsFoundOnce) {
   EXPECT_TRUE(taken().empty());
 }
 
-// Who marks may be killed between any two of the three steps.
+// A process may be killed between any two of the three steps of a mark.
 TEST_P(FreedMapTest, BitsWithoutSummaryAreFoundWithTheirNeighbours) {
   const BlockNumber lost = max_ - 1;
   const BlockNumber other = max_ - 2;
@@ -87,7 +87,7 @@ TEST_P(FreedMapTest, BitsWithoutSummaryAreFoundWithTheirNeighbours) {
   EXPECT_TRUE(empty());
 }
 
-// Who marks may also be slow: the owner takes the lowest bit before the upper ones are set.
+// A mark may also be slow: the owner takes the lowest bit before the summary bits are set.
 TEST_P(FreedMapTest, LateSummaryBitsAreHarmless) {
   const BlockNumber slow = 5;
   words_[slow / 64].fetch_or(std::uint64_t{1} << slow % 64);

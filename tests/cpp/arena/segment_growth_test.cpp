@@ -88,7 +88,7 @@ TEST_F(SegmentGrowth, PlaneIsCreatedForTheSlotThatNeedsIt) {
   expect_backed(*segment, 0x8003);
 }
 
-// Who set the bit may have been killed before the pages existed.
+// The process that set the bit may have been killed before the pages existed.
 TEST_F(SegmentGrowth, AnnouncedPlaneIsCreatedByNextProcess) {
   const auto segment = create(kSmall);
   segment->header().planes_wanted.fetch_or(1u << 5);

@@ -88,7 +88,7 @@ class SpaceModel : public ::testing::TestWithParam<std::uint64_t> {
     taken_.erase(at);
   }
 
-  // What is free is what is not taken, in ranges that do not touch one another.
+  // The free ranges are the complement of the allocated ones, and no two of them are adjacent.
   void compare() const {
     std::map<std::uint64_t, std::uint64_t> gaps;
     std::uint64_t end = 0;

@@ -1,4 +1,4 @@
-// Memory of others in pieces: exported once, opened once, and refused when what describes it lies.
+// Chunks of other processes: exported once, opened once, and rejected if the descriptor is forged.
 #include "cuda/pieces.hpp"
 
 #include <unistd.h>
@@ -57,7 +57,7 @@ struct World {
     return shared.share(gpu, *segment, keeper, mapped.start() + offset, size);
   }
 
-  // What a block would say of a range.
+  // The description of a range, as a block stores it.
   [[nodiscard]] Description describe(const SharedPieces::Range& range) const {
     Description description{};
     description.magic = cuda::kDescriptionMagic;

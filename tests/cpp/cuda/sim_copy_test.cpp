@@ -1,4 +1,4 @@
-// What the simulator is strict about when it copies, as a driver may be.
+// Checks of the simulator's copies that a driver may make too.
 #include <chrono>
 #include <thread>
 

@@ -58,7 +58,7 @@ TEST_F(SimVirtualMemory, IsSentAsDescriptorAndOutlivesItsCreator) {
   });
   EXPECT_EQ(maker.wait(), 0);
   in_child([&ours] {
-    EXPECT_EQ(live_bytes(), kChunk) << "the descriptor lies in the socket's queue only";
+    EXPECT_EQ(live_bytes(), kChunk) << "the descriptor is only in the socket's queue";
     std::byte byte{};
     auto received = receive_message(ours, {&byte, 1});
     ASSERT_TRUE(received && received->fds.size() == 1);

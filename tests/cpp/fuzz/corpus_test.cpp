@@ -1,4 +1,4 @@
-// What fuzzing has found so far (tests/fuzz/corpus), once more without a fuzzer.
+// Replays the inputs that fuzzing has found (tests/fuzz/corpus) without a fuzzer.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What another user of the machine can do to a session: nothing. Needs the right to become one.
+// Another user of the machine cannot affect a session. Needs the right to change the user.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

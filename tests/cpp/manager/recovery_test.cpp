@@ -1,4 +1,4 @@
-// What is found of a session without its manager.
+// Recovery of a session without its manager.
 #include "manager/recovery.hpp"
 
 #include <fcntl.h>

@@ -130,7 +130,7 @@ TEST_F(ServerDeaths, MessageOfDeadMemberIsDelivered) {
     EXPECT_EQ(child.wait(), -SIGKILL);
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).blocks == 1; }));
     EXPECT_EQ(statistics(*member.client).in_flight, 1u);
-    // What lies between live blocks is given back.
+    // The gaps between live blocks are released.
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).bytes_reserved < 8 * kMiB; }));
 
     Message message = message_for(Kind::find_arena, id_);

@@ -82,7 +82,7 @@ TEST_F(ServerScarce, NewcomersAreRejectedAndMembersServed) {
   EXPECT_GT(served, 5);
   EXPECT_LT(served, 32);
   EXPECT_EQ(statistics(*member.client).processes, 1u);
-  EXPECT_TRUE(is_turned_away()) << "at once, not after waiting";
+  EXPECT_TRUE(is_turned_away()) << "immediately";
 
   const long before = ticks();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));

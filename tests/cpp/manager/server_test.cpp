@@ -1,4 +1,4 @@
-// What a manager says to whom.
+// Replies of the manager.
 #include "manager/server.hpp"
 
 #include <gtest/gtest.h>
@@ -125,7 +125,7 @@ TEST_F(ServerTest, ClientThatNeverReadsIsDisconnectedWithoutDelay) {
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-// What a fork brings is as its sender made it, and may be changed by the sender later.
+// The socket of a fork request is configured by its sender, which may change it later.
 TEST_F(ServerTest, MemberWithBlockingSocketThatNeverReadsIsDisconnected) {
   const Joined member = join();
   auto [ours, childs] = socket_pair();

@@ -334,7 +334,7 @@ TEST_F(Takeover, ExitOfProcessInOtherPidNamespaceIsDetected) {
   EXPECT_EQ(hello_again(member, &member.memory->file()), "");
   const std::uint64_t deaths = member.memory->header().deaths.load();
   EXPECT_EQ(statistics(*member.client).processes, 2u);
-  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has looked at all seats";
+  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has checked all slots";
   child.kill_and_reap();
   EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }));
   EXPECT_EQ(member.memory->header().deaths.load(), deaths + 1);
@@ -364,7 +364,7 @@ TEST_F(Takeover, ProcessInOtherPidNamespaceKeepsItsSlot) {
   server_ = std::make_unique<testing::ServerProcess>(id_);
   EXPECT_EQ(hello_again(member, &member.memory->file()), "");
   EXPECT_EQ(statistics(*member.client).processes, 2u);
-  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has looked at all seats";
+  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has checked all slots";
   EXPECT_EQ(arena->holders(0, 0).load(), bit_of(member.slot) | bit_of(*slot));
   turn->set(2);
   ASSERT_TRUE(turn->reaches(3));

@@ -53,7 +53,7 @@ TEST(FileSpace, DiscardFreesWholePagesThatReadAsZeros) {
     mapping.data()[static_cast<std::uint64_t>(page) * page_size()] = std::byte{1};
     mapping.data()[static_cast<std::uint64_t>(page) * page_size() + 100] = std::byte{1};
   }
-  // From within page 0 to within page 3: only 1 and 2 lie in the range whole.
+  // From within page 0 to within page 3: only 1 and 2 are completely in the range.
   discard_pages(file, 50, 3 * page_size());
   EXPECT_EQ(file_usage(file), 2 * page_size());
   EXPECT_EQ(file_size(file), 4 * page_size());

@@ -1,4 +1,4 @@
-// Whose files and connections are whose, also where the kernel shows several users as one. Most of
+// The owners of files and connections, also where the kernel maps several users to one. Most of
 // it needs root, to play two users, and a user namespace.
 #include "os/same_user.hpp"
 
@@ -99,7 +99,7 @@ TEST_F(Unmapped, OverflowUidIsAmbiguous) {
     ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
     EXPECT_TRUE(uid_is_ambiguous()) << "before anything is mapped";
     ASSERT_TRUE(write_text("/proc/self/uid_map", "1000 0 1"));
-    EXPECT_FALSE(uid_is_ambiguous()) << "mapped to a number that no stranger has";
+    EXPECT_FALSE(uid_is_ambiguous()) << "mapped to a number that no other user has";
   });
   in_child([] {
     become_nobody();

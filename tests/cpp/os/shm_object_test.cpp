@@ -122,7 +122,7 @@ TEST_F(ShmObject, IsNeverCreatedWithoutAName) {
   EXPECT_EQ(other.wait(), 0);
 }
 
-// Who opens it while it is looked at waits for a moment, and nobody is killed by a signal.
+// A process that opens the object during the check waits for a moment; no process gets a signal.
 TEST_F(ShmObject, IsInspectedWhileOthersOpenIt) {
   static_cast<void>(create_shm(name_));
   testing::Child other([&] {

@@ -12,8 +12,8 @@ namespace shmtensor::testing {
 
 inline constexpr Geometry kSmall{4096, 64 * kMiB};
 
-/// What one process of a session has. Several peers in one program stand for several processes:
-/// each maps the arenas separately.
+/// The objects of one process of a session. Several peers in one program stand for several
+/// processes: each maps the arenas separately.
 class Peer {
  public:
   Peer(const SessionMemory& memory, SlotNumber slot) : memory_(memory), member_(memory, slot) {}
