@@ -50,7 +50,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """No test leaves a name in /dev/shm; while others run beside it, nobody can tell whose a name is."""
+    """No test leaves a name in /dev/shm; a name cannot be assigned to a test while others run."""
     if not is_whole_run(session):
         return
     deadline = time.monotonic() + 10

@@ -1,4 +1,4 @@
-"""The built files: hardened, and without symbols that nobody needs."""
+"""The built files: hardened, and without unnecessary symbols."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ VALUES = np.arange(1000.0)
 
 
 def in_child(body: Any) -> Any:
-    """Fork; the child runs `body` when the function returned is called, which says what came of it."""
+    """Fork; the child runs `body` when the function returned is called, which returns its result."""
     start, go = os.pipe()
     result, said = os.pipe()
     pid = os.fork()

@@ -318,7 +318,7 @@ def test_stream_argument_accepts_numbers_and_protocol() -> None:
 
 @case
 def test_copies_wait_for_work_of_other_processes() -> None:
-    """Our copies are in a stream that waits for nobody: the tensor's contents were read too early."""
+    """Our copies ran in a stream without synchronization: the tensor's contents were read too early."""
     import threading
 
     for copy in (

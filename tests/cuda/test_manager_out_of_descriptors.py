@@ -1,4 +1,4 @@
-"""A new manager that has no descriptors left for the chunks it is told of."""
+"""A new manager that has no descriptors left for the chunks that are registered."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ def hold(inbox: Any, outbox: Any) -> None:
 
 
 def produce(outbox: Any, inbox: Any) -> None:
-    """Send a tensor, and end when told."""
+    """Send a tensor; exit on request."""
     outbox.put(st.asarray([1.5, 2.5], device="cuda"))
     inbox.get()
 
 
 def die(inbox: Any, outbox: Any) -> None:
-    """Take a tensor, say so, and be killed."""
+    """Receive a tensor, report it, and wait to be killed."""
     tensor = inbox.get()
     outbox.put(tensor.tolist())
     time.sleep(TIMEOUT)

@@ -1,4 +1,4 @@
-"""Systems that lack what others have: the job is done, or an error says what is missing."""
+"""Systems that lack a feature: sessions work without it, or an error names it."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def make(i: int) -> st.Tensor:
 
 
 def test_stopped_manager_raises_instead_of_blocking() -> None:
-    """Warm sends do not need it; a request gives up after its ten seconds and says what to do."""
+    """Warm sends do not need it; a request times out with an error that names the remedy."""
     tensor = st.ones(10)
     pid = manager_pid(st.stats()["session"])
     os.kill(pid, signal.SIGSTOP)

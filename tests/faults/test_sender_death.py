@@ -77,7 +77,7 @@ PROGRAM = """
 
 
 def test_message_is_readable_later_without_other_holders(strategy, tmp_path) -> None:
-    """The parent never touched a tensor: nobody of the session is left but the manager, which waits."""
+    """The parent never touched a tensor: only the manager of the session is left, and it waits."""
     program = write_program(tmp_path, PROGRAM)
 
     def run(arguments):

@@ -52,7 +52,7 @@ def abandoned(names: set[str]) -> list[str]:
 
 @contextlib.contextmanager
 def names_kept(session: str) -> Iterator[None]:
-    """Open a session's names for writing: a new manager, of any test, removes names that nobody can write."""
+    """Open the names of a session for writing: a new manager removes names without a writer."""
     with contextlib.ExitStack() as stack:
         for name in shm_names(session):
             stack.enter_context(open(f"/dev/shm/{name}", "r+b"))

@@ -1,4 +1,4 @@
-"""Users whom a user namespace does not map look like its user nobody: none of them is taken for it."""
+"""Users that a user namespace does not map appear as its user `nobody` and are distinguished from it."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_process_that_started_manager_may_exit(tmp_path) -> None:
 
 
 def test_machines_user_nobody_can_use_sessions() -> None:
-    """Outside of any user namespace all users are told apart by their numbers."""
+    """Outside of any user namespace all users are distinguished by their uids."""
     done = run_python(
         """
         import os

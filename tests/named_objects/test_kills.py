@@ -147,7 +147,7 @@ def test_builder_and_manager_killed_together_block_no_waiter() -> None:
 
 
 def test_object_is_rebuilt_after_its_memory_is_lost() -> None:
-    """The manager alone kept it, and was killed: `attach` says so, `once` builds again."""
+    """The manager alone kept it, and was killed: `attach` raises, `once` builds again."""
     done = run_python("""
         import os, signal, subprocess, sys
         import shmtensor as st

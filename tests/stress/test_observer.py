@@ -134,7 +134,7 @@ def test_observer_reports_block_left_after_gc(subject) -> None:
 
 
 def test_observer_reports_bit_of_unused_slot(subject) -> None:
-    """A dead process's bit that nobody cleared: the block would be lost."""
+    """A dead process's bit that was not cleared: the block would be lost."""
     _, arena = subject.arena()
     subject.write(arena.holders_at + 2 * 8, 1 << 9)
     assert any("has bits of slots [9] without a live process" in problem for problem in subject.problems())

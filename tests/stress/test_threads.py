@@ -122,7 +122,7 @@ LONG_WORK = {
 
 @pytest.mark.parametrize("what", LONG_WORK)
 def test_copies_and_fills_release_the_gil(what) -> None:
-    """They are done without the interpreter's lock: a second thread, which nobody makes room for, gets on."""
+    """They run without the GIL: a second thread makes progress."""
     tensor = st.empty(SIZE, dtype=np.uint8)
     ready, go, done = threading.Lock(), threading.Lock(), threading.Event()
     steps = 0
