@@ -123,7 +123,7 @@ bench-cpp: $(VENV)/.group-build ## measure the core alone; needs Google Benchmar
 	$(CMAKE) --build build/bench
 	build/bench/bench/cpp/shmtensor-bench $(BENCH_ARGS) \
 	  --benchmark_out=build/bench/results.json --benchmark_out_format=json
-	$(BIN)/python -m bench.keep_cpp build/bench/results.json $(BENCH_RESULT)-cpp.json
+	$(BIN)/python -m bench.cpp_results build/bench/results.json $(BENCH_RESULT)-cpp.json
 
 $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .

@@ -19,10 +19,10 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of shmtensor.")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="what to measure, or 'all'; none: list them")
     parser.add_argument("--peers", nargs="+", choices=PEERS, help="only these (default: all of the case)")
-    parser.add_argument("--rounds", type=int, help="how often to measure each (default: the case's own)")
+    parser.add_argument("--rounds", type=int, help="measurements of each (default: the case's)")
     parser.add_argument("--pin", choices=("apart", "together", "none"), default="apart", help="processors")
-    parser.add_argument("--quick", action="store_true", help="tiny numbers: does it work?")
-    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser.add_argument("--quick", action="store_true", help="few, small measurements: a check")
+    parser.add_argument("--json", type=Path, help="write all measurements to this file")
     return parser.parse_args(words)
 
 
@@ -36,7 +36,7 @@ def main(words: list[str] | None = None) -> int:
         for name in CASES:
             print(f"{name:10} {load_case(name).summary}")
         for name, summary in PROGRAMS.items():
-            print(f"{name:10} {summary}; options of its own: python -m bench {name} --help")
+            print(f"{name:10} {summary}; own options: python -m bench {name} --help")
         return 0
     names = list(CASES) if arguments.cases == ["all"] else arguments.cases
     unknown = [name for name in names if name not in CASES]

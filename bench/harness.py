@@ -1,4 +1,4 @@
-"""Runs a case: all peers side by side, one measurement of each in turn, round after round."""
+"""Runs a case: the measurements of all peers are interleaved, round after round."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from bench.model import Case, Row, Samples
 from bench.options import Options
 from bench.peers import missing
-from bench.runner import ProbeError, Runner, running
+from bench.worker_client import WorkerClient, WorkerError, running_worker
 
 __all__ = ["Result", "run_case"]
 
 
 @dataclass
 class Result:
-    """What a case found."""
+    """The result of a case."""
 
     case: Case
     samples: Samples = field(default_factory=Samples)
@@ -40,7 +40,7 @@ def run_case(
     rounds: int | None = None,
     say: Callable[[str], None] = lambda _text: None,
 ) -> Result:
-    """Measure every variant of every peer once a round, in turn, and drop the first rounds.
+    """Measure every variant of every peer once per round, interleaved, and discard the warm-up rounds.
 
     A peer that is not installed or fails is named in the result; the others go on.
     """
@@ -48,33 +48,33 @@ def run_case(
     rounds = rounds or (2 if options.quick else case.rounds)
     warm_up = 0 if options.quick else case.warm_up
     with ExitStack() as stack:
-        runners: dict[str, Runner] = {}
+        workers: dict[str, WorkerClient] = {}
         for peer in case.peers:
             if peers is not None and peer not in peers:
                 continue
             why = missing(peer)
             if why is None:
                 try:
-                    runners[peer] = stack.enter_context(running(case, peer, options))
-                    result.versions |= runners[peer].versions
-                except ProbeError as error:
+                    workers[peer] = stack.enter_context(running_worker(case, peer, options))
+                    result.versions |= workers[peer].versions
+                except WorkerError as error:
                     why = str(error)
             if why is not None:
                 result.absent[peer] = why
         for turn in range(-warm_up, rounds):
             say(f"{case.name}: round {turn + 1} of {rounds}" if turn >= 0 else f"{case.name}: warm-up")
-            for peer, runner in list(runners.items()):
+            for peer, worker in list(workers.items()):
                 try:
-                    _measure(result, runner, peer, options, keep=turn >= 0)
-                except ProbeError as error:
+                    _measure(result, worker, peer, options, keep=turn >= 0)
+                except WorkerError as error:
                     result.absent[peer] = str(error)
-                    del runners[peer]
+                    del workers[peer]
     result.rows = case.rows(result.samples)
     return result
 
 
-def _measure(result: Result, runner: Runner, peer: str, options: Options, *, keep: bool) -> None:
+def _measure(result: Result, worker: WorkerClient, peer: str, options: Options, *, keep: bool) -> None:
     for variant in result.case.variants(peer, options):
-        measure = runner.measure(variant)
+        measure = worker.measure(variant)
         if keep:
             result.samples.add(peer, variant, measure)

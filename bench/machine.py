@@ -1,4 +1,4 @@
-"""What a result must say about where it comes from."""
+"""Facts of the machine and versions that are stored with a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a benchmark: a case, its samples, and the rows they become."""
+"""The model of a benchmark: a case, its samples, and the rows of its table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.options import Options
 __all__ = ["Case", "Goal", "Measure", "Probe", "Row", "Samples", "Summary"]
 
 Measure = dict[str, float]
-"""What one measurement found, in seconds, bytes or counts, by name."""
+"""The result of one measurement: seconds, bytes or counts, by name."""
 
 Probe = Callable[[str], Measure]
 """Measures one variant once."""
@@ -38,7 +38,7 @@ class Samples:
         return [measure[key] for measure in self._of[peer, variant]]
 
     def ratios(self, peer: str, variant: str, key: str, base: str) -> list[float]:
-        """One ratio a round, so that what slows a whole round does not count."""
+        """Return one ratio per round, so that a slow round does not distort it."""
         return [measure[key] / measure[base] for measure in self._of[peer, variant]]
 
     def to_json(self) -> list[dict[str, object]]:
@@ -55,7 +55,7 @@ class Summary:
     median: float
     least: float
     most: float
-    spread: float  # half of the values lie within so much of each other, relative to the median
+    spread: float  # interquartile range, relative to the median
     count: int
 
     @classmethod
@@ -72,7 +72,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a figure should be: at most, or at least, so much."""
+    """The limit of a figure: an upper bound, or a lower one (`at_least`)."""
 
     limit: float
     of: Literal["median", "most", "ratio"] = "median"
@@ -87,7 +87,7 @@ class Goal:
 class Row:
     """One line of a result table.
 
-    `ratio` is to what the case's `baseline` says, `p99` the median over rounds of a round's 99th percentile.
+    `ratio` is relative to the case's `baseline`, `p99` the median over rounds of a round's 99th percentile.
     """
 
     what: str
@@ -100,7 +100,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Is the goal reached? None where there is none."""
+        """True if the goal is met; None without a goal."""
         if self.goal is None:
             return None
         value = self.ratio if self.goal.of == "ratio" else getattr(self.summary, self.goal.of)
@@ -121,14 +121,14 @@ class Case:
     Attributes
     ----------
     probe
-        Called in a process of its own for each peer; within the context, each call measures a variant.
+        Called in a separate process for each peer; within the context, each call measures a variant.
     variants
-        What a peer is measured at. A peer without variants does not take part.
+        The variants that are measured for a peer. A peer without variants does not take part.
     rows
         Makes the table. It leaves out what was not measured.
     baseline
-        What the table's column of ratios compares with.
-    patience
+        The reference of the table's column of ratios.
+    timeout
         Seconds that one measurement may take.
     """
 
@@ -141,4 +141,4 @@ class Case:
     baseline: str = ""
     rounds: int = 15
     warm_up: int = 1
-    patience: float = 120.0
+    timeout: float = 120.0

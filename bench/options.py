@@ -1,4 +1,4 @@
-"""What a run was asked for; the same in every process of it."""
+"""The options of a run, the same in all its processes."""
 
 from __future__ import annotations
 

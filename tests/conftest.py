@@ -39,7 +39,7 @@ NAMES = pytest.StashKey[set[str]]()
 
 
 def is_whole_run(session: pytest.Session) -> bool:
-    """Is it the process that the run was started with, and none of the workers that share the tests?"""
+    """Return True in the main process of the run, False in its xdist workers."""
     return not hasattr(session.config, "workerinput")
 
 
@@ -50,7 +50,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """No test leaves a name in /dev/shm; while others run beside it, nobody can tell whose a name is."""
+    """No test leaves a name in /dev/shm; a name cannot be assigned to a test while others run."""
     if not is_whole_run(session):
         return
     deadline = time.monotonic() + 10

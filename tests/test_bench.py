@@ -1,4 +1,4 @@
-"""Every benchmark runs, and its results have the right form. How fast it was is no matter here."""
+"""Every benchmark runs, and its results have the right form. Speed is not checked here."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
     ],
     ids=lambda words: words[0],
 )
-def test_a_program_measures_and_reports(words, capfd) -> None:
-    # Whether its goals were met, which its exit status tells, is no matter here.
+def test_program_measures_and_reports(words, capfd) -> None:
+    # The exit status shows if its goals were met, which is not checked here.
     assert command.main(words) in (0, 1)
     seen = capfd.readouterr()
     assert "ok" in seen.out or "MISS" in seen.out
@@ -42,7 +42,7 @@ def test_a_program_measures_and_reports(words, capfd) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
-def test_a_case_measures_and_reports(name, tmp_path, capsys) -> None:
+def test_case_measures_and_reports(name, tmp_path, capsys) -> None:
     case = load_case(name)
     file = tmp_path / "result.json"
     assert command.main([name, "--quick", "--rounds", "1", "--peers", *HERE, "--json", str(file)]) == 0
@@ -60,7 +60,7 @@ def test_a_case_measures_and_reports(name, tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_names_its_peers_and_variants(name) -> None:
+def test_case_names_its_peers_and_variants(name) -> None:
     case = load_case(name)
     assert case.name == name
     assert "shmtensor" in case.peers
@@ -70,19 +70,19 @@ def test_a_case_names_its_peers_and_variants(name) -> None:
     assert case.rows(Samples()) == [], "nothing measured, nothing to show"
 
 
-def test_a_peer_that_is_not_installed_is_named(monkeypatch, capsys) -> None:
+def test_missing_peer_is_named(monkeypatch, capsys) -> None:
     monkeypatch.setitem(PEERS, "torch-fd", ("torch_descriptor", "no_such_package"))
     assert command.main(["alloc", "--quick", "--rounds", "1", "--peers", "shmtensor", "torch-fd"]) == 0
     assert "without torch-fd: no_such_package is not installed" in capsys.readouterr().out
 
 
-def test_the_list_and_a_wrong_name(capsys) -> None:
+def test_list_option_and_unknown_case(capsys) -> None:
     assert command.main([]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*CASES, *PROGRAMS]
     assert command.main(["nothing"]) == 2
 
 
-def test_each_side_has_a_processor_of_its_own_wherever_it_starts(monkeypatch) -> None:
+def test_each_process_is_pinned_to_its_own_processor(monkeypatch) -> None:
     """A partner is started by a process that is pinned already; it once ended up on the same processor."""
     pinned = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, processors: pinned.append(processors))
@@ -95,7 +95,7 @@ def test_each_side_has_a_processor_of_its_own_wherever_it_starts(monkeypatch) ->
     assert pinned == [{3}, {5}, {3}]
 
 
-def test_results_become_a_page_with_plots(tmp_path, capsys) -> None:
+def test_results_page_contains_plots(tmp_path, capsys) -> None:
     file = tmp_path / "result.json"
     peers = ["shmtensor", "pickle", "SharedMemory"]
     words = ["alloc", "handover", "--quick", "--rounds", "1", "--peers", *peers, "--json", str(file)]
@@ -118,13 +118,13 @@ def kept(page: str) -> list[Path]:
     return [ROOT / name for name in re.findall(r"bench/results/[\w-]+\.json", (DOCS / page).read_text())]
 
 
-def test_the_pages_show_what_was_measured() -> None:
+def test_results_page_shows_stored_measurements() -> None:
     """Nobody edits them: `python -m bench.page` writes them from the result files that they name."""
     assert benchmarks(*kept("benchmarks.md")) == (DOCS / "benchmarks.md").read_text()
     assert goals(kept("design/goals.md")) == (DOCS / "design" / "goals.md").read_text()
 
 
-def test_a_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:
+def test_summary_keeps_all_rows_and_the_later_run() -> None:
     record = json.loads((ROOT / "bench/results/intel-xeon.json").read_text())
     later = record | {
         "date": "2030-01-01T00:00:00",
@@ -141,7 +141,7 @@ def test_a_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:
         summary(files)
 
 
-def test_summaries_goals_and_cells() -> None:
+def test_summaries_goals_and_cells_are_formatted() -> None:
     summary = Summary.of([3.0, 1.0, 2.0], 10)
     assert (summary.median, summary.least, summary.most, summary.count) == (20, 10, 30, 3)
     assert Row("a", "b", "us", summary, goal=Goal(20)).met

@@ -1,4 +1,4 @@
-"""The built files: hardened, and without symbols that nobody needs."""
+"""The built files: hardened, and without unnecessary symbols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def readelf(option: str, path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", [MODULE, MANAGER], ids=["module", "manager"])
-def test_stack_and_relocations_cannot_be_abused(path) -> None:
+def test_binaries_have_hardened_stack_and_relocations(path) -> None:
     segments = readelf("--program-headers", path)
     (stack,) = re.findall(r"GNU_STACK.* ([RWE ]{3}) ", segments)
     assert "E" not in stack
@@ -29,7 +29,7 @@ def test_stack_and_relocations_cannot_be_abused(path) -> None:
     assert "__stack_chk_fail" in readelf("--dyn-syms", path)
 
 
-def test_the_module_exports_its_entry_only() -> None:
+def test_module_exports_only_its_entry_point() -> None:
     """Symbols of ours or of pybind11's would meet those of other extensions in the same process."""
     rows = [line.split() for line in readelf("--dyn-syms", MODULE).splitlines()]
     exported = {row[7] for row in rows if len(row) > 7 and row[4] in {"GLOBAL", "WEAK"} and row[6].isdigit()}

@@ -35,7 +35,7 @@ def run(program: str) -> dict:
 @pytest.mark.parametrize(
     "statement", ["import shmtensor", "import shmtensor as st; st.Tensor, st.errors, st.stats(), dir(st)"]
 )
-def test_importing_starts_opens_and_writes_nothing(statement) -> None:
+def test_import_starts_opens_and_writes_nothing(statement) -> None:
     seen = run(f"""
     import numpy
     before = look()
@@ -46,7 +46,7 @@ def test_importing_starts_opens_and_writes_nothing(statement) -> None:
     assert after == before
 
 
-def test_importing_brings_in_no_heavy_module_that_numpy_does_not() -> None:
+def test_import_loads_no_heavy_module_beyond_numpys() -> None:
     new = run("""
     import numpy
     before = set(sys.modules)
@@ -64,7 +64,7 @@ def test_importing_brings_in_no_heavy_module_that_numpy_does_not() -> None:
     assert not {name for name in new if name.startswith("shmtensor.cli")}
 
 
-def test_importing_shmtensor_alone_registers_nothing_and_the_first_tensor_does() -> None:
+def test_first_tensor_registers_reducers_not_import() -> None:
     kinds = run("""
     import copyreg, numpy
     from multiprocessing.reduction import ForkingPickler
@@ -83,7 +83,7 @@ def test_importing_shmtensor_alone_registers_nothing_and_the_first_tensor_does()
 @pytest.mark.parametrize(
     "statement", ["import shmtensor.multiprocessing", "import shmtensor as st; st.multiprocessing"]
 )
-def test_importing_its_multiprocessing_registers_and_starts_nothing(statement) -> None:
+def test_multiprocessing_import_registers_and_starts_nothing(statement) -> None:
     kinds, before, after = run(f"""
     import numpy, multiprocessing, multiprocessing.connection, multiprocessing.queues, threading, copyreg
     from multiprocessing.reduction import ForkingPickler
@@ -98,7 +98,7 @@ def test_importing_its_multiprocessing_registers_and_starts_nothing(statement) -
     assert after == before
 
 
-def test_arrays_of_numpy_are_not_registered_until_asked_for() -> None:
+def test_numpy_arrays_are_registered_only_on_request() -> None:
     answers = run("""
     import numpy
     from multiprocessing.reduction import ForkingPickler

@@ -79,7 +79,7 @@ def block() -> Iterator[str]:
 def message() -> Iterator[str]:
     tensor = st.zeros(3)
     content = ForkingPickler.dumps(tensor)
-    yield "1 messages in flight"
+    yield "1 unread messages"
     pickle.loads(content)
 
 
@@ -87,39 +87,39 @@ LEAKS = [descriptor, mapping, name, child, grandchild, block, message]
 
 
 @pytest.mark.parametrize("leak", LEAKS, ids=lambda leak: leak.__name__)
-def test_a_leak_of_each_kind_is_found_and_gone_when_it_is_mended(leak) -> None:
+def test_leak_guard_reports_each_kind_until_fixed(leak) -> None:
     before = Snapshot.take()
     with leak() as expected:
-        problems = Snapshot.settled_difference(before, patience=0.1)
+        problems = Snapshot.settled_difference(before, timeout=0.1)
         assert [problem for problem in problems if re.search(expected, problem)], problems
     assert Snapshot.settled_difference(before) == []
 
 
-def test_what_was_there_before_is_no_leak() -> None:
+def test_leak_guard_ignores_earlier_resources() -> None:
     with descriptor(), mapping(), name(), child(), block(), message():
         before = Snapshot.take()
-        assert Snapshot.settled_difference(before, patience=0.1) == []
+        assert Snapshot.settled_difference(before, timeout=0.1) == []
 
 
-def test_less_than_before_is_no_leak() -> None:
+def test_leak_guard_ignores_fewer_resources() -> None:
     with descriptor(), mapping(), name(), child(), block(), message():
         before = Snapshot.take()
-    assert Snapshot.settled_difference(before, patience=0.1) == []
+    assert Snapshot.settled_difference(before, timeout=0.1) == []
 
 
-def test_what_settles_in_time_is_no_leak() -> None:
+def test_leak_guard_waits_for_delayed_cleanup() -> None:
     before = Snapshot.take()
     process = subprocess.Popen(["sleep", "0.2"])
     waiter = threading.Thread(target=process.wait)
     waiter.start()
-    assert Snapshot.settled_difference(before, patience=30) == []
+    assert Snapshot.settled_difference(before, timeout=30) == []
     waiter.join()
 
 
-def test_the_guard_looks_for_leaks_without_spending_messages() -> None:
+def test_leak_guard_does_not_consume_messages() -> None:
     tensor = st.zeros(3)
     content = ForkingPickler.dumps(tensor)
-    Snapshot.settled_difference(Snapshot.take(), patience=0)
+    Snapshot.settled_difference(Snapshot.take(), timeout=0)
     assert pickle.loads(content).storage() is tensor.storage()
 
 
@@ -136,7 +136,7 @@ def run_inner_tests(folder: Path, text: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_a_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
+def test_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
     done = run_inner_tests(
         tmp_path,
         """
@@ -163,12 +163,12 @@ def test_a_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
     assert "1 blocks" in done.stdout
 
 
-def test_a_run_that_leaves_a_name_of_a_dead_session_fails(tmp_path) -> None:
+def test_pytest_run_that_leaves_name_of_dead_session_fails(tmp_path) -> None:
     name = f"shmtensor-{secrets.token_hex(16)}-1"
     done = run_inner_tests(
         tmp_path,
         f"""
-        kept = open("/dev/shm/{name}", "wb")  # so that no manager that starts meanwhile removes it
+        kept = open("/dev/shm/{name}", "wb")  # so that no manager that starts in the meantime removes it
 
         def test_nothing():
             pass
@@ -180,7 +180,7 @@ def test_a_run_that_leaves_a_name_of_a_dead_session_fails(tmp_path) -> None:
     assert f"the tests left names in /dev/shm: ['{name}']" in done.stdout
 
 
-def test_names_that_are_kept_survive_a_managers_start() -> None:
+def test_kept_names_survive_manager_start() -> None:
     session = secrets.token_hex(16)
     name = f"shmtensor-{session}-1"
     Path(f"/dev/shm/{name}").touch()

@@ -107,20 +107,20 @@ METHODS = {
 @pytest.mark.parametrize(
     ("module", "names"), [(st, PUBLIC), (mp, PUBLIC_MP)], ids=["shmtensor", "multiprocessing"]
 )
-def test_the_public_names_are_these(module, names) -> None:
+def test_public_names_match_list(module, names) -> None:
     assert sorted(module.__all__) == sorted(names)
     assert sorted(dir(module)) == sorted(names)
     assert all(getattr(module, name) is not None for name in names)
 
 
-def test_what_is_not_there_is_an_attribute_error_that_names_it() -> None:
+def test_missing_attribute_error_names_it() -> None:
     for module in (st, mp):
         with pytest.raises(AttributeError, match=f"{module.__name__}.* 'nothing'"):
             _ = module.nothing
 
 
 @pytest.mark.parametrize("kind", METHODS, ids=lambda kind: kind.__name__)
-def test_the_public_methods_and_properties_are_these(kind) -> None:
+def test_public_methods_and_properties_match_list(kind) -> None:
     there = [name for name in dir(kind) if not name.startswith("_") and hasattr(kind, name)]
     assert sorted(there) == sorted(METHODS[kind])
 
@@ -142,7 +142,7 @@ def described() -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("name", "thing"), described().items(), ids=described())
-def test_everything_public_has_a_docstring(name, thing) -> None:
+def test_public_objects_have_docstrings(name, thing) -> None:
     home = thing.__name__ if inspect.ismodule(thing) else getattr(thing, "__module__", "shmtensor")
     if home.startswith("multiprocessing"):
         return  # the standard module's own
@@ -150,11 +150,11 @@ def test_everything_public_has_a_docstring(name, thing) -> None:
     assert text, f"{name} has no docstring"
     text = inspect.cleandoc(text)
     first = text.splitlines()[0]
-    assert first.endswith((".", "?")), f"{name}: the first line is no sentence: {first}"
+    assert first.endswith((".", "?")), f"{name}: the first line is not a sentence: {first}"
 
 
 @pytest.mark.parametrize("name", sorted({*STANDARD, *multiprocessing.__all__}))
-def test_the_standard_module_has_nothing_that_ours_has_not(name) -> None:
+def test_every_standard_name_is_provided(name) -> None:
     assert hasattr(mp, name)
     standard, ours = getattr(multiprocessing, name), getattr(mp, name)
     if not callable(standard):
@@ -171,7 +171,7 @@ def test_the_standard_module_has_nothing_that_ours_has_not(name) -> None:
 @pytest.mark.parametrize(
     "name", ["Queue", "JoinableQueue", "SimpleQueue", "Process", "connection.Connection"]
 )
-def test_methods_of_our_classes_take_what_the_standard_ones_take(name) -> None:
+def test_methods_accept_the_standard_parameters(name) -> None:
     if name == "connection.Connection":
         standard, ours = multiprocessing.connection.Connection, mp.connection.Connection
     elif name == "Process":
@@ -191,7 +191,7 @@ def check_signature(name: str, expected: inspect.Signature, ours: inspect.Signat
     assert plain(ours) == plain(expected), f"{name}{ours} is not {name}{expected}"
 
 
-def test_submodules_of_the_standard_module_can_be_reached_through_ours() -> None:
+def test_standard_submodules_are_attributes() -> None:
     program = """
         import multiprocessing.pool, multiprocessing.managers, multiprocessing.shared_memory
         import shmtensor.multiprocessing as mp
@@ -206,7 +206,7 @@ def test_submodules_of_the_standard_module_can_be_reached_through_ours() -> None
     assert done.returncode == 0, done.stderr
 
 
-def test_submodules_of_the_standard_module_are_imported_from_ours() -> None:
+def test_standard_submodules_can_be_imported() -> None:
     """CPython's test of shared memory: an ImportError, unless the program had imported them before."""
     program = """
         import sys
@@ -220,7 +220,7 @@ def test_submodules_of_the_standard_module_are_imported_from_ours() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_star_import_brings_the_public_names() -> None:
+def test_star_import_provides_public_names() -> None:
     names: dict[str, object] = {}
     exec("from shmtensor import *", names)
     assert set(PUBLIC) <= set(names)

@@ -10,7 +10,7 @@ import pytest
 from tests.check_layers import BINDINGS, LAYERS, ROOT, broken_rules
 
 
-def test_the_sources_keep_the_rules() -> None:
+def test_sources_follow_layer_rules() -> None:
     assert broken_rules() == []
     assert len(list(ROOT.rglob("*.[ch]pp"))) > 50, "it looked at something"
 
@@ -20,7 +20,7 @@ def test_every_folder_is_a_layer() -> None:
 
 
 @pytest.mark.parametrize("order", [LAYERS, BINDINGS], ids=["layers", "bindings"])
-def test_the_arrows_have_no_circle(order) -> None:
+def test_layer_dependencies_are_acyclic(order) -> None:
     done: set[str] = set()
     for layer, below in order.items():
         assert set(below) <= done, f"{layer} is named before what it stands on"
@@ -37,14 +37,14 @@ def test_every_source_of_the_bindings_has_a_header() -> None:
     assert {path.name for path in sources - headers} == {"module"}
 
 
-def test_the_gil_changes_hands_in_one_file() -> None:
+def test_gil_is_released_and_acquired_in_one_file() -> None:
     """All others would abort the process when the interpreter ends while they wait for it."""
     words = ("gil_scoped_", "PyEval_", "PyGILState_", "Py_BEGIN_ALLOW_THREADS")
     found = [path.name for path in ROOT.rglob("*.[ch]pp") if any(word in path.read_text() for word in words)]
     assert found == ["gil.hpp"]
 
 
-def test_nothing_reads_the_wall_clock() -> None:
+def test_sources_do_not_read_the_wall_clock() -> None:
     """Which an administrator, or NTP, may set."""
     words = ("CLOCK_REALTIME", "system_clock", "gettimeofday", "time.time(", "time.time_ns(", "datetime")
     package = ROOT.parent / "python" / "shmtensor"
@@ -100,13 +100,13 @@ def write(root: Path, name: str, *lines: str) -> None:
         ("elsewhere/a.cpp", '#include "base/error.hpp"', "elsewhere is not a layer"),
     ],
 )
-def test_each_broken_rule_is_found_with_its_place(tmp_path, name, line, problem) -> None:
+def test_each_layer_violation_is_reported_with_its_place(tmp_path, name, line, problem) -> None:
     write(tmp_path, name, "// A file.", "#include <vector>", line)
     found = broken_rules(tmp_path)
     assert any(one.startswith(f"csrc/{name}:3: ") and problem in one for one in found), found
 
 
-def test_what_is_permitted_is_not_found(tmp_path) -> None:
+def test_permitted_includes_are_not_reported(tmp_path) -> None:
     write(tmp_path, "base/a.hpp", '#include "base/error.hpp"', "#include <string>", '// #include "os/fd.hpp"')
     write(tmp_path, "os/a.cpp", '#include "base/error.hpp"', "#include <sys/mman.h>", "#include <fcntl.h>")
     write(tmp_path, "arena/segment.cpp", '#include "os/fd.hpp"', "#include <sys/stat.h>")
@@ -116,7 +116,7 @@ def test_what_is_permitted_is_not_found(tmp_path) -> None:
     assert broken_rules(tmp_path) == []
 
 
-def test_all_problems_are_reported_in_order(tmp_path) -> None:
+def test_layer_violations_are_reported_in_order(tmp_path) -> None:
     write(tmp_path, "os/b.cpp", '#include "arena/a.hpp"', '#include "session/a.hpp"')
     write(tmp_path, "base/a.cpp", "#include <Python.h>")
     assert [one.split(": ")[0] for one in broken_rules(tmp_path)] == [

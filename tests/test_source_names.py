@@ -23,7 +23,7 @@ NAME = re.compile(r"(?<![\w./*-])[\w-]+\.(?:hpp|cpp|pyi?)\b")
 
 
 def comments(path: Path) -> Iterator[str]:
-    """What a source file says to its readers."""
+    """Return the comments and strings of a source file."""
     text = path.read_text()
     if path.suffix in {".hpp", ".cpp", ".pml"}:
         yield from re.findall(r"//.*|/\*.*?\*/", text, re.DOTALL if path.suffix == ".pml" else 0)
@@ -42,7 +42,7 @@ def missing(text: str) -> list[str]:
     return paths + [name for name in NAME.findall(text) if name not in NAMES]
 
 
-def test_what_is_missing_is_found() -> None:
+def test_missing_files_are_found() -> None:
     assert missing("see csrc/base/no.hpp and `_none.py`, tests/none/") == [
         "csrc/base/no.hpp",
         "tests/none/",
@@ -52,10 +52,10 @@ def test_what_is_missing_is_found() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_that_a_page_names_exist(page) -> None:
+def test_files_named_in_pages_exist(page) -> None:
     assert not missing(re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE))
 
 
-def test_files_that_comments_name_exist() -> None:
+def test_files_named_in_comments_exist() -> None:
     found = {path: missing("\n".join(comments(path))) for path in SOURCES}
     assert not {str(path.relative_to(ROOT)): names for path, names in found.items() if names}

@@ -1,4 +1,4 @@
-"""A user's program as type checkers see it; nobody runs it. `make lint` checks it.
+"""A user's program as type checkers see it; it is never run. `make lint` checks it.
 
 An error that is expected is ignored by its name, and an ignored error that does not come is one too.
 """

@@ -1,4 +1,4 @@
-"""What is measured; one file each."""
+"""The cases of the benchmark, one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a tensor of 4 KiB and letting it go, in Python."""
+"""Time to create and release a tensor of 4 KiB in Python."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.peers import PEERS, SHARERS, Array, Peer, load_peer
+from bench.peers import MULTIPROCESSING_PEERS, PEERS, Array, Peer, load_peer
 from bench.timing import alternate
 
 __all__ = ["CASE"]
@@ -56,7 +56,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _at_a_page(nbytes: int) -> Array:
-    # As blocks lie. To a few bytes behind the source's place in its page, some processors copy slowly.
+    # Aligned like blocks. Some processors copy slowly to an offset just past the source's in its page.
     memory = np.zeros(nbytes + mmap.PAGESIZE, np.uint8)
     start = -memory.ctypes.data % mmap.PAGESIZE
     return memory[start : start + nbytes]
@@ -88,7 +88,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="copyin",
     summary="a warm NumPy array into shared memory, again and again; cold: the first time",
-    peers=SHARERS,
+    peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

@@ -1,4 +1,4 @@
-"""Does a hand-over cost more when many processes are there, each with an arena of its own?"""
+"""The cost of a hand-over while many processes run, each with its own arena."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.partner import BYTES, partner
 from bench.peers import Peer, load_peer
 from bench.rows import rows_many_beside_few
 from bench.timing import alternate
@@ -36,12 +36,12 @@ def _hold(peer: Peer, inbox: Any, outbox: Any) -> None:
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
     tensor = peer.fresh(4096)
-    with partner(peer, options) as consumer:
+    with consumer_process(peer, options) as consumer:
 
         def measure(variant: str) -> Measure:
             with ExitStack() as stack:
                 others = int(variant.split(maxsplit=1)[0]) - 2  # the two that measure are there too
-                crowd = [stack.enter_context(partner(peer, options, _hold)) for _ in range(others)]
+                crowd = [stack.enter_context(consumer_process(peer, options, _hold)) for _ in range(others)]
                 theirs = [one.hand_over(tensor) for one in crowd]
                 found = hand_over()
                 del theirs
@@ -51,7 +51,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             return alternate(
                 {
                     "send": lambda: consumer.hand_over(peer.fresh(4096)),
-                    "bytes": lambda: consumer.hand_over(BYTES),
+                    "bytes": lambda: consumer.hand_over(BASELINE),
                 },
                 budget=0.01 if options.quick else 0.3,
                 at_most=4_000,

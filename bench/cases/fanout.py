@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.partner import BYTES, partner
-from bench.peers import SHARERS, load_peer
+from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 from bench.timing import alternate
 
@@ -31,7 +31,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
     with ExitStack() as stack:
-        workers = [stack.enter_context(partner(peer, options)) for _ in range(max(_counts(options)))]
+        workers = [stack.enter_context(consumer_process(peer, options)) for _ in range(max(_counts(options)))]
 
         def to(count: int, message: Any) -> None:
             for worker in workers[:count]:
@@ -47,7 +47,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         def measure(variant: str) -> Measure:
             count = int(variant.split()[1])
             return alternate(
-                {"tensor": lambda: fresh(count), "bytes": lambda: to(count, BYTES)},
+                {"tensor": lambda: fresh(count), "bytes": lambda: to(count, BASELINE)},
                 budget=0.01 if options.quick else 0.2,
             )
 
@@ -61,7 +61,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="fanout",
     summary="a fresh tensor of 1 MiB to several workers, a queue each, until all have acknowledged",
-    peers=(*SHARERS, "faster-fifo"),
+    peers=(*MULTIPROCESSING_PEERS, "faster-fifo"),
     variants=_variants,
     probe=_probe,
     rows=_rows,

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.partner import BYTES, partner
-from bench.peers import SHARERS, Peer, load_peer
+from bench.peers import MULTIPROCESSING_PEERS, Peer, load_peer
 from bench.rows import rows_beside_bytes
 
 __all__ = ["CASE"]
@@ -33,7 +33,7 @@ def _produce(shared: Any, peer: Peer, inbox: Any, outbox: Any) -> None:
         items = []
         for _ in range(count):
             if what == "bytes":
-                shared.put(BYTES)
+                shared.put(BASELINE)
             else:
                 items.append(peer.fresh(NBYTES))
                 shared.put(peer.message(items[-1]))
@@ -69,7 +69,10 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         most = max(int(variant.split()[0]) for variant in _variants(peer_name, options))
 
         def started(serve: Any) -> list[Any]:
-            return [stack.enter_context(partner(peer, anywhere, partial(serve, shared))) for _ in range(most)]
+            return [
+                stack.enter_context(consumer_process(peer, anywhere, partial(serve, shared)))
+                for _ in range(most)
+            ]
 
         producers, consumers = started(_produce), started(_consume)
 
@@ -105,7 +108,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="grid",
     summary=f"producers to consumers on one queue, {MESSAGES} fresh tensors of 64 KiB in all, not pinned",
-    peers=SHARERS,
+    peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

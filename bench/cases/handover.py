@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from bench.consumer import BASELINE, consumer
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.partner import BYTES, consumer
 from bench.peers import PEERS, Consumer, Peer, load_peer
 from bench.rows import rows_beside_bytes
 from bench.timing import alternate
@@ -42,7 +42,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             send = _same(peer, there, kept[size]) if kind == "same" else _fresh(peer, there, SIZES[size])
             send()  # steady state: what was idle while others were measured gave its pages back
             return alternate(
-                {"tensor": send, "bytes": lambda: there.hand_over(BYTES)},
+                {"tensor": send, "bytes": lambda: there.hand_over(BASELINE)},
                 budget=0.01 if options.quick else BUDGET,
             )
 
@@ -56,7 +56,7 @@ def _same(peer: Peer, there: Consumer, item: object) -> Callable[[], object]:
 
 
 def _fresh(peer: Peer, there: Consumer, nbytes: int) -> Callable[[], object]:
-    """Making the tensor and letting it go are part of it; filling it is not."""
+    """Measure creation and release of the tensor too, but not filling it."""
 
     def send() -> None:
         item = peer.fresh(nbytes)

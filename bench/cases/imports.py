@@ -1,4 +1,4 @@
-"""What importing costs a process that has imported NumPy."""
+"""The cost of an import in a process that has imported NumPy."""
 
 from __future__ import annotations
 

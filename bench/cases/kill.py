@@ -13,7 +13,7 @@ from bench.options import Options
 __all__ = ["CASE"]
 
 NBYTES = 64 << 20
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 def _hold(inbox: Any, outbox: Any) -> None:
@@ -50,11 +50,11 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
                 st.empty(NBYTES, "u1")
                 break
             except st.OutOfSharedMemory:
-                if time.perf_counter() - start > PATIENCE:
+                if time.perf_counter() - start > TIMEOUT:
                     raise
                 time.sleep(1e-4)
         seconds = time.perf_counter() - start
-        holder.join(PATIENCE)
+        holder.join(TIMEOUT)
         inbox.close()
         outbox.close()
         return seconds

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bench.consumer import consumer
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.partner import consumer
 from bench.peers import PEERS, load_peer
 from bench.timing import per_call
 

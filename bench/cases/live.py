@@ -1,4 +1,4 @@
-"""Does a send cost more when many blocks are live?"""
+"""The cost of a send while many blocks are live."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Goal, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.partner import BYTES, partner
 from bench.peers import load_peer
 from bench.rows import rows_many_beside_few
 from bench.timing import alternate
@@ -23,7 +23,7 @@ VARIANTS = ["one live block", f"{MANY:,} live blocks"]
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
     live: list[Any] = []
-    with partner(peer, options) as consumer:
+    with consumer_process(peer, options) as consumer:
 
         def send() -> None:
             consumer.hand_over(peer.fresh(4096))
@@ -33,7 +33,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             del live[wanted:]
             live.extend(peer.fresh(64) for _ in range(wanted - len(live)))
             return alternate(
-                {"send": send, "bytes": lambda: consumer.hand_over(BYTES)},
+                {"send": send, "bytes": lambda: consumer.hand_over(BASELINE)},
                 budget=0.01 if options.quick else 0.2,
                 at_most=4_000,
             )

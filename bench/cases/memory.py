@@ -1,4 +1,4 @@
-"""What a live tensor of 64 bytes takes, in both processes and the memory they share."""
+"""The memory of a live tensor of 64 bytes, in both processes and in shared memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.consumer import consumer_process
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.partner import partner
 from bench.peers import Peer, load_peer
 
 __all__ = ["CASE"]
@@ -43,7 +43,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     step = min(count, STEP)
 
     def measure(_variant: str) -> Measure:
-        with partner(peer, options, _keep) as consumer:
+        with consumer_process(peer, options, _keep) as consumer:
             kept: list[Any] = []
 
             def add() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from bench.consumer import consumer_process
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.partner import partner
 from bench.peers import Peer, load_peer
 
 __all__ = ["CASE"]
@@ -43,7 +43,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     def measure(_variant: str) -> Measure:
         items: list[Any] = []
         reached = 0
-        with partner(peer, options, _keep) as there:
+        with consumer_process(peer, options, _keep) as there:
             with contextlib.suppress(Exception):  # whatever it is that breaks
                 while reached < enough:
                     more = [peer.fresh(NBYTES) for _ in range(STEP)]
@@ -81,5 +81,5 @@ CASE = Case(
     rows=_rows,
     rounds=1,
     warm_up=0,
-    patience=300.0,
+    timeout=300.0,
 )

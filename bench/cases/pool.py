@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.consumer import BASELINE
 from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.partner import BYTES
-from bench.peers import SHARERS, load_peer
+from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 from bench.timing import per_call
 
@@ -28,7 +28,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
 
 
 def work(peer_name: str, message: Any) -> int:
-    """Look at the first byte, and let go."""
+    """Read the first byte and release the tensor."""
     if isinstance(message, bytes):
         return message[0]
     peer = load_peer(peer_name)
@@ -49,7 +49,10 @@ def _probe(peer_name: str, _options: Options) -> Iterator[Probe]:
 
         def measure(variant: str) -> Measure:
             items = [peer.copy_in(np.zeros(SIZES[variant], np.uint8)) for _ in range(TASKS)]
-            found = {"bytes": each([BYTES] * TASKS), "tensor": each([peer.message(item) for item in items])}
+            found = {
+                "bytes": each([BASELINE] * TASKS),
+                "tensor": each([peer.message(item) for item in items]),
+            }
             for item in items:
                 peer.dispose(item)
             return found
@@ -64,7 +67,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="pool",
     summary=f"Pool({WORKERS}).map over {TASKS} arrays, one per task",
-    peers=SHARERS,
+    peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

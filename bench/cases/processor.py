@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
-from bench.partner import BYTES, partner
-from bench.peers import SHARERS, load_peer
+from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 
 __all__ = ["CASE"]
@@ -33,7 +33,7 @@ def _used(pid: int) -> float:
 def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     peer = load_peer(peer_name)
     times = 10 if options.quick else TIMES
-    with partner(peer, options) as there:
+    with consumer_process(peer, options) as there:
         pids = (os.getpid(), there.process.pid)
 
         def each(send: Callable[[], object]) -> float:
@@ -51,7 +51,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
                 peer.dispose(item)
 
             fresh()
-            return {"tensor": each(fresh), "bytes": each(lambda: there.hand_over(BYTES))}
+            return {"tensor": each(fresh), "bytes": each(lambda: there.hand_over(BASELINE))}
 
         yield measure
 
@@ -63,7 +63,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="processor",
     summary="processor time of making, handing over and releasing a tensor, both sides together",
-    peers=SHARERS,
+    peers=MULTIPROCESSING_PEERS,
     variants=_variants,
     probe=_probe,
     rows=_rows,

@@ -102,10 +102,10 @@ def _measure(monitor: MemoryMonitor, pids: list[int]) -> dict[int, ProcessMemory
     return monitor.measure()
 
 
-def _line(program: subprocess.Popen[str], patience: float) -> str | None:
+def _line(program: subprocess.Popen[str], timeout: float) -> str | None:
     import select
 
-    ready, _, _ = select.select([program.stdout], [], [], patience)
+    ready, _, _ = select.select([program.stdout], [], [], timeout)
     if not ready:
         return None
     assert program.stdout is not None

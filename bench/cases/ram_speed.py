@@ -1,4 +1,4 @@
-"""What reading and building a SharedList costs, beside pickle itself: part of the case `ram`."""
+"""The cost of reading and building a SharedList, compared with pickle: part of the case `ram`."""
 
 from __future__ import annotations
 

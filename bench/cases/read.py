@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import shmtensor
+from bench.consumer import consumer_process
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.partner import partner
 from bench.peers import PEERS, Peer, load_peer
 
 __all__ = ["CASE"]
@@ -47,7 +47,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         received = peer.receive(peer.message(item))
         peer.array(received).view("u8")[:] = 7
         peer.drop(received)
-        with partner(peer, options, _read) as consumer:  # a new one has read nothing yet
+        with consumer_process(peer, options, _read) as consumer:  # a new one has read nothing yet
             total, first, second = consumer.hand_over(peer.message(item))
         peer.dispose(item)
         assert total == 7, "the consumer read something else"

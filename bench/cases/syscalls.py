@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.peers import PEERS, SHARERS
+from bench.peers import MULTIPROCESSING_PEERS, PEERS
 
 __all__ = ["CASE"]
 
@@ -22,11 +22,21 @@ FEW, MANY = 100, 1_600
 
 
 def _count(peer: str, what: str, messages: int) -> int:
-    """Run `bench.sent` under strace, all its children and their children too."""
+    """Run `bench.syscall_program` under strace, all its children and their children too."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "calls"
         subprocess.run(
-            [*STRACE, "-o", str(report), sys.executable, "-m", "bench.sent", peer, what, str(messages)],
+            [
+                *STRACE,
+                "-o",
+                str(report),
+                sys.executable,
+                "-m",
+                "bench.syscall_program",
+                peer,
+                what,
+                str(messages),
+            ],
             check=True,
             timeout=150,
             stdout=subprocess.DEVNULL,
@@ -51,7 +61,7 @@ def _probe(peer: str, options: Options) -> Iterator[Probe]:
     few, many = (2, 12) if options.quick else (FEW, MANY)
 
     def each(what: str) -> float:
-        """What the messages in the middle cost: starting and ending cancel out."""
+        """Return the calls per message; those of start and exit cancel out."""
         return (_count(peer, what, many) - _count(peer, what, few)) / (many - few)
 
     def measure(variant: str) -> Measure:
@@ -79,12 +89,12 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="syscalls",
     summary="system calls of a hand-over and its acknowledgement, all processes together",
-    peers=SHARERS,
+    peers=MULTIPROCESSING_PEERS,
     variants=lambda _peer, options: ["same"] if options.quick else VARIANTS,
     probe=_probe,
     rows=_rows,
     baseline="64 bytes over the same queue",
     rounds=1,
     warm_up=0,
-    patience=500.0,
+    timeout=500.0,
 )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from bench.cases import handover
 from bench.model import Probe
 from bench.options import Options
-from bench.peers import SHARERS
+from bench.peers import MULTIPROCESSING_PEERS
 
 __all__ = ["CASE"]
 
@@ -24,7 +24,7 @@ CASE = replace(
     handover.CASE,
     name="together",
     summary="the same with both processes on one processor",
-    peers=(*SHARERS, "faster-fifo"),
+    peers=(*MULTIPROCESSING_PEERS, "faster-fifo"),
     probe=_probe,
     rounds=7,
 )

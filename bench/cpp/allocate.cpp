@@ -3,9 +3,11 @@
 
 #include <vector>
 
-#include "world.hpp"
+#include "support/world.hpp"
 
 namespace shmtensor::bench {
+
+using testing::World;
 namespace {
 
 void allocate_and_free(benchmark::State& state) {

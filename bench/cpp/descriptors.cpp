@@ -10,9 +10,11 @@
 #include "os/memfd.hpp"
 #include "os/unix_socket.hpp"
 #include "session/session.hpp"
-#include "world.hpp"
+#include "support/world.hpp"
 
 namespace shmtensor::bench {
+
+using testing::fresh_session;
 namespace {
 
 constexpr const char* kManager = SHMTENSOR_MANAGER;

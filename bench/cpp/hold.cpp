@@ -4,9 +4,15 @@
 #include <atomic>
 
 #include "arena/try_free.hpp"
-#include "world.hpp"
+#include "support/world.hpp"
 
 namespace shmtensor::bench {
+
+using testing::Peer;
+using testing::receive;
+using testing::send;
+using testing::Sent;
+using testing::World;
 namespace {
 
 // One world for all threads of a benchmark, each of which is a process with mappings of its own.
@@ -20,11 +26,11 @@ std::unique_ptr<Shared> g_shared;  // NOLINT: what Google Benchmark's threads ca
 void set_up(const benchmark::State&) { g_shared = std::make_unique<Shared>(); }
 void tear_down(const benchmark::State&) { g_shared.reset(); }
 
-Process process_of(const benchmark::State& state) {
+Peer process_of(const benchmark::State& state) {
   return {*g_shared->world.memory, static_cast<SlotNumber>(state.thread_index() + 1)};
 }
 
-// What the machine asks for two atomic operations on a word that nobody else has: the least that a
+// The cost of two atomic operations on a word that no other thread uses: the least that a
 // lock taken and a count dropped can cost.
 void two_atomic_operations(benchmark::State& state) {
   std::atomic<std::uint32_t> word{0};
@@ -39,7 +45,7 @@ BENCHMARK(two_atomic_operations);
 
 // The block is in use in this process already: what a second object for it costs.
 void acquire_held(benchmark::State& state) {
-  const Process process = process_of(state);
+  const Peer process = process_of(state);
   const auto arena = process.open_arena(g_shared->world.arena->segment());
   if (!receive(*arena, g_shared->sent)) state.SkipWithError("stale");
   for (auto _ : state) {
@@ -53,7 +59,7 @@ BENCHMARK(acquire_held)->Setup(set_up)->Teardown(tear_down)->ThreadRange(1, 8);
 // From nothing to holder and back, without a ticket: the holder bit is set and cleared each time,
 // the epoch moves, and the block is looked at for freeing.
 void acquire_first(benchmark::State& state) {
-  const Process process = process_of(state);
+  const Peer process = process_of(state);
   const auto arena = process.open_arena(g_shared->world.arena->segment());
   for (auto _ : state) {
     benchmark::DoNotOptimize(receive(*arena, g_shared->sent));

@@ -4,9 +4,11 @@
 #include <cstring>
 #include <vector>
 
-#include "world.hpp"
+#include "support/world.hpp"
 
 namespace shmtensor::bench {
+
+using testing::World;
 namespace {
 
 void copy_private(benchmark::State& state) {
@@ -28,7 +30,7 @@ void copy_into_warm(benchmark::State& state) {
   world.arena->release(*world.arena->allocate(size));
   for (auto _ : state) {
     const BlockNumber block = *world.arena->allocate_warm(size);
-    std::memcpy(world.arena->address(block, Access::read_write), from.data(), size);
+    std::memcpy(world.arena->bytes(block, Access::read_write).data(), from.data(), size);
     benchmark::ClobberMemory();
     world.arena->release(block);
   }
@@ -36,14 +38,14 @@ void copy_into_warm(benchmark::State& state) {
 }
 BENCHMARK(copy_into_warm)->Arg(64 << 10)->Arg(1 << 20)->Arg(64 << 20);
 
-// The pages were given back before: the kernel makes new ones.
+// The pages were released before, so the kernel allocates new ones.
 void copy_into_cold(benchmark::State& state) {
   World world;
   const auto size = static_cast<std::size_t>(state.range(0));
   const std::vector<std::byte> from(size, std::byte{1});
   for (auto _ : state) {
     const BlockNumber block = *world.arena->allocate(size);
-    std::memcpy(world.arena->address(block, Access::read_write), from.data(), size);
+    std::memcpy(world.arena->bytes(block, Access::read_write).data(), from.data(), size);
     benchmark::ClobberMemory();
     world.arena->release(block);
     state.PauseTiming();

@@ -1,4 +1,4 @@
-// What a message costs: tickets, and the bytes of a handle.
+// The cost of a message: tickets, and the bytes of a handle.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -6,9 +6,15 @@
 
 #include "base/siphash.hpp"
 #include "session/handle.hpp"
-#include "world.hpp"
+#include "support/world.hpp"
 
 namespace shmtensor::bench {
+
+using testing::Peer;
+using testing::receive;
+using testing::send;
+using testing::Sent;
+using testing::World;
 namespace {
 
 void issue_and_claim(benchmark::State& state) {
@@ -25,7 +31,7 @@ BENCHMARK(issue_and_claim);
 // A whole hand-over but for Python and the queue: issue, hold, release.
 void send_and_receive(benchmark::State& state) {
   World world;
-  const Process peer(*world.memory, 1);
+  const Peer peer(*world.memory, 1);
   const auto theirs = peer.open_arena(world.arena->segment());
   const BlockNumber block = *world.arena->allocate(4 * kKiB);
   for (auto _ : state) {
@@ -38,7 +44,7 @@ BENCHMARK(send_and_receive);
 // The same with a new block each time, which the receiver frees.
 void send_fresh_and_receive(benchmark::State& state) {
   World world;
-  const Process peer(*world.memory, 1);
+  const Peer peer(*world.memory, 1);
   const auto theirs = peer.open_arena(world.arena->segment());
   world.arena->release(*world.arena->allocate(4 * kKiB));
   for (auto _ : state) {

@@ -1,17 +1,20 @@
-// What a death costs: clearing the bits of a slot over a table of blocks.
+// The cost of a process death: clearing the bits of a slot over a table of blocks.
 #include <benchmark/benchmark.h>
 
 #include <vector>
 
 #include "arena/try_free.hpp"
-#include "world.hpp"
+#include "support/world.hpp"
 
 namespace shmtensor::bench {
+
+using testing::Peer;
+using testing::World;
 namespace {
 
 void sweep_dead_slot(benchmark::State& state) {
   World world;
-  const Process peer(*world.memory, 1);
+  const Peer peer(*world.memory, 1);
   const auto theirs = peer.open_arena(world.arena->segment());
   std::vector<BlockNumber> blocks;
   for (std::int64_t i = 0; i < state.range(0); ++i) blocks.push_back(*world.arena->allocate(64));

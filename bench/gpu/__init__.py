@@ -1,1 +1,1 @@
-"""What needs a GPU."""
+"""Programs that need a GPU."""

@@ -1,4 +1,4 @@
-"""Commands that end in time, and leave no process behind."""
+"""Commands with a time limit that leave no process running."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["adopt_orphans", "end_children", "run"]
 
-GRACE = 10.0  # from an interrupt to the kill: enough to say what was found so far
+GRACE = 10.0  # from an interrupt to the kill: enough to report partial results
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever loses its own below this process, sessions of their own included."""
+    """Become the parent of orphaned descendants, including those in other sessions."""
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
 
 def run(words: list[str], seconds: float, log: TextIO, **options: Any) -> int:
-    """Run a command and return its exit code; once its time is over it is interrupted, then killed."""
+    """Run a command and return its exit code; once time limit reached it is interrupted, then killed."""
     print(f"\n=== {seconds:.0f} s for {' '.join(words)}", file=log, flush=True)
     process = subprocess.Popen(
         words,
@@ -35,20 +35,20 @@ def run(words: list[str], seconds: float, log: TextIO, **options: Any) -> int:
         start_new_session=True,
         **options,
     )
-    for patience, then in ((seconds, signal.SIGINT), (GRACE, signal.SIGKILL)):
+    for timeout, then in ((seconds, signal.SIGINT), (GRACE, signal.SIGKILL)):
         try:
-            return process.wait(patience)
+            return process.wait(timeout)
         except subprocess.TimeoutExpired:
-            print(f"\n=== its time is over: {then.name}", file=log, flush=True)
+            print(f"\n=== time limit reached: {then.name}", file=log, flush=True)
             process.send_signal(then)
-    with contextlib.suppress(subprocess.TimeoutExpired):  # the driver does not let go of it
+    with contextlib.suppress(subprocess.TimeoutExpired):  # the driver may block its exit
         process.wait(GRACE)
     return -signal.SIGKILL
 
 
-def end_children(spared: int | None, patience: float = 3.0) -> list[str]:
-    """Wait for all children but one to end, then kill them; return what those were called with."""
-    end, killed = time.monotonic() + patience, {}
+def end_children(spared: int | None, timeout: float = 3.0) -> list[str]:
+    """Wait for all children but one to exit, then kill the rest; return the command lines of those killed."""
+    end, killed = time.monotonic() + timeout, {}
     while (left := _children(spared)) and time.monotonic() < end + GRACE:
         for pid, words in left.items():
             with contextlib.suppress(ChildProcessError):

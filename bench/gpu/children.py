@@ -1,7 +1,7 @@
-"""Forked processes for the questions of `bench.gpu.facts`, each with a limit that lies before its parent's.
+"""Forked processes for the experiments of `bench.gpu.facts`, each with a shorter time limit than its parent.
 
-A question needs processes of its own: the driver starts once in each, its errors may end all use of the GPU
-in one, and what becomes of the others is what is asked.
+An experiment runs in its own processes: the driver can be initialized once per process, an error may make
+the GPU unusable in one of them, and its effect on the others is what the experiment observes.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 30.0
-MARGIN = 3.0  # a child gives up so long before its parent that its word still arrives
+MARGIN = 3.0  # seconds by which a child stops before its parent, so that its report still arrives
 HANDLE = 64  # bytes of CUipcMemHandle and CUipcEventHandle
 SIZE = 1 << 16
 ERROR = b'{"error": '
 
-_until = math.inf  # what time.monotonic() says when this process has to end
+_until = math.inf  # the value of time.monotonic() at which this process must exit
 
 
 class NoAnswerError(RuntimeError):
-    """What a process said in place of an answer, or that it said nothing."""
+    """A process reported an error, or exited without an answer."""
 
 
 class Child:
-    """A forked process that runs a function with its end of a socket; it ends at its limit by itself.
+    """A forked process that runs a function with its end of a socket; it exits at its time limit.
 
-    Where this process has no limit of its own, the child leads a process group, all of which ends with it.
+    If this process has no time limit, the child leads a process group that is killed with it.
     """
 
     def __init__(self, body: Callable[[socket.socket], Any], seconds: float = LIMIT) -> None:
         self.seconds = min(seconds, _until - MARGIN - time.monotonic())
         if self.seconds <= 0:
-            raise NoAnswerError("not asked: the time of who asks is over")
+            raise NoAnswerError("not run: the time limit of the parent is reached")
         self.until = time.monotonic() + self.seconds
         self.leads = math.isinf(_until)
         self.reaped: int | None = None
@@ -59,8 +59,8 @@ class Child:
                 os.setpgid(self.pid, self.pid)
 
     def receive(self) -> bytes:
-        """The next message; an error where the process sent one, has ended, or takes too long."""
-        # It is given time to show on stderr where it stands.
+        """Return the next message; raise if the process sent an error, exited or took too long."""
+        # The child gets time to print its stack to stderr.
         self.line.settimeout(max(self.until + MARGIN / 2 - time.monotonic(), 0.01))
         try:
             content = self.line.recv(SIZE)
@@ -73,29 +73,29 @@ class Child:
         return content
 
     def handle(self) -> bytes:
-        """The next message, which is 64 bytes of the driver's."""
+        """Return the next message, a handle of 64 bytes."""
         content = self.receive()
         if len(content) != HANDLE:
-            raise NoAnswerError(f"{content!r} came in place of a handle")
+            raise NoAnswerError(f"{content!r} received instead of a handle")
         return content
 
     def answer(self) -> Any:
-        """The next message, which is JSON."""
+        """Return the next message, decoded from JSON."""
         return json.loads(self.receive())
 
     def send(self, content: bytes) -> None:
         self.line.send(content)
 
     def kill(self) -> None:
-        """End it, and all of its group if it leads one; reap it, unless the driver does not let go of it."""
+        """Kill the process, or its group if it leads one; reap it unless the driver blocks its exit."""
         if self.reaped is None:
             self._kill()
         self.wait()
         self.line.close()
 
-    def wait(self, patience: float = 5.0) -> int | None:
-        """Reap it and return its status; None if it has not ended in time."""
-        end = time.monotonic() + patience
+    def wait(self, timeout: float = 5.0) -> int | None:
+        """Reap the process and return its exit status; None if it did not exit in time."""
+        end = time.monotonic() + timeout
         while self.reaped is None and time.monotonic() < end:
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 time.sleep(0.002)
@@ -112,8 +112,8 @@ class Child:
     def _how_it_ended(self) -> str:
         code = self.wait()
         if code == -signal.SIGALRM:
-            return f"no answer within {self.seconds:.0f} s; stderr shows where it stood"
-        return f"it ended without an answer, exit code {code}"
+            return f"no answer within {self.seconds:.0f} s; its stack is on stderr"
+        return f"the process exited without an answer, exit code {code}"
 
 
 def _run(body: Callable[[socket.socket], Any], end: socket.socket, until: float, *, leads: bool) -> None:
@@ -121,7 +121,7 @@ def _run(body: Callable[[socket.socket], Any], end: socket.socket, until: float,
     _until = until
     if leads:
         os.setpgid(0, 0)
-    faulthandler.register(signal.SIGALRM, chain=True)  # shows where it stands, then ends it
+    faulthandler.register(signal.SIGALRM, chain=True)  # prints the stack, then ends the process
     signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.01))
     try:
         body(end)
@@ -134,7 +134,7 @@ def _run(body: Callable[[socket.socket], Any], end: socket.socket, until: float,
 
 
 def ask(body: Callable[[], Any], seconds: float = LIMIT) -> Any:
-    """What a function answers in a process of its own; `{"error": text}` if it does not."""
+    """Return the answer of a function that runs in its own process; `{"error": text}` if it fails."""
     try:
         asked = Child(lambda end: end.send(json.dumps(body()).encode()), seconds)
         try:
@@ -153,7 +153,7 @@ def in_new_pids(body: Callable[[socket.socket], Any]) -> Callable[[socket.socket
         if libc.unshare(0x20000000) != 0:
             raise OSError(ctypes.get_errno(), "cannot make a PID namespace")
         if os.fork() == 0:
-            libc.prctl(1, signal.SIGKILL)  # it ends with its parent: no timer's signal ends a process 1
+            libc.prctl(1, signal.SIGKILL)  # ends with its parent; a timer signal does not end a process 1
             body(end)
             os._exit(0)
         os.wait()

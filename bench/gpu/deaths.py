@@ -1,4 +1,4 @@
-"""What a killed consumer leaves behind on the GPU, and how long; how many allocations are opened in a second.
+"""The GPU memory that a killed consumer leaves, and for how long; allocations opened per second.
 
 ``python -m bench.gpu.deaths [--json FILE]``. Memory of shmtensor's own and memory of a user, held by one
 other process, which is killed: bytes that the driver says are in use before and after, and milliseconds
@@ -38,7 +38,7 @@ SIMULATED = "SHMTENSOR_LIBCUDA" in os.environ
 
 
 class Users:
-    """Memory of cuMemAlloc, as another library's array; told when it is let go."""
+    """Memory of cuMemAlloc, as another library's array; counts live instances."""
 
     alive = 0
 
@@ -91,10 +91,10 @@ def tensor_of(kind: str, size: int) -> st.Tensor:
     return st.empty(size, "u1", device="cuda") if kind == "own" else st.asarray(Users(size))
 
 
-def wait_until(condition: Callable[[], bool], patience: float) -> float:
+def wait_until(condition: Callable[[], bool], timeout: float) -> float:
     """Milliseconds until it holds; after so many seconds it need not."""
     began = time.perf_counter()
-    while not condition() and time.perf_counter() < began + patience:
+    while not condition() and time.perf_counter() < began + timeout:
         time.sleep(0.0002)  # the thread that lets owners go needs the interpreter
     return (time.perf_counter() - began) * 1e3
 

@@ -1,4 +1,4 @@
-"""The driver through ctypes, for the questions of `bench.gpu.facts`."""
+"""The driver through ctypes, for the experiments of `bench.gpu.facts`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def driver() -> Any:
 
 
 def need(code: int, function: str) -> None:
-    """A step on the way to a question worked."""
+    """Raise if a step of an experiment failed."""
     if code != 0:
         name = ctypes.c_char_p()
         _driver.cuGetErrorName(code, ctypes.byref(name))
@@ -117,7 +117,7 @@ def import_(descriptor: int) -> tuple[int, ctypes.c_uint64]:
 
 
 def first_byte(pointer: ctypes.c_uint64) -> int:
-    """What the memory begins with; the driver's answer, negative, if it cannot be read."""
+    """Return the first byte of the memory; the negative driver error if it cannot be read."""
     content = ctypes.create_string_buffer(1)
     code = driver().cuMemcpyDtoHAsync_v2(content, pointer, ctypes.c_size_t(1), None)
     code = code or driver().cuStreamSynchronize(None)

@@ -1,10 +1,10 @@
-"""What the driver really does, where its documentation is silent: a table of answers.
+"""Experiments on driver behaviour that the CUDA documentation does not specify.
 
-``python -m bench.gpu.facts [--json FILE] [--seconds N] [NUMBER ...]``. The numbers are those of the questions
-in the design notes. The parent never uses CUDA: each question has a process of its own, with a limit. One
-that fails or takes too long has ``{"error": what happened}`` for an answer, also in a part of its answer. The
-file is written after each. On the simulated driver (SHMTENSOR_LIBCUDA) the answers are the simulator's, the
-table says so, and no time is taken.
+``python -m bench.gpu.facts [--json FILE] [--seconds N] [EXPERIMENT ...]``. The parent never uses CUDA: each
+experiment runs in its own process, with a time limit. The answer of an experiment that fails or takes too
+long is ``{"error": what happened}``; so may be a part of an answer. The file is written after each
+experiment. On the simulated driver (SHMTENSOR_LIBCUDA) the answers are the simulator's; the table is marked
+as simulated, and no time is measured.
 """
 
 from __future__ import annotations
@@ -14,61 +14,77 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.gpu import library_questions, memory_questions, order_questions, times, work
+from bench.gpu import library_experiments, memory_experiments, order_experiments, times, work
 from bench.gpu.children import ask
 from bench.gpu.keep import keep
 
-LIMIT = 40.0  # seconds a question; each takes a few, most of which is the start of the driver
-LONG = {"11": 60.0, "12": 75.0}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 40.0  # seconds for one experiment; each takes a few, mostly to start the driver
 SECONDS = 240.0
 
 
-def number_of(question: Any) -> str:
-    return str(question.__name__.split("_")[1])
-
-
-QUESTIONS = sorted(
-    (
-        getattr(module, name)
-        for module in (library_questions, memory_questions, order_questions, times, work)
-        for name in vars(module)
-        if name.startswith("question_")
-    ),
-    key=lambda question: int(number_of(question)),
+EXPERIMENTS: tuple[Callable[[], Any], ...] = (
+    memory_experiments.open_handle_after_exporter_exit,
+    memory_experiments.read_mapping_after_exporter_kill,
+    memory_experiments.import_descriptor_left_in_socket,
+    memory_experiments.export_imported_memory,
+    memory_experiments.handle_of_interior_and_freed_pointer,
+    memory_experiments.driver_calls_in_forked_child,
+    memory_experiments.open_own_handle,
+    order_experiments.open_handle_across_namespaces,
+    order_experiments.open_event_of_dead_process,
+    times.time_import_and_mapping,
+    library_experiments.cupy_on_virtual_memory,
+    library_experiments.torch_on_virtual_memory,
+    library_experiments.numba_on_virtual_memory,
+    library_experiments.jax_on_virtual_memory,
+    library_experiments.export_torch_expandable_segments,
+    order_experiments.stream_memory_operations_on_import,
+    work.device_work_after_process_exit,
+    memory_experiments.virtual_memory_granularity,
 )
+LONGER = {
+    times.time_import_and_mapping: 60.0,
+    library_experiments.cupy_on_virtual_memory: 75.0,
+    library_experiments.torch_on_virtual_memory: 75.0,
+    library_experiments.numba_on_virtual_memory: 75.0,
+    library_experiments.jax_on_virtual_memory: 75.0,
+}
 
 
 def without_answer(answer: Any) -> bool:
-    """Is it, or a part of it, an error?"""
+    """Return True if the answer, or a part of it, is an error."""
     return isinstance(answer, dict) and ("error" in answer or any(map(without_answer, answer.values())))
 
 
 def main() -> int:
-    """Ask all, print a table, and write it down if asked to."""
+    """Run the experiments, print a table, and write it to the file given by `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of them together")
-    parser.add_argument("numbers", nargs="*", help="these questions only")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of all together")
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="names (default: all)")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     simulated = "SHMTENSOR_LIBCUDA" in os.environ
     print("answers of the SIMULATED driver" if simulated else "answers of the driver")
     answers: dict[str, Any] = {}
-    for question in QUESTIONS:
-        number, left = number_of(question), end - time.monotonic()
-        if options.numbers and number not in options.numbers:
+    for experiment in EXPERIMENTS:
+        name, left = experiment.__name__, end - time.monotonic()
+        if options.experiments and name not in options.experiments:
             continue
         if left > 5:
-            answer = ask(question, min(LONG.get(number, LIMIT), left))
+            answer = ask(experiment, min(LONGER.get(experiment, LIMIT), left))
         else:
-            answer = {"error": f"not asked: the {options.seconds:.0f} s are over"}
-        answers[question.__name__] = answer
+            answer = {"error": f"not run: the {options.seconds:.0f} s are over"}
+        answers[name] = answer
         keep(options.json, {"simulated": simulated, "answers": answers})
-        print(f"{question.__name__[9:]:>8}  {question.__doc__}\n          {answer}", flush=True)
+        print(f"{name}: {experiment.__doc__}\n    {answer}", flush=True)
     failed = [name for name, answer in answers.items() if without_answer(answer)]
-    print(f"{len(answers)} asked; without an answer, in whole or in part: {', '.join(failed) or 'none'}")
+    print(f"{len(answers)} experiments; without a complete answer: {', '.join(failed) or 'none'}")
     return 0
 
 

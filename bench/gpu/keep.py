@@ -1,4 +1,4 @@
-"""What stays of a program that may be cut short: results as they come, and waits that end."""
+"""Results that survive an interrupted program, and waits with a time limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def keep(path: Path | None, found: dict[str, Any]) -> None:
-    """Write a result down, whole; what was there before stays until then."""
+    """Write a result to a file, which is replaced atomically."""
     if path is not None:
         new = path.with_name(f"{path.name}.new")
         new.write_text(json.dumps(found, indent=2, default=str) + "\n")

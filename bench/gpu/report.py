@@ -1,9 +1,9 @@
-"""Everything that needs a GPU in one call, for a machine that is lent for minutes and has no network.
+"""Run everything that needs a GPU in one call, on a machine that is available for minutes without a network.
 
 ``python -m bench.gpu.report FOLDER [STEP ...] [--seconds N]``, in the repository's root. The steps: install
-(into ``build/gpu``), tests, round_trip, deaths, facts. Each ends with its share of the time, and has what
-those before it left over; one that fails does not stop the next. The folder then holds ``report.json`` (the
-machine; status and seconds of each step), ``report.log`` (what they said), ``tests.xml``, and a JSON file of
+(into ``build/gpu``), tests, round_trip, deaths, facts. Each step has a share of the time, plus what
+earlier steps left over; a step that fails does not stop the next. The folder then holds ``report.json`` (the
+machine; status and seconds of each step), ``report.log`` (their output), ``tests.xml``, and a JSON file of
 each program. Results are written as they come.
 """
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build" / "gpu"
-SECONDS = 530.0  # and half a minute for what has to be killed: a call of ten minutes has room for it
-# Without the first there is nothing; what it does not need, the tests have.
+SECONDS = 530.0  # plus half a minute to kill what remains: fits in ten minutes
+# The first step is required; the tests get the time that it does not use.
 SHARES = {"install": 240, "tests": 100, "round_trip": 50, "deaths": 50, "facts": 100}
-LAST_TEST = 65.0  # what a test that began just in time may still take
+LAST_TEST = 65.0  # seconds that the last test may take
 PACKAGES = ("cupy-cuda13x", "jax", "numba", "numba-cuda", "pybind11", "pytest", "scikit-build-core")
 GPU = "name,driver_version,memory.total,memory.used,persistence_mode,compute_mode,mig.mode.current"
 KEEP_UP = "from bench.gpu.driver import driver; driver(); import sys; sys.stdin.read()"
 
 
 def command(step: str, folder: Path, seconds: float) -> list[str]:
-    """What a step runs; but for the first it ends by itself before its time is over."""
+    """Return the command of a step; all but the first end by themselves within their time."""
     own = max(seconds - GRACE, 1)
     if step == "install":
         options = ["--no-index", "--no-build-isolation", "--no-deps", "--upgrade", "--target", str(SITE)]
@@ -54,7 +54,7 @@ def command(step: str, folder: Path, seconds: float) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """For all steps: what was installed comes first, output at once, no plugin that happens to be there."""
+    """Return the environment of all steps: installed package first, unbuffered output, no plugins."""
     path = [str(SITE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(path),
@@ -65,9 +65,9 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def driver_kept_up(step: str) -> Iterator[int | None]:
-    """Have a process that uses the GPU: without any, the driver may start anew, for seconds, in each test.
+    """Have a process that uses the GPU: otherwise the driver may initialize again, for seconds, in each test.
 
-    The facts are asked without it: some are about what the last user of a GPU leaves.
+    The experiments of `facts` run without it: some observe what the last user of a GPU leaves.
     """
     if step in ("install", "facts"):
         yield None
@@ -79,7 +79,7 @@ def driver_kept_up(step: str) -> Iterator[int | None]:
 
 
 def about() -> dict[str, Any]:
-    """What the results must say about where they come from."""
+    """Return the facts that identify the machine and the versions."""
     versions = machine.versions()
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -95,18 +95,18 @@ def about() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the steps, and write the report before and after each."""
+    """Run the steps; write the report before and after each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("steps", nargs="*", metavar="STEP", help="these only")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of them together")
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="steps to run (default: all)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of all together")
     options = parser.parse_args()
     if unknown := set(options.steps) - set(SHARES):
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(SHARES)}")
     steps = [step for step in SHARES if step in options.steps or not options.steps]
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # else who is started may ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # children must not inherit SIG_IGN
     adopt_orphans()
     end = time.monotonic()
     found: dict[str, Any] = {**about(), "steps": {}}

@@ -30,7 +30,7 @@ SIZES = {"2 MiB": 2 << 20, "64 MiB": 64 << 20, "1 GiB": 1 << 30, "16 GiB": 16 <<
 ROUNDS = 5
 
 
-def question_11() -> Any:
+def time_import_and_mapping() -> Any:
     """Microseconds of single calls, by size: of five one after the other, all."""
     free = ask(room)
     if not isinstance(free, int):

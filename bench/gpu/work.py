@@ -1,7 +1,7 @@
-"""Work of a GPU that is still queued when its process is killed, and what becomes of it then.
+"""GPU work that is still queued when its process is killed.
 
-A stream takes about a thousand operations before the next one waits, so each has to take long: setting
-8 GiB takes a GPU with 4.8 TB/s 2 ms, and what is queued a second or two.
+A stream accepts about a thousand operations before a call blocks, so each operation has to take long:
+setting 8 GiB takes a GPU with 4.8 TB/s 2 ms, and all queued operations a second or two.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from bench.gpu.children import Child
 from bench.gpu.driver import CHUNK, call, create, export, first_byte, import_, map_chunk, need, room
 
 MOST = 8 << 30
-QUEUED = 400  # so many are accepted without a wait
+QUEUED = 400  # accepted without blocking
 TURNS = 10 * QUEUED
-WATCH = 3.0  # seconds; longer than what can be queued
+WATCH = 3.0  # seconds; longer than the queued work
 
 
 def size_of_a_turn() -> int:
-    """Bytes that each operation sets; far less than a small GPU has, and a simulated one."""
+    """Return the number of bytes that each operation sets; far less than a small or simulated GPU has."""
     return min(MOST, room() // 16) // CHUNK * CHUNK
 
 
 def queue(pointer: ctypes.c_uint64, size: int, turns: int) -> None:
-    """Set all bytes again and again, to another value each time; wait for none of it."""
+    """Queue operations that set all bytes to a different value each time; do not wait for them."""
     for turn in range(turns):
         call("cuMemsetD8Async", pointer, ctypes.c_ubyte(turn % 251), ctypes.c_size_t(size), None)
 
 
-def question_15() -> dict[str, Any]:
-    """Does the work of a killed process still write after its end was told, by its socket, by its pidfd?"""
+def device_work_after_process_exit() -> dict[str, Any]:
+    """Observe if GPU work of a killed process still writes after its socket and its pidfd report the exit."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     def worker(end: socket.socket) -> None:
@@ -61,10 +61,10 @@ def question_15() -> dict[str, Any]:
 
 
 def _watch_a_death(working: Child, pointer: ctypes.c_uint64) -> dict[str, Any]:
-    """Kill, look at the first byte again and again, and count how often it changed since what."""
+    """Kill the process, poll the first byte, and count its changes since each event."""
     told, names = select.poll(), {working.line.fileno(): "the socket's end"}
-    told.register(working.line, 0)  # a hang-up is told unasked
-    with contextlib.suppress(OSError):  # a kernel without
+    told.register(working.line, 0)  # POLLHUP is always reported
+    with contextlib.suppress(OSError):  # not supported by the kernel
         pidfd = os.pidfd_open(working.pid)
         names[pidfd] = "the pidfd's end"
         told.register(pidfd, select.POLLIN)
@@ -79,7 +79,7 @@ def _watch_a_death(working: Child, pointer: ctypes.c_uint64) -> dict[str, Any]:
         for file, _ in told.poll(0):
             told.unregister(file)
             changes[names[file]], seconds[names[file]] = 0, time.monotonic() - began
-            last = first_byte(pointer)  # written before or after that, who knows
+            last = first_byte(pointer)  # written before or after that
         value = first_byte(pointer)
         if value != last:
             changes = {name: count + 1 for name, count in changes.items()}

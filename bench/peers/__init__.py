@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bench.options import Options
 
-__all__ = ["PEERS", "SHARERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
+__all__ = ["MULTIPROCESSING_PEERS", "PEERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
 
 Array = npt.NDArray[np.uint8]
 
@@ -49,7 +49,7 @@ class Peer(Protocol):
 
 
 class Consumer(Protocol):
-    """Another process that takes a message, lets go of what is in it, and acknowledges."""
+    """Another process that receives a message, releases its tensors and acknowledges it."""
 
     def hand_over(self, message: Any) -> object:
         """Send a message and wait for the answer."""
@@ -65,8 +65,8 @@ class PeerWithConsumer(Peer, Protocol):
 
 # Name -> module, and the package it needs.
 PEERS = {
-    "shmtensor": ("own", "shmtensor"),
-    "shmtensor-fs": ("own_named", "shmtensor"),
+    "shmtensor": ("shmtensor", "shmtensor"),
+    "shmtensor-fs": ("shmtensor_named", "shmtensor"),
     "pickle": ("pickled", None),
     "SharedMemory": ("standard", None),
     "torch-fd": ("torch_descriptor", "torch"),
@@ -78,12 +78,12 @@ PEERS = {
 }
 
 
-SHARERS = ("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs")
-"""Those that every case of multiprocessing can measure."""
+MULTIPROCESSING_PEERS = ("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs")
+"""The peers that every multiprocessing case can measure."""
 
 
 def missing(name: str) -> str | None:
-    """Say why a peer cannot take part; None if it can."""
+    """Return why a peer cannot take part; None if it can."""
     package = PEERS[name][1]
     if package is None or importlib.util.find_spec(package) is not None:
         return None

@@ -23,7 +23,7 @@ from bench.peers.pickled import Pickled
 __all__ = ["PEER"]
 
 LARGEST = 64 << 20  # bytes
-PATIENCE = 20  # seconds; for an answer
+TIMEOUT = 20  # seconds; for an answer
 IDLE = 3600  # seconds; while it is the other peers' turn
 
 
@@ -48,9 +48,9 @@ class Ports:
         return self._service(name).event().open_or_create().notifier_builder().create()
 
 
-def wait(listener: Any, patience: int = PATIENCE) -> None:
-    if not listener.timed_wait(iox2.Duration.from_secs(patience)):
-        raise TimeoutError(f"iceoryx2: no event in {patience} s")
+def wait(listener: Any, timeout: int = TIMEOUT) -> None:
+    if not listener.timed_wait(iox2.Duration.from_secs(timeout)):
+        raise TimeoutError(f"iceoryx2: no event in {timeout} s")
 
 
 def _serve(run: str, options: Options) -> None:
@@ -120,7 +120,7 @@ class Iceoryx(Pickled):
             yield self._subscriber
         finally:
             there.notify()
-            process.join(PATIENCE)
+            process.join(TIMEOUT)
             process.kill()
             process.join()
 

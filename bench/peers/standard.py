@@ -15,7 +15,7 @@ __all__ = ["PEER"]
 
 
 class Standard:
-    """What a careful user writes by hand."""
+    """The code that a careful user writes by hand."""
 
     name = "SharedMemory"
 

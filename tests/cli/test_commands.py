@@ -58,14 +58,14 @@ def test_ls_lists_everything(capsys, session) -> None:
     assert len(message) < 500
 
 
-def test_ls_says_what_is_not_there(capsys) -> None:
+def test_ls_reports_unknown_session(capsys) -> None:
     assert said(capsys, "ls", "f" * 32) == (1, f"no session {'f' * 32}\n")
     code, text = said(capsys, "ls", "--json", "f" * 32)
     assert (code, json.loads(text)) == (1, [])
 
 
 @pytest.mark.parametrize("words", [["gc"], ["gc", "--older-than", "0"], ["gc", "--dry-run"]])
-def test_gc_says_what_is_not_there_as_ls_does(words, capsys, session) -> None:
+def test_gc_reports_unknown_session_like_ls(words, capsys, session) -> None:
     """It said "nothing to remove", with exit status 0."""
     code, text = said(capsys, *words, "F" * 32, session)
     assert (code, f"no session {'f' * 32}" in text, f"no session {session}" in text) == (1, True, False)
@@ -73,14 +73,14 @@ def test_gc_says_what_is_not_there_as_ls_does(words, capsys, session) -> None:
     assert said(capsys, *words, session.upper())[0] == 0
 
 
-def test_looking_keeps_no_session_alive_and_takes_no_slot(capsys, session) -> None:
+def test_observing_takes_no_slot_and_keeps_no_session_alive(capsys, session) -> None:
     before = st.stats()["processes"]
     for _ in range(5):
         said(capsys, "ls", session)
     assert st.stats()["processes"] == before
 
 
-def test_gc_frees_messages_of_an_age_and_nothing_that_is_held(capsys, session) -> None:
+def test_gc_frees_old_messages_but_not_held_blocks(capsys, session) -> None:
     held, named = st.full(100, 3), st.full(100, 4)
     st.publish("stays", named)
     del named
@@ -109,7 +109,7 @@ def test_gc_frees_messages_of_an_age_and_nothing_that_is_held(capsys, session) -
         ("demo", "--workers", "0"),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(command, option, value, capsys) -> None:
+def test_invalid_numbers_are_rejected(command, option, value, capsys) -> None:
     """`top --count -1` never ended; an age of -5 was an "invalid _seconds value"."""
     with pytest.raises(SystemExit) as caught:
         main([command, option, value])
@@ -119,7 +119,7 @@ def test_numbers_that_make_no_sense_are_refused(command, option, value, capsys) 
     assert told.endswith(f": '{value}'\n")
 
 
-def test_doctor_says_the_same_to_programs(capsys) -> None:
+def test_doctor_json_matches_text_output(capsys) -> None:
     code, text = said(capsys, "doctor", "--json")
     report = json.loads(text)
     assert report["ok"] == (code == 0)
@@ -143,12 +143,12 @@ def test_top_shows_a_tree_once_without_a_terminal(capsys, session) -> None:
     assert text.count("total ") == 2
 
 
-def test_top_knows_who_is_not_there(capsys) -> None:
+def test_top_reports_unknown_process(capsys) -> None:
     assert said(capsys, "top", "999999999") == (1, "no process 999999999\n")
 
 
 @pytest.mark.parametrize("words", [["ls"], ["gc"], ["doctor"], ["top", "--count", "1"]])
-def test_commands_run_as_programs_in_a_pipe(words) -> None:
+def test_commands_write_to_a_pipe(words) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "shmtensor", *words],
         check=False,
@@ -165,7 +165,7 @@ def test_commands_run_as_programs_in_a_pipe(words) -> None:
 
 @pytest.mark.parametrize("words", [["ls"], ["doctor"], ["doctor", "--json"], ["top"], ["--help"]])
 @pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
-def test_who_reads_no_further_gets_no_traceback(words, buffered) -> None:
+def test_broken_pipe_on_stdout_is_silent(words, buffered) -> None:
     """`shmtensor doctor | true` ended with a BrokenPipeError and a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -183,7 +183,7 @@ def test_who_reads_no_further_gets_no_traceback(words, buffered) -> None:
     assert not done.stderr
 
 
-def test_a_pipe_that_broke_elsewhere_is_not_hidden() -> None:
+def test_broken_pipe_inside_a_command_is_reported() -> None:
     done = run_python("""
         import sys
         from shmtensor import cli
@@ -198,7 +198,7 @@ def test_a_pipe_that_broke_elsewhere_is_not_hidden() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["file_system"], indirect=True)
-def test_gc_frees_what_a_session_of_the_dead_left_to_nobody(session, strategy) -> None:
+def test_gc_frees_orphans_of_dead_session(session, strategy) -> None:
     """Named segments of a session killed whole are removed; those of a living one stay."""
     program = """
         import os, signal

@@ -17,7 +17,7 @@ ABSENT = """
 
 
 @pytest.mark.parametrize("absent", [("rich",), ("psutil",), ("psutil", "rich")], ids=" ".join)
-def test_without_its_packages_it_says_how_to_get_them(absent) -> None:
+def test_demo_without_packages_names_them(absent) -> None:
     """It was a bare ModuleNotFoundError."""
     done = run_python(ABSENT + "    sys.exit(main(['demo']))", arguments=absent)
     assert done.returncode == 2
@@ -25,7 +25,7 @@ def test_without_its_packages_it_says_how_to_get_them(absent) -> None:
     assert not done.stderr
 
 
-def test_without_its_table_it_makes_one_up() -> None:
+def test_demo_without_dataset_generates_one() -> None:
     """It ended with exit status 2 and showed nothing."""
     assert _demo_data._RANDOM_ROWS * len(_demo_data._FLIGHT_COLUMNS) * 8 > 100e6
     program = ABSENT + "    sys.exit(main(['demo', '--workers', '2']))"
@@ -36,7 +36,7 @@ def test_without_its_table_it_makes_one_up() -> None:
     assert "worker 1" in done.stdout
 
 
-def test_a_small_dev_shm_leaves_the_standard_librarys_way_out() -> None:
+def test_demo_with_small_dev_shm_skips_standard_library() -> None:
     """NumPy's copy into a segment that has no pages ends in SIGBUS; Docker's /dev/shm has 64 MB."""
     program = """
     os.statvfs = lambda path: os.statvfs_result((4096, 4096, 16, 16, 16, 0, 0, 0, 0, 255))
@@ -48,6 +48,6 @@ def test_a_small_dev_shm_leaves_the_standard_librarys_way_out() -> None:
     assert done.stdout.count("equal") == 2
 
 
-def test_a_file_that_is_no_array_is_refused_by_name(tmp_path) -> None:
+def test_demo_rejects_file_that_is_not_an_array(tmp_path) -> None:
     with pytest.raises(_demo_data.DemoDataError, match=r"notes\.txt is not a .npy file"):
         _demo_data.load(tmp_path / "notes.txt")

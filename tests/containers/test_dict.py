@@ -15,7 +15,7 @@ import shmtensor as st
 from shmtensor.containers._dict import _rebuild
 from tests.helpers.children import end
 from tests.helpers.generators import generated
-from tests.helpers.held import nothing_stays
+from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.queues import take
 
 keys = some.text(max_size=8) | some.integers(-(2**63), 2**63 - 1) | some.integers(0, 5)
@@ -28,7 +28,7 @@ dicts = some.dictionaries(keys, values, max_size=20)
 
 @generated(150)
 @given(dicts, some.lists(keys), some.booleans())
-def test_it_is_what_the_dict_is(mapping, others, nested) -> None:
+def test_shared_dict_behaves_like_dict(mapping, others, nested) -> None:
     shared = st.SharedDict(mapping, nested=nested)
     assert len(shared) == len(mapping)
     assert list(shared) == list(shared.keys()) == list(mapping)
@@ -53,7 +53,7 @@ def test_it_is_what_the_dict_is(mapping, others, nested) -> None:
 
 @generated(50)
 @given(dicts, dicts)
-def test_it_equals_mappings_only(left, right) -> None:
+def test_shared_dict_equals_mappings_only(left, right) -> None:
     assert (st.SharedDict(left) == right) == (left == right)
     assert (st.SharedDict(left) == st.SharedDict(right)) == (left == right)
     assert st.SharedDict(left) != list(left)
@@ -67,7 +67,7 @@ def test_many_keys_of_both_kinds_are_found() -> None:
     assert 1 not in shared
 
 
-def test_keys_are_found_by_what_equals_them_as_integers() -> None:
+def test_integer_keys_are_found_by_equal_integers() -> None:
     shared = st.SharedDict({1: "one", "a": "text"})
     assert shared[True] == shared[np.int8(1)] == "one"
     assert shared[np.str_("a")] == "text"
@@ -77,7 +77,7 @@ def test_keys_are_found_by_what_equals_them_as_integers() -> None:
         shared.get([])
 
 
-def test_a_state_dict_is_looked_up_array_by_array() -> None:
+def test_state_dict_arrays_are_loaded_one_by_one() -> None:
     state = {"encoder": {"weight": np.ones((4, 5), "f4"), "bias": np.zeros(5)}, "groups": [{"lr": 0.1}]}
     shared = st.SharedDict(state)
     assert isinstance(shared["encoder"], st.SharedDict)
@@ -95,7 +95,7 @@ def test_a_state_dict_is_looked_up_array_by_array() -> None:
     assert shared["encoder"].nbytes == shared.nbytes
 
 
-def test_dicts_that_are_no_such_mappings_are_pickled_whole() -> None:
+def test_unsupported_dicts_are_pickled_whole() -> None:
     circle: dict = {}
     circle["self"] = circle
     shared = st.SharedDict({"floats": {1.5: 2}, "truth": {True: 1}, "circle": circle, "two": {"\ud800": 1}})
@@ -108,19 +108,19 @@ def test_dicts_that_are_no_such_mappings_are_pickled_whole() -> None:
 
 
 @pytest.mark.parametrize("key", [1.5, None, (1, 2), b"a", 2**63, "\ud800"])
-def test_other_keys_are_refused_by_value_and_nothing_stays(key) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match="string or an integer of 64 bits, not"):
+def test_unsupported_keys_are_rejected_without_leaks(key) -> None:
+    with assert_no_leaks(), pytest.raises(TypeError, match="string or an integer of 64 bits, not"):
         st.SharedDict({"a": np.ones(1000), key: 1})
 
 
-def test_a_key_that_comes_twice_is_refused() -> None:
+def test_duplicate_key_is_rejected() -> None:
     with pytest.raises(ValueError, match="duplicate key 'a'"):
         st.SharedDict([("a", 1), ("b", 2), ("a", 3)])
     with pytest.raises(pickle.PicklingError, match="cannot be pickled"):
         st.SharedDict({"a": lambda: 1})
 
 
-def test_it_is_a_mapping_read_only_and_tells_its_size(capsys) -> None:
+def test_shared_dict_is_a_readonly_mapping_with_nbytes(capsys) -> None:
     shared = st.SharedDict({str(i): i for i in range(5000)}, progress=True)
     assert "SharedDict: 5,001 items" in capsys.readouterr().err
     assert isinstance(shared, collections.abc.Mapping)
@@ -134,7 +134,7 @@ def test_it_is_a_mapping_read_only_and_tells_its_size(capsys) -> None:
         type("Mine", (st.SharedDict,), {})
 
 
-def test_damaged_keys_raise_or_are_not_found() -> None:
+def test_corrupted_keys_raise_or_are_not_found() -> None:
     shared = st.SharedDict({"alpha": 1, 5: 2})
     (piece,) = shared._values._pieces
     content = bytes(memoryview(piece))
@@ -159,7 +159,7 @@ def look(shared, queue) -> None:
     queue.put((shared["n"]["x"].tolist(), len(shared), shared["n"]))
 
 
-def test_it_reaches_other_processes(ctx, strategy) -> None:
+def test_shared_dict_is_sent_to_other_processes(ctx, strategy) -> None:
     shared = st.SharedDict({"n": {"x": np.arange(3)}, 1: "one"})
     queue = ctx.SimpleQueue()
     child = ctx.Process(target=look, args=(shared, queue))

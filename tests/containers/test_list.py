@@ -16,7 +16,7 @@ import pytest
 import shmtensor as st
 from shmtensor.containers import _writer
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
-from tests.helpers.held import nothing_stays
+from tests.helpers.live_resources import assert_no_leaks
 
 
 def is_view_of_shared_memory(array: np.ndarray, items: st.SharedList) -> bool:
@@ -32,7 +32,7 @@ def is_pickled_out_of_band(array: np.ndarray) -> bool:
 
 
 @every_dtype
-def test_an_array_comes_back_as_a_readonly_view(dtype, strategy) -> None:
+def test_array_item_is_a_readonly_view(dtype, strategy) -> None:
     arrays = [some_array(dtype), some_array(dtype)[::2, 1:], some_array(dtype).T]
     arrays.append(np.asarray(arrays[0][1, 2]))
     items = st.SharedList([*arrays, {"inside": arrays[0]}])
@@ -47,15 +47,15 @@ def test_an_array_comes_back_as_a_readonly_view(dtype, strategy) -> None:
         assert array.__array_interface__["data"][0] % 64 == 0
 
 
-def test_arrays_that_cannot_be_views_are_copies() -> None:
+def test_unsupported_arrays_are_copied() -> None:
     odd = [np.array([None, 1, "a"], object), np.zeros(3, "S0"), np.zeros((0, 4)), np.array(3.5)]
     items = st.SharedList(odd)
     assert [array.tolist() for array in items] == [array.tolist() for array in odd]
     assert items[2].shape == (0, 4)
 
 
-def test_a_view_outlives_the_list_and_keeps_its_memory() -> None:
-    with nothing_stays():
+def test_item_view_outlives_the_list() -> None:
+    with assert_no_leaks():
         items = st.SharedList([np.full(100_000, 7)])
         array = items[0]
         part = array[::2]
@@ -65,7 +65,7 @@ def test_a_view_outlives_the_list_and_keeps_its_memory() -> None:
         del part
 
 
-def test_nobody_can_write_not_even_the_builder() -> None:
+def test_list_memory_is_readonly_for_builder_too() -> None:
     items = st.SharedList([np.zeros(3), b"abc"])
     array = items[0]
     with pytest.raises(ValueError, match="read-only"):
@@ -80,13 +80,13 @@ def test_nobody_can_write_not_even_the_builder() -> None:
             assert line.split()[1][:2] == "r-", line
             break
     else:
-        raise AssertionError("the array lies in no mapping")
+        raise AssertionError("the array is not in a mapping")
     for change in ("items[0] = 1", "del items[0]", "items.append(1)"):
         with pytest.raises((TypeError, AttributeError)):
             exec(change, {"items": items})
 
 
-def test_a_large_list_lies_in_pieces_and_is_never_held_twice(monkeypatch) -> None:
+def test_large_list_is_stored_in_parts_and_never_duplicated(monkeypatch) -> None:
     monkeypatch.setattr(_writer, "_SMALLEST", 100_000)
     monkeypatch.setattr(_writer, "_LARGEST", 100_000)
     item = "x" * 1000
@@ -104,7 +104,7 @@ def test_a_large_list_lies_in_pieces_and_is_never_held_twice(monkeypatch) -> Non
     assert pickle.loads(ForkingPickler.dumps(items)) == items
 
 
-def test_it_takes_what_a_generator_gives_once() -> None:
+def test_list_consumes_a_generator_once() -> None:
     taken = []
 
     def generate():
@@ -115,7 +115,7 @@ def test_it_takes_what_a_generator_gives_once() -> None:
     assert [item["i"] for item in st.SharedList(generate())] == taken == list(range(100))
 
 
-def test_progress_says_how_far_it_is_and_only_if_asked(capsys) -> None:
+def test_progress_is_printed_only_on_request(capsys) -> None:
     st.SharedList(range(10_000), progress=True)
     said = capsys.readouterr().err
     assert "10,000 items" in said
@@ -126,7 +126,7 @@ def test_progress_says_how_far_it_is_and_only_if_asked(capsys) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_its_text_tells_sizes() -> None:
+def test_list_repr_shows_sizes() -> None:
     items = st.SharedList(range(2000))
     assert repr(items).startswith("<SharedList: 2,000 items, ")
     assert "KiB shared" in repr(items)
@@ -135,7 +135,7 @@ def test_its_text_tells_sizes() -> None:
     assert items.nbytes >= 2000 * 8
 
 
-def test_it_is_a_sequence_and_has_no_hash() -> None:
+def test_list_is_an_unhashable_sequence() -> None:
     items = st.SharedList([1])
     assert isinstance(items, collections.abc.Sequence)
     with pytest.raises(TypeError, match="unhashable"):
@@ -149,8 +149,8 @@ class Odd:
         raise RuntimeError("no way")
 
 
-def test_an_item_that_cannot_be_pickled_is_named_and_nothing_stays() -> None:
-    with nothing_stays():
+def test_unpicklable_item_is_named_without_leaks() -> None:
+    with assert_no_leaks():
         for bad in (Odd(), lambda: 1):
             with pytest.raises(pickle.PicklingError, match=r"item 2 cannot be pickled, \w+ <.*") as caught:
                 st.SharedList([1, 2, bad])
@@ -158,7 +158,7 @@ def test_an_item_that_cannot_be_pickled_is_named_and_nothing_stays() -> None:
             del caught
 
 
-def test_what_the_iterable_raises_passes_through() -> None:
+def test_iterable_errors_propagate() -> None:
     def generate():
         yield 1
         raise KeyError("mine")
@@ -173,7 +173,7 @@ def test_what_the_iterable_raises_passes_through() -> None:
         st.SharedList.of_bytes(["a"])
 
 
-def test_bytes_like_items_may_have_gaps() -> None:
+def test_noncontiguous_buffer_items_are_accepted() -> None:
     """Every second element of an array was "can't concat memoryview to bytearray"."""
     array = np.arange(24, dtype="i4").reshape(4, 6)
     items = [array, array[:, ::2], array.T, array[::-1], array[0, 0], array[:0, ::2]]
@@ -183,12 +183,12 @@ def test_bytes_like_items_may_have_gaps() -> None:
 
 
 @pytest.mark.parametrize("key", ["a", 1.5, None, np.zeros((2, 2), int), [0.5], (1, 2, "a")])
-def test_what_is_no_index_is_refused_with_its_value(key) -> None:
+def test_invalid_index_is_rejected_with_its_value(key) -> None:
     with pytest.raises(TypeError, match="integers, slices or one-dimensional integer or boolean arrays"):
         st.SharedList([1, 2, 3])[key]
 
 
-def test_choices_outside_are_refused() -> None:
+def test_out_of_range_choices_are_rejected() -> None:
     items = st.SharedList([1, 2, 3])
     with pytest.raises(IndexError, match="index 3 is out of range for 3 items"):
         items[np.array([0, 3])]
@@ -198,8 +198,8 @@ def test_choices_outside_are_refused() -> None:
     assert items[True] == 2
 
 
-def test_short_memory_is_an_error_and_nothing_stays() -> None:
-    with nothing_stays():
+def test_out_of_memory_raises_without_leaks() -> None:
+    with assert_no_leaks():
         st.set_limit(8 << 20)
         try:
             with pytest.raises(st.OutOfSharedMemory):
@@ -208,7 +208,7 @@ def test_short_memory_is_an_error_and_nothing_stays() -> None:
             st.set_limit(None)
 
 
-def test_sending_costs_a_handle_and_touches_no_item() -> None:
+def test_sending_a_list_sends_a_handle_and_reads_no_item() -> None:
     items = st.SharedList(Loud(i) for i in range(1000))
     Loud.loaded = 0
     message = ForkingPickler.dumps(items)
@@ -231,7 +231,7 @@ class Loud:
         self.__dict__ = state
 
 
-def test_items_of_any_size_stand_by_themselves() -> None:
+def test_items_of_any_size_load_independently() -> None:
     """One pickler writes them all: it forgets what it saw; large bytes come in pieces."""
     common = ["in all of them"]
     items = [[common, list(range(n)), bytes(n)] for n in (0, 5000, 1, 200_000, 2, 2)]
@@ -243,7 +243,7 @@ def test_items_of_any_size_stand_by_themselves() -> None:
     assert last[0] == common
 
 
-def test_what_fails_in_the_middle_is_named() -> None:
+def test_item_that_fails_to_pickle_midway_is_named() -> None:
     """Its beginning, large enough to have been written, is in no other list's way."""
     with pytest.raises(pickle.PicklingError, match="item 1 cannot be pickled"):
         st.SharedList([0, [bytes(1 << 20), threading.Lock()], 2])

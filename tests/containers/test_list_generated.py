@@ -22,7 +22,7 @@ lists = some.lists(nested, max_size=12)
 
 @generated(80)
 @given(lists, some.data())
-def test_it_is_what_the_list_is(items, data) -> None:
+def test_shared_list_behaves_like_list(items, data) -> None:
     shared = st.SharedList(iter(items))
     assert len(shared) == len(items)
     assert list(shared) == items
@@ -46,7 +46,7 @@ def test_it_is_what_the_list_is(items, data) -> None:
 
 @generated(120)
 @given(lists, some.data())
-def test_views_of_views_are_what_slices_and_choices_are(items, data) -> None:
+def test_nested_selections_match_list_slices(items, data) -> None:
     shared, expected = st.SharedList(items), list(items)
     for _ in range(data.draw(some.integers(1, 4))):
         kind = data.draw(some.sampled_from(["slice", "choice", "mask"]))
@@ -70,19 +70,19 @@ def test_views_of_views_are_what_slices_and_choices_are(items, data) -> None:
 
 @generated(50)
 @given(some.lists(some.binary()))
-def test_bytes_come_back_as_they_were(items) -> None:
+def test_bytes_round_trip(items) -> None:
     assert list(st.SharedList.of_bytes(items)) == items
 
 
 @generated(50)
 @given(some.lists(some.text(some.characters(), max_size=20)))
-def test_strings_come_back_as_they_were_lone_surrogates_too(items) -> None:
+def test_strings_with_lone_surrogates_round_trip(items) -> None:
     assert list(st.SharedList.of_strings(items)) == items
 
 
 @generated(50)
 @given(lists, lists)
-def test_it_equals_lists_and_lists_only(left, right) -> None:
+def test_shared_list_equals_lists_only(left, right) -> None:
     assert (st.SharedList(left) == right) == (left == right)
     assert (st.SharedList(left) == st.SharedList(right)) == (left == right)
     assert (right == st.SharedList(left)) == (left == right)

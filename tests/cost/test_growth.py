@@ -58,7 +58,7 @@ PROGRAM = """
     """
 
 
-def test_a_hundred_thousand_live_tensors_with_64_descriptors(start_method, strategy, tmp_path) -> None:
+def test_live_tensors_need_no_descriptor_each(start_method, strategy, tmp_path) -> None:
     program = write_program(tmp_path, PROGRAM)
     done = run_program(program, start_method, env={"SHMTENSOR_SHARING_STRATEGY": strategy}, timeout=100)
     assert done.stdout.endswith("fine\n"), done

@@ -55,7 +55,7 @@ PROGRAM = f"""
     """
 
 
-def test_a_tensor_costs_as_many_as_64_bytes(start_method, strategy, tmp_path) -> None:
+def test_system_calls_do_not_depend_on_tensor_size(start_method, strategy, tmp_path) -> None:
     """Counted in both processes and the manager: there and back, the same tensor, fresh ones and views."""
     program = write_program(tmp_path, PROGRAM)
     env = clean_environment(SHMTENSOR_SHARING_STRATEGY=strategy)

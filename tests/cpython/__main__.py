@@ -39,7 +39,7 @@ def members(session: int) -> list[int]:
 
 
 def run_one(
-    folder: Path, module: str, name: str, deadline: float, log, patience: float = 10
+    folder: Path, module: str, name: str, deadline: float, log, timeout: float = 10
 ) -> dict[str, str]:
     """Run a class and return what each test did: passed, skipped, failed or hung."""
     log.write(f"\n=== {folder.name} {module}.{name}\n".encode())
@@ -64,7 +64,7 @@ def run_one(
             done[f"{name}.{test}"] = "hung" if word == "began" else word
         if process.returncode:
             done.setdefault(f"{name}.its process", f"ended with {process.returncode}")
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while left := members(process.pid):
             if time.monotonic() > end:
                 done[f"{name}.its processes"] = f"left: {left}"

@@ -41,7 +41,7 @@ class TestLeft(unittest.TestCase):
 
 
 @pytest.mark.skipif(not sources.are_installed(), reason="this Python has been installed without its tests")
-def test_only_imports_are_changed(tmp_path) -> None:
+def test_source_transformation_changes_only_imports(tmp_path) -> None:
     sources.write(tmp_path / "ours")
     sources.write(tmp_path / "standard", standard=True)
     for ours in (tmp_path / "ours").iterdir():
@@ -60,14 +60,14 @@ def test_only_imports_are_changed(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.test)
-def test_each_difference_is_on_the_page(difference) -> None:
+def test_differences_are_documented(difference) -> None:
     assert (
         f"`{difference.test.rsplit('.', 1)[-1]}`" in PAGE.read_text()
         or f"`{difference.test}`" in PAGE.read_text()
     )
 
 
-def test_what_each_test_did_is_known(tmp_path) -> None:
+def test_result_of_each_test_is_recorded(tmp_path) -> None:
     (tmp_path / "probe.py").write_text(PROBE)
     with open(tmp_path / "log", "wb") as log:
         assert run_one(tmp_path, "probe", "TestProbe", 60, log) == {
@@ -79,11 +79,11 @@ def test_what_each_test_did_is_known(tmp_path) -> None:
         assert run_one(tmp_path, "probe", "TestHang", 3, log)["TestHang.test_hang"] == "hung"
         crashed = run_one(tmp_path, "probe", "TestCrash", 60, log)
         assert crashed == {"TestCrash.test_crash": "hung", "TestCrash.its process": "ended with 3"}
-        left = run_one(tmp_path, "probe", "TestLeft", 60, log, patience=1)
+        left = run_one(tmp_path, "probe", "TestLeft", 60, log, timeout=1)
         assert left["TestLeft.its processes"].startswith("left")
 
 
-def test_what_is_not_as_expected_is_told(capsys) -> None:
+def test_unexpected_results_are_reported(capsys) -> None:
     known = "TestStartMethod.test_get_all"
     assert judge("with_fork", "TestStartMethod", {known: "failed"}, dict) == []
     assert judge("with_fork", "TestStartMethod", {known: "passed"}, dict) == [

@@ -17,5 +17,5 @@ def machine(request: pytest.FixtureRequest, tmp_path) -> Machine:
 
 @pytest.fixture
 def simulator(tmp_path) -> Machine:
-    """What only the simulator can show: other machines, injected faults."""
+    """Return the simulator, for tests of other machines and injected faults."""
     return Machine("sim", tmp_path)

@@ -1,4 +1,4 @@
-"""The driver as a program sees it, for what the tests do behind shmtensor's back.
+"""The driver as a program sees it, for the driver calls that tests make without shmtensor.
 
 The same on the simulator and on a GPU, but for what only the simulator can tell: `simulated` says which.
 """
@@ -157,8 +157,8 @@ def latch(path: str, stream: int = 1) -> None:
     library().sim_latch(ctypes.c_void_p(stream), path.encode())
 
 
-def wait_until(condition: Callable[[], bool], what: str, patience: float = 20.0) -> None:
-    end = time.monotonic() + patience
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
+    end = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < end, f"waited {patience} s in vain: {what}"
+        assert time.monotonic() < end, f"waited {timeout} s for: {what}"
         time.sleep(0.002)

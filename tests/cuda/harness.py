@@ -14,7 +14,7 @@ from tests.helpers.children import run_python
 ROOT = Path(__file__).parents[2]
 SIMULATORS = Path(os.environ.get("SHMTENSOR_SIM_BUILD", ROOT / "build/cpp/sim"))
 # Seconds for a case. A GPU is lent for minutes, so one that hangs must not take many of them.
-PATIENCE = {"sim": 110, "gpu": 60}
+TIMEOUT = {"sim": 110, "gpu": 60}
 SHOW_WHERE = "import faulthandler; faulthandler.dump_traceback_later({})\n"
 
 
@@ -29,9 +29,9 @@ class Machine:
             self.env["SHMTENSOR_LIBCUDA"] = str(SIMULATORS / "libcuda-full.so.1")
             self.env["SHMTENSOR_SIM_DIR"] = str(folder)
 
-    def run(self, code: str, *, patience: float | None = None, **env: str) -> None:
+    def run(self, code: str, *, timeout: float | None = None, **env: str) -> None:
         """Run a program; it must end well and quietly. One that hangs shows where, and is killed."""
-        seconds = patience or PATIENCE[self.kind]
+        seconds = timeout or TIMEOUT[self.kind]
         code = SHOW_WHERE.format(seconds - 5) + textwrap.dedent(code)
         done = run_python(code, timeout=seconds, env=self.env | env)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -1,4 +1,4 @@
-"""What other libraries see of a tensor on a GPU: `__cuda_array_interface__` and DLPack."""
+"""The protocols of a tensor on a GPU: `__cuda_array_interface__` and DLPack."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def opened(capsule, name: bytes):
 
 
 @case
-def test_the_interface_says_what_the_tensor_is() -> None:
+def test_cuda_array_interface_describes_tensor() -> None:
     tensor = st.asarray(np.arange(6, dtype="i2").reshape(2, 3), device="cuda")
     assert tensor.__cuda_array_interface__ == {
         "version": 3,
@@ -66,7 +66,7 @@ def test_the_interface_says_what_the_tensor_is() -> None:
 
 
 @case
-def test_what_others_say_is_believed_with_care() -> None:
+def test_foreign_cuda_array_interface_is_validated() -> None:
     array = Array(np.arange(4.0))
     good = array.__cuda_array_interface__
 
@@ -97,7 +97,7 @@ def test_what_others_say_is_believed_with_care() -> None:
 
 
 @case
-def test_dlpack_old_and_new() -> None:
+def test_dlpack_exports_both_versions() -> None:
     tensor = st.asarray(np.arange(6, dtype="f4").reshape(2, 3), device="cuda").T
     assert tensor.__dlpack_device__() == (2, 0)
     old = tensor.__dlpack__()
@@ -136,7 +136,7 @@ def test_dlpack_old_and_new() -> None:
 
 
 @case
-def test_a_capsule_keeps_the_memory() -> None:
+def test_dlpack_capsule_keeps_memory() -> None:
     before = st.stats()["blocks"]
     capsule = st.zeros(3, device="cuda").__dlpack__()
     gc.collect()
@@ -147,7 +147,7 @@ def test_a_capsule_keeps_the_memory() -> None:
 
 
 @case
-def test_a_consumers_stream_waits_for_the_default_one() -> None:
+def test_dlpack_consumer_stream_waits_for_default_stream() -> None:
     if not device.simulated:
         return  # a kernel that takes as long as the test wants is needed
     import os
@@ -185,7 +185,7 @@ class Exporter:
 
 
 @case
-def test_dlpack_of_others_is_shared_where_it_lies() -> None:
+def test_foreign_dlpack_is_shared_without_copy() -> None:
     from tests.cuda import workers
 
     array = Array(np.arange(6, dtype="i4").reshape(2, 3))
@@ -210,7 +210,7 @@ def test_dlpack_of_others_is_shared_where_it_lies() -> None:
 
 
 @case
-def test_dlpack_of_others_that_cannot_be_shared_so() -> None:
+def test_unshareable_foreign_dlpack_is_copied_or_rejected() -> None:
     own = st.asarray([1.0, 2.0], device="cuda")
     copied = st.asarray(Exporter(own), copy=True)
     assert copied.tolist() == [1, 2]
@@ -250,7 +250,7 @@ def test_dlpack_of_others_that_cannot_be_shared_so() -> None:
 
 
 @case
-def test_dlpack_types_that_numpy_has_not() -> None:
+def test_dlpack_types_unknown_to_numpy_are_rejected() -> None:
     tensor = st.zeros(2, "f4", device="cuda")
     for code, bits, lanes, error in (
         (4, 16, 1, "no NumPy dtype"),

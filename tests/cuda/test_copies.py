@@ -13,7 +13,7 @@ from tests.cuda.harness import case
 
 
 @case
-def test_they_are_made_like_others() -> None:
+def test_device_tensors_are_created_like_host_tensors() -> None:
     assert st.cuda.is_available()
     assert st.cuda.device_count() >= 1
     for name in ("zeros", "ones"):
@@ -37,7 +37,7 @@ def test_they_are_made_like_others() -> None:
 
 
 @case
-def test_views_are_numpys() -> None:
+def test_device_views_match_numpy() -> None:
     array = np.arange(24.0).reshape(2, 3, 4)
     tensor = st.asarray(array, device="cuda")
     for look in (
@@ -74,7 +74,7 @@ def test_views_are_numpys() -> None:
 
 
 @case
-def test_copies_go_every_way() -> None:
+def test_copies_work_in_every_direction() -> None:
     array = np.arange(60, dtype="i2").reshape(3, 4, 5)
     tensor = st.zeros(array.shape, "i2", device="cuda")
     tensor[:, 1:3, ::2] = array[:, 1:3, ::2]
@@ -103,7 +103,7 @@ def test_copies_go_every_way() -> None:
 
 
 @case
-def test_the_host_cannot_look() -> None:
+def test_host_access_to_device_memory_raises() -> None:
     tensor = st.ones(3, device="cuda")
     by_numpy = [lambda: np.asarray(tensor), lambda: tensor + 1, lambda: np.add(1, 1, out=tensor)]
     for look in (tensor.numpy, lambda: memoryview(tensor), lambda: np.sum([1], where=tensor), *by_numpy):
@@ -126,7 +126,7 @@ def test_the_host_cannot_look() -> None:
 
 
 @case
-def test_structured_and_odd_dtypes() -> None:
+def test_structured_and_unusual_dtypes_are_copied() -> None:
     kind = np.dtype([("a", "i2"), ("b", "f8")])
     array = np.array([(1, 2.5), (3, 4.5)], kind)
     tensor = st.asarray(array, device="cuda")
@@ -137,7 +137,7 @@ def test_structured_and_odd_dtypes() -> None:
 
 
 @case
-def test_memory_comes_back() -> None:
+def test_device_memory_is_freed() -> None:
     from tests.cuda import device
 
     first = st.zeros(1 << 20, "u1", device="cuda")

@@ -44,7 +44,7 @@ OVERLAPPING = (
 
 
 @case
-def test_overlapping_parts_are_copied_as_numpy_does() -> None:
+def test_overlapping_copy_matches_numpy() -> None:
     """The driver says nothing of areas that overlap: what was read had been written over already."""
     for size in (3, 10, 40):
         for pick in OVERLAPPING:
@@ -60,7 +60,7 @@ def test_overlapping_parts_are_copied_as_numpy_does() -> None:
 
 
 @case
-def test_a_block_that_is_mapped_twice_overlaps_itself() -> None:
+def test_two_mappings_of_one_block_overlap() -> None:
     """A mapping without the right to write has another address."""
     expected = np.arange(100)
     tensor = st.asarray(expected, device="cuda")
@@ -74,7 +74,7 @@ def test_a_block_that_is_mapped_twice_overlaps_itself() -> None:
 
 
 @case
-def test_a_view_is_copied_in_a_handful_of_calls() -> None:
+def test_strided_view_is_copied_in_few_driver_calls() -> None:
     """A transposed array took a call of the driver for each element, 10,000 of them."""
     array = np.arange(10_000, dtype="f4").reshape(100, 100)
     tensor = st.asarray(array, device="cuda")
@@ -118,7 +118,7 @@ def some_view(array: Any, random: np.random.Generator) -> Any:
 
 
 @case
-def test_any_views_are_copied_as_numpy_does() -> None:
+def test_generated_view_copies_match_numpy() -> None:
     random = np.random.default_rng(12)
     for turn in range(150):
         shape = tuple(random.integers(1, 9, random.integers(0, 5)).tolist())
@@ -141,7 +141,7 @@ def test_any_views_are_copied_as_numpy_does() -> None:
         assert written.tolist() == expected.tolist(), f"with gaps on the device, turn {turn}"
 
 
-def test_rows_too_far_apart_for_the_driver_are_copied_one_by_one(simulator) -> None:
+def test_rows_beyond_pitch_limit_are_copied_one_by_one(simulator) -> None:
     """CU_DEVICE_ATTRIBUTE_MAX_PITCH, and pitches that cuMemAllocPitch would not have chosen."""
     simulator.run(
         """
@@ -160,7 +160,7 @@ def test_rows_too_far_apart_for_the_driver_are_copied_one_by_one(simulator) -> N
     )
 
 
-def test_what_a_copy_reads_is_there_until_it_has_been_read(simulator) -> None:
+def test_copy_source_lives_until_copy_completes(simulator) -> None:
     """The driver may read the host's memory after the call: the buffer of a fill was gone by then."""
     simulator.run(
         """
@@ -175,8 +175,8 @@ def test_what_a_copy_reads_is_there_until_it_has_been_read(simulator) -> None:
     )
 
 
-def test_a_failing_copy_waits_for_what_is_under_way(simulator) -> None:
-    """What was queued before the call that failed still used the caller's memory."""
+def test_failed_copy_waits_for_submitted_work(simulator) -> None:
+    """Work queued before the failed call still used the caller's memory."""
     simulator.run("""
         import numpy as np, shmtensor as st
         from tests.cuda import device
@@ -200,7 +200,7 @@ def test_a_failing_copy_waits_for_what_is_under_way(simulator) -> None:
     """)
 
 
-def test_the_device_on_which_the_source_lies_is_waited_for(simulator) -> None:
+def test_copy_synchronizes_source_device(simulator) -> None:
     """With two GPUs the target's was: the copy read what a kernel had yet to write."""
     simulator.run("""
         import ctypes, os, threading

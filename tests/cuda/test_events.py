@@ -54,14 +54,14 @@ def events() -> int:
 
 
 @case
-def test_a_send_waits_for_nothing_and_the_reader_for_the_work() -> None:
+def test_send_does_not_block_and_reader_waits_for_work() -> None:
     st.cuda.set_sync("event")
     assert st.cuda.get_sync() == "event"
     tensor = st.zeros(4, "u1", device="cuda")
     pair = started(workers.answer, tensor)
     work = Work(tensor)
     waits = device.calls("cuCtxSynchronize") if device.simulated else 0
-    pair.put(tensor)  # with "host" this would stand still for ever
+    pair.put(tensor)  # with "host" this would block indefinitely
     if device.simulated:
         assert device.calls("cuCtxSynchronize") == waits
         assert not pair.outbox._reader.poll(0.3), "the reader has read too early"
@@ -71,7 +71,7 @@ def test_a_send_waits_for_nothing_and_the_reader_for_the_work() -> None:
 
 
 @case
-def test_every_receive_waits_also_of_a_tensor_that_is_known() -> None:
+def test_every_receive_waits_even_for_known_tensor() -> None:
     """torch waits for the first one only."""
     st.cuda.set_sync("event")
     pair = Pair(keep_and_answer)
@@ -96,7 +96,7 @@ def keep_and_answer(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_what_is_sent_on_is_waited_for_by_the_third() -> None:
+def test_forwarded_tensor_is_ordered_for_third_process() -> None:
     """The second process sends with "host": it may not pass on what is still being written."""
     st.cuda.set_sync("event")
     tensor = st.zeros(2, "u1", device="cuda")
@@ -113,7 +113,7 @@ def test_what_is_sent_on_is_waited_for_by_the_third() -> None:
 
 
 @case
-def test_a_users_memory_and_a_message_to_oneself() -> None:
+def test_event_covers_user_memory_and_own_messages() -> None:
     st.cuda.set_sync("event")
     queue = workers.SPAWN.SimpleQueue()
     array = Array(np.zeros(3, "u1"))
@@ -129,7 +129,7 @@ def test_a_users_memory_and_a_message_to_oneself() -> None:
 
 
 @case
-def test_events_are_used_again_when_nobody_has_them() -> None:
+def test_released_events_are_reused() -> None:
     st.cuda.set_sync("event")
     pair = Pair(workers.answer)
     tensor = st.zeros(2, "u1", device="cuda")
@@ -151,7 +151,7 @@ def collected() -> int:
 
 
 @case
-def test_events_of_messages_that_nobody_reads_and_of_killed_readers_come_back() -> None:
+def test_events_of_unread_messages_and_killed_readers_are_reused() -> None:
     st.cuda.set_sync("event")
     inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
     tensor = st.zeros(2, "u1", device="cuda")
@@ -159,9 +159,9 @@ def test_events_of_messages_that_nobody_reads_and_of_killed_readers_come_back() 
     reader = workers.SPAWN.Process(target=workers.die, args=(inbox, outbox), daemon=True)
     reader.start()
     inbox.put(tensor)
-    assert workers.take(outbox, workers.PATIENCE) == [0, 0]
+    assert workers.take(outbox, workers.TIMEOUT) == [0, 0]
     os.kill(reader.pid, signal.SIGKILL)
-    reader.join(workers.PATIENCE)
+    reader.join(workers.TIMEOUT)
     inbox.put(tensor)  # nobody will read this one
     gc.collect()
     assert collected() >= 1
@@ -170,7 +170,7 @@ def test_events_of_messages_that_nobody_reads_and_of_killed_readers_come_back() 
 
 
 @case
-def test_an_event_is_kept_until_who_waits_for_it_is_past_it() -> None:
+def test_event_is_kept_until_waiting_stream_passes_it() -> None:
     st.cuda.set_sync("event")
     tensor = st.zeros(2, "u1", device="cuda")
     pair = started(workers.hold, tensor)
@@ -190,7 +190,7 @@ def told(pair: Pair, tensor: Any) -> bool:
 
 
 @case
-def test_without_events_a_send_waits_as_before() -> None:
+def test_send_synchronizes_where_events_are_unsupported() -> None:
     from shmtensor._cuda import events as cuda_events
 
     cuda_events.MOST = 0
@@ -230,11 +230,11 @@ def send_and_end(outbox: Any) -> None:
 
 
 @case
-def test_a_maker_that_has_ended_is_named() -> None:
+def test_event_of_exited_process_raises_producer_gone() -> None:
     outbox = workers.SPAWN.SimpleQueue()
     process = workers.SPAWN.Process(target=send_and_end, args=(outbox,))
     process.start()
-    process.join(workers.PATIENCE)
+    process.join(workers.TIMEOUT)
     before = st.stats()["blocks"] if st.stats() else 0
     with pytest.raises(st.ProducerGone, match=rf"process {process.pid}, which made it, has ended"):
         outbox.get()
@@ -254,7 +254,7 @@ def wait_and_tell(inbox: Any, outbox: Any) -> None:
 
 
 @case
-def test_an_event_of_ones_own_travels() -> None:
+def test_user_event_is_sent_to_other_process() -> None:
     pair = Pair(wait_and_tell)
     event = st.cuda.Event()
     assert event.query(), "one that was never recorded stands for nothing"
@@ -279,10 +279,10 @@ def test_an_event_of_ones_own_travels() -> None:
 
 
 @case
-def test_a_forged_description_is_refused() -> None:
+def test_forged_event_description_is_rejected() -> None:
+    """A number that this process never gave out was a KeyError."""
     from shmtensor._cuda import events as cuda_events
 
-    """A number that this process never gave out was a KeyError."""
     for _ in range(20):  # by chance the number's bytes stand there a second time
         event = st.cuda.Event()
         place = memoryview(event._block).cast("B")
@@ -302,7 +302,7 @@ def test_a_forged_description_is_refused() -> None:
 
 
 @case
-def test_streams_are_numbers_or_have_the_protocol() -> None:
+def test_stream_argument_accepts_numbers_and_protocol() -> None:
     driver = device.library()
     stream = device.ctypes.c_void_p()
     device.check(driver.cuStreamCreate(device.ctypes.byref(stream), 1))
@@ -319,8 +319,8 @@ def test_streams_are_numbers_or_have_the_protocol() -> None:
 
 
 @case
-def test_copies_wait_for_what_others_have_started() -> None:
-    """Our copies are in a stream that waits for nobody: the tensor's contents were read too early."""
+def test_copies_wait_for_work_of_other_processes() -> None:
+    """Our copies ran in a stream without synchronization: the tensor's contents were read too early."""
     import threading
 
     for copy in (

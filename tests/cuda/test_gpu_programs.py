@@ -1,4 +1,4 @@
-"""What is meant for a GPU runs on the simulator, whose answers are the rules it was built by."""
+"""The GPU programs run on the simulator; its answers are the rules that it implements."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def answers_in(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())["answers"]
 
 
-def test_the_report(simulator, tmp_path) -> None:
-    """A step that fails does not stop the next, and all that they say is in the folder."""
+def test_gpu_report_is_written(simulator, tmp_path) -> None:
+    """A failed step does not stop the next one, and all output is in the folder."""
     run("report", simulator, str(tmp_path / "out"), "round_trip", "facts", "--seconds", "95", status=1)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {name: step["status"] for name, step in report["steps"].items()} == {"round_trip": 2, "facts": 0}
@@ -45,52 +45,58 @@ def test_the_report(simulator, tmp_path) -> None:
     assert "answers of the SIMULATED driver" in log
 
     answers = answers_in(tmp_path / "out" / "facts.json")
-    assert answers["question_1"] == {"exit": 1, "kill": 1, "free": 1}
-    assert answers["question_2"] == {"before": 7, "after": 7}
-    assert answers["question_3"] == {"import": 0}
-    assert answers["question_6"]["interior is the same"]
-    assert set(answers["question_7"].values()) == {3}
-    assert answers["question_8"]["open own"] == 201
+    assert answers["open_handle_after_exporter_exit"] == {"exit": 1, "kill": 1, "free": 1}
+    assert answers["read_mapping_after_exporter_kill"] == {"before": 7, "after": 7}
+    assert answers["import_descriptor_left_in_socket"] == {"import": 0}
+    assert answers["handle_of_interior_and_freed_pointer"]["interior is the same"]
+    assert set(answers["driver_calls_in_forked_child"].values()) == {3}
+    assert answers["open_own_handle"]["open own"] == 201
     allowed = {"equal PIDs": 201, "own /dev/shm": {"memory": 0, "event": 0}}
-    assert answers["question_9"] == allowed or "cannot make" in str(answers["question_9"])
-    assert answers["question_10"] == {"destroyed before": 1, "killed at work": {"before": 600, "after": 600}}
-    assert "cuMemUnmap" in answers["question_11"]["64 MiB"]["calls"]
-    since = answers["question_15"]["changes since"]
+    assert answers["open_handle_across_namespaces"] == allowed or "cannot make" in str(
+        answers["open_handle_across_namespaces"]
+    )
+    assert answers["open_event_of_dead_process"] == {
+        "destroyed before": 1,
+        "killed at work": {"before": 600, "after": 600},
+    }
+    assert "cuMemUnmap" in answers["time_import_and_mapping"]["64 MiB"]["calls"]
+    since = answers["device_work_after_process_exit"]["changes since"]
     assert since["the first look"] > 0, "its work was seen"
     assert since["the socket's end"] == since["the pidfd's end"] == 0
     assert len(answers) == 18
 
 
-def test_a_question_that_cannot_be_asked_does_not_stop_the_others(simulator, tmp_path) -> None:
+def test_failed_experiment_does_not_stop_the_others(simulator, tmp_path) -> None:
     """One chunk refused, and a minute later all answers were lost to a TimeoutError."""
     file = tmp_path / "facts.json"
-    run("facts", simulator, "3", "16", "--json", str(file), SHMTENSOR_SIM_FAULTS="cuMemCreate:0:801")
+    names = ("import_descriptor_left_in_socket", "virtual_memory_granularity")
+    run("facts", simulator, *names, "--json", str(file), SHMTENSOR_SIM_FAULTS="cuMemCreate:0:801")
     answers = answers_in(file)
-    assert answers["question_3"] == {
+    assert answers["import_descriptor_left_in_socket"] == {
         "error": "RuntimeError: cuMemCreate: the driver answered 801, CUDA_ERROR_NOT_SUPPORTED"
     }
-    assert answers["question_16"]["minimum"] == 2 << 20
+    assert answers["virtual_memory_granularity"]["minimum"] == 2 << 20
 
 
-def test_answers_are_kept_when_the_program_is_killed(simulator, tmp_path) -> None:
+def test_answers_survive_a_killed_program(simulator, tmp_path) -> None:
     code = """
         import os, signal
         from bench.gpu import facts
 
-        def question_17():
+        def last_experiment():
             "The end of everybody."
             os.kill(os.getppid(), signal.SIGKILL)
 
-        facts.QUESTIONS = [*facts.QUESTIONS[-1:], question_17]
+        facts.EXPERIMENTS = [*facts.EXPERIMENTS[-1:], last_experiment]
         facts.main()
     """
     file = tmp_path / "facts.json"
     done = run_python(code, env=simulator.env, arguments=("--json", str(file)))
     assert done.returncode == -signal.SIGKILL, done
-    assert answers_in(file)["question_16"]["minimum"] == 2 << 20
+    assert answers_in(file)["virtual_memory_granularity"]["minimum"] == 2 << 20
 
 
-def test_a_process_that_hangs_is_named_and_all_of_its_question_ends(simulator) -> None:
+def test_hanging_experiment_process_is_named_and_killed(simulator) -> None:
     """A child's child had the limit of its parent, which gave up first and lost its word."""
     code = """
         import os, signal, time
@@ -104,28 +110,28 @@ def test_a_process_that_hangs_is_named_and_all_of_its_question_ends(simulator) -
         def hang():
             time.sleep(100)
 
-        def question():
+        def experiment():
             hanging = Child(forever)
             return {"pid": int(hanging.receive()), "child": ask(hang)}
 
-        print(ask(question, 2 * MARGIN))
+        print(ask(experiment, 2 * MARGIN))
     """
     done = run_python(code, env=simulator.env)
     assert done.returncode == 0, done
     answer = ast.literal_eval(done.stdout)
     assert "no answer within 3 s" in answer["child"]["error"]
     assert "in hang" in done.stderr, "where it stood"
-    wait_until(lambda: not is_running(answer["pid"]), what="what the question left running")
+    wait_until(lambda: not is_running(answer["pid"]), what="the process left running to end")
 
 
-def test_a_killed_consumer_leaves_no_byte(simulator, tmp_path) -> None:
+def test_killed_consumer_leaves_no_memory(simulator, tmp_path) -> None:
     run("deaths", simulator, "--rounds", "2", "--json", str(tmp_path / "deaths.json"))
     found = json.loads((tmp_path / "deaths.json").read_text())
     assert found["simulated"]
     assert found["own"] == found["users"] == {"bytes left": 0}
 
 
-def test_a_consumer_that_fails_is_told_of_and_the_other_kind_is_measured(simulator, tmp_path) -> None:
+def test_failed_consumer_is_reported_and_others_are_measured(simulator, tmp_path) -> None:
     """Its answer was waited for without an end."""
     options = ("--rounds", "1", "--json", str(tmp_path / "deaths.json"))
     run("deaths", simulator, *options, status=1, SHMTENSOR_SIM_FAULTS="cuMemImportFromShareableHandle:0:1")
@@ -134,7 +140,7 @@ def test_a_consumer_that_fails_is_told_of_and_the_other_kind_is_measured(simulat
     assert found["users"] == {"bytes left": 0}
 
 
-def test_round_trips_are_kept_as_they_come_and_end(simulator) -> None:
+def test_round_trips_are_stored_as_they_complete(simulator) -> None:
     """With a consumer that answers, with one that has failed, with one that answers no more."""
     code = """
         from bench.gpu import deaths, round_trip
@@ -159,7 +165,7 @@ def test_round_trips_are_kept_as_they_come_and_end(simulator) -> None:
     assert done.returncode == 0, done
 
 
-def test_a_command_ends_in_time_with_all_that_it_started(simulator, tmp_path) -> None:
+def test_bounded_command_ends_in_time_with_its_children(simulator, tmp_path) -> None:
     """Also one that takes no notice of an interrupt, and whose children have sessions of their own."""
     stubborn = write_program(
         tmp_path,

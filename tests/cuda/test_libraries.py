@@ -43,7 +43,7 @@ KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
 }
 
 
-PATIENCE = 55.0  # reading a library from the disk for the first time takes long
+TIMEOUT = 55.0  # reading a library from the disk for the first time takes long
 MODEST = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU at its start
 
 
@@ -58,21 +58,21 @@ def why_not(name: str) -> str | None:
         except ImportError as error:
             print("cannot be imported:", repr(error))
     """
-    done = run_python(program, timeout=PATIENCE, env=MODEST)
+    done = run_python(program, timeout=TIMEOUT, env=MODEST)
     _, cannot, reason = done.stdout.partition("cannot be imported: ")
     return reason if cannot else None
 
 
 @ON_A_GPU
 @pytest.mark.parametrize("name", KNOWN)
-def test_in_and_out(name: str, tmp_path) -> None:
+def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
     if reason := why_not(name):
         pytest.skip(f"{name}: {reason}")
     call = f"from tests.cuda.test_libraries import there_and_back as f; f({name!r})"
-    Machine("gpu", tmp_path).run(call, patience=PATIENCE, **MODEST)
+    Machine("gpu", tmp_path).run(call, timeout=TIMEOUT, **MODEST)
 
 
-def test_a_library_that_is_there_but_broken_is_skipped(tmp_path, monkeypatch) -> None:
+def test_broken_library_is_skipped(tmp_path, monkeypatch) -> None:
     """numba says "Numba needs NumPy 2.4 or less" in an ImportError; only an absent one was skipped."""
     (tmp_path / "broken.py").write_text("raise ImportError('needs another NumPy')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

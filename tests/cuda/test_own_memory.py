@@ -35,7 +35,7 @@ def nothing_is_left() -> bool:
 
 
 @case
-def test_a_round_trip_is_the_same_memory() -> None:
+def test_round_trip_returns_the_same_memory() -> None:
     tensor = st.asarray(np.arange(6.0).reshape(2, 3), device="cuda")
     pair = Pair(workers.echo)
     pair.put(tensor)
@@ -53,7 +53,7 @@ def test_a_round_trip_is_the_same_memory() -> None:
 
 
 @case
-def test_views_of_one_message_share_one_storage_and_fresh_ones_are_good() -> None:
+def test_views_in_one_message_share_one_storage() -> None:
     pair = Pair(workers.answer)
     for number in range(30):
         tensor = st.full((50_000,), number, "i4", device="cuda")
@@ -69,7 +69,7 @@ def test_views_of_one_message_share_one_storage_and_fresh_ones_are_good() -> Non
 
 
 @case
-def test_read_only_sharing_is_mapped_so() -> None:
+def test_readonly_tensor_is_mapped_readonly() -> None:
     tensor = st.asarray([1, 2, 3], device="cuda")
     pair = Pair(workers.answer)
     pair.put(tensor.as_readonly())
@@ -91,7 +91,7 @@ def test_read_only_sharing_is_mapped_so() -> None:
 
 
 @case
-def test_a_chunk_is_imported_once_and_warm_sends_ask_no_driver() -> None:
+def test_chunk_is_imported_once_and_warm_sends_skip_driver() -> None:
     if not device.simulated:
         return  # a driver that counts its calls is needed
     first, second = st.zeros(1000, device="cuda"), st.ones(1000, device="cuda")
@@ -118,7 +118,7 @@ def count_imports(inbox, outbox) -> None:
 
 
 @case
-def test_a_consumer_maps_a_chunk_once_whatever_arrives() -> None:
+def test_consumer_maps_each_chunk_once() -> None:
     if not device.simulated:
         return  # as above
     pair = Pair(count_imports)
@@ -134,7 +134,7 @@ def test_a_consumer_maps_a_chunk_once_whatever_arrives() -> None:
 
 
 @case
-def test_the_consumer_may_outlive_the_producer() -> None:
+def test_consumer_may_outlive_producer() -> None:
     """Received before its end, received after its end, and killed instead."""
     for received_first in (True, False):
         pair = Pair(workers.produce)
@@ -143,7 +143,7 @@ def test_the_consumer_may_outlive_the_producer() -> None:
             tensor = pair.get()
             pair.kill()
         else:
-            assert pair.outbox._reader.poll(workers.PATIENCE)
+            assert pair.outbox._reader.poll(workers.TIMEOUT)
             pair.kill()
             tensor = pair.get()
         assert tensor.tolist() == [1.5, 2.5]
@@ -159,7 +159,7 @@ def test_the_consumer_may_outlive_the_producer() -> None:
 
 
 @case
-def test_a_killed_consumer_gives_back() -> None:
+def test_blocks_of_killed_consumer_are_freed() -> None:
     """While it holds; and with a message in flight, which stays good."""
     tensor = st.asarray([1, 2], device="cuda")
     kept = weakref.ref(tensor.storage())
@@ -185,7 +185,7 @@ def test_a_killed_consumer_gives_back() -> None:
 
 
 @case
-def test_around_three_processes() -> None:
+def test_tensor_passes_through_three_processes() -> None:
     first, second = Pair(workers.relay), Pair(workers.echo)
     tensor = st.zeros(3, device="cuda")
     first.put(tensor)
@@ -199,7 +199,7 @@ def test_around_three_processes() -> None:
 
 
 @case
-def test_two_consumers_hold_the_same() -> None:
+def test_two_consumers_hold_one_block() -> None:
     tensor = st.zeros(3, device="cuda")
     pairs = [Pair(workers.hold), Pair(workers.hold)]
     for pair in pairs:
@@ -211,12 +211,12 @@ def test_two_consumers_hold_the_same() -> None:
     for pair in pairs:
         pair.put(None)
         assert pair.get() == [[8, 8, 8]]
-        pair.process.join(workers.PATIENCE)
+        pair.process.join(workers.TIMEOUT)
     device.wait_until(lambda: stats() == (0, 0), "the block")
 
 
 @case
-def test_put_and_get_in_one_process() -> None:
+def test_queue_within_one_process_keeps_storage() -> None:
     queue = workers.SPAWN.SimpleQueue()
     tensor = st.asarray([1, 2, 3], device="cuda")
     queue.put(tensor)
@@ -228,11 +228,11 @@ def test_put_and_get_in_one_process() -> None:
 
 
 @case
-def test_threads_that_import_at_once_get_one_storage() -> None:
+def test_simultaneous_imports_share_one_storage() -> None:
     pair = Pair(workers.produce)
     pair.inbox, pair.outbox = pair.outbox, pair.inbox
     message = pair.outbox._reader
-    assert message.poll(workers.PATIENCE)
+    assert message.poll(workers.TIMEOUT)
     tensor = pair.get()
     handle = ForkingPickler.dumps(tensor)
     found, ready = [], threading.Barrier(4)
@@ -249,12 +249,12 @@ def test_threads_that_import_at_once_get_one_storage() -> None:
     assert len(found) == 4
     assert {id(one.storage()) for one in found} == {id(tensor.storage())}
     pair.inbox.put(None)
-    pair.process.join(workers.PATIENCE)
+    pair.process.join(workers.TIMEOUT)
 
 
 def receive_without_descriptors(inbox, outbox) -> None:
     st.zeros(1, device="cuda")  # a session first, and the driver, whose failure to start would be remembered
-    assert inbox._reader.poll(workers.PATIENCE)
+    assert inbox._reader.poll(workers.TIMEOUT)
     used = max(int(name) for name in os.listdir("/proc/self/fd"))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
@@ -274,7 +274,7 @@ def receive_without_descriptors(inbox, outbox) -> None:
 
 
 @case
-def test_without_descriptors_it_raises_and_can_be_tried_again() -> None:
+def test_import_without_descriptors_raises_and_can_be_retried() -> None:
     pair = Pair(receive_without_descriptors)
     tensor = st.asarray([5], device="cuda")
     pair.put(tensor)
@@ -282,11 +282,11 @@ def test_without_descriptors_it_raises_and_can_be_tried_again() -> None:
     assert text.startswith(("OSError", "SessionError", "CudaError")), text
     pair.put(tensor)
     assert pair.get() == [5]
-    pair.process.join(workers.PATIENCE)
+    pair.process.join(workers.TIMEOUT)
 
 
 @case
-def test_damaged_handles_are_refused() -> None:
+def test_corrupted_handles_are_rejected() -> None:
     tensor = st.zeros(3, device="cuda")
     from shmtensor import _core
 
@@ -298,7 +298,7 @@ def test_damaged_handles_are_refused() -> None:
 
 
 @case
-def test_a_forked_child_is_told_and_costs_nothing() -> None:
+def test_forked_child_gets_error_and_leaks_nothing() -> None:
     tensor = st.asarray([1, 2], device="cuda")
     host = st.asarray([3])
     blocks = stats()
@@ -369,7 +369,7 @@ def test_descriptors_do_not_leak() -> None:
 
 
 @case
-def test_a_new_manager_knows_the_chunks() -> None:
+def test_new_manager_learns_chunks() -> None:
     from tests.helpers.children import kill_manager_of
 
     tensor = st.asarray([4, 5], device="cuda")
@@ -402,7 +402,7 @@ def device_arena() -> mmap.mmap:
 
 
 @case
-def test_a_peer_cannot_make_a_chunk_larger_than_what_is_mapped() -> None:
+def test_peer_cannot_enlarge_a_mapped_chunk() -> None:
     """The size that the table says was believed after the chunk was mapped."""
     tensor = st.ones(1000, device="cuda")
     message = bytes(ForkingPickler.dumps(tensor))

@@ -15,7 +15,7 @@ from tests.cuda.segment import Part, Segment
 
 
 @case
-def test_a_refused_export_is_a_copy() -> None:
+def test_array_is_copied_if_export_fails() -> None:
     """The driver's facts had promised it, so `asarray` raised although it may copy."""
     if not device.simulated:
         return
@@ -46,7 +46,7 @@ def share_again(inbox: Any, outbox: Any) -> None:
     inbox.get()
 
 
-def test_imported_memory_that_cannot_be_exported_again_is_copied(simulator) -> None:
+def test_imported_memory_is_copied_if_reexport_fails(simulator) -> None:
     """Whether a driver exports what it has imported is not documented."""
     for again in (0, 1):
         simulator.run(
@@ -64,7 +64,7 @@ def test_imported_memory_that_cannot_be_exported_again_is_copied(simulator) -> N
         )
 
 
-def test_a_driver_that_denies_what_it_can_do_is_tried(simulator) -> None:
+def test_ipc_is_attempted_despite_capability_flag(simulator) -> None:
     """UCX knows drivers that say of cudaMalloc's memory that it cannot be exported."""
     simulator.run(
         """
@@ -83,7 +83,7 @@ def test_a_driver_that_denies_what_it_can_do_is_tried(simulator) -> None:
 
 
 @case
-def test_the_facts_are_asked_with_a_context() -> None:
+def test_pointer_attributes_are_queried_with_context_current() -> None:
     """A thread that has none yet was told that nothing can be exported."""
     import threading
 
@@ -95,7 +95,7 @@ def test_the_facts_are_asked_with_a_context() -> None:
 
 
 @case
-def test_an_array_that_says_more_than_it_has_shares_no_neighbour() -> None:
+def test_array_with_false_size_does_not_expose_its_neighbour() -> None:
     """Behind a reservation may begin that of somebody else: its chunk would have been shared, too."""
     first, second = Segment(2, spare=0), Segment(2, spare=0)
     low, high = sorted((first, second), key=lambda segment: segment.base)

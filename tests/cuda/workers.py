@@ -1,4 +1,4 @@
-"""What the other processes of the cases do; found by name in spawned children."""
+"""Functions of the other processes of the tests; found by name in spawned children."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import shmtensor.multiprocessing as mp
 from tests.helpers.queues import take as take
 
 SPAWN: Any = mp.get_context("spawn")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def echo(inbox: Any, outbox: Any) -> None:
@@ -51,16 +51,16 @@ def hold(inbox: Any, outbox: Any) -> None:
 
 
 def produce(outbox: Any, inbox: Any) -> None:
-    """Send a tensor, and end when told."""
+    """Send a tensor; exit on request."""
     outbox.put(st.asarray([1.5, 2.5], device="cuda"))
     inbox.get()
 
 
 def die(inbox: Any, outbox: Any) -> None:
-    """Take a tensor, say so, and be killed."""
+    """Receive a tensor, report it, and wait to be killed."""
     tensor = inbox.get()
     outbox.put(tensor.tolist())
-    time.sleep(PATIENCE)
+    time.sleep(TIMEOUT)
 
 
 class Pair:
@@ -75,13 +75,13 @@ class Pair:
         self.inbox.put(item)
 
     def get(self) -> Any:
-        return take(self.outbox, PATIENCE)
+        return take(self.outbox, TIMEOUT)
 
     def end(self, item: Any = None) -> None:
         self.inbox.put(item)
-        self.process.join(PATIENCE)
+        self.process.join(TIMEOUT)
         assert self.process.exitcode == 0
 
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.join(PATIENCE)
+        self.process.join(TIMEOUT)

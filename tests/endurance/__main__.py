@@ -16,7 +16,7 @@ import psutil
 import shmtensor as st
 from tests.endurance.load import Loader
 
-# What must not grow, and by how much the last tenth may exceed the first, beside noise of the machine.
+# Values that must not grow, and by how much the last tenth may exceed the first.
 BOUNDS = {
     "resident bytes": 1.05,
     "descriptors": 1.0,

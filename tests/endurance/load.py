@@ -15,9 +15,9 @@ SIZES = [1 << 16, 1 << 18, 400_000, 1 << 20, 4 << 20]  # bytes of a batch's imag
 
 def work(seed: int, wanted: Any, made: Any) -> None:
     """A batch for each number that comes: images that tell the number, labels, and when it was sent."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     while (number := wanted.get()) is not None:
-        images = st.empty((8, int(dice.choice(SIZES)) // 8), np.uint8)
+        images = st.empty((8, int(rng.choice(SIZES)) // 8), np.uint8)
         images.numpy()[:] = number % 251
         labels = st.full(64, number, np.int64)
         made.put({"number": number, "images": images, "labels": labels, "sent": time.monotonic()})

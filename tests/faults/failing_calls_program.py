@@ -1,4 +1,4 @@
-"""Senders that end with unread messages, and a manager that is killed, while calls fail: is a message lost?
+"""Senders that exit with unread messages, and a killed manager, while system calls fail: no message is lost.
 
 `test_failing_calls.py` runs it. Arguments: a strategy, a seed, seconds.
 """
@@ -20,15 +20,15 @@ from typing import Any
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
-from tests.helpers.children import session_processes
+from tests.helpers.children import manager_pids
 
 SENDERS = 3  # at a time
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def again(call: Callable[[], Any]) -> Any:
     """Try until it works; that something is short is an error each time, that it is lost never."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             return call()
@@ -42,9 +42,9 @@ def again(call: Callable[[], Any]) -> Any:
 
 def send(folder: Path, number: int) -> None:
     """Be a sender: a few letters, then the end, by order or by SIGKILL."""
-    dice = random.Random(number)
-    for letter in range(dice.randrange(1, 4)):
-        size = dice.choice((10, 5_000, 300_000))
+    rng = random.Random(number)
+    for letter in range(rng.randrange(1, 4)):
+        size = rng.choice((10, 5_000, 300_000))
         tensor = again(lambda size=size: st.full(size, number))
 
         def write(letter: int = letter, tensor: st.Tensor = tensor) -> None:
@@ -56,7 +56,7 @@ def send(folder: Path, number: int) -> None:
 
         again(write)
         del tensor, write
-    os.kill(os.getpid(), dice.choice((signal.SIGKILL, signal.SIGTERM)))
+    os.kill(os.getpid(), rng.choice((signal.SIGKILL, signal.SIGTERM)))
 
 
 def read(path: Path) -> None:
@@ -68,7 +68,7 @@ def read(path: Path) -> None:
 
 def main() -> None:
     strategy, seed, seconds = sys.argv[1:4]
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     mp.set_sharing_strategy(strategy)
     folder = Path(tempfile.mkdtemp())
     again(lambda: st.zeros(1))  # from now on a member, which holds nothing: a fork needs no slot
@@ -93,18 +93,18 @@ def main() -> None:
                 assert os.WIFSIGNALED(status), f"a sender failed: {status}"
                 senders.remove(pid)
         for path in folder.glob("letter-*"):
-            letters.setdefault(path, time.monotonic() + dice.random() * 0.7)
+            letters.setdefault(path, time.monotonic() + rng.random() * 0.7)
         for path in [path for path, when in letters.items() if when < time.monotonic()]:
             read(path)
             del letters[path]
             done += 1
-        # What lies in a memfd of a dead sender is nowhere but there.
-        if strategy == "file_system" and dice.random() < 0.03:
-            for pid in session_processes(session):
+        # Data in a memfd of a dead sender is stored nowhere else.
+        if strategy == "file_system" and rng.random() < 0.03:
+            for pid in manager_pids(session):
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
         time.sleep(0.01)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while (left := again(lambda: (st.gc(), st.stats())[1]))["blocks"] or left["in_flight"]:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)

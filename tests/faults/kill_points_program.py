@@ -19,7 +19,7 @@ import numpy as np
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import session_processes, wait_until
+from tests.helpers.children import manager_pids, wait_until
 from tests.helpers.datagrams import Mailbox
 
 ROUNDS = 4
@@ -86,7 +86,7 @@ def do_everything(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
             del grown
         session = st.stats()["session"]
         if fault.startswith(("session.", "manager.")):
-            for pid in session_processes(session):
+            for pid in manager_pids(session):
                 os.kill(pid, signal.SIGKILL)
 
 

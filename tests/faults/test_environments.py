@@ -1,4 +1,4 @@
-"""Systems that lack what others have: the job is done, or an error says what is missing."""
+"""Systems that lack a feature: sessions work without it, or an error names it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def forbidding(folder, error, *calls) -> list[str]:
 
 
 @pytest.mark.parametrize("error", [ENOSYS, EPERM])
-def test_what_kernel_5_4_or_a_seccomp_profile_may_lack(strategy, start_method, error, tmp_path) -> None:
+def test_session_works_without_optional_system_calls(strategy, start_method, error, tmp_path) -> None:
     """No pidfds, no close_range, no statx: all of them are only better ways to do something."""
     missing = forbidding(
         tmp_path, error, PIDFD_SEND_SIGNAL, PIDFD_OPEN, PIDFD_GETFD, CLOSE_RANGE, STATX, MEMBARRIER
@@ -102,14 +102,14 @@ def test_what_kernel_5_4_or_a_seccomp_profile_may_lack(strategy, start_method, e
     [(MEMFD_CREATE, "allow memfd_create in the seccomp profile"), (FALLOCATE, "cannot reserve")],
     ids=["memfd_create", "fallocate"],
 )
-def test_what_cannot_be_done_without_is_named(strategy, call, text, tmp_path) -> None:
+def test_missing_required_system_call_is_named(strategy, call, text, tmp_path) -> None:
     done = run([*forbidding(tmp_path, EPERM, call), "-c", "import shmtensor; shmtensor.ones(1)"], strategy)
     assert text in done.stderr
     assert "EPERM" in done.stderr
 
 
 @SOME_METHODS
-def test_without_proc(strategy, start_method, tmp_path) -> None:
+def test_session_works_without_proc(strategy, start_method, tmp_path) -> None:
     program = str(write_program(tmp_path, JOB))
     hide = 'mount -t tmpfs tmpfs /proc && exec "$0" "$@"'
     done = run([*with_own_mounts(hide), sys.executable, program, start_method], strategy)
@@ -120,7 +120,7 @@ def test_without_proc(strategy, start_method, tmp_path) -> None:
 
 
 @SOME_METHODS
-def test_a_read_only_system(strategy, start_method, tmp_path) -> None:
+def test_session_works_on_readonly_file_system(strategy, start_method, tmp_path) -> None:
     """Nothing is written but to /dev/shm; there is no home, and no folder for temporary files."""
     program = str(write_program(tmp_path, JOB))
     chroot = 'PATH=$PATH:/usr/sbin:/sbin exec chroot /mnt "$0" "$@"'  # which users may not have in theirs
@@ -130,7 +130,7 @@ def test_a_read_only_system(strategy, start_method, tmp_path) -> None:
 
 
 @SOME_METHODS
-def test_little_address_space(strategy, start_method, tmp_path) -> None:
+def test_session_works_with_little_address_space(strategy, start_method, tmp_path) -> None:
     program = str(write_program(tmp_path, JOB))
     limit = 'ulimit -v 4000000 && exec "$0" "$@"'
     done = run(["sh", "-c", limit, sys.executable, program, start_method], strategy)

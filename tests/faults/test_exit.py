@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.helpers.children import run_program, session_processes, wait_until, write_program
+from tests.helpers.children import manager_pids, run_program, wait_until, write_program
 from tests.helpers.leaks import shm_names
 
 HEAD = """
@@ -99,16 +99,16 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_the_interpreter_ends(strategy, tmp_path, body) -> None:
+def test_interpreter_exits_cleanly(strategy, tmp_path, body) -> None:
     program = write_program(tmp_path, dedent(HEAD) + dedent(BODIES[body]))
     done = run_program(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert (done.returncode, done.stderr) == (0, ""), done
     session = done.stdout.strip()
-    wait_until(lambda: not session_processes(session), what="the manager to end")
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
     assert not shm_names(session)
 
 
-def test_ctrl_c_ends_a_program_of_many_processes(strategy, tmp_path) -> None:
+def test_ctrl_c_ends_all_processes_of_a_program(strategy, tmp_path) -> None:
     """SIGINT for the whole group, as a terminal sends it: the manager, which is not in it, cleans up."""
     program = write_program(
         tmp_path,
@@ -136,5 +136,5 @@ def test_ctrl_c_ends_a_program_of_many_processes(strategy, tmp_path) -> None:
     done = run_program(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert "KeyboardInterrupt" in done.stderr
     session = done.stdout.strip()
-    wait_until(lambda: not session_processes(session), what="the manager to end")
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
     assert not shm_names(session)

@@ -18,8 +18,8 @@ PROGRAM = Path(__file__).with_name("failing_calls_program.py")
 
 @pytest.mark.parametrize(("of_managers", "of_members"), [(0, 0), (30, 0), (0, 30), (15, 15)])
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
-def test_no_message_is_lost(strategy: str, of_managers: int, of_members: int) -> None:
-    """Successors of killed managers began the session anew, or dropped what they could not open.
+def test_failing_system_calls_lose_no_message(strategy: str, of_managers: int, of_members: int) -> None:
+    """Successors of killed managers started the session again, or discarded what they could not open.
 
     Members spent messages whose bytes they could not map. So many of a thousand calls fail.
     """
@@ -35,7 +35,7 @@ def test_no_message_is_lost(strategy: str, of_managers: int, of_members: int) ->
     assert not done.stdout.startswith("0 ")
 
 
-def test_where_all_fail_no_manager_starts() -> None:
+def test_manager_does_not_start_if_all_calls_fail() -> None:
     code = "import shmtensor as st; st.zeros(1)"
     done = run_python(code, env={"LD_PRELOAD": str(LIBRARY), "FAILING_CALLS": "1000"})
     assert "it crashes on start or has run out of file descriptors" in done.stderr

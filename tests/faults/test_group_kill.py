@@ -1,4 +1,4 @@
-"""Promise 8: everything of a session is killed at once, the manager too, and nothing is left behind."""
+"""Promise 8: all processes of a session and its manager are killed simultaneously; nothing is left."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from tests.helpers.children import (
     clean_environment,
     descendants,
+    manager_pids,
     run_python,
-    session_processes,
     wait_until,
     write_program,
 )
@@ -80,7 +80,7 @@ SWEEPERS = ["import shmtensor; shmtensor.ones(1)", "from shmtensor.cli import ma
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_nothing_is_left(strategy, tmp_path, phase) -> None:
+def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
     """Ten times: processes, names and sockets are gone; named segments after the next session or `gc`."""
     program = write_program(tmp_path, PROGRAM)
     rng = random.Random(phase)
@@ -101,7 +101,7 @@ def test_nothing_is_left(strategy, tmp_path, phase) -> None:
             pass
         finally:
             family = descendants(process.pid)
-            victims = {process.pid, *family, *session_processes(session)}
+            victims = {process.pid, *family, *manager_pids(session)}
             for kind in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none starts another
                 for pid in victims:
                     with contextlib.suppress(ProcessLookupError):
@@ -109,19 +109,19 @@ def test_nothing_is_left(strategy, tmp_path, phase) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.stdout.close()
             process.wait(30)
-        wait_until(partial(nobody_of, session), patience=5, what="all processes to be gone")
+        wait_until(partial(nobody_of, session), timeout=5, what="all processes to be gone")
         # A process is seen no more a moment before the kernel closes what it had open.
-        wait_until(lambda session=session: session not in sockets(), patience=5, what="its socket to be gone")
+        wait_until(lambda session=session: session not in sockets(), timeout=5, what="its socket to be gone")
         if strategy == "file_system":
-            # What the dead had mapped stays so as long as anybody reads their /proc/PID/maps.
-            wait_until(partial(nobody_has_open, session), patience=10, what="its names to be closed")
+            # Mappings of dead processes stay while any process reads their /proc/PID/maps.
+            wait_until(partial(nobody_has_open, session), timeout=10, what="its names to be closed")
             run_python(SWEEPERS[turn % 2])
         assert not shm_names(session)
 
 
 def nobody_of(session: str) -> bool:
-    """Is no manager of the session left, and nobody who has its memory open?"""
-    return not session_processes(session) and not any(
+    """Return True if no manager of the session runs and no process has its memory open."""
+    return not manager_pids(session) and not any(
         session in target for pid in psutil.pids() for target in targets(pid)
     )
 
@@ -140,7 +140,7 @@ def nobody_has_open(session: str) -> bool:
 
 
 def targets(pid: int) -> list[str]:
-    """What the descriptors of a process refer to."""
+    """Return the targets of the descriptors of a process."""
     found = []
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):

@@ -32,13 +32,13 @@ def points() -> list[str]:
     return sorted(found)
 
 
-def test_there_are_points_in_every_step() -> None:
+def test_every_step_has_kill_points() -> None:
     steps = {point.split(".")[0] for point in points()}
     assert steps >= {"allocate", "hold", "send", "release", "free", "fork", "register", "session", "manager"}
 
 
 @pytest.mark.parametrize("point", points())
-def test_a_kill_there_loses_nothing(point, tmp_path) -> None:
+def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
     assert (BUILD / "shmtensor").is_dir(), "build it with: make test-python"
     nth = 1 if point in ONE_PASS else 2
     ways = [("fork", 1, 1), ("spawn", 2, 1), ("fork", 2, nth), ("spawn", 1, nth)]
@@ -55,11 +55,11 @@ def test_a_kill_there_loses_nothing(point, tmp_path) -> None:
             assert done.stdout == "fine\n", (way, done)
 
 
-def test_an_arena_that_was_on_its_way_is_told_to_the_next_manager() -> None:
+def test_arena_in_transit_is_registered_with_next_manager() -> None:
     """Found by thought: the manager's answer, with the arena's file, outlives the manager in a socket.
 
     The next manager looks for arenas in the descriptors of processes, where this one was not yet. Whoever
-    reads such an answer tells the arena, so that what else lies in it is not lost with its reader.
+    reads such an answer tells the arena, so that its other blocks are not lost with its reader.
     """
     env = {"PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT)])}
     done = run_python(

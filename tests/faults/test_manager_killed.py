@@ -19,8 +19,8 @@ from tests.helpers.children import (
     end,
     kill_manager_of,
     manager_pid,
+    manager_pids,
     run_python,
-    session_processes,
     wait_until,
 )
 from tests.helpers.queues import take, until_none
@@ -114,10 +114,10 @@ def steps(helper: Helper, context):
 
 
 @pytest.mark.parametrize("before", [*range(10), "each"])
-def test_the_next_operation_works(ctx, strategy, before) -> None:
+def test_next_operation_works_after_manager_death(ctx, strategy, before) -> None:
     helper = Helper(ctx)
     for i, step in enumerate(steps(helper, ctx)):
-        if before in (i, "each") and session_processes(st.stats()["session"]):
+        if before in (i, "each") and manager_pids(st.stats()["session"]):
             kill_manager()
         step()
     helper.end()
@@ -131,7 +131,7 @@ def hold(inbox, outbox) -> None:
 
 
 @pytest.mark.parametrize("order", ["manager first", "holder first"])
-def test_a_death_that_no_manager_saw_is_noticed_by_the_next(ctx, strategy, order) -> None:
+def test_next_manager_notices_earlier_process_death(ctx, strategy, order) -> None:
     inbox, outbox = ctx.SimpleQueue(), ctx.SimpleQueue()
     process = ctx.Process(target=hold, args=(inbox, outbox))
     process.start()
@@ -161,7 +161,7 @@ def quiet_owner(queue, go) -> None:
     go.wait(60)
 
 
-def test_the_arena_of_a_quiet_owner_is_found_again(ctx) -> None:
+def test_new_manager_finds_arena_of_idle_owner(ctx) -> None:
     """The owner sleeps and does not know that the manager it registered with is dead."""
     queue, go = ctx.Queue(), ctx.Event()
     process = ctx.Process(target=quiet_owner, args=(queue, go))
@@ -182,7 +182,7 @@ def keep_and_tell(queue, outbox, inbox) -> None:
     outbox.put(tensor)
 
 
-def test_the_arena_of_a_dead_owner_is_found_again_through_a_holder(ctx, strategy) -> None:
+def test_new_manager_finds_arena_of_dead_owner_through_holder(ctx, strategy) -> None:
     """Owner and manager are both gone; a holder tells another manager when it sends, and goes too."""
     queue, outbox, inbox = ctx.Queue(), ctx.SimpleQueue(), ctx.SimpleQueue()
     maker = ctx.Process(target=send_and_die, args=(queue,))
@@ -206,7 +206,7 @@ def put_and_wait(queue, inbox) -> None:
     inbox.get()
 
 
-def test_a_message_outlives_its_sender_also_when_the_manager_is_killed_in_between(ctx, strategy) -> None:
+def test_message_outlives_sender_and_killed_manager(ctx, strategy) -> None:
     """Put, SIGKILL of the manager, exit, get: the sender tells another manager before it goes."""
     queue, inbox = ctx.Queue(), ctx.SimpleQueue()
     process = ctx.Process(target=put_and_wait, args=(queue, inbox))
@@ -229,7 +229,7 @@ def put_two_and_die(queue) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_an_arena_is_not_closed_by_the_last_that_has_it(ctx, strategy) -> None:
+def test_last_process_keeps_arena_descriptor_open(ctx, strategy) -> None:
     """Torture's find: a message was lost when the manager was killed, though a process had its arena.
 
     Its sender was dead, and the process that had received another tensor out of the same arena used none
@@ -257,22 +257,22 @@ def test_an_arena_is_not_closed_by_the_last_that_has_it(ctx, strategy) -> None:
         one.join_thread()
 
 
-def test_many_processes_at_once_start_one_manager(ctx, strategy) -> None:
+def test_many_processes_start_one_manager(ctx, strategy) -> None:
     kill_manager()
     with ctx.Pool(6) as pool:
         tensors = pool.map(make, range(24))
         assert [tensor[0].item() for tensor in tensors] == list(range(24))
         pool.close()
         pool.join()
-    assert len(session_processes(st.stats()["session"])) == 1
+    assert len(manager_pids(st.stats()["session"])) == 1
 
 
 def make(i: int) -> st.Tensor:
     return st.full(10, i)
 
 
-def test_a_stopped_manager_is_told_not_waited_for_ever() -> None:
-    """Warm sends do not need it; a request gives up after its ten seconds and says what to do."""
+def test_stopped_manager_raises_instead_of_blocking() -> None:
+    """Warm sends do not need it; a request times out with an error that names the remedy."""
     tensor = st.ones(10)
     pid = manager_pid(st.stats()["session"])
     os.kill(pid, signal.SIGSTOP)
@@ -312,7 +312,7 @@ LATE_CHILD = """
 """
 
 
-def test_a_child_that_was_given_up_is_told() -> None:
+def test_detached_child_gets_an_error() -> None:
     """Found by thought: it wrote its pid into a slot that might be another process's by then."""
     done = run_python(LATE_CHILD, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
@@ -331,7 +331,7 @@ def send_and_go_on_without_the_first_thread(queue, go) -> None:
     ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
 
 
-def test_the_arena_of_a_process_without_its_first_thread_is_found(ctx, strategy) -> None:
+def test_arena_of_process_without_first_thread_is_found(ctx, strategy) -> None:
     """The system shows it as a zombie that has nothing open: the new manager did not know its arena."""
     queue, go = ctx.SimpleQueue(), ctx.Event()
     sender = ctx.Process(target=send_and_go_on_without_the_first_thread, args=(queue, go))

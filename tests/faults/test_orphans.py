@@ -20,7 +20,7 @@ def join_and_stay(queue, go) -> None:
     go.wait(60)
 
 
-def test_an_orphan_whose_end_nobody_told_is_dropped_at_the_next_death(ctx) -> None:
+def test_unnoticed_orphan_arena_is_removed_at_next_death(ctx) -> None:
     """The torture's second find.
 
     Who frees the last block of a dead process's arena marks that in the arena's freed map, and the manager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_command, run_program, session_processes, wait_until, write_program
+from tests.helpers.children import manager_pids, run_command, run_program, wait_until, write_program
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 OWN_USERS = ["unshare", "--user", "--map-root-user"]
@@ -19,7 +19,7 @@ PRELUDE = """
     from multiprocessing.reduction import ForkingPickler
     import shmtensor as st
     import shmtensor.multiprocessing as mp
-    from tests.helpers.children import kill_manager_of, session_processes, wait_until
+    from tests.helpers.children import kill_manager_of, manager_pids, wait_until
 
     class Child:
         def __init__(self, namespace, *arguments):
@@ -102,7 +102,7 @@ NET_PROGRAM = (
     outer.end()
     new = [st.full(1024, 99) for _ in range(3)]
     assert inner.ask() == str(7 * 1024)
-    wait_until(lambda: len(session_processes(session)) == 1, what="the other manager to end")
+    wait_until(lambda: len(manager_pids(session)) == 1, what="the other manager to end")
     kill_manager_of(session)
     outer = Child(["unshare", "--net"])
     assert refusal in outer.ask(dump(new[0]))
@@ -122,7 +122,7 @@ def allowed() -> None:
 
 
 @pytest.mark.parametrize("proc", [[], ["--mount-proc"]], ids=["their /proc", "own /proc"])
-def test_a_manager_in_another_pid_namespace_takes_nobody_for_dead(strategy, proc, tmp_path) -> None:
+def test_manager_in_other_pid_namespace_keeps_live_processes(strategy, proc, tmp_path) -> None:
     """It looked for pids that its predecessor had noted, found none, and freed what all processes held.
 
     The parent lives outside, the child in a PID namespace of its own, as in containers of one pod. The
@@ -132,10 +132,10 @@ def test_a_manager_in_another_pid_namespace_takes_nobody_for_dead(strategy, proc
     done = run_program(program, "parent", strategy, *OWN_PIDS, *proc, env=ROOT)
     assert done.returncode == 0, done.stderr
     session = done.stdout.strip()
-    wait_until(lambda: not session_processes(session), what="the manager to end")
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
 
 
-def test_a_session_has_one_manager_in_all_network_namespaces(strategy, tmp_path) -> None:
+def test_session_has_one_manager_across_network_namespaces(strategy, tmp_path) -> None:
     """A child in a network namespace of its own started a second one, beside the first.
 
     The address of a manager is free in each network namespace. The second found the session's memory by way
@@ -145,4 +145,4 @@ def test_a_session_has_one_manager_in_all_network_namespaces(strategy, tmp_path)
     done = run_command([*OWN_USERS, sys.executable, str(program), "parent", strategy], env=ROOT)
     assert done.returncode == 0, done.stderr
     session = done.stdout.strip()
-    wait_until(lambda: not session_processes(session), what="the manager to end")
+    wait_until(lambda: not manager_pids(session), what="the manager to end")

@@ -109,17 +109,17 @@ def run_with_small_shm(program) -> subprocess.CompletedProcess[str]:
     return run_command([*mount, sys.executable, str(program)], timeout=100)
 
 
-def test_the_default_strategy_does_not_use_it(tmp_path) -> None:
+def test_default_strategy_works_with_full_dev_shm(tmp_path) -> None:
     done = run_with_small_shm(write_program(tmp_path, DEFAULT))
     assert done.stdout == f"{200 << 20} []\n", done
 
 
-def test_the_named_strategy_says_what_is_short_and_goes_on(tmp_path) -> None:
+def test_named_strategy_reports_full_dev_shm_and_continues(tmp_path) -> None:
     done = run_with_small_shm(write_program(tmp_path, NAMED))
     assert done.stdout == "fine\n", done
 
 
-def test_a_table_of_blocks_that_must_grow_gets_the_place_of_idle_memory(tmp_path) -> None:
+def test_growing_block_table_takes_space_of_idle_memory(tmp_path) -> None:
     """It raised with 40 MiB idle in the same arena: only allocations of bytes gave those back."""
     done = run_with_small_shm(write_program(tmp_path, TABLE))
     assert done.stdout == "fine\n", done

@@ -136,13 +136,13 @@ void speak(World& world, fuzz::Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static World& world = *new World;
   std::fflush(nullptr);
-  const pid_t child = ::fork();  // so that its seat is free again afterwards
+  const pid_t child = ::fork();  // so that its slot is free again afterwards
   if (child == 0) {
     try {
       fuzz::Input input(data, size);
       speak(world, input);
     } catch (const Error&) {
-      // it was hung up on
+      // the manager closed the connection
     }
     ::_exit(0);
   }

@@ -21,7 +21,7 @@ def clean_environment(**more: str) -> dict[str, str]:
 def run_command(
     command: list[str], *, timeout: float = 60.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a session of its own and return what it said; at the deadline all of it is killed."""
+    """Run a command in its own process session and return its output; kill its group at the deadline."""
     process = subprocess.Popen(
         command,
         env=clean_environment(**(env or {})),
@@ -42,23 +42,23 @@ def run_command(
 def run_python(
     code: str, *, timeout: float = 60.0, env: dict[str, str] | None = None, arguments: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program text in a new interpreter, a session of its own, and return what it said.
+    """Run a program text in a new interpreter, in its own process session, and return its output.
 
-    At the deadline its whole process group is killed, and that is an error.
+    At the deadline its process group is killed and an AssertionError is raised.
     """
     return run_command([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout=timeout, env=env)
 
 
-def wait_until(condition: Callable[[], bool], patience: float = 10.0, what: str = "it") -> None:
-    """Poll until the condition holds; an error after `patience` seconds."""
-    deadline = time.monotonic() + patience
+def wait_until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "the condition") -> None:
+    """Poll until the condition holds; an error after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, f"waited {patience} s in vain for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
         time.sleep(0.01)
 
 
 def descendants(pid: int) -> set[int]:
-    """Children, their children and so on; `psutil` would read about every process of the machine."""
+    """Return all descendants of a process; `psutil` would read every process of the machine."""
     found = set()
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
@@ -67,8 +67,8 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def session_processes(session: str) -> list[int]:
-    """The managers of a session that run now."""
+def manager_pids(session: str) -> list[int]:
+    """Return the pids of the running managers of a session."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -85,7 +85,7 @@ def session_processes(session: str) -> list[int]:
 
 def manager_pid(session: str) -> int:
     """The one manager of a session."""
-    (pid,) = session_processes(session)
+    (pid,) = manager_pids(session)
     return pid
 
 
@@ -93,16 +93,16 @@ def kill_manager_of(session: str) -> None:
     """SIGKILL, and wait until it is gone."""
     pid = manager_pid(session)
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: pid not in session_processes(session), what="the manager to be gone")
+    wait_until(lambda: pid not in manager_pids(session), what="the manager to be gone")
 
 
-def end(process, patience: float = 30.0) -> None:
+def end(process, timeout: float = 30.0) -> None:
     """Wait for a child of multiprocessing; one that does not end in time is killed, and an error."""
-    process.join(patience)
+    process.join(timeout)
     if process.is_alive():
         process.kill()
         process.join()
-        raise AssertionError(f"{process.name} did not end within {patience} s")
+        raise AssertionError(f"{process.name} did not end within {timeout} s")
 
 
 def write_program(folder: Path, code: str) -> Path:
@@ -120,7 +120,7 @@ def run_program(
 
 
 def is_running(pid: int) -> bool:
-    """Does the process exist, and not only as a zombie?"""
+    """Return True if the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(") ", 1)[1][0] not in "ZX"

@@ -1,4 +1,4 @@
-"""A transport whose messages arrive whole or not at all, also when a writer is killed.
+"""A transport whose messages arrive completely or not at all, even if the writer is killed.
 
 A pipe keeps half a message of a killed writer; a datagram socket does not.
 """
@@ -34,12 +34,12 @@ class Mailbox:
         return True
 
     def receive(self) -> Any:
-        """The next object, or None when the box is empty."""
+        """Return the next object, or None if the mailbox is empty."""
         content = self.receive_bytes()
         return None if content is None else pickle.loads(content)
 
     def receive_bytes(self) -> bytes | None:
-        """The next message as it was written, or None when the box is empty."""
+        """Return the bytes of the next message, or None if the mailbox is empty."""
         try:
             return self.reader.recv(1 << 20)
         except BlockingIOError:

@@ -52,7 +52,7 @@ def some_array(dtype: np.dtype, shape: tuple[int, ...] = (3, 4)) -> np.ndarray:
 
 
 def same_elements(left: np.ndarray, right: np.ndarray) -> bool:
-    """Are shape, dtype and elements the same, bit by bit but for padding?"""
+    """Return True if shape, dtype and elements are equal, bit by bit except for padding."""
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
     if left.dtype.names:

@@ -42,7 +42,7 @@ def tensors(draw: Any, *, shared: bool | None = None, dtypes: Any = dtypes) -> s
     size = offset + after + draw(some.integers(0, 9))
     content = np.random.default_rng(draw(some.integers(0, 2**32))).integers(0, 256, size, "u1")
     if dtype == np.bool_:
-        content &= 1  # other bytes are no truth values
+        content &= 1  # other bytes are not valid bools
     if draw(some.booleans()) if shared is None else shared:
         storage = st.Storage(size).copy_(content)
     else:
@@ -73,7 +73,7 @@ def basic_indices(draw: Any, shape: tuple[int, ...]) -> Any:
 
 
 def view_of(array: np.ndarray, index: Any) -> np.ndarray:
-    """What a basic index selects, as an array over the same memory also when it is one element."""
+    """Return the selection of a basic index as an array over the same memory, even for one element."""
     parts = index if isinstance(index, tuple) else (index,)
     plain = tuple(int(part) if isinstance(part, (np.ndarray, np.integer)) else part for part in parts)
     return array[plain if any(part is ... for part in plain) else (*plain, ...)]

@@ -1,4 +1,4 @@
-"""What a process and its session hold, before and after."""
+"""Resources of a process and its session before and after a test."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from tests.helpers.children import descendants, session_processes
 
 
 def own_mappings() -> list[str]:
-    """The mappings of arenas in this process.
+    """Return the mappings of arenas in this process.
 
-    Those of the session's memory are not counted: one comes for each slot that ever sent something, and
-    slots are used again.
+    Mappings of the session's memory are not counted: there is one for each slot that ever sent a message, and
+    slots are reused.
     """
     lines = Path("/proc/self/maps").read_text().splitlines()
     return [line for line in lines if "shmtensor-" in line and "-session" not in line]
 
 
 def open_files() -> dict[int, str]:
-    """The open descriptors of this process and what they refer to."""
+    """Return the open descriptors of this process and their targets."""
     files = {}
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the listing's own
+        with contextlib.suppress(OSError):  # the descriptor of the listing
             files[int(name)] = os.readlink(f"/proc/self/fd/{name}")
     return files
 
 
 def shm_names(session: str = "") -> set[str]:
-    """Names in /dev/shm, of one session or of all."""
+    """Return the names in /dev/shm of one session or of all."""
     return {name for name in os.listdir("/dev/shm") if name.startswith(f"shmtensor-{session}")}
 
 
 def abandoned(names: set[str]) -> list[str]:
-    """Those of sessions that have neither a manager nor a process that maps anything of theirs."""
+    """Return the names of sessions without a manager and without a process that maps their memory."""
     sessions = {name.split("-")[1] for name in names}
-    unused = {session for session in sessions if not session_processes(session)}
+    unused = {session for session in sessions if not manager_pids(session)}
     for path in Path("/proc").glob("[0-9]*/maps") if unused else ():
-        with contextlib.suppress(OSError):  # it has ended, or is another user's
+        with contextlib.suppress(OSError):  # it exited or belongs to another user
             maps = path.read_text()
             unused = {session for session in unused if session not in maps}
     return sorted(name for name in names if name.split("-")[1] in unused)
@@ -52,7 +52,7 @@ def abandoned(names: set[str]) -> list[str]:
 
 @contextlib.contextmanager
 def names_kept(session: str) -> Iterator[None]:
-    """Open a session's names for writing: a new manager, of any test, removes names that nobody can write."""
+    """Open the names of a session for writing: a new manager removes names without a writer."""
     with contextlib.ExitStack() as stack:
         for name in shm_names(session):
             stack.enter_context(open(f"/dev/shm/{name}", "r+b"))
@@ -60,7 +60,7 @@ def names_kept(session: str) -> Iterator[None]:
 
 
 def worker_server() -> tuple[int, int] | None:
-    """The server of this process and the line to it; they stay, and are others after a test killed them."""
+    """Return the pid of the worker server of this process and its connection; None if it is not running."""
     if client._server is None or client._socket is None:
         return None
     return client._server.pid, client._socket.fileno()
@@ -68,7 +68,7 @@ def worker_server() -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What this process and its session hold: tests of other sessions may run beside this one."""
+    """Resources of this process and its session; tests of other sessions may run simultaneously."""
 
     files: dict[int, str]
     mappings: int
@@ -92,7 +92,7 @@ class Snapshot:
         )
 
     def difference(self, before: Snapshot) -> list[str]:
-        """One line for each thing that is there now and was not before."""
+        """Return one line for each resource that is new."""
         problems = []
         new_files = [f"{fd} -> {name}" for fd, name in self.files.items() if fd not in before.files]
         if new_files:
@@ -106,13 +106,13 @@ class Snapshot:
         if self.blocks > before.blocks:
             problems.append(f"{self.blocks - before.blocks} blocks")
         if self.in_flight > before.in_flight:
-            problems.append(f"{self.in_flight - before.in_flight} messages in flight")
+            problems.append(f"{self.in_flight - before.in_flight} unread messages")
         return problems
 
     @classmethod
-    def settled_difference(cls, before: Snapshot, patience: float = 5.0) -> list[str]:
-        """The difference once the dead have been noticed; `gc` only unmaps, it spends no ticket."""
-        deadline = time.monotonic() + patience
+    def settled_difference(cls, before: Snapshot, timeout: float = 5.0) -> list[str]:
+        """Return the difference after dead processes were noticed; `gc` unmaps, but consumes no ticket."""
+        deadline = time.monotonic() + timeout
         while True:
             st.gc()
             problems = cls.take().difference(before)

@@ -1,4 +1,4 @@
-"""Commands with namespaces of their own."""
+"""Commands that run in new namespaces."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import subprocess
 import pytest
 
 _OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
-_AS_ROOT = ["--user", "--map-root-user"]  # of a user namespace: for a user who may not make another one
+_AS_ROOT = ["--user", "--map-root-user"]  # of a user namespace: for users that may not create others
 
 
 def with_own_mounts(script: str) -> list[str]:
     """Return a command that runs a shell script, to be followed by the script's arguments from `$0` on.
 
-    Skips the test where the system allows no mounts of one's own, as most containers.
+    Skips the test where the system does not allow mount namespaces, as in most containers.
     """
     if isinstance(command := _own_mounts(), str):
-        pytest.skip(f"no mounts of one's own here: {command}")
+        pytest.skip(f"mount namespaces are not available: {command}")
     return [*command, "sh", "-c", script]
 
 
@@ -33,10 +33,10 @@ def _own_mounts() -> list[str] | str:
 def as_nobody(*mapping: str) -> list[str]:
     """Return the start of a command that runs as the overflow uid, in a user namespace with that mapping.
 
-    Skips the test where the system allows none.
+    Skips the test where the system does not allow it.
     """
     command = ["unshare", "--user", *mapping]
     done = subprocess.run([*command, "id", "--user"], check=False, capture_output=True, text=True)
     if done.stdout.strip() != "65534":
-        pytest.skip(f"no such user namespace here: {done.stderr.strip() or done.stdout.strip()}")
+        pytest.skip(f"user namespaces are not available: {done.stderr.strip() or done.stdout.strip()}")
     return command

@@ -1,4 +1,4 @@
-"""Reading from queues without waiting for ever."""
+"""Reading from queues with a deadline."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def take(queue: Any, patience: float = 30.0) -> Any:
-    """The next object; an error if none comes in time. A SimpleQueue cannot be asked so by itself."""
-    if not queue._reader.poll(patience):
-        raise AssertionError(f"nothing came within {patience} s")
+def take(queue: Any, timeout: float = 30.0) -> Any:
+    """Return the next object; raise if none arrives in time. `SimpleQueue.get` has no timeout."""
+    if not queue._reader.poll(timeout):
+        raise AssertionError(f"no message within {timeout} s")
     return queue.get()
 
 
 def until_none(queue: Any) -> Iterator[Any]:
-    """Objects up to the first None (`iter(queue.get, None)` would compare tensors with it)."""
+    """Yield objects up to the first None (`iter(queue.get, None)` would compare tensors with it)."""
     while (item := queue.get()) is not None:
         yield item

@@ -17,7 +17,7 @@ START = """
 
 
 def run_with_server(folder: Path, program: str) -> str:
-    """Run a program, after lines that import what such programs use, and return what it printed."""
+    """Run a program after the common imports, and return its output."""
     done = run_program(write_program(folder, textwrap.dedent(START) + textwrap.dedent(program)))
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout

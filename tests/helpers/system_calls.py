@@ -1,7 +1,7 @@
 """Counts system calls of a program and everything it starts, between marks that it sets itself.
 
-A tracer of a few lines: strace is not on every machine, and its counts have no sections. A mark is
-`close(MARK + n)`, which no program does otherwise and which changes nothing.
+A minimal tracer: strace is not installed everywhere, and its counts have no sections. A mark is
+`close(MARK + n)`, a call that programs do not make otherwise and that has no effect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 MARK = 1_000_000
 
 _TRACEME, _CONT, _SETOPTIONS, _SYSCALL, _GET_SYSCALL_INFO = 0, 7, 0x4200, 24, 0x420E
-# TRACESYSGOOD, FORK, VFORK, CLONE, EXEC; and what is traced ends with the tracer.
+# TRACESYSGOOD, FORK, VFORK, CLONE, EXEC; and traced processes exit with the tracer.
 _OPTIONS = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x100000
 _SYSCALL_STOP = signal.SIGTRAP | 0x80
 _WALL = 0x40000000
@@ -46,7 +46,7 @@ def _ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> bool:
 
 
 def count_system_calls(command: list[str], env: dict[str, str], timeout: float) -> dict[int, Counter[int]]:
-    """Run it; for each mark the numbers of the calls made after it, by all processes and threads."""
+    """Run a command; return for each mark the system calls made after it, of all processes and threads."""
     first = os.fork()
     if first == 0:
         _ptrace(_TRACEME, 0)
@@ -65,7 +65,7 @@ def count_system_calls(command: list[str], env: dict[str, str], timeout: float) 
     code = None
     info = _Info()
     while alive:
-        # Processes of others are not waited for: only what is traced, by any of its threads.
+        # Waits only for traced threads.
         pid, status = os.waitpid(-1, _WALL)
         if os.WIFEXITED(status) or os.WIFSIGNALED(status):
             alive.discard(pid)
@@ -85,7 +85,7 @@ def count_system_calls(command: list[str], env: dict[str, str], timeout: float) 
                 elif section is not None:
                     section[info.number] += 1
         elif pass_on in (signal.SIGTRAP, signal.SIGSTOP):
-            pass_on = 0  # a fork, an exec, or the first stop of what was forked
+            pass_on = 0  # a fork, an exec, or the first stop of a forked process
         _ptrace(_SYSCALL, pid, 0, pass_on)
     assert code == 0, f"the traced program ended with status {code}"
     return counts

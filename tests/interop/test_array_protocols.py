@@ -18,7 +18,7 @@ NUMPY_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 
 
 @every_dtype
-def test_numpy_gives_the_memory_with_the_very_dtype(dtype) -> None:
+def test_numpy_view_has_the_exact_dtype(dtype) -> None:
     tensor = st.asarray(some_array(dtype))
     array = tensor.numpy()
     assert type(array) is np.ndarray
@@ -55,7 +55,7 @@ def test_asarray_of_any_strides_shares_the_memory(tensor) -> None:
         assert all(ours == numpys for size, numpys, ours in steps if size > 1), "the others do not matter"
 
 
-def test_the_array_keeps_the_memory() -> None:
+def test_array_keeps_the_memory() -> None:
     for convert in (np.asarray, st.Tensor.numpy, lambda t: t.__array__(), np.from_dlpack):
         array = convert(st.full(1000, 7.0))
         gc.collect()
@@ -64,7 +64,7 @@ def test_the_array_keeps_the_memory() -> None:
         del other, array
 
 
-def test_array_copies_for_another_dtype_or_on_demand() -> None:
+def test_array_method_copies_for_other_dtype_or_on_request() -> None:
     tensor = st.asarray([1.0, 2])
     for copy in (
         np.asarray(tensor, "f4"),
@@ -88,7 +88,7 @@ def test_copy_false_never_copies() -> None:
         np.array(tensor, "f4", copy=False)
 
 
-def test_the_array_interface_describes_the_memory() -> None:
+def test_array_interface_describes_memory() -> None:
     tensor = st.zeros((3, 4), ">i4")[:, ::2].as_readonly()
     interface = tensor.__array_interface__
     assert interface["version"] == 3
@@ -106,7 +106,7 @@ class Seen:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=name_of)
-def test_the_array_interface_is_there_only_if_it_can_spell_the_dtype(dtype) -> None:
+def test_array_interface_exists_only_for_supported_dtypes(dtype) -> None:
     tensor = st.asarray(some_array(dtype))
     if not hasattr(tensor, "__array_interface__"):
         assert dtype.isbuiltin == 2 or dtype.names, "foreign and padded dtypes"

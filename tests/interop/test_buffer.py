@@ -12,7 +12,7 @@ from hypothesis import given
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, some_array
 from tests.helpers.generators import generated, tensors
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -30,7 +30,7 @@ FIELDS = (
 
 
 def description(exporter) -> list | None:
-    """What a memoryview of it says; None if the dtype has no format."""
+    """Return the format of a memoryview of the tensor; None if the dtype has none."""
     try:
         view = memoryview(exporter)
     except (ValueError, BufferError):
@@ -52,17 +52,17 @@ def check(tensor: st.Tensor) -> None:
 
 
 @every_dtype
-def test_formats_of_every_dtype(dtype) -> None:
+def test_buffer_format_of_every_dtype(dtype) -> None:
     check(st.asarray(some_array(dtype)))
 
 
 @generated(200)
 @given(tensors())
-def test_any_strides(tensor) -> None:
+def test_buffer_supports_any_strides(tensor) -> None:
     check(tensor)
 
 
-def test_where_no_format_is_right_there_is_no_buffer_but_the_bytes() -> None:
+def test_dtype_without_format_exports_only_bytes() -> None:
     tensor = st.ones(3, [(("title", "name"), "u1")])
     with pytest.raises(BufferError, match=r"cannot describe dtype.*title.*use numpy"):
         memoryview(tensor)
@@ -70,35 +70,35 @@ def test_where_no_format_is_right_there_is_no_buffer_but_the_bytes() -> None:
     assert hashlib.sha256(tensor).digest() == hashlib.sha256(b"\1\1\1").digest()
 
 
-def test_writes_through_a_view_reach_the_tensor() -> None:
+def test_writes_through_memoryview_reach_the_tensor() -> None:
     tensor = st.zeros((2, 3), "i4")
     view = memoryview(tensor[:, ::2])
     view[1, 1] = 7
     assert tensor.tolist() == [[0, 0, 0], [0, 0, 7]]
 
 
-def test_a_view_keeps_the_memory_until_it_is_released() -> None:
-    before = held()
+def test_memoryview_keeps_memory_until_released() -> None:
+    before = live_resources()
     view = memoryview(st.full(4, 3, "u1"))
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     assert bytes(view) == b"\3\3\3\3"
     view.release()
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_a_read_only_tensor_gives_no_writable_buffer() -> None:
+def test_readonly_tensor_refuses_writable_buffer() -> None:
     tensor = st.zeros(8, "u1").as_readonly()
     with pytest.raises((BufferError, TypeError)):
         io.BytesIO(b"12345678").readinto(tensor)
     assert tensor.tolist() == [0] * 8
 
 
-def test_a_tensor_that_is_not_contiguous_gives_no_simple_buffer() -> None:
+def test_noncontiguous_tensor_refuses_simple_buffer() -> None:
     with pytest.raises((BufferError, ValueError), match="contiguous"):
         hashlib.sha256(st.zeros((4, 4))[:, ::2])
 
 
-def test_files_and_hashes_use_it() -> None:
+def test_files_and_hashes_accept_tensors() -> None:
     tensor = st.zeros(8, "u1")
     assert io.BytesIO(b"12345678").readinto(tensor) == 8
     assert bytes(tensor) == b"12345678"

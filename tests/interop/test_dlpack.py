@@ -11,7 +11,7 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.dtypes import NUMBERS, name_of, same_elements, some_array
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -54,17 +54,17 @@ def test_numpy_imports_a_tensor_without_a_copy(dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", SUPPORTED, ids=name_of)
-def test_a_tensor_wraps_what_exports_dlpack(dtype) -> None:
+def test_tensor_wraps_dlpack_exporter(dtype) -> None:
     source = some_array(dtype)
-    before = held()
+    before = live_resources()
     tensor = st.from_dlpack(Exporter(source[::-1]))
     assert not tensor.is_shared()
     assert tensor.data_ptr() == source[-1:].ctypes.data
     assert same_elements(tensor.numpy(), source[::-1])
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_the_exporter_lives_as_long_as_the_tensor() -> None:
+def test_exporter_lives_as_long_as_tensor() -> None:
     array = np.ones(3)
     gone = weakref.ref(array)
     tensor = st.from_dlpack(Exporter(array))
@@ -76,31 +76,31 @@ def test_the_exporter_lives_as_long_as_the_tensor() -> None:
     assert gone() is None
 
 
-def test_the_block_lives_as_long_as_the_capsule_or_its_array() -> None:
-    before = held()
+def test_block_lives_as_long_as_capsule_or_array() -> None:
+    before = live_resources()
     tensor = st.full(4, 5.0)
     capsule = tensor.__dlpack__()
     del tensor
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     array = np.from_dlpack(Given(capsule))
     del capsule
     assert array.tolist() == [5] * 4
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     del array
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_the_device_is_the_host() -> None:
+def test_dlpack_device_is_cpu() -> None:
     assert st.zeros(3).__dlpack_device__() == (1, 0)
 
 
-def test_the_unversioned_form_is_the_default() -> None:
+def test_unversioned_capsule_is_the_default() -> None:
     assert '"dltensor"' in repr(st.zeros(3).__dlpack__())
     assert '"dltensor"' in repr(st.zeros(3).__dlpack__(stream=None))
 
 
 @versioned
-def test_the_versioned_form_is_given_to_who_asks_for_it() -> None:
+def test_versioned_capsule_is_returned_on_request() -> None:
     tensor = st.zeros(3)
     assert '"dltensor_versioned"' in repr(tensor.__dlpack__(max_version=(1, 0)))
     assert '"dltensor_versioned"' in repr(tensor.__dlpack__(max_version=(2, 5)))
@@ -109,7 +109,7 @@ def test_the_versioned_form_is_given_to_who_asks_for_it() -> None:
 
 
 @versioned
-def test_a_read_only_tensor_stays_read_only_and_needs_the_versioned_form() -> None:
+def test_readonly_tensor_needs_versioned_capsule() -> None:
     tensor = st.asarray([1.0, 2]).as_readonly()
     array = np.from_dlpack(tensor)
     assert array.ctypes.data == tensor.data_ptr()
@@ -119,13 +119,13 @@ def test_a_read_only_tensor_stays_read_only_and_needs_the_versioned_form() -> No
     assert np.from_dlpack(st.zeros(3)).flags.writeable
 
 
-def test_the_unversioned_form_cannot_say_read_only() -> None:
+def test_unversioned_capsule_of_readonly_tensor_is_refused() -> None:
     with pytest.raises((BufferError, TypeError), match=r"read-?only"):
         st.asarray([1.0]).as_readonly().__dlpack__()
 
 
 @versioned
-def test_a_copy_and_a_device_can_be_asked_for() -> None:
+def test_copy_and_device_arguments_are_honoured() -> None:
     tensor = st.asarray([1.0, 2])
     copy = np.from_dlpack(tensor, copy=True)
     assert copy.tolist() == [1, 2]
@@ -136,7 +136,7 @@ def test_a_copy_and_a_device_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("dtype", [">f8", "S3", "U2", "M8[s]", "m8[s]", [("a", "f4")]], ids=str)
-def test_dtypes_that_dlpack_does_not_have(dtype) -> None:
+def test_dtypes_unknown_to_dlpack_are_rejected(dtype) -> None:
     with pytest.raises((BufferError, TypeError)):
         st.zeros(3, dtype).__dlpack__()
 
@@ -151,7 +151,7 @@ ROCM, CUDA = 10, 2
         (CUDA, st.CudaError, r"no CUDA driver|does not know the address"),  # where there is one, it is asked
     ],
 )
-def test_memory_of_another_device_is_refused(kind, error, text) -> None:
+def test_memory_of_other_device_is_rejected(kind, error, text) -> None:
     class Elsewhere:
         def __dlpack__(self, **options):
             capsule = np.ones(3).__dlpack__()
@@ -171,6 +171,6 @@ def test_memory_of_another_device_is_refused(kind, error, text) -> None:
         st.from_dlpack(Elsewhere())
 
 
-def test_objects_without_the_protocol_are_refused_as_numpy_does() -> None:
+def test_objects_without_dlpack_raise_like_numpy() -> None:
     with pytest.raises(AttributeError, match="__dlpack__"):
         st.from_dlpack([1.0])

@@ -56,32 +56,32 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_the_result_is_that_for_the_array(function) -> None:
+def test_numpy_functions_match_their_result_for_arrays(function) -> None:
     array = np.arange(6.0).reshape(2, 3)
     np.testing.assert_array_equal(function(st.asarray(array)), function(array))
 
 
-def test_assignments_to_arrays_take_tensors() -> None:
+def test_arrays_accept_tensors_in_assignment() -> None:
     array = np.zeros((2, 3))
     array[1] = st.asarray([1, 2, 3])
     np.copyto(array[0], st.asarray(7))
     assert array.tolist() == [[7] * 3, [1, 2, 3]]
 
 
-def test_files_of_numpy() -> None:
+def test_numpy_saves_and_loads_tensors() -> None:
     file = io.BytesIO()
     np.save(file, st.asarray([1, 2]))
     file.seek(0)
     assert np.load(file).tolist() == [1, 2]
 
 
-def test_the_random_generator_fills_a_tensor_through_its_array() -> None:
+def test_random_generator_fills_tensor_through_its_array() -> None:
     tensor = st.empty(100)
     np.random.default_rng(5).random(out=tensor.numpy())
     np.testing.assert_array_equal(tensor, np.random.default_rng(5).random(100))
 
 
-def test_the_testing_functions_compare_tensors() -> None:
+def test_numpy_testing_compares_tensors() -> None:
     np.testing.assert_array_equal(st.ones(3), np.ones(3))
     np.testing.assert_allclose(st.ones(3), st.ones(3))
     with pytest.raises(AssertionError):

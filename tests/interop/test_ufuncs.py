@@ -38,7 +38,7 @@ def name(function) -> str:
 
 @pytest.mark.parametrize("operate", BINARY, ids=name)
 @pytest.mark.parametrize("dtype", [float, int])
-def test_operators_give_private_numpy_arrays(operate, dtype) -> None:
+def test_operators_return_private_numpy_arrays(operate, dtype) -> None:
     a, b = np.arange(1, 7, dtype=dtype).reshape(2, 3), np.arange(2, 5, dtype=dtype)
     expected = operate(a, b)
     tensor = st.asarray(a)
@@ -51,19 +51,19 @@ def test_operators_give_private_numpy_arrays(operate, dtype) -> None:
 
 
 @pytest.mark.parametrize("operate", BITWISE, ids=name)
-def test_bitwise_operators(operate) -> None:
+def test_bitwise_operators_match_numpy(operate) -> None:
     a, b = np.arange(6), np.arange(6)[::-1]
     np.testing.assert_array_equal(operate(st.asarray(a), st.asarray(b)), operate(a, b))
     np.testing.assert_array_equal(~st.asarray(a), ~a)
 
 
 @pytest.mark.parametrize("operate", UNARY, ids=name)
-def test_unary_operators(operate) -> None:
+def test_unary_operators_match_numpy(operate) -> None:
     a = np.array([-1.5, 0, 2])
     np.testing.assert_array_equal(operate(st.asarray(a)), operate(a))
 
 
-def test_matrix_products() -> None:
+def test_matrix_products_match_numpy() -> None:
     a = np.arange(6.0).reshape(2, 3)
     tensor = st.asarray(a)
     np.testing.assert_array_equal(tensor @ tensor.T, a @ a.T)
@@ -72,7 +72,7 @@ def test_matrix_products() -> None:
 
 
 @pytest.mark.parametrize("operate", IN_PLACE, ids=name)
-def test_in_place_operators_write_into_the_same_memory(operate) -> None:
+def test_inplace_operators_write_into_the_same_memory(operate) -> None:
     a = np.arange(1.0, 7).reshape(2, 3)
     tensor = same = st.asarray(a)
     view = tensor[1]
@@ -85,14 +85,14 @@ def test_in_place_operators_write_into_the_same_memory(operate) -> None:
     np.testing.assert_array_equal(view.numpy(), expected[1])
 
 
-def test_in_place_operators_do_not_change_the_dtype() -> None:
+def test_inplace_operators_keep_the_dtype() -> None:
     tensor = st.asarray([1, 2, 3])
     with pytest.raises(TypeError, match=r"float64.*int64"):
         tensor += 0.5
     assert tensor.tolist() == [1, 2, 3]
 
 
-def test_out_may_be_tensors_which_are_returned() -> None:
+def test_out_tensors_are_filled_and_returned() -> None:
     a, out = st.asarray([1.0, 4, 9]), st.zeros(3)
     assert np.sqrt(a, out=out) is out
     assert out.tolist() == [1, 2, 3]
@@ -108,7 +108,7 @@ REDUCTIONS = [np.sum, np.prod, np.max, np.any, np.mean, np.var, np.std, np.media
 
 
 @pytest.mark.parametrize("reduce", REDUCTIONS, ids=name)
-def test_a_reduction_writes_into_a_tensor_what_it_writes_into_an_array(reduce) -> None:
+def test_reduction_into_tensor_matches_array(reduce) -> None:
     """mean, var, std and median left the sum there: they finish only in arrays."""
     a = np.arange(6.0).reshape(3, 2)
     for shape, axis in (((2,), 0), ((), None)):
@@ -120,7 +120,7 @@ def test_a_reduction_writes_into_a_tensor_what_it_writes_into_an_array(reduce) -
         assert np.shares_memory(result, out.numpy())
 
 
-def test_several_outputs_some_of_them_given() -> None:
+def test_partial_out_tuples_are_accepted() -> None:
     a, quotient = st.asarray([7, 8, 9]), st.zeros(3, int)
     first, second = np.divmod(a, 4, out=(quotient, None))
     assert first is quotient
@@ -131,7 +131,7 @@ def test_several_outputs_some_of_them_given() -> None:
     assert both[1] is rest
 
 
-def test_where_and_casting_and_ufunc_methods() -> None:
+def test_where_casting_and_ufunc_methods_match_numpy() -> None:
     a = st.asarray([1.0, 2, 3])
     out = st.zeros(3)
     np.add(a, 10, out=out, where=a > 1)
@@ -159,14 +159,14 @@ WITH_WHERE = {
 
 
 @pytest.mark.parametrize("function", WITH_WHERE.values(), ids=WITH_WHERE)
-def test_options_may_be_tensors(function) -> None:
+def test_ufunc_options_accept_tensors(function) -> None:
     """`where=` with a tensor was a RecursionError in every ufunc and reduction."""
     arrays = np.array([1.0, 2, 4]), np.array([10.0, 20, 40]), np.array([True, False, True])
     np.testing.assert_array_equal(function(*map(st.asarray, arrays)), function(*arrays))
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=name_of)
-def test_equality_of_every_dtype(dtype) -> None:
+def test_equality_matches_numpy_for_every_dtype(dtype) -> None:
     array = some_array(dtype)
     other = array[::-1].copy()
     tensor = st.asarray(array)
@@ -180,7 +180,7 @@ def test_equality_of_every_dtype(dtype) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
-def test_equality_with_what_is_no_number() -> None:
+def test_equality_with_other_objects_matches_numpy() -> None:
     tensor = st.asarray([1, 2])
     assert (tensor == None).tolist() == [False, False]  # noqa: E711
     assert (tensor != None).tolist() == [True, True]  # noqa: E711
@@ -189,7 +189,7 @@ def test_equality_with_what_is_no_number() -> None:
         assert (tensor == "a").tolist() == [False, False]
 
 
-def test_classes_that_want_the_operation_for_themselves_get_it() -> None:
+def test_classes_with_array_ufunc_take_precedence() -> None:
     class Wants:
         __array_ufunc__ = None
 

@@ -19,7 +19,7 @@ from tests.helpers.queues import take
 MIB = 1 << 20
 
 
-def test_it_counts_as_the_post_does() -> None:
+def test_process_memory_matches_smaps_example() -> None:
     mine = memory.process_memory()
     maps = psutil.Process().memory_maps()
     expected = {
@@ -34,7 +34,7 @@ def test_it_counts_as_the_post_does() -> None:
     assert mine.uss <= mine.pss <= mine.rss == mine.uss + mine.shared
 
 
-def test_private_memory_is_seen_as_private() -> None:
+def test_private_memory_is_reported_as_private() -> None:
     before = memory.process_memory()
     block = np.ones(32 * MIB, np.uint8)
     after = memory.process_memory()
@@ -49,7 +49,7 @@ def touch(tensor, queue, go) -> None:
     go.wait(60)
 
 
-def test_shared_tensors_are_counted_in_each_and_divided_in_pss() -> None:
+def test_shared_tensors_are_divided_in_pss() -> None:
     context = mp.get_context("spawn")
     queue, go = context.SimpleQueue(), context.Event()
     tensor = st.ones(32 * MIB, "u1")
@@ -71,7 +71,7 @@ def test_shared_tensors_are_counted_in_each_and_divided_in_pss() -> None:
     assert monitor.total_pss() == sum(one.pss for one in found.values())
 
 
-def test_the_monitor_keeps_history_and_says_it_as_a_table() -> None:
+def test_monitor_keeps_history_and_prints_a_table() -> None:
     monitor = memory.MemoryMonitor([os.getpid()])
     assert monitor.history() == []
     text = monitor.table()
@@ -87,7 +87,7 @@ def test_the_monitor_keeps_history_and_says_it_as_a_table() -> None:
     assert list(found) == [os.getpid()]
 
 
-def test_it_follows_a_tree_and_forgets_who_ended() -> None:
+def test_monitor_follows_process_tree_and_removes_exited() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         assert child.pid in memory.process_tree(os.getpid())
@@ -113,7 +113,7 @@ def fonts_open(tmp_path_factory) -> None:
 
 @pytest.mark.usefixtures("fonts_open")
 @pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_it_draws(tmp_path, suffix) -> None:
+def test_plot_writes_file(tmp_path, suffix) -> None:
     monitor = memory.MemoryMonitor()
     with pytest.raises(ValueError, match="no measurements"):
         monitor.plot(tmp_path / "a.png")

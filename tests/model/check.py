@@ -37,7 +37,7 @@ RIGHT = [
     Case("fork", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=2 FORK=1 START_HELD=3"),
     Case("fork, the child in a plane before", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=2 FORK=1 START_HELD=3 PLANES=3"),
     Case("fork with two blocks", "B=2 T=1 OPS=1 ALLOCS=2 DEATHS=2 FORK=1 START_HELD=3"),
-    Case("a send fails, gc meanwhile", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=1 UNSEND=1 COLLECTS=1"),
+    Case("a send fails during gc", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=1 UNSEND=1 COLLECTS=1"),
     Case("the manager dies too", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=1 MANAGER_DEATHS=1 START_HELD=3"),
     Case("a plane of its own", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=2 PLANES=2"),
 ]

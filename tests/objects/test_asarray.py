@@ -9,14 +9,14 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
-from tests.helpers.held import held, nothing_stays
-from tests.helpers.ids import short_repr
+from tests.helpers.live_resources import assert_no_leaks, live_resources
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
 
 @every_dtype
-def test_an_array_of_every_dtype_is_copied_into_shared_memory(dtype) -> None:
+def test_asarray_copies_every_dtype_into_shared_memory(dtype) -> None:
     source = some_array(dtype)
     tensor = st.asarray(source)
     assert tensor.is_shared()
@@ -34,12 +34,12 @@ ANYTHING = [
 
 
 @pytest.mark.parametrize("obj", ANYTHING, ids=short_repr)
-def test_anything_that_numpy_takes(obj) -> None:
+def test_asarray_accepts_anything_numpy_accepts(obj) -> None:
     expected = np.asarray(obj)
     assert same_elements(st.asarray(obj).numpy(), expected)
 
 
-def test_objects_with_the_array_protocols() -> None:
+def test_asarray_accepts_array_protocols() -> None:
     class WithArray:
         def __array__(self, dtype=None, copy=None):
             return np.arange(3, dtype=dtype)
@@ -75,7 +75,7 @@ def test_objects_with_the_array_protocols() -> None:
     ],
     ids=repr,
 )
-def test_conversion_is_numpys(obj, dtype) -> None:
+def test_asarray_converts_dtypes_like_numpy(obj, dtype) -> None:
     expected = np.asarray(obj, dtype)
     tensor = st.asarray(obj, dtype)
     assert same_elements(tensor.numpy(), expected)
@@ -93,14 +93,14 @@ def test_conversion_is_numpys(obj, dtype) -> None:
         lambda a: np.lib.stride_tricks.as_strided(a, (2, 2), (0, 8)),
     ],
 )
-def test_a_source_that_is_not_contiguous_becomes_contiguous(view) -> None:
+def test_asarray_makes_noncontiguous_source_contiguous(view) -> None:
     source = view(np.arange(12.0).reshape(3, 4))
     tensor = st.asarray(source)
     assert tensor.is_contiguous()
     assert same_elements(tensor.numpy(), source)
 
 
-def test_a_read_only_source_becomes_writable() -> None:
+def test_asarray_of_readonly_source_is_writable() -> None:
     source = np.arange(3)
     source.flags.writeable = False
     tensor = st.asarray(source)
@@ -109,7 +109,7 @@ def test_a_read_only_source_becomes_writable() -> None:
     assert source[0] == 0
 
 
-def test_a_shared_tensor_of_that_dtype_is_returned_itself() -> None:
+def test_asarray_returns_matching_shared_tensor_itself() -> None:
     tensor = st.ones(3)
     readonly = tensor.as_readonly()
     for same in (st.asarray(tensor), st.asarray(tensor, float), st.asarray(tensor, "f8", "cpu")):
@@ -118,7 +118,7 @@ def test_a_shared_tensor_of_that_dtype_is_returned_itself() -> None:
     assert st.asarray(readonly) is readonly
 
 
-def test_copies_of_tensors_are_tensors_of_their_own() -> None:
+def test_asarray_copy_of_tensor_is_independent() -> None:
     tensor = st.asarray([1, 2, 3])
     for copy in (st.asarray(tensor, copy=True), st.asarray(tensor.as_readonly(), copy=True)):
         assert copy.storage() is not tensor.storage()
@@ -128,7 +128,7 @@ def test_copies_of_tensors_are_tensors_of_their_own() -> None:
     assert (converted.tolist(), converted.dtype) == ([3, 2, 1], np.float32)
 
 
-def test_a_private_tensor_is_copied() -> None:
+def test_asarray_copies_private_tensor() -> None:
     private = st.from_numpy(np.arange(3))
     shared = st.asarray(private)
     assert shared.is_shared()
@@ -140,24 +140,24 @@ def test_a_private_tensor_is_copied() -> None:
 @pytest.mark.parametrize(
     ("obj", "dtype"), [([1, 2], None), (np.arange(3), None), (st.from_numpy(np.ones(2)), None)], ids=str
 )
-def test_copy_false_raises_rather_than_copy(obj, dtype) -> None:
+def test_copy_false_raises_if_copy_is_needed(obj, dtype) -> None:
     with (
-        nothing_stays(),
+        assert_no_leaks(),
         pytest.raises(ValueError, match=f"{type(obj).__name__} cannot be shared without a copy"),
     ):
         st.asarray(obj, dtype, copy=False)
 
 
-def test_copy_false_raises_for_another_dtype() -> None:
+def test_copy_false_raises_for_other_dtype() -> None:
     with pytest.raises(ValueError, match="cannot be shared without a copy"):
         st.asarray(st.ones(2), "f4", copy=False)
 
 
-def test_the_copy_holds_no_reference_to_its_source() -> None:
-    before = held()
+def test_asarray_copy_does_not_reference_its_source() -> None:
+    before = live_resources()
     source = st.asarray(np.arange(1000))
     copy = st.asarray(source, copy=True)
     del source
-    assert held()[1] == before[1] + 8000
+    assert live_resources()[1] == before[1] + 8000
     del copy
-    assert held() == before
+    assert live_resources() == before

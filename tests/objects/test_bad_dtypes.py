@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import nothing_stays
-from tests.helpers.ids import short_repr
+from tests.helpers.live_resources import assert_no_leaks
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -28,34 +28,34 @@ creators = pytest.mark.parametrize("create", CREATORS.values(), ids=CREATORS)
 
 @creators
 @pytest.mark.parametrize("dtype", OBJECTS, ids=str)
-def test_python_objects_cannot_be_shared(create, dtype) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match=r"cannot share dtype.*Python objects"):
+def test_object_dtype_is_rejected(create, dtype) -> None:
+    with assert_no_leaks(), pytest.raises(TypeError, match=r"cannot share dtype.*Python objects"):
         create(dtype)
 
 
 @creators
 @pytest.mark.parametrize("dtype", ["foo", "f3", 5, "M8[parsec]", [("a",)]], ids=str)
-def test_an_unknown_dtype_is_refused_as_numpy_does(create, dtype) -> None:
+def test_unknown_dtype_raises_like_numpy(create, dtype) -> None:
     with pytest.raises(Exception) as numpys:  # noqa: PT011  # whatever it is
         np.dtype(dtype)
-    with nothing_stays(), pytest.raises(numpys.type) as ours:
+    with assert_no_leaks(), pytest.raises(numpys.type) as ours:
         create(dtype)
     assert str(ours.value) == str(numpys.value)
 
 
 @pytest.mark.parametrize("dtype", ["V", [], np.dtype("V0")], ids=str)
-def test_items_without_a_size_cannot_be_shared(dtype) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match=r"cannot share dtype .*no size"):
+def test_dtype_without_itemsize_is_rejected(dtype) -> None:
+    with assert_no_leaks(), pytest.raises(TypeError, match=r"cannot share dtype .*no size"):
         st.empty(3, dtype)
 
 
 @pytest.mark.parametrize("source", [[object()], [1, None], [2**70], np.array([{}])], ids=short_repr)
-def test_sources_of_python_objects_cannot_be_shared(source) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match="cannot share dtype object"):
+def test_sources_of_object_dtype_are_rejected(source) -> None:
+    with assert_no_leaks(), pytest.raises(TypeError, match="cannot share dtype object"):
         st.asarray(source)
 
 
-def test_wrapping_python_objects_is_refused() -> None:
+def test_wrapping_object_arrays_is_rejected() -> None:
     arrays = [np.array([None]), np.zeros(2, [("a", object)])]
     if hasattr(np, "dtypes") and hasattr(np.dtypes, "StringDType"):
         arrays.append(np.array(["a"], np.dtypes.StringDType()))
@@ -64,18 +64,18 @@ def test_wrapping_python_objects_is_refused() -> None:
             st.from_numpy(array)
 
 
-def test_ragged_lists_and_overflowing_values_are_refused_as_numpy_does() -> None:
-    with nothing_stays(), pytest.raises(ValueError, match="inhomogeneous"):
+def test_ragged_lists_and_overflows_raise_like_numpy() -> None:
+    with assert_no_leaks(), pytest.raises(ValueError, match="inhomogeneous"):
         st.asarray([[1], [1, 2]], int)
-    with nothing_stays(), pytest.raises(ValueError, match=r"invalid literal.*'x'"):
+    with assert_no_leaks(), pytest.raises(ValueError, match=r"invalid literal.*'x'"):
         st.asarray(["x"], int)
     if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-        with nothing_stays(), pytest.raises(OverflowError, match="300"):
+        with assert_no_leaks(), pytest.raises(OverflowError, match="300"):
             st.asarray([300], "u1")
 
 
 @pytest.mark.parametrize("device", ["gpu", "CPU", "", 0, "cuda:", "cuda:x", "cuda:-1"])
-def test_a_device_that_is_not_there_is_named(device) -> None:
+def test_missing_device_is_named(device) -> None:
     tensor = st.zeros(2)
     uses = [
         lambda: st.empty(2, device=device),
@@ -88,17 +88,17 @@ def test_a_device_that_is_not_there_is_named(device) -> None:
         lambda: tensor.to(device),
     ]
     for use in uses:
-        with nothing_stays(), pytest.raises(ValueError, match=f"device {device!r} is unknown"):
+        with assert_no_leaks(), pytest.raises(ValueError, match=f"device {device!r} is unknown"):
             use()
 
 
 @pytest.mark.parametrize("source", [[1, 2], 5, "text", None, memoryview(b"12345678")], ids=short_repr)
-def test_from_numpy_takes_numpy_arrays_only(source) -> None:
+def test_from_numpy_accepts_only_numpy_arrays(source) -> None:
     with pytest.raises(TypeError, match=f"expected a NumPy array, not a {type(source).__name__}"):
         st.from_numpy(source)
 
 
 @pytest.mark.parametrize("source", [5, "text", [1, 2], None], ids=repr)
-def test_frombuffer_takes_buffers_only(source) -> None:
+def test_frombuffer_accepts_only_buffers(source) -> None:
     with pytest.raises(TypeError, match=type(source).__name__):
         st.frombuffer(source)

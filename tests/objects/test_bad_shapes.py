@@ -10,8 +10,8 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
-from tests.helpers.held import nothing_stays
-from tests.helpers.ids import short_repr
+from tests.helpers.live_resources import assert_no_leaks
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -43,21 +43,21 @@ BAD = [
 
 
 @pytest.mark.parametrize(("shape", "kind", "text"), BAD, ids=[short_repr(case[0]) for case in BAD])
-def test_a_bad_shape_is_refused_as_numpy_does(shape, kind, text) -> None:
+def test_bad_shape_raises_like_numpy(shape, kind, text) -> None:
     with pytest.raises(kind):
         np.empty(shape)
     for create in (st.empty, st.zeros, st.ones, lambda shape: st.full(shape, 3)):
-        with nothing_stays(), pytest.raises(kind, match=text):
+        with assert_no_leaks(), pytest.raises(kind, match=text):
             create(shape)
 
 
 @pytest.mark.parametrize("shape", [True, (True, 2), (np.True_, 2), None], ids=repr)
-def test_truth_values_and_none_are_no_sizes(shape) -> None:
-    with nothing_stays(), pytest.raises(TypeError, match=r"True|None"):
+def test_bool_and_none_are_rejected_as_sizes(shape) -> None:
+    with assert_no_leaks(), pytest.raises(TypeError, match=r"True|None"):
         st.empty(shape)
 
 
-def test_an_error_while_a_shape_is_read_is_passed_on() -> None:
+def test_errors_while_reading_a_shape_propagate() -> None:
     class Broken:
         def __index__(self) -> int:
             raise RuntimeError("no number today")
@@ -67,12 +67,12 @@ def test_an_error_while_a_shape_is_read_is_passed_on() -> None:
             raise RuntimeError("no numbers today")
 
     for shape in (Broken(), (2, Broken()), BrokenSequence([1])):
-        with nothing_stays(), pytest.raises(RuntimeError, match="today"):
+        with assert_no_leaks(), pytest.raises(RuntimeError, match="today"):
             st.empty(shape)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 2**40), (3, 0, 7)])
-def test_zero_size_shapes_are_fine(shape) -> None:
+def test_zero_size_shapes_are_accepted(shape) -> None:
     tensor = st.empty(shape, "u1")
     assert tensor.shape == shape
     assert tensor.nbytes == 0
@@ -87,21 +87,21 @@ def test_zero_size_shapes_are_fine(shape) -> None:
         (object(), TypeError, "object"),
     ],
 )
-def test_a_fill_value_that_does_not_fit_leaves_nothing(value, kind, text) -> None:
-    with nothing_stays(), pytest.raises(kind, match=text):
+def test_rejected_fill_value_leaks_nothing(value, kind, text) -> None:
+    with assert_no_leaks(), pytest.raises(kind, match=text):
         st.full((2, 2), value, float)
 
 
-def test_more_than_the_machine_has_is_a_memory_error() -> None:
+def test_size_beyond_machine_memory_raises_memory_error() -> None:
     size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for create in (st.empty, st.zeros):
-        with nothing_stays(), pytest.raises(st.OutOfSharedMemory, match=f"{size} bytes") as caught:
+        with assert_no_leaks(), pytest.raises(st.OutOfSharedMemory, match=f"{size} bytes") as caught:
             create(size, "u1")
         assert isinstance(caught.value, MemoryError)
 
 
 @pytest.mark.parametrize("exponent", [42, 50, 62])
-def test_more_than_an_arena_can_hold_is_the_same_error_and_leaves_nothing(exponent) -> None:
+def test_size_beyond_arena_limit_raises_memory_error_without_leaks(exponent) -> None:
     program = """
         import os, sys
         import shmtensor as st

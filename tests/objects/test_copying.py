@@ -18,7 +18,7 @@ copies = pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
 
 @copies
 @every_dtype
-def test_a_copy_is_shared_contiguous_and_writable(duplicate, dtype) -> None:
+def test_copy_is_shared_contiguous_and_writable(duplicate, dtype) -> None:
     array = some_array(dtype)
     for source in (st.asarray(array).T.as_readonly(), st.from_numpy(array)[::-1]):
         twin = duplicate(source)
@@ -29,13 +29,13 @@ def test_a_copy_is_shared_contiguous_and_writable(duplicate, dtype) -> None:
 
 
 @copies
-def test_writes_to_a_copy_are_not_seen(duplicate) -> None:
+def test_writes_to_copy_do_not_reach_original(duplicate) -> None:
     tensor = st.zeros(3)
     duplicate(tensor).fill_(1)
     assert tensor.tolist() == [0, 0, 0]
 
 
-def test_a_deep_copy_of_a_structure_keeps_one_tensor_one() -> None:
+def test_deepcopy_keeps_repeated_tensor_identity() -> None:
     tensor = st.zeros(3)
     first, second = copy.deepcopy([tensor, tensor])
     assert first is second
@@ -57,7 +57,7 @@ def test_a_deep_copy_of_a_structure_keeps_one_tensor_one() -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("dtype", ["f8", "i4", "u1", ">f4", "c8", "U3", "?"])
-def test_copy_broadcasts_and_converts_as_numpy_does(source, dtype) -> None:
+def test_copy_broadcasts_and_converts_like_numpy(source, dtype) -> None:
     expected = np.zeros((2, 3), dtype)
     np.copyto(expected, source, casting="unsafe")
     tensor = st.zeros((2, 3), dtype)
@@ -79,7 +79,7 @@ def test_copy_from_an_overlapping_view_of_itself() -> None:
 @pytest.mark.parametrize(
     ("value", "kind"), [(np.ones((5, 5)), ValueError), ("x", ValueError), ({}, TypeError)], ids=str
 )
-def test_what_does_not_fit_is_refused_and_nothing_changes(method, value, kind) -> None:
+def test_rejected_copy_changes_nothing(method, value, kind) -> None:
     tensor = st.full((2, 3), 4.0)
     with pytest.raises(kind):
         getattr(tensor, method)(value)
@@ -99,12 +99,12 @@ def test_fill_and_zero_of_every_dtype(dtype) -> None:
     assert same_elements(tensor.numpy(), np.zeros((3, 4), dtype)), "what zeros gives, also for strings"
 
 
-def test_fill_writes_the_view_only() -> None:
+def test_fill_writes_only_the_view() -> None:
     tensor = st.zeros((3, 4))
     tensor[1, ::2].fill_(5)
     tensor.T[3].fill_(st.asarray(6))
     assert tensor.tolist() == [[0, 0, 0, 6], [5, 0, 5, 6], [0, 0, 0, 6]]
 
 
-def test_fill_of_no_elements_is_fine() -> None:
+def test_fill_of_empty_tensor_is_accepted() -> None:
     assert st.empty((0, 3)).fill_(1).zero_().copy_(5).shape == (0, 3)

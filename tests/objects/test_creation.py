@@ -7,7 +7,7 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -34,7 +34,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("shape", SHAPES, ids=repr)
 @pytest.mark.parametrize("name", ["empty", "zeros", "ones"])
-def test_shapes_and_the_default_dtype_are_numpys(name, shape) -> None:
+def test_shapes_and_default_dtype_match_numpy(name, shape) -> None:
     expected = getattr(np, name)(shape)
     tensor = getattr(st, name)(shape)
     assert (tensor.shape, tensor.dtype) == (expected.shape, np.float64)
@@ -46,12 +46,12 @@ def test_shapes_and_the_default_dtype_are_numpys(name, shape) -> None:
         assert same_elements(tensor.numpy(), expected)
 
 
-def test_a_tensor_gives_a_shape_too() -> None:
+def test_tensor_is_accepted_as_shape() -> None:
     assert st.empty(st.asarray([2, 3])).shape == (2, 3)
 
 
 @every_dtype
-def test_every_dtype_is_kept_and_filled_as_numpy_does(dtype) -> None:
+def test_every_dtype_is_kept_and_filled_like_numpy(dtype) -> None:
     for name in ("zeros", "ones"):
         if name == "ones" and (dtype.kind == "V" and dtype.isbuiltin):
             continue  # NumPy has no 1 of it
@@ -63,17 +63,17 @@ def test_every_dtype_is_kept_and_filled_as_numpy_does(dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", float, int, complex, bool, np.float16, "datetime64[ns]", "i2,f8"])
-def test_dtypes_are_spelled_as_in_numpy(dtype) -> None:
+def test_dtype_spellings_match_numpy(dtype) -> None:
     assert st.zeros(2, dtype).dtype == np.zeros(2, dtype).dtype
 
 
 @pytest.mark.parametrize("dtype", ["S", "U", str, bytes, "S0"])
-def test_a_string_dtype_without_a_size_becomes_one_of_one_character(dtype) -> None:
+def test_unsized_string_dtype_becomes_one_character(dtype) -> None:
     assert st.zeros(3, dtype).dtype == np.zeros(3, dtype).dtype
     assert st.ones(2, dtype).tolist() == np.ones(2, dtype).tolist()
 
 
-def test_a_subarray_dtype_adds_its_dimensions_to_the_shape() -> None:
+def test_subarray_dtype_extends_the_shape() -> None:
     tensor = st.ones(2, ("f4", (3, 1)))
     assert (tensor.shape, tensor.dtype) == ((2, 3, 1), np.float32)
     assert tensor.numpy().tolist() == [[[1], [1], [1]]] * 2
@@ -82,7 +82,7 @@ def test_a_subarray_dtype_adds_its_dimensions_to_the_shape() -> None:
 @pytest.mark.parametrize(
     "value", [7, 2.5, True, 1j, "abc", b"xy", np.float32(3), np.datetime64("2024-02-29")]
 )
-def test_full_takes_the_dtype_of_its_value(value) -> None:
+def test_full_uses_dtype_of_its_value(value) -> None:
     expected = np.full((2, 2), value)
     tensor = st.full((2, 2), value)
     assert tensor.dtype == expected.dtype
@@ -104,7 +104,7 @@ LIKE = {
 
 @pytest.mark.parametrize("make", LIKE.values(), ids=LIKE)
 @pytest.mark.parametrize("options", [{}, {"dtype": "i2"}], ids=["", "dtype"])
-def test_what_is_made_like_another_has_its_shape_and_dtype(make, options) -> None:
+def test_like_functions_copy_shape_and_dtype(make, options) -> None:
     """numpy.zeros_like was the only one, and gives a private array."""
     array = np.arange(6, dtype="f4").reshape(2, 3)
     source = st.asarray(array)
@@ -125,7 +125,7 @@ def test_what_is_made_like_another_has_its_shape_and_dtype(make, options) -> Non
         make(st, array, device="tpu")
 
 
-def test_what_is_created_is_shared_writable_and_in_c_order() -> None:
+def test_new_tensors_are_shared_writable_and_c_contiguous() -> None:
     for tensor in (st.empty((2, 3)), st.zeros((2, 3)), st.ones((2, 3)), st.full((2, 3), 4)):
         assert tensor.is_shared()
         assert not tensor.readonly
@@ -135,7 +135,7 @@ def test_what_is_created_is_shared_writable_and_in_c_order() -> None:
 
 
 @pytest.mark.parametrize("size", [24, 4096, 100_000, 3_000_000])
-def test_zeros_are_zeros_on_recycled_dirty_blocks(size) -> None:
+def test_zeros_clears_reused_blocks(size) -> None:
     for _ in range(5):
         dirty = st.empty(size, "u1").fill_(255)
         address = dirty.data_ptr()
@@ -146,13 +146,13 @@ def test_zeros_are_zeros_on_recycled_dirty_blocks(size) -> None:
         del clean
 
 
-def test_the_block_is_freed_with_the_last_reference() -> None:
-    before = held()
+def test_block_is_freed_with_last_reference() -> None:
+    before = live_resources()
     tensor = st.zeros((10, 10))
-    blocks, size, _ = held()
+    blocks, size, _ = live_resources()
     assert (blocks, size) == (before[0] + 1, before[1] + 800)
     row = tensor[3]
     del tensor
-    assert held()[0] == before[0] + 1, "a view keeps it"
+    assert live_resources()[0] == before[0] + 1, "a view keeps it"
     del row
-    assert held() == before
+    assert live_resources() == before

@@ -18,7 +18,7 @@ def finding(report, name: str):
     return found
 
 
-def test_it_returns_findings_that_print_one_a_line() -> None:
+def test_doctor_returns_one_line_per_finding() -> None:
     report = st.doctor()
     assert isinstance(report, tuple)
     assert len(report) >= 8
@@ -34,18 +34,18 @@ def test_it_returns_findings_that_print_one_a_line() -> None:
     }
 
 
-def test_ok_means_that_every_finding_is() -> None:
+def test_doctor_is_ok_only_if_every_finding_is() -> None:
     good, bad = _doctor.Finding("a", True, "fine"), _doctor.Finding("b", False, "not so")
     assert _doctor.Report([good]).ok
     assert not _doctor.Report([good, bad]).ok
     assert str(_doctor.Report([good, bad])) == "ok    a: fine\nWARN  b: not so"
 
 
-def test_the_manager_of_this_installation_can_be_run() -> None:
+def test_doctor_runs_installed_manager() -> None:
     assert finding(st.doctor(), "manager").ok
 
 
-def test_a_machine_without_proc_files(monkeypatch, tmp_path) -> None:
+def test_doctor_works_without_proc_files(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(
         _doctor, "Path", lambda path: tmp_path / "nothing" if str(path).startswith("/proc") else Path(path)
     )
@@ -56,14 +56,14 @@ def test_a_machine_without_proc_files(monkeypatch, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "not a number", "\0"])
-def test_proc_files_with_nonsense(monkeypatch, tmp_path, content) -> None:
+def test_doctor_tolerates_malformed_proc_files(monkeypatch, tmp_path, content) -> None:
     file = tmp_path / "file"
     file.write_text(content)
     monkeypatch.setattr(_doctor, "Path", lambda path: file if str(path).startswith("/proc") else Path(path))
     assert finding(st.doctor(), "mappings").ok
 
 
-def test_a_machine_without_dev_shm(monkeypatch, tmp_path) -> None:
+def test_doctor_reports_missing_dev_shm(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(_doctor, "_DEV_SHM", str(tmp_path / "missing"))
     found = finding(st.doctor(), str(tmp_path / "missing"))
     assert found.ok
@@ -71,20 +71,20 @@ def test_a_machine_without_dev_shm(monkeypatch, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("release", ["5.4.0-42-generic", "6.1", "6.8.0+", "7-rc1", "5.4-foo"])
-def test_kernels_that_are_new_enough(monkeypatch, release) -> None:
+def test_doctor_accepts_supported_kernels(monkeypatch, release) -> None:
     monkeypatch.setattr(platform, "release", lambda: release)
     assert finding(st.doctor(), "kernel").ok
 
 
 @pytest.mark.parametrize("release", ["4.19.0-20-amd64", "5.3.18", "3.10", "unknown", ""])
-def test_kernels_that_are_too_old_or_unknown(monkeypatch, release) -> None:
+def test_doctor_flags_old_and_unknown_kernels(monkeypatch, release) -> None:
     monkeypatch.setattr(platform, "release", lambda: release)
     found = finding(st.doctor(), "kernel")
     assert not found.ok
     assert "5.4 or newer" in found.text
 
 
-def test_features_that_are_missing_come_with_a_remedy(monkeypatch) -> None:
+def test_doctor_names_remedy_for_missing_features(monkeypatch) -> None:
     for name in ("has_memfd", "has_pidfd", "has_populate"):
         monkeypatch.setattr(_core, name, lambda: False)
     report = st.doctor()
@@ -92,7 +92,7 @@ def test_features_that_are_missing_come_with_a_remedy(monkeypatch) -> None:
     assert "seccomp profile" in finding(report, "memfd").text
 
 
-def test_tight_limits_are_found(monkeypatch) -> None:
+def test_doctor_flags_tight_limits(monkeypatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (32, 64))
     report = st.doctor()
     assert not finding(report, "descriptors").ok
@@ -100,6 +100,6 @@ def test_tight_limits_are_found(monkeypatch) -> None:
     assert "ulimit -v" in finding(report, "address space").text
 
 
-def test_a_manager_that_cannot_be_run_is_found(monkeypatch) -> None:
+def test_doctor_flags_manager_that_cannot_run(monkeypatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: "manager" not in str(path))
     assert "reinstall" in finding(st.doctor(), "manager").text

@@ -21,7 +21,7 @@ BUILT_IN = {  # the built-in error that a class is, too
 FAMILY = [getattr(errors, name) for name in errors.__all__]
 
 
-def test_all_are_in_the_module_errors_and_public() -> None:
+def test_all_errors_are_public_members_of_errors_module() -> None:
     assert st.errors is errors
     defined = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
     assert defined == set(errors.__all__) == set(dir(errors))
@@ -29,7 +29,7 @@ def test_all_are_in_the_module_errors_and_public() -> None:
         assert getattr(errors, kind.__name__) is getattr(st, kind.__name__) is kind
 
 
-def test_one_base_and_the_built_in_one_where_there_is_one() -> None:
+def test_errors_derive_from_shmtensor_and_builtin_bases() -> None:
     assert all(issubclass(kind, st.ShmTensorError) for kind in FAMILY)
     assert st.ShmTensorError.__base__ is Exception
     for kind in FAMILY:
@@ -39,19 +39,19 @@ def test_one_base_and_the_built_in_one_where_there_is_one() -> None:
 
 @pytest.mark.parametrize("kind", FAMILY)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_they_can_be_pickled(kind, protocol) -> None:
+def test_errors_can_be_pickled(kind, protocol) -> None:
     error = pickle.loads(pickle.dumps(kind("what happened", 5), protocol))
     assert (type(error), error.args) == (kind, ("what happened", 5))
 
 
-def test_an_error_of_the_core_carries_its_text_only() -> None:
+def test_core_errors_carry_only_their_text() -> None:
     with pytest.raises(st.StaleHandleError) as caught:
         reducers.rebuild_storage(b"no handle")
     assert len(caught.value.args) == 1
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
 
 
-def test_the_systems_errors_are_caught_by_their_own_classes() -> None:
+def test_system_errors_are_caught_by_builtin_classes() -> None:
     """On Python 3.10 only as OSError: a child that ended in the moment of its start stopped its parent."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.ids import short_repr
+from tests.helpers.parameter_names import short_repr
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -31,7 +31,7 @@ BASIC = [
 
 
 @pytest.mark.parametrize("index", BASIC, ids=short_repr)
-def test_basic_indices_give_views_that_are_tensors(index) -> None:
+def test_basic_indices_return_tensor_views(index) -> None:
     array = np.arange(60.0).reshape(3, 4, 5)
     tensor = st.asarray(array)
     expected = array[index if not isinstance(index, tuple) else (*index,)]
@@ -45,7 +45,7 @@ def test_basic_indices_give_views_that_are_tensors(index) -> None:
         assert (tensor.numpy() == -1).sum() == view.size, "a write to the view is one to the tensor"
 
 
-def test_an_integer_tensor_is_an_index() -> None:
+def test_integer_tensor_is_accepted_as_index() -> None:
     tensor = st.asarray([[1, 2], [3, 4]])
     assert tensor[st.asarray(1)].tolist() == [3, 4]
     assert tensor[st.asarray(0), st.asarray(1)].item() == 2
@@ -68,7 +68,7 @@ ADVANCED = [
 
 
 @pytest.mark.parametrize("index", ADVANCED, ids=short_repr)
-def test_index_arrays_and_masks_give_private_copies(index) -> None:
+def test_index_arrays_and_masks_return_private_copies(index) -> None:
     array = np.arange(60.0).reshape(3, 4, 5)
     tensor = st.asarray(array)
     copy = tensor[index]
@@ -84,14 +84,14 @@ def test_index_arrays_and_masks_give_private_copies(index) -> None:
     assert (tensor.numpy() >= 0).all()
 
 
-def test_a_mask_may_be_a_comparison_of_the_tensor() -> None:
+def test_comparison_result_is_accepted_as_mask() -> None:
     tensor = st.asarray(np.arange(6))
     assert tensor[tensor > 3].tolist() == [4, 5]
     tensor[tensor > 3] = 0
     assert tensor.tolist() == [0, 1, 2, 3, 0, 0]
 
 
-def test_fields_are_views() -> None:
+def test_field_access_returns_views() -> None:
     tensor = st.zeros(3, [("a", "i4"), ("b", "f8"), ("grid", "u1", (2, 2))])
     for name, shape in (("a", (3,)), ("b", (3,)), ("grid", (3, 2, 2))):
         field = tensor[name]
@@ -108,7 +108,7 @@ def test_fields_are_views() -> None:
     [3, -4, (0, 4), (0, 0, 5), (0, 0, 0, 0), (..., ...), 1.5, "name", (0, "name"), [5], {"a": 1}, (None, 3)],
     ids=repr,
 )
-def test_errors_are_numpys(index) -> None:
+def test_indexing_errors_match_numpy(index) -> None:
     array = np.arange(60.0).reshape(3, 4, 5)
     tensor = st.asarray(array)
     for use in (lambda a: a[index], lambda a: a.__setitem__(index, 0)):
@@ -128,7 +128,7 @@ def test_errors_are_numpys(index) -> None:
     ],
     ids=repr,
 )
-def test_assignment_is_numpys(index, value) -> None:
+def test_assignment_matches_numpy(index, value) -> None:
     array = np.zeros((3, 4))
     tensor = st.zeros((3, 4))
     array[index] = value
@@ -136,7 +136,7 @@ def test_assignment_is_numpys(index, value) -> None:
     np.testing.assert_array_equal(tensor.numpy(), array)
 
 
-def test_a_tensor_may_be_assigned_also_from_itself() -> None:
+def test_tensor_can_be_assigned_from_itself() -> None:
     tensor = st.asarray(np.arange(6.0))
     tensor[1:] = tensor[:-1]
     assert tensor.tolist() == [0, 0, 1, 2, 3, 4]

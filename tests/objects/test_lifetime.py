@@ -1,4 +1,4 @@
-"""Who keeps a block of shared memory alive: every object that can reach its bytes, and nobody else."""
+"""A block of shared memory lives as long as an object that can reach its bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -35,17 +35,17 @@ KEEPERS = {
 
 
 @pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
-def test_what_can_reach_the_bytes_keeps_them(keep) -> None:
-    before = held()
+def test_objects_that_reach_the_bytes_keep_them(keep) -> None:
+    before = live_resources()
     tensor = st.full((3, 4), 7.0)
     keeper = keep(tensor)
     del tensor
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     other = st.full((3, 4), 9.0)  # would take the block if it were free
     if isinstance(keeper, np.ndarray):
         assert set(keeper.ravel()) <= {7, 8}
     del other, keeper
-    assert held() == before
+    assert live_resources() == before
 
 
 NOT_KEEPERS = {
@@ -64,12 +64,12 @@ NOT_KEEPERS = {
 
 
 @pytest.mark.parametrize("keep", NOT_KEEPERS.values(), ids=NOT_KEEPERS)
-def test_what_has_copies_keeps_nothing(keep) -> None:
-    before = held()
+def test_copies_do_not_keep_the_block(keep) -> None:
+    before = live_resources()
     tensor = st.full((3, 4), 7.0)
     other = keep(tensor)
     del tensor
-    assert held() == before
+    assert live_resources() == before
     del other
 
 
@@ -87,28 +87,28 @@ def test_weak_references_die_with_the_tensor() -> None:
 
 
 def test_tensors_in_cycles_are_collected() -> None:
-    before = held()
+    before = live_resources()
     cycle = [st.zeros(3)]
     cycle.append(cycle)
     del cycle
     gc.collect()
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_an_error_in_the_middle_of_an_expression_frees_what_was_made() -> None:
-    before = held()
+def test_failed_expression_frees_its_temporaries() -> None:
+    before = live_resources()
     with pytest.raises(ZeroDivisionError):
         [st.zeros(3), 1 / 0]
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_many_tensors_come_and_go() -> None:
-    before = held()
+def test_many_tensors_are_created_and_freed() -> None:
+    before = live_resources()
     many = [st.full(n % 50, n, "i4") for n in range(5000)]
-    assert held()[0] == before[0] + 5000
+    assert live_resources()[0] == before[0] + 5000
     assert all((tensor.numpy() == n).all() for n, tensor in enumerate(many))
     del many[::2]
     again = [st.full(n % 50, -n, "i4") for n in range(2500)]
     assert all((tensor.numpy() == 2 * n + 1).all() for n, tensor in enumerate(many))
     del many, again
-    assert held() == before
+    assert live_resources() == before

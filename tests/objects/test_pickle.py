@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.generators import generated, tensors
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -30,13 +30,13 @@ def check(back: st.Tensor, tensor: st.Tensor) -> None:
 
 @generated(300)
 @given(tensors(), some.sampled_from(PROTOCOLS))
-def test_any_tensor_in_band(tensor, protocol) -> None:
+def test_tensors_round_trip_in_band(tensor, protocol) -> None:
     check(pickle.loads(pickle.dumps(tensor, protocol)), tensor)
 
 
 @generated(200)
 @given(some.lists(tensors(), max_size=4))
-def test_any_tensors_out_of_band(many) -> None:
+def test_tensors_round_trip_out_of_band(many) -> None:
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(many, 5, buffer_callback=buffers.append)
     assert sum(buffer.raw().nbytes for buffer in buffers) == sum(tensor.nbytes for tensor in many)
@@ -46,12 +46,12 @@ def test_any_tensors_out_of_band(many) -> None:
 
 @every_dtype
 @protocols
-def test_every_dtype(dtype, protocol) -> None:
+def test_pickle_round_trips_every_dtype(dtype, protocol) -> None:
     tensor = st.asarray(some_array(dtype))
     check(pickle.loads(pickle.dumps(tensor, protocol)), tensor)
 
 
-def test_out_of_band_a_contiguous_tensor_is_not_copied() -> None:
+def test_contiguous_tensor_is_not_copied_out_of_band() -> None:
     tensor = st.asarray(np.arange(1000.0))
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
@@ -62,21 +62,21 @@ def test_out_of_band_a_contiguous_tensor_is_not_copied() -> None:
 
 
 def test_out_of_band_buffers_keep_the_memory() -> None:
-    before = held()
+    before = live_resources()
     tensor = st.asarray(np.arange(1000.0))
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
     del tensor
     back = pickle.loads(content, buffers=buffers)
     del buffers
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     assert back[999].item() == 999
     del back
-    assert held() == before
+    assert live_resources() == before
 
 
 @protocols
-def test_writes_to_what_comes_back_are_not_seen(protocol) -> None:
+def test_writes_to_unpickled_tensor_do_not_reach_original(protocol) -> None:
     tensor = st.zeros(3)
     back = pickle.loads(pickle.dumps(tensor, protocol))
     back.fill_(1)
@@ -84,7 +84,7 @@ def test_writes_to_what_comes_back_are_not_seen(protocol) -> None:
 
 
 @protocols
-def test_only_the_elements_of_a_view_travel(protocol) -> None:
+def test_pickled_view_contains_only_its_elements(protocol) -> None:
     tensor = st.zeros(100_000)
     content = pickle.dumps(tensor[:10], protocol)
     assert len(content) < 1000
@@ -92,14 +92,14 @@ def test_only_the_elements_of_a_view_travel(protocol) -> None:
 
 
 @protocols
-def test_the_same_tensor_twice_in_one_pickle_is_one(protocol) -> None:
+def test_repeated_tensor_in_one_pickle_keeps_identity(protocol) -> None:
     tensor = st.zeros(3)
     first, second = pickle.loads(pickle.dumps([tensor, tensor], protocol))
     assert first is second
 
 
 @protocols
-def test_storages(protocol) -> None:
+def test_storages_round_trip_through_pickle(protocol) -> None:
     content = bytes(range(50))
     shared = st.Storage(50).copy_(content)
     for storage, readonly in (
@@ -113,7 +113,7 @@ def test_storages(protocol) -> None:
         assert (back.is_shared(), back.readonly) == (False, readonly)
 
 
-def test_a_storage_travels_out_of_band() -> None:
+def test_storage_round_trips_out_of_band() -> None:
     storage = st.Storage(1000).fill_(7)
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(storage, 5, buffer_callback=buffers.append)
@@ -121,7 +121,7 @@ def test_a_storage_travels_out_of_band() -> None:
     assert pickle.loads(content, buffers=buffers).data_ptr() == storage.data_ptr()
 
 
-def test_a_damaged_pickle_does_not_read_out_of_bounds() -> None:
+def test_corrupted_pickle_never_reads_out_of_bounds() -> None:
     restore, arguments = st.zeros(4).__reduce_ex__(4)
     _, dtype, _, readonly = arguments
     with pytest.raises(ValueError, match="does not fit into a storage of 8 bytes"):

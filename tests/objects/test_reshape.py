@@ -18,7 +18,7 @@ def cube() -> st.Tensor:
     "shape", [(24,), (4, 6), (-1,), (2, -1), (2, 3, 4), (1, 24, 1), [6, 4], (np.int8(24),)]
 )
 @pytest.mark.parametrize("name", ["reshape", "view"])
-def test_shapes_are_given_as_a_sequence_or_one_by_one(name, shape) -> None:
+def test_reshape_accepts_sequence_or_separate_sizes(name, shape) -> None:
     tensor = cube()
     expected = tensor.numpy().reshape(shape)
     for result in (getattr(tensor, name)(shape), getattr(tensor, name)(*shape)):
@@ -27,21 +27,21 @@ def test_shapes_are_given_as_a_sequence_or_one_by_one(name, shape) -> None:
         np.testing.assert_array_equal(result.numpy(), expected)
 
 
-def test_one_element_may_have_any_number_of_dimensions() -> None:
+def test_one_element_reshapes_to_any_number_of_dimensions() -> None:
     one = st.ones(())
     assert one.reshape(1, 1).shape == (1, 1)
     assert st.ones((1, 1)).reshape(()).shape == ()
     assert st.ones((1, 1)).view(()).shape == ()
 
 
-def test_zero_elements_may_be_reshaped() -> None:
+def test_empty_tensor_can_be_reshaped() -> None:
     nothing = st.zeros((0, 3))
     assert nothing.reshape(3, 0).shape == (3, 0)
     assert nothing.view(0, 7).shape == (0, 7)
     assert nothing.T.reshape(-1).shape == (0,)
 
 
-def test_a_view_of_what_needs_a_copy_is_refused_and_reshape_copies() -> None:
+def test_view_refuses_shapes_for_which_reshape_copies() -> None:
     tensor = cube()
     with pytest.raises(ValueError, match=r"\(24,\) needs a copy.*strides.*use reshape"):
         tensor.T.view(24)
@@ -52,7 +52,7 @@ def test_a_view_of_what_needs_a_copy_is_refused_and_reshape_copies() -> None:
     assert not tensor.as_readonly().T.reshape(24).readonly, "the copy is nobody else's"
 
 
-def test_strided_tensors_are_reshaped_in_place_where_strides_allow_it() -> None:
+def test_strided_tensor_reshapes_without_copy_if_possible() -> None:
     tensor = cube()
     for view, shape in (
         (tensor[:, 1:, ::-1], (2, 2, 2, 2)),
@@ -65,7 +65,7 @@ def test_strided_tensors_are_reshaped_in_place_where_strides_allow_it() -> None:
 
 
 @pytest.mark.parametrize("shape", [5, (5, 5), (-1, -1), (7, -1), (0,), (), 2.5, "x", (None,)], ids=repr)
-def test_reshape_errors_are_numpys(shape) -> None:
+def test_reshape_errors_match_numpy(shape) -> None:
     tensor = cube()
     with pytest.raises((ValueError, TypeError)) as numpys:
         tensor.numpy().reshape(shape)
@@ -77,7 +77,7 @@ def test_reshape_errors_are_numpys(shape) -> None:
 @pytest.mark.parametrize(
     "dtype", ["i8", np.uint8, np.dtype("f4"), [("re", "f4"), ("im", "f4")], "M8[s]", ">f8"]
 )
-def test_view_reads_the_same_bytes_as_another_dtype(dtype) -> None:
+def test_view_reinterprets_bytes_as_other_dtype(dtype) -> None:
     tensor = cube()
     result = tensor.view(np.dtype(dtype))
     assert result.storage() is tensor.storage()
@@ -118,7 +118,7 @@ def test_transpose_permutes_the_axes(axes) -> None:
 @pytest.mark.parametrize(
     "axes", [(0,), (0, 1), (0, 0, 1), (0, 1, 3), (0, 1, 2, 3), (0, 1, "x"), (0, 1, 1.5)], ids=repr
 )
-def test_transpose_errors_are_numpys(axes) -> None:
+def test_transpose_errors_match_numpy(axes) -> None:
     tensor = cube()
     with pytest.raises((ValueError, TypeError)) as numpys:
         tensor.numpy().transpose(*axes)
@@ -127,7 +127,7 @@ def test_transpose_errors_are_numpys(axes) -> None:
     assert str(ours.value) == str(numpys.value)
 
 
-def test_t_reverses_the_axes() -> None:
+def test_transpose_property_reverses_the_axes() -> None:
     tensor = cube()
     assert tensor.T.shape == (4, 3, 2)
     assert tensor.T.T.strides == tensor.strides
@@ -144,7 +144,7 @@ def test_writes_through_every_view_reach_the_tensor() -> None:
         assert tensor[0, 0, 0].item() == -number
 
 
-def test_numpy_functions_give_tensors_where_they_call_the_method() -> None:
+def test_numpy_functions_that_call_methods_return_tensors() -> None:
     tensor = cube()
     assert type(np.transpose(tensor)) is st.Tensor
     assert np.reshape(tensor, (6, 4)).shape == (6, 4)

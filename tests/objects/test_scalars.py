@@ -28,18 +28,18 @@ def outcome(convert, value) -> tuple:
 @pytest.mark.filterwarnings(
     "ignore::numpy.exceptions.ComplexWarning" if hasattr(np, "exceptions") else "ignore:Cast"
 )
-def test_conversions_are_numpys(convert, value) -> None:
+def test_scalar_conversions_match_numpy(convert, value) -> None:
     assert outcome(convert, st.asarray(value)) == outcome(convert, np.asarray(value))
 
 
 @pytest.mark.parametrize("value", [0, 2.5, "ab", [1, 2], [[1], [2]], [], np.zeros((0, 3))], ids=repr)
-def test_tolist_gives_python_objects(value) -> None:
+def test_tolist_returns_python_objects(value) -> None:
     result = st.asarray(value).tolist()
     assert result == np.asarray(value).tolist()
     assert not isinstance(result, (np.generic, np.ndarray, st.Tensor))
 
 
-def test_item_gives_the_only_element_or_one_of_them() -> None:
+def test_item_returns_only_or_indexed_element() -> None:
     tensor = st.asarray(np.arange(6).reshape(2, 3))
     assert (tensor.item(4), tensor.item(1, 2), tensor.item((0, 1)), tensor[1, 1].item()) == (4, 5, 1, 4)
     assert type(tensor.item(0)) is int
@@ -49,7 +49,7 @@ def test_item_gives_the_only_element_or_one_of_them() -> None:
         tensor.item(6)
 
 
-def test_length_and_iteration() -> None:
+def test_length_and_iteration_match_numpy() -> None:
     tensor = st.asarray([[1, 2], [3, 4], [5, 6]])
     assert len(tensor) == 3
     assert [row.tolist() for row in tensor] == [[1, 2], [3, 4], [5, 6]]
@@ -61,13 +61,13 @@ def test_length_and_iteration() -> None:
     assert tensor.tolist() == [[10, 20], [30, 40], [50, 60]], "the rows are views"
 
 
-def test_a_tensor_of_no_dimension_has_no_length() -> None:
+def test_zero_dimensional_tensor_has_no_length() -> None:
     for use in (len, iter, list):
         with pytest.raises(TypeError, match=r"0-d|unsized"):
             use(st.ones(()))
 
 
-def test_contains_compares_the_elements() -> None:
+def test_contains_compares_elements() -> None:
     tensor = st.asarray([[1, 2], [3, 4]])
     assert 3 in tensor
     assert 5 not in tensor
@@ -75,7 +75,7 @@ def test_contains_compares_the_elements() -> None:
     assert np.int8(1) in tensor
 
 
-def test_a_number_in_an_f_string_is_formatted() -> None:
+def test_scalar_tensor_is_formatted_in_f_string() -> None:
     tensor = st.asarray([1.2345, 7])
     assert f"{tensor[0]:.2f}" == "1.23"
     assert f"{st.asarray(255):x}" == "ff"
@@ -84,14 +84,14 @@ def test_a_number_in_an_f_string_is_formatted() -> None:
         f"{tensor:.2f}"
 
 
-def test_truth_of_several_elements_is_refused() -> None:
+def test_truth_value_of_several_elements_raises() -> None:
     with pytest.raises(ValueError, match="ambiguous"):
         bool(st.asarray([1, 2]))
     with pytest.raises(ValueError, match="ambiguous"):
         assert st.asarray([1, 2]) == 1
 
 
-def test_a_tensor_is_not_hashable() -> None:
+def test_tensor_is_not_hashable() -> None:
     assert st.Tensor.__hash__ is None
     with pytest.raises(TypeError, match="unhashable type: 'Tensor'"):
         {st.ones(2)}

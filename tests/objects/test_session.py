@@ -10,7 +10,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 KEYS = {
     "session": str,
@@ -26,7 +26,7 @@ KEYS = {
 }
 
 
-def test_stats_has_these_keys_of_these_types(strategy) -> None:
+def test_stats_has_expected_keys_and_types(strategy) -> None:
     tensor = st.zeros(3)
     stats = st.stats()
     assert {key: type(value) for key, value in stats.items()} == KEYS
@@ -40,7 +40,7 @@ def test_stats_has_these_keys_of_these_types(strategy) -> None:
     del tensor
 
 
-def test_before_the_first_tensor_there_is_no_session_and_asking_starts_none() -> None:
+def test_stats_before_first_tensor_starts_no_session() -> None:
     program = """
         import os
         import shmtensor as st
@@ -61,33 +61,33 @@ def test_before_the_first_tensor_there_is_no_session_and_asking_starts_none() ->
     assert done.returncode == 0, done.stderr
 
 
-def test_bytes_and_blocks_follow_what_is_allocated(strategy) -> None:
-    before = held()
+def test_stats_follow_allocated_bytes_and_blocks(strategy) -> None:
+    before = live_resources()
     tensors = [st.zeros(n, "u1") for n in (1, 100, 100_000)]
-    assert held()[:2] == (before[0] + 3, before[1] + 100_101)
+    assert live_resources()[:2] == (before[0] + 3, before[1] + 100_101)
     st.from_numpy(tensors[0].numpy())
-    assert held()[0] == before[0] + 3, "wrappers take none"
+    assert live_resources()[0] == before[0] + 3, "wrappers take none"
     del tensors[1]
-    assert held()[:2] == (before[0] + 2, before[1] + 100_001)
+    assert live_resources()[:2] == (before[0] + 2, before[1] + 100_001)
     del tensors
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_gc_forgets_messages_of_that_age_and_frees_what_only_they_held(strategy) -> None:
-    before = held()
+def test_gc_discards_old_messages_and_frees_their_blocks(strategy) -> None:
+    before = live_resources()
     tensor = st.zeros(3)
     contents = [ForkingPickler.dumps(tensor), ForkingPickler.dumps(st.ones(3))]
     assert st.gc(older_than=3600) == 0
-    assert held()[2] == before[2] + 2
+    assert live_resources()[2] == before[2] + 2
     assert st.gc(older_than=0) == 2
     assert pickle.loads(contents[0]).storage() is tensor.storage(), "somebody still holds it"
     with pytest.raises(st.StaleHandleError):
         pickle.loads(contents[1])
     del tensor
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_gc_without_an_age_forgets_no_message(strategy) -> None:
+def test_gc_without_age_keeps_messages(strategy) -> None:
     """Called for idle memory, as the guide says, it forgot what other processes had just sent."""
     tensor = st.ones(3)
     content = ForkingPickler.dumps(tensor)
@@ -99,14 +99,14 @@ def test_gc_without_an_age_forgets_no_message(strategy) -> None:
     assert pickle.loads(content).tolist() == [1] * 3
 
 
-def test_gc_leaves_live_tensors_alone(strategy) -> None:
+def test_gc_keeps_live_tensors(strategy) -> None:
     tensors = [st.full(n * 1000, n) for n in range(1, 20)]
     st.gc()
     assert all((tensor.numpy() == n).all() for n, tensor in enumerate(tensors, 1))
 
 
 @pytest.mark.parametrize("age", [None, 0, 0.0, 1, 1e9, 1e300, float("inf"), True])
-def test_gc_takes_any_age(age) -> None:
+def test_gc_accepts_any_age(age) -> None:
     assert st.gc(age) == 0
     assert st.gc(older_than=age) == 0
 
@@ -114,12 +114,12 @@ def test_gc_takes_any_age(age) -> None:
 @pytest.mark.parametrize(
     ("age", "kind"), [(-1, ValueError), (-0.001, ValueError), (float("nan"), ValueError), ("1", TypeError)]
 )
-def test_gc_refuses_what_is_no_age(age, kind) -> None:
+def test_gc_rejects_invalid_age(age, kind) -> None:
     with pytest.raises(kind, match=f"{age}|str"):
         st.gc(age)
 
 
-def test_idle_memory_goes_back_to_the_system_by_gc() -> None:
+def test_gc_returns_idle_memory_to_the_system() -> None:
     program = """
         import shmtensor as st
         tensor = st.zeros(100 << 20, "u1")

@@ -12,12 +12,12 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
 
-def test_all_tensors_of_the_storage_move_along() -> None:
+def test_share_memory_moves_all_tensors_of_the_storage() -> None:
     array = np.arange(12.0).reshape(3, 4)
     tensor = st.from_numpy(array)
     views = [tensor[1], tensor.T, tensor[::-1, ::2], tensor.as_readonly()]
@@ -32,7 +32,7 @@ def test_all_tensors_of_the_storage_move_along() -> None:
     assert all((view.numpy() == 5).all() for view in views)
 
 
-def test_arrays_made_before_keep_the_private_memory() -> None:
+def test_earlier_arrays_keep_the_private_memory() -> None:
     array = np.arange(3)
     tensor = st.from_numpy(array)
     old, buffer = tensor.numpy(), memoryview(tensor)
@@ -43,26 +43,26 @@ def test_arrays_made_before_keep_the_private_memory() -> None:
     assert tensor.tolist() == [7, 7, 7]
 
 
-def test_it_returns_the_object_and_does_it_once() -> None:
-    before = held()
+def test_share_memory_returns_self_and_runs_once() -> None:
+    before = live_resources()
     tensor = st.from_numpy(np.ones(3))
     assert tensor.share_memory_() is tensor
     address = tensor.data_ptr()
     assert tensor.share_memory_() is tensor
     assert tensor.storage().share_memory_() is tensor.storage()
     assert tensor.data_ptr() == address
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     del tensor
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_what_is_born_shared_stays_where_it_is() -> None:
+def test_share_memory_leaves_shared_tensor_unchanged() -> None:
     tensor = st.zeros(3)
     address = tensor.data_ptr()
     assert tensor.share_memory_().data_ptr() == address
 
 
-def test_the_wrapped_object_is_let_go_with_the_storage_only() -> None:
+def test_wrapped_object_is_released_with_the_storage() -> None:
     array = np.ones(3)
     gone = weakref.ref(array)
     tensor = st.from_numpy(array).share_memory_()
@@ -74,7 +74,7 @@ def test_the_wrapped_object_is_let_go_with_the_storage_only() -> None:
     assert gone() is None
 
 
-def test_a_read_only_storage_stays_read_only() -> None:
+def test_readonly_storage_stays_readonly() -> None:
     tensor = st.frombuffer(b"12345678", "u1")
     other = st.Tensor(tensor.storage(), "u1", 8)
     tensor.share_memory_()
@@ -88,14 +88,14 @@ def test_a_read_only_storage_stays_read_only() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000])
-def test_sizes_from_nothing_to_large(size) -> None:
+def test_share_memory_accepts_empty_to_large_sizes(size) -> None:
     content = bytes(i % 251 for i in range(size))
     tensor = st.frombuffer(bytearray(content), "u1").share_memory_()
     assert tensor.numpy().tobytes() == content
 
 
-def test_threads_that_share_at_once_share_one_block() -> None:
-    before = held()
+def test_simultaneous_share_memory_creates_one_block() -> None:
+    before = live_resources()
     for _ in range(20):
         tensor = st.from_numpy(np.arange(50_000))
         start = threading.Barrier(4)
@@ -109,13 +109,13 @@ def test_threads_that_share_at_once_share_one_block() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert held()[0] == before[0] + 1
+        assert live_resources()[0] == before[0] + 1
         assert tensor.numpy()[-1] == 49_999
         del tensor, share
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_without_memory_nothing_changes() -> None:
+def test_share_memory_without_memory_changes_nothing() -> None:
     program = """
         import numpy as np, shmtensor as st
         st.empty(1)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import held, nothing_stays
+from tests.helpers.live_resources import assert_no_leaks, live_resources
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 4097, np.int64(100), np.uint8(7)], ids=repr)
-def test_a_new_storage_is_shared_and_writable(size) -> None:
-    before = held()
+def test_new_storage_is_shared_and_writable(size) -> None:
+    before = live_resources()
     storage = st.Storage(size)
     assert storage.nbytes == len(storage) == size
     assert (storage.is_shared(), storage.readonly, storage.filename, storage.device) == (
@@ -26,9 +26,9 @@ def test_a_new_storage_is_shared_and_writable(size) -> None:
         "cpu",
     )
     assert storage.data_ptr() % 64 == 0
-    assert held()[:2] == (before[0] + 1, before[1] + int(size))
+    assert live_resources()[:2] == (before[0] + 1, before[1] + int(size))
     del storage
-    assert held() == before
+    assert live_resources() == before
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_a_new_storage_is_shared_and_writable(size) -> None:
         (None, TypeError),
     ],
 )
-def test_a_size_that_cannot_be_is_named(size, kind) -> None:
-    with nothing_stays(), pytest.raises(kind, match=str(size)):
+def test_invalid_storage_size_is_named(size, kind) -> None:
+    with assert_no_leaks(), pytest.raises(kind, match=str(size)):
         st.Storage(size)
 
 
-def test_it_has_the_buffer_protocol() -> None:
+def test_storage_has_the_buffer_protocol() -> None:
     storage = st.Storage(6).fill_(1)
     view = memoryview(storage)
     assert (view.format, view.ndim, view.nbytes, view.readonly, view.c_contiguous) == ("B", 1, 6, False, True)
@@ -56,18 +56,18 @@ def test_it_has_the_buffer_protocol() -> None:
     assert storage.tobytes() == bytes(storage) == b"\1\1\x09\x08\1\1"
 
 
-def test_a_memoryview_keeps_the_memory() -> None:
-    before = held()
+def test_memoryview_keeps_storage_memory() -> None:
+    before = live_resources()
     storage = st.Storage(8).fill_(5)
     view = memoryview(storage)[2:4]
     del storage
     other = st.Storage(8).fill_(6)
     assert view.tolist() == [5, 5]
     del other, view
-    assert held() == before
+    assert live_resources() == before
 
 
-def test_a_read_only_storage_gives_read_only_buffers() -> None:
+def test_readonly_storage_returns_readonly_buffers() -> None:
     storage = st.frombuffer(b"1234", "u1").storage()
     assert storage.readonly
     assert memoryview(storage).readonly
@@ -77,7 +77,7 @@ def test_a_read_only_storage_gives_read_only_buffers() -> None:
     assert storage.tobytes() == b"1234"
 
 
-def test_clone_and_copy_are_shared_copies_of_their_own() -> None:
+def test_clone_and_copy_return_shared_copies() -> None:
     for original in (st.Storage(5).copy_(b"hello"), st.frombuffer(b"hello", "u1").storage()):
         for twin in (original.clone(), copy.copy(original), copy.deepcopy(original)):
             assert twin is not original
@@ -94,7 +94,7 @@ def test_clone_and_copy_are_shared_copies_of_their_own() -> None:
     ],
     ids=lambda source: type(source).__name__,
 )
-def test_copy_takes_any_buffer_of_that_size(source) -> None:
+def test_copy_accepts_any_buffer_of_equal_size(source) -> None:
     storage = st.Storage(6)
     assert storage.copy_(source) is storage
     assert storage.tobytes() == b"abcdef"
@@ -104,14 +104,14 @@ def test_copy_takes_any_buffer_of_that_size(source) -> None:
 @pytest.mark.parametrize(
     "source", [b"", b"a", b"abcdefg", np.zeros(6)], ids=["none", "one", "seven", "forty-eight"]
 )
-def test_copy_of_another_size_is_refused_and_nothing_changes(source) -> None:
+def test_copy_of_other_size_is_rejected_and_changes_nothing(source) -> None:
     storage = st.Storage(6).fill_(7)
     with pytest.raises(ValueError, match=f"copy {memoryview(source).nbytes} bytes into a storage of 6 bytes"):
         storage.copy_(source)
     assert storage.tobytes() == b"\7" * 6
 
 
-def test_copy_takes_buffers_only() -> None:
+def test_copy_accepts_only_buffers() -> None:
     with pytest.raises(TypeError, match="int"):
         st.Storage(6).copy_(5)
 
@@ -120,20 +120,20 @@ def test_copy_takes_buffers_only() -> None:
     ("value", "kind"),
     [(-1, ValueError), (256, ValueError), (2.5, TypeError), ("a", TypeError), (b"a", TypeError)],
 )
-def test_fill_takes_one_byte(value, kind) -> None:
+def test_fill_accepts_one_byte(value, kind) -> None:
     storage = st.Storage(3).fill_(np.uint8(255))
     with pytest.raises(kind, match=f"{value}|{type(value).__name__}"):
         storage.fill_(value)
     assert storage.tobytes() == b"\xff" * 3
 
 
-def test_a_storage_of_no_bytes_can_be_used_like_any_other() -> None:
+def test_empty_storage_behaves_like_any_other() -> None:
     storage = st.Storage(0)
     assert storage.fill_(1).copy_(b"").clone().tobytes() == b""
     assert memoryview(storage).nbytes == 0
 
 
-def test_it_can_be_weakly_referenced_and_hashed_by_identity() -> None:
+def test_storage_is_weak_referenceable_and_hashable() -> None:
     storage = st.Storage(3)
     assert weakref.ref(storage)() is storage
     assert len({storage, storage, st.Storage(3)}) == 2
@@ -147,11 +147,11 @@ def test_it_can_be_weakly_referenced_and_hashed_by_identity() -> None:
         (lambda: st.from_numpy(np.zeros(2)).storage(), "<Storage of 16 bytes on cpu, private>"),
     ],
 )
-def test_repr_says_size_device_and_kind(make, text) -> None:
+def test_storage_repr_shows_size_device_and_kind(make, text) -> None:
     assert repr(make()) == text
 
 
-def test_it_is_made_by_its_class_only() -> None:
+def test_storage_is_created_only_by_its_class() -> None:
     with pytest.raises(TypeError):
         st.Storage()
     with pytest.raises(TypeError, match="cannot create"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def read(path: str) -> bytes:
         return file.read()
 
 
-def test_a_shared_mapping_writes_to_the_file(path) -> None:
-    before = held()
+def test_shared_mapping_writes_to_the_file(path) -> None:
+    before = live_resources()
     storage = st.Storage.from_file(path)
     assert (storage.nbytes, storage.is_shared(), storage.readonly, storage.filename) == (
         100,
@@ -35,17 +35,17 @@ def test_a_shared_mapping_writes_to_the_file(path) -> None:
     )
     st.Tensor(storage, "u1", 3, offset=10).fill_(255)
     assert read(path) == bytes(range(10)) + b"\xff" * 3 + bytes(range(13, 100))
-    assert held() == before, "it takes no block"
+    assert live_resources() == before, "it takes no block"
 
 
-def test_what_others_write_to_the_file_is_seen(path) -> None:
+def test_mapping_shows_writes_of_others(path) -> None:
     storage = st.Storage.from_file(path, readonly=True)
     with open(path, "r+b") as file:
         file.write(b"new")
     assert storage.tobytes()[:4] == b"new\3"
 
 
-def test_a_private_reading_is_a_copy(path) -> None:
+def test_private_file_storage_is_a_copy(path) -> None:
     storage = st.Storage.from_file(path, shared=False)
     assert (storage.nbytes, storage.is_shared(), storage.readonly, storage.filename) == (
         100,
@@ -59,7 +59,7 @@ def test_a_private_reading_is_a_copy(path) -> None:
     assert st.Storage.from_file(path, shared=False, readonly=True).readonly
 
 
-def test_a_read_only_mapping_refuses_writes(path) -> None:
+def test_readonly_mapping_rejects_writes(path) -> None:
     storage = st.Storage.from_file(path, readonly=True)
     assert (storage.is_shared(), storage.readonly) == (True, True)
     assert memoryview(storage).readonly
@@ -69,7 +69,7 @@ def test_a_read_only_mapping_refuses_writes(path) -> None:
     assert repr(storage) == f"<Storage of 100 bytes on cpu, shared, read-only, file {path!r}>"
 
 
-def test_a_file_without_write_permission_can_be_mapped_read_only(path) -> None:
+def test_unwritable_file_can_be_mapped_readonly(path) -> None:
     os.chmod(path, 0o444)
     assert st.Storage.from_file(path, readonly=True).nbytes == 100
     if os.geteuid() != 0:  # who may do anything
@@ -77,12 +77,12 @@ def test_a_file_without_write_permission_can_be_mapped_read_only(path) -> None:
             st.Storage.from_file(path)
 
 
-def test_the_first_bytes_only(path) -> None:
+def test_mapping_may_cover_only_first_bytes(path) -> None:
     assert st.Storage.from_file(path, nbytes=10).tobytes() == bytes(range(10))
     assert st.Storage.from_file(path, True, np.int64(10), readonly=True).nbytes == 10
 
 
-def test_a_file_is_made_and_extended(tmp_path) -> None:
+def test_file_is_created_and_extended(tmp_path) -> None:
     path = tmp_path / "new.bin"
     storage = st.Storage.from_file(path, nbytes=5000)
     assert storage.tobytes() == bytes(5000)
@@ -93,7 +93,7 @@ def test_a_file_is_made_and_extended(tmp_path) -> None:
     assert path.stat().st_size == 6000
 
 
-def test_one_file_with_one_size_and_access_is_one_storage(path) -> None:
+def test_same_file_size_and_access_share_one_storage(path) -> None:
     link = path + ".link"
     os.link(path, link)
     storage = st.Storage.from_file(path)
@@ -106,7 +106,7 @@ def test_one_file_with_one_size_and_access_is_one_storage(path) -> None:
     assert all(set(other.tobytes()) == {3} for other in others)
 
 
-def test_it_is_unmapped_with_the_last_reference(path) -> None:
+def test_file_is_unmapped_with_last_reference(path) -> None:
     def mapped() -> bool:
         return path in read("/proc/self/maps").decode()
 
@@ -119,7 +119,7 @@ def test_it_is_unmapped_with_the_last_reference(path) -> None:
     assert not mapped()
 
 
-def test_paths_of_any_kind(tmp_path) -> None:
+def test_paths_of_any_type_are_accepted(tmp_path) -> None:
     for name in ("plain", "späce and ü", os.fsdecode(b"not-utf8-\xff\xfe")):
         path = tmp_path / name
         storage = st.Storage.from_file(path, nbytes=4)
@@ -130,7 +130,7 @@ def test_paths_of_any_kind(tmp_path) -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("readonly", [True, False])
-def test_a_missing_file_is_named(tmp_path, shared, readonly) -> None:
+def test_missing_file_is_named(tmp_path, shared, readonly) -> None:
     path = tmp_path / "missing"
     with pytest.raises(FileNotFoundError, match=str(path)) as caught:
         st.Storage.from_file(path, shared, readonly=readonly)
@@ -140,12 +140,12 @@ def test_a_missing_file_is_named(tmp_path, shared, readonly) -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("readonly", [True, False])
-def test_a_directory_is_refused(tmp_path, shared, readonly) -> None:
+def test_directory_is_rejected(tmp_path, shared, readonly) -> None:
     with pytest.raises(OSError, match=str(tmp_path)):
         st.Storage.from_file(tmp_path, shared, readonly=readonly)
 
 
-def test_an_empty_file_cannot_be_mapped(tmp_path) -> None:
+def test_empty_file_is_rejected(tmp_path) -> None:
     path = tmp_path / "empty"
     path.touch()
     with pytest.raises(OSError, match=r"empty, which is empty|which is empty"):
@@ -153,7 +153,7 @@ def test_an_empty_file_cannot_be_mapped(tmp_path) -> None:
     assert st.Storage.from_file(path, shared=False).nbytes == 0
 
 
-def test_a_file_that_is_too_small_for_a_read_only_mapping(path) -> None:
+def test_file_too_small_for_readonly_mapping_is_rejected(path) -> None:
     with pytest.raises(OSError, match=f"101 bytes of {path}, which has 100"):
         st.Storage.from_file(path, nbytes=101, readonly=True)
     with pytest.raises(ValueError, match=f"file {path} is too small: 100 bytes, expected 101"):
@@ -161,14 +161,14 @@ def test_a_file_that_is_too_small_for_a_read_only_mapping(path) -> None:
 
 
 @pytest.mark.parametrize("nbytes", [0, -1, 2**63, 2.5, "x"])
-def test_a_size_that_cannot_be_is_named(path, nbytes) -> None:
+def test_invalid_file_size_is_named(path, nbytes) -> None:
     for shared in (True, False):
         with pytest.raises((ValueError, TypeError), match=str(nbytes)):
             st.Storage.from_file(path, shared, nbytes)
     assert len(read(path)) == 100
 
 
-def test_a_file_larger_than_the_disk_is_an_error_and_stays_small(path) -> None:
+def test_file_larger_than_disk_raises_and_is_not_extended(path) -> None:
     with pytest.raises(OSError, match=path):
         st.Storage.from_file(path, nbytes=2**60)
     assert len(read(path)) == 100

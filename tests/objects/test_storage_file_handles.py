@@ -9,7 +9,7 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 
 import shmtensor as st
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def send(obj):
 
 
 @pytest.mark.parametrize("readonly", [True, False])
-def test_it_is_the_same_storage_while_it_lives(path, readonly) -> None:
-    before = held()
+def test_file_handle_gives_same_storage_while_it_lives(path, readonly) -> None:
+    before = live_resources()
     storage = st.Storage.from_file(path, readonly=readonly)
     assert send(storage) is storage
     tensor = st.Tensor(storage, ">i2", (3, 2), (-4, 2), 8, True)
@@ -33,11 +33,11 @@ def test_it_is_the_same_storage_while_it_lives(path, readonly) -> None:
     assert back.storage() is storage
     assert (back.dtype, back.shape, back.strides, back.storage_offset()) == (">i2", (3, 2), (-4, 2), 8)
     assert back.readonly
-    assert held() == before, "it takes no block and no ticket"
+    assert live_resources() == before, "it takes no block and no ticket"
 
 
 @pytest.mark.parametrize("readonly", [True, False])
-def test_it_is_mapped_again_after_that(path, readonly) -> None:
+def test_file_is_mapped_again_after_storage_is_freed(path, readonly) -> None:
     content = ForkingPickler.dumps(st.Tensor(st.Storage.from_file(path, readonly=readonly), "u1", (10, 10)))
     for _ in range(2):
         tensor = pickle.loads(content)
@@ -55,7 +55,7 @@ def test_writes_reach_the_file_and_every_holder(path) -> None:
     assert whole.tobytes() == b"\x09" * 50 + bytes(range(50, 100))
 
 
-def test_a_file_that_was_replaced_is_stale(path) -> None:
+def test_handle_of_replaced_file_is_stale(path) -> None:
     content = ForkingPickler.dumps(st.Storage.from_file(path))
     os.rename(path, path + ".old")
     with open(path, "wb") as file:
@@ -65,7 +65,7 @@ def test_a_file_that_was_replaced_is_stale(path) -> None:
     assert os.path.getsize(path) == 100
 
 
-def test_a_file_that_is_gone_is_stale_unless_it_is_mapped_here(path) -> None:
+def test_handle_of_removed_file_is_stale_unless_mapped(path) -> None:
     storage = st.Storage.from_file(path)
     content = ForkingPickler.dumps(storage)
     os.unlink(path)
@@ -76,7 +76,7 @@ def test_a_file_that_is_gone_is_stale_unless_it_is_mapped_here(path) -> None:
     assert not os.path.exists(path), "a missing file is not made"
 
 
-def test_a_file_that_shrank_is_stale_and_not_extended(path) -> None:
+def test_handle_of_truncated_file_is_stale(path) -> None:
     content = ForkingPickler.dumps(st.Storage.from_file(path))
     os.truncate(path, 10)
     with pytest.raises(st.StaleHandleError, match=f"{path} has shrunk from 100 to 10 bytes"):
@@ -84,7 +84,7 @@ def test_a_file_that_shrank_is_stale_and_not_extended(path) -> None:
     assert os.path.getsize(path) == 10
 
 
-def test_a_path_that_is_not_utf8(tmp_path) -> None:
+def test_handle_of_non_utf8_path_round_trips(tmp_path) -> None:
     storage = st.Storage.from_file(tmp_path / os.fsdecode(b"\xff"), nbytes=10)
     content = ForkingPickler.dumps(storage)
     assert pickle.loads(content) is storage
@@ -92,13 +92,13 @@ def test_a_path_that_is_not_utf8(tmp_path) -> None:
     assert pickle.loads(content).nbytes == 10
 
 
-def test_plain_pickle_copies_the_bytes(path) -> None:
+def test_plain_pickle_copies_file_bytes(path) -> None:
     storage = st.Storage.from_file(path)
     back = pickle.loads(pickle.dumps(storage))
     assert (back.filename, back.is_shared(), back.tobytes()) == (None, False, bytes(range(100)))
 
 
-def test_share_memory_does_nothing_to_it(path) -> None:
+def test_share_memory_leaves_file_storage_unchanged(path) -> None:
     storage = st.Storage.from_file(path)
     assert storage.share_memory_() is storage
     assert storage.filename == path

@@ -1,4 +1,4 @@
-"""What a tensor says of itself: strides in bytes, storage identity, offsets, devices, repr, its class."""
+"""Attributes of a tensor: strides in bytes, storage identity, offsets, devices, repr, its class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import shmtensor as st
 pytestmark = pytest.mark.usefixtures("strategy")
 
 
-def test_all_views_have_one_storage_object() -> None:
+def test_views_share_one_storage_object() -> None:
     tensor = st.zeros((4, 5))
     views = [
         tensor[1:],
@@ -60,13 +60,13 @@ def test_is_contiguous_means_c_order_without_gaps(make, contiguous) -> None:
     assert view.is_contiguous() is contiguous is view.numpy().flags.c_contiguous
 
 
-def test_the_device_is_cpu_and_moving_there_is_the_tensor_itself() -> None:
+def test_cpu_device_and_to_cpu_return_the_tensor_itself() -> None:
     tensor = st.zeros(3)
     assert tensor.device == tensor.storage().device == "cpu"
     assert tensor.to("cpu") is tensor.cpu() is tensor
 
 
-def test_cupy_arrays_need_cupy(monkeypatch) -> None:
+def test_cupy_conversion_requires_cupy(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match="cupy"):
         st.zeros(3).cupy()
@@ -96,7 +96,7 @@ def test_repr_of_a_large_tensor_is_short() -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "astype", "flatten", "copy", "flat", "real", "sort"])
-def test_what_only_arrays_have_is_an_error_that_says_where(name) -> None:
+def test_missing_ndarray_methods_raise_with_hint(name) -> None:
     """`tensor.sum()` said that there is no such attribute, and no more."""
     tensor = st.ones(3)
     with pytest.raises(AttributeError, match=rf"no attribute '{name}': use \.numpy\(\)\.{name}") as caught:
@@ -109,7 +109,7 @@ def test_what_only_arrays_have_is_an_error_that_says_where(name) -> None:
     assert name not in dir(tensor)
 
 
-def test_other_names_keep_the_error_that_they_had() -> None:
+def test_other_missing_names_raise_plain_attribute_error() -> None:
     tensor = st.ones(3, "datetime64[s]")
     with pytest.raises(AttributeError, match=r"'Tensor' object has no attribute 'summ'$"):
         _ = tensor.summ
@@ -121,13 +121,13 @@ def test_other_names_keep_the_error_that_they_had() -> None:
         tensor.sum = 1
 
 
-def test_the_classes_cannot_be_subclassed() -> None:
+def test_tensor_classes_cannot_be_subclassed() -> None:
     for base in (st.Tensor, st.Storage):
         with pytest.raises(TypeError, match=f"{base.__name__} cannot be subclassed.*another process"):
             type("Mine", (base,), {})
 
 
-def test_names_and_annotations_are_those_of_the_public_module() -> None:
+def test_names_and_annotations_match_the_public_module() -> None:
     assert st.Tensor.__module__ == "shmtensor.tensor"
     assert isinstance(st.zeros(1), st.Tensor)
     assert type(st.zeros(1)) is type(st.Tensor(st.Storage(8), "f8", 1)) is st.Tensor

@@ -1,4 +1,4 @@
-"""Tensor(storage, dtype, shape, strides, offset, readonly): no element ever lies outside of the storage."""
+"""Tensor(storage, dtype, shape, strides, offset, readonly): no element is ever outside of the storage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def element_offsets(shape, strides, offset) -> list[int]:
 @example("u1", [], 60, False)
 @example("u1", [(0, 5)], 60, False)
 @example("u1", [(0, 5)], 61, False)
-def test_it_agrees_with_looking_at_every_element(dtype, axes, offset, readonly) -> None:
+def test_bounds_check_agrees_with_brute_force(dtype, axes, offset, readonly) -> None:
     dtype = np.dtype(dtype)
     shape, strides = tuple(size for size, _ in axes), tuple(stride for _, stride in axes)
     storage = st.Storage(60).copy_(CONTENT)
@@ -52,7 +52,7 @@ def test_it_agrees_with_looking_at_every_element(dtype, axes, offset, readonly) 
 
 @generated(200)
 @given(tensors(), some.integers(1, 2**62))
-def test_one_byte_too_far_is_refused(tensor, beyond) -> None:
+def test_view_one_byte_past_the_end_is_rejected(tensor, beyond) -> None:
     before, after = extent(tensor.shape, tensor.strides, tensor.itemsize)
     limit = tensor.storage().nbytes
     make = st.Tensor
@@ -65,7 +65,7 @@ def test_one_byte_too_far_is_refused(tensor, beyond) -> None:
             make(tensor.storage(), tensor.dtype, tensor.shape, tensor.strides, offset)
 
 
-def test_without_strides_it_is_in_c_order_from_the_beginning() -> None:
+def test_default_strides_are_c_contiguous_at_offset_zero() -> None:
     storage = st.Storage(60).copy_(CONTENT)
     tensor = st.Tensor(storage, "i4", (3, 5))
     assert (tensor.strides, tensor.storage_offset(), tensor.readonly) == ((20, 4), 0, False)
@@ -94,12 +94,12 @@ LARGE = 2**63 - 1
         ((3,), (-30,), 59),
     ],
 )
-def test_numbers_at_the_edge_of_their_range_do_not_wrap_around(shape, strides, offset) -> None:
+def test_extreme_sizes_and_strides_do_not_overflow(shape, strides, offset) -> None:
     with pytest.raises(ValueError, match=r"does not fit|too big"):
         st.Tensor(st.Storage(60), "f4", shape, strides, offset)
 
 
-def test_any_stride_is_fine_where_it_is_never_taken() -> None:
+def test_unused_strides_may_have_any_value() -> None:
     for shape, strides in (((1,), (LARGE,)), ((0, 2), (LARGE, -LARGE)), ((1, 3), (-LARGE - 1, 4))):
         tensor = st.Tensor(st.Storage(60), "f4", shape, strides, 20)
         assert tensor.strides == strides
@@ -126,20 +126,20 @@ def test_any_stride_is_fine_where_it_is_never_taken() -> None:
         ({"nothing": 1}, TypeError, "nothing"),
     ],
 )
-def test_arguments_of_the_wrong_kind_are_named(arguments, kind, text) -> None:
+def test_arguments_of_wrong_type_are_named(arguments, kind, text) -> None:
     good = {"storage": st.Storage(60), "dtype": "f4", "shape": (2,)}
     with pytest.raises(kind, match=text):
         st.Tensor(**(good | arguments))
 
 
-def test_a_subarray_dtype_adds_dimensions_and_strides() -> None:
+def test_subarray_dtype_adds_dimensions_and_strides() -> None:
     storage = st.Storage(60).copy_(CONTENT)
     tensor = st.Tensor(storage, ("u1", (2, 3)), (2,), (-12,), 12)
     assert (tensor.shape, tensor.strides, tensor.dtype) == ((2, 2, 3), (-12, 3, 1), np.uint8)
     assert tensor.tolist() == [[[12, 13, 14], [15, 16, 17]], [[0, 1, 2], [3, 4, 5]]]
 
 
-def test_a_storage_of_no_bytes_holds_tensors_of_no_elements() -> None:
+def test_empty_storage_holds_empty_tensors() -> None:
     for storage in (st.Storage(0), st.frombuffer(b"").storage()):
         assert st.Tensor(storage, "f8", (3, 0)).numpy().shape == (3, 0)
         with pytest.raises(ValueError, match="storage of 0 bytes"):

@@ -26,14 +26,14 @@ def check(view: st.Tensor, expected: np.ndarray, tensor: st.Tensor) -> None:
 
 @generated(300)
 @given(some.data(), tensors())
-def test_basic_indexing(data, tensor) -> None:
+def test_generated_indexing_matches_numpy(data, tensor) -> None:
     index = data.draw(basic_indices(tensor.shape))
     check(tensor[index], view_of(tensor.numpy(), index), tensor)
 
 
 @generated(200)
 @given(some.data(), tensors())
-def test_indexing_again_and_again(data, tensor) -> None:
+def test_repeated_indexing_matches_numpy(data, tensor) -> None:
     view, expected = tensor, tensor.numpy()
     for _ in range(4):
         index = data.draw(basic_indices(view.shape))
@@ -43,7 +43,7 @@ def test_indexing_again_and_again(data, tensor) -> None:
 
 @generated(200)
 @given(some.data(), tensors())
-def test_reshape(data, tensor) -> None:
+def test_generated_reshape_matches_numpy(data, tensor) -> None:
     array = tensor.numpy()
     shape = data.draw(reshapes(tensor.size))
     expected = array.reshape(shape)
@@ -61,7 +61,7 @@ def test_reshape(data, tensor) -> None:
 
 @generated(200)
 @given(some.data(), tensors())
-def test_transpose(data, tensor) -> None:
+def test_generated_transpose_matches_numpy(data, tensor) -> None:
     axes = data.draw(some.permutations(range(tensor.ndim)))
     check(tensor.transpose(*axes), tensor.numpy().transpose(axes) if axes else tensor.numpy(), tensor)
     check(tensor.T, tensor.numpy().T, tensor)
@@ -69,7 +69,7 @@ def test_transpose(data, tensor) -> None:
 
 @generated(100)
 @given(tensors())
-def test_iteration(tensor) -> None:
+def test_generated_iteration_matches_numpy(tensor) -> None:
     if tensor.ndim == 0:
         with pytest.raises(TypeError, match=r"0-d|unsized"):
             iter(tensor)
@@ -82,7 +82,7 @@ def test_iteration(tensor) -> None:
 
 @generated(200)
 @given(tensors())
-def test_what_a_tensor_says_of_itself_is_what_its_array_says(tensor) -> None:
+def test_tensor_attributes_match_its_array(tensor) -> None:
     array = tensor.numpy()
     for name in ("dtype", "shape", "ndim", "size", "itemsize", "nbytes"):
         assert getattr(tensor, name) == getattr(array, name)

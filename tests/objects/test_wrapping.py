@@ -11,19 +11,19 @@ import pytest
 
 import shmtensor as st
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
-from tests.helpers.held import held
+from tests.helpers.live_resources import live_resources
 
 
 @every_dtype
-def test_an_array_of_every_dtype_is_wrapped(dtype) -> None:
-    before = held()
+def test_arrays_of_every_dtype_are_wrapped(dtype) -> None:
+    before = live_resources()
     array = some_array(dtype)[::-1, 1:]
     tensor = st.from_numpy(array)
     assert not tensor.is_shared()
     assert tensor.data_ptr() == array.__array_interface__["data"][0]
     assert (tensor.dtype, tensor.shape, tensor.strides) == (array.dtype, array.shape, array.strides)
     assert same_elements(tensor.numpy(), array)
-    assert held() == before, "no block was allocated"
+    assert live_resources() == before, "no block was allocated"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_array_of_every_dtype_is_wrapped(dtype) -> None:
         lambda a: np.frombuffer(a, "u1")[3:19].view("f8"),
     ],
 )
-def test_strides_of_every_kind_are_kept(view) -> None:
+def test_wrapping_keeps_strides(view) -> None:
     array = np.asarray(view(np.arange(20.0).reshape(4, 5)))
     tensor = st.from_numpy(array)
     assert (tensor.shape, tensor.strides) == (array.shape, array.strides)
@@ -53,7 +53,7 @@ def test_strides_of_every_kind_are_kept(view) -> None:
     assert tensor.storage().nbytes == high - low or array.size == 0, "the storage is what the elements span"
 
 
-def test_writes_go_both_ways() -> None:
+def test_wrapped_array_and_tensor_see_each_others_writes() -> None:
     array = np.zeros((2, 3))
     tensor = st.from_numpy(array.T)
     tensor[0, 1] = 5
@@ -62,7 +62,7 @@ def test_writes_go_both_ways() -> None:
     assert tensor.tolist() == [[0, 5], [0, 0], [6, 0]]
 
 
-def test_the_array_lives_as_long_as_the_tensor_or_a_view_of_it() -> None:
+def test_wrapped_array_lives_as_long_as_tensor_or_view() -> None:
     array = np.arange(10.0)
     gone = weakref.ref(array)
     tensor = st.from_numpy(array)
@@ -79,7 +79,7 @@ def test_the_array_lives_as_long_as_the_tensor_or_a_view_of_it() -> None:
     assert gone() is None, "and no longer"
 
 
-def test_a_read_only_array_gives_a_read_only_tensor() -> None:
+def test_readonly_array_gives_readonly_tensor() -> None:
     array = np.arange(3)
     array.flags.writeable = False
     tensor = st.from_numpy(array)
@@ -89,7 +89,7 @@ def test_a_read_only_array_gives_a_read_only_tensor() -> None:
         tensor[0] = 1
 
 
-def test_a_buffer_is_wrapped_as_numpy_does() -> None:
+def test_buffer_is_wrapped_like_numpy() -> None:
     content = bytearray(np.arange(6, dtype="i2").tobytes())
     tensor = st.frombuffer(content, "i2", count=3, offset=2)
     assert tensor.tolist() == [1, 2, 3]
@@ -102,13 +102,13 @@ def test_a_buffer_is_wrapped_as_numpy_does() -> None:
 @pytest.mark.parametrize(
     "buffer", [b"12345678", memoryview(bytearray(8)).toreadonly()], ids=["bytes", "view"]
 )
-def test_a_read_only_buffer_gives_a_read_only_tensor(buffer) -> None:
+def test_readonly_buffer_gives_readonly_tensor(buffer) -> None:
     tensor = st.frombuffer(buffer, "u1")
     assert tensor.readonly
     assert not tensor.numpy().flags.writeable
 
 
-def test_a_buffer_cannot_be_resized_while_it_is_wrapped() -> None:
+def test_wrapped_buffer_cannot_be_resized() -> None:
     content = bytearray(8)
     tensor = st.frombuffer(content)
     with pytest.raises(BufferError):
@@ -117,7 +117,7 @@ def test_a_buffer_cannot_be_resized_while_it_is_wrapped() -> None:
     content.append(1)
 
 
-def test_a_mapped_file_is_wrapped_and_cannot_be_closed_meanwhile() -> None:
+def test_wrapped_mmap_cannot_be_closed() -> None:
     with mmap.mmap(-1, 4096) as mapped:
         tensor = st.frombuffer(mapped, "i4")
         tensor[0] = 5
@@ -127,7 +127,7 @@ def test_a_mapped_file_is_wrapped_and_cannot_be_closed_meanwhile() -> None:
         assert mapped[0] == 5
 
 
-def test_closed_buffers_are_refused() -> None:
+def test_closed_buffers_are_rejected() -> None:
     mapped = mmap.mmap(-1, 4096)
     mapped.close()
     released = memoryview(b"abc")
@@ -147,25 +147,25 @@ def test_closed_buffers_are_refused() -> None:
         ({"dtype": object}, "OBJECT"),
     ],
 )
-def test_what_does_not_fit_a_buffer_is_refused_as_numpy_does(options, text) -> None:
+def test_buffer_size_mismatch_raises_like_numpy(options, text) -> None:
     with pytest.raises(ValueError, match=text):
         np.frombuffer(bytearray(12), **options)
     with pytest.raises(ValueError, match=text):
         st.frombuffer(bytearray(12), **options)
 
 
-def test_a_buffer_that_is_not_contiguous_is_refused() -> None:
+def test_noncontiguous_buffer_is_rejected() -> None:
     with pytest.raises(BufferError, match="contiguous"):
         st.frombuffer(memoryview(b"12345678")[::2], "u1")
 
 
-def test_a_tensor_can_be_wrapped_and_keeps_its_block(strategy) -> None:
-    before = held()
+def test_wrapped_tensor_keeps_its_block(strategy) -> None:
+    before = live_resources()
     tensor = st.zeros(4)
     for wrap in (st.frombuffer, lambda t: st.from_numpy(t.numpy()), st.from_dlpack):
         wrapper = wrap(tensor)
         assert wrapper.data_ptr() == tensor.data_ptr()
     del tensor
-    assert held()[0] == before[0] + 1
+    assert live_resources()[0] == before[0] + 1
     del wrapper
-    assert held() == before
+    assert live_resources() == before

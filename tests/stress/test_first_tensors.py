@@ -1,4 +1,4 @@
-"""Many threads of a process, or many processes of a session, make their first tensor at once."""
+"""Many threads of a process, or many processes of a session, create their first tensor simultaneously."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ PROGRAM = """
     """
 
 
-def test_they_start_one_manager_and_all_succeed() -> None:
+def test_simultaneous_first_tensors_start_one_manager() -> None:
     """The torture's third find.
 
-    Each thread that had no session yet told the runtime where the manager program lies, which replaced
+    Each thread that had no session yet told the runtime where the manager program is, which replaced
     the text that a thread before it was just handing to the kernel: FileNotFoundError, "cannot start
     .../shmtensor-manager", now and then, although the program was there.
     """
@@ -78,7 +78,7 @@ AT_ONCE = """
     """
 
 
-def test_many_processes_of_a_named_session_start_at_once() -> None:
+def test_many_processes_of_named_session_start_simultaneously() -> None:
     """Each finds no manager and starts one; one of these serves them all."""
     for _ in range(3):
         done = run_python(AT_ONCE, timeout=100)

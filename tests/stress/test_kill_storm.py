@@ -50,7 +50,7 @@ def work(seed: int, mine: Mailbox, boxes: list[Mailbox], tally_path: str, rank: 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("start_method", ["fork", "forkserver"])
-def test_kills_lose_no_block(start_method: str, strategy: str, tmp_path) -> None:
+def test_random_kills_lose_no_block(start_method: str, strategy: str, tmp_path) -> None:
     before = st.stats()
     context = mp.get_context(start_method)
     rng = random.Random(4711)

@@ -1,4 +1,4 @@
-"""The torture's observer can fail: each kind of fault is planted and must be seen."""
+"""The observer of the torture test reports each kind of planted fault."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 from tests.helpers.children import clean_environment, wait_until
 from tests.torture.observer import processes
 from tests.torture.observer.files import PART, ArenaFile
-from tests.torture.observer.judge import judge, judge_empty
-from tests.torture.observer.picture import Picture, opened, take_picture
-from tests.torture.observer.start import Own, left_behind
+from tests.torture.observer.leftovers import ProcessResources, session_leftovers
+from tests.torture.observer.rules import judge, judge_empty
+from tests.torture.observer.snapshot import Snapshot, opened, take_snapshot
 
 # A process with two tensors that it reports, one in a message, and no other; then it does what it is told.
 PROGRAM = """
@@ -80,11 +80,11 @@ class Subject:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "done\n"
 
-    def picture(self) -> Picture:
-        return take_picture(self.session, [self.process.pid], lambda _: self.report)
+    def snapshot(self) -> Snapshot:
+        return take_snapshot(self.session, [self.process.pid], lambda _: self.report)
 
     def problems(self) -> list[str]:
-        return judge(self.picture())
+        return judge(self.snapshot())
 
     def arena(self) -> tuple[str, ArenaFile]:
         """The path of the process's arena, and what is in it."""
@@ -105,7 +105,7 @@ class Subject:
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait(30)
-        wait_until(lambda: not left_behind(self.session), what="the session to end")
+        wait_until(lambda: not session_leftovers(self.session), what="the session to end")
 
 
 @pytest.fixture
@@ -115,126 +115,126 @@ def subject(tmp_path) -> Iterator[Subject]:
     subject.end()
 
 
-def test_a_session_as_it_should_be_has_no_problems(subject) -> None:
-    picture = subject.picture()
-    assert judge(picture) == []
-    (arena,) = picture.arenas.values()
+def test_observer_accepts_consistent_session(subject) -> None:
+    snapshot = subject.snapshot()
+    assert judge(snapshot) == []
+    (arena,) = snapshot.arenas.values()
     assert len(arena.blocks) == 3, "two tensors and one in a message"
-    assert len(picture.session.groups) == 1
+    assert len(snapshot.session.groups) == 1
     assert arena.session == subject.session
 
 
-def test_what_is_left_after_gc_is_seen(subject) -> None:
-    problems = judge_empty(subject.picture())
+def test_observer_reports_block_left_after_gc(subject) -> None:
+    problems = judge_empty(subject.snapshot())
     assert any("tickets are live" in problem for problem in problems)
-    assert sum("is still there" in problem for problem in problems) == 3
-    assert any("were not given back" in problem for problem in problems)
+    assert sum("still exists" in problem for problem in problems) == 3
+    assert any("were not released" in problem for problem in problems)
     subject.tell("empty")
-    assert judge_empty(subject.picture()) == []
+    assert judge_empty(subject.snapshot()) == []
 
 
-def test_a_bit_of_an_unused_slot_is_seen(subject) -> None:
-    """A dead process's bit that nobody cleared: the block would be lost."""
+def test_observer_reports_bit_of_unused_slot(subject) -> None:
+    """A dead process's bit that was not cleared: the block would be lost."""
     _, arena = subject.arena()
     subject.write(arena.holders_at + 2 * 8, 1 << 9)
-    assert any("has bits of slots [9], which nobody lives in" in problem for problem in subject.problems())
+    assert any("has bits of slots [9] without a live process" in problem for problem in subject.problems())
     subject.write(arena.holders_at + 2 * 8, 0)
     assert subject.problems() == []
 
 
-def test_a_block_that_is_live_with_nobody_is_seen(subject) -> None:
+def test_observer_reports_live_block_without_holder(subject) -> None:
     subject.write(PART + 77 * 32 + 8, 1 << 20)
     subject.write(PART + 77 * 32 + 16, 16)
     subject.write(PART + 77 * 32, 1)
-    assert any("block 77" in p and "is lost: live, with nobody" in p for p in subject.problems())
+    assert any("block 77" in p and "is lost: live without holder" in p for p in subject.problems())
     subject.write(PART + 77 * 32, 1 << 32)
     assert subject.problems() == []
 
 
-def test_a_broken_pattern_is_seen(subject) -> None:
+def test_observer_reports_broken_pattern(subject) -> None:
     _, arena = subject.arena()
     subject.write(arena.data_at + arena.blocks[0].offset + 8 * 500, 0)
     assert any("broken pattern" in p and "1 of 1000 words" in p for p in subject.problems())
 
 
-def test_a_block_in_two_hands_is_seen(subject) -> None:
+def test_observer_reports_block_given_to_two_owners(subject) -> None:
     _, arena = subject.arena()
     subject.write(PART + 1 * 32 + 8, arena.blocks[0].offset)
-    assert any("two hands" in problem for problem in subject.problems())
+    assert any("overlap" in problem for problem in subject.problems())
 
 
-def test_a_use_without_a_bit_is_seen(subject) -> None:
+def test_observer_reports_use_without_holder_bit(subject) -> None:
     _, arena = subject.arena()
     subject.write(arena.holders_at, 0)
-    assert any("is used by slot 0, which has no bit" in problem for problem in subject.problems())
+    assert any("is used by slot 0, which has no holder bit" in problem for problem in subject.problems())
     subject.write(arena.holders_at, 1)
 
 
-def test_a_use_of_a_freed_block_is_seen(subject) -> None:
+def test_observer_reports_use_of_freed_block(subject) -> None:
     subject.write(PART, 1 << 32)  # free, next generation
     assert any("no live block there" in problem for problem in subject.problems())
     subject.write(PART, 1)
 
 
-def test_a_bit_without_a_use_is_seen(subject) -> None:
+def test_observer_reports_holder_bit_without_use(subject) -> None:
     subject.tell("say nothing of one")
     assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
 
 
-def test_a_ticket_of_the_future_is_seen(subject) -> None:
-    picture = subject.picture()
-    (group,) = picture.session.groups
-    picture.session.groups = [type(group)(group.sender, 1, group.block, group.generation + 1, 1)]
-    assert any("a ticket for generation" in problem for problem in judge(picture))
-    picture.session.groups = [type(group)(group.sender, 99, group.block, group.generation, 1)]
-    assert any("of arena 99, which is not there" in problem for problem in judge(picture))
+def test_observer_reports_ticket_of_future_generation(subject) -> None:
+    snapshot = subject.snapshot()
+    (group,) = snapshot.session.groups
+    snapshot.session.groups = [type(group)(group.sender, 1, group.block, group.generation + 1, 1)]
+    assert any("a ticket for generation" in problem for problem in judge(snapshot))
+    snapshot.session.groups = [type(group)(group.sender, 99, group.block, group.generation, 1)]
+    assert any("of arena 99, which does not exist" in problem for problem in judge(snapshot))
 
 
-def test_a_leaked_descriptor_is_seen(subject) -> None:
+def test_observer_reports_leaked_descriptor(subject) -> None:
     path, _ = subject.arena()
     subject.tell(f"dup {path.rsplit('/', 1)[1]}")
     assert any("has 2 descriptors of" in problem for problem in subject.problems())
 
 
-def test_a_leaked_mapping_is_seen(subject) -> None:
+def test_observer_reports_leaked_mapping(subject) -> None:
     path, _ = subject.arena()
     subject.tell(f"map {path.rsplit('/', 1)[1]}")
     assert any("mappings rw-s of inode" in problem for problem in subject.problems())
 
 
-def test_what_a_session_leaves_is_seen(subject) -> None:
-    problems = left_behind(subject.session)
+def test_observer_reports_resources_left_by_session(subject) -> None:
+    problems = session_leftovers(subject.session)
     assert any("socket is left" in problem for problem in problems)
     assert any("has descriptors of the session open" in problem for problem in problems)
     assert any("mappings of the session" in problem for problem in problems)
     assert any("manager" in problem for problem in problems)
 
 
-def test_a_leaked_name_is_seen() -> None:
+def test_observer_reports_leaked_name() -> None:
     session = secrets.token_hex(16)
     path = Path(f"/dev/shm/shmtensor-{session}-7")
     with path.open("wb"):  # no manager that starts elsewhere sweeps what is in use
-        problems = left_behind(session)
+        problems = session_leftovers(session)
         path.unlink()
     assert f"the name {path} is left" in problems
-    assert left_behind(session) == []
+    assert session_leftovers(session) == []
 
 
-def test_what_the_torture_itself_leaves_is_seen() -> None:
-    before = Own.take()
+def test_observer_reports_leaks_of_torture_run_itself() -> None:
+    before = ProcessResources.take()
     fd = os.open("/", os.O_RDONLY)
     child = subprocess.Popen(["sleep", "60"])
-    problems = Own.take().more_than(before)
+    problems = ProcessResources.take().more_than(before)
     os.close(fd)
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert any("more descriptors" in problem for problem in problems)
     assert any("children are left" in problem for problem in problems)
-    assert Own.take().more_than(before) == []
+    assert ProcessResources.take().more_than(before) == []
 
 
-def test_the_report_of_a_process_is_what_counts(subject) -> None:
-    """A process that uses bytes which are no block of the session."""
+def test_observer_uses_latest_process_report(subject) -> None:
+    """A process that uses bytes that are not a block of the session."""
     report = json.loads(subject.report.read_text())
     report["holdings"].append([0x1000, 8])
     subject.report.write_text(json.dumps(report))

@@ -1,4 +1,4 @@
-"""Eight threads of two processes allocate, send, receive, view and free at once."""
+"""Eight threads of two processes allocate, send, receive, view and free concurrently."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_process(boxes: list[Mailbox], seed: int) -> None:
         raise SystemExit(1)
 
 
-def test_eight_threads_in_two_processes(ctx, strategy) -> None:
+def test_eight_threads_in_two_processes_exchange_tensors(ctx, strategy) -> None:
     boxes = [Mailbox() for _ in range(3)]
     process = ctx.Process(target=run_process, args=(boxes, 1000))
     process.start()
@@ -80,7 +80,7 @@ def test_eight_threads_in_two_processes(ctx, strategy) -> None:
 
 
 @pytest.mark.parametrize("threads", [THREADS])
-def test_one_block_is_dropped_by_many_threads_at_once(strategy, threads) -> None:
+def test_threads_release_one_block_simultaneously(strategy, threads) -> None:
     """Objects of one block are made and dropped everywhere; it is freed once, at the end."""
     before = st.stats()["blocks"]
     box = Mailbox()
@@ -121,8 +121,8 @@ LONG_WORK = {
 
 
 @pytest.mark.parametrize("what", LONG_WORK)
-def test_copies_and_fills_let_other_threads_run(what) -> None:
-    """They are done without the interpreter's lock: a second thread, which nobody makes room for, gets on."""
+def test_copies_and_fills_release_the_gil(what) -> None:
+    """They run without the GIL: a second thread makes progress."""
     tensor = st.empty(SIZE, dtype=np.uint8)
     ready, go, done = threading.Lock(), threading.Lock(), threading.Event()
     steps = 0

@@ -1,4 +1,4 @@
-"""Rounds of torture until the time is over: `python -m tests.torture --seed 1 --minutes 10 --processes 6`."""
+"""Randomized crash tests in rounds: `python -m tests.torture --seed 1 --minutes 10 --processes 6`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ ROUND = "tests.torture.round"
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--seed", default="1", help="any text; all dice follow from it")
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--processes", type=int, default=6, help="actors at a time")
-    parser.add_argument("--slices", type=int, default=10, help="storms of a round, each followed by a look")
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of a storm")
+    parser.add_argument("--seed", default="1", help="any text; seeds all random choices")
+    parser.add_argument("--minutes", type=float, default=1.0, help="start no new round after this time")
+    parser.add_argument("--processes", type=int, default=6, help="number of concurrent actors")
+    parser.add_argument("--slices", type=int, default=10, help="phases of a round, each with a checkpoint")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of a phase")
     parser.add_argument(
-        "--first-round", type=int, default=0, help="begin here; to replay a round that failed"
+        "--first-round", type=int, default=0, help="number of the first round, to replay a failed one"
     )
-    parser.add_argument("--rounds", type=int, default=1 << 30, help="end after so many")
-    parser.add_argument("--out", type=Path, help="where the result is written, as JSON")
+    parser.add_argument("--rounds", type=int, default=1 << 30, help="maximum number of rounds")
+    parser.add_argument("--out", type=Path, help="file for the result, as JSON")
     return parser.parse_args()
 
 
 def one_round(args: argparse.Namespace, number: int) -> dict:
-    """A process of its own, with a session of its own."""
+    """Run one round in its own process, with its own session."""
     command = [sys.executable, "-m", ROUND, args.seed, str(number), str(args.processes)]
     command += [str(args.slices), str(args.seconds)]
     limit = 120 + args.slices * (args.seconds + 30)
@@ -44,9 +44,9 @@ def one_round(args: argparse.Namespace, number: int) -> dict:
         )
         return json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        return {"fault": f"the round did not end within {limit} s", "counts": {}}
+        return {"fault": f"the round did not finish within {limit} s", "counts": {}}
     except (IndexError, json.JSONDecodeError):
-        return {"fault": f"the round ended with {done.returncode} and no result", "counts": {}}
+        return {"fault": f"the round exited with status {done.returncode} and without a result", "counts": {}}
 
 
 def main() -> int:

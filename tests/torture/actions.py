@@ -1,4 +1,4 @@
-"""What an actor may do next. Each takes its hands and dice; weights are chances in relation."""
+"""Actions of an actor. Each takes the actor's state and random generator; weights are relative."""
 
 from __future__ import annotations
 
@@ -9,176 +9,178 @@ from typing import TYPE_CHECKING
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.torture import stage as stages
+from tests.torture import run_state as states
+from tests.torture.mp_workload import exchange
 from tests.torture.patterns import new_tag
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
-from tests.torture.workshop import exchange
 
 if TYPE_CHECKING:
     from tests.torture.actor import Actor
 
-MOST = 30  # letters held
+MOST = 30  # maximum number of letters held
 STRATEGIES = ("file_descriptor", "file_system")
 KINDS = ("Queue", "SimpleQueue", "Pipe", "Pool", "Process", "JoinableQueue")
 
 
-class Hands:
-    """What one thread of an actor holds."""
+class ActorState:
+    """The tensors that one thread of an actor holds."""
 
     LEAVE = object()
 
     def __init__(self, actor: Actor, is_helper: bool = False) -> None:
-        self.actor, self.stage, self.is_helper = actor, actor.stage, is_helper
+        self.actor, self.state, self.is_helper = actor, actor.state, is_helper
         self.held: list[Letter] = []
-        self.haunted = False
+        self.has_orphan_thread = False
         self.made = 0
 
     def number(self) -> str:
-        """A name for what is made next, never used twice."""
+        """Return a unique name for the next message file."""
         self.made += 1
         return f"{os.getpid()}-{int(self.is_helper)}-{self.made}"
 
     def keep(self, letter: Letter) -> None:
-        if why := letter.why_broken():
-            self.stage.accuse(f"{why}; {letter.base}")
-            os._exit(stages.WRONG)
+        if why := letter.mismatch():
+            self.state.report_violation(f"{why}; {letter.base}")
+            os._exit(states.WRONG)
         self.held.append(letter)
         if len(self.held) > MOST:
             del self.held[: MOST // 2]
 
     def receive(self, content: bytes | None) -> Letter | None:
-        """Load a message for the first time, which must succeed."""
+        """Load a message for the first time; this must succeed."""
         if content is None:
             return None
         try:
             letter = load(content)
         except st.StaleHandleError:
-            if not self.stage.harsh:
+            if not self.state.allow_data_loss:
                 raise
-            # Owner and manager were killed together: nobody had the memfd any more.
-            self.actor.row[stages.LOST] += 1
+            # Owner and manager were killed together: no process had the memfd open any more.
+            self.actor.row[states.LOST] += 1
             return None
-        self.actor.row[stages.RECEIVED] += 1
+        self.actor.row[states.RECEIVED] += 1
         return letter
 
 
-def allocate(hands: Hands, rng: random.Random) -> None:
+def allocate(actor_state: ActorState, rng: random.Random) -> None:
     words = rng.choice((2, 3, 17, 100, 100, 5000, rng.randrange(2, 20_000)))
     if rng.random() < 0.01:
         words = rng.randrange(1 << 17, 1 << 20)
     if rng.random() < 0.2:
         mp.set_sharing_strategy(rng.choice(STRATEGIES))
-    hands.held.append(new_letter(new_tag(rng.getrandbits(48)), words))
-    if len(hands.held) > MOST:
-        del hands.held[: MOST // 2]
+    actor_state.held.append(new_letter(new_tag(rng.getrandbits(48)), words))
+    if len(actor_state.held) > MOST:
+        del actor_state.held[: MOST // 2]
 
 
-def let_go(hands: Hands, rng: random.Random) -> None:
-    if hands.held:
-        hands.held.pop(rng.randrange(len(hands.held)))
+def release_one(actor_state: ActorState, rng: random.Random) -> None:
+    if actor_state.held:
+        actor_state.held.pop(rng.randrange(len(actor_state.held)))
 
 
-def check_one(hands: Hands, rng: random.Random) -> None:
-    if hands.held:
-        hands.keep(hands.held.pop(rng.randrange(len(hands.held))))
+def check_one(actor_state: ActorState, rng: random.Random) -> None:
+    if actor_state.held:
+        actor_state.keep(actor_state.held.pop(rng.randrange(len(actor_state.held))))
 
 
-def make_view(hands: Hands, rng: random.Random) -> None:
-    if hands.held:
-        hands.keep(as_view(rng.choice(hands.held), rng))
+def make_view(actor_state: ActorState, rng: random.Random) -> None:
+    if actor_state.held:
+        actor_state.keep(as_view(rng.choice(actor_state.held), rng))
 
 
-def post(hands: Hands, rng: random.Random) -> None:
-    if hands.held:
-        rng.choice(hands.stage.boxes).send(rng.choice(hands.held))
+def post(actor_state: ActorState, rng: random.Random) -> None:
+    if actor_state.held:
+        rng.choice(actor_state.state.boxes).send(rng.choice(actor_state.held))
 
 
-def post_private(hands: Hands, rng: random.Random) -> None:
-    """A tensor that is copied into shared memory when it is sent, and of which nothing is kept."""
-    rng.choice(hands.stage.boxes).send(new_letter(new_tag(rng.getrandbits(48)), rng.randrange(2, 3000), True))
+def post_private(actor_state: ActorState, rng: random.Random) -> None:
+    """Send a private tensor, which is copied into shared memory, and keep no reference."""
+    rng.choice(actor_state.state.boxes).send(
+        new_letter(new_tag(rng.getrandbits(48)), rng.randrange(2, 3000), True)
+    )
 
 
-def collect_mail(hands: Hands, rng: random.Random) -> None:
-    letter = hands.receive(rng.choice(hands.stage.boxes).receive_bytes())
+def collect_mail(actor_state: ActorState, rng: random.Random) -> None:
+    letter = actor_state.receive(rng.choice(actor_state.state.boxes).receive_bytes())
     if letter is not None:
-        hands.keep(letter)
+        actor_state.keep(letter)
 
 
-def forward(hands: Hands, rng: random.Random) -> None:
-    letter = hands.receive(rng.choice(hands.stage.boxes).receive_bytes())
-    if letter is not None and not rng.choice(hands.stage.boxes).send(letter):
-        hands.keep(letter)
+def forward(actor_state: ActorState, rng: random.Random) -> None:
+    letter = actor_state.receive(rng.choice(actor_state.state.boxes).receive_bytes())
+    if letter is not None and not rng.choice(actor_state.state.boxes).send(letter):
+        actor_state.keep(letter)
 
 
-def load_twice(hands: Hands, rng: random.Random) -> None:
-    """Works while the block lives; raises after."""
-    content = rng.choice(hands.stage.boxes).receive_bytes()
-    letter = hands.receive(content)
+def load_twice(actor_state: ActorState, rng: random.Random) -> None:
+    """Load a message twice: the second load succeeds while the block lives and raises afterwards."""
+    content = rng.choice(actor_state.state.boxes).receive_bytes()
+    letter = actor_state.receive(content)
     if letter is None:
         return
     again = load(content)
     if again.tensor.storage() is not letter.tensor.storage():
-        raise AssertionError("the same block is two storages")
+        raise AssertionError("one block has two storages")
     del letter
-    hands.keep(again)
+    actor_state.keep(again)
     if rng.random() < 0.5:
-        hands.held.pop()
+        actor_state.held.pop()
         del again
         with contextlib.suppress(st.StaleHandleError):
-            hands.keep(load(content))
+            actor_state.keep(load(content))
 
 
-def write_mail(hands: Hands, rng: random.Random) -> None:
-    if hands.held and len(os.listdir(hands.stage.mail)) < 40:
-        write_file(rng.choice(hands.held), hands.stage.mail, hands.number())
+def write_mail(actor_state: ActorState, rng: random.Random) -> None:
+    if actor_state.held and len(os.listdir(actor_state.state.mail)) < 40:
+        write_file(rng.choice(actor_state.held), actor_state.state.mail, actor_state.number())
 
 
-def read_mail(hands: Hands, rng: random.Random) -> None:
-    letter = hands.receive(read_file(hands.stage.mail, rng))
+def read_mail(actor_state: ActorState, rng: random.Random) -> None:
+    letter = actor_state.receive(read_file(actor_state.state.mail, rng))
     if letter is not None:
-        hands.keep(letter)
+        actor_state.keep(letter)
 
 
-def go_to_workshop(hands: Hands, rng: random.Random) -> None:
-    """Through the transports of the standard library, with a child that lives as long as they."""
-    if hands.is_helper or hands.actor.is_forked or not hands.held:
+def run_mp_workload(actor_state: ActorState, rng: random.Random) -> None:
+    """Exchange letters through a transport of the standard library, with a child process."""
+    if actor_state.is_helper or actor_state.actor.is_forked or not actor_state.held:
         return
     method = rng.choices(("fork", "spawn"), (40, 1))[0]
-    letters = [rng.choice(hands.held) for _ in range(rng.randrange(1, 6))]
+    letters = [rng.choice(actor_state.held) for _ in range(rng.randrange(1, 6))]
     for letter in exchange(rng.choice(KINDS), method, letters, rng):
-        hands.keep(letter)
+        actor_state.keep(letter)
 
 
-def fork(hands: Hands, rng: random.Random) -> None:
-    if not hands.is_helper and not hands.actor.is_forked:
-        hands.actor.fork(hands)
+def fork(actor_state: ActorState, rng: random.Random) -> None:
+    if not actor_state.is_helper and not actor_state.actor.is_forked:
+        actor_state.actor.fork(actor_state)
 
 
-def leave(hands: Hands, rng: random.Random) -> object:
-    return None if hands.is_helper else hands.LEAVE
+def leave(actor_state: ActorState, rng: random.Random) -> object:
+    return None if actor_state.is_helper else actor_state.LEAVE
 
 
-def tidy(hands: Hands, rng: random.Random) -> None:
-    """Unmaps what is gone and gives pages back; spends no message."""
+def collect_garbage(actor_state: ActorState, rng: random.Random) -> None:
+    """Unmap removed arenas and release idle pages; consume no message."""
     st.gc()
 
 
-def take_all(hands: Hands) -> None:
-    """Read every message there is and keep none."""
-    dice = random.Random(0)
+def receive_all(actor_state: ActorState) -> None:
+    """Receive all messages and release their tensors."""
+    rng = random.Random(0)
     while True:
-        contents = [box.receive_bytes() for box in hands.stage.boxes]
-        contents.append(read_file(hands.stage.mail, dice))
+        contents = [box.receive_bytes() for box in actor_state.state.boxes]
+        contents.append(read_file(actor_state.state.mail, rng))
         if not any(contents):
             return
         for content in contents:
-            if (letter := hands.receive(content)) is not None:
-                hands.keep(letter)
-                hands.held.clear()
+            if (letter := actor_state.receive(content)) is not None:
+                actor_state.keep(letter)
+                actor_state.held.clear()
 
 
 ACTIONS = [
-    (allocate, 20.0), (let_go, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
+    (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
-    (go_to_workshop, 0.15), (fork, 0.8), (leave, 0.2), (tidy, 0.2),
+    (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2),
 ]  # fmt: skip

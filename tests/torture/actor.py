@@ -1,4 +1,4 @@
-"""One process under torture: it does what its dice say until an order or a signal stops it."""
+"""One process under torture: it runs random actions until an order or a signal stops it."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ import time
 
 import shmtensor as st
 from shmtensor import _core
-from tests.torture import stage as stages
-from tests.torture.actions import ACTIONS, Hands, take_all
-from tests.torture.stage import COLLECT, DRAIN, END, RUN, Stage
-from tests.torture.workshop import watch_parent
+from tests.torture import run_state as states
+from tests.torture.actions import ACTIONS, ActorState, receive_all
+from tests.torture.mp_workload import watch_parent
+from tests.torture.run_state import COLLECT, DRAIN, END, RUN, RunState
 
 
-def play(stage: Stage, rank: int, incarnation: int) -> None:
-    """The target of an actor's Process."""
+def play(run_state: RunState, rank: int, incarnation: int) -> None:
+    """Run an actor; the target of its Process."""
     faulthandler.enable()
-    faulthandler.register(signal.SIGUSR2, stage.traces(), all_threads=True)
+    faulthandler.register(signal.SIGUSR2, run_state.traces(), all_threads=True)
     watch_parent()
-    Actor(stage, rank, f"{stage.seed}/{rank}/{incarnation}").run()
+    Actor(run_state, rank, f"{run_state.seed}/{rank}/{incarnation}").run()
 
 
 class Actor:
-    def __init__(self, stage: Stage, rank: int, seed: str, hands: Hands | None = None) -> None:
-        self.stage, self.rank, self.seed = stage, rank, seed
-        self.board = stage.board()
+    def __init__(
+        self, run_state: RunState, rank: int, seed: str, actor_state: ActorState | None = None
+    ) -> None:
+        self.state, self.rank, self.seed = run_state, rank, seed
+        self.board = run_state.board()
         self.row = self.board[1 + rank]
-        self.row[stages.ENDING] = 0
-        self.row[stages.PID] = os.getpid()
+        self.row[states.ENDING] = 0
+        self.row[states.PID] = os.getpid()
         self.obeyed = -1
         self.rng = random.Random(seed)
-        self.is_forked = hands is not None
-        self.hands = hands or Hands(self)
-        self.hands.actor = self
+        self.is_forked = actor_state is not None
+        self.actor_state = actor_state or ActorState(self)
+        self.actor_state.actor = self
         self.life = self.rng.randrange(20, 300) if self.is_forked else 1 << 60
         self.kinds, self.weights = zip(*ACTIONS, strict=True)
         self.helper: Helper | None = None
@@ -47,16 +49,16 @@ class Actor:
 
     @property
     def exact(self) -> bool:
-        """Forked while another thread ran: that thread's frame is here, and nobody ends it."""
-        return not self.hands.haunted
+        """Return False after a fork beside another thread: its copied frame keeps tensors."""
+        return not self.actor_state.has_orphan_thread
 
     def run(self) -> None:
-        """Until the order to end, or by its own decision."""
+        """Run until the order to end, or until the actor leaves."""
         try:
             while self.life > 0:
-                order, number = stages.order_on(self.board)
+                order, number = states.order_on(self.board)
                 if order == RUN:
-                    self.act(self.hands, self.rng)
+                    self.act(self.actor_state, self.rng)
                 elif order == END:
                     break
                 elif number != self.obeyed:
@@ -65,99 +67,99 @@ class Actor:
                     self.obeyed = number
                 else:
                     time.sleep(0.002)
-                    os.kill(int(self.board[0][stages.DIRECTOR]), 0)  # an error when there is none
-            self.row[stages.ENDING] = 1
+                    os.kill(int(self.board[0][states.DIRECTOR]), 0)  # raises if the director is gone
+            self.row[states.ENDING] = 1
         except Exception:
-            self.stage.accuse_error()
-            os._exit(stages.WRONG)
+            self.state.report_exception()
+            os._exit(states.WRONG)
 
-    def act(self, hands: Hands, rng: random.Random) -> None:
+    def act(self, actor_state: ActorState, rng: random.Random) -> None:
         (action,) = rng.choices(self.kinds, self.weights)
-        if action(hands, rng) is hands.LEAVE:
+        if action(actor_state, rng) is actor_state.LEAVE:
             self.life = 0
         self.life -= 1
-        self.row[stages.OPERATIONS] += 1
+        self.row[states.OPERATIONS] += 1
 
     def obey(self, order: int, number: int) -> bool:
-        """Come to rest; false when this process rather leaves."""
-        st.empty(1)  # who has only just come joins now: the observer needs one who has the session's memory
+        """Become idle and report; return False if this process leaves instead."""
+        st.empty(1)  # joins the session: the observer needs a process that maps its memory
         if self.helper is not None:
             self.helper.wait_until_idle(number)
         if order in (DRAIN, COLLECT):
             if self.is_forked:
                 return False
-            self.drop_all()
+            self.release_all()
         if order == DRAIN:
-            take_all(self.hands)
+            receive_all(self.actor_state)
         if order == COLLECT:
             st.gc(older_than=0)
-        _core.follow_managers()  # a manager must live to notice the dead
+        _core.follow_managers()  # a running manager must notice dead processes
         held = [(s.data_ptr(), s.nbytes) for s in (letter.tensor.storage() for letter in self.letters())]
-        self.stage.report(sorted(set(held)), self.exact, self.is_forked)
+        self.state.report(sorted(set(held)), self.exact, self.is_forked)
         return True
 
     def letters(self):
-        yield from self.hands.held
+        yield from self.actor_state.held
         if self.helper is not None:
-            yield from self.helper.hands.held
+            yield from self.helper.actor_state.held
 
-    def drop_all(self) -> None:
-        self.hands.held.clear()
+    def release_all(self) -> None:
+        self.actor_state.held.clear()
         if self.helper is not None:
-            self.helper.hands.held.clear()
+            self.helper.actor_state.held.clear()
 
-    def fork(self, hands: Hands) -> None:
-        """A child that goes on with all that this process holds."""
-        row = self.board[1 + self.stage.actors + self.rank]
-        if pid := int(row[stages.PID]):
+    def fork(self, actor_state: ActorState) -> None:
+        """Fork a child that continues with all tensors of this process."""
+        row = self.board[1 + self.state.actors + self.rank]
+        if pid := int(row[states.PID]):
             try:
                 os.waitpid(pid, os.WNOHANG)
                 os.kill(pid, 0)
-                return  # one at a time
+                return  # at most one forked child
             except ChildProcessError:
-                pass  # of the one who was this actor before
+                pass  # a child of the previous actor of this rank
             except ProcessLookupError:
                 pass
-        seed = f"{self.seed}/{self.row[stages.FORKS]}"
-        self.row[stages.FORKS] += 1
+        seed = f"{self.seed}/{self.row[states.FORKS]}"
+        self.row[states.FORKS] += 1
         if os.fork() == 0:
-            status = stages.WRONG
+            status = states.WRONG
             try:
                 sys.stdin = None
-                hands.haunted = self.helper is not None
-                Actor(self.stage, self.stage.actors + self.rank, seed, hands).run()
-                _core.follow_managers()  # as every process does that ends in the ordinary way
+                actor_state.has_orphan_thread = self.helper is not None
+                Actor(self.state, self.state.actors + self.rank, seed, actor_state).run()
+                _core.follow_managers()  # as every process does at its normal exit
                 status = 0
             finally:
                 os._exit(status)
 
 
 class Helper(threading.Thread):
-    """A second thread that does the same at the same time; it neither forks nor leaves."""
+    """A second thread that runs actions concurrently; it neither forks nor leaves."""
 
     def __init__(self, actor: Actor) -> None:
         super().__init__(daemon=True)
-        self.actor, self.hands = actor, Hands(actor, is_helper=True)
+        self.actor, self.actor_state = actor, ActorState(actor, is_helper=True)
         self.rng = random.Random(f"{actor.seed}/helper")
         self.obeyed = -1
 
     def run(self) -> None:
         try:
             while True:
-                order, number = stages.order_on(self.actor.board)
+                order, number = states.order_on(self.actor.board)
                 if order == RUN:
-                    self.actor.act(self.hands, self.rng)
+                    self.actor.act(self.actor_state, self.rng)
                 else:
                     self.obeyed = number
                     time.sleep(0.002)
         except Exception:
-            self.actor.stage.accuse_error()
-            os._exit(stages.WRONG)
+            self.actor.state.report_exception()
+            os._exit(states.WRONG)
 
     def wait_until_idle(self, number: int) -> None:
-        """Whoever has seen this order does nothing until the next."""
+        """Wait until the thread has seen this order; it is idle until the next one."""
         deadline = time.monotonic() + 60
         while self.obeyed != number:
             if time.monotonic() > deadline:
-                raise TimeoutError("the second thread does not come to rest")
+                raise TimeoutError("the second thread did not become idle")
             time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""One round: a session of its own, its actors, who is struck when, and the looks of the observer."""
+"""One round: its session, its actors, the injected faults and the checkpoints."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ import time
 from collections import Counter
 
 import shmtensor.multiprocessing as mp
-from tests.torture import stage as stages
+from tests.torture import run_state as states
 from tests.torture.actor import play
-from tests.torture.blows import Blows
-from tests.torture.looks import PATIENCE, Fault, Looks
+from tests.torture.checkpoints import TIMEOUT, Checkpoints, Violation
+from tests.torture.faults import FaultInjector
 from tests.torture.observer import processes
-from tests.torture.observer.judge import judge, judge_empty
-from tests.torture.stage import COLLECT, DRAIN, END, PAUSE, RUN, Stage
+from tests.torture.observer.rules import judge, judge_empty
+from tests.torture.run_state import COLLECT, DRAIN, END, PAUSE, RUN, RunState
 
 METHODS = ("fork", "forkserver", "spawn")
 METHOD_WEIGHTS = (92, 6, 2)
 
 
-class Director(Looks):
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.rng = random.Random(stage.seed)
-        stage.make()
-        self.board = stage.board()
-        self.board[0][stages.DIRECTOR] = os.getpid()
+class Director(Checkpoints):
+    def __init__(self, run_state: RunState) -> None:
+        self.state = run_state
+        self.rng = random.Random(run_state.seed)
+        run_state.make()
+        self.board = run_state.board()
+        self.board[0][states.DIRECTOR] = os.getpid()
         self.number = 0
         self.order(RUN)
         self.actors: dict[int, mp.Process] = {}
-        self.incarnations = [0] * stage.actors
+        self.incarnations = [0] * run_state.actors
         self.counts: Counter[str] = Counter()
-        self.blows = Blows(self)
+        self.injector = FaultInjector(self)
 
     def order(self, what: int) -> None:
-        for report in self.stage.folder.glob("rest-*"):
+        for report in self.state.folder.glob("rest-*"):
             report.unlink()
         self.number += 1
-        stages.give_order(self.board, what, self.number)
+        states.give_order(self.board, what, self.number)
 
     def start(self, rank: int) -> None:
         method = self.rng.choices(METHODS, METHOD_WEIGHTS)[0]
-        arguments = (self.stage, rank, self.incarnations[rank])
+        arguments = (self.state, rank, self.incarnations[rank])
         process = mp.get_context(method).Process(target=play, args=arguments)
         process.start()
         self.actors[rank] = process
@@ -50,70 +50,70 @@ class Director(Looks):
         self.counts[f"started by {method}"] += 1
 
     def replace(self, rank: int) -> None:
-        """Bury an actor that ended and start the next."""
+        """Reap an actor that exited and start the next one."""
         process = self.actors.pop(rank)
         self.wait_for(process)
         self.counts[f"ended with {process.exitcode}"] += 1
         wrong = process.exitcode not in (0, -9)
         process.close()
         if wrong:
-            self.listen()
-            raise Fault(f"actor {rank} ended with a fault")
+            self.check_violations()
+            raise Violation(f"actor {rank} exited with a failure")
         self.start(rank)
 
     def wait_for(self, process: mp.Process) -> None:
         """`join` with a time limit waits for the process's forked children too, which have its sentinel."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while process.exitcode is None:
             if time.monotonic() > deadline:
-                raise Fault(f"process {process.pid} does not end:\n{self.describe([process.pid])}")
+                raise Violation(f"process {process.pid} does not exit:\n{self.describe([process.pid])}")
             time.sleep(0.0005)
 
     def play(self, seconds: float, drains: bool) -> None:
-        """A storm, then rest, then the observer's look."""
+        """Run a phase of random actions and faults, then a checkpoint."""
         self.order(RUN)
-        for rank in range(self.stage.actors):
+        for rank in range(self.state.actors):
             if rank not in self.actors:
                 self.start(rank)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            time.sleep(min(self.rng.expovariate(self.blows.rate), 0.2))
-            self.blows.strike()
-            self.bury()
-            self.listen()
-        self.blows.relent()
-        self.look(PAUSE, judge)
+            time.sleep(min(self.rng.expovariate(self.injector.rate), 0.2))
+            self.injector.inject()
+            self.reap()
+            self.check_violations()
+        self.injector.restore()
+        self.checkpoint(PAUSE, judge)
         if drains:
-            self.look(DRAIN, judge)
+            self.checkpoint(DRAIN, judge)
             self.check_boxes()
-            self.look(COLLECT, judge)
-            self.look(COLLECT, judge_empty)  # a second time: orphans end once nobody has them mapped
+            self.checkpoint(COLLECT, judge)
+            self.checkpoint(COLLECT, judge_empty)  # again: orphan arenas end when no process maps them
 
-    def bury(self) -> None:
-        """Those who ended by themselves, and orphans that came to us."""
+    def reap(self) -> None:
+        """Reap actors that exited by themselves, and orphaned processes."""
         for rank, process in list(self.actors.items()):
             if process.exitcode is not None:
                 self.replace(rank)
         mine = {process.pid for process in self.actors.values()}
         for pid in processes.children(os.getpid()) - mine:
-            if not processes.is_alive(pid) and pid not in self.blows.helpers:
+            if not processes.is_alive(pid) and pid not in self.injector.helpers:
                 try:
                     os.waitpid(pid, os.WNOHANG)
                 except ChildProcessError:
                     continue
 
-    def listen(self) -> None:
-        if accusations := self.stage.accusations():
-            raise Fault("an actor says:\n" + "\n".join(accusations))
+    def check_violations(self) -> None:
+        if violations := self.state.violations():
+            raise Violation("an actor reports:\n" + "\n".join(violations))
 
     def end(self, abrupt: bool) -> None:
-        """By order, or all killed at one time, the manager too."""
+        """End all actors by order, or kill them and the manager simultaneously."""
         if abrupt:
-            self.blows.kill_all(self.family())
+            self.injector.kill_all(self.family())
         else:
             self.order(END)
         for process in self.actors.values():
             self.wait_for(process)
             process.close()
         self.actors.clear()
-        self.listen()
+        self.check_violations()

@@ -1,4 +1,4 @@
-"""What every tensor of the torture is filled with: the words follow from the first one."""
+"""The pattern that fills every tensor of the torture test: all words follow from the first one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def pattern(tag: int, count: int) -> np.ndarray:
     return np.arange(count, dtype=np.uint64) * STEP + np.uint64(tag)
 
 
-def why_broken(content: bytes | memoryview | np.ndarray, tag: int | None = None) -> str | None:
-    """What is wrong with these bytes; nothing when they are a pattern (that of `tag`)."""
+def mismatch(content: bytes | memoryview | np.ndarray, tag: int | None = None) -> str | None:
+    """Return the first difference from a pattern (that of `tag`), or None."""
     words = np.frombuffer(content, np.uint64)
     if tag is None:
         tag = int(words[0])
         if tag & (0xFFFF << 48) != MARK:
-            return f"the first word {tag:#x} is none of ours"
+            return f"the first word {tag:#x} does not start a pattern"
     wrong = np.flatnonzero(words != pattern(tag, words.size))
     if wrong.size == 0:
         return None

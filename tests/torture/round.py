@@ -1,4 +1,4 @@
-"""One round in a process of its own; its last line of output is the result."""
+"""One round in its own process; the last line of output is the result."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from pathlib import Path
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from tests.helpers.datagrams import Mailbox
-from tests.torture import stage as stages
+from tests.torture import run_state as states
+from tests.torture.checkpoints import Violation
 from tests.torture.director import Director
-from tests.torture.looks import Fault
 from tests.torture.observer import processes
-from tests.torture.observer.start import Own, shared_pages
-from tests.torture.stage import Stage
+from tests.torture.observer.leftovers import ProcessResources, shared_pages
+from tests.torture.run_state import RunState
 
-SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: forked children of killed actors, and managers, become ours
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: forked children of killed actors, and managers, become its children
 
 
 def prepare() -> None:
-    """What stays for the whole round."""
+    """Start what stays for the whole round."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     mp.get_context("forkserver").set_forkserver_preload(["tests.torture.actor"])
     resource_tracker.ensure_running()
@@ -37,7 +37,7 @@ def prepare() -> None:
 
 
 def sweep_names() -> None:
-    """The next session of this user removes what a session that was killed at once has left."""
+    """Start another session of this user, which removes the names of a killed session."""
     code = "import os; os.environ.pop('SHMTENSOR_SESSION', None); import shmtensor; shmtensor.ones(1)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -47,18 +47,20 @@ def main() -> None:
     name = f"{seed}/{number}"
     rng = random.Random(f"plan of {name}")
     prepare()
-    before = Own.take()
+    before = ProcessResources.take()
     begin, pages = time.monotonic(), shared_pages()
     folder = Path(tempfile.mkdtemp(prefix="torture-"))
     boxes = [Mailbox() for _ in range(int(actors))]
-    stage = Stage(name, _core.home_id(), folder / "stage", boxes, int(actors), harsh=rng.random() < 0.25)
-    director = Director(stage)
-    result: dict = {"round": number, "harsh": stage.harsh}
+    run_state = RunState(
+        name, _core.home_id(), folder / "run_state", boxes, int(actors), allow_data_loss=rng.random() < 0.25
+    )
+    director = Director(run_state)
+    result: dict = {"round": number, "allow_data_loss": run_state.allow_data_loss}
     try:
         for _ in range(int(slices)):
             director.play(float(seconds), drains=rng.random() < 0.6)
         abrupt = rng.random() < 0.3
-        if not abrupt:  # a message that this process may still read would keep the session
+        if not abrupt:  # an unread message for this process would keep the session alive
             director.play(0, drains=True)
         director.end(abrupt)
         for box in boxes:
@@ -68,23 +70,25 @@ def main() -> None:
             sweep_names()
         rows = director.board[1:].sum(axis=0).tolist()
         counts = director.counts
-        for what, column in (("received", stages.RECEIVED), ("operations", stages.OPERATIONS)):
+        for what, column in (("received", states.RECEIVED), ("operations", states.OPERATIONS)):
             counts[what] += rows[column]
-        counts["forks"] += rows[stages.FORKS]
-        counts["lost with all who had the memfd"] += rows[stages.LOST]
+        counts["forks"] += rows[states.FORKS]
+        counts["lost with all holders of the memfd"] += rows[states.LOST]
         director.board = None  # its mapping has a descriptor
         director.check_start(before)
         shutil.rmtree(folder)
     except Exception as error:
-        result["fault"] = f"{error if isinstance(error, Fault) else traceback.format_exc()}\nkept: {folder}"
+        result["fault"] = (
+            f"{error if isinstance(error, Violation) else traceback.format_exc()}\nkept: {folder}"
+        )
         result["fault"] += "\n" + director.describe([])
-        director.blows.kill_all(director.family())
+        director.injector.kill_all(director.family())
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     result["counts"] = dict(director.counts)
     result["processor_seconds"] = sum(u.ru_utime + u.ru_stime for u in usage)
     result["seconds"] = time.monotonic() - begin
     result["shared_pages_more"] = shared_pages() - pages
-    result["managers_left"] = processes.managers(stage.session)
+    result["managers_left"] = processes.managers(run_state.session)
     print(json.dumps(result))
 
 

@@ -1,4 +1,4 @@
-"""Ways on which a tensor leaves a process, and what travels with it so that it can be checked."""
+"""Transports of tensors between processes, and the data sent with a tensor to check it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 import shmtensor as st
 from shmtensor import _core
-from tests.torture.patterns import pattern, why_broken
+from tests.torture.patterns import mismatch, pattern
 
 VIEWS = {
     "whole": lambda t: t,
@@ -27,7 +27,7 @@ VIEWS = {
 
 
 class Letter(NamedTuple):
-    """A tensor and what must be in it."""
+    """A tensor and its expected content."""
 
     tag: int
     words: int
@@ -36,18 +36,18 @@ class Letter(NamedTuple):
 
     @property
     def base(self) -> Letter:
-        """The same without the tensor, which would keep the block."""
+        """Return a copy without the tensor, which would keep the block."""
         return self._replace(tensor=None)
 
-    def why_broken(self) -> str | None:
+    def mismatch(self) -> str | None:
         storage = self.tensor.storage()
         if storage.nbytes != self.words * 8:
-            return f"{storage.nbytes} bytes came of {self.words * 8}"
-        if why := why_broken(np.frombuffer(memoryview(storage), np.uint8), self.tag):
+            return f"{storage.nbytes} bytes received instead of {self.words * 8}"
+        if why := mismatch(np.frombuffer(memoryview(storage), np.uint8), self.tag):
             return why
         expected = VIEWS[self.view](pattern(self.tag, self.words))
         if not np.array_equal(self.tensor.numpy(), expected):
-            return f"the view {self.view!r} shows something else"
+            return f"the view {self.view!r} has other elements"
         return None
 
 
@@ -60,7 +60,7 @@ def new_letter(tag: int, words: int, private: bool = False) -> Letter:
 
 
 def as_view(letter: Letter, rng: random.Random) -> Letter:
-    """Another view of the same bytes."""
+    """Return another view of the same bytes."""
     if letter.view != "whole":
         return letter
     view = rng.choice(sorted(VIEWS))
@@ -71,7 +71,7 @@ def as_view(letter: Letter, rng: random.Random) -> Letter:
 
 
 def write_file(letter: Letter, folder: Path, name: str) -> None:
-    """A message as a file, which appears at once or not at all."""
+    """Write a message as a file, which appears completely or not at all."""
     new = folder / f"new-{os.getpid()}-{name}"
     with _core.MessageScope() as message:
         new.write_bytes(ForkingPickler.dumps(letter))
@@ -80,7 +80,7 @@ def write_file(letter: Letter, folder: Path, name: str) -> None:
 
 
 def read_file(folder: Path, rng: random.Random) -> bytes | None:
-    """The content of a message, which is taken; nothing if there is none."""
+    """Take a message file and return its content; None if there is none."""
     names = sorted(name for name in os.listdir(folder) if name.startswith("letter-"))
     if not names:
         return None
@@ -89,7 +89,7 @@ def read_file(folder: Path, rng: random.Random) -> bytes | None:
     try:
         path.rename(mine)
         return mine.read_bytes()
-    except FileNotFoundError:  # another one was quicker
+    except FileNotFoundError:  # another process was faster
         return None
     finally:
         with suppress(FileNotFoundError):

@@ -5,7 +5,7 @@
 #include "arena/host_data.hpp"
 #include "arena/session_memory.hpp"
 #include "os/file_space.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor::testing {
 

@@ -25,7 +25,7 @@ bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_F(AllocatorTest, TheBudgetIsNamed) {
+TEST_F(AllocatorTest, ExhaustedBudgetIsNamed) {
   budget_.set_limit(5 * kMiB);
   EXPECT_FALSE(take(8 * kMiB));
   EXPECT_TRUE(mentions(allocator_->short_of(), "0 MiB of the 5 MiB")) << allocator_->short_of();
@@ -41,7 +41,7 @@ TEST_F(AllocatorTest, TheBudgetIsNamed) {
   EXPECT_TRUE(take(4 * kMiB));
 }
 
-TEST_F(AllocatorTest, WhatIsNeededIsTakenWhereDoublingIsTooMuch) {
+TEST_F(AllocatorTest, GrowsByNeededSizeIfDoublingFails) {
   budget_.set_limit(10 * kMiB);
   ASSERT_TRUE(take(7 * kMiB));
   EXPECT_EQ(data_->reserved(), 8 * kMiB);
@@ -50,7 +50,7 @@ TEST_F(AllocatorTest, WhatIsNeededIsTakenWhereDoublingIsTooMuch) {
   EXPECT_EQ(data_->reserved(), 10 * kMiB);
 }
 
-TEST_F(AllocatorTest, ABudgetThatIsShortLeavesTrimmedExtentsUnbacked) {
+TEST_F(AllocatorTest, ShortBudgetLeavesTrimmedExtentsUnbacked) {
   const auto piece = take(7 * kMiB);
   give(piece->block);
   trim(0);
@@ -62,7 +62,7 @@ TEST_F(AllocatorTest, ABudgetThatIsShortLeavesTrimmedExtentsUnbacked) {
 }
 
 // Also not what the arena reserved for an allocation that failed at its last step.
-TEST_F(AllocatorTest, AnExhaustedHeapLosesNothing) {
+TEST_F(AllocatorTest, ExhaustedHeapLosesNothing) {
   std::vector<BlockNumber> blocks;
   int failures = 0;
   for (const std::uint64_t size : {std::uint64_t{64}, 3 * kMiB, std::uint64_t{200}, 9 * kMiB}) {
@@ -88,7 +88,7 @@ TEST_F(AllocatorTest, AnExhaustedHeapLosesNothing) {
   EXPECT_EQ(data_->reserved(), all);
 }
 
-TEST_F(AllocatorTest, TheFileSizeLimitIsNamed) {
+TEST_F(AllocatorTest, FileSizeLimitIsNamed) {
   in_child([&] {
     rlimit limit{};
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -102,7 +102,7 @@ TEST_F(AllocatorTest, TheFileSizeLimitIsNamed) {
   });
 }
 
-TEST_F(AllocatorTest, MoreThanTheMachineHasIsNamed) {
+TEST_F(AllocatorTest, RequestBeyondMachineMemoryIsNamed) {
   segment_ = Segment::create(memory_->id(), 2, 0, 1, Strategy::file_descriptor,
                              {4096, std::uint64_t{1} << 46});
   data_ = std::make_unique<HostData>(*segment_, &budget_);
@@ -112,7 +112,7 @@ TEST_F(AllocatorTest, MoreThanTheMachineHasIsNamed) {
   EXPECT_EQ(budget_.reserved(), 0u);
 }
 
-TEST_F(AllocatorTest, ADescriptorThatIsGoneCostsNoBudget) {
+TEST_F(AllocatorTest, ClosedDescriptorCostsNoBudget) {
   ASSERT_EQ(::close((*segment_->file()).get()), 0);
   EXPECT_THROW(static_cast<void>(take(kMiB)), SessionError);
   EXPECT_EQ(budget_.reserved(), 0u);
@@ -125,7 +125,7 @@ class NamedAllocatorTest : public AllocatorTest {
   void SetUp() override {}  // in the child
 };
 
-TEST_F(NamedAllocatorTest, AFullDevShmIsNamed) {
+TEST_F(NamedAllocatorTest, FullDevShmIsNamed) {
   if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(6 * kMiB));
@@ -142,7 +142,7 @@ TEST_F(NamedAllocatorTest, AFullDevShmIsNamed) {
 }
 
 // A named object is opened for the moment; that fails while the process is at its limit.
-TEST_F(NamedAllocatorTest, NoDescriptorToSpareCostsNothing) {
+TEST_F(NamedAllocatorTest, ExhaustedDescriptorsCostNothing) {
   in_child([&] {
     AllocatorTest::SetUp();
     const auto piece = take(3 * kMiB);

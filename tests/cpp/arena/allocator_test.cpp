@@ -12,7 +12,7 @@ namespace {
 using testing::AllocatorTest;
 using testing::kSmall;
 
-TEST_F(AllocatorTest, BeginsWithNothingAndGrowsByExtents) {
+TEST_F(AllocatorTest, StartsEmptyAndGrowsByExtents) {
   EXPECT_FALSE(take_warm(1));
   EXPECT_EQ(data_->reserved(), 0u);
   const auto piece = take(100);
@@ -25,7 +25,7 @@ TEST_F(AllocatorTest, BeginsWithNothingAndGrowsByExtents) {
   EXPECT_EQ(file_size(*segment_->file()), kSmall.data() + kExtent);
 }
 
-TEST_F(AllocatorTest, SmallBlocksArePackedLargeOnesHaveTheirOwnPages) {
+TEST_F(AllocatorTest, PacksSmallBlocksAndPageAlignsLargeOnes) {
   const auto a = take(100);
   const auto b = take(100);
   const auto large = take(100'000);
@@ -35,7 +35,7 @@ TEST_F(AllocatorTest, SmallBlocksArePackedLargeOnesHaveTheirOwnPages) {
   EXPECT_EQ(next->offset, large->offset + align_up(100'000, page_size()));
 }
 
-TEST_F(AllocatorTest, WhatIsGivenBackIsTakenAgainWarm) {
+TEST_F(AllocatorTest, FreedBlocksAreReusedWarm) {
   const auto first = take(10'000);
   *at(*first) = std::byte{77};
   const std::uint64_t before = usage();
@@ -48,14 +48,14 @@ TEST_F(AllocatorTest, WhatIsGivenBackIsTakenAgainWarm) {
   EXPECT_EQ(usage(), before);
 }
 
-TEST_F(AllocatorTest, WarmNeverGrows) {
+TEST_F(AllocatorTest, WarmAllocationNeverGrows) {
   ASSERT_TRUE(take(100));
   EXPECT_FALSE(take_warm(kExtent));
   EXPECT_EQ(segment_->header().committed.load(), kExtent);
   EXPECT_TRUE(take_warm(kExtent / 2));
 }
 
-TEST_F(AllocatorTest, NumbersAreReused) {
+TEST_F(AllocatorTest, BlockNumbersAreReused) {
   std::set<BlockNumber> first;
   std::set<BlockNumber> second;
   for (int i = 0; i < 100; ++i) first.insert(take(64)->block);
@@ -65,7 +65,7 @@ TEST_F(AllocatorTest, NumbersAreReused) {
   EXPECT_EQ(second, first);
 }
 
-TEST_F(AllocatorTest, ToldTwiceItTakesBackOnce) {
+TEST_F(AllocatorTest, ReclaimIsIdempotent) {
   const auto a = take(64);
   give(a->block);
   allocator_->reclaim(a->block);
@@ -75,7 +75,7 @@ TEST_F(AllocatorTest, ToldTwiceItTakesBackOnce) {
   EXPECT_NE(b->offset, c->offset);
 }
 
-TEST_F(AllocatorTest, ALiveBlockIsNotTakenBack) {
+TEST_F(AllocatorTest, LiveBlockIsNotReclaimed) {
   const auto a = take(64);
   allocator_->reclaim(a->block);
   EXPECT_NE(take(64)->offset, a->offset);
@@ -86,7 +86,7 @@ TEST_F(AllocatorTest, ALiveBlockIsNotTakenBack) {
   EXPECT_NE(take(64)->block, a->block);
 }
 
-TEST_F(AllocatorTest, NumbersNeverGivenAreNotTakenBack) {
+TEST_F(AllocatorTest, UnallocatedNumbersAreNotReclaimed) {
   allocator_->reclaim(0);
   allocator_->reclaim(~BlockNumber{0});
   EXPECT_EQ(take(64)->block, 0u);
@@ -94,7 +94,7 @@ TEST_F(AllocatorTest, NumbersNeverGivenAreNotTakenBack) {
   EXPECT_EQ(take(64)->block, 1u);
 }
 
-TEST_F(AllocatorTest, ANumberOfTheLastGenerationRestsForEver) {
+TEST_F(AllocatorTest, NumberOfLastGenerationIsRetired) {
   const auto a = take(64);
   segment_->record(a->block).word.store(BlockWord::live_at(BlockWord::kLastGeneration).bits());
   give(a->block);
@@ -103,7 +103,7 @@ TEST_F(AllocatorTest, ANumberOfTheLastGenerationRestsForEver) {
   EXPECT_EQ(b->offset, a->offset) << "its bytes do not rest";
 }
 
-TEST_F(AllocatorTest, VisitsWhatIsGivenOut) {
+TEST_F(AllocatorTest, VisitsAllocatedBlocks) {
   const auto a = take(64);
   const auto b = take(64);
   const auto c = take(64);
@@ -113,7 +113,7 @@ TEST_F(AllocatorTest, VisitsWhatIsGivenOut) {
   EXPECT_EQ(given, (std::set<BlockNumber>{a->block, c->block}));
 }
 
-TEST_F(AllocatorTest, MoreNumbersAreMadeUntilTheTableIsFull) {
+TEST_F(AllocatorTest, NumbersGrowUntilTheTableIsFull) {
   for (std::uint32_t i = 0; i < kSmall.max_blocks; ++i) ASSERT_EQ(take(64)->block, i);
   EXPECT_EQ(segment_->capacity(), kSmall.max_blocks);
   EXPECT_FALSE(take_warm(64));
@@ -123,7 +123,7 @@ TEST_F(AllocatorTest, MoreNumbersAreMadeUntilTheTableIsFull) {
   EXPECT_EQ(take_warm(64)->block, 17u);
 }
 
-TEST_F(AllocatorTest, AFullDataSegmentIsNotShortOfMemory) {
+TEST_F(AllocatorTest, FullDataSegmentIsNotOutOfMemory) {
   EXPECT_FALSE(take(kSmall.data_reserve));  // with its page of slack it is too large
   const auto most = take(kSmall.data_reserve - page_size());
   ASSERT_TRUE(most);

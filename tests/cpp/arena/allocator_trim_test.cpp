@@ -10,7 +10,7 @@ namespace {
 
 using testing::AllocatorTest;
 
-TEST_F(AllocatorTest, TrimGivesPagesBackAndALaterTakeBacksThemAgain) {
+TEST_F(AllocatorTest, TrimReleasesPagesAndAllocationCommitsThemAgain) {
   const auto piece = take(6 * kMiB);
   *at(*piece) = std::byte{77};
   const std::uint64_t full = usage();
@@ -32,7 +32,7 @@ TEST_F(AllocatorTest, TrimGivesPagesBackAndALaterTakeBacksThemAgain) {
   EXPECT_EQ(segment_->header().committed.load(), 8 * kMiB) << "the address range is the old one";
 }
 
-TEST_F(AllocatorTest, TrimLeavesExtentsInWhichABlockLives) {
+TEST_F(AllocatorTest, TrimKeepsExtentsWithLiveBlocks) {
   std::vector<Piece> pieces;
   for (int i = 0; i < 8; ++i) pieces.push_back(*take(kExtent - page_size()));
   const std::uint64_t before = data_->reserved();
@@ -46,7 +46,7 @@ TEST_F(AllocatorTest, TrimLeavesExtentsInWhichABlockLives) {
   EXPECT_EQ(budget_.reserved(), data_->reserved());
 }
 
-TEST_F(AllocatorTest, TrimTwiceGivesBackOnce) {
+TEST_F(AllocatorTest, TrimIsIdempotent) {
   give(take(kMiB)->block);
   trim(0);
   trim(0);
@@ -54,14 +54,14 @@ TEST_F(AllocatorTest, TrimTwiceGivesBackOnce) {
   EXPECT_EQ(budget_.reserved(), 0u);
 }
 
-TEST_F(AllocatorTest, TrimLeavesWhatWasInUseAMomentAgo) {
+TEST_F(AllocatorTest, TrimKeepsRecentlyUsedExtents) {
   give(take(kMiB)->block);
   trim(60'000);
   EXPECT_EQ(data_->reserved(), kExtent);
   EXPECT_TRUE(take_warm(kMiB));
 }
 
-TEST_F(AllocatorTest, TrimGivesBackAsMuchAsItMayAndSaysWhetherThereIsMore) {
+TEST_F(AllocatorTest, TrimRespectsQuotaAndReportsRemainder) {
   const auto first = take(3 * kExtent - page_size());
   const auto between = take(page_size());
   const auto second = take(4 * kExtent);
@@ -79,11 +79,11 @@ TEST_F(AllocatorTest, TrimGivesBackAsMuchAsItMayAndSaysWhetherThereIsMore) {
   const std::uint64_t left = data_->reserved();
   EXPECT_FALSE(trim(0));
   EXPECT_EQ(data_->reserved(), left) << "the last step had the rest";
-  EXPECT_EQ(left, kExtent) << "what lies between lives";
+  EXPECT_EQ(left, kExtent) << "the part between them is live";
   give(between->block);
 }
 
-TEST_F(AllocatorTest, BackingIsWholeAcrossExtentsOfBothKinds) {
+TEST_F(AllocatorTest, BackingIsCompleteAcrossMixedExtents) {
   const auto a = take(kExtent - page_size());
   const auto b = take(kExtent);
   const auto c = take(kExtent);
@@ -101,7 +101,7 @@ TEST_F(AllocatorTest, BackingIsWholeAcrossExtentsOfBothKinds) {
 
 // A release calls trim now and then, and a release may not fail: daemons close every descriptor
 // they find, and a process may be at its limit when a named object must be opened.
-TEST_F(AllocatorTest, TrimWithoutADescriptorLeavesEverythingAsItIs) {
+TEST_F(AllocatorTest, TrimWithoutDescriptorChangesNothing) {
   give(take(kMiB)->block);
   ASSERT_EQ(::close((*segment_->file()).get()), 0);
   EXPECT_NO_THROW(trim(0));

@@ -1,11 +1,11 @@
-// What the fork handlers do to an arena, one step at a time.
+// The steps of the fork handlers on an arena.
 #include <gtest/gtest.h>
 
 #include "arena/arena.hpp"
 #include "base/error.hpp"
 #include "support/child.hpp"
 #include "support/shared.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -30,7 +30,7 @@ class ArenaFork : public testing::WorldTest {
   const std::unique_ptr<Arena> arena_ = peer_.make_arena();
 };
 
-TEST_F(ArenaFork, TheChildBecomesAHolderOfWhatIsHeldAndNothingElse) {
+TEST_F(ArenaFork, ChildHoldsExactlyWhatParentHeld) {
   const BlockNumber held = *arena_->allocate(64);
   const BlockNumber sent = *arena_->allocate(64);
   const BlockNumber freed = *arena_->allocate(64);
@@ -50,7 +50,7 @@ TEST_F(ArenaFork, TheChildBecomesAHolderOfWhatIsHeldAndNothingElse) {
 // The torture's worst find. The child has the arena mapped and no need to attach it, which would
 // have made its plane. It received a block, set its bit where nobody looked, and the block was
 // freed and used again under its hands: as soon as a session had more than 64 slots in use.
-TEST_F(ArenaFork, TheChildsBitsAreSeenAlsoWhereTheParentHeldNothing) {
+TEST_F(ArenaFork, ChildBitsAreVisibleInPlaneUnusedByParent) {
   const BlockNumber block = *arena_->allocate(64);
   const auto mapped = Peer(*memory_, 1).open_arena(arena_->segment());
   mapped->hold_for_child(kChild);
@@ -60,7 +60,7 @@ TEST_F(ArenaFork, TheChildsBitsAreSeenAlsoWhereTheParentHeldNothing) {
   EXPECT_TRUE(word_of(*arena_, block).live());
 }
 
-TEST_F(ArenaFork, TheChildGoesOnUnderItsOwnSlot) {
+TEST_F(ArenaFork, ChildContinuesUnderItsOwnSlot) {
   const BlockNumber block = *arena_->allocate(64);
   const BlockNumber twice = *arena_->allocate(64);
   EXPECT_TRUE(receive(*arena_, send(*arena_, twice)));
@@ -100,7 +100,7 @@ TEST_F(ArenaFork, TheChildGoesOnUnderItsOwnSlot) {
 }
 
 // A child for which no slot could be had uses its parent's bits, and may not clear them.
-TEST_F(ArenaFork, ALostChildReleasesNothing) {
+TEST_F(ArenaFork, DetachedChildReleasesNothing) {
   const BlockNumber block = *arena_->allocate(64);
   testing::in_child([&] {
     peer_.member().become(kNoSlot);
@@ -113,8 +113,8 @@ TEST_F(ArenaFork, ALostChildReleasesNothing) {
   EXPECT_EQ(arena_->segment().holders(0, block).load(), bit_of(0));
 }
 
-// Its slot number is none, and a bit of that number would lie gigabytes behind the table.
-TEST_F(ArenaFork, ALostChildNeitherSendsNorReceives) {
+// The child has no slot number; the bit of that value would be gigabytes past the table.
+TEST_F(ArenaFork, DetachedChildNeitherSendsNorReceives) {
   const BlockNumber block = *arena_->allocate(64);
   const testing::Sent before = send(*arena_, block);
   testing::in_child([&] {
@@ -128,7 +128,7 @@ TEST_F(ArenaFork, ALostChildNeitherSendsNorReceives) {
 }
 
 // It has its parent's books and bits, and no fork handler took them away.
-TEST_F(ArenaFork, ARawCopyChangesNothing) {
+TEST_F(ArenaFork, RawCopyChangesNothing) {
   const BlockNumber block = *arena_->allocate(64);
   const testing::Sent sent = send(*arena_, block);
   const std::uint64_t word = word_of(*arena_, block).bits();

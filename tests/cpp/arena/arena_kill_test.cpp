@@ -10,6 +10,7 @@
 #include "support/child.hpp"
 #include "support/mailbox.hpp"
 #include "support/shared.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {

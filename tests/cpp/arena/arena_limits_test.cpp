@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "os/file_space.hpp"
 #include "support/child.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -25,7 +25,7 @@ class ArenaLimits : public testing::WorldTest {
   const std::unique_ptr<Arena> arena_ = peer_.make_arena();
 };
 
-TEST_F(ArenaLimits, FullIsNoError) {
+TEST_F(ArenaLimits, FullArenaIsNotAnError) {
   EXPECT_EQ(arena_->allocate(kSmall.data_reserve), std::nullopt);
   std::set<BlockNumber> blocks;
   while (const auto block = arena_->allocate(64)) blocks.insert(*block);
@@ -34,7 +34,7 @@ TEST_F(ArenaLimits, FullIsNoError) {
   EXPECT_TRUE(arena_->allocate(64));
 }
 
-TEST_F(ArenaLimits, ShortOfMemoryIsAnErrorThatSaysOfWhat) {
+TEST_F(ArenaLimits, OutOfMemoryErrorNamesTheResource) {
   peer_.budget().set_limit(4 * kMiB);
   const auto block = arena_->allocate(kMiB);
   try {
@@ -51,7 +51,7 @@ TEST_F(ArenaLimits, ShortOfMemoryIsAnErrorThatSaysOfWhat) {
 }
 
 // The sender's bit told everybody to look for tickets, on a page that was not to be had.
-TEST_F(ArenaLimits, ASendThatFailsLeavesNothingToLookAt) {
+TEST_F(ArenaLimits, FailedSendLeavesNoTicket) {
   testing::in_child([this] {
     Peer sender(*memory_, 3);
     const auto arena = sender.make_arena();
@@ -59,7 +59,7 @@ TEST_F(ArenaLimits, ASendThatFailsLeavesNothingToLookAt) {
     static_cast<void>(sender.member().writer());
     rlimit limit{};
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = kMiB;  // the table lies behind it
+    limit.rlim_cur = kMiB;  // the table is stored after it
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
     const std::uint64_t before = file_usage(memory_->file());
     EXPECT_THROW(static_cast<void>(arena->send(*block)), OutOfMemory);
@@ -69,19 +69,19 @@ TEST_F(ArenaLimits, ASendThatFailsLeavesNothingToLookAt) {
   });
 }
 
-TEST_F(ArenaLimits, IdlePagesMakeRoom) {
+TEST_F(ArenaLimits, IdlePagesAreReclaimedForNewBlocks) {
   peer_.budget().set_limit(10 * kMiB);
   const auto idle = arena_->allocate(5 * kMiB);
-  ASSERT_TRUE(arena_->allocate(kMiB - page_size()));  // lies behind it
+  ASSERT_TRUE(arena_->allocate(kMiB - page_size()));  // stored after it
   arena_->release(*idle);
   EXPECT_EQ(arena_->reserved(), 6 * kMiB);
   EXPECT_TRUE(arena_->allocate(7 * kMiB)) << "8 MiB more fit when 4 idle ones are given back";
   EXPECT_EQ(peer_.budget().reserved(), 10 * kMiB);
 }
 
-// A GiB that went back at once held up an allocation of 4 KiB for 0.3 s. Takes the ten seconds
+// Releasing a GiB in one step delayed an allocation of 4 KiB for 0.3 s. Takes the ten seconds
 // after which memory is idle.
-TEST_F(ArenaLimits, IdlePagesGoBackInPassingALittleAtATime) {
+TEST_F(ArenaLimits, IdlePagesAreReleasedIncrementally) {
   constexpr std::uint64_t kStep = 4 * kMiB;
   arena_->release(*arena_->allocate(32 * kMiB));
   const std::uint64_t full = arena_->reserved();
@@ -101,7 +101,7 @@ TEST_F(ArenaLimits, IdlePagesGoBackInPassingALittleAtATime) {
 }
 
 // Freed by a process that was killed before it could tell the owner.
-TEST_F(ArenaLimits, WhatTheOwnerWasNotToldOfIsFoundAfterADeath) {
+TEST_F(ArenaLimits, SweepFindsFreedBlocksWithoutNotification) {
   const BlockNumber block = *arena_->allocate(1000);
   arena_->segment().holders(0, block).store(0);
   arena_->segment().record(block).word.store(word_of(*arena_, block).freed().bits());
@@ -111,7 +111,7 @@ TEST_F(ArenaLimits, WhatTheOwnerWasNotToldOfIsFoundAfterADeath) {
   EXPECT_EQ(arena_->allocate_warm(1000), block);
 }
 
-TEST_F(ArenaLimits, WhatTheOwnerWasNotToldOfIsFoundOnAMiss) {
+TEST_F(ArenaLimits, AllocationMissFindsFreedBlocksWithoutNotification) {
   const BlockNumber block = *arena_->allocate(60 * kMiB);
   arena_->segment().holders(0, block).store(0);
   arena_->segment().record(block).word.store(word_of(*arena_, block).freed().bits());
@@ -119,7 +119,7 @@ TEST_F(ArenaLimits, WhatTheOwnerWasNotToldOfIsFoundOnAMiss) {
   EXPECT_TRUE(arena_->allocate(60 * kMiB));
 }
 
-TEST_F(ArenaLimits, CollectGivesPagesBack) {
+TEST_F(ArenaLimits, CollectReleasesPages) {
   arena_->release(*arena_->allocate(5 * kMiB));
   EXPECT_EQ(arena_->reserved(), 6 * kMiB);
   arena_->collect(60'000);
@@ -129,7 +129,7 @@ TEST_F(ArenaLimits, CollectGivesPagesBack) {
   EXPECT_EQ(Peer(*memory_, 1).open_arena(arena_->segment())->reserved(), 0u);
 }
 
-TEST_F(ArenaLimits, ARecordThatPointsOutsideIsAnError) {
+TEST_F(ArenaLimits, OutOfRangeRecordIsAnError) {
   const BlockNumber block = *arena_->allocate(1000);
   BlockRecord& record = arena_->segment().record(block);
   const std::uint64_t committed = arena_->segment().header().committed.load();
@@ -149,7 +149,7 @@ TEST_F(ArenaLimits, ARecordThatPointsOutsideIsAnError) {
   EXPECT_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)), SessionError);
 }
 
-TEST_F(ArenaLimits, ABlockOfTheLastGenerationIsNotHandedOutAgain) {
+TEST_F(ArenaLimits, BlockOfLastGenerationIsNotReused) {
   const BlockNumber block = *arena_->allocate(64);
   arena_->segment().record(block).word.store(BlockWord::live_at(BlockWord::kLastGeneration).bits());
   const testing::Sent sent = testing::send(*arena_, block);

@@ -10,7 +10,7 @@
 #include "os/shm_object.hpp"
 #include "support/child.hpp"
 #include "support/shared.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -29,7 +29,7 @@ struct Mail {
   std::array<Sent, 8> sent;
 };
 
-/// One body for both strategies; the child opens the arena anew, as a stranger would.
+/// One body for both strategies; the child opens the arena again, as an unrelated process would.
 class ArenaProcesses : public testing::WorldTest, public ::testing::WithParamInterface<Strategy> {
  protected:
   ~ArenaProcesses() override { unlink_shm(arena_name(memory_->id(), 1)); }
@@ -52,7 +52,7 @@ class ArenaProcesses : public testing::WorldTest, public ::testing::WithParamInt
   const Shared<Mail> mail_;
 };
 
-TEST_P(ArenaProcesses, SendReadAnswerRelease) {
+TEST_P(ArenaProcesses, SendsReadsRepliesAndReleases) {
   const BlockNumber block = *arena_->allocate(100'000);
   std::byte* const data = arena_->bytes(block, Access::read_write).data();
   data[77'777] = std::byte{1};
@@ -82,7 +82,7 @@ TEST_P(ArenaProcesses, SendReadAnswerRelease) {
   EXPECT_EQ(arena_->allocate_warm(100'000), block);
 }
 
-TEST_P(ArenaProcesses, AMessageOutlivesItsSender) {
+TEST_P(ArenaProcesses, MessageOutlivesItsSender) {
   const BlockNumber block = *arena_->allocate(1000);
   arena_->bytes(block, Access::read_write)[0] = std::byte{9};
   mail_->sent[0] = send(*arena_, block);
@@ -103,7 +103,7 @@ TEST_P(ArenaProcesses, AMessageOutlivesItsSender) {
   EXPECT_FALSE(is_live(block));
 }
 
-TEST_P(ArenaProcesses, ADeadHoldersBlocksAreFreedByTheSweep) {
+TEST_P(ArenaProcesses, SweepFreesBlocksOfDeadHolder) {
   std::array<BlockNumber, 5> blocks{};
   for (std::size_t i = 0; i < 5; ++i) {
     blocks[i] = *arena_->allocate(1000);
@@ -126,7 +126,7 @@ TEST_P(ArenaProcesses, ADeadHoldersBlocksAreFreedByTheSweep) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(arena_->allocate_warm(1000));
 }
 
-TEST_P(ArenaProcesses, TheOwnersDeathLeavesWhatOthersHold) {
+TEST_P(ArenaProcesses, OwnerDeathKeepsBlocksThatOthersHold) {
   Child owner([&] {
     Peer peer(*memory_, 2);
     const auto arena = peer.make_arena();

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -31,7 +31,7 @@ class ArenaTest : public testing::WorldTest {
   const std::unique_ptr<Arena> reader_ = second_.open_arena(owner_->segment());
 };
 
-TEST_F(ArenaTest, ABlockIsBornLiveAndHeldByItsOwner) {
+TEST_F(ArenaTest, NewBlockIsLiveAndHeldByItsOwner) {
   EXPECT_FALSE(owner_->allocate_warm(1000));
   const BlockNumber block = allocate(1000);
   EXPECT_TRUE(owner_->owned());
@@ -49,7 +49,7 @@ TEST_F(ArenaTest, ABlockIsBornLiveAndHeldByItsOwner) {
   EXPECT_FALSE(owner_->in_use());
 }
 
-TEST_F(ArenaTest, AFreedBlockComesBackWarmWithTheNextGeneration) {
+TEST_F(ArenaTest, FreedBlockIsReusedWarmWithNextGeneration) {
   const BlockNumber block = allocate();
   std::byte* const data = owner_->bytes(block, Access::read_write).data();
   EXPECT_EQ(owner_->generation(block), 0u);
@@ -59,14 +59,14 @@ TEST_F(ArenaTest, AFreedBlockComesBackWarmWithTheNextGeneration) {
   EXPECT_EQ(owner_->bytes(block, Access::read_write).data(), data);
 }
 
-TEST_F(ArenaTest, BothSeeTheSameBytes) {
+TEST_F(ArenaTest, BothProcessesSeeTheSameBytes) {
   const BlockNumber block = allocate(100'000);
   owner_->bytes(block, Access::read_write)[99'999] = std::byte{42};
   EXPECT_TRUE(receive(*reader_, send(*owner_, block)));
   EXPECT_EQ(reader_->bytes(block, Access::read_only)[99'999], std::byte{42});
 }
 
-TEST_F(ArenaTest, AMessageOutlivesItsSendersInterest) {
+TEST_F(ArenaTest, MessageKeepsBlockAfterSenderReleases) {
   const BlockNumber block = allocate();
   const Sent sent = send(*owner_, block);
   owner_->release(block);
@@ -92,7 +92,7 @@ TEST_F(ArenaTest, EveryMessageKeepsTheBlock) {
   EXPECT_FALSE(is_live(block));
 }
 
-TEST_F(ArenaTest, WhatWasReceivedCanBeSentOn) {
+TEST_F(ArenaTest, ReceivedBlockCanBeForwarded) {
   const BlockNumber block = allocate();
   const Sent sent = send(*owner_, block);
   owner_->release(block);
@@ -105,7 +105,7 @@ TEST_F(ArenaTest, WhatWasReceivedCanBeSentOn) {
   EXPECT_FALSE(is_live(block));
 }
 
-TEST_F(ArenaTest, AProcessHoldsOnceHoweverOftenItReceives) {
+TEST_F(ArenaTest, ProcessHoldsOnceForManyReceives) {
   const BlockNumber block = allocate();
   const Sent a = send(*owner_, block);
   const Sent b = send(*owner_, block);
@@ -119,7 +119,7 @@ TEST_F(ArenaTest, AProcessHoldsOnceHoweverOftenItReceives) {
   EXPECT_FALSE(is_live(block));
 }
 
-TEST_F(ArenaTest, PutAndGetInOneProcess) {
+TEST_F(ArenaTest, SendAndReceiveWithinOneProcess) {
   const BlockNumber block = allocate();
   EXPECT_TRUE(receive(*owner_, send(*owner_, block)));
   owner_->release(block);
@@ -128,7 +128,7 @@ TEST_F(ArenaTest, PutAndGetInOneProcess) {
   EXPECT_FALSE(is_live(block)) << "the ticket was taken";
 }
 
-TEST_F(ArenaTest, BytesLoadedTwiceWorkWhileTheBlockLives) {
+TEST_F(ArenaTest, HandleLoadsTwiceWhileBlockLives) {
   const BlockNumber block = allocate();
   const Sent sent = send(*owner_, block);
   EXPECT_TRUE(receive(*reader_, sent));
@@ -141,7 +141,7 @@ TEST_F(ArenaTest, BytesLoadedTwiceWorkWhileTheBlockLives) {
   EXPECT_FALSE(receive(*reader_, sent));
 }
 
-TEST_F(ArenaTest, AStaleHandleLeavesNoTrace) {
+TEST_F(ArenaTest, StaleHandleLeavesNoTrace) {
   const BlockNumber block = allocate();
   const Sent stale = send(*owner_, block);
   ASSERT_TRUE(receive(*owner_, stale));
@@ -158,7 +158,7 @@ TEST_F(ArenaTest, AStaleHandleLeavesNoTrace) {
   EXPECT_FALSE(is_live(block));
 }
 
-TEST_F(ArenaTest, ATicketTakenBackKeepsNothing) {
+TEST_F(ArenaTest, CancelledTicketKeepsNothing) {
   const BlockNumber block = allocate();
   const Sent sent = send(*owner_, block);
   owner_->release(block);
@@ -168,7 +168,7 @@ TEST_F(ArenaTest, ATicketTakenBackKeepsNothing) {
   EXPECT_FALSE(receive(*reader_, sent));
 }
 
-TEST_F(ArenaTest, ATicketTakenBackAfterItWasClaimedChangesNothing) {
+TEST_F(ArenaTest, CancellingClaimedTicketChangesNothing) {
   const BlockNumber block = allocate();
   const Sent sent = send(*owner_, block);
   ASSERT_TRUE(receive(*reader_, sent));
@@ -177,14 +177,14 @@ TEST_F(ArenaTest, ATicketTakenBackAfterItWasClaimedChangesNothing) {
   EXPECT_TRUE(is_live(block)) << "it is the reader's";
 }
 
-TEST_F(ArenaTest, OfNothingIsABlockToo) {
+TEST_F(ArenaTest, EmptyBlockIsABlock) {
   const BlockNumber block = allocate(0);
   EXPECT_TRUE(owner_->bytes(block, Access::read_write).empty());
   EXPECT_NE(owner_->bytes(block, Access::read_write).data(), nullptr);
   EXPECT_NE(allocate(0), block);
 }
 
-TEST_F(ArenaTest, StaysInUseUntilTheLastOneHasLetGo) {
+TEST_F(ArenaTest, StaysInUseUntilLastHolderReleases) {
   // Between the lock and `abandon` the segment is still looked at: the arena must not go yet.
   const BlockNumber block = allocate();
   ASSERT_TRUE(receive(*reader_, send(*owner_, block)));

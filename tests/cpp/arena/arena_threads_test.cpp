@@ -9,6 +9,7 @@
 
 #include "arena/arena.hpp"
 #include "support/mailbox.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -122,8 +123,8 @@ TEST_F(ArenaThreads, BytesAreOrderedByTheirBlock) {
   EXPECT_FALSE(arena_->in_use());
 }
 
-// The same block, held, released, loaded again and gone stale, by all threads at once.
-TEST_F(ArenaThreads, StaleHandlesDisturbNobody) {
+// The same block, held, released, loaded again and gone stale, by all threads simultaneously.
+TEST_F(ArenaThreads, StaleHandlesDisturbNoOtherThread) {
   constexpr int kRounds = 1'500;
   std::atomic<std::uint64_t> current{0};  // generation:32 | block:32
   std::atomic<bool> stop{false};
@@ -158,8 +159,8 @@ TEST_F(ArenaThreads, StaleHandlesDisturbNobody) {
   EXPECT_FALSE(arena_->in_use());
 }
 
-// What other threads ask for while an arena grows.
-TEST_F(ArenaThreads, CollectingAndAllocatingMeet) {
+// Requests of other threads while an arena grows.
+TEST_F(ArenaThreads, CollectAndAllocateRunConcurrently) {
   std::atomic<bool> stop{false};
   {
     std::jthread collector([&] {

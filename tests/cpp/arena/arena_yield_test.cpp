@@ -11,7 +11,7 @@
 #include "arena/yielding_lock.hpp"
 #include "base/error.hpp"
 #include "os/file_space.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -31,7 +31,7 @@ class ArenaYield : public testing::WorldTest {
   Peer peer_{*memory_, 0};
 };
 
-TEST(YieldingLock, OthersHaveItMeanwhileAndHearOfTheEnd) {
+TEST(YieldingLock, OtherThreadsAcquireItDuringYieldAndAreWoken) {
   YieldingLock lock;
   bool done = false;
   std::latch working(1);
@@ -54,7 +54,7 @@ TEST(YieldingLock, OthersHaveItMeanwhileAndHearOfTheEnd) {
   worker.join();
 }
 
-TEST(YieldingLock, IsTakenAgainIfTheWorkThrows) {
+TEST(YieldingLock, IsReacquiredIfTheWorkThrows) {
   YieldingLock lock;
   const std::lock_guard guard(lock);
   EXPECT_THROW(lock.unlocked([] { throw Error("on purpose"); }), Error);
@@ -62,7 +62,7 @@ TEST(YieldingLock, IsTakenAgainIfTheWorkThrows) {
 }
 
 // Small blocks are taken and given back while a large one is made: not after it.
-TEST_F(ArenaYield, SmallBlocksDoNotWaitForALargeOne) {
+TEST_F(ArenaYield, SmallAllocationsDoNotWaitForLargeOne) {
   const auto arena = make_arena();
   arena->release(*arena->allocate(64));
   std::atomic<bool> done = false;
@@ -88,7 +88,7 @@ TEST_F(ArenaYield, SmallBlocksDoNotWaitForALargeOne) {
 
 // Blocks of all sizes from several threads, with trims between: extents at the edges are shared,
 // and one thread makes pages of a block while another gives its own away.
-TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
+TEST_F(ArenaYield, ConcurrentAllocationsKeepTheirPages) {
   constexpr int kRounds = 400;
   const auto arena = make_arena();
   std::vector<std::thread> threads;
@@ -125,7 +125,7 @@ TEST_F(ArenaYield, NobodyLosesPagesToAnother) {
 }
 
 // A shortage in the middle of a large block: what was made for it goes back, and nothing else.
-TEST_F(ArenaYield, ALargeBlockThatFailsLeavesNothingBehind) {
+TEST_F(ArenaYield, FailedLargeAllocationLeaksNothing) {
   const auto arena = make_arena();
   const BlockNumber kept = *arena->allocate(kMiB);
   std::memset(arena->bytes(kept, Access::read_write).data(), 7, kMiB);

@@ -7,14 +7,14 @@ namespace {
 
 constexpr Generation kLast = BlockWord::kLastGeneration;
 
-TEST(BlockWord, BeginsFreeAtGenerationZero) {
+TEST(BlockWord, StartsFreeAtGenerationZero) {
   constexpr BlockWord word;
   EXPECT_EQ(word.bits(), 0u);
   EXPECT_FALSE(word.live());
   EXPECT_EQ(word.generation(), 0u);
 }
 
-TEST(BlockWord, LiveAndFreeAreOfOneGeneration) {
+TEST(BlockWord, LiveAndFreeShareOneGeneration) {
   constexpr BlockWord live = BlockWord::live_at(7);
   EXPECT_TRUE(live.live());
   EXPECT_TRUE(live.live_at_generation(7));
@@ -25,7 +25,7 @@ TEST(BlockWord, LiveAndFreeAreOfOneGeneration) {
   EXPECT_FALSE(free.live_at_generation(7));
 }
 
-TEST(BlockWord, AnEpochChangesNothingElse) {
+TEST(BlockWord, EpochChangesNothingElse) {
   BlockWord word = BlockWord::live_at(7);
   const BlockWord next = word.next_epoch();
   EXPECT_NE(next.bits(), word.bits());
@@ -33,7 +33,7 @@ TEST(BlockWord, AnEpochChangesNothingElse) {
   EXPECT_NE(next.next_epoch().bits(), word.bits());
 }
 
-TEST(BlockWord, TheEpochWrapsAndLeavesTheGenerationAlone) {
+TEST(BlockWord, EpochWrapsWithoutChangingGeneration) {
   for (const Generation generation : {0u, 7u, kLast}) {
     const BlockWord full(std::uint64_t{generation} << 32 | 0xffffffff);
     const BlockWord wrapped = full.next_epoch();
@@ -46,14 +46,14 @@ TEST(BlockWord, TheEpochWrapsAndLeavesTheGenerationAlone) {
   EXPECT_EQ(full_free.next_epoch().generation(), 7u);
 }
 
-TEST(BlockWord, FreeingMovesTheGenerationAndForgetsTheEpoch) {
+TEST(BlockWord, FreeingAdvancesGenerationAndClearsEpoch) {
   const BlockWord freed = BlockWord::live_at(7).next_epoch().next_epoch().freed();
   EXPECT_EQ(freed.bits(), BlockWord::free_at(8).bits());
   // A compare-and-swap with the word before cannot succeed twice.
   EXPECT_NE(freed.bits(), BlockWord::live_at(7).bits());
 }
 
-TEST(BlockWord, TheLastGenerationStays) {
+TEST(BlockWord, LastGenerationIsNotAdvanced) {
   const BlockWord freed = BlockWord::live_at(kLast).freed();
   EXPECT_FALSE(freed.live());
   EXPECT_EQ(freed.generation(), kLast);

@@ -33,7 +33,7 @@ class FreedMapTest : public ::testing::TestWithParam<std::uint32_t> {
   const FreedMap map_{&top_, words_.data(), max_};
 };
 
-TEST_P(FreedMapTest, EveryCornerIsFoundAlone) {
+TEST_P(FreedMapTest, FindsEachEdgeBit) {
   std::set<BlockNumber> corners;
   for (std::uint64_t step : {1u, 64u, 4096u, max_ / 64, max_ / 2, max_}) {
     for (const std::uint64_t at : {std::uint64_t{0}, step - 1, step, step + 1, max_ - step}) {
@@ -51,7 +51,7 @@ TEST_P(FreedMapTest, EveryCornerIsFoundAlone) {
   EXPECT_TRUE(empty());
 }
 
-TEST_P(FreedMapTest, AllAtOnce) {
+TEST_P(FreedMapTest, FindsAllBitsTogether) {
   // Prime steps reach each word; all blocks of the largest maps would take too long.
   const std::uint32_t step = max_ > 1u << 18 ? 61 : 1;
   std::uint32_t marked = 0;
@@ -62,15 +62,15 @@ TEST_P(FreedMapTest, AllAtOnce) {
   EXPECT_TRUE(empty());
 }
 
-TEST_P(FreedMapTest, MarkedTwiceIsFoundOnce) {
+TEST_P(FreedMapTest, BitMarkedTwiceIsFoundOnce) {
   map_.mark(max_ / 3);
   map_.mark(max_ / 3);
   EXPECT_EQ(taken().size(), 1u);
   EXPECT_TRUE(taken().empty());
 }
 
-// Who marks may be killed between any two of the three steps.
-TEST_P(FreedMapTest, BitsWithoutUpperOnesAreFoundWithTheirNeighbours) {
+// A process may be killed between any two of the three steps of a mark.
+TEST_P(FreedMapTest, BitsWithoutSummaryAreFoundWithTheirNeighbours) {
   const BlockNumber lost = max_ - 1;
   const BlockNumber other = max_ - 2;
   words_[lost / 64].fetch_or(std::uint64_t{1} << lost % 64);
@@ -87,8 +87,8 @@ TEST_P(FreedMapTest, BitsWithoutUpperOnesAreFoundWithTheirNeighbours) {
   EXPECT_TRUE(empty());
 }
 
-// Who marks may also be slow: the owner takes the lowest bit before the upper ones are set.
-TEST_P(FreedMapTest, UpperBitsThatComeLateLeadNowhere) {
+// A mark may also be slow: the owner takes the lowest bit before the summary bits are set.
+TEST_P(FreedMapTest, LateSummaryBitsAreHarmless) {
   const BlockNumber slow = 5;
   words_[slow / 64].fetch_or(std::uint64_t{1} << slow % 64);
   map_.mark(6);
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, FreedMapTest,
                                            1u << 24),
                          [](const auto& test) { return std::to_string(test.param); });
 
-TEST(FreedMap, NothingIsLostBetweenMarkersAndTheOwner) {
+TEST(FreedMap, ConcurrentMarksAreNotLost) {
   constexpr std::uint32_t kMax = 1u << 13;
   std::atomic<std::uint64_t> top{0};
   std::vector<std::atomic<std::uint64_t>> words(kMax / 64 + kMax / 4096);

@@ -5,7 +5,7 @@
 namespace shmtensor {
 namespace {
 
-TEST(Geometry, PartsFollowOneAnotherWithoutOverlap) {
+TEST(Geometry, PartsDoNotOverlap) {
   for (std::uint32_t blocks = 4096; blocks <= 1u << 24; blocks *= 2) {
     const Geometry g{blocks, 2 * kMiB};
     EXPECT_TRUE(g.valid());
@@ -24,7 +24,7 @@ TEST(Geometry, PartsFollowOneAnotherWithoutOverlap) {
   }
 }
 
-TEST(Geometry, OnlyWhatCanBeIndexedAndMappedIsValid) {
+TEST(Geometry, OnlyIndexableMappableSizesAreValid) {
   EXPECT_FALSE((Geometry{0, 2 * kMiB}).valid());
   EXPECT_FALSE((Geometry{2048, 2 * kMiB}).valid());
   EXPECT_FALSE((Geometry{4097, 2 * kMiB}).valid());
@@ -35,7 +35,7 @@ TEST(Geometry, OnlyWhatCanBeIndexedAndMappedIsValid) {
   EXPECT_TRUE((Geometry{4096, std::uint64_t{1} << 46}).valid());
 }
 
-TEST(Geometry, EverySlotHasABitOfItsOwn) {
+TEST(Geometry, EverySlotHasItsOwnBit) {
   EXPECT_EQ(plane_of(0), 0u);
   EXPECT_EQ(plane_of(63), 0u);
   EXPECT_EQ(plane_of(64), 1u);

@@ -22,7 +22,7 @@ std::uint32_t count_of(const LocalTable& table, BlockNumber block) {
   return Lock(table, block).count();
 }
 
-TEST(LocalTable, BeginsWithNothing) {
+TEST(LocalTable, StartsEmpty) {
   const LocalTable table(4096);
   EXPECT_FALSE(table.holds(4095));
   const Lock lock(table, 4095);
@@ -51,7 +51,7 @@ TEST(LocalTable, KeepsCountsAndObjectsByBlock) {
   EXPECT_EQ(Lock(table, 6).object(Access::read_only), nullptr);
 }
 
-TEST(LocalTable, OneOfManyIsDroppedWithoutTheLockTheLastIsNot) {
+TEST(LocalTable, OnlyLastReleaseNeedsTheLock) {
   const LocalTable table(4096);
   EXPECT_FALSE(table.drop_one_of_many(5));
   set_count(table, 5, 3);
@@ -65,7 +65,7 @@ TEST(LocalTable, OneOfManyIsDroppedWithoutTheLockTheLastIsNot) {
   EXPECT_TRUE(table.holds(5));
 }
 
-TEST(LocalTable, LetsOneInAtATimeForEachBlock) {
+TEST(LocalTable, LocksEachBlockExclusively) {
   const LocalTable table(4096);
   constexpr std::uint32_t kTurns = 4'000;
   std::array<std::uint64_t, 2> plain{};  // no atomics: the locks are what keeps them right
@@ -87,7 +87,7 @@ TEST(LocalTable, LetsOneInAtATimeForEachBlock) {
   }
 }
 
-TEST(LocalTable, DropsAndLocksDoNotLoseOneAnother) {
+TEST(LocalTable, ConcurrentReleasesAndLocksLoseNoCount) {
   const LocalTable table(4096);
   constexpr std::uint32_t kTurns = 20'000;
   set_count(table, 0, 1);
@@ -107,7 +107,7 @@ TEST(LocalTable, DropsAndLocksDoNotLoseOneAnother) {
   EXPECT_EQ(count_of(table, 0), 1u);
 }
 
-TEST(LocalTable, AStopWaitsForLocksAndLetsNobodyIn) {
+TEST(LocalTable, StopWaitsForLocksAndBlocksNewOnes) {
   const LocalTable table(4096);
   std::atomic<bool> locked{false};
   std::atomic<bool> given_back{false};
@@ -136,9 +136,9 @@ TEST(LocalTable, AStopWaitsForLocksAndLetsNobodyIn) {
 }
 
 // A thread that has passed its look at the stop locks the entry, sees the stop, and gives the lock
-// back. A fork between these steps copies the lock, but not the thread: whoever wanted the block in
-// the child waited for ever.
-TEST(LocalTable, AChildIsNotLockedOutByAThreadItDoesNotHave) {
+// back. A fork between these steps copies the lock, but not the thread: a thread of
+// the child that needed the block waited indefinitely.
+TEST(LocalTable, ForkedChildIsNotBlockedByParentThreads) {
   const LocalTable table(4096);
   set_count(table, 3, 7);
   std::atomic<int> step{0};

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -19,7 +19,7 @@ class NameTableTest : public testing::WorldTest {
   SipKey key_ = memory_->header().key;
 };
 
-TEST_F(NameTableTest, ANameHasOneRecordForEver) {
+TEST_F(NameTableTest, NameKeepsOneRecord) {
   EXPECT_FALSE(table_.find("a", key_, false));
   const std::uint32_t number = make("a");
   EXPECT_EQ(make("a"), number);
@@ -28,7 +28,7 @@ TEST_F(NameTableTest, ANameHasOneRecordForEver) {
   EXPECT_NE(make("b"), number);
 }
 
-TEST_F(NameTableTest, AChangeOfAnOldStateFails) {
+TEST_F(NameTableTest, UpdateFromOldStateFails) {
   const std::uint32_t number = make("a");
   const NameState free;
   const NameState busy = free.next(NameStage::busy, 7, 3);
@@ -41,7 +41,7 @@ TEST_F(NameTableTest, AChangeOfAnOldStateFails) {
   EXPECT_NE(again.bits, free.bits) << "the turn has moved";
 }
 
-TEST_F(NameTableTest, HandlesComeBackAsWritten) {
+TEST_F(NameTableTest, HandlesRoundTrip) {
   const std::uint32_t number = make("a");
   std::array<std::byte, NameRecord::kHandles> handle;
   for (std::size_t i = 0; i < handle.size(); ++i) handle[i] = static_cast<std::byte>(i);
@@ -49,7 +49,7 @@ TEST_F(NameTableTest, HandlesComeBackAsWritten) {
   EXPECT_EQ(table_.read_handles(number), handle);
 }
 
-TEST_F(NameTableTest, ItTakesAsManyNamesAsItSays) {
+TEST_F(NameTableTest, AcceptsNamesUpToItsCapacity) {
   std::set<std::uint32_t> numbers;
   for (std::uint32_t i = 0; i < NameTable::kNames; ++i) {
     numbers.insert(make("name " + std::to_string(i)));

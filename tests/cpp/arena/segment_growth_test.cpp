@@ -49,7 +49,7 @@ class SegmentGrowth : public ::testing::Test {
   ArenaNumber number_ = 0;
 };
 
-TEST_F(SegmentGrowth, CapacityDoublesUpToTheMost) {
+TEST_F(SegmentGrowth, CapacityDoublesUpToTheMaximum) {
   const auto segment = create({8192, 64 * kMiB});
   expect_backed(*segment, 1);
   for (const std::uint32_t expected : {2048u, 4096u, 8192u, 8192u}) {
@@ -60,7 +60,7 @@ TEST_F(SegmentGrowth, CapacityDoublesUpToTheMost) {
 }
 
 // A look at a hole allocates a page, and is SIGBUS where there is none.
-TEST_F(SegmentGrowth, ChunkRecordsHavePagesBeforeALook) {
+TEST_F(SegmentGrowth, ChunkRecordPagesAreReservedBeforeAccess) {
   for (const Strategy strategy : {Strategy::device, Strategy::in_place}) {
     const auto segment = create(kSmall, strategy);
     const std::uint64_t before = file_usage(*segment->file());
@@ -71,7 +71,7 @@ TEST_F(SegmentGrowth, ChunkRecordsHavePagesBeforeALook) {
   }
 }
 
-TEST_F(SegmentGrowth, APlaneIsMadeForTheSlotThatNeedsIt) {
+TEST_F(SegmentGrowth, PlaneIsCreatedForTheSlotThatNeedsIt) {
   const auto segment = create(kSmall);
   const std::uint64_t before = file_usage(*segment->file());
   segment->ensure_plane(63);
@@ -88,8 +88,8 @@ TEST_F(SegmentGrowth, APlaneIsMadeForTheSlotThatNeedsIt) {
   expect_backed(*segment, 0x8003);
 }
 
-// Who set the bit may have been killed before the pages existed.
-TEST_F(SegmentGrowth, APlaneThatWasOnlyAnnouncedIsMadeByTheNext) {
+// The process that set the bit may have been killed before the pages existed.
+TEST_F(SegmentGrowth, AnnouncedPlaneIsCreatedByNextProcess) {
   const auto segment = create(kSmall);
   segment->header().planes_wanted.fetch_or(1u << 5);
   EXPECT_EQ(segment->planes(), 1u) << "nobody looks at it yet";
@@ -97,7 +97,7 @@ TEST_F(SegmentGrowth, APlaneThatWasOnlyAnnouncedIsMadeByTheNext) {
   expect_backed(*segment, 1u << 5);
 }
 
-TEST_F(SegmentGrowth, PlanesAndRecordsThatGrowAtTheSameTimeMeet) {
+TEST_F(SegmentGrowth, PlanesAndRecordsGrowConcurrently) {
   testing::Shared<testing::Turn> round;
   constexpr int kRounds = 40;
   std::vector<std::unique_ptr<Segment>> segments;
@@ -128,7 +128,7 @@ TEST_F(SegmentGrowth, PlanesAndRecordsThatGrowAtTheSameTimeMeet) {
   }
 }
 
-TEST_F(SegmentGrowth, NoMemoryForAnArenaLeavesNoName) {
+TEST_F(SegmentGrowth, FailedArenaCreationLeavesNoName) {
   if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(32 * kKiB));
@@ -137,7 +137,7 @@ TEST_F(SegmentGrowth, NoMemoryForAnArenaLeavesNoName) {
   });
 }
 
-TEST_F(SegmentGrowth, NoMemoryForMoreRecordsLeavesTheOldOnes) {
+TEST_F(SegmentGrowth, FailedRecordGrowthKeepsOldRecords) {
   if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(112 * kKiB + 12 * page_size()));
@@ -155,7 +155,7 @@ TEST_F(SegmentGrowth, NoMemoryForMoreRecordsLeavesTheOldOnes) {
 
 // Everybody looks at the planes that are announced: one whose pages could not be had would be
 // SIGBUS for all of them.
-TEST_F(SegmentGrowth, NoMemoryForAPlaneHarmsNobodyElse) {
+TEST_F(SegmentGrowth, FailedPlaneCreationAffectsOnlyItsProcess) {
   if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(64 * page_size()));

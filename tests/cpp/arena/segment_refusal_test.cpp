@@ -52,18 +52,18 @@ class SegmentRefusal : public ::testing::Test {
   const SessionId id_ = testing::fresh_session();
 };
 
-TEST_F(SegmentRefusal, AGoodCopyIsTaken) {
+TEST_F(SegmentRefusal, AcceptsValidCopy) {
   EXPECT_EQ(refusal([](ArenaHeader&) {}), "");
 }
 
-TEST_F(SegmentRefusal, AnotherArena) {
+TEST_F(SegmentRefusal, RejectsOtherArena) {
   const std::string other = "the session id or arena number does not match";
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.number; }), other);
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.session.low; }), other);
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.session.high; }), other);
 }
 
-TEST_F(SegmentRefusal, AnotherVersionOrNoArenaAtAll) {
+TEST_F(SegmentRefusal, RejectsOtherVersionsAndForeignFiles) {
   const std::string unknown = "the file was not created by this version of shmtensor";
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.version; }), unknown);
   EXPECT_EQ(refusal([](ArenaHeader& header) { header.magic = 0; }), unknown)
@@ -71,7 +71,7 @@ TEST_F(SegmentRefusal, AnotherVersionOrNoArenaAtAll) {
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.magic; }), unknown);
 }
 
-TEST_F(SegmentRefusal, ADamagedGeometry) {
+TEST_F(SegmentRefusal, RejectsCorruptedGeometry) {
   const std::string damaged = "the header is damaged";
   for (const std::uint32_t blocks : {0u, 1u, 2048u, 4097u, 1u << 25, ~0u}) {
     EXPECT_EQ(refusal([&](ArenaHeader& header) { header.max_blocks = blocks; }), damaged) << blocks;
@@ -81,12 +81,12 @@ TEST_F(SegmentRefusal, ADamagedGeometry) {
   }
 }
 
-TEST_F(SegmentRefusal, AnUnknownStrategy) {
+TEST_F(SegmentRefusal, RejectsUnknownStrategy) {
   EXPECT_EQ(refusal([](ArenaHeader& header) { header.strategy = static_cast<Strategy>(5); }),
             "unknown strategy");
 }
 
-TEST_F(SegmentRefusal, AFileThatIsTooShort) {
+TEST_F(SegmentRefusal, RejectsTruncatedFile) {
   const std::string shorter = "the file is too short";
   EXPECT_EQ(refusal(create_memfd("empty")), shorter);
   const auto nothing = [](ArenaHeader&) {};
@@ -95,7 +95,7 @@ TEST_F(SegmentRefusal, AFileThatIsTooShort) {
       << "for so many blocks";
 }
 
-TEST_F(SegmentRefusal, AFileThatAPeerCouldShorten) {
+TEST_F(SegmentRefusal, RejectsUnsealedFile) {
   const auto good = Segment::create(id_, 7, 0, 1, Strategy::file_descriptor, kSmall);
   Fd file = create_memfd("unsealed");
   set_file_size(file, kSmall.data());
@@ -106,7 +106,7 @@ TEST_F(SegmentRefusal, AFileThatAPeerCouldShorten) {
   EXPECT_EQ(refusal(std::move(file)), "the memfd is not sealed against shrinking");
 }
 
-TEST_F(SegmentRefusal, WhatIsNoFile) {
+TEST_F(SegmentRefusal, RejectsDescriptorsOfNonFiles) {
   const std::string no_file = "not a regular file";
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -118,14 +118,14 @@ TEST_F(SegmentRefusal, WhatIsNoFile) {
   EXPECT_THROW(static_cast<void>(Segment::open(id_, 7, Fd())), OsError);
 }
 
-TEST_F(SegmentRefusal, AnotherUsersFile) {
+TEST_F(SegmentRefusal, RejectsFileOfOtherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   Fd file = forged([](ArenaHeader&) {});
   ASSERT_EQ(::fchown(file.get(), 1, 1), 0);
   EXPECT_EQ(refusal(std::move(file)), "the file belongs to another user");
 }
 
-TEST_F(SegmentRefusal, ANamedObjectThatIsAnotherArena) {
+TEST_F(SegmentRefusal, RejectsNamedObjectOfOtherArena) {
   const std::string name = arena_name(id_, 8);
   {
     const auto other = Segment::create(id_, 7, 0, 1, Strategy::file_system, kSmall);

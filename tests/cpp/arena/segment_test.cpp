@@ -54,7 +54,7 @@ class MemfdSegmentTest : public SegmentOf {
   MemfdSegmentTest() : SegmentOf(Strategy::file_descriptor) {}
 };
 
-TEST_P(SegmentTest, SaysWhatItIs) {
+TEST_P(SegmentTest, HeaderDescribesTheSegment) {
   const auto segment = create();
   const ArenaHeader& header = segment->header();
   EXPECT_EQ(header.magic, kArenaMagic);
@@ -73,7 +73,7 @@ TEST_P(SegmentTest, SaysWhatItIs) {
   EXPECT_EQ(segment->keeps_descriptor(), !named());
 }
 
-TEST_P(SegmentTest, APeerSeesTheSame) {
+TEST_P(SegmentTest, PeerSeesTheSameHeader) {
   const auto segment = create();
   const auto peer = open(*segment);
   EXPECT_EQ(peer->geometry().max_blocks, kSmall.max_blocks);
@@ -92,7 +92,7 @@ TEST_P(SegmentTest, APeerSeesTheSame) {
   EXPECT_TRUE(segment->freed().any());
 }
 
-TEST_P(SegmentTest, DataIsMappedWhenAskedForWithTheAccessAskedFor) {
+TEST_P(SegmentTest, DataIsMappedOnDemandWithRequestedAccess) {
   const auto segment = create();
   const auto peer = open(*segment);
   EXPECT_EQ(segment->mapping_count(), 1);
@@ -108,20 +108,20 @@ TEST_P(SegmentTest, DataIsMappedWhenAskedForWithTheAccessAskedFor) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % (2 * kMiB), 0u);
 }
 
-TEST_P(SegmentTest, AChildSeesWhatThisProcessWrites) {
+TEST_P(SegmentTest, ChildSeesWritesOfParent) {
   const auto segment = create();
   testing::in_child([&] { open(*segment)->record(1).size.store(99); });
   EXPECT_EQ(segment->record(1).size.load(), 99u);
 }
 
-TEST_F(NamedSegmentTest, TheSameNumberCannotBeNamedTwice) {
+TEST_F(NamedSegmentTest, DuplicateArenaNameIsRejected) {
   const auto segment = create();
   EXPECT_THROW(static_cast<void>(create()), OsError);
   // The failure must not have taken the name of the first.
   EXPECT_EQ(list_shm(name_).size(), 1u);
 }
 
-TEST_F(NamedSegmentTest, ANameThatIsGoneOrReplacedIsNoticed) {
+TEST_F(NamedSegmentTest, RemovedOrReplacedNameIsDetected) {
   const auto segment = create();
   EXPECT_TRUE(unlink_shm(name_));
   EXPECT_THROW(static_cast<void>(segment->file()), OsError);
@@ -135,7 +135,7 @@ TEST_F(NamedSegmentTest, ANameThatIsGoneOrReplacedIsNoticed) {
   }
 }
 
-TEST_F(MemfdSegmentTest, ADescriptorClosedBehindItsBackIsNeitherUsedNorClosed) {
+TEST_F(MemfdSegmentTest, ExternallyClosedDescriptorIsNeitherUsedNorClosed) {
   auto segment = create();
   const int number = (*segment->file()).get();
   ASSERT_EQ(::close(number), 0);
@@ -147,7 +147,7 @@ TEST_F(MemfdSegmentTest, ADescriptorClosedBehindItsBackIsNeitherUsedNorClosed) {
   EXPECT_NO_THROW(static_cast<void>(other.identity())) << "it was closed with the segment";
 }
 
-TEST_F(MemfdSegmentTest, ADroppedDescriptorIsFetchedWhenItIsNeeded) {
+TEST_F(MemfdSegmentTest, ReleasedDescriptorIsFetchedOnDemand) {
   const auto segment = create();
   const auto peer = open(*segment);
   int fetched = 0;

@@ -13,7 +13,7 @@
 #include "os/other_process.hpp"
 #include "os/process.hpp"
 #include "support/child.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -34,7 +34,7 @@ class SessionMemoryTest : public testing::WorldTest {
   }
 };
 
-TEST_F(SessionMemoryTest, SaysWhatItIs) {
+TEST_F(SessionMemoryTest, HeaderDescribesTheSession) {
   const SessionHeader& header = memory_->header();
   EXPECT_EQ(header.magic, kSessionMagic);
   EXPECT_EQ(header.version, kSessionVersion);
@@ -48,7 +48,7 @@ TEST_F(SessionMemoryTest, SaysWhatItIs) {
   EXPECT_NE(other->header().key.low, header.key.low);
 }
 
-TEST_F(SessionMemoryTest, APeerSeesTheSame) {
+TEST_F(SessionMemoryTest, PeerSeesTheSameHeader) {
   const auto peer = reopened();
   EXPECT_EQ(peer->id(), memory_->id());
   memory_->slot(5).pid.store(123);
@@ -60,7 +60,7 @@ TEST_F(SessionMemoryTest, APeerSeesTheSame) {
   EXPECT_EQ(memory_->header().deaths.load(), 2u);
 }
 
-TEST_F(SessionMemoryTest, AnArenaNumberIsGivenOnce) {
+TEST_F(SessionMemoryTest, ArenaNumbersAreUnique) {
   std::vector<ArenaNumber> numbers(4 * 500);
   {
     std::vector<std::jthread> threads;
@@ -75,7 +75,7 @@ TEST_F(SessionMemoryTest, AnArenaNumberIsGivenOnce) {
   EXPECT_EQ(*distinct.begin(), 1u) << "0 is none";
 }
 
-TEST_F(SessionMemoryTest, TransitTablesAreMappedOnceWhoeverAsksFirst) {
+TEST_F(SessionMemoryTest, TicketTablesAreMappedOnce) {
   EXPECT_EQ(memory_->mapping_count(), 1);
   std::vector<TransitTable*> tables(4);
   {
@@ -90,7 +90,7 @@ TEST_F(SessionMemoryTest, TransitTablesAreMappedOnceWhoeverAsksFirst) {
   EXPECT_EQ(&memory_->transit(9 + kMaxSlots), tables[0]) << "a slot from a peer stays in range";
 }
 
-TEST_F(SessionMemoryTest, TablesLieInTheFileOneAfterTheOther) {
+TEST_F(SessionMemoryTest, TablesAreStoredConsecutively) {
   EXPECT_GE(SessionMemory::transit_offset(0), sizeof(SessionHeader));
   for (SlotNumber slot = 1; slot < kMaxSlots; ++slot) {
     EXPECT_EQ(SessionMemory::transit_offset(slot),
@@ -101,7 +101,7 @@ TEST_F(SessionMemoryTest, TablesLieInTheFileOneAfterTheOther) {
       << "the table of names comes last";
 }
 
-TEST_F(SessionMemoryTest, WhatIsNotItselfIsRefused) {
+TEST_F(SessionMemoryTest, RejectsForeignMemory) {
   const SessionId id = memory_->id();
   EXPECT_EQ(refusal({id.high, id.low + 1}, memory_->file().duplicate()),
             "the session id does not match");
@@ -124,7 +124,7 @@ TEST_F(SessionMemoryTest, WhatIsNotItselfIsRefused) {
             "the file was not created by this version of shmtensor");
 }
 
-TEST_F(SessionMemoryTest, ADescriptorClosedBehindItsBackIsNoticed) {
+TEST_F(SessionMemoryTest, ExternallyClosedDescriptorIsDetected) {
   const auto peer = reopened();
   ASSERT_EQ(peer->descriptor_or_none(), peer->file().get());
   const int number = peer->file().get();
@@ -135,7 +135,7 @@ TEST_F(SessionMemoryTest, ADescriptorClosedBehindItsBackIsNoticed) {
   EXPECT_EQ(peer->id(), memory_->id()) << "what is mapped stays";
 }
 
-TEST_F(SessionMemoryTest, ADescriptorThatMeansAnotherFileIsNotClosed) {
+TEST_F(SessionMemoryTest, ReusedDescriptorNumberIsNotClosed) {
   auto peer = reopened();
   const int number = peer->file().get();
   ASSERT_EQ(::close(number), 0);

@@ -88,7 +88,7 @@ class SpaceModel : public ::testing::TestWithParam<std::uint64_t> {
     taken_.erase(at);
   }
 
-  // What is free is what is not taken, in ranges that do not touch one another.
+  // The free ranges are the complement of the allocated ones, and no two of them are adjacent.
   void compare() const {
     std::map<std::uint64_t, std::uint64_t> gaps;
     std::uint64_t end = 0;
@@ -116,7 +116,7 @@ class SpaceModel : public ::testing::TestWithParam<std::uint64_t> {
   std::map<std::uint64_t, Taken> taken_;
 };
 
-TEST_P(SpaceModel, AgreesAtEveryStepAndJoinsAllInTheEnd) {
+TEST_P(SpaceModel, MatchesModelAndCoalescesAllRanges) {
   run(6'000);
   EXPECT_GT(space_.total(), kMiB);
   while (!taken_.empty()) give();
@@ -126,7 +126,7 @@ TEST_P(SpaceModel, AgreesAtEveryStepAndJoinsAllInTheEnd) {
 
 // A range that was taken off its list and then not cut, because the heap had nothing for the rest,
 // was still marked free: a neighbour that was given back joined with it, and its bytes went to two.
-TEST_P(SpaceModel, LosesNothingWhenTheHeapIsExhausted) {
+TEST_P(SpaceModel, ExhaustedHeapLosesNoRange) {
   scarce_ = true;
   run(3'000);
   EXPECT_GT(failures_, 5);

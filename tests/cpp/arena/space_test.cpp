@@ -19,7 +19,7 @@ Ranges free_ranges(const Space& space, std::uint64_t size = 1) {
   return ranges;
 }
 
-TEST(Space, OfNothingGivesNothing) {
+TEST(Space, EmptyAllocatorAllocatesNothing) {
   Space space;
   EXPECT_EQ(space.take(1), Space::kNone);
   EXPECT_EQ(space.total(), 0u);
@@ -34,7 +34,7 @@ TEST(Space, RoundsUpToUnits) {
   }
 }
 
-TEST(Space, AnExtensionFitsExactly) {
+TEST(Space, ExtensionFitsExactly) {
   for (std::uint64_t size = 64; size < 16 * kMiB; size += 64 + size / 7 / 64 * 64) {
     Space space;
     space.extend(size);
@@ -48,7 +48,7 @@ TEST(Space, AnExtensionFitsExactly) {
   }
 }
 
-TEST(Space, AnExtensionJoinsTheFreeEndBeforeIt) {
+TEST(Space, ExtensionCoalescesWithPrecedingFreeRange) {
   Space space;
   space.extend(4 * kMiB);
   const Space::Range first = space.take(3 * kMiB);
@@ -59,7 +59,7 @@ TEST(Space, AnExtensionJoinsTheFreeEndBeforeIt) {
   EXPECT_EQ(free_ranges(space), (Ranges{{0, 3 * kMiB}}));
 }
 
-TEST(Space, GivingJoinsBothNeighbours) {
+TEST(Space, FreeingCoalescesBothNeighbours) {
   Space space;
   space.extend(kMiB);
   const Space::Range a = space.take(1024);
@@ -85,7 +85,7 @@ TEST(Space, AlignmentLeavesTheFrontFree) {
   EXPECT_EQ(free_ranges(space), (Ranges{{64, 4032}, {12288, 64 * kKiB - 12288}}));
 }
 
-TEST(Space, AlignmentThatFitsNowhereIsRefused) {
+TEST(Space, UnsatisfiableAlignmentIsRejected) {
   Space space;
   space.extend(8192);
   const Space::Range first = space.take(64);
@@ -95,7 +95,7 @@ TEST(Space, AlignmentThatFitsNowhereIsRefused) {
   EXPECT_EQ(space.taken(), 4096u);
 }
 
-TEST(Space, SizesBeyondAllClassesAreRefused) {
+TEST(Space, SizesBeyondAllClassesAreRejected) {
   Space space;
   space.extend(kMiB);
   for (int shift = 20; shift < 64; ++shift) {
@@ -104,7 +104,7 @@ TEST(Space, SizesBeyondAllClassesAreRefused) {
   EXPECT_NE(space.take(kMiB), Space::kNone);
 }
 
-TEST(Space, TheSmallestRangesAreLeftOutWhenAsked) {
+TEST(Space, SmallestRangesAreSkippedOnRequest) {
   Space space;
   space.extend(kMiB);
   const Space::Range a = space.take(1024);
@@ -114,7 +114,7 @@ TEST(Space, TheSmallestRangesAreLeftOutWhenAsked) {
   EXPECT_EQ(free_ranges(space, 1024).size(), 2u);
 }
 
-TEST(Space, RangesAreNotJoinedAcrossAGap) {
+TEST(Space, RangesAreNotCoalescedAcrossGaps) {
   Space space;
   space.extend_at(0, kMiB);
   space.extend_at(16 * kMiB, kMiB);
@@ -129,7 +129,7 @@ TEST(Space, RangesAreNotJoinedAcrossAGap) {
   EXPECT_EQ(free_ranges(space), (Ranges{{0, kMiB}, {16 * kMiB, kMiB}}));
 }
 
-TEST(Space, OnlyAWholeFreeRangeIsWithdrawn) {
+TEST(Space, OnlyWholeFreeRangesAreRemoved) {
   Space space;
   for (const std::uint64_t at : {0u, 16u, 32u}) space.extend_at(at * kMiB, kMiB);
   const Space::Range taken = space.take(kMiB);

@@ -8,7 +8,7 @@
 
 #include "support/child.hpp"
 #include "support/shared.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -43,7 +43,7 @@ TEST_F(TransitAdoption, TicketsOutliveTheirSender) {
   EXPECT_FALSE(table_.has_live(kArena, 9, 4));
 }
 
-TEST_F(TransitAdoption, WhatHasDrainedIsReused) {
+TEST_F(TransitAdoption, DrainedTableIsReused) {
   {
     TransitWriter before(*memory_, 0);
     for (BlockNumber block = 0; block < 200; ++block) {
@@ -62,7 +62,7 @@ TEST_F(TransitAdoption, WhatHasDrainedIsReused) {
   EXPECT_LE(table_.group_count.load(), count + 8);
 }
 
-TEST_F(TransitAdoption, AKillAtAnyMomentLeavesATableThatWorks) {
+TEST_F(TransitAdoption, KillAtAnyInstantLeavesWorkingTable) {
   struct Log {
     std::atomic<std::uint32_t> issued;
     std::array<Ticket, 8> pinned;

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -24,7 +24,7 @@ class TransitRace : public testing::WorldTest {
   std::atomic<bool> stop_{false};
 };
 
-TEST_F(TransitRace, ALiveTicketIsSeenWhateverIsReused) {
+TEST_F(TransitRace, LiveTicketIsVisibleDuringReuse) {
   std::atomic<std::uint64_t> looks{0};
   std::atomic<std::uint64_t> missed{0};
   std::atomic<std::uint64_t> phantoms{0};
@@ -60,7 +60,7 @@ TEST_F(TransitRace, ALiveTicketIsSeenWhateverIsReused) {
   EXPECT_LT(table_.group_count.load(), 200u) << "the groups were reused";
 }
 
-TEST_F(TransitRace, OneOfAllClaimersGetsTheTicket) {
+TEST_F(TransitRace, ExactlyOneClaimSucceeds) {
   constexpr int kRounds = 3'000;
   std::atomic<int> round{0};
   std::atomic<int> arrived{0};

@@ -7,7 +7,7 @@
 
 #include "os/clock.hpp"
 #include "support/scarce_heap.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -35,7 +35,7 @@ class TransitTest : public testing::WorldTest {
   TransitWriter writer_{*memory_, kSender};
 };
 
-TEST_F(TransitTest, ATicketIsLiveUntilItIsClaimedOnce) {
+TEST_F(TransitTest, TicketIsLiveUntilClaimed) {
   EXPECT_FALSE(live(9, 4));
   const Ticket ticket = writer_.issue(kArena, 9, 4);
   EXPECT_EQ(ticket.sender, kSender);
@@ -47,7 +47,7 @@ TEST_F(TransitTest, ATicketIsLiveUntilItIsClaimedOnce) {
   EXPECT_FALSE(claim(ticket, 9, 4)) << "twice";
 }
 
-TEST_F(TransitTest, IsForOneGenerationOfOneBlock) {
+TEST_F(TransitTest, TicketIsForOneGenerationOfOneBlock) {
   static_cast<void>(writer_.issue(kArena, 9, 4));
   EXPECT_FALSE(live(9, 3));
   EXPECT_FALSE(live(9, 5));
@@ -56,7 +56,7 @@ TEST_F(TransitTest, IsForOneGenerationOfOneBlock) {
   EXPECT_FALSE(memory_->transit(kSender + 1).has_live(kArena, 9, 4));
 }
 
-TEST_F(TransitTest, AClaimWithAnythingWrongFailsAndTakesNothing) {
+TEST_F(TransitTest, InvalidClaimFailsWithoutEffect) {
   const Ticket ticket = writer_.issue(kArena, 9, 4);
   const auto with = [&](auto&& change) {
     Ticket wrong = ticket;
@@ -75,7 +75,7 @@ TEST_F(TransitTest, AClaimWithAnythingWrongFailsAndTakesNothing) {
   EXPECT_TRUE(claim(ticket, 9, 4));
 }
 
-TEST_F(TransitTest, AGroupHasThirtyTwoThenANewOneBegins) {
+TEST_F(TransitTest, GroupHoldsThirtyTwoTickets) {
   std::vector<Ticket> tickets;
   for (int i = 0; i < 33; ++i) tickets.push_back(writer_.issue(kArena, 9, 4));
   for (std::uint8_t i = 0; i < 32; ++i) {
@@ -93,7 +93,7 @@ TEST_F(TransitTest, AGroupHasThirtyTwoThenANewOneBegins) {
   EXPECT_FALSE(live(9, 4));
 }
 
-TEST_F(TransitTest, ABitIsNotGivenTwiceWhileItsGroupStays) {
+TEST_F(TransitTest, BitIsIssuedOncePerGroup) {
   const Ticket first = writer_.issue(kArena, 9, 4);
   EXPECT_TRUE(claim(first, 9, 4));
   const Ticket second = writer_.issue(kArena, 9, 4);
@@ -111,7 +111,7 @@ TEST_F(TransitTest, GenerationsDoNotShareAGroup) {
   EXPECT_FALSE(live(9, 4));
 }
 
-TEST_F(TransitTest, SpentGroupsAreReused) {
+TEST_F(TransitTest, ConsumedGroupsAreReused) {
   for (std::uint32_t i = 0; i < 20'000; ++i) {
     ASSERT_TRUE(claim(writer_.issue(kArena, i, i), i, i));
   }
@@ -119,7 +119,7 @@ TEST_F(TransitTest, SpentGroupsAreReused) {
   EXPECT_EQ(count_live(), 0);
 }
 
-TEST_F(TransitTest, AnExhaustedHeapLosesNoGroup) {
+TEST_F(TransitTest, ExhaustedHeapLosesNoGroup) {
   const Ticket first = writer_.issue(kArena, 1, 1);
   ASSERT_TRUE(claim(first, 1, 1));
   {
@@ -129,7 +129,7 @@ TEST_F(TransitTest, AnExhaustedHeapLosesNoGroup) {
   EXPECT_EQ(writer_.issue(kArena, 2, 1).group, first.group);
 }
 
-TEST_F(TransitTest, TheTableStaysAboutAsLargeAsWhatIsInFlight) {
+TEST_F(TransitTest, TableSizeFollowsUnreadMessages) {
   constexpr std::uint32_t kInFlight = 1'000;
   std::vector<Ticket> tickets(kInFlight);
   for (std::uint32_t i = 0; i < 30 * kInFlight; ++i) {
@@ -143,7 +143,7 @@ TEST_F(TransitTest, TheTableStaysAboutAsLargeAsWhatIsInFlight) {
   EXPECT_EQ(count_live(), static_cast<int>(kInFlight));
 }
 
-TEST_F(TransitTest, AnOldTicketOfAReusedGroupIsStale) {
+TEST_F(TransitTest, TicketOfReusedGroupIsStale) {
   const Ticket old = writer_.issue(kArena, 9, 4);
   ASSERT_TRUE(claim(old, 9, 4));
   Ticket ticket;
@@ -161,7 +161,7 @@ TEST_F(TransitTest, AnOldTicketOfAReusedGroupIsStale) {
   EXPECT_TRUE(live(9, 4));
 }
 
-TEST_F(TransitTest, BlocksThatShareABucketAreToldApart) {
+TEST_F(TransitTest, BlocksSharingABucketAreDistinguished) {
   std::vector<Ticket> tickets;
   for (std::uint32_t i = 0; i < 50; ++i) {
     tickets.push_back(writer_.issue(kArena, 7 + i * TransitTable::kBuckets, 1));
@@ -174,7 +174,7 @@ TEST_F(TransitTest, BlocksThatShareABucketAreToldApart) {
   }
 }
 
-TEST_F(TransitTest, AGroupTellsWhenItsLastTicketWasIssued) {
+TEST_F(TransitTest, GroupRecordsTimeOfLastTicket) {
   const std::uint32_t before = coarse_seconds();
   static_cast<void>(writer_.issue(kArena, 9, 4));
   table_.for_each_live([&](std::uint32_t, const TicketGroup& group, std::uint32_t) {
@@ -186,7 +186,7 @@ TEST_F(TransitTest, AGroupTellsWhenItsLastTicketWasIssued) {
 }
 
 // A process of the same user may write nonsense. The search ends, and the block stays.
-TEST_F(TransitTest, AChainThatMakesNoSenseKeepsTheBlock) {
+TEST_F(TransitTest, CorruptChainKeepsTheBlock) {
   std::atomic<std::uint64_t>& bucket =
       table_.buckets[TransitTable::bucket_of(TransitTable::block_key(kArena, 9))];
   bucket.store(~std::uint64_t{0});
@@ -198,8 +198,8 @@ TEST_F(TransitTest, AChainThatMakesNoSenseKeepsTheBlock) {
   EXPECT_TRUE(live(9, 4)) << "a serial that never comes";
 }
 
-// The sender wrote beyond its own books, or went round for ever.
-TEST_F(TransitTest, ASenderBearsAChainThatMakesNoSense) {
+// The sender wrote past its bookkeeping, or looped indefinitely.
+TEST_F(TransitTest, SenderToleratesCorruptChain) {
   constexpr BlockNumber kBlock = 9;
   const std::uint64_t key = TransitTable::block_key(kArena, kBlock);
   std::atomic<std::uint64_t>& bucket = table_.buckets[TransitTable::bucket_of(key)];

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <set>
 
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -50,14 +50,14 @@ class TryFreeTest : public testing::WorldTest {
       Segment::create(memory_->id(), 1, 0, 1, Strategy::file_descriptor, testing::kSmall);
 };
 
-TEST_F(TryFreeTest, FreesWhatNobodyNeedsOnce) {
+TEST_F(TryFreeTest, FreesUnreferencedBlockOnce) {
   EXPECT_TRUE(free_it());
   EXPECT_EQ(word().bits(), BlockWord::free_at(5).bits());
   EXPECT_FALSE(free_it());
   EXPECT_FALSE(free_it(10)) << "that never lived";
 }
 
-TEST_F(TryFreeTest, AHolderInAnyPlaneKeepsTheBlock) {
+TEST_F(TryFreeTest, HolderInAnyPlaneKeepsTheBlock) {
   for (const SlotNumber slot : std::initializer_list<SlotNumber>{0, 63, 64, 500, 1023}) {
     hold(slot);
     EXPECT_TRUE(has_holder(*segment_, kBlock));
@@ -68,7 +68,7 @@ TEST_F(TryFreeTest, AHolderInAnyPlaneKeepsTheBlock) {
   EXPECT_TRUE(free_it());
 }
 
-TEST_F(TryFreeTest, ALiveTicketOfAnySenderKeepsTheBlock) {
+TEST_F(TryFreeTest, LiveTicketOfAnySenderKeepsTheBlock) {
   for (const SlotNumber sender : std::initializer_list<SlotNumber>{0, 64, 1023}) {
     const Ticket ticket = issue(sender, 4);
     EXPECT_TRUE(in_flight(*segment_, kBlock, 4, *memory_));
@@ -79,19 +79,19 @@ TEST_F(TryFreeTest, ALiveTicketOfAnySenderKeepsTheBlock) {
   EXPECT_TRUE(free_it());
 }
 
-TEST_F(TryFreeTest, ATicketOfAnotherGenerationDoesNot) {
+TEST_F(TryFreeTest, TicketOfOtherGenerationDoesNotKeepTheBlock) {
   static_cast<void>(issue(0, 3));
   EXPECT_FALSE(in_flight(*segment_, kBlock, 4, *memory_));
   EXPECT_TRUE(free_it());
 }
 
-TEST_F(TryFreeTest, AnEpochIsForgottenWithTheGeneration) {
+TEST_F(TryFreeTest, EpochIsClearedWithTheGeneration) {
   segment_->record(kBlock).word.store(BlockWord::live_at(4).next_epoch().bits());
   EXPECT_TRUE(free_it());
   EXPECT_EQ(word().bits(), BlockWord::free_at(5).bits());
 }
 
-TEST_F(TryFreeTest, ASweepClearsTheDeadAndFreesWhatOnlyTheyHeld) {
+TEST_F(TryFreeTest, SweepFreesBlocksHeldOnlyByDeadProcesses) {
   make_live(1, 0);
   make_live(2, 0);
   make_live(3, 0);
@@ -111,7 +111,7 @@ TEST_F(TryFreeTest, ASweepClearsTheDeadAndFreesWhatOnlyTheyHeld) {
   EXPECT_EQ(swept(71), (std::set<BlockNumber>{2, 3}));
 }
 
-TEST_F(TryFreeTest, ASweepLeavesWhatIsInFlight) {
+TEST_F(TryFreeTest, SweepKeepsUnreadMessages) {
   hold(3);
   const Ticket ticket = issue(3, 4);
   EXPECT_TRUE(swept(3).empty());
@@ -122,11 +122,11 @@ TEST_F(TryFreeTest, ASweepLeavesWhatIsInFlight) {
 }
 
 // Killed between clearing its bit and trying.
-TEST_F(TryFreeTest, ASweepFindsWhatIsHeldByNobody) {
+TEST_F(TryFreeTest, SweepFindsUnreferencedBlocks) {
   EXPECT_EQ(swept(kNoSlot), (std::set<BlockNumber>{kBlock}));
 }
 
-TEST_F(TryFreeTest, ASweepOfNobodyClearsNothing) {
+TEST_F(TryFreeTest, SweepOfEmptySetClearsNothing) {
   for (const SlotNumber slot : std::initializer_list<SlotNumber>{0, 63, 1023}) hold(slot);
   EXPECT_TRUE(swept(kNoSlot).empty());
   for (const SlotNumber slot : std::initializer_list<SlotNumber>{0, 63, 1023})

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-TEST(Align, UpAndDown) {
+TEST(Align, RoundsUpAndDown) {
   EXPECT_EQ(align_up(0, 64), 0u);
   EXPECT_EQ(align_up(1, 64), 64u);
   EXPECT_EQ(align_up(64, 64), 64u);
@@ -20,7 +20,7 @@ TEST(Align, UpAndDown) {
   EXPECT_EQ(align_up(5 * kGiB + 1, 2 * kMiB), 5 * kGiB + 2 * kMiB);
 }
 
-TEST(Align, FitsIsNotFooledByOverflow) {
+TEST(Align, FitsHandlesOverflow) {
   EXPECT_TRUE(fits(0, 10, 10));
   EXPECT_TRUE(fits(10, 0, 10));
   EXPECT_FALSE(fits(1, 10, 10));

@@ -7,7 +7,7 @@
 namespace shmtensor {
 namespace {
 
-TEST(Error, OsErrorSaysWhatWasTriedAndWhatTheSystemAnswered) {
+TEST(Error, OsErrorNamesOperationAndSystemError) {
   try {
     errno = ENOENT;
     throw_os("open the gate");
@@ -17,7 +17,7 @@ TEST(Error, OsErrorSaysWhatWasTriedAndWhatTheSystemAnswered) {
   }
 }
 
-TEST(Error, ACodeGivenWinsOverErrno) {
+TEST(Error, ExplicitCodeOverridesErrno) {
   try {
     errno = ENOENT;
     throw_os("open the gate", EMFILE);
@@ -27,11 +27,11 @@ TEST(Error, ACodeGivenWinsOverErrno) {
   }
 }
 
-TEST(Error, ACodeWithoutANameHasItsNumber) {
+TEST(Error, UnknownCodeIsPrintedAsNumber) {
   EXPECT_NE(errno_text(EXDEV).find("(errno " + std::to_string(EXDEV) + ")"), std::string::npos);
 }
 
-TEST(Error, TheFamilyHasOneRoot) {
+TEST(Error, AllErrorsShareOneBase) {
   EXPECT_THROW(throw OsError(1, ""), Error);
   EXPECT_THROW(throw OutOfMemory(""), Error);
   EXPECT_THROW(throw StaleHandle(""), Error);

@@ -5,14 +5,14 @@
 namespace shmtensor {
 namespace {
 
-TEST(SessionId, HexAndBack) {
+TEST(SessionId, HexRoundTrips) {
   const SessionId id{0x0123456789abcdef, 0x00000000000000ff};
   EXPECT_EQ(id.hex(), "0123456789abcdef00000000000000ff");
   EXPECT_EQ(SessionId::parse(id.hex()), id);
   EXPECT_EQ(SessionId::parse("0123456789ABCDEF00000000000000FF"), id);
 }
 
-TEST(SessionId, AnyOtherTextIsHashed) {
+TEST(SessionId, OtherTextIsHashed) {
   const SessionId job = SessionId::parse("slurm-4711");
   EXPECT_TRUE(job);
   EXPECT_EQ(job, SessionId::parse("slurm-4711"));
@@ -21,7 +21,7 @@ TEST(SessionId, AnyOtherTextIsHashed) {
   EXPECT_TRUE(SessionId::parse(""));
 }
 
-TEST(SessionId, NearlyHexIsHashedToo) {
+TEST(SessionId, MalformedHexIsHashed) {
   const std::string digits(32, '7');
   std::string wrong = digits;
   wrong[31] = 'g';
@@ -30,7 +30,7 @@ TEST(SessionId, NearlyHexIsHashedToo) {
   EXPECT_NE(SessionId::parse(digits.substr(1)).high, SessionId::parse(digits).high);
 }
 
-TEST(SessionId, OnlyZeroIsNone) {
+TEST(SessionId, OnlyZeroMeansNone) {
   EXPECT_FALSE(SessionId{});
   EXPECT_TRUE((SessionId{0, 1}));
   EXPECT_TRUE((SessionId{1, 0}));

@@ -7,7 +7,7 @@ namespace {
 
 std::string g_heard;
 
-TEST(Report, GoesToTheHookAndWithoutOneToStandardError) {
+TEST(Report, UsesHookOrStandardError) {
   set_report_hook([](const char* text) noexcept { g_heard = text; });
   report("something is odd");
   set_report_hook(nullptr);

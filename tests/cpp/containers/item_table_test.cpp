@@ -58,7 +58,7 @@ TEST(ItemTable, FindsEachItem) {
   EXPECT_EQ(table.bytes(), bytes.size());
 }
 
-TEST(ItemTable, RefusesWhatIsCutShort) {
+TEST(ItemTable, RejectsTruncatedTable) {
   const Bytes bytes = table_of({"one", "two"});
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_THROW(ItemTable({std::span(bytes).first(size)}), CorruptData) << size;
@@ -67,7 +67,7 @@ TEST(ItemTable, RefusesWhatIsCutShort) {
   EXPECT_THROW(ItemTable({bytes, bytes}), CorruptData);
 }
 
-TEST(ItemTable, NoEntryLeadsOutside) {
+TEST(ItemTable, EntriesNeverPointOutside) {
   const Bytes bytes = table_of({"one", "two"});
   for (std::size_t place = 56; place < 72; ++place) {
     for (int bit = 0; bit < 8; ++bit) {

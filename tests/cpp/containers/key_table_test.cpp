@@ -11,7 +11,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-TEST(KeyTable, FindsWhatWasAddedAndNothingElse) {
+TEST(KeyTable, FindsExactlyTheAddedKeys) {
   KeyTableBuilder builder;
   for (std::int64_t i = 0; i < 1000; ++i) {
     EXPECT_TRUE(builder.add(i * 31 - 500, static_cast<std::uint64_t>(i)));
@@ -38,14 +38,14 @@ TEST(KeyTable, FindsWhatWasAddedAndNothingElse) {
   EXPECT_FALSE(table.find(std::string_view("")));
 }
 
-TEST(KeyTable, AnEmptyOneFindsNothing) {
+TEST(KeyTable, EmptyTableFindsNothing) {
   const std::string written = KeyTableBuilder().finish();
   const KeyTable table(bytes_of(written));
   EXPECT_EQ(table.size(), 0u);
   EXPECT_FALSE(table.find(std::int64_t{0}));
 }
 
-TEST(KeyTable, RefusesWhatIsCutShortAndNeverReadsOutside) {
+TEST(KeyTable, RejectsTruncatedTableAndStaysInBounds) {
   KeyTableBuilder builder;
   builder.add(std::string_view("a text"), 1);
   builder.add(std::int64_t{5}, 2);

@@ -50,14 +50,14 @@ TEST_F(CudaDriver, IsLoadedAndNamesItsErrors) {
   });
 }
 
-TEST_F(CudaDriver, TellsWhatIsMissing) {
+TEST_F(CudaDriver, ReportsMissingFunctions) {
   ::setenv("SHMTENSOR_LIBCUDA", "/nowhere/libcuda.so.1", 1);
   expect_refusal("cannot load /nowhere/libcuda.so.1");
   ::setenv("SHMTENSOR_LIBCUDA", "libm.so.6", 1);
   expect_refusal("libm.so.6 has no cuInit");
 }
 
-TEST_F(CudaDriver, TellsWhyItDoesNotStart) {
+TEST_F(CudaDriver, ReportsWhyInitializationFails) {
   for (const auto& [mode, part] :
        {std::pair("stub", "LD_LIBRARY_PATH"), std::pair("nodevice", "no GPU is visible"),
         std::pair("mismatch", "different versions"), std::pair("fabric", "fabric manager")}) {
@@ -66,7 +66,7 @@ TEST_F(CudaDriver, TellsWhyItDoesNotStart) {
   }
 }
 
-TEST_F(CudaDriver, LacksAGroupAsAWhole) {
+TEST_F(CudaDriver, MissingFunctionDisablesItsWholeGroup) {
   ::setenv("SHMTENSOR_LIBCUDA", SHMTENSOR_SIM_BARE, 1);
   in_child([] {
     const Driver& driver = Driver::get();
@@ -76,7 +76,7 @@ TEST_F(CudaDriver, LacksAGroupAsAWhole) {
   });
 }
 
-TEST_F(CudaDriver, RefusesAForkedChild) {
+TEST_F(CudaDriver, RejectsForkedChild) {
   in_child([] {
     static_cast<void>(Driver::get());
     in_child([] {
@@ -87,7 +87,7 @@ TEST_F(CudaDriver, RefusesAForkedChild) {
   });
 }
 
-TEST_F(CudaDriver, AChildForkedBeforeMayStartIt) {
+TEST_F(CudaDriver, ChildForkedBeforeInitializationMayInitialize) {
   in_child([] { EXPECT_EQ(refusal(), "none"); });
 }
 

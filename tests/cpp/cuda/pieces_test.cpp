@@ -1,4 +1,4 @@
-// Memory of others in pieces: exported once, opened once, and refused when what describes it lies.
+// Chunks of other processes: exported once, opened once, and rejected if the descriptor is forged.
 #include "cuda/pieces.hpp"
 
 #include <unistd.h>
@@ -57,7 +57,7 @@ struct World {
     return shared.share(gpu, *segment, keeper, mapped.start() + offset, size);
   }
 
-  // What a block would say of a range.
+  // The description of a range, as a block stores it.
   [[nodiscard]] Description describe(const SharedPieces::Range& range) const {
     Description description{};
     description.magic = cuda::kDescriptionMagic;
@@ -83,7 +83,7 @@ struct World {
 
 class Pieces : public SimTest {};
 
-TEST_F(Pieces, AChunkIsExportedOnceAndItsNumberServesAgain) {
+TEST_F(Pieces, ChunkIsExportedOnceAndItsNumberReused) {
   in_child([] {
     World world;
     const auto first = world.share(kChunk - 10, 20);
@@ -100,7 +100,7 @@ TEST_F(Pieces, AChunkIsExportedOnceAndItsNumberServesAgain) {
   });
 }
 
-TEST_F(Pieces, WhatCannotBeSharedLeavesNothing) {
+TEST_F(Pieces, FailedExportLeaksNothing) {
   in_child([] {
     World world;
     EXPECT_THROW(static_cast<void>(world.share(2 * kChunk, kChunk + 1)), cuda::CudaError);
@@ -113,7 +113,7 @@ TEST_F(Pieces, WhatCannotBeSharedLeavesNothing) {
 }
 
 // Its number in this process may mean another file by the time that a new manager is told of it.
-TEST_F(Pieces, ADescriptorIsForgottenAlsoWhenTheManagerDoesNotAnswer) {
+TEST_F(Pieces, DescriptorIsRemovedEvenIfManagerDoesNotReply) {
   in_child([] {
     World world;
     const auto range = world.share(0, 1);
@@ -126,7 +126,7 @@ TEST_F(Pieces, ADescriptorIsForgottenAlsoWhenTheManagerDoesNotAnswer) {
   });
 }
 
-TEST_F(Pieces, WhatLiesIsRefusedAndWhatIsTrueOpensOnce) {
+TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
   in_child([] {
     World world;
     const auto range = world.share(0, 2 * kChunk);

@@ -1,4 +1,4 @@
-// What the simulator is strict about when it copies, as a driver may be.
+// Checks of the simulator's copies that a driver may make too.
 #include <chrono>
 #include <thread>
 
@@ -36,7 +36,7 @@ Copy2D::Side host_side(void* start, std::size_t pitch) {
   return side;
 }
 
-TEST_F(SimCopy, AreasMayNotOverlap) {
+TEST_F(SimCopy, OverlappingAreasAreRejected) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     const DevicePtr start = allocate(driver, 512);
@@ -48,7 +48,7 @@ TEST_F(SimCopy, AreasMayNotOverlap) {
   });
 }
 
-TEST_F(SimCopy, RowsAreAtTheirDistances) {
+TEST_F(SimCopy, RowsAreCopiedAtTheirPitch) {
   ::setenv("SHMTENSOR_SIM_PITCH", "9", 1);
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
@@ -70,7 +70,7 @@ TEST_F(SimCopy, RowsAreAtTheirDistances) {
   });
 }
 
-TEST_F(SimCopy, TheHostIsReadWhenTheWorkRuns) {
+TEST_F(SimCopy, HostMemoryIsReadWhenWorkRuns) {
   in_child([this] {
     const cuda::Driver& driver = driver_with_context();
     const DevicePtr start = allocate(driver, 512);
@@ -85,7 +85,7 @@ TEST_F(SimCopy, TheHostIsReadWhenTheWorkRuns) {
   });
 }
 
-TEST_F(SimCopy, EachDeviceHasADefaultStreamAndIsWaitedForByItself) {
+TEST_F(SimCopy, EachDeviceHasItsOwnDefaultStream) {
   in_child([this] {
     const cuda::Driver& driver = driver_with_context();
     sim_function<int(cuda::StreamHandle, const char*)>("sim_latch")(nullptr, path("latch").c_str());

@@ -13,7 +13,7 @@ class SimEvents : public SimTest {};
 
 constexpr unsigned kShared = cuda::kEventNoTiming | cuda::kEventInterprocess;
 
-TEST_F(SimEvents, AnotherProcessWaitsForWork) {
+TEST_F(SimEvents, OtherProcessWaitsForWork) {
   struct Letter {
     Turn turn;
     cuda::IpcEventHandle handle;
@@ -54,7 +54,7 @@ TEST_F(SimEvents, AnotherProcessWaitsForWork) {
   EXPECT_EQ(recorder.wait(), 0);
 }
 
-TEST_F(SimEvents, RefusesWhatTheDriverRefuses) {
+TEST_F(SimEvents, EventErrorsMatchTheDriver) {
   ::setenv("SHMTENSOR_SIM_EVENTS", "2", 1);
   in_child([] {
     const cuda::Driver& driver = driver_with_context();

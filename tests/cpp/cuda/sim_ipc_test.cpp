@@ -41,7 +41,7 @@ class SimIpc : public SimTest {
   Shared<Letter> letter_;
 };
 
-TEST_F(SimIpc, OpensOnceAContextAndCountsTheOpens) {
+TEST_F(SimIpc, OpensOncePerContextAndCountsOpens) {
   const auto owner = exporter();
   in_child([this] {
     const cuda::Driver& driver = driver_with_context();
@@ -69,7 +69,7 @@ TEST_F(SimIpc, OpensOnceAContextAndCountsTheOpens) {
   EXPECT_EQ(owner->wait(), 0);
 }
 
-TEST_F(SimIpc, AMappingOutlivesTheExporterAndNothingOpensAnew) {
+TEST_F(SimIpc, MappingOutlivesExporterButCannotBeReopened) {
   const auto owner = exporter();
   in_child([&] {
     const cuda::Driver& driver = driver_with_context();
@@ -84,7 +84,7 @@ TEST_F(SimIpc, AMappingOutlivesTheExporterAndNothingOpensAnew) {
   });
 }
 
-TEST_F(SimIpc, FreedMemoryOpensNoMoreAndShowsPoison) {
+TEST_F(SimIpc, FreedMemoryCannotBeOpenedAndIsPoisoned) {
   const auto owner = exporter();
   in_child([this] {
     const cuda::Driver& driver = driver_with_context();
@@ -100,7 +100,7 @@ TEST_F(SimIpc, FreedMemoryOpensNoMoreAndShowsPoison) {
   EXPECT_EQ(owner->wait(), 0);
 }
 
-TEST_F(SimIpc, OnlyPlainMemoryHasHandles) {
+TEST_F(SimIpc, OnlyPlainMemoryHasIpcHandles) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     auto* make = sim_function<DevicePtr(const char*, std::size_t)>("sim_allocate");
@@ -111,7 +111,7 @@ TEST_F(SimIpc, OnlyPlainMemoryHasHandles) {
   });
 }
 
-TEST_F(SimIpc, ModesOfOtherMachines) {
+TEST_F(SimIpc, ModesSimulateOtherMachines) {
   const auto owner = exporter();
   const auto opens = [this] {
     return exit_of([this] {

@@ -13,7 +13,7 @@ using cuda::StreamHandle;
 
 class SimMemory : public SimTest {};
 
-TEST_F(SimMemory, HoldsBytesThatTheHostCannotTouch) {
+TEST_F(SimMemory, DeviceBytesAreNotHostAccessible) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     DevicePtr pointer = 0;
@@ -31,7 +31,7 @@ TEST_F(SimMemory, HoldsBytesThatTheHostCannotTouch) {
   });
 }
 
-TEST_F(SimMemory, NeedsAContextAndAnInitialisation) {
+TEST_F(SimMemory, NeedsInitializationAndContext) {
   in_child([] {
     auto* alloc = sim_function<int(DevicePtr*, std::size_t)>("cuMemAlloc_v2");
     DevicePtr pointer = 0;
@@ -45,7 +45,7 @@ TEST_F(SimMemory, NeedsAContextAndAnInitialisation) {
   });
 }
 
-TEST_F(SimMemory, SmallAllocationsShareABlockAndAreToldApart) {
+TEST_F(SimMemory, SmallAllocationsShareABlockButAreDistinct) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     DevicePtr first = 0;
@@ -70,7 +70,7 @@ TEST_F(SimMemory, SmallAllocationsShareABlockAndAreToldApart) {
   });
 }
 
-TEST_F(SimMemory, StreamsRunBehindTheCallersBack) {
+TEST_F(SimMemory, StreamsRunAsynchronously) {
   in_child([this] {
     const cuda::Driver& driver = driver_with_context();
     DevicePtr pointer = 0;
@@ -112,7 +112,7 @@ TEST_F(SimMemory, FaultsAreInjectedByNameAndCount) {
   });
 }
 
-TEST_F(SimMemory, EveryCallInAForkedChildIsRefused) {
+TEST_F(SimMemory, EveryCallInForkedChildFails) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     DevicePtr pointer = 0;
@@ -124,7 +124,7 @@ TEST_F(SimMemory, EveryCallInAForkedChildIsRefused) {
   });
 }
 
-TEST_F(SimMemory, LimitsAndDevices) {
+TEST_F(SimMemory, LimitsAndDeviceCountAreConfigurable) {
   ::setenv("SHMTENSOR_SIM_LIMIT", "4194304", 1);
   ::setenv("CUDA_VISIBLE_DEVICES", "1,0", 1);
   in_child([] {

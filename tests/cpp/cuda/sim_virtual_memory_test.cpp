@@ -41,7 +41,7 @@ MemoryHandle import(const cuda::Driver& driver, int descriptor) {
   return handle;
 }
 
-TEST_F(SimVirtualMemory, TravelsAsADescriptorAndOutlivesItsMaker) {
+TEST_F(SimVirtualMemory, IsSentAsDescriptorAndOutlivesItsCreator) {
   auto [ours, theirs] = socket_pair();
   Child maker([&theirs] {
     const cuda::Driver& driver = driver_with_context();
@@ -58,7 +58,7 @@ TEST_F(SimVirtualMemory, TravelsAsADescriptorAndOutlivesItsMaker) {
   });
   EXPECT_EQ(maker.wait(), 0);
   in_child([&ours] {
-    EXPECT_EQ(live_bytes(), kChunk) << "the descriptor lies in the socket's queue only";
+    EXPECT_EQ(live_bytes(), kChunk) << "the descriptor is only in the socket's queue";
     std::byte byte{};
     auto received = receive_message(ours, {&byte, 1});
     ASSERT_TRUE(received && received->fds.size() == 1);
@@ -74,7 +74,7 @@ TEST_F(SimVirtualMemory, TravelsAsADescriptorAndOutlivesItsMaker) {
   });
 }
 
-TEST_F(SimVirtualMemory, AKilledProcessGivesBack) {
+TEST_F(SimVirtualMemory, MemoryOfKilledProcessIsFreed) {
   Shared<Turn> turn;
   Child holder([&turn] {
     const cuda::Driver& driver = driver_with_context();
@@ -90,7 +90,7 @@ TEST_F(SimVirtualMemory, AKilledProcessGivesBack) {
   in_child([] { EXPECT_EQ(live_bytes(), 0u); });
 }
 
-TEST_F(SimVirtualMemory, AWriteThroughAReadOnlyMappingKillsTheContext) {
+TEST_F(SimVirtualMemory, WriteToReadOnlyMappingDestroysContext) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     const auto properties = shareable();
@@ -105,7 +105,7 @@ TEST_F(SimVirtualMemory, AWriteThroughAReadOnlyMappingKillsTheContext) {
   });
 }
 
-TEST_F(SimVirtualMemory, RefusesWhatTheDriverRefuses) {
+TEST_F(SimVirtualMemory, VirtualMemoryErrorsMatchTheDriver) {
   in_child([] {
     const cuda::Driver& driver = driver_with_context();
     auto properties = shareable();
@@ -133,7 +133,7 @@ TEST_F(SimVirtualMemory, RefusesWhatTheDriverRefuses) {
     ASSERT_EQ(driver.cuMemCreate(&handle, kChunk, &properties, 0), 0);
     EXPECT_EQ(driver.cuMemExportToShareableHandle(&descriptor, handle, 1, 0), 1);
     EXPECT_EQ(driver.cuMemImportFromShareableHandle(&handle, nullptr, 1), 1)
-        << "descriptor 0 is no memory";
+        << "descriptor 0 is not memory";
     EXPECT_EQ(driver.cuMemRelease(handle + 99), 1);
   });
 }

@@ -8,7 +8,7 @@
 #include "os/limits.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
-#include "support/world.hpp"
+#include "support/world_fixture.hpp"
 
 namespace shmtensor {
 namespace {
@@ -46,7 +46,7 @@ class DirectoryTest : public testing::WorldTest {
   std::unique_ptr<Arena> arena_ = peer_.make_arena(Strategy::file_descriptor, {4096, kGiB});
 };
 
-TEST_F(DirectoryTest, AnOrphanWithoutBlocksIsEmptiedInPiecesAndDropped) {
+TEST_F(DirectoryTest, EmptyOrphanIsReclaimedIncrementallyAndRemoved) {
   ASSERT_TRUE(arena_->allocate(kLarge));
   ASSERT_TRUE(arena_->allocate(kLarge));
   const Segment::File file = arena_->segment().file();
@@ -57,7 +57,7 @@ TEST_F(DirectoryTest, AnOrphanWithoutBlocksIsEmptiedInPiecesAndDropped) {
   EXPECT_LE(file_usage(*file), before - 2 * kLarge);
 }
 
-TEST_F(DirectoryTest, WhatLiesBetweenBlocksGoesBackInPiecesAndTheBlocksStay) {
+TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
   ASSERT_TRUE(arena_->allocate(kLarge));
   const BlockNumber kept = *arena_->allocate(5 * kMiB);
   ASSERT_TRUE(arena_->allocate(kLarge));
@@ -111,7 +111,7 @@ TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
   EXPECT_FALSE(directory_.has_orphans());
 }
 
-TEST_F(DirectoryTest, AFileWithoutANameIsEmptiedInPieces) {
+TEST_F(DirectoryTest, UnlinkedFileIsReclaimedIncrementally) {
   const Fd file = create_memfd("leftover");
   ASSERT_TRUE(reserve_pages(file, 0, kLarge));
   directory_.empty(file.duplicate());

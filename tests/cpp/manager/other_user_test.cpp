@@ -1,4 +1,4 @@
-// What another user of the machine can do to a session: nothing. Needs the right to become one.
+// Another user of the machine cannot affect a session. Needs the right to change the user.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ class OtherUser : public testing::ServerTest {
   }
 };
 
-TEST_F(OtherUser, IsHungUpOnByTheManager) {
+TEST_F(OtherUser, ConnectionIsRejected) {
   const Joined member = join();
   as_another_user([&] {
     Client client(id_);
@@ -51,7 +51,7 @@ TEST_F(OtherUser, IsHungUpOnByTheManager) {
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-TEST_F(OtherUser, WhoTakesASessionsAddressIsNotSpokenTo) {
+TEST_F(OtherUser, AddressHijackIsDetected) {
   const SessionId id = testing::fresh_session();
   Shared<Turn> turn;
   Child squatter([&] {
@@ -70,7 +70,7 @@ TEST_F(OtherUser, WhoTakesASessionsAddressIsNotSpokenTo) {
   squatter.kill_and_reap();
 }
 
-TEST_F(OtherUser, CanOpenNeitherNamesNorDescriptorsOfProcesses) {
+TEST_F(OtherUser, CannotOpenNamesOrDescriptors) {
   const auto named = Segment::create(id_, 1, 0, 1, Strategy::file_system, kSmall);
   const auto memfd = Segment::create(id_, 2, 0, 1, Strategy::file_descriptor, kSmall);
   const pid_t owner = ::getpid();

@@ -1,4 +1,4 @@
-// What is found of a session without its manager.
+// Recovery of a session without its manager.
 #include "manager/recovery.hpp"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ class RecoveryTest : public ::testing::Test {
   const SessionId id_ = testing::fresh_session();
 };
 
-TEST_F(RecoveryTest, TheMemoryIsTakenFromAProcessThatHasIt) {
+TEST_F(RecoveryTest, MemoryIsFoundInProcessThatMapsIt) {
   EXPECT_EQ(recover_session(id_), nullptr);
   Shared<Turn> turn;
   Child keeper([&] {
@@ -61,7 +61,7 @@ TEST_F(RecoveryTest, TheMemoryIsTakenFromAProcessThatHasIt) {
   keeper.kill_and_reap();
 }
 
-TEST_F(RecoveryTest, AFileThatOnlyHasTheNameIsPassedOver) {
+TEST_F(RecoveryTest, FileWithOnlyTheNameIsSkipped) {
   const Fd impostor = create_memfd(SessionMemory::file_name(id_));
   EXPECT_EQ(recover_session(id_), nullptr);
   const auto memory = SessionMemory::create(id_);
@@ -69,7 +69,7 @@ TEST_F(RecoveryTest, AFileThatOnlyHasTheNameIsPassedOver) {
 }
 
 TEST_F(RecoveryTest, EveryArenaIsFoundOnce) {
-  const auto memory = SessionMemory::create(id_);  // is no arena, but is called nearly so
+  const auto memory = SessionMemory::create(id_);  // not an arena, but with a similar name
   const auto one = make(1, Strategy::file_descriptor);
   const auto two = make(2, Strategy::file_system);
   const auto again = Segment::open(id_, 1, (*one->file()).duplicate());
@@ -88,7 +88,7 @@ TEST_F(RecoveryTest, EveryArenaIsFoundOnce) {
 
 // Sweeping is for all sessions of the user, so managers of others may be doing it right now.
 
-TEST_F(RecoveryTest, NamesOfADeadSessionAreRemoved) {
+TEST_F(RecoveryTest, NamesOfDeadSessionAreRemoved) {
   const std::string name = leave_a_name();
   const std::string second = leave_a_name(2);
   static_cast<void>(sweep_names(false));
@@ -97,7 +97,7 @@ TEST_F(RecoveryTest, NamesOfADeadSessionAreRemoved) {
   EXPECT_FALSE(contains(sweep_names(false), name));
 }
 
-TEST_F(RecoveryTest, ADryRunOnlyTells) {
+TEST_F(RecoveryTest, DryRunOnlyReports) {
   const std::string name = leave_a_name();
   const auto told = sweep_names(true);
   if (exists(name)) {
@@ -106,7 +106,7 @@ TEST_F(RecoveryTest, ADryRunOnlyTells) {
   static_cast<void>(sweep_names(false));
 }
 
-TEST_F(RecoveryTest, NamesThatSomebodyMapsStay) {
+TEST_F(RecoveryTest, MappedNamesAreKept) {
   const auto segment = make(1, Strategy::file_system);
   const std::string beside = leave_a_name(2);
   EXPECT_FALSE(contains(sweep_names(true), arena_name(id_, 1)));
@@ -116,7 +116,7 @@ TEST_F(RecoveryTest, NamesThatSomebodyMapsStay) {
 }
 
 // The manager was killed, and the one member left has not read a dead one's message yet.
-TEST_F(RecoveryTest, NamesOfASessionWithAMemberStay) {
+TEST_F(RecoveryTest, NamesOfSessionWithMemberAreKept) {
   auto memory = SessionMemory::create(id_);
   const std::string name = leave_a_name();
   static_cast<void>(sweep_names(false));
@@ -128,7 +128,7 @@ TEST_F(RecoveryTest, NamesOfASessionWithAMemberStay) {
 
 // A sweep that looked through all processes with the session's address taken kept it from others:
 // their names were still there. What is left is the removal itself.
-TEST_F(RecoveryTest, AnotherSweepIsNotInTheWay) {
+TEST_F(RecoveryTest, ConcurrentSweepDoesNotInterfere) {
   Shared<Turn> turn;
   const Child other([&] {
     turn->set(1);
@@ -146,7 +146,7 @@ TEST_F(RecoveryTest, AnotherSweepIsNotInTheWay) {
 }
 
 // Much memory takes the kernel seconds: who sweeps gives it back when it has time for that.
-TEST_F(RecoveryTest, TheMemoryOfANameGoesBackWhenWhoTookItClosesIt) {
+TEST_F(RecoveryTest, MemoryOfUnlinkedNameIsFreedOnClose) {
   std::vector<Fd> taken;
   for (int attempt = 0; attempt < 5 && taken.empty(); ++attempt) {  // others may be quicker
     const std::string name = leave_a_name();
@@ -157,7 +157,7 @@ TEST_F(RecoveryTest, TheMemoryOfANameGoesBackWhenWhoTookItClosesIt) {
   for (const Fd& file : taken) EXPECT_GT(file_usage(file), 0u);
 }
 
-TEST_F(RecoveryTest, NamesOfASessionWithAManagerStay) {
+TEST_F(RecoveryTest, NamesOfSessionWithManagerAreKept) {
   const auto socket = listen_abstract(object_name(id_));
   const std::string name = leave_a_name();
   static_cast<void>(sweep_names(false));
@@ -165,7 +165,7 @@ TEST_F(RecoveryTest, NamesOfASessionWithAManagerStay) {
 }
 
 // Each connection would wait in the queue of one that is stopped, until nobody can connect.
-TEST_F(RecoveryTest, ManagersAreNotCalled) {
+TEST_F(RecoveryTest, SweepDoesNotConnectToManagers) {
   const auto socket = listen_abstract(object_name(id_));
   ::fcntl(socket->get(), F_SETFL, O_NONBLOCK);
   const std::string name = leave_a_name();
@@ -173,7 +173,7 @@ TEST_F(RecoveryTest, ManagersAreNotCalled) {
   EXPECT_FALSE(accept_connection(*socket));
 }
 
-TEST_F(RecoveryTest, NamesMadeInAnotherNamespaceStay) {
+TEST_F(RecoveryTest, NamesCreatedInOtherNamespaceAreKept) {
   const std::string name = leave_a_name();
   {
     const Fd file = open_shm(name);
@@ -195,7 +195,7 @@ TEST_F(RecoveryTest, NamesOfEmptyFilesAreRemoved) {
   EXPECT_TRUE(list_shm(object_name(id_)).empty());
 }
 
-TEST_F(RecoveryTest, NamesOfOthersStay) {
+TEST_F(RecoveryTest, NamesOfOtherUsersAreKept) {
   // The word alone is not a session's name, but nobody else's either.
   const std::string foreign = "other-" + object_name(id_) + "-1";
   static_cast<void>(create_shm(foreign));

@@ -45,7 +45,7 @@ class ServerArenas : public testing::ServerTest {
   const Joined other_ = join();
 };
 
-TEST_F(ServerArenas, AMemfdIsHandedToWhoAsks) {
+TEST_F(ServerArenas, MemfdIsSentOnRequest) {
   const auto segment = make(Strategy::file_descriptor);
   EXPECT_EQ(find(1)->message.kind, Kind::unknown);
   EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
@@ -59,7 +59,7 @@ TEST_F(ServerArenas, AMemfdIsHandedToWhoAsks) {
   EXPECT_EQ(statistics(*other_.client).arenas, 1u);
 }
 
-TEST_F(ServerArenas, ANamedObjectIsOpenedByNameEverywhere) {
+TEST_F(ServerArenas, NamedObjectIsOpenedByNameInEveryProcess) {
   const auto segment = make(Strategy::file_system);
   EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
   const auto reply = find(1);
@@ -68,7 +68,7 @@ TEST_F(ServerArenas, ANamedObjectIsOpenedByNameEverywhere) {
   EXPECT_FALSE(reply->fd);
 }
 
-TEST_F(ServerArenas, AreListedOneByOneAlsoToWhoOnlyLooksOn) {
+TEST_F(ServerArenas, AreListedOneByOneForObserversToo) {
   const auto first = make(Strategy::file_descriptor, 3);
   const auto second = make(Strategy::file_system, 5);
   tell(*first);
@@ -89,7 +89,7 @@ TEST_F(ServerArenas, AreListedOneByOneAlsoToWhoOnlyLooksOn) {
   EXPECT_EQ(seen, (std::vector<ArenaNumber>{3, 5}));
 }
 
-TEST_F(ServerArenas, WhatIsNoArenaIsRefusedAndNobodyIsHarmed) {
+TEST_F(ServerArenas, RejectsInvalidArenasWithoutSideEffects) {
   const auto segment = make(Strategy::file_descriptor);
   const Segment::File file = segment->file();
   EXPECT_NE(refusal(tell(2, *file)).find("the session id or arena number does not match"),

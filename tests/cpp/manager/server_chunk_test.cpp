@@ -24,7 +24,7 @@ class ServerChunks : public testing::ServerTest {
   const Joined other_ = join();
 };
 
-TEST_F(ServerChunks, OnlyTheOwnerOfTheArenaGivesOneBack) {
+TEST_F(ServerChunks, OnlyTheArenaOwnerReleasesAChunk) {
   const auto segment =
       Segment::create(id_, 1, owner_.slot, owner_.life, Strategy::in_place, kSmall);
   const Segment::File file = segment->file();

@@ -55,7 +55,7 @@ class ServerDeaths : public testing::ServerTest {
   const Shared<Word> word_;
 };
 
-TEST_F(ServerDeaths, AKilledMembersSlotIsFreeAgainUnderAnotherLife) {
+TEST_F(ServerDeaths, SlotOfKilledMemberIsReusedWithNewIncarnation) {
   const Joined member = join();
   Child child([&] {
     const Joined doomed = join();
@@ -74,7 +74,7 @@ TEST_F(ServerDeaths, AKilledMembersSlotIsFreeAgainUnderAnotherLife) {
   EXPECT_EQ(next.life, word_->life + 1);
 }
 
-TEST_F(ServerDeaths, WhatADeadMemberHeldIsFreedAndItsEmptyArenaDropped) {
+TEST_F(ServerDeaths, BlocksAndEmptyArenaOfDeadMemberAreFreed) {
   for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
     const Joined member = join();
     word_->turn.set(0);
@@ -96,7 +96,7 @@ TEST_F(ServerDeaths, WhatADeadMemberHeldIsFreedAndItsEmptyArenaDropped) {
 
 // Its maker was killed between making it and telling the manager. Nobody knows it and nobody would
 // ever remove it. Another's, of which the manager is just about to be told, is left alone.
-TEST_F(ServerDeaths, ANameThatADeadMemberDidNotRegisterIsRemoved) {
+TEST_F(ServerDeaths, UnregisteredNameOfDeadMemberIsRemoved) {
   const Joined member = join();
   const auto mine =
       Segment::create(id_, 2, member.slot, member.life, Strategy::file_system, kSmall);
@@ -116,7 +116,7 @@ TEST_F(ServerDeaths, ANameThatADeadMemberDidNotRegisterIsRemoved) {
   EXPECT_TRUE(unlink_shm(arena_name(id_, 2)));
 }
 
-TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
+TEST_F(ServerDeaths, MessageOfDeadMemberIsDelivered) {
   for (const Strategy strategy : {Strategy::file_descriptor, Strategy::file_system}) {
     const Joined member = join();
     Child child([&] {
@@ -130,7 +130,7 @@ TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
     EXPECT_EQ(child.wait(), -SIGKILL);
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).blocks == 1; }));
     EXPECT_EQ(statistics(*member.client).in_flight, 1u);
-    // What lies between live blocks is given back.
+    // The gaps between live blocks are released.
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).bytes_reserved < 8 * kMiB; }));
 
     Message message = message_for(Kind::find_arena, id_);
@@ -154,7 +154,7 @@ TEST_F(ServerDeaths, AMessageOfADeadMemberIsStillDelivered) {
 // The manager could not open the dead member's arena by its name to give memory back. It took that
 // for a name that is gone, dropped the arena, and removed its name when the next member died: the
 // message was lost.
-TEST_F(ServerDeaths, AMessageIsKeptByAManagerThatCanOpenNothing) {
+TEST_F(ServerDeaths, ManagerWithoutDescriptorsKeepsMessage) {
   const Joined member = join();
   Child second([&] {
     const Joined joined = join();
@@ -184,7 +184,7 @@ TEST_F(ServerDeaths, AMessageIsKeptByAManagerThatCanOpenNothing) {
   EXPECT_TRUE(unlink_shm(arena_name(id_, 1)));
 }
 
-TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {
+TEST_F(ServerDeaths, MemberThatClosedItsDescriptorsIsAlive) {
   const Joined member = join();
   const Joined careless = join();
   careless.client->close();
@@ -203,9 +203,9 @@ TEST_F(ServerDeaths, AMemberThatClosedItsDescriptorsIsNotDead) {
   EXPECT_EQ(reply->message.life, careless.life);
 }
 
-// An answer was lost for want of a descriptor. Its child has the line open until its handler runs;
-// then the member was taken for dead as long as that took.
-TEST_F(ServerDeaths, AMemberThatHangsUpComesBackAtOnceWhateverAChildHasOpen) {
+// A reply was lost because the member had no descriptor left. Its child keeps the connection open
+// until its handler runs; for that time the manager considered the member dead.
+TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   Connection line = Connection::open(id_, "");
   Message hello = message_for(Kind::hello, id_);
   hello.join = Join::create;
@@ -239,8 +239,8 @@ TEST_F(ServerDeaths, AMemberThatHangsUpComesBackAtOnceWhateverAChildHasOpen) {
   EXPECT_EQ(line.ask(hello)->message.kind, Kind::welcome);
 }
 
-// It closed its descriptors, and let go of the session later: nothing tells the manager.
-TEST_F(ServerDeaths, AMemberWithoutALineThatLetsGoHasLeft) {
+// It closed its descriptors, and unmapped the session later, which the manager cannot notice.
+TEST_F(ServerDeaths, DisconnectedMemberThatUnmapsHasLeft) {
   Child child([&] {
     Joined careless = join();
     word_->slot = careless.slot;
@@ -258,7 +258,7 @@ TEST_F(ServerDeaths, AMemberWithoutALineThatLetsGoHasLeft) {
   EXPECT_TRUE(is_alive({child.pid(), 0}));
 }
 
-TEST_F(ServerDeaths, OnlyTheSameProcessComesBack) {
+TEST_F(ServerDeaths, OnlyTheSameProcessReconnects) {
   const Joined member = join();
   const auto come_back = [&](std::uint32_t slot, std::uint32_t life) {
     Message message = message_for(Kind::hello, id_);
@@ -275,7 +275,7 @@ TEST_F(ServerDeaths, OnlyTheSameProcessComesBack) {
   testing::in_child([&] { EXPECT_EQ(come_back(member.slot, member.life), dead); });
 }
 
-TEST_F(ServerDeaths, AMemberThatBecameAnotherProgramHasLeft) {
+TEST_F(ServerDeaths, MemberThatExecutedAnotherProgramHasLeft) {
   const Joined member = join();
   Child child([&] {
     const Joined doomed = join();
@@ -288,7 +288,7 @@ TEST_F(ServerDeaths, AMemberThatBecameAnotherProgramHasLeft) {
   EXPECT_TRUE(is_alive({child.pid(), 0}));
 }
 
-TEST_F(ServerDeaths, ManyAtOnce) {
+TEST_F(ServerDeaths, ManyMembersDieSimultaneously) {
   const Joined member = join();
   Shared<Turn> joined;
   {

@@ -45,27 +45,27 @@ class ServerEnds : public testing::ServerTest {
 
 constexpr auto kAlmostLinger = static_cast<std::uint64_t>(kLinger.count()) - 100;
 
-TEST_F(ServerEnds, AMomentAfterItBeganIfNobodyComes) {
+TEST_F(ServerEnds, AfterIdleTimeoutWithoutMembers) {
   EXPECT_EQ(server_->wait(), 0);
   EXPECT_GE(elapsed(), kAlmostLinger);
   EXPECT_FALSE(listens());
   server_.reset();
 }
 
-TEST_F(ServerEnds, AMomentAfterItsLastMember) {
+TEST_F(ServerEnds, AfterIdleTimeoutOfLastMember) {
   die_with_tickets(0, 0);
   EXPECT_EQ(server_->wait(), 0);
   EXPECT_GE(elapsed(), kAlmostLinger);
   server_.reset();
 }
 
-TEST_F(ServerEnds, NotWhileAMemberIsThere) {
+TEST_F(ServerEnds, NotWhileAMemberIsConnected) {
   const Joined member = join();
   std::this_thread::sleep_for(kLinger + std::chrono::milliseconds(500));
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-TEST_F(ServerEnds, NotWhileAParentMayReadWhatItsChildSent) {
+TEST_F(ServerEnds, NotWhileParentMayReadMessagesOfItsChild) {
   Shared<Turn> turn;
   Child parent([&] {
     die_with_tickets(2, ::getpid());
@@ -80,13 +80,13 @@ TEST_F(ServerEnds, NotWhileAParentMayReadWhatItsChildSent) {
   server_.reset();
 }
 
-TEST_F(ServerEnds, AParentWithoutMessagesDoesNotKeepIt) {
+TEST_F(ServerEnds, EvenIfParentWithoutMessagesLives) {
   die_with_tickets(0, ::getpid());
   EXPECT_EQ(server_->wait(), 0);
   server_.reset();
 }
 
-TEST_F(ServerEnds, MessagesThatNobodyCanReadDoNotKeepIt) {
+TEST_F(ServerEnds, DespiteMessagesWithoutReader) {
   die_with_tickets(2, 0);
   EXPECT_EQ(server_->wait(), 0);
   server_.reset();
@@ -94,7 +94,7 @@ TEST_F(ServerEnds, MessagesThatNobodyCanReadDoNotKeepIt) {
 
 // A process may still have the session's memory, such as a forked child that uses nothing of it.
 // The next manager finds it there, and must not think that this one lives.
-TEST_F(ServerEnds, ItSaysSoInTheSessionsMemory) {
+TEST_F(ServerEnds, AndRecordsItInSessionMemory) {
   std::unique_ptr<SessionMemory> memory;
   {
     Child member([&] {
@@ -116,7 +116,7 @@ TEST_F(ServerEnds, ItSaysSoInTheSessionsMemory) {
   EXPECT_EQ(memory->header().manager_starts.load(), 2u);
 }
 
-TEST_F(ServerEnds, ItTakesTheSessionsNamesAlong) {
+TEST_F(ServerEnds, AndRemovesTheSessionsNames) {
   die_with_tickets(0, 0);
   // Its maker was killed before it could register it.
   static_cast<void>(create_shm(arena_name(id_, 3)));
@@ -135,7 +135,7 @@ TEST_F(ServerEnds, ItTakesTheSessionsNamesAlong) {
 
 // The one before it was killed, and who started this one was killed, too, before it said a word.
 // Others may live and need no manager for now.
-TEST_F(ServerEnds, WithoutHavingServedItLeavesTheNames) {
+TEST_F(ServerEnds, WithoutMembersAndKeepsNames) {
   const std::string name = arena_name(id_, 3);
   static_cast<void>(create_shm(name));
   EXPECT_EQ(server_->wait(), 0);

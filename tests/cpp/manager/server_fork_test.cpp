@@ -40,7 +40,7 @@ class ServerForks : public testing::ServerTest {
   const Joined member_ = join();
 };
 
-TEST_F(ServerForks, TheChildSaysWhoItIsAndIsAMember) {
+TEST_F(ServerForks, ChildIdentifiesItselfAndJoins) {
   Place place = prepare();
   EXPECT_NE(place.slot, member_.slot);
   EXPECT_EQ(record(place).status.load(), SlotStatus::forking);
@@ -63,7 +63,7 @@ TEST_F(ServerForks, TheChildSaysWhoItIsAndIsAMember) {
   EXPECT_EQ(statistics(*member_.client).processes, 1u);
 }
 
-TEST_F(ServerForks, AForkThatFailsIsADeath) {
+TEST_F(ServerForks, FailedForkCountsAsDeath) {
   Place place = prepare();
   EXPECT_EQ(statistics(*member_.client).processes, 2u);
   place.line.reset();
@@ -71,7 +71,7 @@ TEST_F(ServerForks, AForkThatFailsIsADeath) {
   EXPECT_EQ(member_.memory->header().deaths.load(), 1u);
 }
 
-TEST_F(ServerForks, AChildThatDiesBeforeItSaysAnythingIsADeath) {
+TEST_F(ServerForks, ChildThatDiesBeforeHelloCountsAsDeath) {
   Place place = prepare();
   Child child([&] { ::pause(); });
   place.line.reset();
@@ -80,7 +80,7 @@ TEST_F(ServerForks, AChildThatDiesBeforeItSaysAnythingIsADeath) {
   EXPECT_TRUE(free_again(place));
 }
 
-TEST_F(ServerForks, OnlyAnAnnouncedChildIsOne) {
+TEST_F(ServerForks, OnlyAnnouncedChildrenJoin) {
   Client stranger(id_);
   const Message message = message_for(Kind::child, id_);
   stranger.send_bytes(std::as_bytes(std::span(&message, 1)));
@@ -90,8 +90,9 @@ TEST_F(ServerForks, OnlyAnAnnouncedChildIsOne) {
   EXPECT_EQ(member_.memory->slot(member_.slot).pid.load(), ::getpid());
 }
 
-// Its open file lives on in whoever has another descriptor of it, and would wake the loop for ever.
-TEST_F(ServerForks, ALineThatWasDroppedIsNotWatched) {
+// Its open file lives on in processes that have another descriptor of it, and would wake the loop
+// indefinitely.
+TEST_F(ServerForks, ClosedConnectionIsNotPolled) {
   const auto watched = [&] {
     std::size_t count = 0;
     const std::string folder = "/proc/" + std::to_string(server_->pid()) + "/fdinfo";
@@ -111,14 +112,14 @@ TEST_F(ServerForks, ALineThatWasDroppedIsNotWatched) {
   EXPECT_EQ(watched(), before);
 }
 
-TEST_F(ServerForks, AForkNeedsASocket) {
+TEST_F(ServerForks, ForkRequestNeedsASocket) {
   EXPECT_EQ(refusal(member_.client->ask(Kind::fork)), "a fork request needs a socket");
   const Fd file = create_memfd("no socket");
   EXPECT_EQ(refusal(member_.client->ask(Kind::fork, &file)), "a fork request needs a socket");
   EXPECT_EQ(statistics(*member_.client).processes, 1u);
 }
 
-TEST_F(ServerForks, SlotsRunOutAndComeBack) {
+TEST_F(ServerForks, SlotsAreExhaustedAndReused) {
   std::vector<Place> places;
   places.reserve(kMaxSlots);
   while (places.size() < kMaxSlots - 1) places.push_back(prepare());

@@ -1,4 +1,4 @@
-// What a manager says to whom.
+// Replies of the manager.
 #include "manager/server.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::Client;
 using testing::eventually;
 using testing::ServerTest;
 
-TEST_F(ServerTest, AHelloMayStartTheSession) {
+TEST_F(ServerTest, HelloMayStartTheSession) {
   Client client(id_);
   EXPECT_EQ(client.hello(Join::existing)->message.kind, Kind::unknown);
   EXPECT_EQ(client.hello(Join::observe)->message.kind, Kind::unknown);
@@ -44,14 +44,14 @@ TEST_F(ServerTest, AHelloMayStartTheSession) {
   EXPECT_EQ(joined->fd.identity(), reply->fd.identity());
 }
 
-TEST_F(ServerTest, AConnectionHasOneSlot) {
+TEST_F(ServerTest, ConnectionHasOneSlot) {
   Client client(id_);
   ASSERT_EQ(client.hello(Join::create)->message.kind, Kind::welcome);
   EXPECT_EQ(refusal(client.hello(Join::create)), "this connection already has a slot");
   EXPECT_EQ(statistics(client).processes, 1u);
 }
 
-TEST_F(ServerTest, AnObserverTakesNoSlot) {
+TEST_F(ServerTest, ObserverTakesNoSlot) {
   const Joined member = join();
   Client observer(id_);
   EXPECT_EQ(observer.hello(Join::observe)->message.kind, Kind::welcome);
@@ -62,7 +62,7 @@ TEST_F(ServerTest, AnObserverTakesNoSlot) {
   EXPECT_EQ(refusal(observer.ask(Kind::fork)), "no session joined on this connection");
 }
 
-TEST_F(ServerTest, NothingBeforeHello) {
+TEST_F(ServerTest, RequestsBeforeHelloAreRejected) {
   Client client(id_);
   for (const Kind kind : {Kind::register_arena, Kind::find_arena, Kind::fork, Kind::statistics,
                           Kind::collect, Kind::welcome}) {
@@ -73,7 +73,7 @@ TEST_F(ServerTest, NothingBeforeHello) {
       << "its own";
 }
 
-TEST_F(ServerTest, WhatMakesNoSenseIsRefusedAndTheLineClosed) {
+TEST_F(ServerTest, RejectsMalformedMessagesAndCloses) {
   const auto refused = [&](auto&& damage) {
     Client client(id_);
     Message message = message_for(Kind::statistics, id_);
@@ -89,7 +89,7 @@ TEST_F(ServerTest, WhatMakesNoSenseIsRefusedAndTheLineClosed) {
   EXPECT_EQ(statistics(*member.client).processes, 1u) << "others are not disturbed";
 }
 
-TEST_F(ServerTest, MessagesOfAnotherLengthAreRefused) {
+TEST_F(ServerTest, MessagesOfWrongLengthAreRejected) {
   const Joined member = join();
   {
     Client client(id_);
@@ -103,14 +103,14 @@ TEST_F(ServerTest, MessagesOfAnotherLengthAreRefused) {
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-TEST_F(ServerTest, UnknownRequestsAreRefusedAndTheLineStays) {
+TEST_F(ServerTest, UnknownRequestsAreRejectedAndConnectionKept) {
   const Joined member = join();
   EXPECT_EQ(refusal(member.client->ask(static_cast<Kind>(999))), "unknown request type");
   EXPECT_EQ(refusal(member.client->ask(Kind::done)), "unknown request type");
   EXPECT_EQ(member.client->ask(Kind::statistics)->message.kind, Kind::done);
 }
 
-TEST_F(ServerTest, AClientThatNeverReadsIsDroppedAndNobodyWaitsForIt) {
+TEST_F(ServerTest, ClientThatNeverReadsIsDisconnectedWithoutDelay) {
   const Joined member = join();
   Client deaf(id_);
   const Message message = message_for(Kind::statistics, id_);
@@ -126,8 +126,8 @@ TEST_F(ServerTest, AClientThatNeverReadsIsDroppedAndNobodyWaitsForIt) {
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-// What a fork brings is as its sender made it, and may be changed by the sender later.
-TEST_F(ServerTest, AMemberThatBringsABlockingSocketAndNeverReadsIsDropped) {
+// The socket of a fork request is configured by its sender, which may change it later.
+TEST_F(ServerTest, MemberWithBlockingSocketThatNeverReadsIsDisconnected) {
   const Joined member = join();
   auto [ours, childs] = socket_pair();
   ::fcntl(ours.get(), F_SETFL, 0);
@@ -147,7 +147,7 @@ TEST_F(ServerTest, AMemberThatBringsABlockingSocketAndNeverReadsIsDropped) {
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-TEST_F(ServerTest, DescriptorsThatNobodyAskedForAreClosed) {
+TEST_F(ServerTest, UnexpectedDescriptorsAreClosed) {
   const Joined member = join();
   const auto held = [&] { return open_files(server_->pid(), "/memfd:unasked").size(); };
   const Fd file = create_memfd("unasked");
@@ -157,7 +157,7 @@ TEST_F(ServerTest, DescriptorsThatNobodyAskedForAreClosed) {
   EXPECT_EQ(held(), 0u);
 }
 
-TEST_F(ServerTest, CountsWhatIsInFlightAndCollectsIt) {
+TEST_F(ServerTest, CountsAndCollectsUnreadMessages) {
   const Joined member = join();
   TransitWriter writer(*member.memory, member.slot);
   for (BlockNumber block = 0; block < 40; ++block) static_cast<void>(writer.issue(1, block, 0));
@@ -170,7 +170,7 @@ TEST_F(ServerTest, CountsWhatIsInFlightAndCollectsIt) {
   EXPECT_EQ(statistics(*member.client).in_flight, 0u);
 }
 
-TEST_F(ServerTest, KeptTicketsAreNeitherInFlightNorCollected) {
+TEST_F(ServerTest, PersistentTicketsAreNeitherUnreadNorCollected) {
   const Joined member = join();
   TransitWriter writer(*member.memory, member.slot);
   TransitTable& table = member.memory->transit(member.slot);

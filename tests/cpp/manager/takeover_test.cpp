@@ -64,7 +64,7 @@ class Takeover : public testing::ServerTest {
   }
 };
 
-TEST_F(Takeover, AMemberBringsTheMemoryAndArenasAreFoundAgain) {
+TEST_F(Takeover, MemberRestoresSessionAndArenas) {
   Joined member = join();
   const Joined other = join();
   const auto memfd = make_arena(member, 1, Strategy::file_descriptor);
@@ -82,7 +82,7 @@ TEST_F(Takeover, AMemberBringsTheMemoryAndArenasAreFoundAgain) {
   EXPECT_GE(member.memory->header().deaths.load(), 1u) << "owners are told to look at their books";
 }
 
-TEST_F(Takeover, AStrangerThatComesFirstFindsTheSession) {
+TEST_F(Takeover, NewProcessFindsTheSession) {
   Joined member = join();
   const auto memfd = make_arena(member, 1, Strategy::file_descriptor);
   replace_server();
@@ -96,8 +96,8 @@ TEST_F(Takeover, AStrangerThatComesFirstFindsTheSession) {
   EXPECT_EQ(statistics(*member.client).processes, 2u);
 }
 
-// It would start the session anew, under the eyes of its member.
-TEST_F(Takeover, WhoCannotLookForTheMemoryRefuses) {
+// It would start the session again although a member is alive.
+TEST_F(Takeover, RefusesWithoutDescriptorsToScanProc) {
   Joined member = join();
   replace_server();
   {  // it runs when it has refused this, and has the descriptors that it needs
@@ -129,7 +129,7 @@ TEST_F(Takeover, WhoCannotLookForTheMemoryRefuses) {
 }
 
 // Their names would be removed as nobody's.
-TEST_F(Takeover, NamedArenasAreFoundAlsoWhereDescriptorsAreScarce) {
+TEST_F(Takeover, NamedArenasAreFoundWithFewDescriptors) {
   constexpr ArenaNumber kMemfds = 20;
   Joined member = join();
   std::vector<std::unique_ptr<Segment>> arenas;
@@ -154,7 +154,7 @@ TEST_F(Takeover, NamedArenasAreFoundAlsoWhereDescriptorsAreScarce) {
 
 // It was let in, and did not get a processor before the manager was killed. That it does not map
 // the memory says nothing yet.
-TEST_F(Takeover, WhoHasOnlyJustBeenLetInKeepsItsSeat) {
+TEST_F(Takeover, JoiningProcessKeepsItsSlot) {
   Shared<Turn> turn;
   Shared<SlotNumber> slot;
   Child child([&] {
@@ -184,12 +184,12 @@ TEST_F(Takeover, WhoHasOnlyJustBeenLetInKeepsItsSeat) {
   EXPECT_EQ(member.memory->slot(*slot).status.load(), SlotStatus::active);
   turn->set(5);
   EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }))
-      << "it has entered, so that what it does not map it has let go of";
+      << "the process has joined, so that the session memory it does not map is unmapped";
 }
 
-// A newcomer's answer is under way when all others, the manager too, are killed: the session begins
-// anew.
-TEST_F(Takeover, AMemoryThatNoManagerHasIsNotJoined) {
+// All other processes and the manager are killed before a new process receives its reply: the
+// session starts again.
+TEST_F(Takeover, SessionMemoryWithoutManagerIsNotJoined) {
   const SessionId id = testing::fresh_session();
   std::optional<Fd> listener = listen_abstract(object_name(id));
   Shared<Turn> turn;
@@ -223,7 +223,7 @@ TEST_F(Takeover, AMemoryThatNoManagerHasIsNotJoined) {
 }
 
 // It has heard nothing, because the manager that let it in was killed before it answered.
-TEST_F(Takeover, ANewcomerThatAsksAgainHasOneSeat) {
+TEST_F(Takeover, RepeatedHelloTakesOneSlot) {
   Joined member = join();
   Client unheard(id_);
   ASSERT_EQ(unheard.hello(Join::existing)->message.slot, 1u);
@@ -235,7 +235,7 @@ TEST_F(Takeover, ANewcomerThatAsksAgainHasOneSeat) {
   EXPECT_EQ(statistics(*member.client).processes, 2u);
 }
 
-TEST_F(Takeover, WhoDiedMeanwhileIsSwept) {
+TEST_F(Takeover, ProcessThatDiedWithoutManagerIsSwept) {
   Joined member = join();
   const auto arena = make_arena(member, 1, Strategy::file_descriptor);
   Shared<Turn> slot;
@@ -260,7 +260,7 @@ TEST_F(Takeover, WhoDiedMeanwhileIsSwept) {
 
 // Where /proc does not show who has an arena open, the new manager hears of it from a member, and
 // may have noticed by then who died.
-TEST_F(Takeover, AnArenaToldLateIsPutRight) {
+TEST_F(Takeover, LateArenaRegistrationIsRepaired) {
   constexpr SlotNumber kGone = 70;
   Joined member = join();
   replace_server();
@@ -283,7 +283,7 @@ TEST_F(Takeover, AnArenaToldLateIsPutRight) {
 
 // The child writes its pid into the table itself, before or after the new manager reads it; it may
 // never say a word to that one.
-TEST_F(Takeover, AChildThatIsBeingForkedIsKnownByWhatItWrote) {
+TEST_F(Takeover, ChildBeingForkedIsIdentifiedByItsRecord) {
   for (const bool late : {false, true}) {
     Joined member = join();
     auto [ours, childs] = socket_pair();
@@ -318,7 +318,7 @@ TEST_F(Takeover, AChildThatIsBeingForkedIsKnownByWhatItWrote) {
 }
 
 // Its pid means nothing here, but it has locked its slot.
-TEST_F(Takeover, TheEndOfAProcessOfAnotherPidNamespaceIsNoticed) {
+TEST_F(Takeover, ExitOfProcessInOtherPidNamespaceIsDetected) {
   Joined member = join();
   Shared<Turn> turn;
   Child child([&] {
@@ -334,14 +334,14 @@ TEST_F(Takeover, TheEndOfAProcessOfAnotherPidNamespaceIsNoticed) {
   EXPECT_EQ(hello_again(member, &member.memory->file()), "");
   const std::uint64_t deaths = member.memory->header().deaths.load();
   EXPECT_EQ(statistics(*member.client).processes, 2u);
-  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has looked at all seats";
+  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has checked all slots";
   child.kill_and_reap();
   EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }));
   EXPECT_EQ(member.memory->header().deaths.load(), deaths + 1);
 }
 
 // Its pid means nothing here: it may live, and comes back when it needs a manager.
-TEST_F(Takeover, AProcessOfAnotherPidNamespaceKeepsItsSeatUntilItComesBack) {
+TEST_F(Takeover, ProcessInOtherPidNamespaceKeepsItsSlot) {
   Joined member = join();
   Shared<Turn> turn;
   Shared<SlotNumber> slot;
@@ -365,7 +365,7 @@ TEST_F(Takeover, AProcessOfAnotherPidNamespaceKeepsItsSeatUntilItComesBack) {
   server_ = std::make_unique<testing::ServerProcess>(id_);
   EXPECT_EQ(hello_again(member, &member.memory->file()), "");
   EXPECT_EQ(statistics(*member.client).processes, 2u);
-  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has looked at all seats";
+  EXPECT_EQ(statistics(*member.client).processes, 2u) << "it has checked all slots";
   EXPECT_EQ(arena->holders(0, 0).load(), bit_of(member.slot) | bit_of(*slot));
   turn->set(2);
   ASSERT_TRUE(turn->reaches(3));
@@ -376,7 +376,7 @@ TEST_F(Takeover, AProcessOfAnotherPidNamespaceKeepsItsSeatUntilItComesBack) {
 }
 
 // Nobody else is there: one that lives starts another manager when it needs one.
-TEST_F(Takeover, ProcessesOfAnotherPidNamespaceDoNotKeepTheManager) {
+TEST_F(Takeover, ProcessesInOtherPidNamespaceDoNotKeepTheManager) {
   const Joined member = join();
   static_cast<void>(create_shm(arena_name(id_, 3)));
   server_->kill();
@@ -393,7 +393,7 @@ TEST_F(Takeover, ProcessesOfAnotherPidNamespaceDoNotKeepTheManager) {
 }
 
 // Its address is free in every other network namespace.
-TEST_F(Takeover, AManagerThatLivesIsNotReplaced) {
+TEST_F(Takeover, LiveManagerIsNotReplaced) {
   const Joined member = join();
   const std::string place = object_name(testing::fresh_session());
   auto listener = listen_abstract(place);
@@ -413,7 +413,7 @@ TEST_F(Takeover, AManagerThatLivesIsNotReplaced) {
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-TEST_F(Takeover, AnotherSessionsMemoryIsRefused) {
+TEST_F(Takeover, MemoryOfOtherSessionIsRejected) {
   Joined member = join();
   const auto other = SessionMemory::create(testing::fresh_session());
   replace_server();
@@ -421,7 +421,7 @@ TEST_F(Takeover, AnotherSessionsMemoryIsRefused) {
   EXPECT_EQ(hello_again(member, &member.memory->file()), "");
 }
 
-TEST_F(Takeover, ThreeTimesInARow) {
+TEST_F(Takeover, SucceedsThreeTimesInARow) {
   Joined member = join();
   const auto arena = make_arena(member, 1, Strategy::file_descriptor);
   for (std::uint32_t starts = 2; starts < 5; ++starts) {

@@ -32,7 +32,7 @@ void send_files(const Fd& socket, const std::vector<const Fd*>& files) {
   send_message(socket, kByte, numbers);
 }
 
-TEST(DescriptorPassing, TheFileArrivesCloseOnExec) {
+TEST(DescriptorPassing, ReceivedFileIsCloseOnExec) {
   const auto [server, client] = socket_pair();
   const Fd file = create_memfd("one");
   send_files(client, {&file});
@@ -46,7 +46,7 @@ TEST(DescriptorPassing, TheFileArrivesCloseOnExec) {
   EXPECT_NE(::fcntl(received->fds[0].get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(DescriptorPassing, AsManyAsAMessageMayCarry) {
+TEST(DescriptorPassing, AcceptsMaximumDescriptorsPerMessage) {
   const auto [server, client] = socket_pair();
   ask_for_sender(server);  // so that the credentials need room too
   const Fd first = create_memfd("first");
@@ -62,7 +62,7 @@ TEST(DescriptorPassing, AsManyAsAMessageMayCarry) {
   EXPECT_EQ(received->sender, ::getpid());
 }
 
-TEST(DescriptorPassing, LostDescriptorsAreAnErrorAndNoneLeaks) {
+TEST(DescriptorPassing, LostDescriptorsRaiseWithoutLeaks) {
   in_child([] {
     const auto [server, client] = socket_pair();
     const Fd file = create_memfd("many");
@@ -87,7 +87,7 @@ TEST(DescriptorPassing, LostDescriptorsAreAnErrorAndNoneLeaks) {
   });
 }
 
-TEST(DescriptorPassing, MoreThanTheReceiverHasRoomForIsAnError) {
+TEST(DescriptorPassing, TooManyDescriptorsForReceiverRaise) {
   const auto [server, client] = socket_pair();
   const Fd file = create_memfd("too many");
   const std::uint64_t before = open_descriptors();
@@ -112,7 +112,7 @@ TEST(DescriptorPassing, MoreThanTheReceiverHasRoomForIsAnError) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(DescriptorPassing, TheKernelTellsWhoSent) {
+TEST(DescriptorPassing, KernelReportsTheSender) {
   auto [server, client] = socket_pair();
   ask_for_sender(server);
   Child child([&end = client] { send_message(end, kByte); });
@@ -124,7 +124,7 @@ TEST(DescriptorPassing, TheKernelTellsWhoSent) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST(DescriptorPassing, ThePeersPidfdTellsWhenItEnds) {
+TEST(DescriptorPassing, PeerPidfdReportsExit) {
   auto [server, client] = socket_pair();
   const Fd pidfd = peer_pidfd(client);
   if (!pidfd) GTEST_SKIP() << "the kernel is older than 6.5";

@@ -25,7 +25,7 @@ TEST(Fd, ClosesWhatItOwns) {
   EXPECT_FALSE(is_open(number));
 }
 
-TEST(Fd, MoveLeavesNothingBehind) {
+TEST(Fd, MovedFromIsEmpty) {
   Fd first = create_memfd("first");
   Fd second = create_memfd("second");
   const int kept = first.get();
@@ -49,7 +49,7 @@ TEST(Fd, MoveToItselfKeepsIt) {
   EXPECT_TRUE(is_open(file.get()));
 }
 
-TEST(Fd, ReleaseGivesTheNumberAway) {
+TEST(Fd, ReleaseTransfersOwnership) {
   Fd file = create_memfd("given away");
   const int number = file.release();
   EXPECT_FALSE(file);
@@ -58,7 +58,7 @@ TEST(Fd, ReleaseGivesTheNumberAway) {
   ::close(number);
 }
 
-TEST(Fd, DuplicateIsTheSameFileAndCloseOnExec) {
+TEST(Fd, DuplicateRefersToSameFileAndIsCloseOnExec) {
   const Fd file = create_memfd("original");
   const Fd copy = file.duplicate();
   EXPECT_NE(copy.get(), file.get());
@@ -66,13 +66,13 @@ TEST(Fd, DuplicateIsTheSameFileAndCloseOnExec) {
   EXPECT_NE(::fcntl(copy.get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(Fd, NothingHasNoIdentity) {
+TEST(Fd, EmptyFdHasNoIdentity) {
   EXPECT_THROW(static_cast<void>(Fd().identity()), OsError);
   EXPECT_THROW(static_cast<void>(Fd().duplicate()), OsError);
   EXPECT_FALSE(Fd().still_is({}));
 }
 
-TEST(Fd, NoticesThatItsNumberWasClosedAndMeansAnotherFile) {
+TEST(Fd, DetectsReusedDescriptorNumber) {
   Fd file = create_memfd("ours");
   const FileIdentity identity = file.identity();
   EXPECT_TRUE(file.still_is(identity));

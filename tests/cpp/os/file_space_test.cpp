@@ -28,14 +28,14 @@ TEST(FileSpace, ReserveExtendsAndAllocates) {
   EXPECT_EQ(file_size(file), 40 * kMiB);
 }
 
-TEST(FileSpace, ReserveBehindTheEndLeavesAHole) {
+TEST(FileSpace, ReservePastTheEndLeavesAHole) {
   const Fd file = create_memfd("space");
   EXPECT_TRUE(reserve_pages(file, kMiB, kMiB));
   EXPECT_EQ(file_size(file), 2 * kMiB);
   EXPECT_EQ(file_usage(file), kMiB);
 }
 
-TEST(FileSpace, ReserveKeepsWhatIsThere) {
+TEST(FileSpace, ReserveKeepsContents) {
   const Fd file = create_memfd("space");
   ASSERT_TRUE(reserve_pages(file, 0, page_size()));
   const Mapping mapping = Mapping::of_file(file, 0, 2 * page_size(), Access::read_write);
@@ -45,7 +45,7 @@ TEST(FileSpace, ReserveKeepsWhatIsThere) {
   EXPECT_EQ(mapping.data()[page_size()], std::byte{0});
 }
 
-TEST(FileSpace, DiscardGivesWholePagesBackAndTheyReadAsZeros) {
+TEST(FileSpace, DiscardFreesWholePagesThatReadAsZeros) {
   const Fd file = create_memfd("space");
   ASSERT_TRUE(reserve_pages(file, 0, 4 * page_size()));
   const Mapping mapping = Mapping::of_file(file, 0, 4 * page_size(), Access::read_write);
@@ -53,7 +53,7 @@ TEST(FileSpace, DiscardGivesWholePagesBackAndTheyReadAsZeros) {
     mapping.data()[static_cast<std::uint64_t>(page) * page_size()] = std::byte{1};
     mapping.data()[static_cast<std::uint64_t>(page) * page_size() + 100] = std::byte{1};
   }
-  // From within page 0 to within page 3: only 1 and 2 lie in the range whole.
+  // From within page 0 to within page 3: only 1 and 2 are completely in the range.
   discard_pages(file, 50, 3 * page_size());
   EXPECT_EQ(file_usage(file), 2 * page_size());
   EXPECT_EQ(file_size(file), 4 * page_size());
@@ -63,7 +63,7 @@ TEST(FileSpace, DiscardGivesWholePagesBackAndTheyReadAsZeros) {
   EXPECT_EQ(mapping.data()[3 * page_size()], std::byte{1});
 }
 
-TEST(FileSpace, DiscardOfLessThanAPageDoesNothing) {
+TEST(FileSpace, DiscardOfPartialPageDoesNothing) {
   const Fd file = create_memfd("space");
   ASSERT_TRUE(reserve_pages(file, 0, 2 * page_size()));
   discard_pages(file, 1, page_size());
@@ -71,7 +71,7 @@ TEST(FileSpace, DiscardOfLessThanAPageDoesNothing) {
   EXPECT_EQ(file_usage(file), 2 * page_size());
 }
 
-TEST(FileSpace, TheFileSizeLimitIsAnAnswerNotASignal) {
+TEST(FileSpace, FileSizeLimitReturnsErrorNotSignal) {
   in_child([] {
     const Fd file = create_memfd("space");
     rlimit limit{};
@@ -84,7 +84,7 @@ TEST(FileSpace, TheFileSizeLimitIsAnAnswerNotASignal) {
   });
 }
 
-TEST(FileSpace, AFullFileSystemIsAnAnswer) {
+TEST(FileSpace, FullFileSystemReturnsError) {
   if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
   in_child([] {
     ASSERT_TRUE(testing::enter_private_shm(4 * kMiB));
@@ -97,7 +97,7 @@ TEST(FileSpace, AFullFileSystemIsAnAnswer) {
 }
 
 // A signal makes the kernel undo a reservation that is under way.
-TEST(FileSpace, AFastTimerDoesNotStopAReservation) {
+TEST(FileSpace, FastTimerDoesNotStopReservation) {
   in_child([] {
     struct sigaction action{};
     action.sa_handler = [](int) {};
@@ -110,7 +110,7 @@ TEST(FileSpace, AFastTimerDoesNotStopAReservation) {
   });
 }
 
-TEST(FileSpace, NotAFile) {
+TEST(FileSpace, NonFileRaises) {
   EXPECT_THROW(static_cast<void>(reserve_pages(Fd(), 0, 1)), OsError);
   EXPECT_THROW(static_cast<void>(file_size(Fd())), OsError);
   EXPECT_THROW(set_file_size(Fd(), 1), OsError);

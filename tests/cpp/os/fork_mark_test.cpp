@@ -16,7 +16,7 @@ using testing::in_child;
 // Children of a test are made without the fork handlers of a session. Each marks itself in one of
 // them: the process of all tests stays as it is.
 
-TEST(ForkMark, WithoutOneNothingIsTakenForACopy) {
+TEST(ForkMark, WithoutMarkNoProcessCountsAsCopy) {
   EXPECT_FALSE(is_raw_copy());
   in_child([] {
     EXPECT_FALSE(is_raw_copy());
@@ -26,7 +26,7 @@ TEST(ForkMark, WithoutOneNothingIsTakenForACopy) {
   EXPECT_NO_THROW(refuse_in_raw_copy());
 }
 
-TEST(ForkMark, IsGoneInEveryCopyAndStaysInTheProcess) {
+TEST(ForkMark, IsClearedInCopiesAndKeptInProcess) {
   in_child([] {
     mark_process();
     EXPECT_FALSE(is_raw_copy());
@@ -40,7 +40,7 @@ TEST(ForkMark, IsGoneInEveryCopyAndStaysInTheProcess) {
   });
 }
 
-TEST(ForkMark, AForkedChildMarksItself) {
+TEST(ForkMark, ForkedChildSetsItsOwnMark) {
   in_child([] {
     mark_process();
     in_child([] {
@@ -52,7 +52,7 @@ TEST(ForkMark, AForkedChildMarksItself) {
   });
 }
 
-TEST(ForkMark, TheErrorSaysWhatHappenedAndWhatToDo) {
+TEST(ForkMark, ErrorNamesCauseAndRemedy) {
   in_child([] {
     mark_process();
     in_child([] {

@@ -29,7 +29,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-TEST(Launch, TheDescriptorIsNumberThree) { EXPECT_EQ(output_of("echo here >&3"), "here\n"); }
+TEST(Launch, DescriptorIsNumberThree) { EXPECT_EQ(output_of("echo here >&3"), "here\n"); }
 
 TEST(Launch, StandardStreamsAreDevNull) {
   EXPECT_EQ(output_of("for n in 0 1 2; do name=$(readlink /proc/$$/fd/$n); echo $name >&3; done"),
@@ -68,7 +68,7 @@ TEST(Launch, LeavesNoZombie) {
   EXPECT_EQ(errno, ECHILD);
 }
 
-TEST(Launch, AProgramThatIsNotThere) {
+TEST(Launch, MissingProgramRaises) {
   const auto [ours, theirs] = socket_pair();
   try {
     launch_detached("/nowhere/shmtensor-manager", {}, theirs);

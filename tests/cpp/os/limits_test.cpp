@@ -17,7 +17,7 @@ namespace {
 using testing::exit_of;
 using testing::in_child;
 
-TEST(Limits, AvailableMemoryIsAPartOfThePhysicalAndSaysWhoLimitsIt) {
+TEST(Limits, AvailableMemoryNamesItsLimit) {
   EXPECT_GT(physical_memory(), 16 * kMiB);
   const AvailableMemory available = available_memory();
   EXPECT_GT(available.bytes, 0u);
@@ -25,7 +25,7 @@ TEST(Limits, AvailableMemoryIsAPartOfThePhysicalAndSaysWhoLimitsIt) {
   EXPECT_FALSE(available.limited_by.empty());
 }
 
-TEST(Limits, AvailableMemoryShrinksWithWhatIsTaken) {
+TEST(Limits, AvailableMemoryShrinksWithUse) {
   constexpr std::uint64_t kPiece = 64 * kMiB;
   // A processor keeps up to an eighth of the machine's pages for itself after they were freed; they
   // are neither counted as free nor missed there when they are taken again. So this may need
@@ -38,7 +38,7 @@ TEST(Limits, AvailableMemoryShrinksWithWhatIsTaken) {
   EXPECT_LE(available_memory().bytes, before - kPiece) << taken.size() << " pieces taken";
 }
 
-TEST(Limits, Descriptors) {
+TEST(Limits, DescriptorCountFollowsOpenFiles) {
   const std::uint64_t before = open_descriptors();
   {
     const Fd file = create_memfd("one more");
@@ -47,7 +47,7 @@ TEST(Limits, Descriptors) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(Limits, DescriptorLimitIsTheSoftOneAndCanBeRaised) {
+TEST(Limits, SoftDescriptorLimitIsReportedAndRaised) {
   in_child([] {
     rlimit limit{};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -60,7 +60,7 @@ TEST(Limits, DescriptorLimitIsTheSoftOneAndCanBeRaised) {
   });
 }
 
-TEST(Limits, AddressSpace) {
+TEST(Limits, AddressSpaceLimitIsReported) {
   EXPECT_EQ(exit_of([] {
               rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
               ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
@@ -77,7 +77,7 @@ TEST(Limits, AddressSpace) {
             0);
 }
 
-TEST(Limits, MappingCount) {
+TEST(Limits, MappingCountIsReported) {
   const Fd file = create_memfd("mapped");
   const std::uint64_t before = mapping_count();
   const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_only);

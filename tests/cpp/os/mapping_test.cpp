@@ -49,7 +49,7 @@ std::string flags_of(const std::byte* address) {
   return "";
 }
 
-TEST(Mapping, LiesAtMultiplesOfAHugePage) {
+TEST(Mapping, IsAlignedToHugePages) {
   const Fd file = file_of(8 * kMiB);
   for (int i = 0; i < 5; ++i) {
     const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_write);
@@ -60,7 +60,7 @@ TEST(Mapping, LiesAtMultiplesOfAHugePage) {
   EXPECT_EQ(tail.size(), 3 * kMiB);
 }
 
-TEST(Mapping, GivesBackTheRoomThatItAlignedWith) {
+TEST(Mapping, UnmapsAlignmentPadding) {
   const Fd file = file_of(page_size());
   std::array<Mapping, 8> mappings;
   const std::uint64_t before = address_space();
@@ -80,7 +80,7 @@ TEST(Mapping, SharesTheFile) {
   EXPECT_EQ(b.data()[5], std::byte{42});
 }
 
-TEST(Mapping, ReadOnlyIsReal) {
+TEST(Mapping, ReadOnlyMappingRejectsWrites) {
   const Fd file = file_of(page_size());
   EXPECT_EQ(exit_of([&] {
               ::signal(SIGSEGV, SIG_DFL);  // a sanitizer would print a page of text
@@ -90,13 +90,13 @@ TEST(Mapping, ReadOnlyIsReal) {
             -SIGSEGV);
 }
 
-TEST(Mapping, IsNoPartOfCoreDumps) {
+TEST(Mapping, IsExcludedFromCoreDumps) {
   const Fd file = file_of(page_size());
   const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_write);
   EXPECT_NE(flags_of(mapping.data()).find(" dd "), std::string::npos);
 }
 
-TEST(Mapping, MayReachBeyondTheFileUntilTheFileGrows) {
+TEST(Mapping, MayExtendPastEndOfFile) {
   const Fd file = file_of(page_size());
   const Mapping mapping = Mapping::of_file(file, 0, 64 * kMiB, Access::read_write);
   ASSERT_TRUE(reserve_pages(file, 0, 32 * kMiB));
@@ -104,7 +104,7 @@ TEST(Mapping, MayReachBeyondTheFileUntilTheFileGrows) {
   EXPECT_EQ(mapping.data()[32 * kMiB - 1], std::byte{9});
 }
 
-TEST(Mapping, MoveReleaseAdopt) {
+TEST(Mapping, MoveReleaseAndAdoptTransferOwnership) {
   Mapping first = Mapping::anonymous(100);
   EXPECT_EQ(first.size(), page_size());
   std::byte* const data = first.data();
@@ -129,7 +129,7 @@ TEST(Mapping, MoveReleaseAdopt) {
   EXPECT_FALSE(is_mapped(given));
 }
 
-TEST(Mapping, FailsWithAnErrorThatNamesTheLimits) {
+TEST(Mapping, ErrorNamesTheLimits) {
   try {
     const Mapping mapping = Mapping::anonymous(std::uint64_t{1} << 60);
     ADD_FAILURE() << "an exbibyte was mapped";

@@ -24,7 +24,7 @@ TEST(Memfd, IsCloseOnExecAndHasItsNameInProc) {
   EXPECT_EQ(found[0].name, "/memfd:shmtensor-memfd-test (deleted)");
 }
 
-TEST(Memfd, SealedItGrowsButCannotBeShortened) {
+TEST(Memfd, SealedFileGrowsButDoesNotShrink) {
   const Fd file = create_memfd("sealed");
   set_file_size(file, 2 * page_size());
   EXPECT_FALSE(is_sealed_against_shrinking(file));
@@ -41,7 +41,7 @@ TEST(Memfd, SealedItGrowsButCannotBeShortened) {
   EXPECT_EQ(file_size(file), 2 * page_size());
 }
 
-TEST(Memfd, ADuplicateIsSealedToo) {
+TEST(Memfd, DuplicateIsSealed) {
   const Fd file = create_memfd("sealed");
   const Fd copy = file.duplicate();
   seal_against_shrinking(file);

@@ -20,7 +20,7 @@ using Tags = std::vector<std::uint64_t>;
 
 void send_byte(const Fd& socket) { send_message(socket, std::array<std::byte, 1>{}); }
 
-TEST(Poller, TellsWhichIsReadable) {
+TEST(Poller, ReportsReadableDescriptor) {
   Poller poller;
   const auto [first, first_peer] = socket_pair();
   const auto [second, second_peer] = socket_pair();
@@ -35,7 +35,7 @@ TEST(Poller, TellsWhichIsReadable) {
   EXPECT_EQ(both, (Tags{1, std::uint64_t{2} << 32 | 7})) << "level-triggered";
 }
 
-TEST(Poller, TellsThatTheOtherSideHasClosed) {
+TEST(Poller, ReportsClosedPeer) {
   Poller poller;
   auto [ours, theirs] = socket_pair();
   poller.add(ours, 5);
@@ -43,7 +43,7 @@ TEST(Poller, TellsThatTheOtherSideHasClosed) {
   EXPECT_EQ(poller.wait(-1), Tags{5});
 }
 
-TEST(Poller, TellsThatAProcessHasEnded) {
+TEST(Poller, ReportsProcessExit) {
   Poller poller;
   testing::Child child([] { ::pause(); });
   const Fd pidfd = open_pidfd({child.pid(), 0});
@@ -54,7 +54,7 @@ TEST(Poller, TellsThatAProcessHasEnded) {
   EXPECT_EQ(poller.wait(30'000), Tags{9});
 }
 
-TEST(Poller, ForgetsWhatIsRemovedOrClosed) {
+TEST(Poller, IgnoresRemovedAndClosedDescriptors) {
   Poller poller;
   const auto [first, first_peer] = socket_pair();
   auto [second, second_peer] = socket_pair();
@@ -68,14 +68,14 @@ TEST(Poller, ForgetsWhatIsRemovedOrClosed) {
   poller.remove(first);  // twice does no harm
 }
 
-TEST(Poller, WaitsAsLongAsItIsTold) {
+TEST(Poller, WaitsForGivenTimeout) {
   Poller poller;
   const std::uint64_t before = coarse_milliseconds();
   EXPECT_EQ(poller.wait(30), Tags{});
   EXPECT_GE(coarse_milliseconds() - before, 20u);
 }
 
-TEST(Poller, RefusesWhatCannotBeWatched) {
+TEST(Poller, RejectsUnpollableDescriptors) {
   Poller poller;
   EXPECT_THROW(poller.add(Fd(), 1), OsError);
   EXPECT_THROW(poller.add(create_memfd("file"), 1), OsError);

@@ -47,7 +47,7 @@ class ProcessLockTest : public ::testing::Test {
   const Shared<Turn> turn_;
 };
 
-TEST_F(ProcessLockTest, LocksOneByteAsLongAsTheObjectLives) {
+TEST_F(ProcessLockTest, LocksOneByteForItsLifetime) {
   EXPECT_FALSE(is_locked(file_, 5));
   {
     ProcessLock lock = ProcessLock::take(file_, 5);
@@ -61,19 +61,19 @@ TEST_F(ProcessLockTest, LocksOneByteAsLongAsTheObjectLives) {
   EXPECT_FALSE(is_locked(file_, 5));
 }
 
-TEST_F(ProcessLockTest, ADeadProcessHasNoLock) {
+TEST_F(ProcessLockTest, DeadProcessHoldsNoLock) {
   const auto child = holder([] {});
   EXPECT_TRUE(is_locked(file_, 5));
   child->kill();  // and not reaped
   EXPECT_TRUE(eventually([&] { return !is_locked(file_, 5); }));
 }
 
-TEST_F(ProcessLockTest, AProcessThatClosesItsDescriptorsKeepsTheLock) {
+TEST_F(ProcessLockTest, ProcessThatClosesDescriptorsKeepsTheLock) {
   const auto child = holder([] { ::closefrom(3); });
   EXPECT_TRUE(is_locked(file_, 5));
 }
 
-TEST_F(ProcessLockTest, AForkedChildDoesNotKeepItsParentsLock) {
+TEST_F(ProcessLockTest, ForkedChildDoesNotKeepParentsLock) {
   const Shared<Turn> grandchild;
   const auto child = holder([&] {
     const pid_t parent = ::getpid();
@@ -90,7 +90,7 @@ TEST_F(ProcessLockTest, AForkedChildDoesNotKeepItsParentsLock) {
   EXPECT_TRUE(grandchild->reaches(3)) << "it has outlived its parent";
 }
 
-TEST_F(ProcessLockTest, AForkedChildHasNothingToRelease) {
+TEST_F(ProcessLockTest, ForkedChildHasNothingToRelease) {
   ProcessLock lock = ProcessLock::take(file_, 5);
   testing::in_child([&] {
     const ProcessLock own = ProcessLock::take(file_, 6);  // perhaps at the same address
@@ -102,7 +102,7 @@ TEST_F(ProcessLockTest, AForkedChildHasNothingToRelease) {
   EXPECT_FALSE(is_locked(file_, 6));
 }
 
-TEST_F(ProcessLockTest, AProcessThatExecutesAnotherProgramHasNoLock) {
+TEST_F(ProcessLockTest, ExecReleasesTheLock) {
   Child child([&] {
     const ProcessLock lock = ProcessLock::take(file_, 5);
     turn_->set(lock ? 1 : 0);
@@ -113,7 +113,7 @@ TEST_F(ProcessLockTest, AProcessThatExecutesAnotherProgramHasNoLock) {
   EXPECT_TRUE(is_alive({child.pid(), 0}));
 }
 
-TEST_F(ProcessLockTest, TheFirstThreadMayEnd) {
+TEST_F(ProcessLockTest, LockSurvivesEndOfFirstThread) {
   Child child([&] {
     std::thread([&] {
       while (!lacks_first_thread(::getpid())) ::usleep(1000);
@@ -129,7 +129,7 @@ TEST_F(ProcessLockTest, TheFirstThreadMayEnd) {
   EXPECT_TRUE(eventually([&] { return !is_locked(file_, 5); }));
 }
 
-TEST_F(ProcessLockTest, ItIsSeenFromAnotherPidNamespace) {
+TEST_F(ProcessLockTest, LockIsVisibleFromOtherPidNamespace) {
   if (const int code = testing::exit_of([] { return ::unshare(CLONE_NEWPID) == 0 ? 0 : 77; })) {
     GTEST_SKIP() << "no PID namespaces of one's own here (" << code << ")";
   }

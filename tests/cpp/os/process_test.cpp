@@ -31,7 +31,7 @@ void wait_for_zombie(pid_t pid) {
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
 }
 
-TEST(Process, IsKnownByPidAndStartTime) {
+TEST(Process, IsIdentifiedByPidAndStartTime) {
   const ProcessIdentity self = this_process();
   EXPECT_EQ(self.pid, ::getpid());
   EXPECT_NE(self.start_time, 0u);
@@ -40,26 +40,26 @@ TEST(Process, IsKnownByPidAndStartTime) {
   EXPECT_EQ(exit_of([&] { return this_process() == self ? 1 : 0; }), 0);
 }
 
-TEST(Process, WithAnotherStartTimeIsAnotherProcess) {
+TEST(Process, OtherStartTimeMeansOtherProcess) {
   ProcessIdentity other = this_process();
   ++other.start_time;
   EXPECT_FALSE(is_alive(other));
   EXPECT_FALSE(open_pidfd(other));
 }
 
-TEST(Process, WithoutAStartTimeThePidDecides) {
+TEST(Process, WithoutStartTimePidDecides) {
   EXPECT_TRUE(is_alive({::getpid(), 0}));
   EXPECT_TRUE(open_pidfd({::getpid(), 0}));
 }
 
-TEST(Process, NobodyIsNotAlive) {
+TEST(Process, NullProcessIsNotAlive) {
   EXPECT_FALSE(is_alive({}));
   EXPECT_FALSE(is_alive({-1, 0}));
   EXPECT_EQ(start_time_of(0), 0u);
 }
 
 // As a program's whose main function ends with pthread_exit: /proc shows a zombie without memory.
-TEST(Process, AProcessWhoseFirstThreadHasEndedIsAlive) {
+TEST(Process, IsAliveAfterEndOfFirstThread) {
   const std::string name = testing::run_prefix() + "-of-two-threads";
   Child child([&] {
     const Fd file = create_memfd(name);
@@ -85,7 +85,7 @@ TEST(Process, AProcessWhoseFirstThreadHasEndedIsAlive) {
   EXPECT_TRUE(open_files(child.pid(), "/memfd:").empty());
 }
 
-TEST(Process, AZombieCountsAsDead) {
+TEST(Process, ZombieCountsAsDead) {
   Child child([] {});
   const ProcessIdentity identity{child.pid(), 0};
   wait_for_zombie(child.pid());
@@ -97,7 +97,7 @@ TEST(Process, AZombieCountsAsDead) {
   EXPECT_EQ(start_time_of(identity.pid), 0u);
 }
 
-TEST(Process, APidfdTellsOfTheEndBeforeItIsReaped) {
+TEST(Process, PidfdReportsExitBeforeReap) {
   Child child([] { ::pause(); });
   const Fd pidfd = open_pidfd({child.pid(), start_time_of(child.pid())});
   ASSERT_TRUE(pidfd);
@@ -106,7 +106,7 @@ TEST(Process, APidfdTellsOfTheEndBeforeItIsReaped) {
   EXPECT_TRUE(eventually([&] { return has_ended(pidfd); }));
 }
 
-TEST(Process, NoPidfdOfOneThatIsGone) {
+TEST(Process, ExitedProcessHasNoPidfd) {
   pid_t pid = 0;
   {
     Child child([] {});
@@ -129,7 +129,7 @@ TEST(Process, NameMayHoldParentheses) {
   EXPECT_TRUE(is_alive({child.pid(), before}));
 }
 
-TEST(Process, MapsFile) {
+TEST(Process, DetectsMappedFile) {
   const Fd file = create_memfd("shmtensor-maps-test");
   EXPECT_EQ(maps_file(::getpid(), "shmtensor-maps-test"), false) << "open, but not mapped";
   {
@@ -143,14 +143,14 @@ TEST(Process, MapsFile) {
   EXPECT_EQ(maps_file(child.pid(), ""), false) << "a zombie has no memory";
 }
 
-TEST(Process, OwnProcessesHaveThisOneAndItsChildren) {
+TEST(Process, OwnProcessesContainThisProcessAndItsChildren) {
   Child child([] { ::pause(); });
   const auto pids = own_processes();
   EXPECT_NE(std::find(pids.begin(), pids.end(), ::getpid()), pids.end());
   EXPECT_NE(std::find(pids.begin(), pids.end(), child.pid()), pids.end());
 }
 
-TEST(Process, OpenFilesOfAnotherCanBeOpenedAgain) {
+TEST(Process, OpenFilesOfOtherProcessCanBeReopened) {
   const std::string name = "shmtensor-open-files-test";
   testing::Shared<testing::Turn> turn;
   Child child([&] {
@@ -169,7 +169,7 @@ TEST(Process, OpenFilesOfAnotherCanBeOpenedAgain) {
   EXPECT_TRUE(open_files(0x7ffffff0, "").empty());
 }
 
-TEST(Process, NamespaceIsTheChildrensToo) {
+TEST(Process, NamespaceIsInheritedByChildren) {
   const std::uint64_t here = pid_namespace();
   EXPECT_NE(here, 0u);
   EXPECT_EQ(exit_of([&] { return pid_namespace() == here ? 0 : 1; }), 0);

@@ -15,7 +15,7 @@ using testing::Child;
 using testing::eventually;
 using testing::Shared;
 
-TEST(RobustWord, NamesTheThreadAndLosesItsNameWithIt) {
+TEST(RobustWord, HoldsThreadIdUntilThreadDies) {
   Shared<std::atomic<std::uint32_t>> word;
   Child child([&] {
     claim_robust(*word);
@@ -27,13 +27,13 @@ TEST(RobustWord, NamesTheThreadAndLosesItsNameWithIt) {
   EXPECT_NE(word->load() & ~kRobustThread, 0u) << "the kernel's mark";
 }
 
-TEST(RobustWord, AlsoForAThreadThatEndsOfItself) {
+TEST(RobustWord, IsClearedWhenThreadReturns) {
   std::atomic<std::uint32_t> word{0};
   std::thread([&] { claim_robust(word); }).join();
   EXPECT_TRUE(eventually([&] { return (word.load() & ~kRobustThread) != 0; }));
 }
 
-TEST(RobustWord, AnotherThreadsClaimIsLeftAlone) {
+TEST(RobustWord, ClaimOfOtherThreadIsKept) {
   Shared<std::atomic<std::uint32_t>> word;
   Child child([&] {
     claim_robust(*word);

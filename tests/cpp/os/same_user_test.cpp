@@ -1,4 +1,4 @@
-// Whose files and connections are whose, also where the kernel shows several users as one. Most of
+// The owners of files and connections, also where the kernel maps several users to one. Most of
 // it needs root, to play two users, and a user namespace.
 #include "os/same_user.hpp"
 
@@ -51,19 +51,19 @@ void become_nobody() {
 
 void become_stranger() { ASSERT_EQ(::setresuid(kStranger, kStranger, kStranger), 0); }
 
-TEST(UidMap, TheWholeRangeTellsAllUsersApart) {
+TEST(UidMap, FullRangeDistinguishesAllUsers) {
   EXPECT_TRUE(maps_every_uid("         0          0 4294967295\n"));
   EXPECT_TRUE(maps_every_uid("0 1000 1\n1 0 1000\n1001 1001 4294966294\n")) << "in several lines";
 }
 
-TEST(UidMap, APartDoesNot) {
+TEST(UidMap, PartialRangeDoesNotDistinguishAllUsers) {
   EXPECT_FALSE(maps_every_uid("         0       1000          1\n"));
   EXPECT_FALSE(maps_every_uid("0 100000 65536\n"));
   EXPECT_FALSE(maps_every_uid("0 1000 1\n1 100000 65536\n"));
   EXPECT_FALSE(maps_every_uid("0 0 4294967294\n")) << "all but one";
 }
 
-TEST(UidMap, NorDoesOneThatCannotBeRead) {
+TEST(UidMap, UnreadableMapDoesNotDistinguishAllUsers) {
   EXPECT_FALSE(maps_every_uid(""));
   EXPECT_FALSE(maps_every_uid("\n"));
   EXPECT_FALSE(maps_every_uid("no map"));
@@ -72,7 +72,7 @@ TEST(UidMap, NorDoesOneThatCannotBeRead) {
   EXPECT_FALSE(maps_every_uid("0 0 -1"));
 }
 
-TEST(SameUser, AnEqualNumberTellsWhereAllAreMapped) {
+TEST(SameUser, EqualUidSufficesIfAllUsersAreMapped) {
   const Fd mine = create_memfd("mine");
   EXPECT_TRUE(owns_file(mine));
   EXPECT_FALSE(owns_file(Fd()));
@@ -89,7 +89,7 @@ class Unmapped : public ::testing::Test {
   }
 };
 
-TEST_F(Unmapped, OnlyThereIsTheNumberAmbiguous) {
+TEST_F(Unmapped, OverflowUidIsAmbiguous) {
   EXPECT_FALSE(uid_is_ambiguous());
   in_child([] {
     ASSERT_EQ(::setresuid(kOverflow, kOverflow, kOverflow), 0);
@@ -99,7 +99,7 @@ TEST_F(Unmapped, OnlyThereIsTheNumberAmbiguous) {
     ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
     EXPECT_TRUE(uid_is_ambiguous()) << "before anything is mapped";
     ASSERT_TRUE(write_text("/proc/self/uid_map", "1000 0 1"));
-    EXPECT_FALSE(uid_is_ambiguous()) << "mapped to a number that no stranger has";
+    EXPECT_FALSE(uid_is_ambiguous()) << "mapped to a number that no other user has";
   });
   in_child([] {
     become_nobody();
@@ -107,7 +107,7 @@ TEST_F(Unmapped, OnlyThereIsTheNumberAmbiguous) {
   });
 }
 
-TEST_F(Unmapped, AStrangersFileIsNotOurs) {
+TEST_F(Unmapped, FileOfOtherUserIsRejected) {
   const Fd mine = create_memfd("mine");
   struct stat before{};
   ASSERT_EQ(::fstat(mine.get(), &before), 0);
@@ -131,7 +131,7 @@ TEST_F(Unmapped, AStrangersFileIsNotOurs) {
   EXPECT_EQ(after.st_mode, before.st_mode);
 }
 
-TEST_F(Unmapped, AStrangersNameInDevShmIsNotListed) {
+TEST_F(Unmapped, NameOfOtherUserIsNotListed) {
   const SessionId id = fresh_session();
   const std::string mine = object_name(id) + "-1";
   const std::string theirs = object_name(id) + "-2";
@@ -147,7 +147,7 @@ TEST_F(Unmapped, AStrangersNameInDevShmIsNotListed) {
   EXPECT_TRUE(unlink_shm(theirs));
 }
 
-TEST_F(Unmapped, AStrangersProcessIsNotOurs) {
+TEST_F(Unmapped, ProcessOfOtherUserIsRejected) {
   Shared<Turn> turn;
   Child stranger([&] {
     become_stranger();
@@ -164,7 +164,7 @@ TEST_F(Unmapped, AStrangersProcessIsNotOurs) {
   stranger.kill_and_reap();
 }
 
-TEST_F(Unmapped, AStrangersConnectionIsNotOurs) {
+TEST_F(Unmapped, ConnectionOfOtherUserIsRejected) {
   const std::string name = object_name(fresh_session());
   Shared<Turn> turn;
   Child victim([&] {
@@ -191,7 +191,7 @@ TEST_F(Unmapped, AStrangersConnectionIsNotOurs) {
   EXPECT_EQ(victim.wait(), 0);
 }
 
-TEST_F(Unmapped, AStrangerWhoTakesTheAddressIsNotSpokenTo) {
+TEST_F(Unmapped, AddressHijackIsDetected) {
   const SessionId id = fresh_session();
   Shared<Turn> turn;
   Child stranger([&] {
@@ -214,7 +214,7 @@ TEST_F(Unmapped, AStrangerWhoTakesTheAddressIsNotSpokenTo) {
 }
 
 // A manager inherits its socket from a process that may have ended since.
-TEST_F(Unmapped, WhoListensOnAnInheritedSocketIsKnown) {
+TEST_F(Unmapped, ListenerOnInheritedSocketIsIdentified) {
   const std::string name = object_name(fresh_session());
   in_child([&] {
     become_nobody();
@@ -226,7 +226,7 @@ TEST_F(Unmapped, WhoListensOnAnInheritedSocketIsKnown) {
   });
 }
 
-TEST_F(Unmapped, AManagerThatIsAboutToListenIsWaitedFor) {
+TEST_F(Unmapped, StartingManagerIsWaitedFor) {
   const SessionId id = fresh_session();
   in_child([&] {
     become_nobody();

@@ -44,7 +44,7 @@ TEST_F(ShmObject, IsTheSameFileWhenOpened) {
   EXPECT_EQ(open_shm(name_).identity(), file.identity());
 }
 
-TEST_F(ShmObject, IsGoneAfterUnlinkButNotForThoseWhoHaveIt) {
+TEST_F(ShmObject, UnlinkKeepsExistingMappings) {
   const Fd file = create_shm(name_);
   EXPECT_TRUE(unlink_shm(name_));
   EXPECT_FALSE(unlink_shm(name_));
@@ -71,7 +71,7 @@ TEST_F(ShmObject, OnlyRegularFilesAreListed) {
   ASSERT_EQ(::rmdir(("/dev/shm/" + name_).c_str()), 0);
 }
 
-TEST_F(ShmObject, IsInUseWhileSomebodyHasItOpenOrMapped) {
+TEST_F(ShmObject, IsInUseWhileOpenOrMapped) {
   EXPECT_EQ(shm_in_use(name_), false) << "there is none";
   Fd file = create_shm(name_);
   if (!shm_in_use(name_)) GTEST_SKIP() << "the kernel knows no leases here";
@@ -106,7 +106,7 @@ TEST_F(ShmObject, IsUnlinkedUnlessItIsInUse) {
 }
 
 // A name can be seen a moment before its maker has it open.
-TEST_F(ShmObject, IsNeverMadeWithoutAName) {
+TEST_F(ShmObject, IsNeverCreatedWithoutAName) {
   testing::Child other([&] {
     for (int i = 0; i < 3'000; ++i) {
       const std::string name = name_ + std::to_string(i);
@@ -122,8 +122,8 @@ TEST_F(ShmObject, IsNeverMadeWithoutAName) {
   EXPECT_EQ(other.wait(), 0);
 }
 
-// Who opens it while it is looked at waits for a moment, and nobody is killed by a signal.
-TEST_F(ShmObject, IsLookedAtWhileOthersOpenIt) {
+// A process that opens the object during the check waits for a moment; no process gets a signal.
+TEST_F(ShmObject, IsInspectedWhileOthersOpenIt) {
   static_cast<void>(create_shm(name_));
   testing::Child other([&] {
     for (int i = 0; i < 3'000; ++i) static_cast<void>(open_shm(name_));
@@ -134,7 +134,7 @@ TEST_F(ShmObject, IsLookedAtWhileOthersOpenIt) {
   EXPECT_EQ(other.wait(), 0);
 }
 
-TEST_F(ShmObject, SpaceIsTold) {
+TEST_F(ShmObject, FreeSpaceIsReported) {
   const ShmSpace space = shm_space();
   EXPECT_GT(space.total, 0u);
   EXPECT_LE(space.free, space.total);

@@ -12,7 +12,7 @@
 namespace shmtensor {
 namespace {
 
-TEST(SpinLock, LetsOneInAtATime) {
+TEST(SpinLock, IsExclusive) {
   constexpr int kThreads = 6;
   constexpr int kTurns = 5'000;
   SpinLock lock;
@@ -46,7 +46,7 @@ TEST(SpinLock, WaitsForItsHolder) {
   EXPECT_TRUE(entered);
 }
 
-TEST(Clock, NeverGoesBack) {
+TEST(Clock, IsMonotonic) {
   std::uint64_t last = coarse_milliseconds();
   for (int i = 0; i < 1'000; ++i) {
     const std::uint64_t now = coarse_milliseconds();
@@ -56,7 +56,7 @@ TEST(Clock, NeverGoesBack) {
   EXPECT_GE(coarse_seconds(), last / 1000);
 }
 
-TEST(Random, IsNotTheSameTwice) { EXPECT_NE(random_word(), random_word()); }
+TEST(Random, DoesNotRepeat) { EXPECT_NE(random_word(), random_word()); }
 
 }  // namespace
 }  // namespace shmtensor

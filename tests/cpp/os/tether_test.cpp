@@ -30,7 +30,7 @@ struct Lifeline {
   }
 };
 
-TEST(Tether, EndsItsHolderWhenTheLastWriterIsGone) {
+TEST(Tether, KillsHolderWhenLastWriterCloses) {
   Lifeline line;
   const Fd second = line.writer.duplicate();
   Shared<Turn> turn;
@@ -48,13 +48,13 @@ TEST(Tether, EndsItsHolderWhenTheLastWriterIsGone) {
   EXPECT_EQ(child.wait(), -SIGKILL);
 }
 
-TEST(Tether, EndsAHolderThatComesTooLate) {
+TEST(Tether, KillsHolderThatArrivesLate) {
   Lifeline line;
   line.writer.reset();
   EXPECT_EQ(Child([&] { hold_on(open_tether(line.reader.get()).release()); }).wait(), -SIGKILL);
 }
 
-TEST(Tether, TiedByTheParentEndsAProcessThatKnowsNothingOfIt) {
+TEST(Tether, BoundByParentKillsUnawareProcess) {
   Lifeline line;
   Fd tether = open_tether(line.reader.get());
   Child child([&] {
@@ -67,7 +67,7 @@ TEST(Tether, TiedByTheParentEndsAProcessThatKnowsNothingOfIt) {
   EXPECT_EQ(child.wait(), -tether_signal());
 }
 
-TEST(Tether, EndsTheDescendantsOfEveryThread) {
+TEST(Tether, KillsDescendantsOfEveryThread) {
   Lifeline line;
   Shared<std::array<std::atomic<pid_t>, 2>> pids;
   Child child([&] {
@@ -94,7 +94,7 @@ TEST(Tether, EndsTheDescendantsOfEveryThread) {
   }
 }
 
-TEST(Tether, SurvivesTheEndOfTheThreadThatStartedIt) {
+TEST(Tether, SurvivesEndOfCreatingThread) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "handlers do not run in the child of a thread's fork under this sanitizer";
 #endif
@@ -119,7 +119,7 @@ TEST(Tether, SurvivesTheEndOfTheThreadThatStartedIt) {
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
 }
 
-TEST(Tether, ASignalFromAnybodyElseChangesNothing) {
+TEST(Tether, SignalFromOtherSenderIsIgnored) {
   Lifeline line;
   Shared<Turn> turn;
   Child child([&] {

@@ -43,31 +43,31 @@ struct Buffer {
   }
 };
 
-TEST(UnixSocket, OneListensOnAName) {
+TEST(UnixSocket, OneSocketListensOnAName) {
   const std::string name = testing::run_prefix() + "-listen";
   const auto first = listen_abstract(name);
   ASSERT_TRUE(first);
   EXPECT_FALSE(listen_abstract(name));
 }
 
-TEST(UnixSocket, NobodyListensOnAnother) {
+TEST(UnixSocket, ConnectWithoutListenerFails) {
   EXPECT_FALSE(connect_abstract(testing::run_prefix() + "-nobody", milliseconds(100)));
 }
 
-TEST(UnixSocket, ANameIsFreeAgainWhenItsListenerIsClosed) {
+TEST(UnixSocket, NameIsFreeAfterListenerCloses) {
   const std::string name = testing::run_prefix() + "-listen";
   EXPECT_TRUE(listen_abstract(name));
   EXPECT_TRUE(listen_abstract(name));
 }
 
-TEST(UnixSocket, ALongNameIsRefused) {
+TEST(UnixSocket, LongNameIsRejected) {
   const std::string name(200, 'n');
   EXPECT_EQ(errno_of([&] { static_cast<void>(listen_abstract(name)); }), ENAMETOOLONG);
   EXPECT_EQ(errno_of([&] { static_cast<void>(connect_abstract(name, milliseconds(1))); }),
             ENAMETOOLONG);
 }
 
-TEST(UnixSocket, AcceptTakesWhoWaits) {
+TEST(UnixSocket, AcceptReturnsWaitingClient) {
   const std::string name = testing::run_prefix() + "-accept";
   const auto listener = listen_abstract(name);
   ASSERT_EQ(::fcntl(listener->get(), F_SETFL, O_NONBLOCK), 0);
@@ -89,7 +89,7 @@ TEST(UnixSocket, AcceptTakesWhoWaits) {
   EXPECT_EQ(peer_credentials(served).uid, ::geteuid());
 }
 
-TEST(UnixSocket, MessagesKeepTheirBoundsAndOrder) {
+TEST(UnixSocket, MessagesKeepBoundariesAndOrder) {
   const auto [server, client] = socket_pair();
   Buffer buffer;
   EXPECT_FALSE(receive_message(server, buffer.bytes)) << "it does not wait";
@@ -99,7 +99,7 @@ TEST(UnixSocket, MessagesKeepTheirBoundsAndOrder) {
   EXPECT_EQ(buffer.text(*receive_message(server, buffer.bytes)), "three");
 }
 
-TEST(UnixSocket, AMessageThatIsTooLongIsAnErrorAndTheNextOneIsWhole) {
+TEST(UnixSocket, OversizedMessageRaisesAndNextIsIntact) {
   const auto [server, client] = socket_pair();
   Buffer buffer;
   send_message(client, bytes_of(std::string(65, 'x')));
@@ -108,7 +108,7 @@ TEST(UnixSocket, AMessageThatIsTooLongIsAnErrorAndTheNextOneIsWhole) {
   EXPECT_EQ(buffer.text(*receive_message(server, buffer.bytes)), std::string(64, 'y'));
 }
 
-TEST(UnixSocket, EndOfFileIsAMessageOfNothing) {
+TEST(UnixSocket, EndOfFileIsAnEmptyMessage) {
   auto [server, client] = socket_pair();
   Buffer buffer;
   send_message(client, bytes_of("last words"));
@@ -119,8 +119,8 @@ TEST(UnixSocket, EndOfFileIsAMessageOfNothing) {
   EXPECT_EQ(errno_of([&, &end = server] { send_message(end, bytes_of("too late")); }), EPIPE);
 }
 
-// The kernel begins the patience anew after each signal; with an interval timer it never ended.
-TEST(UnixSocket, PatienceRunsOutAlsoUnderAnIntervalTimer) {
+// The kernel restarts the timeout after each signal; with an interval timer it never expired.
+TEST(UnixSocket, TimeoutExpiresUnderIntervalTimer) {
   testing::in_child([] {
     struct sigaction action{};
     action.sa_handler = [](int) {};
@@ -144,7 +144,7 @@ TEST(UnixSocket, PatienceRunsOutAlsoUnderAnIntervalTimer) {
 
 // Stopped by Ctrl-Z or a debugger, or with its whole machine; then the other side goes on no
 // sooner.
-TEST(UnixSocket, PatienceDoesNotRunOutWhileTheProcessIsStopped) {
+TEST(UnixSocket, TimeoutExcludesTimeWhileProcessIsStopped) {
   for (const bool other_side_was_stopped_too : {false, true}) {
     const auto [server, client] = socket_pair();
     testing::Child child([&, &end = client] {
@@ -165,7 +165,7 @@ TEST(UnixSocket, PatienceDoesNotRunOutWhileTheProcessIsStopped) {
   }
 }
 
-TEST(UnixSocket, PatienceRunsOutWhileReceiving) {
+TEST(UnixSocket, ReceiveTimesOut) {
   const auto [server, client] = socket_pair();
   set_patience(client, milliseconds(50));
   Buffer buffer;
@@ -175,7 +175,7 @@ TEST(UnixSocket, PatienceRunsOutWhileReceiving) {
   EXPECT_GE(coarse_milliseconds() - before, 40u);
 }
 
-TEST(UnixSocket, PatienceRunsOutWhileSending) {
+TEST(UnixSocket, SendTimesOut) {
   const auto [server, client] = socket_pair();
   set_patience(client, milliseconds(50));
   const std::string text(1000, 'x');
@@ -186,7 +186,7 @@ TEST(UnixSocket, PatienceRunsOutWhileSending) {
   EXPECT_EQ(code, EAGAIN) << "nobody reads";
 }
 
-TEST(UnixSocket, PatienceRunsOutWhileConnecting) {
+TEST(UnixSocket, ConnectTimesOut) {
   const std::string name = testing::run_prefix() + "-stopped";
   const auto listener = listen_abstract(name);  // that never accepts
   std::vector<Fd> waiting;

@@ -42,7 +42,7 @@ class UserFileTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(UserFileTest, IsMappedWhole) {
+TEST_F(UserFileTest, IsMappedCompletely) {
   write("twelve bytes");
   const std::uint64_t descriptors = open_descriptors();
   const UserFile file = map_user_file(path_, 0, Access::read_only);
@@ -55,12 +55,12 @@ TEST_F(UserFileTest, IsMappedWhole) {
 }
 
 // A receiver whose file somebody has replaced by a pipe would have waited for a writer.
-TEST_F(UserFileTest, APipeIsRefusedWithoutWaiting) {
+TEST_F(UserFileTest, PipeIsRejectedWithoutBlocking) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   testing::in_child([&] { EXPECT_EQ(errno_of(0, Access::read_only), EINVAL); });
 }
 
-TEST_F(UserFileTest, WhatIsWrittenIsInTheFile) {
+TEST_F(UserFileTest, WritesReachTheFile) {
   write("twelve bytes");
   {
     const UserFile file = map_user_file(path_, 6, Access::read_write);
@@ -72,7 +72,7 @@ TEST_F(UserFileTest, WhatIsWrittenIsInTheFile) {
   EXPECT_EQ(text, "Twelve bytes") << "nothing was cut off";
 }
 
-TEST_F(UserFileTest, IsMadeAndExtendedWithItsBlocksReserved) {
+TEST_F(UserFileTest, IsCreatedAndExtendedWithReservedBlocks) {
   const UserFile file = map_user_file(path_, 3 * kMiB, Access::read_write);
   struct stat info{};
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);
@@ -81,7 +81,7 @@ TEST_F(UserFileTest, IsMadeAndExtendedWithItsBlocksReserved) {
   file.mapping.data()[3 * kMiB - 1] = std::byte{1};
 }
 
-TEST_F(UserFileTest, IsNeitherMadeNorExtendedToBeRead) {
+TEST_F(UserFileTest, IsNeitherCreatedNorExtendedForReading) {
   EXPECT_EQ(errno_of(10, Access::read_only), ENOENT);
   EXPECT_EQ(errno_of(0, Access::read_write), ENOENT);
   write("short");
@@ -89,7 +89,7 @@ TEST_F(UserFileTest, IsNeitherMadeNorExtendedToBeRead) {
   EXPECT_EQ(errno_of(5, Access::read_only), 0);
 }
 
-TEST_F(UserFileTest, EmptyOrNoFileIsRefused) {
+TEST_F(UserFileTest, EmptyFileAndNonFileAreRejected) {
   write("");
   EXPECT_EQ(errno_of(0, Access::read_only), EINVAL);
   EXPECT_EQ(errno_of(0, Access::read_write), EINVAL);

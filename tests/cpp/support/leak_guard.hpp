@@ -9,7 +9,7 @@
 
 namespace shmtensor::testing {
 
-/// What the system keeps on behalf of this process and of this run's sessions.
+/// The system resources of this process and of this run's sessions.
 struct Belongings {
   std::map<int, std::string> files;  ///< open descriptors
   int mappings = 0;                  ///< of files that are ours

@@ -14,18 +14,18 @@
 namespace shmtensor::testing {
 namespace {
 
-TEST(LeakGuard, SeesNothingWhereNothingIs) {
+TEST(LeakGuard, ReportsNothingWithoutLeaks) {
   const Belongings before = Belongings::now();
   EXPECT_TRUE(Belongings::now().since(before).empty());
 }
 
-TEST(LeakGuard, SeesADescriptor) {
+TEST(LeakGuard, ReportsDescriptor) {
   const Belongings before = Belongings::now();
   const Fd file = create_memfd("leak");
   EXPECT_EQ(Belongings::now().since(before).size(), 1u);
 }
 
-TEST(LeakGuard, SeesAMappingWithoutADescriptor) {
+TEST(LeakGuard, ReportsMappingWithoutDescriptor) {
   const Belongings before = Belongings::now();
   Mapping mapping;
   {
@@ -35,7 +35,7 @@ TEST(LeakGuard, SeesAMappingWithoutADescriptor) {
   EXPECT_EQ(Belongings::now().since(before), std::vector<std::string>{"1 mappings"});
 }
 
-TEST(LeakGuard, SeesANameOfThisRunOnly) {
+TEST(LeakGuard, ReportsNamesOfThisRunOnly) {
   const Belongings before = Belongings::now();
   const std::string name = arena_name(fresh_session(), 1);
   static_cast<void>(create_shm(name));
@@ -43,13 +43,13 @@ TEST(LeakGuard, SeesANameOfThisRunOnly) {
   EXPECT_TRUE(unlink_shm(name));
 }
 
-TEST(LeakGuard, SeesTheSocketOfAManager) {
+TEST(LeakGuard, ReportsManagerSocket) {
   const Belongings before = Belongings::now();
   const auto socket = listen_abstract(object_name(fresh_session()));
   EXPECT_EQ(Belongings::now().since(before).size(), 2u);  // the name and the descriptor
 }
 
-TEST(LeakGuard, SeesAChild) {
+TEST(LeakGuard, ReportsChild) {
   const Belongings before = Belongings::now();
   Child child([] { ::pause(); });
   EXPECT_EQ(Belongings::now().since(before), std::vector<std::string>{"a child process"});
@@ -57,7 +57,7 @@ TEST(LeakGuard, SeesAChild) {
   EXPECT_TRUE(Belongings::now().since(before).empty());
 }
 
-TEST(Child, TellsHowItEnded) {
+TEST(Child, ReportsExitStatus) {
   exit_of([] {});
   EXPECT_EQ(exit_of([] { return 7; }), 7);
   EXPECT_EQ(exit_of([] { ::raise(SIGTERM); }), -SIGTERM);

@@ -1,4 +1,4 @@
-// The names of a test run, so that runs can go side by side.
+// The names of a test run, so that runs can be simultaneous.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace shmtensor::testing {
 
-/// A session that nobody else has. All of a run begin with the same digits.
+/// Return a new session id. All ids of a run begin with the same digits.
 [[nodiscard]] SessionId fresh_session();
 
-/// What the name of every memfd, /dev/shm entry and socket of this run begins with.
+/// Return the prefix of the names of all memfds, /dev/shm entries and sockets of this run.
 [[nodiscard]] std::string run_prefix();
 
 }  // namespace shmtensor::testing

@@ -18,7 +18,7 @@ bool write_text(const char* path, const std::string& text) {
   return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// Who is not root becomes it in a user namespace, as the same user outside.
+// A process that is not root becomes root in a user namespace, as the same user outside.
 bool enter_mount_namespace() {
   if (::unshare(CLONE_NEWNS) == 0) return true;
   const std::string uid = std::to_string(::geteuid());

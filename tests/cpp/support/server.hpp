@@ -26,7 +26,7 @@ class ServerProcess {
  public:
   explicit ServerProcess(const SessionId& session) {
     std::optional<Fd> listener;
-    // Who had the name before may be about to end.
+    // The previous owner of the name may be about to exit.
     if (!eventually(
             [&] { return (listener = listen_abstract(object_name(session))).has_value(); })) {
       throw Error("somebody serves this session already");

@@ -1,4 +1,4 @@
-// Waiting for something that another thread or process does, never for ever.
+// Waiting with a deadline for another thread or process.
 #pragma once
 
 #include <chrono>
@@ -6,11 +6,11 @@
 
 namespace shmtensor::testing {
 
-/// Asks until the answer is yes; false when `patience` ran out.
+/// Poll until the condition holds. Return false after `timeout`.
 template <typename Predicate>
 [[nodiscard]] bool eventually(Predicate&& predicate,
-                              std::chrono::milliseconds patience = std::chrono::seconds(30)) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+                              std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (!predicate()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,8 +1,7 @@
-// A session without a manager: its memory, and what some of its processes would have.
+// A session without a manager, and what its processes have. The C++ tests and benchmarks share it.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include <cstdint>
 #include <memory>
 
 #include "arena/arena.hpp"
@@ -13,13 +12,13 @@ namespace shmtensor::testing {
 
 inline constexpr Geometry kSmall{4096, 64 * kMiB};
 
-/// What one process of a session has. Several may stand for several processes in one test process;
-/// then each maps the arenas for itself.
+/// The objects of one process of a session. Several peers in one program stand for several
+/// processes: each maps the arenas separately.
 class Peer {
  public:
   Peer(const SessionMemory& memory, SlotNumber slot) : memory_(memory), member_(memory, slot) {}
 
-  /// An arena of its own.
+  /// Create an arena that this peer owns.
   [[nodiscard]] std::unique_ptr<Arena> make_arena(Strategy strategy = Strategy::file_descriptor,
                                                   Geometry geometry = kSmall) {
     return std::make_unique<Arena>(Segment::create(memory_.id(), memory_.new_arena_number(),
@@ -27,7 +26,7 @@ class Peer {
                                    member_, &budget_);
   }
 
-  /// Somebody else's arena.
+  /// Open an arena that another peer owns.
   [[nodiscard]] std::unique_ptr<Arena> open_arena(const Segment& other) const {
     auto segment = Segment::open(memory_.id(), other.number(), (*other.file()).duplicate());
     segment->ensure_plane(member_.slot());
@@ -43,7 +42,15 @@ class Peer {
   Budget budget_;
 };
 
-/// What a message says.
+/// A session with an owner and its arena, which is large enough for benchmarks.
+struct World {
+  const std::unique_ptr<SessionMemory> memory = SessionMemory::create(fresh_session());
+  Peer owner{*memory, 0};
+  const std::unique_ptr<Arena> arena =
+      owner.make_arena(Strategy::file_descriptor, Geometry{1u << 20, 8 * kGiB});
+};
+
+/// The content of a message.
 struct Sent {
   BlockNumber block = 0;
   Generation generation = 0;
@@ -55,7 +62,7 @@ inline Sent send(Arena& arena, BlockNumber block) {
   return {block, generation, arena.send(block)};
 }
 
-/// Makes the arena's process a holder; false when the message is stale.
+/// Make the arena's process a holder of the block. Return false if the message is stale.
 inline bool receive(Arena& arena, const Sent& sent) {
   bool held = false;
   {
@@ -78,11 +85,5 @@ inline std::uint32_t live_blocks(const Segment& segment) {
   }
   return count;
 }
-
-/// A fresh session for each test.
-class WorldTest : public ::testing::Test {
- protected:
-  const std::unique_ptr<SessionMemory> memory_ = SessionMemory::create(fresh_session());
-};
 
 }  // namespace shmtensor::testing

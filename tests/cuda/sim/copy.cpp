@@ -1,4 +1,4 @@
-// What moves bytes, in streams. Memory of the host is read and written when the work runs, as a
+// Copies and fills, in streams. Memory of the host is read and written when the work runs, as a
 // real driver may do it: who queues a copy keeps both sides until it is done.
 #include <unistd.h>
 

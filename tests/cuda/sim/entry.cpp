@@ -1,4 +1,4 @@
-// What happens at the door of every call, and the handles by which tests steer the simulator.
+// The entry checks of every call, and the controls of the simulator for tests.
 #include <signal.h>
 #include <unistd.h>
 

@@ -121,7 +121,7 @@ struct Stream {
   std::uint64_t completed = 0;
 };
 
-/// What cuIpcGetEventHandle names: a small file, mapped.
+/// The object behind a handle of cuIpcGetEventHandle: a small mapped file.
 struct EventFile {
   std::uint64_t magic;
   std::int32_t owner;

@@ -1,4 +1,4 @@
-"""An independent observer: it shares no code with the runtime and asks it nothing.
+"""An independent observer: it shares no code with the runtime and does not call it.
 
-It reads the files of a session by their documented format and what `/proc` says of the processes.
+It reads the files of a session by their documented format, and the processes from `/proc`.
 """

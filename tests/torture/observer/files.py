@@ -1,6 +1,6 @@
 """A session's files, read by the format of docs/design/segment-format.md and docs/design/tickets.md.
 
-Bytes are read with `pread`, which makes no pages and cannot meet SIGBUS.
+Bytes are read with `pread`, which allocates no pages and cannot raise SIGBUS.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def align_up(value: int, step: int) -> int:
 
 
 def words(fd: int, offset: int, count: int) -> np.ndarray:
-    """`count` words of 8 bytes of a file; what lies behind its end is zero."""
+    """`count` words of 8 bytes of a file; bytes past its end are zero."""
     content = os.pread(fd, count * 8, offset)
     return np.frombuffer(content.ljust(count * 8, b"\0"), "<u8")
 
@@ -60,7 +60,7 @@ class SessionFile:
     def __init__(self, fd: int) -> None:
         magic, self.version, self.manager = struct.unpack_from("<8sII", head := os.pread(fd, HEAD, 0))
         if (magic, self.version) != SESSION_FORMAT:
-            raise ValueError(f"no session's memory of a format known here: {magic!r} {self.version}")
+            raise ValueError(f"not a session's memory of a known format: {magic!r} {self.version}")
         self.manager_starts, self.deaths = struct.unpack_from("<IQ", head, 52)
         self.slots = {}
         for number in range(SLOTS):
@@ -98,7 +98,7 @@ class ArenaFile:
         head = os.pread(fd, 4096, 0)
         magic, self.version, self.strategy = struct.unpack_from("<8sII", head)
         if (magic, self.version) != ARENA_FORMAT:
-            raise ValueError(f"no arena of a format known here: {magic!r} {self.version}")
+            raise ValueError(f"not an arena of a known format: {magic!r} {self.version}")
         self.session = "{:016x}{:016x}".format(*struct.unpack_from("<QQ", head, 16))
         self.number, self.owner, self.owner_life, self.max_blocks = struct.unpack_from("<IIII", head, 32)
         self.capacity, self.planes = struct.unpack_from("<II", head, 128)
@@ -116,7 +116,7 @@ class ArenaFile:
         self.blocks = self._blocks(fd)
 
     def _has_data(self, fd: int) -> bool:
-        """Does any page of the data segment exist?"""
+        """Return True if the data segment has pages."""
         try:
             os.lseek(fd, self.data_at, os.SEEK_DATA)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What `/proc` says of processes, and the files of a session that they have."""
+"""Processes and the session files that they have open, as read from `/proc`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie is not."""
+    """Return True if the process runs; a zombie does not."""
     fields = _stat(pid)
     return fields is not None and fields[0] not in "ZX"
 
@@ -45,7 +45,7 @@ def start_time(pid: int) -> int:
 
 
 def describe(pid: int) -> str:
-    """State, parent, where it waits, command: for a person who looks for a hang."""
+    """Return state, parent, kernel wait channel and command of a process, to diagnose a hang."""
     texts = [" ".join((_stat(pid) or [])[:2])]
     for part in ("wchan", "cmdline", "stack"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/{part}", "rb") as file:
@@ -79,7 +79,7 @@ def all_pids() -> list[int]:
 
 
 def descriptors(pid: int) -> dict[int, str]:
-    """Number and target of each open descriptor."""
+    """Return number and target of each open descriptor."""
     found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
@@ -105,7 +105,7 @@ def mappings(pid: int, part: str) -> list[Mapping]:
 
 
 def managers(session: str) -> list[int]:
-    """Living managers of a session."""
+    """Return the pids of the live managers of a session."""
     found = []
     for pid in all_pids():
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -129,9 +129,9 @@ def has_socket(session: str) -> bool:
 
 
 def open_files(session: str, pids: list[int]) -> dict[tuple[int, int], int]:
-    """A descriptor for each file of the session that has a name or is open in one of the processes.
+    """Open each file of the session that has a name or is open in one of the processes.
 
-    By device and inode. The caller closes them, and soon: an open file lives.
+    The result is keyed by device and inode. The caller must close the descriptors soon: they keep the files.
     """
     places = [f"/dev/shm/{name}" for name in names(session)]
     for pid in pids:

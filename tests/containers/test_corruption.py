@@ -1,0 +1,92 @@
+"""Damaged and foreign memory raises; it is never read as something else."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from shmtensor.containers._list import _rebuild
+
+
+def pieces_of(items: st.SharedList) -> list[bytearray]:
+    return [bytearray(memoryview(piece)) for piece in items._pieces]
+
+
+def rebuilt(pieces: list[bytearray]) -> st.SharedList:
+    storages = tuple(st.frombuffer(piece, np.uint8).storage() for piece in pieces)
+    return _rebuild(storages, (0, 1, -1), None)
+
+
+ITEMS = [{"a": 1}, np.arange(10), [np.ones(3), "b"], "text"]
+
+
+def test_intact_list_copy_is_accepted() -> None:
+    assert repr(list(rebuilt(pieces_of(st.SharedList(ITEMS))))) == repr(ITEMS)
+
+
+@pytest.mark.parametrize("size", [0, 1, 47, 48, 60, 100])
+def test_truncated_list_is_rejected(size) -> None:
+    (piece,) = pieces_of(st.SharedList(ITEMS))
+    with pytest.raises(st.CorruptDataError, match="Rebuild the container"):
+        rebuilt([piece[:size]])
+
+
+def test_foreign_bytes_are_rejected() -> None:
+    for content in (b"hello" * 100, pickle.dumps(ITEMS), bytes(1000)):
+        with pytest.raises(st.CorruptDataError, match="does not have the expected magic number"):
+            rebuilt([bytearray(content)])
+
+
+def test_mixed_parts_of_two_lists_are_rejected() -> None:
+    (one,), (other,) = pieces_of(st.SharedList([1, 2])), pieces_of(st.SharedList([3]))
+    with pytest.raises(st.CorruptDataError, match="2 pieces were given, the header declares 1"):
+        rebuilt([one, other])
+
+
+def test_every_changed_header_byte_is_detected() -> None:
+    (piece,) = pieces_of(st.SharedList(ITEMS))
+    for place in range(56):
+        damaged = bytearray(piece)
+        damaged[place] ^= 0x40
+        with pytest.raises(st.CorruptDataError):
+            rebuilt([damaged])
+
+
+def test_changed_entries_never_read_out_of_bounds() -> None:
+    """Whatever the entries say, an access gives an object or raises: it reads nothing else."""
+    (piece,) = pieces_of(st.SharedList(ITEMS))
+    caught = 0
+    for place in range(56, 56 + 8 * len(ITEMS)):
+        for flip in (0x01, 0x10, 0x80, 0xFF):
+            damaged = bytearray(piece)
+            damaged[place] ^= flip
+            items = rebuilt([damaged])
+            for index in range(len(ITEMS)):
+                try:
+                    items[index]
+                except Exception:  # a wrong pickle may raise anything
+                    caught += 1
+    assert caught > 50
+
+
+def test_corrupted_pickle_item_raises_error_that_names_it() -> None:
+    (piece,) = pieces_of(st.SharedList(["text" * 10]))
+    piece[-60:] = bytes(60)
+    with pytest.raises(st.CorruptDataError, match="it is not a pickle"):
+        rebuilt([piece])[0]
+
+
+def test_out_of_range_selection_is_rejected() -> None:
+    items = st.SharedList([1, 2, 3])
+    wrong = st.asarray(np.array([0, 7, -1]))
+    view = _rebuild(items._pieces, (0, 1, 3), wrong)
+    assert view[0] == 1
+    for index in (1, 2):
+        with pytest.raises(st.CorruptDataError, match="leads outside"):
+            view[index]
+    far = _rebuild(items._pieces, (1 << 62, 1 << 62, 3), None)
+    with pytest.raises(st.CorruptDataError, match="leads outside"):
+        far[2]

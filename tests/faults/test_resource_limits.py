@@ -1,0 +1,156 @@
+"""Few descriptors, and a session that does not answer."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+from textwrap import dedent
+
+import pytest
+
+from tests.helpers.children import run_python
+
+ROUND_TRIP = """
+    import os, sys
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def main():
+        context = mp.get_context("fork")
+        inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
+        process = context.Process(target=lambda: outbox.put(inbox.get() + 1))
+        process.start()
+        tensor = st.ones(1000)
+        inbox.put(tensor)
+        print(outbox.get().sum())
+        process.join()
+
+    main()
+    """
+
+
+@pytest.mark.parametrize("limit", [16, 24])
+def test_session_works_with_few_descriptors(strategy, limit) -> None:
+    program = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))"
+    done = run_python(program + "\n" + dedent(ROUND_TRIP), env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert done.stdout == "2000.0\n", done
+
+
+def test_exhausted_descriptors_raise_named_error(strategy) -> None:
+    program = """
+        import os, resource
+        import shmtensor as st
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+        taken = []
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            pass
+        try:
+            st.ones(10)
+        except (st.ShmTensorError, OSError) as error:
+            assert "EMFILE" in str(error) or "RLIMIT_NOFILE" in str(error), error
+        else:
+            raise AssertionError("it needs a descriptor")
+        for fd in taken:
+            os.close(fd)
+        print(st.ones(10).numpy().sum())  # nothing of the failed attempt is in the way
+    """
+    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert done.stdout == "10.0\n", done
+
+
+USE = """
+    import sys
+    import shmtensor as st
+    try:
+        print(st.ones(10).numpy().sum())
+    except st.ShmTensorError as error:
+        print(type(error).__name__, error)
+    """
+
+
+def test_file_size_limit_is_named() -> None:
+    """The session's files are large and nearly empty: it said "File too large", and not by whose limit."""
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+        """
+    done = run_python(dedent(program) + dedent(USE))
+    assert "RLIMIT_FSIZE" in done.stdout, done
+    assert "ulimit -f" in done.stdout, done
+
+
+def test_missing_arena_is_named_if_descriptors_are_short() -> None:
+    """A process without descriptor requests the file again; the error named a stale number."""
+    program = """
+        import os, pickle, resource, signal
+        from multiprocessing.reduction import ForkingPickler
+        import shmtensor as st, shmtensor.multiprocessing
+        from tests.helpers.children import kill_manager_of, wait_until
+
+        kept = st.ones(1)
+        session, start = st.stats()["session"], st.stats()["processes"]
+        ours, makers = os.pipe()
+        if (maker := os.fork()) == 0:
+            first = st.frombuffer(b"constant", "u1")  # arrives in a mapping without the right to write
+            second = st.ones(1000)
+            for tensor in (first, second):
+                os.write(makers, bytes(ForkingPickler.dumps(tensor)).hex().encode() + b"\\n")
+            signal.pause()
+        with os.fdopen(ours) as messages:
+            first, second = (bytes.fromhex(messages.readline()) for _ in range(2))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        taken = [os.dup(0) for _ in range(40)]
+        constant = pickle.loads(first)  # the arena stays open, without the right to write
+        kill_manager_of(session)
+        os.kill(maker, signal.SIGKILL)
+        os.waitpid(maker, 0)
+        st.stats()  # starts the next one, which finds the arena nowhere
+        try:
+            pickle.loads(second)
+        except st.StaleHandleError as error:
+            print(error)
+        """
+    done = run_python(program)
+    assert "arena 2 of session" in done.stdout, done  # the second that was made
+
+
+def test_missing_named_session_is_started() -> None:
+    session = secrets.token_hex(16)
+    done = run_python(USE, env={"SHMTENSOR_SESSION": session})
+    assert done.stdout == "10.0\n", done
+
+
+def test_unresponsive_manager_raises_timeout() -> None:
+    """Somebody listens at the session's address and says nothing: an error, not a hang."""
+    session = secrets.token_hex(16)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"\0shmtensor-{session}")
+        listener.listen()
+        done = run_python(USE, env={"SHMTENSOR_SESSION": session})
+    assert done.stdout.startswith("SessionError"), done
+    assert session in done.stdout
+    assert "did not answer within 10 seconds" in done.stdout
+
+
+def test_manager_that_closes_connections_raises() -> None:
+    session = secrets.token_hex(16)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"\0shmtensor-{session}")
+        listener.listen()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            while True:
+                listener.accept()[0].close()
+        try:
+            done = run_python(USE, env={"SHMTENSOR_SESSION": session})
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    assert done.stdout.startswith("SessionError"), done
+    assert session in done.stdout

@@ -1,0 +1,136 @@
+"""Promise 5: a message outlives its sender."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import pytest
+
+import shmtensor as st
+from tests.helpers.children import end, run_program, wait_until, write_program
+from tests.helpers.queues import take
+
+
+def put_and_exit(queue) -> None:
+    queue.put([st.full(1000, 5.0), st.full(10, 6.0)[::2]])
+
+
+def put_flush_and_die(queue) -> None:
+    queue.put([st.full(1000, 5.0), st.full(10, 6.0)[::2]])
+    if hasattr(queue, "join_thread"):
+        queue.close()
+        queue.join_thread()  # the feeder has written
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["Queue", "SimpleQueue"])
+@pytest.mark.parametrize("body", [put_and_exit, put_flush_and_die])
+def test_consumer_receives_message_of_dead_sender(ctx, strategy, kind, body) -> None:
+    queue = getattr(ctx, kind)()
+    process = ctx.Process(target=body, args=(queue,))
+    process.start()
+    end(process)
+    assert process.exitcode == (0 if body is put_and_exit else -signal.SIGKILL)
+    wait_until(lambda: st.stats()["processes"] == 1, what="the death to be noticed")
+    whole, part = take(queue)
+    assert (whole.numpy() == 5).all()
+    assert part.tolist() == [6] * 5
+    queue.close()
+    if kind == "Queue":
+        queue.join_thread()
+
+
+PROGRAM = """
+    import os, signal, sys, time
+    import shmtensor.multiprocessing as mp
+
+    def produce(queue, how):
+        import shmtensor as st
+        queue.put(st.full(100_000, 2.0))
+        if how == "killed":
+            queue.close(); queue.join_thread()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def consume(queue, answers):
+        tensor = queue.get()
+        tensor += 1
+        answers.put(float(tensor.numpy().sum()))
+
+    if __name__ == "__main__":
+        method, how, consumer = sys.argv[1:]
+        context = mp.get_context(method)
+        queue, answers = context.Queue(), context.SimpleQueue()
+        producer = context.Process(target=produce, args=(queue, how))
+        producer.start(); producer.join()
+        time.sleep(5)
+        if consumer == "parent":
+            consume(queue, answers)
+        else:
+            process = context.Process(target=consume, args=(queue, answers))
+            process.start(); process.join()
+        print(answers.get())
+    """
+
+
+def test_message_is_readable_later_without_other_holders(strategy, tmp_path) -> None:
+    """The parent never touched a tensor: only the manager of the session is left, and it waits."""
+    program = write_program(tmp_path, PROGRAM)
+
+    def run(arguments):
+        return run_program(program, *arguments, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+
+    ways = list(product(["spawn", "forkserver", "fork"], ["exited", "killed"], ["parent", "sibling"]))
+    with ThreadPoolExecutor(len(ways)) as pool:  # most of the time they wait
+        for way, done in zip(ways, pool.map(run, ways), strict=True):
+            assert done.stdout == "300000.0\n", (way, done)
+
+
+def put_many(queue, count) -> None:
+    for i in range(count):
+        queue.put(st.full(100, i))
+
+
+def test_hundred_messages_of_dead_sender_are_received(ctx, strategy) -> None:
+    queue = ctx.Queue()
+    process = ctx.Process(target=put_many, args=(queue, 100))
+    process.start()
+    received = [take(queue) for _ in range(50)]
+    end(process)
+    time.sleep(0.3)
+    received += [take(queue) for _ in range(50)]
+    assert [tensor[0].item() for tensor in received] == list(range(100))
+    queue.close()
+    queue.join_thread()
+
+
+def test_memory_of_dead_sender_is_freed(ctx, strategy) -> None:
+    """Block by block as its messages are read and dropped, and whole at the end."""
+    queue = ctx.Queue()
+    process = ctx.Process(target=put_large, args=(queue,))
+    before = st.stats()["bytes_reserved"]
+    process.start()
+    end(process)
+    tensors = [take(queue) for _ in range(4)]
+    held = st.stats()["bytes_reserved"]
+    assert held - before >= 4 * LARGE
+    del tensors[1:]
+    wait_until(
+        lambda: st.stats()["bytes_reserved"] <= before + LARGE + (2 << 20), what="three quarters to go back"
+    )
+    assert (tensors[0].numpy() == 1).all()
+    tensors.clear()
+    wait_until(lambda: st.stats()["bytes_reserved"] <= before, what="the last quarter to go back")
+    queue.close()
+    queue.join_thread()
+
+
+LARGE = 16 << 20
+
+
+def put_large(queue) -> None:
+    for _ in range(4):
+        queue.put(st.full(LARGE, 1, "uint8"))

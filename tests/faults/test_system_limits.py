@@ -1,0 +1,231 @@
+"""Limits that the system sets, and clocks that differ: no signal, no hang, an error that names the limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import run_command, run_python, write_program
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def memory_cgroup(tmp_path) -> Iterator[Path]:
+    """A memory cgroup of 128 MiB, of version 1 or 2, below this process's own."""
+    own = Path("/proc/self/cgroup").read_text().splitlines()
+    parents = [
+        (Path(base), path, file)
+        for line in own
+        for _, controllers, path in [line.split(":", 2)]
+        for base, file, wanted in [
+            ("/sys/fs/cgroup", "memory.max", ""),
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory"),
+        ]
+        if controllers == wanted
+    ]
+    for base, path, file in parents:
+        group = base / path.lstrip("/") / f"shmtensor-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / file).write_text(str(128 * MIB))
+        except OSError:
+            group.rmdir()
+            continue
+        yield group
+        deadline = time.monotonic() + 20  # a manager ends when it has seen its last process end
+        while (group / "cgroup.procs").read_text():
+            assert time.monotonic() < deadline, "somebody is left in the group"
+            time.sleep(0.02)
+        group.rmdir()
+        return
+    pytest.skip("needs the right to make a memory cgroup")
+
+
+def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> None:
+    """Going over its limit would mean the out-of-memory killer, in `fallocate` as in a page fault."""
+    program = f"""
+        import os
+        with open("{memory_cgroup}/cgroup.procs", "w") as procs:
+            procs.write(str(os.getpid()))
+        import numpy as np
+        import shmtensor as st
+
+        def refused(size):
+            try:
+                return st.full(size, 7, np.uint8)
+            except st.OutOfSharedMemory as error:
+                assert "memory cgroup {memory_cgroup}" in str(error), error
+
+        assert refused({200 * MIB}) is None
+        kept = []
+        while (tensor := refused({8 * MIB})) is not None:
+            kept.append(tensor)
+        assert len(kept) >= 3, len(kept)
+        assert all((tensor.numpy() == 7).all() for tensor in kept)
+        full = len(kept)
+        del kept[1:]
+        st.gc()
+        while (tensor := refused({8 * MIB})) is not None:
+            kept.append(tensor)
+        assert len(kept) >= full - 1, (len(kept), full)
+        print("fine")
+    """
+    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert done.stdout == "fine\n", done
+
+
+MAPPINGS = """
+    import mmap, sys
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def take_all():
+        taken = []
+        try:
+            while True:  # of two kinds, so that the kernel does not join neighbours
+                taken.append(mmap.mmap(-1, 4096, prot=mmap.PROT_READ))
+                taken.append(mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+        except OSError:
+            return taken
+
+    def refused(function):
+        taken = take_all()
+        try:
+            function()
+        except (st.ShmTensorError, OSError) as error:
+            said = str(error)
+        else:
+            said = "nothing"
+        while taken:
+            taken.pop().close()
+        assert "ENOMEM" in said or "memory" in said, said
+
+    def send(queue):
+        for value in range(2):
+            queue.put(st.full(10, value))
+        queue.close()
+        queue.join_thread()
+
+    if __name__ == "__main__":
+        refused(lambda: st.ones(10))  # the first tensor of a process maps its session
+        first = st.ones(10)
+        queue = mp.get_context("spawn").Queue()
+        process = mp.get_context("spawn").Process(target=send, args=(queue,))
+        process.start()
+        process.join(60)
+        refused(lambda: queue.get(timeout=20))  # the first tensor of another process maps its arena
+        assert queue.get(timeout=20).tolist() == [1] * 10
+        print(first.numpy().sum())
+"""
+
+
+def test_exhausted_mapping_limit_is_named(strategy, tmp_path) -> None:
+    """vm.max_map_count: what needs a mapping is an error, and works again when there is room."""
+    program = write_program(tmp_path, MAPPINGS)
+    done = run_command([sys.executable, str(program)], env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert done.stdout == "10.0\n", done
+
+
+RELAY = """
+    import os, subprocess, sys, time
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+    from multiprocessing.connection import Listener, Client
+
+    def main():
+        place = sys.argv[1]
+        if sys.argv[2:] == ["other"]:
+            with Client(place) as line:
+                tensor = line.recv()
+                tensor += 1
+                line.send(tensor)
+                line.send(st.full(5, 2))
+                line.recv()  # the other one has looked
+            return
+        here = st.zeros(5)
+        with Listener(place) as listener:
+            shift = ["unshare", "--time", "--fork", "--monotonic", OFFSET, "--boottime", OFFSET]
+            other = subprocess.Popen([*shift, sys.executable, __file__, place, "other"])
+            with listener.accept() as line:
+                line.send(here)
+                back = line.recv()
+                while not line.poll(1):
+                    pass
+                if int(OFFSET) > 0:
+                    st.gc(older_than=60)  # its message is from the future: not old, that is
+                made = line.recv()
+                assert back.storage() is here.storage()
+                assert (here.tolist(), made.tolist()) == ([1] * 5, [2] * 5)
+                time.sleep(0.3)  # time for a manager that believes the other one dead
+                assert made.tolist() == [2] * 5
+                line.send(None)
+            assert other.wait(30) == 0
+        print("fine")
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+def can_shift_clocks() -> bool:
+    command = ["unshare", "--time", "--fork", "--monotonic", "1000", "true"]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("offset", ["100000", "-1000"])
+def test_process_in_other_time_namespace_works(strategy, offset, tmp_path) -> None:
+    """A container with a time namespace: ages and start times differ by an offset there."""
+    if not can_shift_clocks():
+        pytest.skip("needs the right to make a time namespace")
+    if float(Path("/proc/uptime").read_text().split()[0]) < 1100:
+        offset = offset.replace("-1000", "-10")
+    program = write_program(tmp_path, RELAY.replace("OFFSET", repr(offset)))
+    command = [sys.executable, str(program), str(tmp_path / "line")]
+    done = run_command(command, timeout=60, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert done.stdout == "fine\n", done
+
+
+def test_message_can_be_read_again_after_failed_mapping(strategy) -> None:
+    """It was spent before its bytes were mapped, and its sender had ended: they were lost."""
+    program = f"""
+        import os, pickle, resource
+        from multiprocessing.reduction import ForkingPickler
+        import pytest
+        import shmtensor as st
+        import shmtensor.multiprocessing as mp
+        from shmtensor import _core
+
+        mp.set_sharing_strategy("{strategy}")
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            with _core.MessageScope() as message:
+                tensors = st.full(3, 1).as_readonly(), st.full(3, 2)
+                with open(writer, "wb") as pipe:
+                    pipe.write(pickle.dumps([bytes(ForkingPickler.dumps(tensor)) for tensor in tensors]))
+                message.delivered()
+            os._exit(0)
+        os.close(writer)
+        with open(reader, "rb") as pipe:
+            first, second = pickle.load(pipe)
+        os.wait()
+        readonly = pickle.loads(first)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + {64 * MIB}, resource.RLIM_INFINITY))
+        with pytest.raises(OSError, match="RLIMIT_AS"):
+            pickle.loads(second)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert pickle.loads(second).tolist() == [2, 2, 2]
+        assert readonly.tolist() == [1, 1, 1]
+    """
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,164 @@
+"""Members whose processes the manager cannot see, because its PID namespace is another one.
+
+The session's first process, and with it the manager, runs in a PID namespace of its own, as in one
+container of a pod. The member runs outside. It has a tensor that its owner releases, so that nothing but the
+member's holder bit keeps the bytes from being given out again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import manager_pids, run_program, wait_until, write_program
+
+ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
+OWN_PIDS = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+PROGRAM = """
+    import os, pickle, socket, subprocess, sys, time
+    from multiprocessing.reduction import ForkingPickler
+    import shmtensor as st
+    from tests.helpers.children import wait_until
+
+    def answer(words):
+        print(words, flush=True)
+        return input()
+
+    if sys.argv[1] == "owner":
+        mine = st.full(1000, 7, dtype="int64")
+        order = answer(bytes(ForkingPickler.dumps(mine)).hex())
+        del mine
+        while order != "end":
+            if order == "processes":
+                order = answer(st.stats()["processes"])
+            elif order == "blocks":
+                order = answer(st.stats()["blocks"])
+            else:  # what the member has must not be among these
+                others = [st.full(1000, 666, dtype="int64") for _ in range(50)]
+                order = answer("allocated")
+        sys.exit()
+
+    class Owner:
+        def __init__(self, command):
+            self.process = subprocess.Popen(
+                [*command, sys.executable, __file__, "owner"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )
+            self.pipes = {self.process.stdin.fileno(), self.process.stdout.fileno()}
+            self.handle = bytes.fromhex(self.process.stdout.readline())
+        def ask(self, order):
+            self.process.stdin.write(order + "\\n")
+            self.process.stdin.flush()
+            return self.process.stdout.readline().strip()
+        def end(self):
+            self.process.communicate("end\\n", timeout=30)
+
+    def close_all(but):
+        for number in map(int, os.listdir("/proc/self/fd")):
+            if number > 2 and number not in but:
+                try:
+                    os.close(number)
+                except OSError:
+                    pass
+
+    def break_connection():
+        # As after a timeout: the member closes its connection.
+        for number in map(int, os.listdir("/proc/self/fd")):
+            path = f"/proc/self/fd/{number}"
+            if os.path.islink(path) and os.readlink(path).startswith("socket:"):
+                with socket.socket(fileno=os.dup(number)) as line:
+                    line.shutdown(socket.SHUT_RDWR)
+
+    owner = Owner(sys.argv[3:])
+    held = pickle.loads(owner.handle)
+    array = held.numpy()
+    assert owner.ask("processes") == "2"
+    session = st.stats()["session"]
+"""
+
+KEEPS = """
+    what = sys.argv[2]
+    child = 0
+    if what == "forked child":
+        ready, told = os.pipe()
+        child = os.fork()
+        if child == 0:
+            close_all({told})
+            os.write(told, b"1")
+            time.sleep(60)
+            os._exit(1)
+        os.close(told)
+        os.read(ready, 1)
+        del array, held
+        expected = "3"
+    elif what == "closed descriptors":
+        close_all(owner.pipes)
+        expected = "2"
+    else:
+        break_connection()
+        expected = "2"
+    for _ in range(5):  # the manager looks again after some time
+        assert owner.ask("processes") == expected
+        time.sleep(0.3)
+    assert owner.ask("allocate") == "allocated"
+    if child:
+        assert owner.ask("blocks") == "51", "the child's block is kept"
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        wait_until(lambda: owner.ask("processes") == "2", what="the child's end to be seen")
+        assert owner.ask("blocks") == "50"
+    else:
+        assert set(array.tolist()) == {7}
+        assert st.ones(3).numpy().sum() == 3, "it finds its way back"
+        assert owner.ask("processes") == "2"
+    owner.end()
+    print(session)
+"""
+
+LEAVES = """
+    what = sys.argv[2]
+    child = os.fork()
+    if child == 0:
+        if what == "executes another program":
+            os.execlp("sleep", "sleep", "60")
+        time.sleep(60)
+        os._exit(1)
+    if what == "is killed":
+        wait_until(lambda: owner.ask("processes") == "3", what="the child to join")
+        os.kill(child, 9)
+    wait_until(lambda: owner.ask("processes") == "2", what="the child's end to be seen")
+    del array, held
+    assert owner.ask("blocks") == "0"
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    owner.end()
+    print(session)
+"""
+
+
+@pytest.fixture(autouse=True)
+def allowed() -> None:
+    done = subprocess.run([*OWN_PIDS, "true"], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no PID namespaces of one's own here: {done.stderr.strip()}")
+
+
+def run(program: str, what: str, tmp_path: Path) -> None:
+    done = run_program(write_program(tmp_path, PROGRAM + program), "member", what, *OWN_PIDS, env=ROOT)
+    assert done.returncode == 0, done.stderr
+    session = done.stdout.strip()
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
+
+
+@pytest.mark.parametrize("what", ["broken connection", "closed descriptors", "forked child"])
+def test_process_in_other_pid_namespace_keeps_its_blocks(what, tmp_path) -> None:
+    """Its array changed under its hands: a closed connection counted as its death."""
+    run(KEEPS, what, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["is killed", "executes another program"])
+def test_exit_of_process_in_other_pid_namespace_is_noticed(what, tmp_path) -> None:
+    run(LEAVES, what, tmp_path)

@@ -1,0 +1,154 @@
+"""Rules for an idle session. Each rule yields one sentence per violation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.torture.observer.files import ArenaFile, Block
+from tests.torture.observer.snapshot import Holding, Member, Snapshot, name
+
+
+def judge(snapshot: Snapshot) -> list[str]:
+    """Return all problems of a session; none if it is consistent."""
+    rules = [patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings]
+    if snapshot.allow_data_loss:
+        rules.remove(tickets)  # their arenas may be lost with owner and manager
+    return [problem for rule in rules for problem in rule(snapshot)]
+
+
+def judge_empty(snapshot: Snapshot) -> list[str]:
+    """Return the problems of a session without holders after `gc`."""
+    problems = judge(snapshot)
+    if snapshot.session.groups:
+        problems.append(f"tickets are live after gc: {snapshot.session.groups}")
+    for arena in snapshot.arenas.values():
+        problems.extend(f"{name(arena, block)} still exists" for block in arena.blocks)
+        if arena.data_pages:
+            problems.append(f"pages of arena {arena.number} were not released (owner: slot {arena.owner})")
+        if arena.orphaned:
+            users = [
+                m.pid
+                for m in snapshot.members.values()
+                if any(x.identity == arena.identity for x in m.mappings)
+            ]
+            problems.append(f"arena {arena.number} of a dead owner still exists; mapped by {users}")
+    return problems
+
+
+def _blocks(snapshot: Snapshot) -> Iterator[tuple[ArenaFile, Block]]:
+    for arena in snapshot.arenas.values():
+        for block in arena.blocks:
+            yield arena, block
+
+
+def patterns(snapshot: Snapshot) -> Iterator[str]:
+    """Every live block has its pattern, except one that a thread was filling when its process forked."""
+    ticketed = {(group.arena, group.block) for group in snapshot.session.groups}
+    for arena, block, why in snapshot.broken:
+        holders = [
+            snapshot.members[snapshot.session.slots[slot].pid] for slot in block.holders & snapshot.alive
+        ]
+        ghost = holders and not any(member.exact for member in holders)
+        if not ghost or (arena.number, block.number) in ticketed:
+            yield f"{name(arena, block)}: {why}"
+
+
+def lost_blocks(snapshot: Snapshot) -> Iterator[str]:
+    """A live block has a living holder or a live ticket."""
+    ticketed = {(group.arena, group.block, group.generation) for group in snapshot.session.groups}
+    for arena, block in _blocks(snapshot):
+        if not block.live or block.holders & snapshot.alive:
+            continue
+        if (arena.number, block.number, block.generation) not in ticketed:
+            yield f"{name(arena, block)} is lost: live without holder (holders {sorted(block.holders)})"
+
+
+def dead_bits(snapshot: Snapshot) -> Iterator[str]:
+    """Holder bits are set only for slots with a live process, and only on live blocks."""
+    for arena, block in _blocks(snapshot):
+        if dead := block.holders - snapshot.alive:
+            yield f"{name(arena, block)} has bits of slots {sorted(dead)} without a live process"
+        if not block.live and block.holders & snapshot.alive:
+            yield f"{name(arena, block)} is free but has bits of slots {sorted(block.holders)}"
+
+
+def overlapping_blocks(snapshot: Snapshot) -> Iterator[str]:
+    """No two live blocks overlap, and all are inside their arena."""
+    for arena in snapshot.arenas.values():
+        end, before = 0, None
+        for block in sorted((b for b in arena.blocks if b.live), key=lambda b: b.offset):
+            if block.offset + block.size > arena.committed:
+                yield f"{name(arena, block)} ends outside of the arena"
+            if before is not None and block.offset < end:
+                yield f"{name(arena, block)} and {name(arena, before)} overlap"
+            end, before = block.offset + block.size, block
+
+
+def tickets(snapshot: Snapshot) -> Iterator[str]:
+    """The generation of a live ticket is that of its block, or an earlier one if its sender was killed."""
+    for group in snapshot.session.groups:
+        arena = snapshot.arenas.get(group.arena)
+        if arena is None:
+            yield f"a ticket for block {group.block} of arena {group.arena}, which does not exist"
+            continue
+        block = next((b for b in arena.blocks if b.number == group.block), None)
+        if block is not None and group.generation > block.generation:
+            yield f"a ticket for generation {group.generation} of {name(arena, block)}"
+
+
+def _find(snapshot: Snapshot, member: Member, holding: Holding) -> tuple[ArenaFile, Block] | None:
+    for mapping in member.mappings:
+        if not mapping.start <= holding.address < mapping.end:
+            continue
+        for arena in snapshot.arenas.values():
+            if arena.identity != mapping.identity:
+                continue
+            offset = holding.address - mapping.start + mapping.offset - arena.data_at
+            for block in arena.blocks:
+                if block.live and block.offset == offset and block.size == holding.nbytes:
+                    return arena, block
+    return None
+
+
+def holdings(snapshot: Snapshot) -> Iterator[str]:
+    """A process has its holder bit on exactly the blocks that it reports."""
+    for slot in sorted(snapshot.alive):
+        member = snapshot.members[snapshot.session.slots[slot].pid]
+        said = set()
+        for holding in member.holdings:
+            found = _find(snapshot, member, holding)
+            if found is None:
+                yield f"slot {slot} uses {holding.nbytes} bytes at {holding.address:#x}: no live block there"
+                continue
+            arena, block = found
+            said.add((arena.number, block.number))
+            if slot not in block.holders:
+                yield f"{name(arena, block)} is used by slot {slot}, which has no holder bit"
+        for arena, block in _blocks(snapshot):
+            if member.exact and slot in block.holders and (arena.number, block.number) not in said:
+                yield f"{name(arena, block)} has a bit of slot {slot}, which does not use it"
+
+
+def _tidy(snapshot: Snapshot) -> Iterator[Member]:
+    """Yield the members that are not forked children. A forked child forgets, but keeps open, descriptors
+    that a thread of its parent was opening at the fork."""
+    return (member for member in snapshot.members.values() if not member.forked)
+
+
+def descriptors(snapshot: Snapshot) -> Iterator[str]:
+    """A process has each file of the session open at most once."""
+    for member in _tidy(snapshot):
+        for target, count in Counter(member.descriptors.values()).items():
+            if count > 1:
+                yield f"process {member.pid} has {count} descriptors of {target}"
+
+
+def mappings(snapshot: Snapshot) -> Iterator[str]:
+    """No part of a file is mapped twice with the same access."""
+    for member in _tidy(snapshot):
+        seen = Counter((m.identity, m.offset, m.access) for m in member.mappings)
+        for (identity, offset, access), count in seen.items():
+            if count > 1:
+                where = f"inode {identity[1]} at {offset:#x}"
+                yield f"process {member.pid} has {count} mappings {access} of {where}"

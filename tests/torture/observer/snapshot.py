@@ -1,0 +1,119 @@
+"""A snapshot of all that is visible of an idle session."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.torture.observer import processes
+from tests.torture.observer.files import ArenaFile, Block, SessionFile
+from tests.torture.patterns import mismatch
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A tensor that a process reports: the address of its bytes there."""
+
+    address: int
+    nbytes: int
+
+
+@dataclass
+class Member:
+    """One process."""
+
+    pid: int
+    holdings: list[Holding]
+    exact: bool  # it holds exactly what it reports
+    forked: bool  # descriptors that it inherited and forgot stay open
+    mappings: list[processes.Mapping] = field(default_factory=list)
+    descriptors: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class Snapshot:
+    session: SessionFile
+    arenas: dict[int, ArenaFile]
+    members: dict[int, Member]  # by pid
+    alive: set[int]  # slots with a live process
+    broken: list[tuple[ArenaFile, Block, str]]  # patterns
+    managers: list[int]
+    allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
+
+
+@contextmanager
+def opened(session: str, pids: list[int]) -> Iterator[tuple[SessionFile | None, list[tuple[int, ArenaFile]]]]:
+    """Open the session's memory and its arenas for the duration of the context."""
+    files = processes.open_files(session, pids)
+    try:
+        memory, arenas = None, []
+        for fd in files.values():
+            try:
+                magic = os.pread(fd, 8, 0)
+            except OSError:  # closed there; its number now refers to a pipe or a socket
+                continue
+            if magic == b"stsessa1":
+                memory = SessionFile(fd)
+            elif magic == b"starena1":
+                arenas.append((fd, ArenaFile(fd)))
+        yield memory, arenas
+    finally:
+        for fd in files.values():
+            os.close(fd)
+
+
+def reported(path: Path) -> tuple[list[Holding], bool, bool]:
+    """Return the report of an idle process; without a report it may hold any block."""
+    try:
+        report = json.loads(path.read_text())
+    except FileNotFoundError:
+        return [], False, True
+    return [Holding(*holding) for holding in report["holdings"]], report["exact"], report["forked"]
+
+
+def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Path]) -> Snapshot:
+    """Take a snapshot; `pids` are all processes that may belong to the session."""
+    managers = processes.managers(session)
+    with opened(session, [*pids, *managers]) as (memory, arenas):
+        if memory is None:
+            raise ValueError(f"no process maps the memory of session {session}")
+        broken = [problem for fd, arena in arenas for problem in _broken(fd, arena)]
+    alive, members = set(), {}
+    for slot in memory.slots.values():
+        if not slot.taken or not slot.pid or not processes.is_alive(slot.pid):
+            continue
+        if processes.start_time(slot.pid) != slot.start_time:
+            continue
+        alive.add(slot.number)
+        members[slot.pid] = _member(session, slot.pid, report_path(slot.pid))
+    found = {arena.number: arena for _, arena in arenas}
+    return Snapshot(memory, found, members, alive, broken, managers)
+
+
+def _member(session: str, pid: int, report: Path) -> Member:
+    holdings, exact, forked = reported(report)
+    files = {
+        n: target for n, target in processes.descriptors(pid).items() if f"shmtensor-{session}" in target
+    }
+    return Member(pid, holdings, exact, forked, processes.mappings(pid, f"shmtensor-{session}"), files)
+
+
+def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
+    found = []
+    for block in arena.blocks:
+        if not block.live:
+            continue
+        content = os.pread(fd, block.size, arena.data_at + block.offset)
+        if len(content) != block.size or block.size % 8 or block.size == 0:
+            found.append((arena, block, f"{len(content)} of {block.size} bytes are stored"))
+        elif why := mismatch(content):
+            found.append((arena, block, f"broken pattern: {why}"))
+    return found
+
+
+def name(arena: ArenaFile, block: Block) -> str:
+    return f"block {block.number} of arena {arena.number} (generation {block.generation})"
