@@ -124,7 +124,7 @@ def test_results_page_shows_stored_measurements() -> None:
     assert goals(kept("design/goals.md")) == (DOCS / "design" / "goals.md").read_text()
 
 
-def test_summary_keeps_all_rows_and_the_later_run() -> None:
+def test_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:
     record = json.loads((ROOT / "bench/results/intel-xeon.json").read_text())
     later = record | {
         "date": "2030-01-01T00:00:00",

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "arena/try_free.hpp"
+#include "arena/reclaim.hpp"
 #include "support/world.hpp"
 
 namespace shmtensor::bench {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "arena/data.hpp"
+#include "arena/data_segment.hpp"
+#include "arena/range_allocator.hpp"
 #include "arena/segment.hpp"
-#include "arena/space.hpp"
 #include "os/limits.hpp"
 
 namespace shmtensor {
@@ -22,7 +22,7 @@ struct Piece {
 /// during system calls.
 class Allocator {
  public:
-  Allocator(const Segment& segment, Data& data) : segment_(segment), data_(data) {}
+  Allocator(const Segment& segment, DataSegment& data) : segment_(segment), data_(data) {}
 
   /// Allocates a block number and bytes for it, without a system call. Nothing if that is not
   /// possible.
@@ -39,9 +39,9 @@ class Allocator {
 
   /// Calls `visit(block)` for every allocated block.
   template <typename Visit>
-  void for_each_given(Visit&& visit) {
-    for (BlockNumber block = 0; block < books_.size(); ++block) {
-      if (books_[block] != Space::kNone) visit(block);
+  void for_each_allocated(Visit&& visit) {
+    for (BlockNumber block = 0; block < ranges_.size(); ++block) {
+      if (ranges_[block] != RangeAllocator::kNone) visit(block);
     }
   }
 
@@ -56,17 +56,17 @@ class Allocator {
   [[nodiscard]] bool spare_number();
   [[nodiscard]] bool make_number(YieldingLock& lock);
   [[nodiscard]] BlockNumber take_number() noexcept;
-  [[nodiscard]] Space::Range take_range(std::uint64_t size);
-  [[nodiscard]] bool back(YieldingLock& lock, Space::Range range);
-  void touch(Space::Range range) noexcept;
-  Piece book(BlockNumber block, Space::Range range) noexcept;
+  [[nodiscard]] RangeAllocator::Range take_range(std::uint64_t size);
+  [[nodiscard]] bool back(YieldingLock& lock, RangeAllocator::Range range);
+  void touch(RangeAllocator::Range range) noexcept;
+  Piece book(BlockNumber block, RangeAllocator::Range range) noexcept;
 
   const Segment& segment_;
-  Data& data_;
-  Space space_;
-  std::vector<Space::Range> books_;        // by block number; kNone while not allocated
-  std::vector<BlockNumber> free_numbers_;  // numbers of freed blocks
-  bool growing_ = false;                   // a thread is creating block records
+  DataSegment& data_;
+  RangeAllocator space_;
+  std::vector<RangeAllocator::Range> ranges_;  // by block number; kNone while not allocated
+  std::vector<BlockNumber> free_numbers_;      // numbers of freed blocks
+  bool growing_ = false;                       // a thread is creating block records
 };
 
 }  // namespace shmtensor

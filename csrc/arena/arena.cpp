@@ -4,8 +4,8 @@
 #include <mutex>
 #include <string>
 
-#include "arena/host_data.hpp"
-#include "arena/try_free.hpp"
+#include "arena/host_data_segment.hpp"
+#include "arena/reclaim.hpp"
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/clock.hpp"
@@ -57,21 +57,21 @@ void Member::throw_lost() {
 
 Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget)
     : segment_(std::move(segment)),
-      data_(std::make_unique<HostData>(*segment_, budget)),
+      data_(std::make_unique<HostDataSegment>(*segment_, budget)),
       member_(member),
-      local_(segment_->geometry().max_blocks) {
+      local_(segment_->layout().max_blocks) {
   if (budget != nullptr) {
     allocator_ = std::make_unique<Allocator>(*segment_, *data_);
     deaths_seen_ = member_.memory().header().deaths.load();
   }
 }
 
-Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<Data> data, const Member& member,
-             bool owned)
+Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data,
+             const Member& member, bool owned)
     : segment_(std::move(segment)),
       data_(std::move(data)),
       member_(member),
-      local_(segment_->geometry().max_blocks) {
+      local_(segment_->layout().max_blocks) {
   if (owned) {
     allocator_ = std::make_unique<Allocator>(*segment_, *data_);
     deaths_seen_ = member_.memory().header().deaths.load();
@@ -157,7 +157,7 @@ void Arena::take_freed() {
 // A process may be killed after it freed a block and before it marked the block in the freed map.
 void Arena::compare_with_table() {
   deaths_seen_ = member_.memory().header().deaths.load();
-  allocator_->for_each_given([this](BlockNumber block) { allocator_->reclaim(block); });
+  allocator_->for_each_allocated([this](BlockNumber block) { allocator_->reclaim(block); });
 }
 
 // Reading the clock costs a few nanoseconds, and scanning the free ranges takes time proportional
@@ -211,9 +211,9 @@ bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation gen
   return held;
 }
 
-void Arena::abandon(BlockNumber block) noexcept {
+void Arena::unpin_and_try_free(BlockNumber block) noexcept {
   SHMTENSOR_FAULT_POINT("release.before_free");
-  free_or_leave(block);
+  try_free_block(block);
   unpin();
 }
 
@@ -224,7 +224,7 @@ void Arena::release_last(BlockNumber block) noexcept {
     LocalTable::Lock lock(local_, block);
     last = release(lock, block);
   }
-  if (last) abandon(block);
+  if (last) unpin_and_try_free(block);
 }
 
 bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
@@ -239,7 +239,7 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
   return true;
 }
 
-void Arena::free_or_leave(BlockNumber block) noexcept {
+void Arena::try_free_block(BlockNumber block) noexcept {
   if (member_.lost() || !try_free(*segment_, block, member_.memory())) return;
   SHMTENSOR_FAULT_POINT("free.before_mark");
   // A release may run with the GIL held and does not wait for the lock. As with a block that a peer
@@ -252,7 +252,7 @@ void Arena::free_or_leave(BlockNumber block) noexcept {
   } else {
     segment_->freed().mark(block);
   }
-  segment_->tell_owner();
+  segment_->notify_owner();
 }
 
 // The ticket is published before the epoch changes, and the epoch changes before the message can be
@@ -278,10 +278,10 @@ Ticket Arena::send(BlockNumber block, bool to_keep) {
   return ticket;
 }
 
-void Arena::unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {
+void Arena::cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {
   if (member_.lost()) return;
   member_.memory().transit(ticket.sender).claim(ticket, segment_->number(), block, generation);
-  free_or_leave(block);
+  try_free_block(block);
 }
 
 Generation Arena::generation(BlockNumber block) const noexcept {

@@ -7,7 +7,7 @@
 
 #include "arena/allocator.hpp"
 #include "arena/budget.hpp"
-#include "arena/data.hpp"
+#include "arena/data_segment.hpp"
 #include "arena/local_table.hpp"
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
@@ -61,11 +61,11 @@ class Arena {
   /// peer.
   Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget);
   /// For other memory. `data` maps the memory of the segment's blocks.
-  Arena(std::unique_ptr<Segment> segment, std::unique_ptr<Data> data, const Member& member,
+  Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data, const Member& member,
         bool owned);
 
   [[nodiscard]] const Segment& segment() const noexcept { return *segment_; }
-  [[nodiscard]] Data& data() const noexcept { return *data_; }
+  [[nodiscard]] DataSegment& data() const noexcept { return *data_; }
   [[nodiscard]] bool owned() const noexcept { return allocator_ != nullptr; }
 
   // --- for the owner ---
@@ -105,7 +105,7 @@ class Arena {
     return true;
   }
   /// Frees the block if it is unused, and removes the pin of its holder.
-  void abandon(BlockNumber block) noexcept;
+  void unpin_and_try_free(BlockNumber block) noexcept;
 
   /// Releases one reference. The last one clears the holder bit and tries to free the block.
   void release(BlockNumber block) noexcept {
@@ -118,7 +118,7 @@ class Arena {
   /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.
   [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false);
   /// Cancels a ticket that no process will read.
-  void unsend(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
+  void cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
 
   [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return member_.memory(); }
@@ -160,11 +160,11 @@ class Arena {
   BlockNumber activate(const Piece& piece, std::uint64_t size);
   void take_freed();
   void compare_with_table();
-  void free_or_leave(BlockNumber block) noexcept;
+  void try_free_block(BlockNumber block) noexcept;
   void note_operation() noexcept;
 
   std::unique_ptr<Segment> segment_;
-  std::unique_ptr<Data> data_;
+  std::unique_ptr<DataSegment> data_;
   const Member& member_;
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};

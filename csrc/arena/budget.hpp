@@ -16,7 +16,7 @@ class Budget {
   [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_.load(); }
 
   /// Returns false, and reserves nothing, if that would exceed the limit.
-  [[nodiscard]] bool take(std::uint64_t bytes) noexcept {
+  [[nodiscard]] bool try_reserve(std::uint64_t bytes) noexcept {
     std::uint64_t now = reserved_.load();
     do {
       const std::uint64_t limit = limit_.load();
@@ -24,10 +24,10 @@ class Budget {
     } while (!reserved_.compare_exchange_weak(now, now + bytes));
     return true;
   }
-  void give(std::uint64_t bytes) noexcept { reserved_.fetch_sub(bytes); }
+  void release(std::uint64_t bytes) noexcept { reserved_.fetch_sub(bytes); }
 
   /// Resets the reservation in a forked child, which owns no arena yet.
-  void forget() noexcept { reserved_.store(0); }
+  void reset() noexcept { reserved_.store(0); }
 
  private:
   std::atomic<std::uint64_t> limit_{kUnlimited};

@@ -24,12 +24,12 @@ enum class Strategy : std::uint32_t {
   file_descriptor = 1,  ///< a memfd; the manager passes its descriptor on
   file_system = 2,      ///< a named object in /dev/shm; opened by name, no descriptor kept
   device = 3,           ///< a memfd for the tables; the bytes are device memory, in chunks
-  in_place = 4,         ///< a memfd whose blocks describe device memory that a user owns
+  external = 4,         ///< a memfd whose blocks describe device memory that a user owns
 };
 
 /// Return true if the tensors of the arena are in device memory.
 constexpr bool is_on_device(Strategy strategy) noexcept {
-  return strategy == Strategy::device || strategy == Strategy::in_place;
+  return strategy == Strategy::device || strategy == Strategy::external;
 }
 
 /// The UUID of a device, as its driver reports it in every process.
@@ -70,8 +70,8 @@ struct ArenaHeader {
   Strategy strategy;
   SessionId session;
   ArenaNumber number;
-  std::uint32_t owner;       ///< slot of the process that allocates here
-  std::uint32_t owner_life;  ///< incarnation of that slot
+  std::uint32_t owner;              ///< slot of the process that allocates here
+  std::uint32_t owner_incarnation;  ///< incarnation of that slot
   std::uint32_t max_blocks;
   std::uint64_t data_reserve;   ///< address space to map for the data segment
   std::uint64_t pid_namespace;  ///< the namespace whose /proc shows which processes map the file
@@ -87,16 +87,16 @@ struct ArenaHeader {
 
   alignas(64) std::atomic<std::uint64_t> freed_top;  ///< see FreedMap
 
-  /// Strategy::in_place: changes, with a wake-up, when a block may have been freed. The owner waits
+  /// Strategy::external: changes, with a wake-up, when a block may have been freed. The owner waits
   /// for it.
-  alignas(64) std::atomic<std::uint32_t> news;
+  alignas(64) std::atomic<std::uint32_t> wake_sequence;
 };
 static_assert(sizeof(ArenaHeader) <= 4096);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// The offsets of the parts of a control segment. They follow from `max_blocks` alone, so a process
 /// never relies on an offset that a peer wrote.
-struct Geometry {
+struct SegmentLayout {
   std::uint32_t max_blocks = std::uint32_t{1} << 20;
   std::uint64_t data_reserve = 0;
 

@@ -35,12 +35,12 @@ struct NameState {
   [[nodiscard]] constexpr SlotNumber slot() const noexcept {
     return static_cast<SlotNumber>(bits >> 16);
   }
-  [[nodiscard]] constexpr std::uint32_t life() const noexcept {
+  [[nodiscard]] constexpr std::uint32_t incarnation() const noexcept {
     return static_cast<std::uint32_t>(bits >> 32);
   }
   [[nodiscard]] constexpr NameState next(NameStage stage, SlotNumber slot,
-                                         std::uint32_t life) const noexcept {
-    return {std::uint64_t{life} << 32 | std::uint64_t{slot} << 16 |
+                                         std::uint32_t incarnation) const noexcept {
+    return {std::uint64_t{incarnation} << 32 | std::uint64_t{slot} << 16 |
             std::uint64_t{static_cast<std::uint8_t>(stage)} << 8 | ((bits + 1) & 0xff)};
   }
 };

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "os/file_space.hpp"
 #include "os/futex.hpp"
 #include "os/memfd.hpp"
+#include "os/page_reservation.hpp"
 #include "os/process.hpp"
 #include "os/same_user.hpp"
 #include "os/shm_object.hpp"
@@ -39,22 +39,22 @@ std::string arena_name(const SessionId& session, ArenaNumber number) {
 }
 
 std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber number,
-                                         SlotNumber owner, std::uint32_t owner_life,
-                                         Strategy strategy, Geometry geometry,
+                                         SlotNumber owner, std::uint32_t owner_incarnation,
+                                         Strategy strategy, SegmentLayout layout,
                                          const DeviceId& device) {
   std::unique_ptr<Segment> segment(new Segment);
   segment->session_ = session;
   segment->number_ = number;
   segment->strategy_ = strategy;
-  segment->geometry_ = geometry;
+  segment->layout_ = layout;
   const std::string name = arena_name(session, number);
   const bool named = strategy == Strategy::file_system;
   Fd file = named ? create_shm(name) : create_memfd(name);
   try {
-    set_file_size(file, geometry.data());
+    set_file_size(file, layout.data());
     if (!named) seal_against_shrinking(file);
     const std::uint64_t head =
-        is_on_device(strategy) ? geometry.records() : std::uint64_t{page_size()};
+        is_on_device(strategy) ? layout.records() : std::uint64_t{page_size()};
     if (!reserve_pages(file, 0, head)) throw_no_room("the header", number);
     segment->identity_ = file.identity();
     segment->map_control(file);
@@ -64,13 +64,13 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
     header.session = session;
     header.number = number;
     header.owner = owner;
-    header.owner_life = owner_life;
-    header.max_blocks = geometry.max_blocks;
-    header.data_reserve = geometry.data_reserve;
+    header.owner_incarnation = owner_incarnation;
+    header.max_blocks = layout.max_blocks;
+    header.data_reserve = layout.data_reserve;
     header.pid_namespace = pid_namespace();
     header.device = device;
-    const std::uint64_t middle = geometry.freed() + geometry.max_blocks / 8;
-    if (!reserve_around(file, middle, geometry.max_blocks / 512)) {
+    const std::uint64_t middle = layout.freed() + layout.max_blocks / 8;
+    if (!reserve_around(file, middle, layout.max_blocks / 512)) {
       throw_no_room("the freed map", number);
     }
     if (!named) segment->file_ = std::move(file);
@@ -108,14 +108,14 @@ std::unique_ptr<Segment> Segment::open(const SessionId& session, ArenaNumber num
     if (header.session != session || header.number != number)
       refuse("the session id or arena number does not match");
     segment->strategy_ = header.strategy;
-    segment->geometry_ = {header.max_blocks, header.data_reserve};
+    segment->layout_ = {header.max_blocks, header.data_reserve};
   }
   const bool named = segment->strategy_ == Strategy::file_system;
-  if (segment->strategy_ < Strategy::file_descriptor || segment->strategy_ > Strategy::in_place) {
+  if (segment->strategy_ < Strategy::file_descriptor || segment->strategy_ > Strategy::external) {
     refuse("unknown strategy");
   }
-  if (!segment->geometry_.valid()) refuse("the header is damaged");
-  if (info.st_size < static_cast<off_t>(segment->geometry_.data())) refuse("the file is too short");
+  if (!segment->layout_.valid()) refuse("the header is damaged");
+  if (info.st_size < static_cast<off_t>(segment->layout_.data())) refuse("the file is too short");
   if (!named && !is_sealed_against_shrinking(file))
     refuse("the memfd is not sealed against shrinking");
   segment->map_control(file);
@@ -128,18 +128,18 @@ std::unique_ptr<Segment> Segment::open_named(const SessionId& session, ArenaNumb
 }
 
 void Segment::map_control(const Fd& file) {
-  control_ = Mapping::of_file(file, 0, geometry_.data(), Access::read_write);
+  control_ = Mapping::of_file(file, 0, layout_.data(), Access::read_write);
 }
 
 Segment::~Segment() {
   if (!file_.still_is(identity_)) static_cast<void>(file_.release());
-  for (const auto& start : data_) Mapping::adopt(start.load(), geometry_.data_reserve);
+  for (const auto& start : data_) Mapping::adopt(start.load(), layout_.data_reserve);
 }
 
 std::byte* Segment::data(Access access) const {
   std::atomic<std::byte*>& slot = data_[static_cast<std::size_t>(access)];
   if (std::byte* start = slot.load(std::memory_order_acquire)) return start;
-  Mapping mapping = Mapping::of_file(*file(), geometry_.data(), geometry_.data_reserve, access);
+  Mapping mapping = Mapping::of_file(*file(), layout_.data(), layout_.data_reserve, access);
   std::byte* first = nullptr;
   if (!slot.compare_exchange_strong(first, mapping.data()))
     return first;  // another thread was faster
@@ -147,15 +147,15 @@ std::byte* Segment::data(Access access) const {
 }
 
 std::uint64_t Segment::data_in_file() const {
-  if (!file_.still_is(identity_)) return geometry_.data_reserve;
+  if (!file_.still_is(identity_)) return layout_.data_reserve;
   const std::uint64_t size = file_size(file_);
-  return size - std::min(size, geometry_.data());
+  return size - std::min(size, layout_.data());
 }
 
-void Segment::tell_owner() const noexcept {
-  if (strategy_ != Strategy::in_place) return;
-  header().news.fetch_add(1);
-  wake_all(header().news);
+void Segment::notify_owner() const noexcept {
+  if (strategy_ != Strategy::external) return;
+  header().wake_sequence.fetch_add(1);
+  wake_all(header().wake_sequence);
 }
 
 void Segment::drop_descriptor(std::function<Fd()> fetch) {
@@ -187,10 +187,10 @@ void Segment::ensure_plane(SlotNumber slot) const {
   ArenaHeader& head = header();
   if (has_plane(slot)) return;
   head.planes_wanted.fetch_or(1u << plane);
-  const std::uint64_t blocks = std::min(head.capacity_wanted.load(), geometry_.max_blocks);
+  const std::uint64_t blocks = std::min(head.capacity_wanted.load(), layout_.max_blocks);
   const File backing = file();
-  if (!reserve_around(*backing, geometry_.holders(plane), blocks * 8) ||
-      !reserve_around(*backing, geometry_.senders(plane), blocks * 8)) {
+  if (!reserve_around(*backing, layout_.holders(plane), blocks * 8) ||
+      !reserve_around(*backing, layout_.senders(plane), blocks * 8)) {
     throw_no_room("the holder bits", number_);
   }
   head.planes.fetch_or(1u << plane);
@@ -199,7 +199,7 @@ void Segment::ensure_plane(SlotNumber slot) const {
 void Segment::grow_capacity() const {
   ArenaHeader& head = header();
   const std::uint32_t old = capacity();
-  const std::uint32_t target = std::min(std::max(kFirstCapacity, old * 2), geometry_.max_blocks);
+  const std::uint32_t target = std::min(std::max(kFirstCapacity, old * 2), layout_.max_blocks);
   const std::uint64_t added = target - old;
   const File backing = file();
   const auto reserve = [&](std::uint64_t part, std::uint64_t bits_per_block) {
@@ -210,12 +210,12 @@ void Segment::grow_capacity() const {
   };
   head.capacity_wanted.store(target);
   const std::uint32_t wanted = head.planes_wanted.load();
-  reserve(geometry_.records(), 8 * sizeof(BlockRecord));
-  reserve(geometry_.freed(), 1);
+  reserve(layout_.records(), 8 * sizeof(BlockRecord));
+  reserve(layout_.freed(), 1);
   for (std::uint32_t plane = 0; plane < kPlanes; ++plane) {
     if ((wanted & 1u << plane) == 0) continue;
-    reserve(geometry_.holders(plane), 64);
-    reserve(geometry_.senders(plane), 64);
+    reserve(layout_.holders(plane), 64);
+    reserve(layout_.senders(plane), 64);
   }
   head.capacity.store(target);
 }

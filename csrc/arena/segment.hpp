@@ -30,8 +30,8 @@ class Segment {
 
   /// Creates the file and its first block records. Throws OutOfMemory.
   static std::unique_ptr<Segment> create(const SessionId& session, ArenaNumber number,
-                                         SlotNumber owner, std::uint32_t owner_life,
-                                         Strategy strategy, Geometry geometry,
+                                         SlotNumber owner, std::uint32_t owner_incarnation,
+                                         Strategy strategy, SegmentLayout layout,
                                          const DeviceId& device = {});
 
   /// Checks the file of a peer, then maps it. The descriptor is kept for a memfd and closed for a
@@ -47,10 +47,10 @@ class Segment {
   [[nodiscard]] const SessionId& session() const noexcept { return session_; }
   [[nodiscard]] ArenaNumber number() const noexcept { return number_; }
   [[nodiscard]] Strategy strategy() const noexcept { return strategy_; }
-  [[nodiscard]] const Geometry& geometry() const noexcept { return geometry_; }
+  [[nodiscard]] const SegmentLayout& layout() const noexcept { return layout_; }
 
   [[nodiscard]] std::uint32_t capacity() const noexcept {
-    return std::min(header().capacity.load(std::memory_order_acquire), geometry_.max_blocks);
+    return std::min(header().capacity.load(std::memory_order_acquire), layout_.max_blocks);
   }
   [[nodiscard]] std::uint32_t planes() const noexcept {
     return header().planes.load() & ((1u << kPlanes) - 1);
@@ -60,27 +60,27 @@ class Segment {
     return (planes() & 1u << plane_of(slot)) != 0;
   }
   [[nodiscard]] BlockRecord& record(BlockNumber block) const noexcept {
-    return reinterpret_cast<BlockRecord*>(control_.data() + geometry_.records())[block];
+    return reinterpret_cast<BlockRecord*>(control_.data() + layout_.records())[block];
   }
   [[nodiscard]] std::atomic<std::uint64_t>& holders(std::uint32_t plane,
                                                     BlockNumber block) const noexcept {
-    return words(geometry_.holders(plane))[block];
+    return words(layout_.holders(plane))[block];
   }
   [[nodiscard]] std::atomic<std::uint64_t>& senders(std::uint32_t plane,
                                                     BlockNumber block) const noexcept {
-    return words(geometry_.senders(plane))[block];
+    return words(layout_.senders(plane))[block];
   }
   [[nodiscard]] FreedMap freed() const noexcept {
-    return {&header().freed_top, words(geometry_.freed()), geometry_.max_blocks};
+    return {&header().freed_top, words(layout_.freed()), layout_.max_blocks};
   }
 
-  /// Strategy::device and in_place: the record of a chunk. Requires `number < kMaxChunks`.
+  /// Strategy::device and external: the record of a chunk. Requires `number < kMaxChunks`.
   [[nodiscard]] ChunkRecord& chunk(std::uint64_t number) const noexcept {
-    return reinterpret_cast<ChunkRecord*>(control_.data() + Geometry::kChunks)[number];
+    return reinterpret_cast<ChunkRecord*>(control_.data() + SegmentLayout::kChunks)[number];
   }
 
   /// Notifies the owner, if it waits, that a block may have been freed.
-  void tell_owner() const noexcept;
+  void notify_owner() const noexcept;
 
   /// Returns the address of the data segment in this process. Mapped at the first call for each
   /// access. Throws OsError if address space is short.
@@ -137,7 +137,7 @@ class Segment {
   SessionId session_;
   ArenaNumber number_ = 0;
   Strategy strategy_ = Strategy::file_descriptor;
-  Geometry geometry_;
+  SegmentLayout layout_;
   FileIdentity identity_;
   Fd file_;  // empty for a named object
   std::function<Fd()> fetch_;

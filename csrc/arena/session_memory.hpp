@@ -38,7 +38,7 @@ constexpr bool is_in(SlotStatus status) noexcept {
 /// enters its reserved slot writes `status` itself.
 struct alignas(64) SlotRecord {
   std::atomic<SlotStatus> status;
-  std::atomic<std::uint32_t> life;  ///< incarnation: how many processes have had this slot
+  std::atomic<std::uint32_t> incarnation;  ///< incarnation: how many processes have had this slot
   std::atomic<std::int32_t> pid;
   std::atomic<std::int32_t> parent;  ///< pid of a process that may still read this one's messages;
                                      ///< or 0
@@ -87,8 +87,9 @@ class SessionMemory {
   /// determined.
   [[nodiscard]] bool is_alive(SlotNumber number) const noexcept;
   /// Return true if the slot is still reserved for the child of a fork.
-  [[nodiscard]] bool awaits_child(SlotNumber number, std::uint32_t life) const noexcept {
-    return slot(number).status.load() == SlotStatus::forking && slot(number).life.load() == life;
+  [[nodiscard]] bool awaits_child(SlotNumber number, std::uint32_t incarnation) const noexcept {
+    return slot(number).status.load() == SlotStatus::forking &&
+           slot(number).incarnation.load() == incarnation;
   }
   /// Return true if the session has another manager than the one this process knows, or none. Two
   /// loads, so that every send can ask. A new manager may have the thread number of the one before
@@ -104,7 +105,7 @@ class SessionMemory {
     return (header().manager.load() & kRobustThread) != 0;
   }
   /// Records the present manager as known. If it has been killed already, it is not recorded.
-  void know_manager() const noexcept {
+  void record_manager() const noexcept {
     // A new manager counts itself before it writes its number: the count that is read first is
     // never a later one's.
     known_starts_.store(header().manager_starts.load());

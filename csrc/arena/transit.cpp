@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
-#include "os/file_space.hpp"
+#include "os/page_reservation.hpp"
 
 namespace shmtensor {
 namespace {

@@ -20,7 +20,7 @@ std::span<const std::byte> bytes_of(const Message& message) {
   return std::as_bytes(std::span(&message, 1));
 }
 
-bool line_is_broken(int code) noexcept {
+bool is_broken(int code) noexcept {
   return code == EPIPE || code == ECONNRESET || code == ENOTCONN;
 }
 
@@ -41,7 +41,7 @@ void nap(int attempt) { std::this_thread::sleep_for(std::chrono::milliseconds(at
 std::string manager_address(const SessionId& session) { return object_name(session); }
 
 Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket_.identity()) {
-  set_patience(socket_, kPatience);
+  set_timeout(socket_, kTimeout);
 }
 
 Connection Connection::open(const SessionId& session, const std::string& program) {
@@ -49,7 +49,7 @@ Connection Connection::open(const SessionId& session, const std::string& program
   PeerUser user = PeerUser::same;
   // A manager that is exiting may refuse or reset connections a few times.
   for (int attempt = 0; attempt < 50; ++attempt) {
-    if (std::optional<Fd> socket = connect_abstract(address, kPatience)) {
+    if (std::optional<Fd> socket = connect_abstract(address, kTimeout)) {
       user = user_of_peer(*socket);
       if (user == PeerUser::same) return Connection(std::move(*socket));
       // The process that started the manager has ended, and the manager does not listen yet.
@@ -84,7 +84,7 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     std::optional<Received> received =
         receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));
     if (!received || received->size == 0) {
-      hang_up();
+      shut_down();
       return std::nullopt;
     }
     if (received->size != sizeof(Message) || reply.message.magic != kProtocolMagic ||
@@ -95,17 +95,17 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     }
     if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
   } catch (const OsError& error) {
-    hang_up();  // a late answer must not count as the answer to the next request
-    if (line_is_broken(error.code())) return std::nullopt;
+    shut_down();  // a late answer must not count as the answer to the next request
+    if (is_broken(error.code())) return std::nullopt;
     if (error.code() == EAGAIN) {
       throw SessionError("the manager of session " + request.session.hex() +
-                         " did not answer within " + std::to_string(kPatience.count() / 1000) +
+                         " did not answer within " + std::to_string(kTimeout.count() / 1000) +
                          " seconds; if it is stopped, kill it; the next call starts a new one");
     }
     throw;
   }
   if (reply.message.kind == Kind::refused) {
-    if (request.kind == Kind::hello) hang_up();
+    if (request.kind == Kind::hello) shut_down();
     throw SessionError("the manager of session " + request.session.hex() +
                        " refuses: " + std::string(reply.message.text.data()));
   }
@@ -121,8 +121,8 @@ bool Connection::tell(const Message& message) noexcept {
   }
 }
 
-void Connection::hang_up() noexcept {
-  if (socket_.still_is(identity_)) shut_down(socket_);
+void Connection::shut_down() noexcept {
+  if (socket_.still_is(identity_)) shmtensor::shut_down(socket_);
   close();
 }
 

@@ -42,7 +42,7 @@ class Connection {
   /// child calls this, because the connection is the parent's.
   void close() noexcept;
   /// Shuts the connection down, also for a child that was just forked and still has it open.
-  void hang_up() noexcept;
+  void shut_down() noexcept;
 
  private:
   Fd socket_;

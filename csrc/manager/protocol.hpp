@@ -18,10 +18,10 @@ inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
 inline constexpr std::uint16_t kProtocolVersion = 2;
 
 /// The timeout of a request.
-inline constexpr std::chrono::milliseconds kPatience{10'000};
+inline constexpr std::chrono::milliseconds kTimeout{10'000};
 
 /// The idle timeout: how long a manager without clients waits for new ones.
-inline constexpr std::chrono::milliseconds kLinger{1'000};
+inline constexpr std::chrono::milliseconds kIdleTimeout{1'000};
 
 enum class Kind : std::uint16_t {
   // requests
@@ -37,7 +37,7 @@ enum class Kind : std::uint16_t {
   find_chunk,      ///< arena, chunk
   drop_chunk,      ///< arena, chunk: its owner has freed the chunk
   // replies
-  welcome = 64,  ///< slot, life; carries the session's memory
+  welcome = 64,  ///< slot, incarnation; carries the session's memory
   done,          ///< the request was carried out
   refused,       ///< text holds the reason
   unknown,       ///< no such session, no such arena
@@ -65,7 +65,7 @@ struct Message {
   Kind kind = Kind::hello;
   SessionId session;
   std::uint32_t slot = kNoSlot;
-  std::uint32_t life = 0;
+  std::uint32_t incarnation = 0;
   std::uint32_t arena = 0;
   std::uint32_t strategy = 0;
   std::uint32_t chunk = 0;

@@ -8,9 +8,9 @@
 
 #include "base/error.hpp"
 #include "manager/connection.hpp"
-#include "os/file_space.hpp"
-#include "os/other_process.hpp"
+#include "os/page_reservation.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"
 

@@ -34,7 +34,7 @@ Server::Server(SessionId session, Fd listener)
 
 Server::~Server() {
   if (memory_) memory_->header().manager.compare_exchange_strong(claimed_, 0);
-  seats_.reset();
+  slots_.reset();
   memory_.reset();
   listener_.reset();
 }
@@ -47,73 +47,73 @@ void Server::run() {
         case kListener:
           accept_some();
           break;
-        case kLine:
+        case kClient:
           serve(static_cast<int>(value));
           break;
         default:
-          check_seat(static_cast<SlotNumber>(value));
+          check_slot(static_cast<SlotNumber>(value));
       }
     }
-    if (seats_) look_again();
-    directory_.tend_orphans();
+    if (slots_) recheck_slots();
+    registry_.reclaim_orphans();
   }
   // The session may still be in use by processes that have no connection to this manager.
-  if (!memory_ || seats_->taken() != 0) return;
+  if (!memory_ || slots_->taken() != 0) return;
   // Also removes names whose creator was killed before it registered them.
   for (const std::string& name : list_shm(object_name(session_) + "-")) unlink_shm(name);
 }
 
 int Server::timeout() {
-  if (directory_.unfinished()) return 0;
-  if (directory_.has_orphans()) return kOrphanMilliseconds;
-  if (!seats_ || !seats_->any_known()) return kIdleMilliseconds;
+  if (registry_.unfinished()) return 0;
+  if (registry_.has_orphans()) return kOrphanMilliseconds;
+  if (!slots_ || !slots_->any_known()) return kIdleMilliseconds;
   bool all_watched = true;
   bool all_have_lines = true;
-  seats_->for_each_taken([&](SlotNumber slot) {
-    if (seats_->is_unknown(slot)) return;  // its end cannot be detected
-    const Seats::Seat& seat = (*seats_)[slot];
-    all_watched = all_watched && seat.pidfd;
-    all_have_lines = all_have_lines && seat.line >= 0;
+  slots_->for_each_in_use([&](SlotNumber slot) {
+    if (slots_->is_unknown(slot)) return;  // its end cannot be detected
+    const SlotTable::Occupant& occupant = (*slots_)[slot];
+    all_watched = all_watched && occupant.pidfd;
+    all_have_lines = all_have_lines && occupant.connection >= 0;
   });
   if (!all_watched) return kIdleMilliseconds;
   if (all_have_lines && knows_all_arenas_) return -1;
   const std::uint64_t now = coarse_milliseconds();
-  return now < look_at_ ? static_cast<int>(look_at_ - now) : 0;
+  return now < recheck_at_ ? static_cast<int>(recheck_at_ - now) : 0;
 }
 
 bool Server::finished() {
-  if (seats_ && seats_->any_known()) {
+  if (slots_ && slots_->any_known()) {
     empty_since_ = 0;
     return false;
   }
   const std::uint64_t now = coarse_milliseconds();
   if (empty_since_ == 0) empty_since_ = now;
-  if (now - empty_since_ < static_cast<std::uint64_t>(kLinger.count())) return false;
+  if (now - empty_since_ < static_cast<std::uint64_t>(kIdleTimeout.count())) return false;
   if (!memory_ || count_in_flight(*memory_) == 0) return true;
-  return seats_->taken() == 0 && !seats_->has_living_parent();
+  return slots_->taken() == 0 && !slots_->has_living_parent();
 }
 
 void Server::accept_some() {
   for (int i = 0; i < kConnectionsAtOnce; ++i) {
     Fd socket = accept_connection(listener_);
-    if (!socket && !turn_away()) return;
-    if (!socket || lines_.size() >= kMaxLines) continue;
+    if (!socket && !reject_connection()) return;
+    if (!socket || clients_.size() >= kMaxClients) continue;
     try {
-      if (user_of_peer(socket) == PeerUser::same) add_line(std::move(socket));
+      if (user_of_peer(socket) == PeerUser::same) add_client(std::move(socket));
     } catch (const Error&) {
       // The connection cannot be watched, so it is closed.
     }
   }
 }
 
-int Server::add_line(Fd socket) {
+int Server::add_client(Fd socket) {
   const int descriptor = socket.get();
-  poller_.add(socket, tag(kLine, static_cast<std::uint32_t>(descriptor)));
-  lines_[descriptor] = {std::move(socket), kNoSlot};
+  poller_.add(socket, tag(kClient, static_cast<std::uint32_t>(descriptor)));
+  clients_[descriptor] = {std::move(socket), kNoSlot};
   return descriptor;
 }
 
-bool Server::turn_away() {
+bool Server::reject_connection() {
   if ((errno != EMFILE && errno != ENFILE) || !spare_) return false;
   spare_.reset();
   static_cast<void>(accept_connection(listener_));
@@ -121,11 +121,11 @@ bool Server::turn_away() {
   return true;
 }
 
-void Server::close_line(int descriptor) noexcept {
-  const auto at = lines_.find(descriptor);
-  if (at == lines_.end()) return;
+void Server::close_client(int descriptor) noexcept {
+  const auto at = clients_.find(descriptor);
+  if (at == clients_.end()) return;
   poller_.remove(at->second.socket);
-  lines_.erase(at);
+  clients_.erase(at);
 }
 
 }  // namespace shmtensor

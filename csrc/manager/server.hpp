@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "manager/directory.hpp"
+#include "manager/arena_registry.hpp"
 #include "manager/protocol.hpp"
-#include "manager/seats.hpp"
+#include "manager/slot_table.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
 
@@ -30,25 +30,27 @@ class Server {
   // Tags of the poller: the kind of a descriptor in the upper half, and its number or slot in the
   // lower.
   static constexpr std::uint64_t kListener = 0;
-  static constexpr std::uint64_t kLine = 1;
+  static constexpr std::uint64_t kClient = 1;
   static constexpr std::uint64_t kProcess = 2;
   static constexpr std::uint64_t tag(std::uint64_t kind, std::uint64_t value) noexcept {
     return kind << 32 | value;
   }
-  static constexpr std::size_t kMaxLines = 4096;
-  static constexpr int kLookMilliseconds = 1'000;  ///< between checks of slots without a connection
-  static constexpr int kSoonMilliseconds = 20;     ///< from a broken connection to the first check
+  static constexpr std::size_t kMaxClients = 4096;
+  static constexpr int kRecheckMilliseconds =
+      1'000;  ///< between checks of slots without a connection
+  static constexpr int kFirstRecheckMilliseconds =
+      20;  ///< from a broken connection to the first check
 
-  struct Line {
+  struct Client {
     Fd socket;
     SlotNumber slot = kNoSlot;
   };
 
   // server.cpp
   void accept_some();
-  bool turn_away();
-  int add_line(Fd socket);
-  void close_line(int descriptor) noexcept;
+  bool reject_connection();
+  int add_client(Fd socket);
+  void close_client(int descriptor) noexcept;
   [[nodiscard]] int timeout();
   [[nodiscard]] bool finished();
 
@@ -56,46 +58,46 @@ class Server {
   static void reply(const Fd& socket, Message message, Kind kind, const Fd* fd = nullptr);
   static void refuse(const Fd& socket, Message message, const std::string& why);
   void serve(int descriptor);
-  void answer(Line& line, Message& message, Fd fd, pid_t sender);
-  void hello(Line& line, const Message& message, Fd fd);
-  void prepare_fork(const Line& line, Fd fd);
-  void settle_child(const Line& line, pid_t sender);
+  void answer(Client& client, Message& message, Fd fd, pid_t sender);
+  void hello(Client& client, const Message& message, Fd fd);
+  void prepare_fork(const Client& client, Fd fd);
+  void identify_child(const Client& client, pid_t sender);
 
   // server_arenas.cpp
-  void register_arena(const Line& line, const Message& message, Fd fd);
-  void find_arena(const Line& line, const Message& message);
-  void next_arena(const Line& line, const Message& message);
-  void keep_chunk(const Line& line, const Message& message, Fd fd);
-  void find_chunk(const Line& line, const Message& message);
-  void drop_chunk(const Line& line, const Message& message);
+  void register_arena(const Client& client, const Message& message, Fd fd);
+  void find_arena(const Client& client, const Message& message);
+  void next_arena(const Client& client, const Message& message);
+  void keep_chunk(const Client& client, const Message& message, Fd fd);
+  void find_chunk(const Client& client, const Message& message);
+  void drop_chunk(const Client& client, const Message& message);
 
   // server_session.cpp
   void find_or_start(const Message& message, Fd fd);
-  void take_charge(std::unique_ptr<SessionMemory> memory);
-  void adopt(std::unique_ptr<SessionMemory> memory);
+  void assume_session(std::unique_ptr<SessionMemory> memory);
+  void adopt_session(std::unique_ptr<SessionMemory> memory);
   void find_arenas();
   void add_arena(std::unique_ptr<Segment> segment);
 
   // server_deaths.cpp
   void watch(SlotNumber slot);
-  void drop_line(int descriptor);
-  void check_seat(SlotNumber slot);
-  void look_again();
-  void vacate(SlotNumber slot);
+  void remove_client(int descriptor);
+  void check_slot(SlotNumber slot);
+  void recheck_slots();
+  void reclaim_slot(SlotNumber slot);
 
   SessionId session_;
   Fd listener_;
   Fd spare_;  ///< closed temporarily to accept and close a connection when descriptors are short
   Poller poller_;
-  std::map<int, Line> lines_;
+  std::map<int, Client> clients_;
   std::unique_ptr<SessionMemory> memory_;
   std::uint32_t claimed_ = 0;  ///< identifies this manager in the session's memory
-  std::unique_ptr<Seats> seats_;
-  Directory directory_;
+  std::unique_ptr<SlotTable> slots_;
+  ArenaRegistry registry_;
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
-  std::uint64_t look_at_ = 0;  ///< milliseconds; time of the next check of slots without a
-                               ///< connection
+  std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a
+                                  ///< connection
 };
 
 }  // namespace shmtensor

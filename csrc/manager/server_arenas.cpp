@@ -13,80 +13,80 @@ constexpr std::size_t kMaxArenasPerSlot = 4096;
 
 }  // namespace
 
-void Server::register_arena(const Line& line, const Message& message, Fd fd) {
-  if (directory_.owned_by(line.slot) >= kMaxArenasPerSlot) {
-    return refuse(line.socket, message,
+void Server::register_arena(const Client& client, const Message& message, Fd fd) {
+  if (registry_.owned_by(client.slot) >= kMaxArenasPerSlot) {
+    return refuse(client.socket, message,
                   "arena limit per process reached (" + std::to_string(kMaxArenasPerSlot) + ")");
   }
-  if (directory_.find(message.arena) == nullptr) {
+  if (registry_.find(message.arena) == nullptr) {
     auto segment = fd ? Segment::open(session_, message.arena, std::move(fd))
                       : Segment::open_named(session_, message.arena);
     SHMTENSOR_FAULT_POINT("manager.register");
     add_arena(std::move(segment));
   }
-  reply(line.socket, message, Kind::done);
+  reply(client.socket, message, Kind::done);
 }
 
-void Server::find_arena(const Line& line, const Message& message) {
-  const Segment* segment = directory_.find(message.arena);
-  if (segment == nullptr) return reply(line.socket, message, Kind::unknown);
+void Server::find_arena(const Client& client, const Message& message) {
+  const Segment* segment = registry_.find(message.arena);
+  if (segment == nullptr) return reply(client.socket, message, Kind::unknown);
   Message answer = message;
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
-  if (segment->strategy() == Strategy::file_system) return reply(line.socket, answer, Kind::done);
+  if (segment->strategy() == Strategy::file_system) return reply(client.socket, answer, Kind::done);
   const Segment::File file = segment->file();
-  reply(line.socket, answer, Kind::done, &*file);
+  reply(client.socket, answer, Kind::done, &*file);
 }
 
-void Server::next_arena(const Line& line, const Message& message) {
-  const Segment* segment = directory_.after(message.arena);
-  if (segment == nullptr) return reply(line.socket, message, Kind::unknown);
+void Server::next_arena(const Client& client, const Message& message) {
+  const Segment* segment = registry_.after(message.arena);
+  if (segment == nullptr) return reply(client.socket, message, Kind::unknown);
   const ArenaHeader& header = segment->header();
   Message answer = message;
   answer.arena = segment->number();
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
   answer.slot = header.orphaned.load() != 0 ? kNoSlot : header.owner;
   answer.statistics = {};
-  Directory::count(*segment, answer.statistics);
-  reply(line.socket, answer, Kind::done);
+  ArenaRegistry::count(*segment, answer.statistics);
+  reply(client.socket, answer, Kind::done);
 }
 
-void Server::keep_chunk(const Line& line, const Message& message, Fd fd) {
+void Server::keep_chunk(const Client& client, const Message& message, Fd fd) {
   if (!fd || message.chunk >= kMaxChunks ||
-      !directory_.keep_chunk(message.arena, message.chunk, std::move(fd))) {
-    return refuse(line.socket, message, "no such arena or chunk");
+      !registry_.keep_chunk(message.arena, message.chunk, std::move(fd))) {
+    return refuse(client.socket, message, "no such arena or chunk");
   }
-  reply(line.socket, message, Kind::done);
+  reply(client.socket, message, Kind::done);
 }
 
-void Server::find_chunk(const Line& line, const Message& message) {
-  const Fd* descriptor = directory_.find_chunk(message.arena, message.chunk);
-  const Segment* segment = directory_.find(message.arena);
+void Server::find_chunk(const Client& client, const Message& message) {
+  const Fd* descriptor = registry_.find_chunk(message.arena, message.chunk);
+  const Segment* segment = registry_.find(message.arena);
   if (descriptor == nullptr && segment != nullptr && message.chunk < kMaxChunks &&
       segment->chunk(message.chunk).size.load() != 0) {
     const ArenaHeader& header = segment->header();
-    const Seats::Seat& owner = (*seats_)[static_cast<SlotNumber>(header.owner)];
-    if (owner.taken && owner.life == header.owner_life && owner.pidfd) {
+    const SlotTable::Occupant& owner = (*slots_)[static_cast<SlotNumber>(header.owner)];
+    if (owner.taken && owner.incarnation == header.owner_incarnation && owner.pidfd) {
       Fd taken = take_descriptor(owner.pidfd, segment->chunk(message.chunk).descriptor.load());
-      if (taken) directory_.keep_chunk(message.arena, message.chunk, std::move(taken));
-      descriptor = directory_.find_chunk(message.arena, message.chunk);
+      if (taken) registry_.keep_chunk(message.arena, message.chunk, std::move(taken));
+      descriptor = registry_.find_chunk(message.arena, message.chunk);
     }
   }
-  if (descriptor == nullptr) return reply(line.socket, message, Kind::unknown);
-  reply(line.socket, message, Kind::done, descriptor);
+  if (descriptor == nullptr) return reply(client.socket, message, Kind::unknown);
+  reply(client.socket, message, Kind::done, descriptor);
 }
 
 // Only the arena's owner knows that no process uses the chunk; a forked child of the owner does not
 // know it.
-void Server::drop_chunk(const Line& line, const Message& message) {
-  if (const Segment* segment = directory_.find(message.arena)) {
+void Server::drop_chunk(const Client& client, const Message& message) {
+  if (const Segment* segment = registry_.find(message.arena)) {
     const ArenaHeader& header = segment->header();
-    if (static_cast<SlotNumber>(header.owner) != line.slot ||
-        header.owner_life != (*seats_)[line.slot].life) {
-      return refuse(line.socket, message, "only the owner of an arena may release its chunks");
+    if (static_cast<SlotNumber>(header.owner) != client.slot ||
+        header.owner_incarnation != (*slots_)[client.slot].incarnation) {
+      return refuse(client.socket, message, "only the owner of an arena may release its chunks");
     }
-    directory_.drop_chunk(message.arena, message.chunk);
+    registry_.drop_chunk(message.arena, message.chunk);
   }
-  reply(line.socket, message, Kind::done);
+  reply(client.socket, message, Kind::done);
 }
 
 }  // namespace shmtensor

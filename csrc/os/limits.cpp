@@ -26,7 +26,7 @@ std::optional<std::uint64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-// Returns the value of a line "name: N kB" or "name N" of a file such as /proc/meminfo or
+// Returns the value of a connection "name: N kB" or "name N" of a file such as /proc/meminfo or
 // memory.stat.
 std::optional<std::uint64_t> read_field(const std::string& path, const std::string& name) {
   std::ifstream file(path);

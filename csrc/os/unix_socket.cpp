@@ -66,7 +66,7 @@ std::uint64_t milliseconds_of_a_wait(const Fd& socket) noexcept {
 // If a signal interrupted the call, the kernel would begin the wait again, and an interval timer
 // would make it endless.
 template <typename Call>
-auto with_patience(const Fd& socket, Wait wait, Call&& call) {
+auto with_timeout(const Fd& socket, Wait wait, Call&& call) {
   std::uint64_t begin = coarse_milliseconds();
   auto result = call();
   if (result >= 0 || (errno != EINTR && errno != EAGAIN)) return result;
@@ -126,14 +126,14 @@ void listen_as_this_process(const Fd& socket) {
   if (::listen(socket.get(), SOMAXCONN) != 0) throw_os("listen on an inherited socket");
 }
 
-std::optional<Fd> connect_abstract(const std::string& name, std::chrono::milliseconds patience) {
+std::optional<Fd> connect_abstract(const std::string& name, std::chrono::milliseconds timeout) {
   Fd socket = new_socket();
-  set_patience(socket, patience);
+  set_timeout(socket, timeout);
   const Address address = abstract_address(name);
   const auto connect = [&] {
     return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size);
   };
-  if (with_patience(socket, Wait::as_the_socket_is_set, connect) != 0) {
+  if (with_timeout(socket, Wait::as_the_socket_is_set, connect) != 0) {
     if (errno == ECONNREFUSED || errno == ENOENT) return std::nullopt;
     throw_os("connect to the socket @" + name);
   }
@@ -154,8 +154,8 @@ std::pair<Fd, Fd> socket_pair() {
   return pair;
 }
 
-void set_patience(const Fd& socket, std::chrono::milliseconds patience) {
-  const std::int64_t each = std::chrono::microseconds(patience).count() / kWaits;
+void set_timeout(const Fd& socket, std::chrono::milliseconds timeout) {
+  const std::int64_t each = std::chrono::microseconds(timeout).count() / kWaits;
   const timeval value{static_cast<time_t>(each / 1'000'000),
                       static_cast<suseconds_t>(each % 1'000'000)};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
@@ -191,7 +191,7 @@ void send_message(const Fd& socket, std::span<const std::byte> bytes, std::span<
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
   const int flags = MSG_NOSIGNAL | flag_of(wait);
-  if (with_patience(socket, wait, [&] { return ::sendmsg(socket.get(), &message, flags); }) < 0) {
+  if (with_timeout(socket, wait, [&] { return ::sendmsg(socket.get(), &message, flags); }) < 0) {
     if (errno == ETOOMANYREFS) {
       throw_os(
           "send descriptors (too many descriptors of this user are in flight; raise "
@@ -213,7 +213,7 @@ std::optional<Received> receive_message(const Fd& socket, std::span<std::byte> b
   message.msg_controllen = control.size();
   const int flags = MSG_CMSG_CLOEXEC | flag_of(wait);
   const ssize_t size =
-      with_patience(socket, wait, [&] { return ::recvmsg(socket.get(), &message, flags); });
+      with_timeout(socket, wait, [&] { return ::recvmsg(socket.get(), &message, flags); });
   if (size < 0) {
     if (errno == EAGAIN && !may_wait(socket, wait)) return std::nullopt;
     throw_os("receive a message");

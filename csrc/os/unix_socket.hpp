@@ -38,9 +38,9 @@ inline constexpr std::size_t kMaxFdsPerMessage = 8;
 void listen_as_this_process(const Fd& socket);
 
 /// Connects to an abstract name. Nothing if no process listens on it. This call and each later
-/// receive and send on the socket wait for at most `patience`.
+/// receive and send on the socket wait for at most `timeout`.
 [[nodiscard]] std::optional<Fd> connect_abstract(const std::string& name,
-                                                 std::chrono::milliseconds patience);
+                                                 std::chrono::milliseconds timeout);
 
 /// Accepts a pending connection as a non-blocking socket. Returns an empty Fd if there is none, or
 /// if no descriptor is left (see errno).
@@ -51,7 +51,7 @@ void listen_as_this_process(const Fd& socket);
 
 /// Sets how long a receive or send on the socket may wait, not counting the time in which this
 /// process is stopped.
-void set_patience(const Fd& socket, std::chrono::milliseconds patience);
+void set_timeout(const Fd& socket, std::chrono::milliseconds timeout);
 
 /// Ends the connection for all processes that have the socket open.
 void shut_down(const Fd& socket) noexcept;

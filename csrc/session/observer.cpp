@@ -8,14 +8,14 @@
 namespace shmtensor {
 
 std::optional<Observer> Observer::open(const SessionId& id) {
-  Connection line = Connection::open(id, "");
-  if (!line) return std::nullopt;
+  Connection connection = Connection::open(id, "");
+  if (!connection) return std::nullopt;
   Message hello;
   hello.session = id;
   hello.join = Join::observe;
-  std::optional<Reply> reply = line.ask(hello);
+  std::optional<Reply> reply = connection.ask(hello);
   if (!reply || reply->message.kind != Kind::welcome) return std::nullopt;
-  return Observer(std::move(line), SessionMemory::open(id, std::move(reply->fd)));
+  return Observer(std::move(connection), SessionMemory::open(id, std::move(reply->fd)));
 }
 
 std::vector<Observer::Process> Observer::processes() const {
@@ -31,7 +31,7 @@ std::vector<Observer::InFlight> Observer::in_flight() const {
   std::vector<InFlight> found;
   for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
     const SlotRecord& record = memory_->slot(slot);
-    if (record.life.load() == 0) continue;
+    if (record.incarnation.load() == 0) continue;
     const std::int32_t pid = record.status.load() == SlotStatus::unused ? 0 : record.pid.load();
     memory_->transit(slot).for_each_live(
         [&](std::uint32_t, const TicketGroup& group, std::uint32_t live) {
@@ -50,7 +50,7 @@ std::vector<Observer::Arena> Observer::arenas() {
   std::vector<Arena> found;
   Message message = message_for(Kind::next_arena, memory_->id());
   for (;;) {
-    const std::optional<Reply> reply = line_.ask(message);
+    const std::optional<Reply> reply = connection_.ask(message);
     if (!reply || reply->message.kind != Kind::done) return found;
     message.arena = reply->message.arena;
     found.push_back({message.arena, static_cast<SlotNumber>(reply->message.slot),
@@ -60,14 +60,14 @@ std::vector<Observer::Arena> Observer::arenas() {
 
 Statistics Observer::statistics() {
   Message message = message_for(Kind::statistics, memory_->id());
-  const std::optional<Reply> reply = line_.ask(message);
+  const std::optional<Reply> reply = connection_.ask(message);
   return reply ? reply->message.statistics : Statistics{};
 }
 
 std::uint64_t Observer::collect(std::uint64_t older_than_milliseconds) {
   Message message = message_for(Kind::collect, memory_->id());
   message.number = older_than_milliseconds;
-  const std::optional<Reply> reply = line_.ask(message);
+  const std::optional<Reply> reply = connection_.ask(message);
   return reply ? reply->message.number : 0;
 }
 

@@ -46,10 +46,10 @@ class Observer {
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
 
  private:
-  Observer(Connection line, std::unique_ptr<SessionMemory> memory)
-      : line_(std::move(line)), memory_(std::move(memory)) {}
+  Observer(Connection connection, std::unique_ptr<SessionMemory> memory)
+      : connection_(std::move(connection)), memory_(std::move(memory)) {}
 
-  Connection line_;
+  Connection connection_;
   std::unique_ptr<SessionMemory> memory_;
 };
 

@@ -12,7 +12,7 @@
 #include "cuda/driver.hpp"
 #include "os/fork_mark.hpp"
 #include "os/random.hpp"
-#include "session/launcher.hpp"
+#include "session/job_id.hpp"
 
 namespace shmtensor {
 
@@ -30,19 +30,20 @@ SessionId Runtime::home_id() {
 
 void Runtime::set_home_id(const SessionId& id) {
   const std::lock_guard guard(join_mutex_);
-  if (!home_id_) settle_home(id);
+  if (!home_id_) choose_home_session(id);
 }
 
 SessionId Runtime::choose_home() {
   if (home_id_) return home_id_;
   const char* named = std::getenv(kSessionVariable);
-  if (named != nullptr && *named != '\0') return settle_home(SessionId::parse(named));
-  const std::string job = launcher_job();
-  return settle_home(job.empty() ? SessionId{random_word(), random_word()}
+  if (named != nullptr && *named != '\0') return choose_home_session(SessionId::parse(named));
+  const std::string job = job_id();
+  return choose_home_session(job.empty()
+                                 ? SessionId{random_word(), random_word()}
                                  : SessionId::parse(job + "uid=" + std::to_string(::geteuid())));
 }
 
-SessionId Runtime::settle_home(const SessionId& id) {
+SessionId Runtime::choose_home_session(const SessionId& id) {
   home_id_ = id;
   ::setenv(kSessionVariable, id.hex().c_str(), 1);
   return id;
@@ -83,7 +84,7 @@ std::shared_ptr<Session> Runtime::join(const SessionId& id) {
   }
   keep(session);
   const char* named = std::getenv(kSessionVariable);
-  if (!home_id_ && (named == nullptr || *named == '\0')) settle_home(id);
+  if (!home_id_ && (named == nullptr || *named == '\0')) choose_home_session(id);
   if (home_id_ == id) home_.store(session.get());
   return session;
 }
@@ -100,7 +101,7 @@ void Runtime::keep(std::shared_ptr<Session> session) {
 
 void Runtime::leave_unused() noexcept {
   if (is_raw_copy()) return;
-  follow_managers();  // so that arenas known only to this process and a killed manager are kept
+  ensure_managers();  // so that arenas known only to this process and a killed manager are kept
   std::vector<std::shared_ptr<Session>> left;  // closed after the lock is released
   const std::lock_guard guard(list_lock_);
   for (std::size_t i = 0; i < sessions_.size();) {
@@ -115,14 +116,14 @@ void Runtime::leave_unused() noexcept {
   }
 }
 
-void Runtime::follow_managers() noexcept {
+void Runtime::ensure_managers() noexcept {
   if (is_raw_copy()) return;
   std::vector<std::shared_ptr<Session>> all;
   {
     const std::lock_guard guard(list_lock_);
     all = sessions_;
   }
-  for (const auto& session : all) session->follow_manager();
+  for (const auto& session : all) session->ensure_manager();
 }
 
 // No thread is inside a lock when the fork happens, and the child holds the blocks that it inherits
@@ -162,7 +163,7 @@ void Runtime::in_child() noexcept {
   mark_forked_child();
   runtime.forks_.fetch_add(1);
   cuda::note_fork();
-  runtime.budget_.forget();
+  runtime.budget_.reset();
   Session* home = runtime.home_.load();
   // A session from which nothing was inherited is forgotten and not destroyed, since a thread that
   // does not exist in the child may have been using it. The child can join it again.

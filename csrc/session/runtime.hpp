@@ -39,8 +39,8 @@ class Runtime {
   /// Leaves the sessions in which this process is a guest and holds nothing.
   void leave_unused() noexcept;
 
-  /// Calls `Session::follow_manager` for all sessions.
-  void follow_managers() noexcept;
+  /// Calls `Session::ensure_manager` for all sessions.
+  void ensure_managers() noexcept;
 
   [[nodiscard]] Budget& budget() noexcept { return budget_; }
 
@@ -63,7 +63,7 @@ class Runtime {
  private:
   Runtime();
   SessionId choose_home();
-  SessionId settle_home(const SessionId& id);
+  SessionId choose_home_session(const SessionId& id);
   void keep(std::shared_ptr<Session> session);
   std::unique_ptr<Session> connect(const SessionId& id, Join join);
   static void before_fork() noexcept;

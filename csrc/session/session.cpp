@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "arena/host_data.hpp"
+#include "arena/host_data_segment.hpp"
 #include "base/error.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
@@ -14,7 +14,7 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::uint64_t kExtent = HostData::kExtent;
+constexpr std::uint64_t kExtent = HostDataSegment::kExtent;
 constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
 // How often a thread makes an arena that others fill before it gets its block.
@@ -30,7 +30,7 @@ bool is_on(const Arena& arena, Place place) {
   const Segment& segment = arena.segment();
   if (segment.strategy() != place.strategy) return false;
   return place.strategy != Strategy::device ||
-         static_cast<cuda::DeviceData&>(arena.data()).gpu().number() == place.device;
+         static_cast<cuda::DeviceDataSegment&>(arena.data()).gpu().number() == place.device;
 }
 
 cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
@@ -38,29 +38,29 @@ cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda:
 // Reserves address space for all memory of the machine; unused address space costs nothing. A
 // process with a limit on address space uses a part of that limit. A larger tensor gets an arena of
 // its own.
-Geometry geometry_for(std::uint64_t size, Strategy strategy) {
-  Geometry geometry;
+SegmentLayout layout_for(std::uint64_t size, Strategy strategy) {
+  SegmentLayout layout;
   if (is_on_device(strategy)) {
-    geometry.data_reserve = 64 * kMiB;  // most of the memory is on the device
-    return geometry;
+    layout.data_reserve = 64 * kMiB;  // most of the memory is on the device
+    return layout;
   }
   std::uint64_t reserve = std::clamp(std::bit_ceil(physical_memory()), kGiB, kLargestReserve);
   if (const std::uint64_t limit = address_space_limit(); limit != kUnlimited) {
     reserve = std::clamp(align_down(limit / 16, kExtent), 16 * kMiB, reserve);
-    geometry.max_blocks = std::uint32_t{1} << 16;
+    layout.max_blocks = std::uint32_t{1} << 16;
   }
-  geometry.data_reserve = std::max(reserve, align_up(size + kExtent, kExtent));
-  return geometry;
+  layout.data_reserve = std::max(reserve, align_up(size + kExtent, kExtent));
+  return layout;
 }
 
 }  // namespace
 
-Session::Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
-                 std::uint32_t life, std::string program, Budget& budget)
-    : line_(std::move(line)),
+Session::Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
+                 std::uint32_t incarnation, std::string program, Budget& budget)
+    : connection_(std::move(connection)),
       memory_(std::move(memory)),
       member_(*memory_, slot),
-      life_(life),
+      incarnation_(incarnation),
       program_(std::move(program)),
       budget_(budget) {}
 
@@ -76,9 +76,10 @@ Block Session::allocate(std::uint64_t size, Place place) {
   member_.require_slot();  // before any lock, which a thread may have that is not in a raw copy
   const bool on_device = place.strategy == Strategy::device;
   std::unique_lock creation(creation_mutex_, std::defer_lock);
-  // Growing on a device tells the manager, with the arena locked; the line is locked before arenas.
-  std::unique_lock line(line_mutex_, std::defer_lock);
-  if (on_device) std::lock(creation, line);
+  // Growing on a device tells the manager, with the arena locked; the connection is locked before
+  // arenas.
+  std::unique_lock connection(connection_mutex_, std::defer_lock);
+  if (on_device) std::lock(creation, connection);
   for (int round = 0; round < kRounds; ++round) {
     const std::size_t seen = own_arenas(place).size();
     if (const std::optional<Block> block = allocate_in_own(size, place)) return *block;
@@ -111,7 +112,7 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
     // Dead processes may hold memory, if their deaths went unnoticed because the manager was
     // killed. Any request starts another manager, which checks all slots. This one cancels no
     // ticket.
-    spend_tickets(kUnlimited);
+    cancel_tickets(kUnlimited);
   }
   try {
     return attempt();
@@ -155,8 +156,8 @@ void Session::make_arena(std::uint64_t size, Place place) {
     device = std::bit_cast<DeviceId>(cuda::Gpu::get(place.device).uuid());
   }
   const ArenaNumber number = memory_->new_arena_number();
-  auto segment = Segment::create(id(), number, member_.slot(), life_, strategy,
-                                 geometry_for(size, strategy), device);
+  auto segment = Segment::create(id(), number, member_.slot(), incarnation_, strategy,
+                                 layout_for(size, strategy), device);
   SHMTENSOR_FAULT_POINT("register.before");
   Message message = message_for(Kind::register_arena, id());
   message.arena = number;
@@ -186,7 +187,7 @@ std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owne
     return std::make_unique<Arena>(std::move(segment), member_, owned ? &budget_ : nullptr);
   }
   const cuda::Gpu& gpu = cuda::Gpu::with_uuid(uuid_of(segment->header().device));
-  auto data = std::make_unique<cuda::DeviceData>(*segment, gpu, chunk_keeper(), owned);
+  auto data = std::make_unique<cuda::DeviceDataSegment>(*segment, gpu, chunk_keeper(), owned);
   return std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned);
 }
 
@@ -232,7 +233,7 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   PinnedArena arena = add(std::move(segment), false);
   // The manager that gave the file may have been killed before it arrived here, where the next one
   // would have found it.
-  follow_manager();
+  ensure_manager();
   return arena;
 }
 
@@ -240,7 +241,7 @@ void Session::drop_unused_orphans() {
   if (member_.lost()) return;
   // Messages may still carry blocks of these arenas. A manager that takes over finds an arena only
   // if a process has it open, so this process keeps them until a manager has them.
-  follow_manager();
+  ensure_manager();
   if (!memory_->has_manager()) return;
   std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is released
   const std::lock_guard guard(registry_lock_);
@@ -256,10 +257,11 @@ void Session::drop_unused_orphans() {
 }
 
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
-  const std::uint64_t spent = spend_tickets(older_than_milliseconds);
+  const std::uint64_t spent = cancel_tickets(older_than_milliseconds);
   for (Arena* arena : own_arenas()) {
-    std::unique_lock line(line_mutex_, std::defer_lock);  // before arenas: see `allocate`
-    if (arena->segment().strategy() == Strategy::device) line.lock();
+    std::unique_lock connection(connection_mutex_,
+                                std::defer_lock);  // before arenas: see `allocate`
+    if (arena->segment().strategy() == Strategy::device) connection.lock();
     arena->collect(0);
   }
   for (const PinnedArena& arena : pin_all()) arena->data().drop_gone();

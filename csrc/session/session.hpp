@@ -12,7 +12,7 @@
 #include "arena/arena.hpp"
 #include "arena/budget.hpp"
 #include "arena/session_memory.hpp"
-#include "cuda/device_data.hpp"
+#include "cuda/device_data_segment.hpp"
 #include "manager/connection.hpp"
 #include "os/spin_lock.hpp"
 #include "session/handle.hpp"
@@ -76,7 +76,7 @@ class Session : private cuda::ChunkKeeper {
   /// If the manager was killed, starts another one and sends it the state of this process. Called
   /// after a send, after an arena is attached, before an arena is closed and before the process
   /// ends, so that messages outlive their sender.
-  void follow_manager() noexcept;
+  void ensure_manager() noexcept;
 
   [[nodiscard]] Statistics statistics();
   /// Reclaims free memory, releases idle pages to the system, and cancels tickets of the whole
@@ -108,11 +108,11 @@ class Session : private cuda::ChunkKeeper {
   bool unlock_in_child() noexcept;
 
  private:
-  Session(std::unique_ptr<SessionMemory> memory, Connection line, SlotNumber slot,
-          std::uint32_t life, std::string program, Budget& budget);
+  Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
+          std::uint32_t incarnation, std::string program, Budget& budget);
 
   bool enter_as_child() noexcept;
-  std::uint64_t spend_tickets(std::uint64_t older_than_milliseconds);
+  std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(Message message, int descriptor = -1);
   void reconnect();
   void send_registration(const Arena& arena);
@@ -130,17 +130,17 @@ class Session : private cuda::ChunkKeeper {
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<PinnedArena> pin_all();
 
-  std::mutex creation_mutex_;  // one thread makes an arena of its own; locked before the line
+  std::mutex creation_mutex_;  // one thread makes an arena of its own; locked before the connection
 
   // The connection is closed last. When it breaks, the manager checks the lock of this process's
   // slot, which is released with the session's memory.
-  std::recursive_mutex line_mutex_;  // one request at a time; a fork sends requests while it holds
-                                     // the lock
-  Connection line_;
+  std::recursive_mutex connection_mutex_;  // one request at a time; a fork sends requests while it
+                                           // holds the lock
+  Connection connection_;
 
   std::unique_ptr<SessionMemory> memory_;
   Member member_;
-  std::uint32_t life_;
+  std::uint32_t incarnation_;
   std::string program_;
   Budget& budget_;
 
@@ -151,9 +151,9 @@ class Session : private cuda::ChunkKeeper {
 
   // During a fork:
   std::vector<PinnedArena> forked_;  // arenas that were there when it began
-  Fd child_line_;
+  Fd child_socket_;
   SlotNumber child_slot_ = kNoSlot;
-  std::uint32_t child_life_ = 0;
+  std::uint32_t child_incarnation_ = 0;
 };
 
 }  // namespace shmtensor

@@ -14,7 +14,7 @@ namespace shmtensor {
 
 void Session::lock_for_fork() {
   creation_mutex_.lock();
-  line_mutex_.lock();
+  connection_mutex_.lock();
   forked_ = pin_all();
   for (const PinnedArena& arena : forked_) arena->lock_for_fork();
   member_.lock_for_fork();
@@ -40,26 +40,26 @@ void Session::prepare_child() {
       if (arena->holds_any()) throw;  // otherwise the child forgets the arena
     }
   }
-  child_line_ = std::move(childs);
-  child_life_ = reply.message.life;
+  child_socket_ = std::move(childs);
+  child_incarnation_ = reply.message.incarnation;
   child_slot_ = slot;
   SHMTENSOR_FAULT_POINT("fork.before_fork");
 }
 
 void Session::unlock_in_parent() noexcept {
   registry_lock_.unlock();
-  child_line_.reset();
+  child_socket_.reset();
   member_.unlock_after_fork();
   for (const PinnedArena& arena : forked_) {
     arena->unlock_after_fork();
   }
   forked_.clear();
-  line_mutex_.unlock();
+  connection_mutex_.unlock();
   creation_mutex_.unlock();
 }
 
 bool Session::enter_as_child() noexcept {
-  if (!memory_->awaits_child(child_slot_, child_life_)) return false;
+  if (!memory_->awaits_child(child_slot_, child_incarnation_)) return false;
   const ProcessIdentity self = this_process();
   SlotRecord& record = memory_->slot(child_slot_);
   record.start_time.store(self.start_time);
@@ -73,7 +73,7 @@ bool Session::unlock_in_child() noexcept {
   // A manager that took over cancels the slot of a child that does not enter for a long time.
   if (child_slot_ != kNoSlot && !enter_as_child()) {
     child_slot_ = kNoSlot;
-    child_line_.reset();
+    child_socket_.reset();
   }
   // An arena that another thread added during the fork may be locked by that thread, which does not
   // exist in the child; the child holds none of its blocks. The same applies to an arena in which
@@ -87,7 +87,7 @@ bool Session::unlock_in_child() noexcept {
     if (added || mute) static_cast<void>(arena.release());
   }
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
-  line_.close();
+  connection_.close();
   member_.become(child_slot_);
   for (auto& place : current_) place.store(nullptr);
   bool holds = false;
@@ -98,9 +98,9 @@ bool Session::unlock_in_child() noexcept {
   }
   forked_.clear();
   if (child_slot_ != kNoSlot) {
-    line_ = Connection(std::move(child_line_));
-    line_.tell(message_for(Kind::child, id()));
-    life_ = child_life_;
+    connection_ = Connection(std::move(child_socket_));
+    connection_.tell(message_for(Kind::child, id()));
+    incarnation_ = child_incarnation_;
   } else if (holds) {
     report(
         "a process was forked while the session's manager could not be reached: the tensors it "
@@ -108,7 +108,7 @@ bool Session::unlock_in_child() noexcept {
   }
   registry_lock_.unlock();
   // A recursive mutex stores the thread id of its owner, which is different in the child.
-  std::construct_at(&line_mutex_);
+  std::construct_at(&connection_mutex_);
   creation_mutex_.unlock();
   return holds;
 }

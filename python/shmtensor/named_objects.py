@@ -199,7 +199,7 @@ class _Wait:
             return False
         time.sleep(min(self._nap, rest))
         self._nap = min(self._nap * 1.5, _LONGEST)
-        _core.follow_managers()  # a killed manager does not notice deaths; the next one does
+        _core.ensure_managers()  # a killed manager does not notice deaths; the next one does
         return True
 
 

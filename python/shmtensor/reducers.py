@@ -84,7 +84,7 @@ ForkingPickler.register(Storage, _reduce_storage)
 def _ensure_manager_at_exit(_: object) -> None:
     # After the feeder threads of queues have written (-5): what they sent must outlive this process, so if
     # the manager was killed since, another manager is started and learns of it.
-    util.Finalize(None, _core.follow_managers, exitpriority=-100)
+    util.Finalize(None, _core.ensure_managers, exitpriority=-100)
 
 
 _ensure_manager_at_exit(None)

@@ -42,7 +42,7 @@ struct World {
     std::optional<Reply> welcome = good.ask(hello);
     memory = SessionMemory::open(id, std::move(welcome->fd));
     slot = static_cast<SlotNumber>(welcome->message.slot);
-    life = welcome->message.life;
+    incarnation = welcome->message.incarnation;
   }
 
   void check() {
@@ -54,7 +54,7 @@ struct World {
   Connection good;
   std::unique_ptr<SessionMemory> memory;
   SlotNumber slot = 0;
-  std::uint32_t life = 0;
+  std::uint32_t incarnation = 0;
 };
 
 Fd some_descriptor(World& world, fuzz::Input& input) {
@@ -85,8 +85,9 @@ Fd some_descriptor(World& world, fuzz::Input& input) {
       return world.memory->file().duplicate();
     case 7: {
       const auto arena = static_cast<ArenaNumber>(input.take<std::uint8_t>());
-      const auto segment = Segment::create(world.id, arena, world.slot, world.life,
-                                           Strategy::file_descriptor, Geometry{4096, 64 << 20});
+      const auto segment =
+          Segment::create(world.id, arena, world.slot, world.incarnation, Strategy::file_descriptor,
+                          SegmentLayout{4096, 64 << 20});
       Fd file = (*segment->file()).duplicate();
       for (auto patches = input.take<std::uint8_t>() % 4; patches > 0; --patches) {
         const auto at = static_cast<off_t>(input.take<std::uint16_t>() & ~7u);
@@ -111,7 +112,7 @@ void speak(World& world, fuzz::Input& input) {
     } else {
       Message message = message_for(static_cast<Kind>(how % 14), world.id);
       message.slot = how % 3 == 0 ? kNoSlot : input.take<std::uint8_t>();
-      message.life = input.take<std::uint8_t>();
+      message.incarnation = input.take<std::uint8_t>();
       message.arena = input.take<std::uint8_t>();
       message.strategy = input.take<std::uint8_t>();
       message.chunk = input.take<std::uint16_t>();

@@ -18,7 +18,7 @@ using namespace shmtensor;
 
 namespace {
 
-constexpr Geometry kSmall{4096, 64 << 20};
+constexpr SegmentLayout kSmall{4096, 64 << 20};
 constexpr SlotNumber kMe = 1;
 constexpr SlotNumber kPeer = 2;
 
@@ -56,7 +56,7 @@ void receive(const Sent& sent, std::vector<Held>& held) {
   if (good) {
     held.push_back({sent.arena, sent.block});
   } else {
-    sent.arena->abandon(sent.block);
+    sent.arena->unpin_and_try_free(sent.block);
   }
 }
 
@@ -64,7 +64,7 @@ class World {
  public:
   World() {
     for (const SlotNumber slot : {kMe, kPeer}) {
-      memory_->slot(slot).life.store(1);
+      memory_->slot(slot).incarnation.store(1);
       memory_->slot(slot).status.store(SlotStatus::active);
     }
     auto own = create(kMe);
@@ -115,7 +115,7 @@ class World {
       }
       case 5: {
         const Sent& one = choose(sent_, input);
-        one.arena->unsend(one.block, one.generation, one.ticket);
+        one.arena->cancel_send(one.block, one.generation, one.ticket);
         break;
       }
       case 6:
@@ -144,7 +144,7 @@ class World {
   }
 
   void add_targets(const Fd& file, const Arena& arena) {
-    const Geometry& layout = arena.segment().geometry();
+    const SegmentLayout& layout = arena.segment().layout();
     targets_.push_back({file, 0, sizeof(ArenaHeader)});
     targets_.push_back({file, layout.records(), 8 * sizeof(BlockRecord)});
     targets_.push_back({file, layout.holders(0), 64});

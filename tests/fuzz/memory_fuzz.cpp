@@ -8,8 +8,8 @@
 #include "arena/session_memory.hpp"
 #include "base/error.hpp"
 #include "input.hpp"
-#include "manager/directory.hpp"
-#include "manager/seats.hpp"
+#include "manager/arena_registry.hpp"
+#include "manager/slot_table.hpp"
 #include "os/random.hpp"
 #include "patch.hpp"
 
@@ -17,7 +17,7 @@ using namespace shmtensor;
 
 namespace {
 
-constexpr Geometry kSmall{4096, 64 << 20};
+constexpr SegmentLayout kSmall{4096, 64 << 20};
 
 }  // namespace
 
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto memory = SessionMemory::create(id);
   Member member(*memory, 1);
   Budget budget;
-  memory->slot(1).life.store(1);
+  memory->slot(1).incarnation.store(1);
   memory->slot(1).status.store(SlotStatus::active);
   auto created = Segment::create(id, 1, 1, 1, Strategy::file_descriptor, kSmall);
   const Fd arena_file = (*created->file()).duplicate();
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const BlockNumber block = *arena.allocate(64);
   static_cast<void>(arena.send(block));
 
-  const Geometry& layout = arena.segment().geometry();
+  const SegmentLayout& layout = arena.segment().layout();
   const std::array<fuzz::Target, 7> targets{{
       {arena_file, 0, sizeof(ArenaHeader)},
       {arena_file, layout.records(), 4 * sizeof(BlockRecord)},
@@ -53,10 +53,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   patch_some(input.take<std::uint8_t>() % 4);
   try {
     const auto opened = SessionMemory::open(id, memory->file().duplicate());
-    Seats seats(*opened);
-    seats.take_over();
-    Directory directory;
-    directory.add(Segment::open(id, 1, arena_file.duplicate()), true, *opened, seats.unused());
+    SlotTable slots(*opened);
+    slots.take_over();
+    ArenaRegistry directory;
+    directory.add(Segment::open(id, 1, arena_file.duplicate()), true, *opened, slots.unused());
     patch_some(64);
     Statistics statistics;
     directory.count(statistics);
@@ -64,8 +64,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(directory.owned_by(1));
     directory.sweep(*opened, 1);
     static_cast<void>(directory.collect(*opened, 0));
-    directory.tend_orphans();
-    directory.tell_owners();
+    directory.reclaim_orphans();
+    directory.notify_owners();
   } catch (const Error&) {
     // refused
   }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import shmtensor as st
 from shmtensor.multiprocessing._worker_server.client import client
-from tests.helpers.children import descendants, session_processes
+from tests.helpers.children import descendants, manager_pids
 
 
 def own_mappings() -> list[str]:

@@ -64,7 +64,7 @@ bool freed_top;       /* and one over all */
 byte deaths_counted;  /* SessionHeader::deaths */
 bool orphaned;        /* ArenaHeader::orphaned */
 
-byte given;           /* the owner's books: Allocator::books_, private to it */
+byte given;           /* the owner's bookkeeping: Allocator::ranges_, private to it */
 byte use[N];          /* ghost: the blocks whose bytes a process has in use */
 bool dead[N]; bool vacated[N]; bool done[N];
 bool born = (FORK == 0);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.helpers.children import run_python, session_processes, wait_until
+from tests.helpers.children import run_python, manager_pids, wait_until
 
 PROGRAM = """
     import contextlib, os, resource, signal, sys
@@ -46,7 +46,7 @@ def test_manager_keeps_no_setting_of_the_first_process() -> None:
     done = run_python(PROGRAM, env={"PYTHONPATH": str(Path(__file__).parents[2])})
     assert done.returncode == 0, done.stderr
     session, scheduling, cpus, masks, score, folder, *limits = done.stdout.splitlines()
-    wait_until(lambda: not session_processes(session), what="the manager to end")
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
     privileged = os.geteuid() == 0
     # Without privileges a process may lower its priority only.
     assert scheduling == f"{os.SCHED_OTHER} {0 if privileged else 7}"

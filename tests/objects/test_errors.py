@@ -58,7 +58,7 @@ def test_system_errors_are_caught_by_builtin_classes() -> None:
     reader, writer = os.pipe()
     caught = None
     try:
-        _core.tie(reader, child.pid)
+        _core.bind_parent_death_signal(reader, child.pid)
     except ProcessLookupError as error:  # pytest.raises would look at its type
         caught = error
     finally:

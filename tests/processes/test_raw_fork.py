@@ -114,7 +114,7 @@ def test_raw_copy_cannot_change_the_session(way, strategy) -> None:
                 refused(st.unpublish, "name")
                 refused(st.from_numpy(array.copy()).share_memory_)
                 refused(st.SharedList, [1, 2])
-                _core.follow_managers()
+                _core.ensure_managers()
             except BaseException:
                 import traceback
                 traceback.print_exc()

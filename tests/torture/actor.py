@@ -93,7 +93,7 @@ class Actor:
             receive_all(self.actor_state)
         if order == COLLECT:
             st.gc(older_than=0)
-        _core.follow_managers()  # a running manager must notice dead processes
+        _core.ensure_managers()  # a running manager must notice dead processes
         held = [(s.data_ptr(), s.nbytes) for s in (letter.tensor.storage() for letter in self.letters())]
         self.state.report(sorted(set(held)), self.exact, self.is_forked)
         return True
@@ -128,7 +128,7 @@ class Actor:
                 sys.stdin = None
                 actor_state.has_orphan_thread = self.helper is not None
                 Actor(self.state, self.state.actors + self.rank, seed, actor_state).run()
-                _core.follow_managers()  # as every process does at its normal exit
+                _core.ensure_managers()  # as every process does at its normal exit
                 status = 0
             finally:
                 os._exit(status)

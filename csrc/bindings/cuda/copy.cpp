@@ -47,7 +47,7 @@ const cuda::Gpu& gpu_of(const Tensor& tensor) {
 
 // Our copies run in a stream of their own. Work that other libraries have started on the memory, in
 // streams that are unknown here, ends before.
-void settle(const Tensor& tensor) {
+void identify(const Tensor& tensor) {
   if (storage_of(tensor).exposed.load()) gpu_of(tensor).synchronize();
 }
 
@@ -68,7 +68,7 @@ void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple
   require_writable(tensor);
   const cuda::Side from = host_side(tensor, address, strides);
   const GilRelease release;
-  settle(tensor);
+  identify(tensor);
   cuda::copy(gpu_of(tensor), side_of(tensor), from, tensor.shape(), tensor.item_size);
 }
 
@@ -77,7 +77,7 @@ void copy_to_host(const py::object& from, std::uint64_t address, const py::tuple
   const Tensor& tensor = device_tensor(from);
   const cuda::Side to = host_side(tensor, address, strides);
   const GilRelease release;
-  settle(tensor);
+  identify(tensor);
   cuda::copy(gpu_of(tensor), to, side_of(tensor), tensor.shape(), tensor.item_size);
 }
 
@@ -88,8 +88,8 @@ void copy_on_device(const py::object& to, const py::object& from) {
   require_writable(target);
   require_same_shape(target, source);
   const GilRelease release;
-  settle(target);
-  settle(source);
+  identify(target);
+  identify(source);
   cuda::copy(gpu_of(target), side_of(target), side_of(source), target.shape(), target.item_size);
 }
 
@@ -153,7 +153,7 @@ void fill_contiguous(const py::object& to, const py::bytes& item) {
   std::uint64_t count = 1;
   for (const std::int64_t size : tensor.shape()) count *= static_cast<std::uint64_t>(size);
   const GilRelease release;
-  settle(tensor);
+  identify(tensor);
   cuda::fill(gpu_of(tensor), side_of(tensor).start,
              reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), count);
 }

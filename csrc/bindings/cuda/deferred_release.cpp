@@ -10,7 +10,7 @@
 #include "base/report.hpp"
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/gil.hpp"
-#include "cuda/in_place.hpp"
+#include "cuda/ipc_import.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
@@ -67,7 +67,7 @@ bool wait_for(int device, Report failure) noexcept {
 void release_now(const Storage* storage, const Backing& backing) noexcept {
   const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
   const SessionId session = backing.arena->memory().id();
-  delete static_cast<std::shared_ptr<cuda::Opened>*>(backing.keeper);
+  delete static_cast<std::shared_ptr<cuda::ImportedAllocation>*>(backing.keeper);
   release_block(storage, backing);
   if (!orphaned) return;
   if (const auto found = Runtime::get().find(session)) found->drop_unused_orphans();

@@ -5,7 +5,7 @@
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/gil.hpp"
 #include "cuda/event.hpp"
-#include "cuda/pointer.hpp"
+#include "cuda/pointer_attributes.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -25,10 +25,10 @@ void wait_for_stream(int device, std::uint64_t stream) {
 }
 
 py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
-  cuda::PointerFacts facts;
+  cuda::PointerAttributes facts;
   {
     const GilRelease release;
-    facts = cuda::facts_of(pointer, size);
+    facts = cuda::query_pointer(pointer, size);
   }
   return py::make_tuple(facts.device, facts.exportable, std::string(facts.kind));
 }

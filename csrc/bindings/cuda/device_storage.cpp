@@ -16,19 +16,19 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/gil.hpp"
 #include "cuda/copy.hpp"
-#include "cuda/in_place.hpp"
+#include "cuda/ipc_import.hpp"
 #include "os/process.hpp"
 
 namespace shmtensor::python {
 namespace {
 
-bool has_ended(const cuda::Description& owner, const Arena& arena) noexcept {
+bool has_ended(const cuda::IpcDescriptor& owner, const Arena& arena) noexcept {
   if (arena.segment().header().orphaned.load() != 0) return true;
   return owner.pid_namespace == pid_namespace() && !is_alive({owner.pid, owner.start_time});
 }
 
 struct ReadExport {
-  cuda::Description description{};
+  cuda::IpcDescriptor description{};
   std::vector<cuda::Piece> pieces;
 };
 
@@ -55,16 +55,16 @@ py::object open_export(Arena* arena, BlockNumber block, Access access) {
     backing.device = static_cast<std::int16_t>(mine.device);
   } else {
     const auto session = Runtime::get().find(arena->memory().id());
-    std::shared_ptr<cuda::Opened> opened;
+    std::shared_ptr<cuda::ImportedAllocation> opened;
     {
       const GilRelease release;
-      opened = cuda::Opened::get(description,
-                                 {arena->segment().number(), session->chunk_keeper(), pieces},
-                                 has_ended(description, *arena));
+      opened = cuda::ImportedAllocation::get(
+          description, {arena->segment().number(), session->chunk_keeper(), pieces},
+          has_ended(description, *arena));
     }
     backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
     backing.device = static_cast<std::int16_t>(opened->gpu().number());
-    backing.keeper = new std::shared_ptr<cuda::Opened>(std::move(opened));
+    backing.keeper = new std::shared_ptr<cuda::ImportedAllocation>(std::move(opened));
   }
   py::object object = new_object(description.size, backing);
   as_storage(object)->exposed.store(arena->owned());  // its user has the address

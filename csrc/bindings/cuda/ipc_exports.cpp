@@ -16,8 +16,8 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/objects.hpp"
-#include "cuda/in_place.hpp"
-#include "cuda/pointer.hpp"
+#include "cuda/ipc_import.hpp"
+#include "cuda/pointer_attributes.hpp"
 #include "os/fork_mark.hpp"
 #include "os/futex.hpp"
 #include "os/process.hpp"
@@ -50,7 +50,7 @@ struct Exports {
   cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
   std::map<BlockNumber, Export> all;
   std::map<Name, CountedHandle> handles;  ///< one an allocation
-  cuda::SharedPieces pieces;
+  cuda::ExportedChunks pieces;
   bool stopped = false;
 };
 std::atomic<Exports*> g_exports{nullptr};
@@ -96,15 +96,15 @@ py::object wait_for_freed() {
   {
     const GilRelease release;
     while (true) {
-      std::atomic<std::uint32_t>& news = here.arena->segment().header().news;
-      const std::uint32_t seen = news.load();
+      std::atomic<std::uint32_t>& wake_sequence = here.arena->segment().header().wake_sequence;
+      const std::uint32_t seen = wake_sequence.load();
       {
         const std::lock_guard guard(here.mutex);
         if (here.stopped) break;
         owners = take_freed(here);
       }
       if (!owners.empty()) break;
-      wait_for_change(news, seen);
+      wait_for_change(wake_sequence, seen);
     }
   }
   if (owners.empty()) return py::none();
@@ -119,7 +119,7 @@ bool stop_waiting() {
   const GilRelease release;
   const std::lock_guard guard(here.mutex);
   here.stopped = true;
-  if (here.arena != nullptr) here.arena->segment().tell_owner();
+  if (here.arena != nullptr) here.arena->segment().notify_owner();
   return true;
 }
 
@@ -137,7 +137,7 @@ py::list collect() {
 }
 
 Block take_block(std::uint64_t size) {
-  const Place place(Strategy::in_place);
+  const Place place(Strategy::external);
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, place);
   if (!block) {
@@ -148,7 +148,7 @@ Block take_block(std::uint64_t size) {
 }
 
 // The driver's bytes for an allocation; asked for once, while any part of it is shared.
-cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts) {
+cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& facts) {
   const Name name(facts.buffer_id, facts.base);
   auto at = here.handles.find(name);
   if (at == here.handles.end()) {
@@ -165,10 +165,10 @@ cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerFacts& facts
 }
 
 // The description of the memory before it is shared.
-cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t pointer,
-                                  std::uint64_t size) {
+cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::uint64_t pointer,
+                                    std::uint64_t size) {
   const ProcessIdentity self = this_process();
-  return {.magic = cuda::kDescriptionMagic,
+  return {.magic = cuda::kIpcDescriptorMagic,
           .handle = {},
           .device = cuda::Gpu::get(facts.device).uuid(),
           .base_size = facts.base_size,
@@ -184,8 +184,8 @@ cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t
 // Shares the memory and writes its description into the block, which no other process knows yet.
 // Returns the owner of an earlier export in this block that was not removed yet, or null.
 [[nodiscard]] PyObject* add_export(Exports& here, const Block& block,
-                                   const cuda::PointerFacts& facts, cuda::Description description,
-                                   Export made) {
+                                   const cuda::PointerAttributes& facts,
+                                   cuda::IpcDescriptor description, Export made) {
   const std::lock_guard guard(here.mutex);
   if (here.arena == nullptr) {
     here.arena = block.arena;
@@ -220,7 +220,7 @@ cuda::Description describe_memory(const cuda::PointerFacts& facts, std::uint64_t
   return before.owner;
 }
 
-// A storage over memory of a user. A block of Strategy::in_place, with one reference that this
+// A storage over memory of a user. A block of Strategy::external, with one reference that this
 // takes over, describes the memory to other processes.
 py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int device,
                          std::uint64_t size) {
@@ -245,16 +245,16 @@ py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int d
 // A storage over `size` bytes at `pointer`, which `owner` keeps alive. A process that receives it
 // can access the whole allocation, or all pieces that the bytes touch.
 py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::object& owner) {
-  cuda::PointerFacts facts;
-  cuda::Description description{};
+  cuda::PointerAttributes facts;
+  cuda::IpcDescriptor description{};
   std::size_t pieces = 0;
   {
     const GilRelease release;
-    facts = cuda::facts_of(pointer, size);
+    facts = cuda::query_pointer(pointer, size);
     if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
     description = describe_memory(facts, pointer, size);
     if (facts.in_pieces) {
-      pieces = cuda::count_pieces(cuda::Gpu::get(facts.device), pointer, size);
+      pieces = cuda::count_chunks(cuda::Gpu::get(facts.device), pointer, size);
     }
   }
   const Block block = take_block(sizeof description + pieces * sizeof(cuda::Piece));

@@ -49,7 +49,8 @@ py::tuple name_read(std::uint32_t number) {
     const auto handles = table.read_handles(number);
     if (record.state.load() != state.bits) continue;
     const SlotRecord& slot = memory.slot(state.slot());
-    const bool alive = slot.life.load() == state.life() && memory.is_alive(state.slot());
+    const bool alive =
+        slot.incarnation.load() == state.incarnation() && memory.is_alive(state.slot());
     return py::make_tuple(state.bits, stage_name(state.stage()),
                           py::bytes(reinterpret_cast<const char*>(handles.data()), handles.size()),
                           alive);
@@ -61,13 +62,13 @@ py::object name_change(std::uint32_t number, std::uint64_t seen, const std::stri
   if (!next) throw py::value_error("no such stage: " + stage);
   Session& session = home();
   const SessionMemory& memory = session.memory();
-  const std::uint32_t life = memory.slot(session.slot()).life.load();
+  const std::uint32_t incarnation = memory.slot(session.slot()).incarnation.load();
   NameTable& table = memory.names();
   if (*next == NameStage::published) {
     table.records[number % NameTable::kNames].since.store(coarse_seconds());
   }
   const NameState before{seen};
-  const auto after = table.change(number, before, before.next(*next, session.slot(), life));
+  const auto after = table.change(number, before, before.next(*next, session.slot(), incarnation));
   return after ? py::object(py::int_(after->bits)) : py::none();
 }
 
@@ -89,7 +90,8 @@ py::list names_of(const SessionMemory& memory) {
     one["name"] = table.name(number);
     one["stage"] = stage_name(state.stage());
     const SlotRecord& record = memory.slot(state.slot());
-    const bool there = is_in(record.status.load()) && record.life.load() == state.life();
+    const bool there =
+        is_in(record.status.load()) && record.incarnation.load() == state.incarnation();
     one["pid"] = there ? py::object(py::int_(record.pid.load())) : py::none();
     const std::uint64_t since = table.records[number].since.load();
     one["age"] = since != 0 ? seconds_since(static_cast<std::uint32_t>(since)) : 0;

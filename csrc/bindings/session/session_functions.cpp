@@ -65,7 +65,7 @@ void add_session_functions(py::module_& module) {
   module.def("home_id", &home_id);
   module.def("set_home_id", &set_home_id);
   module.def(
-      "follow_managers", [] { Runtime::get().follow_managers(); }, py::call_guard<GilRelease>());
+      "ensure_managers", [] { Runtime::get().ensure_managers(); }, py::call_guard<GilRelease>());
   module.def("set_limit", [](std::uint64_t bytes) { Runtime::get().budget().set_limit(bytes); });
   module.def("sweep_names", &sweep);
   module.attr("UNLIMITED") = kUnlimited;

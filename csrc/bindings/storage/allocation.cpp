@@ -10,14 +10,14 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/objects.hpp"
-#include "cuda/device_data.hpp"
+#include "cuda/device_data_segment.hpp"
 
 namespace shmtensor::python {
 namespace {
 
 py::object new_object_for(Arena* arena, BlockNumber block, Access access) {
   const Strategy strategy = arena->segment().strategy();
-  if (strategy == Strategy::in_place) return device_support().open_export(arena, block, access);
+  if (strategy == Strategy::external) return device_support().open_export(arena, block, access);
   const std::span<std::byte> bytes = bytes_of(arena, block, access);
   Backing backing{.data = bytes.data(),
                   .arena = arena,
@@ -25,7 +25,7 @@ py::object new_object_for(Arena* arena, BlockNumber block, Access access) {
                   .kind = Backing::Kind::block,
                   .access = access};
   if (strategy == Strategy::device) {
-    const auto& data = static_cast<const cuda::DeviceData&>(arena->data());
+    const auto& data = static_cast<const cuda::DeviceDataSegment&>(arena->data());
     backing.device = static_cast<std::int16_t>(data.gpu().number());
   }
   return new_object(bytes.size(), backing);

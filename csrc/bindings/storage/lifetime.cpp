@@ -69,7 +69,7 @@ void release_block(const Storage* storage, const Backing& backing) noexcept {
     if (place == storage) place = nullptr;
     last = backing.arena->release(lock, backing.block);
   }
-  if (last) backing.arena->abandon(backing.block);
+  if (last) backing.arena->unpin_and_try_free(backing.block);
 }
 
 void trim_in_passing(Arena& arena) noexcept {

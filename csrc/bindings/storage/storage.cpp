@@ -149,7 +149,7 @@ py::object storage_from_file(const std::string& path, std::uint64_t size, bool r
   keeper->path = path;
   {
     const GilRelease release;
-    keeper->file = map_user_file(path, size, read_only ? Access::read_only : Access::read_write);
+    keeper->file = map_file(path, size, read_only ? Access::read_only : Access::read_write);
   }
   py::object object =
       new_object(keeper->file.size, {.data = keeper->file.mapping.data(),

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bindings/support/python.hpp"
-#include "os/user_file.hpp"
+#include "os/mapped_file.hpp"
 #include "session/session.hpp"
 
 namespace shmtensor::python {
@@ -22,7 +22,7 @@ struct Backing {
   std::byte* data = nullptr;
   Arena* arena = nullptr;  ///< block
   void* keeper = nullptr;  ///< borrowed: Py_buffer*; file: FileBacking*; block of GPU memory that
-                           ///< another process owns: std::shared_ptr<cuda::Opened>*
+                           ///< another process owns: std::shared_ptr<cuda::ImportedAllocation>*
   BlockNumber block = 0;   ///< block
   Kind kind = Kind::borrowed;
   Access access = Access::read_write;
@@ -30,7 +30,7 @@ struct Backing {
 };
 
 struct FileBacking {
-  UserFile file;
+  MappedFile file;
   std::string path;
 };
 

@@ -4,8 +4,8 @@
 #include "os/limits.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
+#include "os/parent_death.hpp"
 #include "os/process.hpp"
-#include "os/tether.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -36,9 +36,10 @@ void add_os_functions(py::module_& module) {
   module.def("has_memfd", &has_memfd);
   module.def("has_pidfd", [] { return static_cast<bool>(open_pidfd(this_process())); });
   module.def("has_populate", &has_populate);
-  module.def("open_tether", [](int lifeline) { return open_tether(lifeline).release(); });
-  module.def("tie", &tie);
-  module.def("hold_on", &hold_on);
+  module.def("open_parent_death_pipe",
+             [](int lifeline) { return open_parent_death_pipe(lifeline).release(); });
+  module.def("bind_parent_death_signal", &bind_parent_death_signal);
+  module.def("arm_parent_death_signal", &arm_parent_death_signal);
 }
 
 }  // namespace shmtensor::python

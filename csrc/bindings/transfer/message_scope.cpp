@@ -44,9 +44,9 @@ void cancel_ticket(Session& session, const TicketRecord& record) {
     return;  // the arena is gone with all its blocks
   }
   if (record.block >= arena->segment().capacity()) return;
-  arena->unsend(record.block, record.generation,
-                {static_cast<SlotNumber>(record.sender), static_cast<std::uint8_t>(record.bit),
-                 record.group, record.serial});
+  arena->cancel_send(record.block, record.generation,
+                     {static_cast<SlotNumber>(record.sender), static_cast<std::uint8_t>(record.bit),
+                      record.group, record.serial});
 }
 
 // May be repeated: a cancelled ticket stays cancelled.
@@ -149,7 +149,8 @@ void MessageScope::delivered() noexcept { clear(); }
 
 void MessageScope::discard() noexcept {
   if (is_ours()) {
-    for (const Sent& sent : sent_) sent.arena->unsend(sent.block, sent.generation, sent.ticket);
+    for (const Sent& sent : sent_)
+      sent.arena->cancel_send(sent.block, sent.generation, sent.ticket);
   }
   clear();
 }

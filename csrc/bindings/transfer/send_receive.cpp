@@ -17,7 +17,7 @@ namespace {
 // A process that holds the block has its bytes mapped already, perhaps with more rights.
 void map_data(Arena& arena, BlockNumber block, Access access) {
   const Segment& segment = arena.segment();
-  if (segment.strategy() == Strategy::in_place) access = Access::read_only;  // of its description
+  if (segment.strategy() == Strategy::external) access = Access::read_only;  // of its description
   if (segment.strategy() == Strategy::device || arena.local().holds(block) ||
       segment.data_if_mapped(access) != nullptr) {
     return;
@@ -56,7 +56,7 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
     if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));
   }
   if (!held) {
-    arena->abandon(handle.block);
+    arena->unpin_and_try_free(handle.block);
     throw stale();
   }
   if (known != nullptr) return py::reinterpret_steal<py::object>(known);
@@ -68,7 +68,7 @@ void cancel_handle(const Handle& handle, std::span<const std::byte> bytes) {
   check_signature(session->key(), bytes);
   const PinnedArena arena = arena_of(*session, handle);
   if (handle.block >= arena->segment().capacity()) return;
-  arena->unsend(handle.block, handle.generation, handle.ticket);
+  arena->cancel_send(handle.block, handle.generation, handle.ticket);
 }
 
 py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> tail,
@@ -91,7 +91,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   MessageScope::record(arena, backing.block, generation, ticket);
   if (arena.memory().manager_changed()) {
     const GilRelease release;
-    Runtime::get().follow_managers();
+    Runtime::get().ensure_managers();
   }
   const bool read_only = access == Access::read_only || backing.access == Access::read_only;
   encode({.session = arena.memory().id(),

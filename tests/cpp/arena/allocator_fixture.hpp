@@ -2,22 +2,22 @@
 #pragma once
 
 #include "arena/allocator.hpp"
-#include "arena/host_data.hpp"
+#include "arena/host_data_segment.hpp"
 #include "arena/session_memory.hpp"
-#include "os/file_space.hpp"
+#include "os/page_reservation.hpp"
 #include "support/world_fixture.hpp"
 
 namespace shmtensor::testing {
 
 class AllocatorTest : public WorldTest {
  protected:
-  static constexpr std::uint64_t kExtent = HostData::kExtent;
+  static constexpr std::uint64_t kExtent = HostDataSegment::kExtent;
 
   [[nodiscard]] virtual Strategy strategy() const { return Strategy::file_descriptor; }
 
   void SetUp() override {
     segment_ = Segment::create(memory_->id(), 1, 0, 1, strategy(), kSmall);
-    data_ = std::make_unique<HostData>(*segment_, &budget_);
+    data_ = std::make_unique<HostDataSegment>(*segment_, &budget_);
     allocator_ = std::make_unique<Allocator>(*segment_, *data_);
   }
 
@@ -50,7 +50,7 @@ class AllocatorTest : public WorldTest {
   std::unique_ptr<Segment> segment_;
   Budget budget_;
   YieldingLock lock_;
-  std::unique_ptr<HostData> data_;
+  std::unique_ptr<HostDataSegment> data_;
   std::unique_ptr<Allocator> allocator_;
 
  private:

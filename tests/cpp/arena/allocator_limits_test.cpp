@@ -105,7 +105,7 @@ TEST_F(AllocatorTest, FileSizeLimitIsNamed) {
 TEST_F(AllocatorTest, RequestBeyondMachineMemoryIsNamed) {
   segment_ = Segment::create(memory_->id(), 2, 0, 1, Strategy::file_descriptor,
                              {4096, std::uint64_t{1} << 46});
-  data_ = std::make_unique<HostData>(*segment_, &budget_);
+  data_ = std::make_unique<HostDataSegment>(*segment_, &budget_);
   allocator_ = std::make_unique<Allocator>(*segment_, *data_);
   EXPECT_FALSE(take(std::uint64_t{1} << 45));
   EXPECT_TRUE(mentions(allocator_->short_of(), "are available")) << allocator_->short_of();
@@ -171,19 +171,19 @@ TEST_F(NamedAllocatorTest, ExhaustedDescriptorsCostNothing) {
 TEST(Budget, NeverGoesOverItsLimit) {
   Budget budget;
   EXPECT_EQ(budget.limit(), kUnlimited);
-  EXPECT_TRUE(budget.take(kUnlimited));
-  budget.give(kUnlimited);
+  EXPECT_TRUE(budget.try_reserve(kUnlimited));
+  budget.release(kUnlimited);
   budget.set_limit(100);
-  EXPECT_TRUE(budget.take(60));
-  EXPECT_FALSE(budget.take(41));
-  EXPECT_FALSE(budget.take(kUnlimited)) << "the sum would be 59";
-  EXPECT_TRUE(budget.take(40));
+  EXPECT_TRUE(budget.try_reserve(60));
+  EXPECT_FALSE(budget.try_reserve(41));
+  EXPECT_FALSE(budget.try_reserve(kUnlimited)) << "the sum would be 59";
+  EXPECT_TRUE(budget.try_reserve(40));
   EXPECT_EQ(budget.reserved(), 100u);
   budget.set_limit(10);
-  EXPECT_FALSE(budget.take(1)) << "a limit below what is taken";
-  budget.give(95);
-  EXPECT_TRUE(budget.take(5));
-  budget.forget();
+  EXPECT_FALSE(budget.try_reserve(1)) << "a limit below what is taken";
+  budget.release(95);
+  EXPECT_TRUE(budget.try_reserve(5));
+  budget.reset();
   EXPECT_EQ(budget.reserved(), 0u);
 }
 

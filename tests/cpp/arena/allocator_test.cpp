@@ -109,7 +109,7 @@ TEST_F(AllocatorTest, VisitsAllocatedBlocks) {
   const auto c = take(64);
   give(b->block);
   std::set<BlockNumber> given;
-  allocator_->for_each_given([&](BlockNumber block) { given.insert(block); });
+  allocator_->for_each_allocated([&](BlockNumber block) { given.insert(block); });
   EXPECT_EQ(given, (std::set<BlockNumber>{a->block, c->block}));
 }
 

@@ -136,7 +136,7 @@ TEST_F(ArenaFork, RawCopyChangesNothing) {
     mark_process();
     testing::in_child([&] {
       EXPECT_TRUE(peer_.member().lost());
-      arena_->unsend(sent.block, sent.generation, sent.ticket);
+      arena_->cancel_send(sent.block, sent.generation, sent.ticket);
       arena_->release(block);
       EXPECT_THROW(static_cast<void>(arena_->allocate_warm(64)), SessionError);
       EXPECT_THROW(static_cast<void>(arena_->allocate(64)), SessionError);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arena/arena.hpp"
-#include "arena/try_free.hpp"
+#include "arena/reclaim.hpp"
 #include "support/child.hpp"
 #include "support/mailbox.hpp"
 #include "support/shared.hpp"
@@ -62,7 +62,7 @@ void work(Storm& storm, Arena& arena, std::uint32_t seed) {
       Mailbox::Letter letter = held[random() % held.size()];
       letter.sent = send(arena, letter.sent.block);
       if (!storm.mail.put(letter)) {
-        arena.unsend(letter.sent.block, letter.sent.generation, letter.sent.ticket);
+        arena.cancel_send(letter.sent.block, letter.sent.generation, letter.sent.ticket);
       }
     } else if (choice < 6) {
       if (old[0].value != 0 && receive(arena, old[0].sent)) held.push_back(old[0]);
@@ -106,7 +106,7 @@ TEST_F(ArenaKills, LoseNoBlockAndFreeNoneTooEarly) {
       fill(*arena, *block, ++value);
       const Sent sent = send(*arena, *block);
       if (!storm->mail.put({1, sent, value})) {
-        arena->unsend(*block, sent.generation, sent.ticket);
+        arena->cancel_send(*block, sent.generation, sent.ticket);
       }
       arena->release(*block);
     }

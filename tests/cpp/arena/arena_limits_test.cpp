@@ -8,7 +8,7 @@
 
 #include "arena/arena.hpp"
 #include "base/error.hpp"
-#include "os/file_space.hpp"
+#include "os/page_reservation.hpp"
 #include "support/child.hpp"
 #include "support/world_fixture.hpp"
 

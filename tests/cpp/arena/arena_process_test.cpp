@@ -4,9 +4,9 @@
 #include <array>
 
 #include "arena/arena.hpp"
-#include "arena/try_free.hpp"
-#include "os/other_process.hpp"
+#include "arena/reclaim.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "os/shm_object.hpp"
 #include "support/child.hpp"
 #include "support/shared.hpp"

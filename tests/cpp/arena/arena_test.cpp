@@ -162,9 +162,9 @@ TEST_F(ArenaTest, CancelledTicketKeepsNothing) {
   const BlockNumber block = allocate();
   const Sent sent = send(*owner_, block);
   owner_->release(block);
-  owner_->unsend(block, sent.generation, sent.ticket);
+  owner_->cancel_send(block, sent.generation, sent.ticket);
   EXPECT_FALSE(is_live(block));
-  owner_->unsend(block, sent.generation, sent.ticket);
+  owner_->cancel_send(block, sent.generation, sent.ticket);
   EXPECT_FALSE(receive(*reader_, sent));
 }
 
@@ -173,7 +173,7 @@ TEST_F(ArenaTest, CancellingClaimedTicketChangesNothing) {
   const Sent sent = send(*owner_, block);
   ASSERT_TRUE(receive(*reader_, sent));
   owner_->release(block);
-  owner_->unsend(block, sent.generation, sent.ticket);
+  owner_->cancel_send(block, sent.generation, sent.ticket);
   EXPECT_TRUE(is_live(block)) << "it is the reader's";
 }
 
@@ -196,7 +196,7 @@ TEST_F(ArenaTest, StaysInUseUntilLastHolderReleases) {
   }
   EXPECT_TRUE(last);
   EXPECT_TRUE(reader_->in_use());
-  reader_->abandon(block);
+  reader_->unpin_and_try_free(block);
   EXPECT_FALSE(reader_->in_use());
 
   const Sent stale{block, 77, {}};
@@ -205,7 +205,7 @@ TEST_F(ArenaTest, StaysInUseUntilLastHolderReleases) {
     EXPECT_FALSE(reader_->hold(lock, block, 77, stale.ticket, memory_->transit(0)));
   }
   EXPECT_TRUE(reader_->in_use());
-  reader_->abandon(block);
+  reader_->unpin_and_try_free(block);
   EXPECT_FALSE(reader_->in_use());
   reader_->pin();
   EXPECT_TRUE(reader_->in_use());

@@ -10,7 +10,7 @@
 #include "arena/arena.hpp"
 #include "arena/yielding_lock.hpp"
 #include "base/error.hpp"
-#include "os/file_space.hpp"
+#include "os/page_reservation.hpp"
 #include "support/world_fixture.hpp"
 
 namespace shmtensor {
@@ -20,7 +20,7 @@ using testing::Peer;
 
 class ArenaYield : public testing::WorldTest {
  protected:
-  static constexpr Geometry kLarge{4096, 8 * kGiB};
+  static constexpr SegmentLayout kLarge{4096, 8 * kGiB};
 
   [[nodiscard]] std::unique_ptr<Arena> make_arena() {
     return std::make_unique<Arena>(
@@ -134,7 +134,7 @@ TEST_F(ArenaYield, FailedLargeAllocationLeaksNothing) {
   std::atomic<bool> stop = false;
   std::thread taker([&] {  // of the same budget, so that the large one fails at any place
     while (!stop) {
-      if (peer_.budget().take(60 * kMiB)) peer_.budget().give(60 * kMiB);
+      if (peer_.budget().try_reserve(60 * kMiB)) peer_.budget().release(60 * kMiB);
     }
   });
   for (int i = 0; i < 50; ++i) {

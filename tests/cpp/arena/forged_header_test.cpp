@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "os/file_space.hpp"
+#include "os/page_reservation.hpp"
 #include "support/world_fixture.hpp"
 
 namespace shmtensor {

@@ -5,9 +5,9 @@
 namespace shmtensor {
 namespace {
 
-TEST(Geometry, PartsDoNotOverlap) {
+TEST(SegmentLayout, PartsDoNotOverlap) {
   for (std::uint32_t blocks = 4096; blocks <= 1u << 24; blocks *= 2) {
-    const Geometry g{blocks, 2 * kMiB};
+    const SegmentLayout g{blocks, 2 * kMiB};
     EXPECT_TRUE(g.valid());
     EXPECT_GE(g.records(), sizeof(ArenaHeader));
     EXPECT_GE(g.freed(), g.records() + std::uint64_t{blocks} * sizeof(BlockRecord));
@@ -19,23 +19,23 @@ TEST(Geometry, PartsDoNotOverlap) {
     EXPECT_GE(g.senders(0), g.holders(kPlanes - 1) + std::uint64_t{blocks} * 8);
     EXPECT_GE(g.data(), g.senders(kPlanes - 1) + std::uint64_t{blocks} * 8);
     EXPECT_EQ(g.data() % (2 * kMiB), 0u);
-    EXPECT_EQ(g.freed() % Geometry::kPart, 0u);
-    EXPECT_EQ(g.holders(3) % Geometry::kPart, 0u);
+    EXPECT_EQ(g.freed() % SegmentLayout::kPart, 0u);
+    EXPECT_EQ(g.holders(3) % SegmentLayout::kPart, 0u);
   }
 }
 
-TEST(Geometry, OnlyIndexableMappableSizesAreValid) {
-  EXPECT_FALSE((Geometry{0, 2 * kMiB}).valid());
-  EXPECT_FALSE((Geometry{2048, 2 * kMiB}).valid());
-  EXPECT_FALSE((Geometry{4097, 2 * kMiB}).valid());
-  EXPECT_FALSE((Geometry{1u << 25, 2 * kMiB}).valid());
-  EXPECT_FALSE((Geometry{4096, 0}).valid());
-  EXPECT_FALSE((Geometry{4096, 2 * kMiB + 1}).valid());
-  EXPECT_FALSE((Geometry{4096, std::uint64_t{1} << 47}).valid());
-  EXPECT_TRUE((Geometry{4096, std::uint64_t{1} << 46}).valid());
+TEST(SegmentLayout, OnlyIndexableMappableSizesAreValid) {
+  EXPECT_FALSE((SegmentLayout{0, 2 * kMiB}).valid());
+  EXPECT_FALSE((SegmentLayout{2048, 2 * kMiB}).valid());
+  EXPECT_FALSE((SegmentLayout{4097, 2 * kMiB}).valid());
+  EXPECT_FALSE((SegmentLayout{1u << 25, 2 * kMiB}).valid());
+  EXPECT_FALSE((SegmentLayout{4096, 0}).valid());
+  EXPECT_FALSE((SegmentLayout{4096, 2 * kMiB + 1}).valid());
+  EXPECT_FALSE((SegmentLayout{4096, std::uint64_t{1} << 47}).valid());
+  EXPECT_TRUE((SegmentLayout{4096, std::uint64_t{1} << 46}).valid());
 }
 
-TEST(Geometry, EverySlotHasItsOwnBit) {
+TEST(SegmentLayout, EverySlotHasItsOwnBit) {
   EXPECT_EQ(plane_of(0), 0u);
   EXPECT_EQ(plane_of(63), 0u);
   EXPECT_EQ(plane_of(64), 1u);

@@ -110,19 +110,19 @@ TEST(LocalTable, ConcurrentReleasesAndLocksLoseNoCount) {
 TEST(LocalTable, StopWaitsForLocksAndBlocksNewOnes) {
   const LocalTable table(4096);
   std::atomic<bool> locked{false};
-  std::atomic<bool> given_back{false};
+  std::atomic<bool> reclaimed{false};
   std::atomic<int> entered{0};
   std::jthread holder([&] {
     Lock lock(table, 3);
     locked.store(true);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     lock.set_count(7);
-    given_back.store(true);
+    reclaimed.store(true);
   });
   ASSERT_TRUE(testing::eventually([&] { return locked.load(); }));
   LocalTable::stop_locking();
   table.wait_unlocked(3);
-  EXPECT_TRUE(given_back.load());
+  EXPECT_TRUE(reclaimed.load());
   std::jthread late([&] {
     set_count(table, 3, 8);
     entered.fetch_add(1);

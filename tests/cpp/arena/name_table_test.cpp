@@ -33,7 +33,7 @@ TEST_F(NameTableTest, UpdateFromOldStateFails) {
   const NameState free;
   const NameState busy = free.next(NameStage::busy, 7, 3);
   EXPECT_EQ(busy.slot(), 7);
-  EXPECT_EQ(busy.life(), 3u);
+  EXPECT_EQ(busy.incarnation(), 3u);
   EXPECT_EQ(busy.stage(), NameStage::busy);
   ASSERT_TRUE(table_.change(number, free, busy));
   EXPECT_FALSE(table_.change(number, free, busy)) << "it is no longer so";

@@ -3,7 +3,7 @@
 
 #include "arena/segment.hpp"
 #include "base/error.hpp"
-#include "os/file_space.hpp"
+#include "os/page_reservation.hpp"
 #include "os/shm_object.hpp"
 #include "support/child.hpp"
 #include "support/private_shm.hpp"
@@ -26,7 +26,7 @@ bool is_backed(const Segment& segment, std::uint64_t offset, std::uint64_t size)
 }
 
 void expect_backed(const Segment& segment, std::uint32_t planes) {
-  const Geometry& g = segment.geometry();
+  const SegmentLayout& g = segment.layout();
   const std::uint64_t blocks = segment.capacity();
   EXPECT_TRUE(is_backed(segment, g.records(), blocks * sizeof(BlockRecord)));
   EXPECT_TRUE(is_backed(segment, g.freed(), blocks / 8));
@@ -40,9 +40,9 @@ void expect_backed(const Segment& segment, std::uint32_t planes) {
 
 class SegmentGrowth : public ::testing::Test {
  protected:
-  std::unique_ptr<Segment> create(Geometry geometry,
+  std::unique_ptr<Segment> create(SegmentLayout layout,
                                   Strategy strategy = Strategy::file_descriptor) {
-    return Segment::create(id_, ++number_, 0, 1, strategy, geometry);
+    return Segment::create(id_, ++number_, 0, 1, strategy, layout);
   }
 
   const SessionId id_ = testing::fresh_session();
@@ -61,7 +61,7 @@ TEST_F(SegmentGrowth, CapacityDoublesUpToTheMaximum) {
 
 // A look at a hole allocates a page, and is SIGBUS where there is none.
 TEST_F(SegmentGrowth, ChunkRecordPagesAreReservedBeforeAccess) {
-  for (const Strategy strategy : {Strategy::device, Strategy::in_place}) {
+  for (const Strategy strategy : {Strategy::device, Strategy::external}) {
     const auto segment = create(kSmall, strategy);
     const std::uint64_t before = file_usage(*segment->file());
     for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {

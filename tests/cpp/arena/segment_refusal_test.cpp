@@ -9,8 +9,8 @@
 
 #include "arena/segment.hpp"
 #include "base/error.hpp"
-#include "os/file_space.hpp"
 #include "os/memfd.hpp"
+#include "os/page_reservation.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"
 #include "support/world.hpp"

@@ -6,10 +6,10 @@
 #include <cerrno>
 
 #include "base/error.hpp"
-#include "os/file_space.hpp"
 #include "os/memfd.hpp"
-#include "os/other_process.hpp"
+#include "os/page_reservation.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "os/shm_object.hpp"
 #include "support/child.hpp"
 #include "support/world.hpp"
@@ -63,7 +63,7 @@ TEST_P(SegmentTest, HeaderDescribesTheSegment) {
   EXPECT_EQ(header.session, id_);
   EXPECT_EQ(header.number, 7u);
   EXPECT_EQ(header.owner, 3u);
-  EXPECT_EQ(header.owner_life, 2u);
+  EXPECT_EQ(header.owner_incarnation, 2u);
   EXPECT_EQ(header.pid_namespace, pid_namespace());
   EXPECT_EQ(header.orphaned.load(), 0u);
   EXPECT_EQ(segment->capacity(), 1024u);
@@ -76,8 +76,8 @@ TEST_P(SegmentTest, HeaderDescribesTheSegment) {
 TEST_P(SegmentTest, PeerSeesTheSameHeader) {
   const auto segment = create();
   const auto peer = open(*segment);
-  EXPECT_EQ(peer->geometry().max_blocks, kSmall.max_blocks);
-  EXPECT_EQ(peer->geometry().data_reserve, kSmall.data_reserve);
+  EXPECT_EQ(peer->layout().max_blocks, kSmall.max_blocks);
+  EXPECT_EQ(peer->layout().data_reserve, kSmall.data_reserve);
   EXPECT_EQ(peer->strategy(), GetParam());
   EXPECT_EQ(peer->number(), 7u);
   EXPECT_EQ(peer->identity(), segment->identity());

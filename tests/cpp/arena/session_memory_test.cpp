@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "os/file_space.hpp"
 #include "os/memfd.hpp"
-#include "os/other_process.hpp"
+#include "os/page_reservation.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "support/child.hpp"
 #include "support/world_fixture.hpp"
 
@@ -150,11 +150,11 @@ TEST_F(SessionMemoryTest, NoticesANewManagerWithTheThreadNumberOfTheOldOne) {
   SessionHeader& header = memory_->header();
   header.manager.store(77);
   header.manager_starts.store(1);
-  memory_->know_manager();
+  memory_->record_manager();
   EXPECT_FALSE(memory_->manager_changed());
   header.manager_starts.store(2);
   EXPECT_TRUE(memory_->manager_changed());
-  memory_->know_manager();
+  memory_->record_manager();
   EXPECT_FALSE(memory_->manager_changed());
   header.manager.store(78);
   EXPECT_TRUE(memory_->manager_changed());

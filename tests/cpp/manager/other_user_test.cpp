@@ -6,8 +6,8 @@
 
 #include "arena/segment.hpp"
 #include "base/error.hpp"
-#include "os/other_process.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "os/shm_object.hpp"
 #include "support/server.hpp"
 #include "support/shared.hpp"

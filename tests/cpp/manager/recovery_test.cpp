@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "os/file_space.hpp"
 #include "os/memfd.hpp"
+#include "os/page_reservation.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"
 #include "support/child.hpp"

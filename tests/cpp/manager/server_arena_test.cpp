@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "arena/segment.hpp"
-#include "os/file_space.hpp"
 #include "os/memfd.hpp"
+#include "os/page_reservation.hpp"
 #include "os/shm_object.hpp"
 #include "support/server.hpp"
 #include "support/world.hpp"
@@ -21,7 +21,7 @@ class ServerArenas : public testing::ServerTest {
   }
 
   [[nodiscard]] std::unique_ptr<Segment> make(Strategy strategy, ArenaNumber number = 1) const {
-    return Segment::create(id_, number, member_.slot, member_.life, strategy, kSmall);
+    return Segment::create(id_, number, member_.slot, member_.incarnation, strategy, kSmall);
   }
   std::optional<Reply> tell(const Segment& segment) {
     Message message = message_for(Kind::register_arena, id_);

@@ -26,7 +26,7 @@ class ServerChunks : public testing::ServerTest {
 
 TEST_F(ServerChunks, OnlyTheArenaOwnerReleasesAChunk) {
   const auto segment =
-      Segment::create(id_, 1, owner_.slot, owner_.life, Strategy::in_place, kSmall);
+      Segment::create(id_, 1, owner_.slot, owner_.incarnation, Strategy::external, kSmall);
   const Segment::File file = segment->file();
   EXPECT_EQ(ask(owner_, Kind::register_arena, &*file)->message.kind, Kind::done);
   const Fd memory = create_memfd("chunk");

@@ -25,7 +25,7 @@ struct Word {
   Turn turn;
   testing::Sent sent;
   SlotNumber slot;
-  std::uint32_t life;
+  std::uint32_t incarnation;
 };
 
 class ServerDeaths : public testing::ServerTest {
@@ -35,9 +35,9 @@ class ServerDeaths : public testing::ServerTest {
   void live_with_a_block(Strategy strategy, Then&& then) {
     const Joined member = join();
     Peer peer(*member.memory, member.slot);
-    const auto arena =
-        std::make_unique<Arena>(Segment::create(id_, 1, member.slot, member.life, strategy, kSmall),
-                                peer.member(), &peer.budget());
+    const auto arena = std::make_unique<Arena>(
+        Segment::create(id_, 1, member.slot, member.incarnation, strategy, kSmall), peer.member(),
+        &peer.budget());
     Message message = message_for(Kind::register_arena, id_);
     message.arena = 1;
     const Segment::File file = arena->segment().file();
@@ -60,7 +60,7 @@ TEST_F(ServerDeaths, SlotOfKilledMemberIsReusedWithNewIncarnation) {
   Child child([&] {
     const Joined doomed = join();
     word_->slot = doomed.slot;
-    word_->life = doomed.life;
+    word_->incarnation = doomed.incarnation;
     word_->turn.set(1);
     ::pause();
   });
@@ -71,7 +71,7 @@ TEST_F(ServerDeaths, SlotOfKilledMemberIsReusedWithNewIncarnation) {
   EXPECT_EQ(member.memory->header().deaths.load(), 1u);
   const Joined next = join();
   EXPECT_EQ(next.slot, word_->slot);
-  EXPECT_EQ(next.life, word_->life + 1);
+  EXPECT_EQ(next.incarnation, word_->incarnation + 1);
 }
 
 TEST_F(ServerDeaths, BlocksAndEmptyArenaOfDeadMemberAreFreed) {
@@ -99,7 +99,7 @@ TEST_F(ServerDeaths, BlocksAndEmptyArenaOfDeadMemberAreFreed) {
 TEST_F(ServerDeaths, UnregisteredNameOfDeadMemberIsRemoved) {
   const Joined member = join();
   const auto mine =
-      Segment::create(id_, 2, member.slot, member.life, Strategy::file_system, kSmall);
+      Segment::create(id_, 2, member.slot, member.incarnation, Strategy::file_system, kSmall);
   Child child([&] {
     const Joined doomed = join();
     static_cast<void>(create_shm(arena_name(id_, 3)));
@@ -192,15 +192,15 @@ TEST_F(ServerDeaths, MemberThatClosedItsDescriptorsIsAlive) {
   EXPECT_EQ(statistics(*member.client).processes, 2u);
   Message message = message_for(Kind::hello, id_);
   message.slot = careless.slot;
-  message.life = careless.life;
+  message.incarnation = careless.incarnation;
   std::optional<Reply> reply;
   EXPECT_TRUE(eventually([&] {
-    // The old line may not have been seen to break yet.
+    // The old connection may not have been seen to break yet.
     reply = Client(id_).ask(message);
     return reply->message.kind == Kind::welcome;
   }));
   EXPECT_EQ(reply->message.slot, careless.slot);
-  EXPECT_EQ(reply->message.life, careless.life);
+  EXPECT_EQ(reply->message.incarnation, careless.incarnation);
 }
 
 // A reply was lost because the member had no descriptor left. Its child keeps the connection open
@@ -212,10 +212,11 @@ TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   std::optional<Reply> reply = line.ask(hello);
   const auto memory = SessionMemory::open(id_, std::move(reply->fd));
   hello.slot = reply->message.slot;
-  hello.life = reply->message.life;
+  hello.incarnation = reply->message.incarnation;
   const auto slot = static_cast<SlotNumber>(hello.slot);
   ASSERT_TRUE(memory->enter(slot, SlotStatus::joining));
-  const auto arena = Segment::create(id_, 1, slot, hello.life, Strategy::file_descriptor, kSmall);
+  const auto arena =
+      Segment::create(id_, 1, slot, hello.incarnation, Strategy::file_descriptor, kSmall);
   Message message = message_for(Kind::register_arena, id_);
   message.arena = 1;
   ASSERT_TRUE(line.ask(message, (*arena->file()).get()));
@@ -230,11 +231,11 @@ TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_FALSE(line);
 
-  ++hello.life;
+  ++hello.incarnation;
   line = Connection::open(id_, "");
   EXPECT_THROW(static_cast<void>(line.ask(hello)), SessionError);
   EXPECT_FALSE(line) << "whom the manager does not know has no use for it";
-  --hello.life;
+  --hello.incarnation;
   line = Connection::open(id_, "");
   EXPECT_EQ(line.ask(hello)->message.kind, Kind::welcome);
 }
@@ -260,19 +261,19 @@ TEST_F(ServerDeaths, DisconnectedMemberThatUnmapsHasLeft) {
 
 TEST_F(ServerDeaths, OnlyTheSameProcessReconnects) {
   const Joined member = join();
-  const auto come_back = [&](std::uint32_t slot, std::uint32_t life) {
+  const auto come_back = [&](std::uint32_t slot, std::uint32_t incarnation) {
     Message message = message_for(Kind::hello, id_);
     message.slot = slot;
-    message.life = life;
+    message.incarnation = incarnation;
     return refusal(Client(id_).ask(message));
   };
   const std::string dead = "the slot was reclaimed: the manager considered this process dead";
-  EXPECT_EQ(come_back(member.slot, member.life), dead) << "its line is open";
-  EXPECT_EQ(come_back(member.slot, member.life + 1), dead);
-  EXPECT_EQ(come_back(member.slot + 1, member.life), dead) << "nobody's";
+  EXPECT_EQ(come_back(member.slot, member.incarnation), dead) << "its line is open";
+  EXPECT_EQ(come_back(member.slot, member.incarnation + 1), dead);
+  EXPECT_EQ(come_back(member.slot + 1, member.incarnation), dead) << "nobody's";
   EXPECT_EQ(come_back(kMaxSlots - 1, 0), dead);
   member.client->close();
-  testing::in_child([&] { EXPECT_EQ(come_back(member.slot, member.life), dead); });
+  testing::in_child([&] { EXPECT_EQ(come_back(member.slot, member.incarnation), dead); });
 }
 
 TEST_F(ServerDeaths, MemberThatExecutedAnotherProgramHasLeft) {

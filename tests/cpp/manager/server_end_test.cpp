@@ -36,14 +36,14 @@ class ServerEnds : public testing::ServerTest {
     since_ = coarse_milliseconds();
   }
   [[nodiscard]] bool listens() const {
-    return connect_abstract(object_name(id_), kPatience).has_value();
+    return connect_abstract(object_name(id_), kTimeout).has_value();
   }
   [[nodiscard]] std::uint64_t elapsed() const { return coarse_milliseconds() - since_; }
 
   std::uint64_t since_ = coarse_milliseconds();
 };
 
-constexpr auto kAlmostLinger = static_cast<std::uint64_t>(kLinger.count()) - 100;
+constexpr auto kAlmostLinger = static_cast<std::uint64_t>(kIdleTimeout.count()) - 100;
 
 TEST_F(ServerEnds, AfterIdleTimeoutWithoutMembers) {
   EXPECT_EQ(server_->wait(), 0);
@@ -61,7 +61,7 @@ TEST_F(ServerEnds, AfterIdleTimeoutOfLastMember) {
 
 TEST_F(ServerEnds, NotWhileAMemberIsConnected) {
   const Joined member = join();
-  std::this_thread::sleep_for(kLinger + std::chrono::milliseconds(500));
+  std::this_thread::sleep_for(kIdleTimeout + std::chrono::milliseconds(500));
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
@@ -73,7 +73,7 @@ TEST_F(ServerEnds, NotWhileParentMayReadMessagesOfItsChild) {
     ::pause();
   });
   ASSERT_TRUE(turn->reaches(1));
-  std::this_thread::sleep_for(kLinger + std::chrono::milliseconds(500));
+  std::this_thread::sleep_for(kIdleTimeout + std::chrono::milliseconds(500));
   EXPECT_TRUE(listens());
   parent.kill_and_reap();
   EXPECT_EQ(server_->wait(), 0) << "nobody is left who could read it";

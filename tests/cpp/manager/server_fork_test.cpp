@@ -21,14 +21,15 @@ class ServerForks : public testing::ServerTest {
  protected:
   struct Place {
     SlotNumber slot = kNoSlot;
-    std::uint32_t life = 0;
+    std::uint32_t incarnation = 0;
     Fd line;  ///< the child's end
   };
   Place prepare() {
     auto [ours, childs] = socket_pair();
     const auto reply = member_.client->ask(Kind::fork, &ours);
     EXPECT_EQ(reply->message.kind, Kind::done);
-    return {static_cast<SlotNumber>(reply->message.slot), reply->message.life, std::move(childs)};
+    return {static_cast<SlotNumber>(reply->message.slot), reply->message.incarnation,
+            std::move(childs)};
   }
   [[nodiscard]] const SlotRecord& record(const Place& place) const {
     return member_.memory->slot(place.slot);
@@ -50,7 +51,7 @@ TEST_F(ServerForks, ChildIdentifiesItselfAndJoins) {
     Client client(id_, std::move(place.line));
     const Message message = message_for(Kind::child, id_);
     client.send_bytes(std::as_bytes(std::span(&message, 1)));
-    // The line works on as its own.
+    // The connection works on as its own.
     EXPECT_EQ(statistics(client).processes, 2u);
     ::pause();
   });

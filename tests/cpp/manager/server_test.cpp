@@ -8,8 +8,8 @@
 #include "arena/session_memory.hpp"
 #include "arena/transit.hpp"
 #include "os/memfd.hpp"
-#include "os/other_process.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "support/server.hpp"
 
 namespace shmtensor {
@@ -26,7 +26,7 @@ TEST_F(ServerTest, HelloMayStartTheSession) {
   const auto reply = client.hello(Join::create);
   EXPECT_EQ(reply->message.kind, Kind::welcome);
   EXPECT_EQ(reply->message.slot, 0u);
-  EXPECT_EQ(reply->message.life, 1u);
+  EXPECT_EQ(reply->message.incarnation, 1u);
   const auto memory = SessionMemory::open(id_, reply->fd.duplicate());
   EXPECT_EQ(memory->header().manager_starts.load(), 1u);
   const SlotRecord& record = memory->slot(0);

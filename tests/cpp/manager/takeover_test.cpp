@@ -38,7 +38,7 @@ class Takeover : public testing::ServerTest {
     joined.client = std::make_unique<Client>(joined.memory->id());
     Message message = message_for(Kind::hello, joined.memory->id());
     message.slot = joined.slot;
-    message.life = joined.life;
+    message.incarnation = joined.incarnation;
     return refusal(joined.client->ask(message, file));
   }
   /// As if an earlier manager had run in another PID namespace.
@@ -57,7 +57,7 @@ class Takeover : public testing::ServerTest {
   }
   [[nodiscard]] std::unique_ptr<Segment> make_arena(const Joined& owner, ArenaNumber number,
                                                     Strategy strategy) const {
-    auto segment = Segment::create(id_, number, owner.slot, owner.life, strategy, kSmall);
+    auto segment = Segment::create(id_, number, owner.slot, owner.incarnation, strategy, kSmall);
     segment->record(0).word.store(BlockWord::live_at(0).bits());
     segment->holders(plane_of(owner.slot), 0).fetch_or(bit_of(owner.slot));
     return segment;
@@ -161,7 +161,7 @@ TEST_F(Takeover, JoiningProcessKeepsItsSlot) {
     Joined late{std::make_unique<Client>(id_), nullptr};
     std::optional<Reply> reply = late.client->hello(Join::create);
     late.slot = *slot = static_cast<SlotNumber>(reply->message.slot);
-    late.life = reply->message.life;
+    late.incarnation = reply->message.incarnation;
     turn->set(1);
     ASSERT_TRUE(turn->reaches(2));
     late.memory = SessionMemory::open(id_, std::move(reply->fd));
@@ -403,11 +403,11 @@ TEST_F(Takeover, LiveManagerIsNotReplaced) {
   Message message = message_for(Kind::hello, id_);
   message.join = Join::create;
   const auto ask = [&](const Fd* file) {
-    return refusal(Client(id_, *connect_abstract(place, kPatience)).ask(message, file));
+    return refusal(Client(id_, *connect_abstract(place, kTimeout)).ask(message, file));
   };
   EXPECT_TRUE(ask(nullptr).starts_with(why)) << "it finds the memory in /proc";
   message.slot = member.slot;
-  message.life = member.life;
+  message.incarnation = member.incarnation;
   EXPECT_TRUE(ask(&member.memory->file()).starts_with(why));
   EXPECT_EQ(member.memory->header().manager_starts.load(), 1u);
   EXPECT_EQ(statistics(*member.client).processes, 1u);

@@ -10,8 +10,8 @@
 
 #include "base/align.hpp"
 #include "base/error.hpp"
-#include "os/file_space.hpp"
 #include "os/memfd.hpp"
+#include "os/page_reservation.hpp"
 #include "support/child.hpp"
 
 namespace shmtensor {
@@ -36,7 +36,7 @@ std::uint64_t address_space() {
   return pages * page_size();
 }
 
-// The line "VmFlags:" of the mapping at this address in /proc/self/smaps.
+// The connection "VmFlags:" of the mapping at this address in /proc/self/smaps.
 std::string flags_of(const std::byte* address) {
   char first[32];
   std::snprintf(first, sizeof first, "%lx-", reinterpret_cast<unsigned long>(address));

@@ -7,10 +7,10 @@
 #include <cerrno>
 
 #include "base/error.hpp"
-#include "os/file_space.hpp"
 #include "os/mapping.hpp"
-#include "os/other_process.hpp"
+#include "os/page_reservation.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "os/unix_socket.hpp"
 
 namespace shmtensor {

@@ -8,9 +8,9 @@
 
 #include <thread>
 
-#include "os/file_space.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
+#include "os/page_reservation.hpp"
 #include "os/process.hpp"
 #include "support/child.hpp"
 #include "support/shared.hpp"

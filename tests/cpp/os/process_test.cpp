@@ -9,10 +9,10 @@
 #include <fstream>
 #include <thread>
 
-#include "os/file_space.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
-#include "os/other_process.hpp"
+#include "os/page_reservation.hpp"
+#include "os/procfs.hpp"
 #include "support/child.hpp"
 #include "support/names.hpp"
 #include "support/shared.hpp"

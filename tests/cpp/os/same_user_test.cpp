@@ -17,7 +17,7 @@
 #include "base/error.hpp"
 #include "manager/connection.hpp"
 #include "os/memfd.hpp"
-#include "os/other_process.hpp"
+#include "os/procfs.hpp"
 #include "os/shm_object.hpp"
 #include "os/unix_socket.hpp"
 #include "support/child.hpp"

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "os/file_space.hpp"
 #include "os/mapping.hpp"
+#include "os/page_reservation.hpp"
 #include "support/child.hpp"
 #include "support/names.hpp"
 #include "support/shared.hpp"

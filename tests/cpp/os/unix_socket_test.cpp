@@ -128,7 +128,7 @@ TEST(UnixSocket, TimeoutExpiresUnderIntervalTimer) {
     const itimerval often{{0, 20'000}, {0, 20'000}};
     ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
     const auto [server, client] = socket_pair();
-    set_patience(client, milliseconds(200));
+    set_timeout(client, milliseconds(200));
     Buffer buffer;
     EXPECT_EQ(
         errno_of([&, &end = client] { static_cast<void>(receive_message(end, buffer.bytes)); }),
@@ -148,7 +148,7 @@ TEST(UnixSocket, TimeoutExcludesTimeWhileProcessIsStopped) {
   for (const bool other_side_was_stopped_too : {false, true}) {
     const auto [server, client] = socket_pair();
     testing::Child child([&, &end = client] {
-      set_patience(end, milliseconds(2'000));
+      set_timeout(end, milliseconds(2'000));
       Buffer buffer;
       EXPECT_EQ(buffer.text(*receive_message(end, buffer.bytes)), "at last");
     });
@@ -167,7 +167,7 @@ TEST(UnixSocket, TimeoutExcludesTimeWhileProcessIsStopped) {
 
 TEST(UnixSocket, ReceiveTimesOut) {
   const auto [server, client] = socket_pair();
-  set_patience(client, milliseconds(50));
+  set_timeout(client, milliseconds(50));
   Buffer buffer;
   const std::uint64_t before = coarse_milliseconds();
   EXPECT_EQ(errno_of([&, &end = client] { static_cast<void>(receive_message(end, buffer.bytes)); }),
@@ -177,7 +177,7 @@ TEST(UnixSocket, ReceiveTimesOut) {
 
 TEST(UnixSocket, SendTimesOut) {
   const auto [server, client] = socket_pair();
-  set_patience(client, milliseconds(50));
+  set_timeout(client, milliseconds(50));
   const std::string text(1000, 'x');
   int code = 0;
   for (int i = 0; i < 100'000 && code == 0; ++i) {

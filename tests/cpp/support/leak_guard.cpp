@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <fstream>
 
-#include "os/other_process.hpp"
 #include "os/process.hpp"
+#include "os/procfs.hpp"
 #include "os/shm_object.hpp"
 #include "support/names.hpp"
 

@@ -51,7 +51,7 @@ class ServerProcess {
 class Client {
  public:
   explicit Client(const SessionId& session)
-      : session_(session), socket_(*connect_abstract(object_name(session), kPatience)) {}
+      : session_(session), socket_(*connect_abstract(object_name(session), kTimeout)) {}
   Client(const SessionId& session, Fd socket) : session_(session), socket_(std::move(socket)) {}
 
   /// Nothing when the other side has closed.
@@ -110,7 +110,7 @@ class ServerTest : public ::testing::Test {
     std::unique_ptr<Client> client;
     std::unique_ptr<SessionMemory> memory;
     SlotNumber slot = kNoSlot;
-    std::uint32_t life = 0;
+    std::uint32_t incarnation = 0;
   };
   [[nodiscard]] Joined join() const {
     Joined joined{std::make_unique<Client>(id_), nullptr};
@@ -118,7 +118,7 @@ class ServerTest : public ::testing::Test {
     if (!reply || reply->message.kind != Kind::welcome) throw Error("no welcome");
     joined.memory = SessionMemory::open(id_, std::move(reply->fd));
     joined.slot = static_cast<SlotNumber>(reply->message.slot);
-    joined.life = reply->message.life;
+    joined.incarnation = reply->message.incarnation;
     EXPECT_TRUE(joined.memory->enter(joined.slot, SlotStatus::joining));
     return joined;
   }

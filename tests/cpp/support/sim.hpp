@@ -30,8 +30,8 @@ class SimTest : public ::testing::Test {
  protected:
   SimTest() {
     std::string place = "/tmp/shmtensor-sim-XXXXXX";
-    directory_ = ::mkdtemp(place.data());
-    ::setenv("SHMTENSOR_SIM_DIR", directory_.c_str(), 1);
+    arenas_in_session_ = ::mkdtemp(place.data());
+    ::setenv("SHMTENSOR_SIM_DIR", arenas_in_session_.c_str(), 1);
     ::setenv("SHMTENSOR_LIBCUDA", SHMTENSOR_SIM, 1);
   }
   ~SimTest() override {
@@ -42,13 +42,15 @@ class SimTest : public ::testing::Test {
           "SHMTENSOR_SIM_LATE", "CUDA_VISIBLE_DEVICES"}) {
       ::unsetenv(name);
     }
-    std::filesystem::remove_all(directory_);
+    std::filesystem::remove_all(arenas_in_session_);
   }
 
-  [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return arenas_in_session_ + "/" + name;
+  }
   static void touch(const std::string& path) { std::ofstream file(path); }
 
-  std::string directory_;
+  std::string arenas_in_session_;
 };
 
 /// The driver with device 0's primary context current.

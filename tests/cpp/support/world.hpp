@@ -10,7 +10,7 @@
 
 namespace shmtensor::testing {
 
-inline constexpr Geometry kSmall{4096, 64 * kMiB};
+inline constexpr SegmentLayout kSmall{4096, 64 * kMiB};
 
 /// The objects of one process of a session. Several peers in one program stand for several
 /// processes: each maps the arenas separately.
@@ -20,9 +20,9 @@ class Peer {
 
   /// Create an arena that this peer owns.
   [[nodiscard]] std::unique_ptr<Arena> make_arena(Strategy strategy = Strategy::file_descriptor,
-                                                  Geometry geometry = kSmall) {
+                                                  SegmentLayout layout = kSmall) {
     return std::make_unique<Arena>(Segment::create(memory_.id(), memory_.new_arena_number(),
-                                                   member_.slot(), 1, strategy, geometry),
+                                                   member_.slot(), 1, strategy, layout),
                                    member_, &budget_);
   }
 
@@ -47,7 +47,7 @@ struct World {
   const std::unique_ptr<SessionMemory> memory = SessionMemory::create(fresh_session());
   Peer owner{*memory, 0};
   const std::unique_ptr<Arena> arena =
-      owner.make_arena(Strategy::file_descriptor, Geometry{1u << 20, 8 * kGiB});
+      owner.make_arena(Strategy::file_descriptor, SegmentLayout{1u << 20, 8 * kGiB});
 };
 
 /// The content of a message.
@@ -70,7 +70,7 @@ inline bool receive(Arena& arena, const Sent& sent) {
     held = arena.hold(lock, sent.block, sent.generation, sent.ticket,
                       arena.memory().transit(sent.ticket.sender));
   }
-  if (!held) arena.abandon(sent.block);
+  if (!held) arena.unpin_and_try_free(sent.block);
   return held;
 }
 

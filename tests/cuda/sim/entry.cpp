@@ -140,7 +140,7 @@ SIM_EXPORT std::uint64_t sim_all_calls() {
   return all;
 }
 
-/// "name result" in a line each, in order; valid until the next call of this function.
+/// "name result" in a connection each, in order; valid until the next call of this function.
 SIM_EXPORT const char* sim_log() {
   static auto* const text = new std::string;
   const std::lock_guard guard(door().mutex);

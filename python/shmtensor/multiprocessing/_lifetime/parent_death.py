@@ -1,8 +1,9 @@
 """Parent-death pipes: they end a worker, and what it started, when the process that started it ends.
 
 Only the parent has the writing end of the pipe open. The kernel signals the owner of the reading end when the
-parent is gone; a handler in C++ (csrc/os/tether.hpp) then kills the owner's descendants and the owner itself.
-This needs no thread, no helper process and no polling. docs/design/launch.md compares the alternatives.
+parent is gone; a handler in C++ (csrc/os/parent_death.hpp) then kills the owner's descendants and the owner
+itself. This needs no thread, no helper process and no polling. docs/design/launch.md compares the
+alternatives.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ParentDeathPipe:
     def started(self, pid: int) -> None:
         """Make the child the pipe's owner before its own code runs; called in the parent."""
         with contextlib.suppress(ProcessLookupError):  # it has ended already
-            _core.tie(self._reader.fileno(), pid)
+            _core.bind_parent_death_signal(self._reader.fileno(), pid)
         self._reader.close()
 
     def arm(self) -> None:
@@ -71,7 +72,7 @@ def _arm(reader: int) -> None:
     if before < 0:
         os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
     os.set_inheritable(reader, True)  # the signal still comes after an exec
-    _core.hold_on(reader)
+    _core.arm_parent_death_signal(reader)
     if before >= 0:
         os.close(before)
 
@@ -90,7 +91,7 @@ def _after_fork() -> None:
         _pipe_of_forked_children = None
         os.close(writer)
         # Reopened: an open file description has one owner, so each child needs its own.
-        _arm(_core.open_tether(reader))
+        _arm(_core.open_parent_death_pipe(reader))
         os.close(reader)
 
 

@@ -1,0 +1,52 @@
+#include "arena/reclaim.hpp"
+
+#include <bit>
+#include <exception>
+
+#include "base/report.hpp"
+#include "os/fault_point.hpp"
+
+namespace shmtensor {
+
+bool in_flight(const Segment& segment, BlockNumber block, Generation generation,
+               const SessionMemory& memory) noexcept {
+  try {
+    for (std::uint32_t planes = segment.planes(); planes != 0; planes &= planes - 1) {
+      const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));
+      std::uint64_t senders = segment.senders(plane, block).load();
+      for (; senders != 0; senders &= senders - 1) {
+        const auto sender = static_cast<SlotNumber>(
+            plane * 64 + static_cast<std::uint32_t>(std::countr_zero(senders)));
+        if (memory.transit(sender).has_live(segment.number(), block, generation)) return true;
+      }
+    }
+    return false;
+  } catch (const std::exception& error) {
+    report(std::string("block leaked: ") + error.what());
+    return true;
+  }
+}
+
+bool has_holder(const Segment& segment, BlockNumber block) noexcept {
+  for (std::uint32_t planes = segment.planes(); planes != 0; planes &= planes - 1) {
+    const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));
+    if (segment.holders(plane, block).load() != 0) return true;
+  }
+  return false;
+}
+
+bool try_free(const Segment& segment, BlockNumber block, const SessionMemory& memory) noexcept {
+  std::atomic<std::uint64_t>& state = segment.record(block).word;
+  const BlockWord word(state.load());
+  if (!word.live()) return false;
+  if (in_flight(segment, block, word.generation(), memory)) return false;
+  // has_holder reads the planes again. A process that claimed a ticket, so that the search above
+  // did not find it, had announced its plane before the claim.
+  SHMTENSOR_FAULT_POINT("free.tickets_seen");
+  if (has_holder(segment, block)) return false;
+  SHMTENSOR_FAULT_POINT("free.holders_seen");
+  std::uint64_t expected = word.bits();
+  return state.compare_exchange_strong(expected, word.freed().bits());
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,101 @@
+#include "cuda/chunk_export.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/report.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+// Calls `visit(base, size)` for each chunk that the range overlaps, in order.
+template <typename Visit>
+void for_each_chunk(const Gpu& gpu, DevicePtr start, std::uint64_t size, Visit&& visit) {
+  const Current current(gpu);
+  for (DevicePtr at = start; at < start + size;) {
+    DevicePtr base = 0;
+    std::size_t length = 0;
+    const Result code = gpu.driver().cuMemGetAddressRange_v2(&base, &length, at);
+    if (code != kSuccess) {
+      throw CudaError(code, "the array extends past the end of its allocation");
+    }
+    visit(base, std::uint64_t{length});
+    at = base + length;
+  }
+}
+
+std::uint32_t unused_chunk(const Segment& segment) {
+  for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+    if (segment.chunk(chunk).size.load() == 0) return chunk;
+  }
+  throw OutOfMemory(
+      "cannot export an array: at most " + std::to_string(kMaxChunks) +
+      " chunks of virtual memory can be exported; release some arrays, or share a copy "
+      "(st.asarray(x, copy=True))");
+}
+
+}  // namespace
+
+std::size_t count_chunks(const Gpu& gpu, DevicePtr start, std::uint64_t size) {
+  std::size_t count = 0;
+  for_each_chunk(gpu, start, size, [&](DevicePtr, std::uint64_t) { ++count; });
+  return count;
+}
+
+ExportedChunks::Range ExportedChunks::share(const Gpu& gpu, const Segment& segment,
+                                            ChunkKeeper& keeper, DevicePtr start,
+                                            std::uint64_t size) {
+  Range range;
+  try {
+    for_each_chunk(gpu, start, size, [&](DevicePtr base, std::uint64_t length) {
+      if (range.pieces.empty()) range.base = base;
+      Shared& shared = shared_at(gpu, segment, keeper, base, length);
+      range.pieces.push_back({length, shared.chunk, 0});
+      ++shared.users;
+      range.size += length;
+    });
+  } catch (...) {
+    drop(segment, keeper, range.pieces);
+    throw;
+  }
+  return range;
+}
+
+// A process that knows the number of a chunk must be able to get its descriptor. So the table lists
+// the chunk only after the manager has the descriptor.
+ExportedChunks::Shared& ExportedChunks::shared_at(const Gpu& gpu, const Segment& segment,
+                                                  ChunkKeeper& keeper, DevicePtr base,
+                                                  std::uint64_t size) {
+  if (const auto at = shared_.find(base); at != shared_.end()) return at->second;
+  const PhysicalMemory memory = PhysicalMemory::at(gpu, base, size);
+  Shared made{
+      .chunk = unused_chunk(segment), .users = 0, .descriptor = memory.export_descriptor(gpu)};
+  keeper.keep(segment.number(), made.chunk, size, made.descriptor);
+  segment.chunk(made.chunk).descriptor.store(made.descriptor.get());
+  segment.chunk(made.chunk).size.store(size);
+  return shared_.emplace(base, std::move(made)).first->second;
+}
+
+void ExportedChunks::drop(const Segment& segment, ChunkKeeper& keeper,
+                          std::span<const Piece> pieces) noexcept {
+  for (const Piece& piece : pieces) {
+    const auto at = std::find_if(shared_.begin(), shared_.end(), [&](const auto& entry) {
+      return entry.second.chunk == piece.chunk;
+    });
+    if (at == shared_.end() || --at->second.users > 0) continue;
+    try {
+      keeper.drop(segment.number(), piece.chunk);
+      segment.chunk(piece.chunk).size.store(0);
+    } catch (const std::exception& error) {
+      // The number is not used again, because the manager would return the descriptor of the old
+      // memory. The descriptor is closed below and must not be sent to the next manager.
+      segment.chunk(piece.chunk).descriptor.store(-1);
+      report(std::string("GPU memory leaked until the session ends: the manager still holds it: ") +
+             error.what());
+    }
+    shared_.erase(at);
+  }
+}
+
+}  // namespace shmtensor::cuda

@@ -1,0 +1,151 @@
+#include "cuda/ipc_import.hpp"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/align.hpp"
+#include "base/error.hpp"
+#include "base/report.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+// Identifies one allocation: later, the same bytes may refer to another one at the same address.
+using Key = std::pair<std::string, std::uint64_t>;
+
+struct Cache {
+  std::mutex mutex;  // held while the driver opens the memory: a second thread needs the same
+                     // mapping
+  std::map<Key, std::weak_ptr<ImportedAllocation>> opened;
+};
+Cache& cache() {
+  static Cache* const made = new Cache;
+  return *made;
+}
+
+Key key_of(const IpcDescriptor& description) {
+  return {std::string(reinterpret_cast<const char*>(description.handle.bytes),
+                      sizeof description.handle.bytes),
+          description.buffer_id};
+}
+
+std::string why_not_opened(Result code) {
+  switch (code) {
+    case kInvalidContext:
+      return "; the owner has the same pid as this process: the two run in separate PID "
+             "namespaces (containers). Use one PID namespace, or send memory that shmtensor "
+             "allocated (st.asarray(x, copy=True))";
+    case kInvalidHandle:
+      return "; it is already open in another context of this device, or this is WSL2, which does "
+             "not share GPU memory. Send a copy (st.asarray(x, copy=True)), or t.cpu()";
+    case kInvalidValue:
+      return "; its owner has freed it, or runs on another machine";
+    case kMapFailed:
+    case kAlreadyMapped:
+      return "; an older mapping of the same process exists: delete its tensors first";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+IpcMemoryHandle name_pieces(ArenaNumber arena, const ProcessIdentity& owner,
+                            std::span<const Piece> pieces) {
+  const std::uint64_t name[] = {arena, pieces.front().chunk, pieces.size(),
+                                static_cast<std::uint64_t>(owner.pid), owner.start_time};
+  IpcMemoryHandle handle{};
+  static_assert(sizeof name <= sizeof handle.bytes);
+  std::memcpy(handle.bytes, name, sizeof name);
+  return handle;
+}
+
+ImportedAllocation::~ImportedAllocation() {
+  if (mapped_) return;  // it unmaps itself
+  const Driver* driver = Driver::usable();
+  if (driver == nullptr) return;
+  try {
+    const Current current(gpu_);
+    const Result code = driver->cuIpcCloseMemHandle(start_);
+    if (code != kSuccess && code != kDeinitialized && code != kContextDestroyed) {
+      report("cannot close GPU memory of another process: " + driver->name_of(code));
+    }
+  } catch (const std::exception& error) {
+    report(error.what());
+  }
+}
+
+namespace {
+
+std::shared_ptr<ImportedAllocation> map_pieces(const Gpu& gpu,
+                                               const ImportedAllocation::Source& source) {
+  std::vector<PhysicalMemory> memory;
+  for (const Piece& piece : source.pieces) {
+    const Fd descriptor = source.keeper.fetch(source.arena, piece.chunk);
+    memory.push_back(PhysicalMemory::import(gpu, descriptor, piece.size));
+  }
+  return std::make_shared<ImportedAllocation>(
+      gpu, MappedMemory::map(gpu, memory.data(), memory.size(), Access::read_write));
+}
+
+std::shared_ptr<ImportedAllocation> open_handle(const Gpu& gpu, const IpcDescriptor& description) {
+  const Driver& driver = gpu.driver();
+  if (!driver.has_ipc()) {
+    throw CudaError(kNotSupported, "cannot open a tensor of another process: " + driver.path() +
+                                       " has no cuIpcOpenMemHandle");
+  }
+  const Current current(gpu);
+  DevicePtr start = 0;
+  const Result code = driver.cuIpcOpenMemHandle_v2(&start, description.handle, kLazyPeerAccess);
+  if (code != kSuccess) {
+    throw CudaError(
+        code, "cannot open " + std::to_string(description.base_size) + " bytes of process " +
+                  std::to_string(description.pid) + " on cuda:" + std::to_string(gpu.number()) +
+                  ": cuIpcOpenMemHandle returned " + driver.name_of(code) + why_not_opened(code));
+  }
+  return std::make_shared<ImportedAllocation>(gpu, start);
+}
+
+bool is_sound(const IpcDescriptor& description, std::span<const Piece> pieces) noexcept {
+  std::uint64_t sum = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.chunk >= kMaxChunks || !fits(sum, piece.size, description.base_size)) return false;
+    sum += piece.size;
+  }
+  return description.magic == kIpcDescriptorMagic && description.pieces == pieces.size() &&
+         (pieces.empty() || sum == description.base_size) &&
+         fits(description.offset, description.size, description.base_size);
+}
+
+}  // namespace
+
+std::shared_ptr<ImportedAllocation> ImportedAllocation::get(const IpcDescriptor& description,
+                                                            const Source& source,
+                                                            bool producer_gone) {
+  if (!is_sound(description, source.pieces)) {
+    throw StaleHandle("cannot use a tensor's handle: the description of its memory is damaged");
+  }
+  const Gpu& gpu = Gpu::with_uuid(description.device);
+  const std::lock_guard guard(cache().mutex);
+  std::weak_ptr<ImportedAllocation>& place = cache().opened[key_of(description)];
+  if (std::shared_ptr<ImportedAllocation> known = place.lock()) return known;
+  if (producer_gone && source.pieces.empty()) {
+    throw ProducerGone(kInvalidValue,
+                       "cannot open a tensor on cuda:" + std::to_string(gpu.number()) +
+                           ": the exporting process " + std::to_string(description.pid) +
+                           " has exited; it must stay alive until the tensor is "
+                           "received, or send memory that shmtensor allocated "
+                           "(st.asarray(x, copy=True))");
+  }
+  std::shared_ptr<ImportedAllocation> made =
+      source.pieces.empty() ? open_handle(gpu, description) : map_pieces(gpu, source);
+  place = made;
+  std::erase_if(cache().opened, [](const auto& entry) { return entry.second.expired(); });
+  return made;
+}
+
+}  // namespace shmtensor::cuda

@@ -1,0 +1,78 @@
+#include "cuda/pointer_attributes.hpp"
+
+#include "base/align.hpp"
+
+namespace shmtensor::cuda {
+namespace {
+
+// Some drivers report that memory of cudaMalloc cannot be exported although it can.
+bool exports_all_the_same(const Driver& driver, DevicePtr base) {
+  IpcMemoryHandle ignored{};
+  return driver.cuIpcGetMemHandle(&ignored, base) == kSuccess;
+}
+
+}  // namespace
+
+int device_of(DevicePtr pointer) {
+  const Driver& driver = Driver::get();
+  unsigned type = 0;
+  int device = -1;
+  int names[] = {kPointerMemoryType, kPointerDevice};
+  void* values[] = {&type, &device};
+  driver.check(driver.cuPointerGetAttributes(2, names, values, pointer),
+               "get the memory type of an array");
+  if (type != kMemoryTypeDevice || device < 0) {
+    throw CudaError(kInvalidValue, "the driver does not know the address as GPU memory");
+  }
+  return device;
+}
+
+// The other attributes are queried with a context of the pointer's device.
+PointerAttributes query_pointer(DevicePtr pointer, std::uint64_t size) {
+  const Driver& driver = Driver::get();
+  const int device = device_of(pointer);
+  const Gpu& gpu = Gpu::get(device);
+  const Current current(gpu);
+  PointerAttributes facts{.device = device};
+  unsigned managed = 0;
+  int capable = 0;
+  std::uint64_t handle_types = 0;
+  void* pool = nullptr;
+  DevicePtr range = 0;  // one reservation, which may have several chunks
+  std::uint64_t range_size = 0;
+  int names[] = {kPointerIsManaged, kPointerIpcCapable, kPointerBufferId, kPointerHandleTypes,
+                 kPointerPool,      kPointerRangeStart, kPointerRangeSize};
+  void* values[] = {
+      &managed, &capable,   &facts.buffer_id, &handle_types, static_cast<void*>(&pool),
+      &range,   &range_size};
+  driver.check(driver.cuPointerGetAttributes(7, names, values, pointer),
+               "get the memory type of an array");
+  if (managed != 0) {
+    facts.kind = "managed memory, which no process can export";
+    return facts;
+  }
+  if (pool != nullptr) {
+    facts.kind =
+        "from a stream-ordered pool (cudaMallocAsync) that was created without a handle type for "
+        "export";
+    return facts;
+  }
+  std::size_t base_size = 0;
+  driver.check(driver.cuMemGetAddressRange_v2(&facts.base, &base_size, pointer),
+               "find the allocation of an array");
+  facts.base_size = base_size;
+  const bool whole =
+      driver.has_ipc() &&
+      (capable != 0 || (handle_types == 0 && exports_all_the_same(driver, facts.base)));
+  facts.in_pieces = !whole && (handle_types & kHandleDescriptor) != 0 && gpu.has_virtual_memory();
+  facts.exportable = whole || facts.in_pieces;
+  if (!facts.exportable) facts.kind = "of a kind that cuIpcGetMemHandle does not export";
+  const bool inside = facts.in_pieces ? fits(pointer - range, size, range_size)
+                                      : fits(pointer - facts.base, size, facts.base_size);
+  if (facts.exportable && !inside) {
+    throw CudaError(kInvalidValue, "the array extends past the end of its allocation");
+  }
+  return facts;
+}
+
+}  // namespace shmtensor::cuda

@@ -1,0 +1,97 @@
+// The arenas of a session that the manager has open.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "arena/segment.hpp"
+#include "arena/session_memory.hpp"
+#include "arena/slot_set.hpp"
+#include "manager/protocol.hpp"
+#include "manager/reclaim_quota.hpp"
+
+namespace shmtensor {
+
+/// Keeps every arena open while it has a live block, so that messages outlive their senders.
+/// Threads: one.
+class ArenaRegistry {
+ public:
+  /// Adds an arena that a member created, or that this manager finds or is told about after it took
+  /// over. In the second case, members that an earlier manager knew may have died, so the bits of
+  /// unused slots are cleared.
+  void add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
+           const SlotSet& unused);
+  [[nodiscard]] const Segment* find(ArenaNumber number) const;
+  [[nodiscard]] std::size_t owned_by(SlotNumber slot) const;
+
+  /// Keeps the descriptor of a chunk of device memory while the chunk has a block. Returns false if
+  /// there is no such arena.
+  bool keep_chunk(ArenaNumber number, std::uint32_t chunk, Fd descriptor);
+  /// Returns null if no descriptor of the chunk is known.
+  [[nodiscard]] const Fd* find_chunk(ArenaNumber number, std::uint32_t chunk) const;
+  void drop_chunk(ArenaNumber number, std::uint32_t chunk);
+
+  /// Wakes owners that wait for blocks to be freed, because a dead process may have used such a
+  /// block.
+  void notify_owners() const noexcept;
+
+  /// Clears the bits of a dead slot in all arenas. The slot's own arenas become orphan arenas.
+  void sweep(const SessionMemory& memory, SlotNumber dead);
+
+  /// Cancels tickets of at least the given age. Returns their number.
+  std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
+
+  /// Releases the unused memory of orphan arenas, within one allowance per call, and closes orphan
+  /// arenas without blocks.
+  void reclaim_orphans();
+  [[nodiscard]] bool has_orphans() const;
+  /// Return true if more memory can be released immediately.
+  [[nodiscard]] bool unfinished() const;
+
+  /// Releases the memory of a file that no process can reach, within the same allowance.
+  void empty(Fd file) { pending_.push_back({std::move(file), 0}); }
+
+  void count(Statistics& statistics) const;
+  /// Adds the counts of one arena.
+  static void count(const Segment& segment, Statistics& statistics);
+  /// Returns the arena with the next higher number; null after the last.
+  [[nodiscard]] const Segment* after(ArenaNumber number) const;
+
+ private:
+  static constexpr std::uint64_t kAll = ~std::uint64_t{0};
+
+  struct Entry {
+    std::unique_ptr<Segment> segment;
+    bool orphan = false;
+    /// The data of an orphan arena below this offset has been released. Reset to 0 when enough
+    /// blocks were freed to be worth a walk over all of them.
+    std::uint64_t reclaimed = 0;
+    /// Blocks that lived at the last walk over all of them; blocks and bytes freed since.
+    std::uint64_t live = 0;
+    std::uint64_t freed = 0;
+    std::uint64_t freed_bytes = 0;
+    std::map<std::uint32_t, Fd> chunks;
+  };
+  struct PendingReclaim {
+    Fd file;
+    std::uint64_t reclaimed = 0;
+  };
+
+  void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
+  void free_marked(Entry& entry, BlockNumber block);
+  static void note_freed(Entry& entry);
+  /// Returns false if the orphan arena can be closed.
+  static bool tend(ArenaNumber number, Entry& entry, ReclaimQuota& quota);
+  static bool reclaim_gaps(Entry& entry, ReclaimQuota& quota);
+  static bool reclaim_chunks(Entry& entry);
+
+  std::map<ArenaNumber, Entry> entries_;
+  std::vector<PendingReclaim> pending_;
+};
+
+/// Counts the live tickets of all slots, without those of published names.
+[[nodiscard]] std::uint64_t count_in_flight(const SessionMemory& memory);
+
+}  // namespace shmtensor

@@ -1,0 +1,55 @@
+#include "session/job_id.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <initializer_list>
+#include <string_view>
+
+namespace shmtensor {
+namespace {
+
+std::string value_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// Returns nothing unless the first variable is set: the others only distinguish runs.
+std::string joined(std::initializer_list<const char*> names) {
+  std::string text;
+  for (const char* name : names) {
+    const std::string value = value_of(name);
+    if (value.empty() && text.empty()) return {};
+    text += std::string(name) + '=' + value + ';';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string job_id() {
+  // torchrun. Without --rdzv-id its id is "none" in every run, so the port distinguishes them.
+  if (std::string job = joined(
+          {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"});
+      !job.empty()) {
+    return job;
+  }
+  // srun: a step of a job. A batch script itself has no rank and is not part of a step.
+  if (!value_of("SLURM_PROCID").empty() && !value_of("SLURM_STEP_ID").empty()) {
+    if (std::string job = joined({"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
+        !job.empty()) {
+      return job;
+    }
+  }
+  for (const char* name : {
+           "PMIX_NAMESPACE",           // Open MPI from 4 on, prterun, Slurm with PMIx
+           "OMPI_MCA_ess_base_jobid",  // older Open MPI
+           "PMI_JOBID",                // MPICH, Intel MPI
+           "FLUX_JOB_ID",
+           "JSM_NAMESPACE_ID",
+       }) {
+    if (std::string job = joined({name}); !job.empty()) return job;
+  }
+  return {};
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,181 @@
+// A session's connection to its manager: requests, and reconnection after the manager was killed.
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/report.hpp"
+#include "os/fault_point.hpp"
+#include "os/limits.hpp"
+#include "session/session.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr int kAttempts = 5;
+
+[[noreturn]] void throw_connection_closed(const SessionId& id) {
+  throw SessionError(
+      "the manager of session " + id.hex() +
+      " closes every connection; it crashes on start or has run out of file descriptors");
+}
+
+}  // namespace
+
+std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const Settings& settings,
+                                          Budget& budget) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    Connection connection = Connection::open(id, settings.program);
+    if (!connection) return nullptr;
+    Message hello = message_for(Kind::hello, id);
+    hello.join = join;
+    hello.parent = settings.parent;
+    std::optional<Reply> reply = connection.ask(hello);
+    if (!reply) continue;  // the manager was exiting, or was killed
+    if (reply->message.kind == Kind::unknown) return nullptr;
+    auto memory = SessionMemory::open(id, std::move(reply->fd));
+    memory->record_manager();
+    // The manager was killed in this time. If no other process had the memory open, the next
+    // manager did not find it and started a new session.
+    if (!memory->has_manager()) continue;
+    const auto slot = static_cast<SlotNumber>(reply->message.slot);
+    if (join != Join::observe && !memory->enter(slot, SlotStatus::joining)) continue;
+    return std::unique_ptr<Session>(new Session(std::move(memory), std::move(connection), slot,
+                                                reply->message.incarnation, settings.program,
+                                                budget));
+  }
+  throw_connection_closed(id);
+}
+
+Reply Session::ask(Message message, int descriptor) {
+  member_.require_slot();
+  const std::lock_guard guard(connection_mutex_);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (!connection_) reconnect();
+    if (std::optional<Reply> reply = connection_.ask(message, descriptor)) return std::move(*reply);
+  }
+  throw_connection_closed(id());
+}
+
+// The manager was killed, or the program closed the connection. The present manager is sent all
+// that this process has: the session's memory, and every arena of which this process has a
+// descriptor.
+void Session::reconnect() {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    connection_ = Connection::open(id(), program_);
+    Message hello = message_for(Kind::hello, id());
+    hello.slot = member_.slot();
+    hello.incarnation = incarnation_;
+    SHMTENSOR_FAULT_POINT("session.reconnect");
+    const std::optional<Reply> reply = connection_.ask(hello, memory_->descriptor_or_none());
+    if (!reply) continue;
+    if (reply->message.kind != Kind::welcome) break;
+    memory_->record_manager();
+    for (const PinnedArena& arena : pin_all()) {
+      if (connection_) send_registration(*arena);
+    }
+    if (connection_) return;
+  }
+  throw SessionError("cannot rejoin session " + id().hex());
+}
+
+void Session::ensure_manager() noexcept {
+  if (member_.lost() || !memory_->manager_changed()) return;
+  try {
+    const std::lock_guard guard(connection_mutex_);
+    if (!memory_->manager_changed()) return;  // another thread was faster
+    connection_.shut_down();
+    reconnect();
+  } catch (const std::exception& error) {
+    memory_->accept_manager();  // prevents another attempt at every send
+    report(std::string(
+               "no manager is running; messages sent by this process will be lost if it exits: ") +
+           error.what());
+  }
+}
+
+void Session::send_registration(const Arena& arena) {
+  const Segment& segment = arena.segment();
+  Message message = message_for(Kind::register_arena, id());
+  message.arena = segment.number();
+  message.strategy = static_cast<std::uint32_t>(segment.strategy());
+  const bool named = segment.strategy() == Strategy::file_system;
+  if (!named && !segment.keeps_descriptor()) return;  // the owner or /proc provides it
+  // The manager may have closed the arena and removed its name when its last block was freed.
+  if (named && segment.header().orphaned.load() != 0) return;
+  try {
+    const Segment::File file = segment.file();
+    static_cast<void>(connection_.ask(message, named ? -1 : (*file).get()));
+    message.kind = Kind::keep_chunk;
+    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int descriptor) {
+      message.chunk = chunk;
+      message.number = size;
+      if (connection_ && descriptor >= 0) static_cast<void>(connection_.ask(message, descriptor));
+    };
+    if (segment.strategy() == Strategy::device) {
+      static_cast<const cuda::DeviceDataSegment&>(arena.data()).for_each_descriptor(tell);
+    } else if (segment.strategy() == Strategy::external && arena.owned()) {
+      for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+        const ChunkRecord& record = segment.chunk(chunk);
+        if (const std::uint64_t size = record.size.load(); size != 0) {
+          tell(chunk, size, record.descriptor.load());
+        }
+      }
+    }
+  } catch (const OsError& error) {
+    // A named arena whose owner is dead, and which was removed when nothing in it was in use.
+    if (error.code() != ENOENT) throw;
+  } catch (const Error& error) {
+    report("cannot re-register an arena: " + std::string(error.what()));
+  }
+}
+
+Statistics Session::statistics() {
+  return ask(message_for(Kind::statistics, id())).message.statistics;
+}
+
+std::uint64_t Session::cancel_tickets(std::uint64_t older_than_milliseconds) {
+  Message message = message_for(Kind::collect, id());
+  // The manager releases memory in steps. The later requests cancel no more tickets.
+  std::uint64_t spent = 0;
+  for (message.number = older_than_milliseconds;; message.number = kUnlimited) {
+    const Message answer = ask(message).message;
+    spent += answer.number;
+    if (answer.unfinished == 0) return spent;
+  }
+}
+
+void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
+                   const Fd& descriptor) {
+  Message message = message_for(Kind::keep_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  message.number = size;
+  static_cast<void>(ask(message, descriptor.get()));
+}
+
+// A manager that took over from a killed manager learns about a chunk from the next message of a
+// process that has it. So a request for an unknown chunk is repeated.
+Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = message_for(Kind::find_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    Reply reply = ask(message);
+    if (reply.message.kind == Kind::done && reply.fd) return std::move(reply.fd);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
+                     ": the session's manager was killed, and the process that allocated the "
+                     "memory has not reconnected to the new manager; retry after it sends again");
+}
+
+void Session::drop(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = message_for(Kind::drop_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  static_cast<void>(ask(message));
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,165 @@
+// Chunks of other processes: exported once, opened once, and rejected if the descriptor is forged.
+#include "cuda/chunk_export.hpp"
+
+#include <unistd.h>
+
+#include "base/align.hpp"
+#include "base/error.hpp"
+#include "cuda/ipc_import.hpp"
+#include "support/sim.hpp"
+
+namespace shmtensor::testing {
+namespace {
+
+using cuda::ExportedChunks;
+using cuda::Gpu;
+using cuda::ImportedAllocation;
+using cuda::IpcDescriptor;
+using cuda::MappedMemory;
+using cuda::PhysicalMemory;
+using cuda::Piece;
+
+constexpr std::uint64_t kChunk = 2 * kMiB;
+
+/// Stands for the manager.
+class Keeper : public cuda::ChunkKeeper {
+ public:
+  void keep(ArenaNumber, std::uint32_t chunk, std::uint64_t, const Fd& descriptor) override {
+    ++kept;
+    if (fails) throw SessionError("no manager");
+    chunks[chunk] = Fd(::dup(descriptor.get()));
+  }
+  Fd fetch(ArenaNumber, std::uint32_t chunk) override {
+    const auto at = chunks.find(chunk);
+    if (at == chunks.end()) throw StaleHandle("no such chunk");
+    return Fd(::dup(at->second.get()));
+  }
+  void drop(ArenaNumber, std::uint32_t chunk) override {
+    if (fails) throw SessionError("no manager");
+    chunks.erase(chunk);
+  }
+
+  std::map<std::uint32_t, Fd> chunks;
+  int kept = 0;
+  bool fails = false;
+};
+
+/// Three chunks side by side, as torch would have them, and what shares them.
+struct World {
+  World() {
+    driver_with_context();
+    std::vector<PhysicalMemory> chunks;
+    for (int i = 0; i < 3; ++i) chunks.push_back(PhysicalMemory::create(gpu, kChunk));
+    mapped = MappedMemory::map(gpu, chunks.data(), chunks.size(), Access::read_write);
+  }
+
+  ExportedChunks::Range share(std::uint64_t offset, std::uint64_t size) {
+    return shared.share(gpu, *segment, keeper, mapped.start() + offset, size);
+  }
+
+  // The description of a range, as a block stores it.
+  [[nodiscard]] IpcDescriptor describe(const ExportedChunks::Range& range) const {
+    IpcDescriptor description{};
+    description.magic = cuda::kIpcDescriptorMagic;
+    description.handle = cuda::name_pieces(7, {1, 1}, range.pieces);
+    description.device = gpu.uuid();
+    description.base_size = range.size;
+    description.offset = 100;
+    description.size = range.size - 100;
+    description.pieces = static_cast<std::uint32_t>(range.pieces.size());
+    return description;
+  }
+  std::shared_ptr<ImportedAllocation> open(const IpcDescriptor& description,
+                                           const std::vector<Piece>& pieces) {
+    return ImportedAllocation::get(description, {7, keeper, pieces}, false);
+  }
+
+  const Gpu& gpu = Gpu::get(0);
+  MappedMemory mapped;
+  std::unique_ptr<Segment> segment = Segment::create({1, 2}, 7, 0, 1, Strategy::external,
+                                                     {.max_blocks = 64, .data_reserve = kMiB});
+  Keeper keeper;
+  ExportedChunks shared;
+};
+
+class Pieces : public SimTest {};
+
+TEST_F(Pieces, ChunkIsExportedOnceAndItsNumberReused) {
+  in_child([] {
+    World world;
+    const auto first = world.share(kChunk - 10, 20);
+    EXPECT_EQ(first.base, world.mapped.start());
+    EXPECT_EQ(first.size, 2 * kChunk);
+    const auto second = world.share(kChunk, 2 * kChunk);
+    EXPECT_EQ(world.keeper.kept, 3) << "the middle one was exported already";
+    EXPECT_EQ(first.pieces[1].chunk, second.pieces[0].chunk);
+    world.shared.drop(*world.segment, world.keeper, first.pieces);
+    EXPECT_EQ(world.keeper.chunks.size(), 2U);
+    world.shared.drop(*world.segment, world.keeper, second.pieces);
+    EXPECT_TRUE(world.keeper.chunks.empty());
+    EXPECT_EQ(world.share(0, 1).pieces[0].chunk, 0U);
+  });
+}
+
+TEST_F(Pieces, FailedExportLeaksNothing) {
+  in_child([] {
+    World world;
+    EXPECT_THROW(static_cast<void>(world.share(2 * kChunk, kChunk + 1)), cuda::CudaError);
+    EXPECT_TRUE(world.keeper.chunks.empty());
+    world.keeper.fails = true;
+    EXPECT_THROW(static_cast<void>(world.share(0, 1)), SessionError);
+    world.keeper.fails = false;
+    EXPECT_EQ(world.share(0, 1).pieces[0].chunk, 0U) << "its number was not taken";
+  });
+}
+
+// Its number in this process may mean another file by the time that a new manager is told of it.
+TEST_F(Pieces, DescriptorIsRemovedEvenIfManagerDoesNotReply) {
+  in_child([] {
+    World world;
+    const auto range = world.share(0, 1);
+    const auto& record = world.segment->chunk(range.pieces[0].chunk);
+    EXPECT_EQ(Fd(::dup(record.descriptor.load())).identity(), world.keeper.chunks[0].identity());
+    world.keeper.fails = true;
+    world.shared.drop(*world.segment, world.keeper, range.pieces);
+    EXPECT_EQ(record.descriptor.load(), -1);
+    EXPECT_NE(record.size.load(), 0U) << "the manager may still give it out";
+  });
+}
+
+TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
+  in_child([] {
+    World world;
+    const auto range = world.share(0, 2 * kChunk);
+    const IpcDescriptor good = world.describe(range);
+    const auto refuse = [&](auto&& change) {
+      IpcDescriptor description = good;
+      std::vector<Piece> pieces = range.pieces;
+      change(description, pieces);
+      EXPECT_THROW(static_cast<void>(world.open(description, pieces)), StaleHandle);
+    };
+    refuse([](IpcDescriptor& description, auto&) { description.magic ^= 1; });
+    refuse([](IpcDescriptor& description, auto&) { description.offset = description.base_size; });
+    refuse([](IpcDescriptor& description, auto&) { description.size += 1; });
+    refuse([](IpcDescriptor& description, auto&) { description.size = ~std::uint64_t{0} - 50; });
+    refuse([](IpcDescriptor& description, auto&) { description.base_size += kChunk; });
+    refuse([](IpcDescriptor& description, auto&) { description.pieces = 1; });
+    refuse([](IpcDescriptor&, auto& pieces) { pieces[1].chunk = kMaxChunks; });
+    refuse([](IpcDescriptor&, auto& pieces) { pieces[1].chunk = 40; });  // nobody has it
+    refuse([](IpcDescriptor&, auto& pieces) { pieces[0].size = ~std::uint64_t{0} - kChunk; });
+    refuse([](IpcDescriptor&, auto& pieces) { pieces.pop_back(); });
+    IpcDescriptor swapped = good;
+    std::vector<Piece> lying = range.pieces;
+    lying[0].size /= 2;
+    lying[1].size += kChunk / 2;
+    EXPECT_THROW(static_cast<void>(world.open(swapped, lying)), cuda::CudaError) << "other sizes";
+
+    const auto opened = world.open(good, range.pieces);
+    EXPECT_EQ(opened.get(), world.open(good, range.pieces).get());
+    write_device(world.gpu.driver(), world.mapped.start() + kChunk, {42});
+    EXPECT_EQ(read_device(world.gpu.driver(), opened->start() + kChunk, 1)[0], 42);
+  });
+}
+
+}  // namespace
+}  // namespace shmtensor::testing

@@ -1,0 +1,124 @@
+// Memory that nobody needs any more goes back in pieces: requests are answered in between.
+#include "manager/arena_registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include "arena/reclaim.hpp"
+#include "os/limits.hpp"
+#include "os/mapping.hpp"
+#include "os/memfd.hpp"
+#include "os/page_reservation.hpp"
+#include "support/world_fixture.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::Peer;
+
+constexpr std::uint64_t kLarge = 200 * kMiB;
+constexpr std::uint64_t kMost = 96 * kMiB;
+
+class DirectoryTest : public testing::WorldTest {
+ protected:
+  /// An arena of slot 0, which is dead; slot 1 lives.
+  void add_orphan(const Arena& arena) {
+    SlotSet dead;
+    dead.add(0);
+    auto segment = Segment::open(memory_->id(), arena.segment().number(),
+                                 (*arena.segment().file()).duplicate());
+    arenas_in_session_.add(std::move(segment), false, *memory_, dead);
+  }
+  /// Until everything is given back; how many turns of the loop that took.
+  int tend(const Fd& file) {
+    int turns = 0;
+    std::uint64_t used = file_usage(file);
+    do {
+      arenas_in_session_.reclaim_orphans();
+      const std::uint64_t now = file_usage(file);
+      EXPECT_LE(used - now, kMost) << "in turn " << turns;
+      used = now;
+    } while (arenas_in_session_.unfinished() && ++turns < 1000);
+    return turns;
+  }
+
+  ArenaRegistry arenas_in_session_;
+  Peer peer_{*memory_, 0};
+  std::unique_ptr<Arena> arena_ = peer_.make_arena(Strategy::file_descriptor, {4096, kGiB});
+};
+
+TEST_F(DirectoryTest, EmptyOrphanIsReclaimedIncrementallyAndRemoved) {
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  const Segment::File file = arena_->segment().file();
+  const std::uint64_t before = file_usage(*file);
+  add_orphan(*arena_);
+  EXPECT_GE(tend(*file), 3);
+  EXPECT_FALSE(arenas_in_session_.has_orphans());
+  EXPECT_LE(file_usage(*file), before - 2 * kLarge);
+}
+
+TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  const BlockNumber kept = *arena_->allocate(5 * kMiB);
+  ASSERT_TRUE(arena_->allocate(kLarge));
+  const Segment& segment = arena_->segment();
+  arena_->bytes(kept, Access::read_write)[4 * kMiB] = std::byte{3};
+  segment.holders(0, kept).fetch_or(bit_of(1));
+  const Segment::File file = segment.file();
+  const std::uint64_t before = file_usage(*file);
+  add_orphan(*arena_);
+  EXPECT_GE(tend(*file), 3);
+  EXPECT_TRUE(arenas_in_session_.has_orphans());
+  EXPECT_LE(file_usage(*file), before - 2 * kLarge);
+  EXPECT_EQ(arena_->bytes(kept, Access::read_only)[4 * kMiB], std::byte{3});
+  segment.holders(0, kept).store(0);
+  ASSERT_TRUE(try_free(segment, kept, *memory_));
+  segment.freed().mark(kept);
+  EXPECT_EQ(tend(*file), 0) << "what is empty already costs little";
+  EXPECT_FALSE(arenas_in_session_.has_orphans());
+}
+
+// A consumer that frees one block now and then kept the manager busy all the time.
+TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
+  constexpr BlockNumber kBlocks = 160;
+  const Segment& segment = arena_->segment();
+  for (BlockNumber block = 0; block < kBlocks; ++block) {
+    ASSERT_EQ(*arena_->allocate(100 * kKiB), block);
+    segment.holders(0, block).fetch_or(bit_of(1));
+  }
+  const Segment::File file = segment.file();
+  add_orphan(*arena_);
+  tend(*file);
+  const std::uint64_t full = file_usage(*file);
+  BlockNumber next = 0;
+  const auto free_one = [&] {
+    segment.holders(0, next).store(0);
+    ASSERT_TRUE(try_free(segment, next, *memory_));
+    segment.freed().mark(next++);
+    tend(*file);
+  };
+  while (next < kBlocks / 8 - 1) free_one();
+  EXPECT_EQ(file_usage(*file), full) << "not worth a walk";
+  free_one();
+  const std::uint64_t walked = file_usage(*file);
+  EXPECT_EQ(full - walked, kBlocks / 8 * align_up(100 * kKiB, page_size()));
+  free_one();
+  EXPECT_EQ(file_usage(*file), walked);
+  arenas_in_session_.collect(*memory_, kUnlimited);  // somebody is short of memory
+  tend(*file);
+  EXPECT_LT(file_usage(*file), walked);
+  while (next < kBlocks) free_one();
+  EXPECT_FALSE(arenas_in_session_.has_orphans());
+}
+
+TEST_F(DirectoryTest, UnlinkedFileIsReclaimedIncrementally) {
+  const Fd file = create_memfd("leftover");
+  ASSERT_TRUE(reserve_pages(file, 0, kLarge));
+  arenas_in_session_.empty(file.duplicate());
+  EXPECT_TRUE(arenas_in_session_.unfinished());
+  EXPECT_GE(tend(file), 1);
+  EXPECT_EQ(file_usage(file), 0u);
+}
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,105 @@
+#include "os/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/align.hpp"
+#include "base/error.hpp"
+#include "os/limits.hpp"
+#include "support/child.hpp"
+
+namespace shmtensor {
+namespace {
+
+class UserFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    path_ = folder_ + "/file";
+  }
+  ~UserFileTest() override {
+    ::unlink(path_.c_str());
+    ::rmdir(folder_.c_str());
+  }
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  int errno_of(std::uint64_t size, Access access) const {
+    try {
+      static_cast<void>(map_file(path_, size, access));
+    } catch (const OsError& error) {
+      EXPECT_NE(std::string(error.what()).find(path_), std::string::npos) << error.what();
+      return error.code();
+    }
+    return 0;
+  }
+
+  std::string folder_ = ::testing::TempDir() + "shmtensor-XXXXXX";
+  std::string path_;
+};
+
+TEST_F(UserFileTest, IsMappedCompletely) {
+  write("twelve bytes");
+  const std::uint64_t descriptors = open_descriptors();
+  const MappedFile file = map_file(path_, 0, Access::read_only);
+  EXPECT_EQ(open_descriptors(), descriptors) << "the descriptor is closed";
+  EXPECT_EQ(file.size, 12u);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file.mapping.data()), 12), "twelve bytes");
+  struct stat info{};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(file.identity, (FileIdentity{info.st_dev, info.st_ino}));
+}
+
+// A receiver whose file somebody has replaced by a pipe would have waited for a writer.
+TEST_F(UserFileTest, PipeIsRejectedWithoutBlocking) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  testing::in_child([&] { EXPECT_EQ(errno_of(0, Access::read_only), EINVAL); });
+}
+
+TEST_F(UserFileTest, WritesReachTheFile) {
+  write("twelve bytes");
+  {
+    const MappedFile file = map_file(path_, 6, Access::read_write);
+    EXPECT_EQ(file.size, 6u);
+    file.mapping.data()[0] = std::byte{'T'};
+  }
+  std::string text;
+  std::getline(std::ifstream(path_), text);
+  EXPECT_EQ(text, "Twelve bytes") << "nothing was cut off";
+}
+
+TEST_F(UserFileTest, IsCreatedAndExtendedWithReservedBlocks) {
+  const MappedFile file = map_file(path_, 3 * kMiB, Access::read_write);
+  struct stat info{};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(static_cast<std::uint64_t>(info.st_size), 3 * kMiB);
+  EXPECT_GE(static_cast<std::uint64_t>(info.st_blocks) * 512, 3 * kMiB);
+  file.mapping.data()[3 * kMiB - 1] = std::byte{1};
+}
+
+TEST_F(UserFileTest, IsNeitherCreatedNorExtendedForReading) {
+  EXPECT_EQ(errno_of(10, Access::read_only), ENOENT);
+  EXPECT_EQ(errno_of(0, Access::read_write), ENOENT);
+  write("short");
+  EXPECT_EQ(errno_of(6, Access::read_only), EINVAL);
+  EXPECT_EQ(errno_of(5, Access::read_only), 0);
+}
+
+TEST_F(UserFileTest, EmptyFileAndNonFileAreRejected) {
+  write("");
+  EXPECT_EQ(errno_of(0, Access::read_only), EINVAL);
+  EXPECT_EQ(errno_of(0, Access::read_write), EINVAL);
+  ::unlink(path_.c_str());
+  path_ = "/dev/null";
+  EXPECT_EQ(errno_of(10, Access::read_write), EINVAL);
+  path_ = folder_;
+  EXPECT_EQ(errno_of(10, Access::read_only), EINVAL);
+  path_ = folder_ + "/file";
+}
+
+}  // namespace
+}  // namespace shmtensor
