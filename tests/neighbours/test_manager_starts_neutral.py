@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.helpers.children import run_python, manager_pids, wait_until
+from tests.helpers.children import manager_pids, run_python, wait_until
 
 PROGRAM = """
     import contextlib, os, resource, signal, sys
