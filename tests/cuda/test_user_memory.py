@@ -215,7 +215,7 @@ def test_producer_that_exits_first_is_reported() -> None:
     tensor.fill_(5)
     other = outbox.get()
     assert other.tolist() == [5], "the same allocation is open here"
-    with pytest.raises(st.ProducerGone, match=f"process {process.pid}.* has ended") as caught:
+    with pytest.raises(st.ProducerGone, match=f"process {process.pid}.* has exited") as caught:
         outbox.get()
     assert "copy=True" in str(caught.value)
     del tensor, other

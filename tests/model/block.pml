@@ -83,7 +83,7 @@ inline check_free(b) {
   k = 0; do :: k < T -> assert(!(ticket[k].live && ticket[k].sent && ticket[k].block == b && ticket[k].generation == block[b].generation)); k++ :: else -> break od; k = 0
 }
 
-/* try_free (csrc/arena/try_free.cpp). `won`: this process freed it. */
+/* try_free (csrc/arena/reclaim.cpp). `won`: this process freed it. */
 #define TICKET_SEEN(b) (ticket[k].live && ticket[k].block == b && ticket[k].generation == s_generation && (s_senders & bit(ticket[k].sender)))
 #define LOOK_AT_TICKETS(b) \
   if :: !busy -> READ(s_senders = block[b].senders; k = 0); \
@@ -252,7 +252,7 @@ killed:
   d_step { n = 0; b = 0; t = 0; k = 0; s_generation = 0; s_epoch = 0; s_senders = 0; busy = false; won = false; held = false; low = 0; deaths_seen = 0; done[me] = true; if :: FORK && me == 1 && !born -> born = true; dead[N - 1] = true; vacated[N - 1] = true :: else fi }
 }
 
-/* sweep (csrc/arena/try_free.hpp), for a dead slot or, after a manager's death, for none. */
+/* sweep (csrc/arena/reclaim.hpp), for a dead slot or, after a manager's death, for none. */
 #ifdef SWEEP_OWN_ONLY
 #define SWEEP_TRIES had
 #else
