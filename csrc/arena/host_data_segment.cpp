@@ -242,10 +242,10 @@ bool HostDataSegment::make_absent(YieldingLock& lock, Run run) noexcept {
 // Begins at the end of each free range, since allocations are made from its beginning.
 bool HostDataSegment::trim(YieldingLock& lock, RangeAllocator& space,
                            std::uint64_t idle_milliseconds, std::uint64_t at_most) noexcept {
-  const auto idle = [&, time = now()](const Extent& extent) {
-    return extent.pages == Pages::present && time - extent.used_at >= idle_milliseconds;
-  };
   for (std::uint64_t left = at_most / kExtent;;) {
+    const auto idle = [&, time = now()](const Extent& extent) {
+      return extent.pages == Pages::present && time - extent.used_at >= idle_milliseconds;
+    };
     std::array<Run, kRuns> runs;
     std::size_t count = 0;
     std::uint64_t at_once = 2 * kChunk;
