@@ -84,6 +84,40 @@ def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> N
     assert done.stdout == "fine\n", done
 
 
+def test_processes_that_fill_a_memory_cgroup_together_are_not_killed(strategy, memory_cgroup) -> None:
+    """Each found enough memory, all of them took it, and the kernel killed one."""
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        if (memory_cgroup / name).exists():
+            (memory_cgroup / name).write_text(str(640 * MIB))
+    program = f"""
+        import multiprocessing, os
+        with open("{memory_cgroup}/cgroup.procs", "w") as procs:
+            procs.write(str(os.getpid()))
+        import shmtensor as st
+
+        context = multiprocessing.get_context("fork")
+        barrier = context.Barrier(3)
+
+        def fill():
+            st.empty(1)
+            barrier.wait()
+            try:
+                kept = [st.empty({250 * MIB}, dtype="uint8")]
+            except st.OutOfSharedMemory:
+                kept = []
+            barrier.wait()
+
+        workers = [context.Process(target=fill) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        print([worker.exitcode for worker in workers])
+    """
+    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+    assert done.stdout == "[0, 0, 0]\n", done
+
+
 MAPPINGS = """
     import mmap, sys
     import shmtensor as st
