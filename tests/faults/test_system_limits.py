@@ -96,7 +96,7 @@ def test_processes_that_fill_a_memory_cgroup_together_are_not_killed(strategy, m
         import shmtensor as st
 
         context = multiprocessing.get_context("fork")
-        barrier = context.Barrier(3)
+        barrier = context.Barrier(3, timeout=30)
 
         def fill():
             st.empty(1)
