@@ -99,7 +99,8 @@ std::uint64_t HostDataSegment::missing(Run run) const noexcept {
 }
 
 void HostDataSegment::mark(Run run, Pages pages) noexcept {
-  for (std::uint64_t i = run.begin; i < run.end; ++i) extents_[i] = {now(), pages};
+  const Extent marked{now(), pages};
+  for (std::uint64_t i = run.begin; i < run.end; ++i) extents_[i] = marked;
 }
 
 // The range is allocated, so no other thread frees its pages. Its first and last extent may be

@@ -53,7 +53,7 @@ void Server::reclaim_slot(SlotNumber slot) {
   if (!slots_->withdraw(slot)) return;
   close_client((*slots_)[slot].connection);
   registry_.sweep(*memory_, slot);
-  SHMTENSOR_FAULT_POINT("manager.before_vacate");
+  SHMTENSOR_FAULT_POINT("manager.before_release");
   slots_->release(slot);
   // When owners see this change, they compare the block table with their bookkeeping.
   memory_->header().deaths.fetch_add(1);

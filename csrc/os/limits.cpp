@@ -109,11 +109,12 @@ std::uint64_t address_space_limit() noexcept { return soft_limit(RLIMIT_AS); }
 
 std::uint64_t descriptor_limit() noexcept { return soft_limit(RLIMIT_NOFILE); }
 
-void raise_descriptor_limit() noexcept {
+void raise_soft_limit(int resource) noexcept {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const auto which = static_cast<__rlimit_resource_t>(resource);
+  if (::getrlimit(which, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  ::setrlimit(which, &limit);
 }
 
 std::uint64_t open_descriptors() noexcept {

@@ -28,8 +28,8 @@ struct AvailableMemory {
 /// Returns the soft RLIMIT_NOFILE.
 [[nodiscard]] std::uint64_t descriptor_limit() noexcept;
 
-/// Raises the soft RLIMIT_NOFILE to the hard one.
-void raise_descriptor_limit() noexcept;
+/// Raises a soft limit (RLIMIT_NOFILE and the like) to the hard one.
+void raise_soft_limit(int resource) noexcept;
 
 /// Returns the number of open descriptors of this process.
 [[nodiscard]] std::uint64_t open_descriptors() noexcept;

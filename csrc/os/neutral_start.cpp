@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "os/fd.hpp"
+#include "os/limits.hpp"
 
 namespace shmtensor {
 namespace {
@@ -19,13 +20,7 @@ namespace {
 constexpr int kMaxCpus = 8192;  // the largest number that the kernel can be built for
 
 void raise_soft_limits() noexcept {
-  for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
-    rlimit limit{};
-    const auto which = static_cast<__rlimit_resource_t>(resource);
-    if (::getrlimit(which, &limit) != 0 || limit.rlim_cur == limit.rlim_max) continue;
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(which, &limit);
-  }
+  for (int resource = 0; resource < RLIM_NLIMITS; ++resource) raise_soft_limit(resource);
 }
 
 void reset_scheduling() noexcept {

@@ -1,5 +1,6 @@
 // Runs the tests, each between two looks at what is left behind.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "os/limits.hpp"
 #include "support/leak_guard.hpp"
@@ -8,6 +9,6 @@ int main(int count, char** arguments) {
   ::testing::InitGoogleTest(&count, arguments);
   ::testing::UnitTest::GetInstance()->listeners().Append(new shmtensor::testing::LeakGuard);
   // Two tests hold more descriptors than 1,024, the soft limit in most shells.
-  shmtensor::raise_descriptor_limit();
+  shmtensor::raise_soft_limit(RLIMIT_NOFILE);
   return RUN_ALL_TESTS();
 }

@@ -55,7 +55,7 @@ TEST(Limits, SoftDescriptorLimitIsReportedAndRaised) {
     limit.rlim_max = 200;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
     EXPECT_EQ(descriptor_limit(), 40u);
-    raise_descriptor_limit();
+    raise_soft_limit(RLIMIT_NOFILE);
     EXPECT_EQ(descriptor_limit(), 200u);
   });
 }
