@@ -1,8 +1,8 @@
 """The results pages: ``python -m bench.page RESULT.json...``.
 
-docs/benchmarks.md has one machine, one table and six plots; docs/design/goals.md has the goals, met or
-missed, on every machine. RESULT-launch.json is included if it exists beside the first result. Nothing on the
-pages is written by hand, so losses are shown like wins.
+docs/benchmarks.md has one machine, with a table per case and six plots; docs/design/goals.md has the goals,
+met or missed, on every machine. RESULT-launch.json is included if it exists beside the first result. Nothing
+on the pages is written by hand, so losses are shown like wins.
 """
 
 from __future__ import annotations
@@ -26,16 +26,13 @@ PLOTS = ("handover", "list", "fanout", "copyin", "syscalls", "most")
 
 HEAD = """# Benchmarks
 
-Made by `python -m bench.page` from {run}
+Medians, written by `python -m bench.page` from {run}
 Producer and consumer {pin}.
 
-The table has medians; the result file also has the cases {elsewhere}.
-`shmtensor-fs` and `torch-fs` are the strategy `file_system`, `torch-fd` is torch's default.
-[Goals](design/goals.md) lists what was aimed at and which goals are missed,
-[Performance](design/performance.md) the reasons; `bench/README.md` describes the cases. Absolute times hold
-for this machine. Nothing here ran on a GPU. Repeat it with `make bench BENCH_PEERS="torch others"`.
-
-The memory of a data set that all workers share is on [One copy of your data](guide/one-copy.md).
+`shmtensor-fs` and `torch-fs` are the strategy `file_system`, `torch-fd` is torch's default. The result file
+also has the cases {elsewhere}. `bench/README.md` describes how to measure,
+[Goals](design/goals.md) lists the goals, [Performance](design/performance.md) the reasons for misses;
+[One copy of your data](guide/one-copy.md) has the memory of a shared data set. Nothing ran on a GPU.
 """
 
 GOALS_HEAD = """# Goals
@@ -53,7 +50,7 @@ PINS = {
 
 
 def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in [headings, ["---"] * len(headings), *lines]]
+    return [f"|{'|'.join(line)}|" for line in [headings, ["---"] * len(headings), *lines]]
 
 
 def _launch_table(record: dict[str, Any]) -> list[str]:
@@ -86,21 +83,33 @@ def _run(file: Path, record: dict[str, Any]) -> str:
     return f"`bench/results/{file.name}` ({' and '.join(dates)}):\n  {_machine(record)};\n  {versions}."
 
 
-def _results_table(record: dict[str, Any]) -> list[str]:
-    """Return one line for each thing measured, with a column per peer."""
-    rows = [
-        (result["case"], row)
-        for result in record["results"]
-        for row in result["rows"]
-        if row["unit"] != "times" and result["case"] not in ELSEWHERE
+def _medians_table(result: dict[str, Any]) -> list[str]:
+    """Return one line for each thing measured in a case, with a column per peer."""
+    rows = [row for row in result["rows"] if row["unit"] != "times"]
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    medians: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        medians.setdefault((row["what"], row["unit"]), {})[row["peer"]] = number(row["summary"]["median"])
+    units = {unit for _, unit in medians}
+    lines = [
+        (what if len(units) == 1 else f"{what}, {unit}", *(line.get(peer, "") for peer in peers))
+        for (what, unit), line in medians.items()
     ]
-    peers = list(dict.fromkeys(row["peer"] for _, row in rows))
-    medians: dict[tuple[str, str, str], dict[str, str]] = {}
-    for case, row in rows:
-        line = medians.setdefault((case, row["what"], row["unit"]), {})
-        line[row["peer"]] = number(row["summary"]["median"])
-    lines = [(*what, *(line.get(peer, "") for peer in peers)) for what, line in medians.items()]
-    return _table(("case", "what", "unit", *peers), lines)
+    return _table((units.pop() if len(units) == 1 else "", *peers), lines)
+
+
+def _case_section(result: dict[str, Any]) -> list[str]:
+    """Return the title, the table, the plot and the notes of a case."""
+    case = load_case(result["case"])
+    baseline = f"; baseline: {case.baseline}" if case.baseline else ""
+    summary_line = f"{case.summary[0].upper()}{case.summary[1:]}{baseline}."
+    lines = ["", f"## {case.name}", "", summary_line, "", *_medians_table(result)]
+    if case.name in PLOTS:
+        lines += ["", f"![{case.name}]({FOLDER}/{case.name}.svg)"]
+    notes = [f"Without {peer}: {why}." for peer, why in result["absent"].items()]
+    for note in (*notes, *result.get("notes", ())):
+        lines += ["", note]
+    return lines
 
 
 def _measured(row: dict[str, Any]) -> str:
@@ -130,24 +139,11 @@ def _goals_table(records: Sequence[dict[str, Any]]) -> list[str]:
 def benchmarks(result_file: Path) -> str:
     """Return the page of one machine's results as Markdown."""
     record = summary([result_file])
-    lines = [
-        HEAD.format(run=_run(result_file, record), pin=PINS[record["pin"]], elsewhere=", ".join(ELSEWHERE))
-    ]
-    lines += ["## Results", "", *_results_table(record), "", "## Plots"]
-    for result in record["results"]:
-        if result["case"] in PLOTS:
-            case = load_case(result["case"])
-            against = f"; ratios are to {case.baseline}" if case.baseline else ""
-            title = f"{case.summary[0].upper()}{case.summary[1:]}"
-            lines += ["", f"{title}{against}.", "", f"![{case.name}]({FOLDER}/{case.name}.svg)"]
-    notes = [
-        *(f"{result['case']}, without {peer}: {why}." for result in record["results"]
-          for peer, why in result["absent"].items()),
-        *(f"{result['case']}: {note}" for result in record["results"] for note in result.get("notes", ())),
-    ]  # fmt: skip
-    if notes:
-        lines += ["", "## Notes", "", *(f"- {note}" for note in notes)]
-    return "\n".join(lines) + "\n"
+    head = HEAD.format(
+        run=_run(result_file, record), pin=PINS[record["pin"]], elsewhere=", ".join(ELSEWHERE)
+    ).rstrip()
+    sections = [_case_section(result) for result in record["results"] if result["case"] not in ELSEWHERE]
+    return "\n".join([head, *(line for section in sections for line in section)]) + "\n"
 
 
 def goals(result_files: Sequence[Path]) -> str:
