@@ -28,7 +28,7 @@ bool fails(int code) noexcept {
   if (rate == 0) return false;
   thread_local pid_t seeded_by = 0;
   thread_local unsigned seed = 0;
-  if (seeded_by != ::getpid()) {  // a forked child has a course of its own
+  if (seeded_by != ::getpid()) {  // a forked child has its own random sequence
     seeded_by = ::getpid();
     seed = static_cast<unsigned>(seeded_by);
   }
@@ -67,7 +67,7 @@ __attribute__((visibility("default"))) int shm_open(const char* name, int flags,
 
 __attribute__((visibility("default"))) DIR* opendir(const char* path) {
   static auto* const real = next<DIR*(const char*)>("opendir");
-  // There is one in /proc for each process of the machine: with many, no manager would ever start.
+  // /proc has a file for each process of the machine: with many, no manager would ever start.
   const bool of_a_process = std::string_view(path).starts_with("/proc/");
   return is_manager() && !of_a_process && fails(EMFILE) ? nullptr : real(path);
 }
@@ -85,7 +85,7 @@ __attribute__((visibility("default"))) int epoll_ctl(int poller, int operation, 
   return operation == EPOLL_CTL_ADD && fails(ENOSPC) ? -1 : real(poller, operation, file, event);
 }
 
-// A descriptor for which there is no room is closed by the kernel on its way.
+// The kernel closes a passed descriptor for which the receiver has no room.
 __attribute__((visibility("default"))) ssize_t recvmsg(int socket, msghdr* message, int flags) {
   static auto* const real = next<ssize_t(int, msghdr*, int)>("recvmsg");
   const ssize_t size = real(socket, message, flags);

@@ -27,7 +27,7 @@ TIMEOUT = 60.0
 
 
 def again(call: Callable[[], Any]) -> Any:
-    """Try until it works; that something is short is an error each time, that it is lost never."""
+    """Repeat until the call succeeds; a shortage is an error each time, a loss fails the test."""
     deadline = time.monotonic() + TIMEOUT
     while True:
         try:
@@ -41,7 +41,7 @@ def again(call: Callable[[], Any]) -> Any:
 
 
 def send(folder: Path, number: int) -> None:
-    """Be a sender: a few letters, then the end, by order or by SIGKILL."""
+    """Send a few letters, then exit or wait for SIGKILL."""
     rng = random.Random(number)
     for letter in range(rng.randrange(1, 4)):
         size = rng.choice((10, 5_000, 300_000))
@@ -71,7 +71,7 @@ def main() -> None:
     rng = random.Random(seed)
     mp.set_sharing_strategy(strategy)
     folder = Path(tempfile.mkdtemp())
-    again(lambda: st.zeros(1))  # from now on a member, which holds nothing: a fork needs no slot
+    again(lambda: st.zeros(1))  # a member that holds nothing: a fork needs no slot
     session = str(again(st.stats)["session"])
     end = time.monotonic() + float(seconds)
     senders: set[int] = set()
@@ -98,7 +98,7 @@ def main() -> None:
             read(path)
             del letters[path]
             done += 1
-        # Data in a memfd of a dead sender is stored nowhere else.
+        # Only the manager keeps the memfd of a dead sender open.
         if strategy == "file_system" and rng.random() < 0.03:
             for pid in manager_pids(session):
                 os.kill(pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""A survivor, and a victim that does everything there is to do until it is killed at a named point.
+"""A survivor, and a victim that performs every operation until it is killed at a named point.
 
-Run by `test_kill_points.py` with the build that has the points: FAULT METHOD TIMES.
+`test_kill_points.py` runs it with the build that has the points. Arguments: FAULT METHOD TIMES.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def await_item(box: Mailbox):
 
 
 def do_everything(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
-    """The victim. The survivor answers what it is sent, each time with one tensor of its own as well."""
+    """Be the victim. The survivor returns what it receives, each time with a tensor of its own."""
     if not fault.startswith("manager."):
         os.environ["SHMTENSOR_FAULT"] = fault
     rng = random.Random(os.getpid())
@@ -58,12 +58,12 @@ def do_everything(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
             for item in sent:
                 survivors.send(item)
             del item
-            sent.pop()  # now the survivor may be the last holder
+            sent.pop()  # the survivor may be the last holder
             kept = []
-            for _ in range(6):  # three come back, three are the survivor's own
+            for _ in range(6):  # three are returned, three are the survivor's own
                 kept.append(await_item(mine))
                 check(kept[-1])
-            message = ForkingPickler.dumps(kept[-1])  # a received one, sent on
+            message = ForkingPickler.dumps(kept[-1])  # forwards a received tensor
             pickle.loads(message)
             pid = os.fork()
             if pid == 0:
@@ -75,7 +75,7 @@ def do_everything(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
             sent.clear()
             gc.collect()
             with contextlib.suppress(st.StaleHandleError):
-                pickle.loads(message)  # unless the survivor has kept it
+                pickle.loads(message)  # unless the survivor still holds it
             message = ForkingPickler.dumps(st.ones(10))
             pickle.loads(message)
             with contextlib.suppress(st.StaleHandleError):
@@ -115,7 +115,7 @@ def main(fault: str, method: str, times: int) -> None:
         with open(f"{tokens}/{i}", "w"):
             pass
     if fault.startswith("manager."):
-        os.environ["SHMTENSOR_FAULT"] = fault  # for the managers that this process starts
+        os.environ["SHMTENSOR_FAULT"] = fault  # applies to managers that this process starts
     context = mp.get_context(method)
     before = 0
     held: list = [(7, st.full(100, 7, np.int64))]

@@ -45,7 +45,7 @@ JOB = """
         print("fine")
 """
 
-# Puts a seccomp filter over itself and what it starts: these system calls fail with this error.
+# Installs a seccomp filter for itself and its children: these system calls fail with this error.
 FORBID = """
     import ctypes, os, struct, sys
     error, numbers, command = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]
@@ -86,7 +86,7 @@ def forbidding(folder, error, *calls) -> list[str]:
 
 @pytest.mark.parametrize("error", [ENOSYS, EPERM])
 def test_session_works_without_optional_system_calls(strategy, start_method, error, tmp_path) -> None:
-    """No pidfds, no close_range, no statx: all of them are only better ways to do something."""
+    """Without pidfds, close_range and statx, other calls are used."""
     missing = forbidding(
         tmp_path, error, PIDFD_SEND_SIGNAL, PIDFD_OPEN, PIDFD_GETFD, CLOSE_RANGE, STATX, MEMBARRIER
     )
@@ -121,9 +121,9 @@ def test_session_works_without_proc(strategy, start_method, tmp_path) -> None:
 
 @SOME_METHODS
 def test_session_works_on_readonly_file_system(strategy, start_method, tmp_path) -> None:
-    """Nothing is written but to /dev/shm; there is no home, and no folder for temporary files."""
+    """Only /dev/shm is writable; a home and a folder for temporary files do not exist."""
     program = str(write_program(tmp_path, JOB))
-    chroot = 'PATH=$PATH:/usr/sbin:/sbin exec chroot /mnt "$0" "$@"'  # which users may not have in theirs
+    chroot = 'PATH=$PATH:/usr/sbin:/sbin exec chroot /mnt "$0" "$@"'  # users' PATH may lack sbin
     lock = f"mount --rbind / /mnt && mount -o remount,ro,bind /mnt && {chroot}"
     done = run([*with_own_mounts(lock), sys.executable, program, start_method], strategy)
     assert done.stdout == "fine\n", done.stderr

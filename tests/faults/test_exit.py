@@ -1,4 +1,4 @@
-"""The interpreter ends in the middle of things: no crash, no hang, nothing left."""
+"""The interpreter exits during operations: no crash, no hang, nothing left."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_interpreter_exits_cleanly(strategy, tmp_path, body) -> None:
 
 
 def test_ctrl_c_ends_all_processes_of_a_program(strategy, tmp_path) -> None:
-    """SIGINT for the whole group, as a terminal sends it: the manager, which is not in it, cleans up."""
+    """A terminal sends SIGINT to the whole group; the manager, which is not in it, cleans up."""
     program = write_program(
         tmp_path,
         """

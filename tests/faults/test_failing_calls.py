@@ -1,6 +1,6 @@
-"""Calls fail at random, as where descriptors or memory are short: no message is lost.
+"""System calls fail at random, as if descriptors or memory were exhausted: no message is lost.
 
-They are made to fail by a library of the tests (`failing_calls.cpp`) that is preloaded.
+A preloaded library of the tests, `failing_calls.cpp`, makes them fail.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ PROGRAM = Path(__file__).with_name("failing_calls_program.py")
 @pytest.mark.parametrize(("of_managers", "of_members"), [(0, 0), (30, 0), (0, 30), (15, 15)])
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
 def test_failing_system_calls_lose_no_message(strategy: str, of_managers: int, of_members: int) -> None:
-    """Successors of killed managers started the session again, or discarded what they could not open.
+    """Regression: messages were lost.
 
-    Members spent messages whose bytes they could not map. So many of a thousand calls fail.
+    Successors of killed managers started the session again, or discarded what they could not open. Members
+    consumed messages whose bytes they could not map. The rates of failing calls are per thousand.
     """
     assert LIBRARY.exists(), "build it: make build/cpp/.built"
     env = {

@@ -24,7 +24,7 @@ from tests.helpers.children import (
 )
 from tests.helpers.leaks import shm_names
 
-# Says the session and which phase was reached, and stays in that phase until it is killed.
+# Prints the session and the phase reached, and stays in that phase until it is killed.
 PROGRAM = """
     import os, sys, threading, time
     import shmtensor.multiprocessing as mp
@@ -81,7 +81,7 @@ SWEEPERS = ["import shmtensor; shmtensor.ones(1)", "from shmtensor.cli import ma
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
-    """Ten times: processes, names and sockets are gone; named segments after the next session or `gc`."""
+    """Repeat ten times: no process and no socket is left, no name after the next session or `gc`."""
     program = write_program(tmp_path, PROGRAM)
     rng = random.Random(phase)
     for turn in range(TIMES):
@@ -102,7 +102,7 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
         finally:
             family = descendants(process.pid)
             victims = {process.pid, *family, *manager_pids(session)}
-            for kind in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none starts another
+            for kind in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: none starts another
                 for pid in victims:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, kind)
@@ -110,7 +110,7 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
             process.stdout.close()
             process.wait(30)
         wait_until(partial(nobody_of, session), timeout=5, what="all processes to be gone")
-        # A process is seen no more a moment before the kernel closes what it had open.
+        # A killed process disappears a moment before the kernel closes what it had open.
         wait_until(lambda session=session: session not in sockets(), timeout=5, what="its socket to be gone")
         if strategy == "file_system":
             # Mappings of dead processes stay while any process reads their /proc/PID/maps.
@@ -127,7 +127,7 @@ def nobody_of(session: str) -> bool:
 
 
 def nobody_has_open(session: str) -> bool:
-    """Is no name of the session open for writing, or mapped so? No read lease is given on such a file."""
+    """Return True if no name of the session is open or mapped for writing: then a read lease is granted."""
     for name in shm_names(session):
         try:
             with open(f"/dev/shm/{name}", "rb") as file:
@@ -135,7 +135,7 @@ def nobody_has_open(session: str) -> bool:
         except BlockingIOError:
             return False
         except FileNotFoundError:
-            continue  # another session's sweep was quicker
+            continue  # another session's sweep removed it
     return True
 
 

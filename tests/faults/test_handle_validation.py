@@ -15,7 +15,7 @@ from tests.helpers.live_resources import assert_no_leaks, live_resources
 
 
 def handle_of(tensor: st.Tensor) -> bytes:
-    """The bytes that travel, and a ticket."""
+    """Return the bytes of the handle, which carry a ticket."""
     function, (content,) = reducers.reduce_tensor(tensor)
     assert function is reducers.rebuild_tensor
     return content
@@ -63,11 +63,11 @@ def test_other_objects_are_rejected_as_handle(what) -> None:
 
 
 def test_handle_of_reused_block_is_stale(strategy) -> None:
-    """The same record with the next generation: never another tensor's bytes."""
+    """The record has the next generation: the handle never gives another tensor's bytes."""
     tensor = st.full(100, 1.0)
     content = handle_of(tensor)
     address = tensor.data_ptr()
-    reducers.rebuild_tensor(content)  # the ticket is spent
+    reducers.rebuild_tensor(content)  # consumes the ticket
     del tensor
     others = [st.full(100, 2.0) for _ in range(3)]
     assert address in [other.data_ptr() for other in others], "the memory is used again"
@@ -97,7 +97,7 @@ SENDER = """
 
 
 def test_handle_of_ended_session_is_stale() -> None:
-    """The sender's whole session is over, its message was kept in a file."""
+    """The message is kept in a file after the end of the sender's session."""
     session, handle = run_python(SENDER).stdout.split()
     content = bytes.fromhex(handle)
     wait_until(lambda: not manager_pids(session), what="the session to end")

@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(sys.prefix) / "fault-points"
 PROGRAM = Path(__file__).with_name("kill_points_program.py")
 
-# A process comes by here only once.
+# Points that a process passes only once.
 ONE_PASS = {"fork.child", "manager.adopt", "manager.claim"}
 
 
 def points() -> list[str]:
-    """Every point that stands in the sources, so that a new one is tested without being listed here."""
+    """Return all points in the sources; a new one is tested without being listed here."""
     found = set()
     for path in (ROOT / "csrc").rglob("*.cpp"):
         found |= set(re.findall(r'SHMTENSOR_FAULT_POINT\("([a-z._]+)"\)', path.read_text()))
@@ -56,10 +56,11 @@ def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
 
 
 def test_arena_in_transit_is_registered_with_next_manager() -> None:
-    """Found by thought: the manager's answer, with the arena's file, outlives the manager in a socket.
+    """Regression: the other blocks of an arena in transit were lost.
 
-    The next manager looks for arenas in the descriptors of processes, where this one was not yet. Whoever
-    reads such an answer tells the arena, so that its other blocks are not lost with its reader.
+    The manager's answer, with the arena's file, outlives the manager in a socket. The next manager searches
+    the descriptors of processes, where this one is not yet. So a process that reads such an answer registers
+    the arena.
     """
     env = {"PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT)])}
     done = run_python(

@@ -45,7 +45,7 @@ def serve(inbox, outbox) -> None:
 
 
 class Helper:
-    """Another process that makes, keeps and returns tensors."""
+    """Another process that creates, keeps and returns tensors."""
 
     def __init__(self, context) -> None:
         self.inbox, self.outbox = context.SimpleQueue(), context.SimpleQueue()
@@ -183,7 +183,7 @@ def keep_and_tell(queue, outbox, inbox) -> None:
 
 
 def test_new_manager_finds_arena_of_dead_owner_through_holder(ctx, strategy) -> None:
-    """Owner and manager are both gone; a holder tells another manager when it sends, and goes too."""
+    """Owner and manager are dead; a holder registers the arena with the next manager, and exits."""
     queue, outbox, inbox = ctx.Queue(), ctx.SimpleQueue(), ctx.SimpleQueue()
     maker = ctx.Process(target=send_and_die, args=(queue,))
     holder = ctx.Process(target=keep_and_tell, args=(queue, outbox, inbox))
@@ -207,7 +207,7 @@ def put_and_wait(queue, inbox) -> None:
 
 
 def test_message_outlives_sender_and_killed_manager(ctx, strategy) -> None:
-    """Put, SIGKILL of the manager, exit, get: the sender tells another manager before it goes."""
+    """The manager is killed after the put; the sender registers the arena with another one, and exits."""
     queue, inbox = ctx.Queue(), ctx.SimpleQueue()
     process = ctx.Process(target=put_and_wait, args=(queue, inbox))
     process.start()
@@ -230,11 +230,11 @@ def put_two_and_die(queue) -> None:
 
 
 def test_last_process_keeps_arena_descriptor_open(ctx, strategy) -> None:
-    """Torture's find: a message was lost when the manager was killed, though a process had its arena.
+    """Regression: a message was lost when the manager was killed, though a process had its arena open.
 
-    Its sender was dead, and the process that had received another tensor out of the same arena used none
-    any more. When that process attached another arena it first closed what it did not use, and then asked
-    the manager, which was dead: the next one found the arena nowhere. Now it looks for the manager first.
+    Its sender was dead, and the process had received and released another tensor of that arena. When the
+    process attached another arena, it closed the unused one before it asked the manager, which was dead: the
+    next manager did not find the arena. So it now connects to a manager first.
     """
     queue, other, inbox = ctx.Queue(), ctx.Queue(), ctx.SimpleQueue()
     before = st.stats()["processes"]
@@ -272,7 +272,7 @@ def make(i: int) -> st.Tensor:
 
 
 def test_stopped_manager_raises_instead_of_blocking() -> None:
-    """Warm sends do not need it; a request times out with an error that names the remedy."""
+    """Warm sends do not need the manager; a request times out with an error that names the remedy."""
     tensor = st.ones(10)
     pid = manager_pid(st.stats()["session"])
     os.kill(pid, signal.SIGSTOP)
@@ -313,7 +313,7 @@ LATE_CHILD = """
 
 
 def test_detached_child_gets_an_error() -> None:
-    """Found by thought: it wrote its pid into a slot that might be another process's by then."""
+    """Regression: it wrote its pid into a slot that another process might have by then."""
     done = run_python(LATE_CHILD, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
     assert "it cannot use the tensors that it inherited" in done.stdout
@@ -327,12 +327,12 @@ def send_and_go_on_without_the_first_thread(queue, go) -> None:
         os._exit(0)
 
     threading.Thread(target=rest).start()
-    # As pthread_exit in a program's main: this thread ends, and nothing else does.
+    # As pthread_exit in a program's main function, this ends only the thread.
     ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
 
 
 def test_arena_of_process_without_first_thread_is_found(ctx, strategy) -> None:
-    """The system shows it as a zombie that has nothing open: the new manager did not know its arena."""
+    """Regression: /proc shows it as a zombie without descriptors; a new manager did not find its arena."""
     queue, go = ctx.SimpleQueue(), ctx.Event()
     sender = ctx.Process(target=send_and_go_on_without_the_first_thread, args=(queue, go))
     sender.start()

@@ -21,12 +21,11 @@ def join_and_stay(queue, go) -> None:
 
 
 def test_unnoticed_orphan_arena_is_removed_at_next_death(ctx) -> None:
-    """The torture's second find.
+    """Regression: an arena whose last block was freed by a killed process kept its pages.
 
-    Who frees the last block of a dead process's arena marks that in the arena's freed map, and the manager
-    looks there. Killed between the two steps, it told nobody: the arena kept its pages as long as the
-    session lasted, because the manager looked at the block again after that death, found it free, and
-    thought of nothing else. It now looks at every orphan after every death.
+    A process that frees the last block of an orphan arena marks it in the freed map, which the manager reads.
+    If the process was killed between the two steps, the manager found the block free and did not check the
+    arena. So it checks every orphan arena after every death.
     """
     before = st.stats()["arenas"]
     queue, go = ctx.SimpleQueue(), ctx.Event()
@@ -39,7 +38,7 @@ def test_unnoticed_orphan_arena_is_removed_at_next_death(ctx) -> None:
     (block,) = arena.blocks
     fd = os.open(path, os.O_RDWR)
     for offset, word in ((arena.holders_at + 8 * block.number, 0), (PART + 32 * block.number, 1 << 32)):
-        os.pwrite(fd, word.to_bytes(8, "little"), offset)  # as by a process that is killed before it marks
+        os.pwrite(fd, word.to_bytes(8, "little"), offset)  # the mark is missing
     os.close(fd)
     assert st.stats()["arenas"] == before + 1, "nobody knows"
     other = ctx.Process(target=join_and_stay, args=(queue, go))
@@ -53,7 +52,7 @@ def test_unnoticed_orphan_arena_is_removed_at_next_death(ctx) -> None:
 
 
 def newest_arena() -> tuple[str, ArenaFile]:
-    """The arena with the highest number that this process has open."""
+    """Return the arena with the highest number that this process has open."""
     prefix = f"/memfd:shmtensor-{st.stats()['session']}-"
     found = {}
     for name in os.listdir("/proc/self/fd"):

@@ -123,10 +123,10 @@ def allowed() -> None:
 
 @pytest.mark.parametrize("proc", [[], ["--mount-proc"]], ids=["their /proc", "own /proc"])
 def test_manager_in_other_pid_namespace_keeps_live_processes(strategy, proc, tmp_path) -> None:
-    """It looked for pids that its predecessor had noted, found none, and freed what all processes held.
+    """Regression: it did not find the pids that its predecessor had recorded, and freed what was in use.
 
-    The parent lives outside, the child in a PID namespace of its own, as in containers of one pod. The
-    manager, which the parent started, is killed, and the child starts the next.
+    The parent runs outside, the child in its own PID namespace, as in containers of one pod. The manager,
+    which the parent started, is killed, and the child starts the next.
     """
     program = write_program(tmp_path, PID_PROGRAM)
     done = run_program(program, "parent", strategy, *OWN_PIDS, *proc, env=ROOT)
@@ -136,10 +136,10 @@ def test_manager_in_other_pid_namespace_keeps_live_processes(strategy, proc, tmp
 
 
 def test_session_has_one_manager_across_network_namespaces(strategy, tmp_path) -> None:
-    """A child in a network namespace of its own started a second one, beside the first.
+    """Regression: a child in its own network namespace started a second manager.
 
-    The address of a manager is free in each network namespace. The second found the session's memory by way
-    of /proc, took it over, and gave the same slots to other processes: tensors in use were freed.
+    The address of a manager is free in each network namespace. The second manager found the session's memory
+    through /proc, took it over, and gave the same slots to other processes: tensors in use were freed.
     """
     program = write_program(tmp_path, NET_PROGRAM)
     done = run_command([*OWN_USERS, sys.executable, str(program), "parent", strategy], env=ROOT)

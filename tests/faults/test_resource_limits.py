@@ -1,4 +1,4 @@
-"""Few descriptors, and a session that does not answer."""
+"""Few descriptors, and managers that do not answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ USE = """
 
 
 def test_file_size_limit_is_named() -> None:
-    """The session's files are large and nearly empty: it said "File too large", and not by whose limit."""
+    """Regression: the error for the session's large sparse files was "File too large", without the limit."""
     program = """
         import resource
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
@@ -85,7 +85,7 @@ def test_file_size_limit_is_named() -> None:
 
 
 def test_missing_arena_is_named_if_descriptors_are_short() -> None:
-    """A process without descriptor requests the file again; the error named a stale number."""
+    """Regression: a process that requested the arena's file again reported a stale arena number."""
     program = """
         import os, pickle, resource, signal
         from multiprocessing.reduction import ForkingPickler
@@ -116,7 +116,7 @@ def test_missing_arena_is_named_if_descriptors_are_short() -> None:
             print(error)
         """
     done = run_python(program)
-    assert "arena 2 of session" in done.stdout, done  # the second that was made
+    assert "arena 2 of session" in done.stdout, done  # the second one created
 
 
 def test_missing_named_session_is_started() -> None:
@@ -126,7 +126,7 @@ def test_missing_named_session_is_started() -> None:
 
 
 def test_unresponsive_manager_raises_timeout() -> None:
-    """Somebody listens at the session's address and says nothing: an error, not a hang."""
+    """A process listens at the session's address and does not answer: an error, not a hang."""
     session = secrets.token_hex(16)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0shmtensor-{session}")

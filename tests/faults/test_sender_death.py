@@ -77,14 +77,14 @@ PROGRAM = """
 
 
 def test_message_is_readable_later_without_other_holders(strategy, tmp_path) -> None:
-    """The parent never touched a tensor: only the manager of the session is left, and it waits."""
+    """The parent never used a tensor: only the manager is left of the session, and it waits."""
     program = write_program(tmp_path, PROGRAM)
 
     def run(arguments):
         return run_program(program, *arguments, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
 
     ways = list(product(["spawn", "forkserver", "fork"], ["exited", "killed"], ["parent", "sibling"]))
-    with ThreadPoolExecutor(len(ways)) as pool:  # most of the time they wait
+    with ThreadPoolExecutor(len(ways)) as pool:  # they wait most of the time
         for way, done in zip(ways, pool.map(run, ways), strict=True):
             assert done.stdout == "300000.0\n", (way, done)
 
@@ -108,7 +108,7 @@ def test_hundred_messages_of_dead_sender_are_received(ctx, strategy) -> None:
 
 
 def test_memory_of_dead_sender_is_freed(ctx, strategy) -> None:
-    """Block by block as its messages are read and dropped, and whole at the end."""
+    """A block is freed when its message is read and the tensor released, the arena after the last one."""
     queue = ctx.Queue()
     process = ctx.Process(target=put_large, args=(queue,))
     before = st.stats()["bytes_reserved"]

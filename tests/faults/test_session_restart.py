@@ -24,13 +24,12 @@ AGAIN = """
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_restarted_session_ignores_stale_names(times) -> None:
-    """The torture's first find.
+    """Regression: arenas of a session that was started again could not be created: FileExistsError.
 
-    A parent names the session in the environment before it begins. The child that began it was killed,
-    and the manager with it; the name of its arena stayed in /dev/shm. The next child started the session
-    again, counted arenas from one, and could share nothing: FileExistsError. The sweep of names left them,
-    because it considers a session alive if its manager listens. A manager that begins a session now
-    removes what an earlier life of it has left.
+    A parent names the session in the environment before it starts. The child that started it was killed with
+    the manager, and the name of its arena stayed in /dev/shm. The next child started the session again and
+    counted arenas from one. The sweep had kept the name, because it considers a session alive if its manager
+    listens. So a manager that starts a session removes what an earlier one of that id has left.
     """
     session = secrets.token_hex(16)
     settings = {"SHMTENSOR_SESSION": session, "SHMTENSOR_SHARING_STRATEGY": "file_system"}

@@ -120,6 +120,6 @@ def test_named_strategy_reports_full_dev_shm_and_continues(tmp_path) -> None:
 
 
 def test_growing_block_table_takes_space_of_idle_memory(tmp_path) -> None:
-    """It raised with 40 MiB idle in the same arena: only allocations of bytes gave those back."""
+    """Regression: it raised with 40 MiB idle in the same arena, which only allocations of bytes released."""
     done = run_with_small_shm(write_program(tmp_path, TABLE))
     assert done.stdout == "fine\n", done

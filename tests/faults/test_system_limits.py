@@ -1,4 +1,4 @@
-"""Limits that the system sets, and clocks that differ: no signal, no hang, an error that names the limit."""
+"""System limits and different clocks: no signal, no hang, an error that names the limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def memory_cgroup(tmp_path) -> Iterator[Path]:
-    """A memory cgroup of 128 MiB, of version 1 or 2, below this process's own."""
+    """Create a memory cgroup of 128 MiB, of version 1 or 2, below this process's own."""
     own = Path("/proc/self/cgroup").read_text().splitlines()
     parents = [
         (Path(base), path, file)
@@ -42,7 +42,7 @@ def memory_cgroup(tmp_path) -> Iterator[Path]:
             group.rmdir()
             continue
         yield group
-        deadline = time.monotonic() + 20  # a manager ends when it has seen its last process end
+        deadline = time.monotonic() + 20  # a manager ends after its last process
         while (group / "cgroup.procs").read_text():
             assert time.monotonic() < deadline, "somebody is left in the group"
             time.sleep(0.02)
@@ -52,7 +52,7 @@ def memory_cgroup(tmp_path) -> Iterator[Path]:
 
 
 def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> None:
-    """Going over its limit would mean the out-of-memory killer, in `fallocate` as in a page fault."""
+    """Beyond its limit the out-of-memory killer would act, in `fallocate` as in a page fault."""
     program = f"""
         import os
         with open("{memory_cgroup}/cgroup.procs", "w") as procs:
@@ -85,7 +85,7 @@ def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> N
 
 
 def test_processes_that_fill_a_memory_cgroup_together_are_not_killed(strategy, memory_cgroup) -> None:
-    """Each found enough memory, all of them took it, and the kernel killed one."""
+    """Regression: each process found enough memory, all of them allocated it, and the kernel killed one."""
     for name in ("memory.max", "memory.limit_in_bytes"):
         if (memory_cgroup / name).exists():
             (memory_cgroup / name).write_text(str(640 * MIB))
@@ -164,7 +164,7 @@ MAPPINGS = """
 
 
 def test_exhausted_mapping_limit_is_named(strategy, tmp_path) -> None:
-    """vm.max_map_count: what needs a mapping is an error, and works again when there is room."""
+    """At vm.max_map_count, what needs a mapping raises; it works again when mappings are available."""
     program = write_program(tmp_path, MAPPINGS)
     done = run_command([sys.executable, str(program)], env={"SHMTENSOR_SHARING_STRATEGY": strategy})
     assert done.stdout == "10.0\n", done
@@ -218,7 +218,7 @@ def can_shift_clocks() -> bool:
 
 @pytest.mark.parametrize("offset", ["100000", "-1000"])
 def test_process_in_other_time_namespace_works(strategy, offset, tmp_path) -> None:
-    """A container with a time namespace: ages and start times differ by an offset there."""
+    """In a container with a time namespace, ages and start times differ by an offset."""
     if not can_shift_clocks():
         pytest.skip("needs the right to make a time namespace")
     if float(Path("/proc/uptime").read_text().split()[0]) < 1100:
@@ -230,7 +230,7 @@ def test_process_in_other_time_namespace_works(strategy, offset, tmp_path) -> No
 
 
 def test_message_can_be_read_again_after_failed_mapping(strategy) -> None:
-    """It was spent before its bytes were mapped, and its sender had ended: they were lost."""
+    """Regression: the message was consumed before its bytes were mapped; its sender had ended."""
     program = f"""
         import os, pickle, resource
         from multiprocessing.reduction import ForkingPickler

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """This environment without a session or settings of ours."""
+    """Return this environment without variables of shmtensor."""
     return {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")} | more
 
 
@@ -50,7 +50,7 @@ def run_python(
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "the condition") -> None:
-    """Poll until the condition holds; an error after `timeout` seconds."""
+    """Poll until the condition holds; raise after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
@@ -58,7 +58,7 @@ def wait_until(condition: Callable[[], bool], timeout: float = 10.0, what: str =
 
 
 def descendants(pid: int) -> set[int]:
-    """Return all descendants of a process; `psutil` would read every process of the machine."""
+    """Return all descendants of a process, without reading every process of the machine as `psutil` does."""
     found = set()
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
@@ -84,20 +84,20 @@ def manager_pids(session: str) -> list[int]:
 
 
 def manager_pid(session: str) -> int:
-    """The one manager of a session."""
+    """Return the pid of the only manager of a session."""
     (pid,) = manager_pids(session)
     return pid
 
 
 def kill_manager_of(session: str) -> None:
-    """SIGKILL, and wait until it is gone."""
+    """Send SIGKILL to the manager and wait until it has ended."""
     pid = manager_pid(session)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: pid not in manager_pids(session), what="the manager to be gone")
 
 
 def end(process, timeout: float = 30.0) -> None:
-    """Wait for a child of multiprocessing; one that does not end in time is killed, and an error."""
+    """Wait for a child of multiprocessing; kill one that does not end in time, and raise."""
     process.join(timeout)
     if process.is_alive():
         process.kill()
@@ -106,7 +106,7 @@ def end(process, timeout: float = 30.0) -> None:
 
 
 def write_program(folder: Path, code: str) -> Path:
-    """A program as a file, which children started by spawn and forkserver can import as their main."""
+    """Write a program to a file, which children of spawn and forkserver can import as their main module."""
     path = folder / "program.py"
     path.write_text(textwrap.dedent(code))
     return path
@@ -115,7 +115,7 @@ def write_program(folder: Path, code: str) -> Path:
 def run_program(
     path: Path, *arguments: str, timeout: float = 60.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The same as `run_python` for a file."""
+    """Run a program file as `run_python` does."""
     return run_command([sys.executable, str(path), *arguments], timeout=timeout, env=env)
 
 

@@ -22,7 +22,7 @@ class Mailbox:
         self.writer.setblocking(False)
 
     def send(self, obj: Any) -> bool:
-        """False when the box is full; then nothing was sent."""
+        """Return False if the mailbox is full; then nothing was sent."""
         with _core.MessageScope() as message:
             content = ForkingPickler.dumps(obj)
             try:

@@ -35,7 +35,7 @@ every_dtype = pytest.mark.parametrize("dtype", ALL, ids=name_of)
 
 
 def some_array(dtype: np.dtype, shape: tuple[int, ...] = (3, 4)) -> np.ndarray:
-    """An array whose elements differ, and whose bytes are valid for the dtype."""
+    """Return an array whose elements differ and whose bytes are valid for the dtype."""
     size = int(np.prod(shape))
     if dtype.names:
         array = np.zeros(shape, dtype)

@@ -16,13 +16,13 @@ shapes = some.lists(some.integers(0, 4), max_size=4).map(tuple)
 
 
 def generated(examples: int = 100) -> Any:
-    """Settings for a test: no time limits, and nothing written to disk."""
+    """Return settings for a test: no time limits, and nothing written to disk."""
     unimportant = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
     return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=unimportant)
 
 
 def extent(shape: tuple[int, ...], strides: tuple[int, ...], item_size: int) -> tuple[int, int]:
-    """The bytes before and after the first element's address that the elements need."""
+    """Return the bytes that the elements need before and after the address of the first one."""
     if 0 in shape:
         return 0, 0
     reaches = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
@@ -31,7 +31,7 @@ def extent(shape: tuple[int, ...], strides: tuple[int, ...], item_size: int) -> 
 
 @some.composite
 def tensors(draw: Any, *, shared: bool | None = None, dtypes: Any = dtypes) -> st.Tensor:
-    """A tensor of random bytes with any strides, any offset, shared or private, perhaps read-only."""
+    """Generate a tensor of random bytes with any strides and offset, shared or private, perhaps read-only."""
     dtype = draw(dtypes)
     shape = draw(shapes)
     strides = tuple(
@@ -52,7 +52,7 @@ def tensors(draw: Any, *, shared: bool | None = None, dtypes: Any = dtypes) -> s
 
 @some.composite
 def basic_indices(draw: Any, shape: tuple[int, ...]) -> Any:
-    """An index of integers, slices, None and an ellipsis that fits the shape."""
+    """Generate an index of integers, slices, None and an ellipsis that fits the shape."""
     dims = draw(some.integers(0, len(shape)))
     from_the_end = draw(some.booleans())
     sizes = shape[len(shape) - dims :] if from_the_end else shape[:dims]
@@ -81,7 +81,7 @@ def view_of(array: np.ndarray, index: Any) -> np.ndarray:
 
 @some.composite
 def reshapes(draw: Any, size: int) -> tuple[int, ...]:
-    """A shape with that many elements, perhaps with one size left open."""
+    """Generate a shape with that many elements, perhaps with -1 as one of its sizes."""
     parts = []
     rest = size
     for _ in range(draw(some.integers(0, 4))):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 _OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
-_AS_ROOT = ["--user", "--map-root-user"]  # of a user namespace: for users that may not create others
+_AS_ROOT = ["--user", "--map-root-user"]  # lets other users create namespaces
 
 
 def with_own_mounts(script: str) -> list[str]:

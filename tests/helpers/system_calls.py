@@ -1,7 +1,7 @@
 """Counts system calls of a program and everything it starts, between marks that it sets itself.
 
-A minimal tracer: strace is not installed everywhere, and its counts have no sections. A mark is
-`close(MARK + n)`, a call that programs do not make otherwise and that has no effect.
+A minimal tracer: strace is not installed everywhere, and its counts have no sections. A mark is `close(MARK +
+n)`, which has no effect and which programs do not call otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WALL = 0x40000000
 
 
 class _Info(ctypes.Structure):
-    """struct ptrace_syscall_info, the part for an entry; since Linux 5.3."""
+    """The part of struct ptrace_syscall_info for an entry; since Linux 5.3."""
 
     _fields_ = (
         ("op", ctypes.c_uint8),

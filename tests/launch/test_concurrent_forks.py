@@ -85,7 +85,7 @@ def test_new_pipe_is_closed_in_the_child(monkeypatch) -> None:
 
 
 def test_externally_closed_fd_does_not_block_cleanup() -> None:
-    """Regression: the first EBADF stopped the clean-up, which hid the parent's death from other workers."""
+    """Regression: the first EBADF stopped the clean-up; other workers did not notice the parent's death."""
     pipes = [ReportPipe(), ReportPipe()]
     for closed, other in (pipes, pipes[::-1]):  # the order of clean-up is random
         number, kept = closed.reader, os.dup(closed.reader)
@@ -132,7 +132,7 @@ def can_lock() -> bool:
 
 
 def test_fork_by_the_thread_that_holds_the_lock() -> None:
-    """As in a signal handler."""
+    """A signal handler may fork in that thread."""
     with no_fork():
         pid = os.fork()
     if pid == 0:

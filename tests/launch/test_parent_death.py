@@ -224,7 +224,7 @@ def wait_for(rank, ready, go) -> str:
 
 
 def test_workers_outlive_the_starting_thread(start_method) -> None:
-    """torch's workers end with SIGINT, and count as a success."""
+    """In torch, they would receive SIGINT and count as a success."""
     context = mp.get_context(start_method)
     ready, go = context.SimpleQueue(), context.Event()
     started = []

@@ -147,7 +147,7 @@ def test_workers_survive_a_killed_server() -> None:
 
 
 def test_server_killed_while_spawn_waits() -> None:
-    """The exit codes are lost; the reports of the workers are not."""
+    """The exit codes are lost, the reports of the workers arrive."""
     context = mp.get_context("server")
     queue, go = context.SimpleQueue(), context.Event()
     workers = mp.start_processes(answer_rank, (queue, go), nprocs=2, join=False, start_method="server")

@@ -122,7 +122,7 @@ def test_function_is_sent_once_to_each_worker(tmp_path) -> None:
 
 @pytest.mark.parametrize("method", ["server", "fork", "spawn", "forkserver"])
 def test_runs_of_an_unguarded_script_body(tmp_path, method) -> None:
-    """Start methods of the standard library that import the script again fail, or run it again."""
+    """Start methods of the standard library import the script again: they fail, or run it again."""
     count = tmp_path / "count"
     count.touch()
     program = """

@@ -51,7 +51,7 @@ def exit_with(rank, code) -> None:
 
 
 def wait_for_end_of_first(rank, code, gone) -> None:
-    """The first exits; the others notice, and end by themselves."""
+    """Rank 0 exits; the others notice that, and end by themselves."""
     if rank == 0:
         sys.exit(code)
     gone.wait(20)
@@ -95,7 +95,7 @@ def test_arguments_in_a_tuple_or_a_list(start_method, kind) -> None:
 
 @pytest.mark.parametrize("kind", [st.ones, np.ones, str, range, int])
 def test_args_that_are_not_a_tuple_raise(kind) -> None:
-    """torch passes the tensor's rows, or the letters of a string, to the function."""
+    """torch would pass the tensor's rows, or the letters of a string, to the function."""
     given = kind(2)
     name = type(given).__name__
     with pytest.raises(TypeError, match=rf"args must be a tuple or list .*, such as \(x,\); got {name}"):
@@ -157,7 +157,7 @@ def test_signal_raises() -> None:
 
 
 def test_process_exited(start_method) -> None:
-    """Never collected in torch."""
+    """torch has this test but does not collect it."""
     with pytest.raises(mp.ProcessExitedException) as caught:
         mp.start_processes(exit_with, (3,), nprocs=1, start_method=start_method)
     assert caught.value.exit_code == 3
@@ -176,7 +176,7 @@ def nest(rank, queue, start_method) -> None:
 
 
 def test_nested(start_method) -> None:
-    """Never collected in torch: children of a killed worker end with it."""
+    """Children of a killed worker end with it; torch has this test but does not collect it."""
     queue = mp.get_context(start_method).SimpleQueue()
     context = mp.start_processes(nest, (queue, start_method), join=False, start_method=start_method)
     pids = {queue.get() for _ in range(3)}
@@ -211,7 +211,7 @@ def pass_gate(ready, go) -> str:
 
 
 class Gate:
-    """Unpickling it waits for all the others."""
+    """Its unpickling waits until all workers unpickle theirs."""
 
     def __init__(self, ready, go) -> None:
         self.meeting = ready, go
@@ -226,7 +226,7 @@ def open_gate(ready, go, load) -> str:
 
 
 def check_passed(rank, gate) -> None:
-    """A forked worker has the gate as it was."""
+    """Check that the gate was passed; a forked worker does not unpickle it."""
     assert (pass_gate(*gate.meeting) if isinstance(gate, Gate) else gate) == "passed"
 
 

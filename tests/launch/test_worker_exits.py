@@ -175,7 +175,7 @@ def leave_a_thread(rank) -> None:
 
 
 def test_failed_worker_that_keeps_running_is_terminated(start_method, monkeypatch, caplog) -> None:
-    """Its thread keeps it alive; torch waits indefinitely."""
+    """Its thread keeps it running; torch would wait indefinitely."""
     monkeypatch.setattr(mp.process_context, "_TERMINATE_TIMEOUT", 0.2)
     caplog.set_level(logging.ERROR)
     with pytest.raises(mp.ProcessRaisedException, match="although a thread runs"):

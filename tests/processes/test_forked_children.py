@@ -38,7 +38,7 @@ def test_parent_frees_and_reuses_while_children_read(strategy) -> None:
         for child in children:
             child.start()
         del tensors
-        for child in children:  # they hold the list, too
+        for child in children:  # their arguments refer to the tensors, too
             child._args = ()
         gc.collect()
         reused = [st.full(1000, -1) for _ in range(60)]
@@ -51,7 +51,7 @@ def test_parent_frees_and_reuses_while_children_read(strategy) -> None:
 
 
 class Filling(mp.get_context("fork").Process):
-    """torch's test_inherit_tensor: a Process subclass with a tensor."""
+    """A Process subclass with a tensor, as in torch's test_inherit_tensor."""
 
     def __init__(self, tensor: st.Tensor) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def test_grandchildren_are_holders(strategy) -> None:
 
     def child() -> None:
         context.Process(target=grandchild).start()
-        os._exit(0)  # without waiting: the grandchild still reads
+        os._exit(0)  # it does not wait: the grandchild still reads
 
     process = context.Process(target=child)
     process.start()
@@ -123,7 +123,7 @@ def test_child_that_exits_immediately_releases_its_references(strategy) -> None:
 
 
 def test_child_that_execs_releases_its_references(strategy) -> None:
-    """The process keeps running, without the package."""
+    """The process continues in a program without the package."""
     tensor = st.ones(1000)
     before = st.stats()
     pid = os.fork()
@@ -163,7 +163,7 @@ def test_failed_fork_releases_references(strategy) -> None:
 def test_forks_among_busy_threads(strategy) -> None:
     """A fork never copies a lock that a thread holds while it allocates, sends or frees.
 
-    This package's locks: on free-threaded Python NumPy's ufuncs have one each, so none is called here.
+    No ufunc of NumPy is called, since each has a lock on free-threaded Python.
     """
     done = run_python(
         """

@@ -43,7 +43,7 @@ def stranger(strategy):
 
 
 def test_handle_of_another_session_is_opened_as_a_guest(stranger) -> None:
-    """torch: AuthenticationError, "digest sent was rejected"."""
+    """torch raises AuthenticationError, "digest sent was rejected"."""
     tensor, session = pickle.loads(stranger.stdout.read())
     assert session != st.stats()["session"]
     assert tensor.numpy().sum() == 3000
@@ -86,7 +86,7 @@ print(pickle.loads(bytes.fromhex(second.decode())).numpy().sum(), flush=True)
 
 
 def test_leaving_guest_does_not_remove_an_arena(stranger, strategy) -> None:
-    """As in `test_an_arena_is_not_closed_by_the_last_that_has_it`, for all arenas of a session."""
+    """A guest leaves the session while its manager is dead; the host's tensor stays valid."""
     st.empty(1)  # in this process's own session, so that it does not adopt the first handle's
     env = clean_environment()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -96,7 +96,7 @@ def test_leaving_guest_does_not_remove_an_arena(stranger, strategy) -> None:
         assert tensor.numpy().sum() == 7000
         del tensor
         kill_manager_of(session)
-        pickle.loads(stranger.stdout.read())  # of a third session: this process leaves the host's
+        pickle.loads(stranger.stdout.read())  # a handle of a third session: this process leaves the host's
         host.stdin.write("\n")
         host.stdin.flush()
         assert host.stdout.readline() == "7000.0\n"
@@ -119,8 +119,8 @@ def slots_of_this_process(session: str) -> int:
 def test_leaving_guest_releases_its_slot() -> None:
     """Regression: repeated guests kept most of their slots, until the session had none left.
 
-    A guest closed its connection before it unmapped the session's memory. For the manager, that was a live
-    process that had merely closed its descriptors, and nothing made the manager check again.
+    A guest closed its connection before it unmapped the session's memory. The manager took it for a live
+    process that had only closed its descriptors, and did not check again.
     """
     st.empty(1)  # in this process's own session
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -128,7 +128,7 @@ def test_leaving_guest_releases_its_slot() -> None:
         subprocess.Popen([sys.executable, "-c", MAKER], env=clean_environment(), **pipes) for _ in range(2)
     ]
     for _ in range(25):
-        for maker in makers:  # alternately: loading a handle of one session leaves the other
+        for maker in makers:  # alternately: to load a handle of one session is to leave the other
             maker.stdin.write("\n")
             maker.stdin.flush()
             session, message = maker.stdout.readline().split()

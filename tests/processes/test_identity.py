@@ -117,7 +117,7 @@ def keep_and_pass_on(inbox, outbox, done) -> None:
 
 
 def test_received_tensor_is_forwarded_and_returned(ctx, strategy) -> None:
-    """From A through B and C back to A it is A's own object; D gets the same bytes after A released it."""
+    """Returned from A through B and C, it is A's own object; D gets the same bytes after A released it."""
     queues = [ctx.SimpleQueue() for _ in range(3)]
     processes = [ctx.Process(target=pass_on, args=(queues[i], queues[i + 1])) for i in range(2)]
     for process in processes:

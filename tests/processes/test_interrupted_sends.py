@@ -111,7 +111,7 @@ def test_exception_after_a_report_keeps_the_tickets(strategy) -> None:
 
 
 def test_exception_while_the_pipe_is_full_cancels_the_message(strategy, transport) -> None:
-    """No byte of one message was written, and only a part of the other."""
+    """One message is written in part, another not at all."""
     send, _, reader = transport
     for content in (b"", b"x" * (1 << 20)):
         with pytest.raises(Late), alarms(raise_late, 0.05):

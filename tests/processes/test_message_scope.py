@@ -30,7 +30,7 @@ def run(program: str) -> None:
 
 
 def test_the_outer_scope_may_be_closed_and_destroyed_first() -> None:
-    """As two greenlets of one thread do that interleave their sends."""
+    """Two greenlets of one thread that interleave their sends do so."""
     run("""
     first = open_scope()
     send()

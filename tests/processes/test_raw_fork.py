@@ -198,7 +198,7 @@ def test_interpreter_of_a_raw_copy_can_exit(way, strategy) -> None:
 
 
 def test_raw_copy_of_a_process_without_a_session_works(way) -> None:
-    """It inherited nothing, so later tensors are its own."""
+    """It inherited nothing, so tensors that it creates are its own."""
     done = run_python(
         PRELUDE.split("mp.set_sharing_strategy")[0]
         + """

@@ -22,7 +22,7 @@ class Batch:
 
 
 def context_of(module, start_method):
-    """The standard module does not have the method server: its classes are used through our context."""
+    """Return our context for the method server, which the standard module does not have."""
     return (mp if start_method == "server" else module).get_context(start_method)
 
 

@@ -128,7 +128,7 @@ class Actor:
                 sys.stdin = None
                 actor_state.has_orphan_thread = self.helper is not None
                 Actor(self.state, self.state.actors + self.rank, seed, actor_state).run()
-                _core.ensure_managers()  # as every process does at its normal exit
+                _core.ensure_managers()  # as every process does at a normal exit
                 status = 0
             finally:
                 os._exit(status)

@@ -107,7 +107,7 @@ class Checkpoints:
             path.unlink()
 
     def check_start(self, before: ProcessResources, timeout: float = 15.0) -> None:
-        """Check that nothing of the session is left, and that this process has no more resources."""
+        """Check that nothing is left of the session, and that this process has no additional resources."""
         deadline = time.monotonic() + timeout
         while True:
             self.reap()

@@ -103,7 +103,7 @@ class FaultInjector:
         self.counts["killed simultaneously"] += len(victims)
 
     def in_slots(self) -> set[int]:
-        """Living processes that the session knows. Checkpoints only: nothing stays open."""
+        """Return the live processes in the session's slots; for checkpoints only, since it opens files."""
         director = self.director
         with opened(director.state.session, director.family()) as (memory, _):
             slots = [] if memory is None else memory.slots.values()

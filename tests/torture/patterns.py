@@ -9,12 +9,12 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def new_tag(number: int) -> int:
-    """The first word of a pattern."""
+    """Return the first word of a pattern."""
     return MARK | (number & ((1 << 48) - 1))
 
 
 def pattern(tag: int, count: int) -> np.ndarray:
-    """`count` words of 8 bytes."""
+    """Return `count` words of 8 bytes."""
     return np.arange(count, dtype=np.uint64) * STEP + np.uint64(tag)
 
 

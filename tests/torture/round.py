@@ -29,7 +29,7 @@ SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: forked children of killed actors, and 
 
 
 def prepare() -> None:
-    """Start what stays for the whole round."""
+    """Start what runs for the whole round."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     mp.get_context("forkserver").set_forkserver_preload(["tests.torture.actor"])
     resource_tracker.ensure_running()

@@ -52,7 +52,7 @@ class Letter(NamedTuple):
 
 
 def new_letter(tag: int, words: int, private: bool = False) -> Letter:
-    """A tensor with a pattern, shared from the start or (`private`) when it is sent."""
+    """Create a tensor with a pattern, shared from the start or (`private`) when it is sent."""
     tensor = st.from_numpy(pattern(tag, words)) if private else st.empty(words, np.uint64)
     if not private:
         tensor.numpy()[:] = pattern(tag, words)
@@ -89,7 +89,7 @@ def read_file(folder: Path, rng: random.Random) -> bytes | None:
     try:
         path.rename(mine)
         return mine.read_bytes()
-    except FileNotFoundError:  # another process was faster
+    except FileNotFoundError:  # another process has taken it
         return None
     finally:
         with suppress(FileNotFoundError):

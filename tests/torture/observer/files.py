@@ -29,7 +29,7 @@ def align_up(value: int, step: int) -> int:
 
 
 def words(fd: int, offset: int, count: int) -> np.ndarray:
-    """`count` words of 8 bytes of a file; bytes past its end are zero."""
+    """Return `count` words of 8 bytes of a file; bytes past its end are zero."""
     content = os.pread(fd, count * 8, offset)
     return np.frombuffer(content.ljust(count * 8, b"\0"), "<u8")
 
@@ -126,7 +126,7 @@ class ArenaFile:
         return True
 
     def _blocks(self, fd: int) -> list[Block]:
-        """Records that are live or have a holder's bit."""
+        """Return the records that are live or have a holder bit."""
         records = words(fd, PART, self.capacity * 4).reshape(-1, 4)
         held: dict[int, set[int]] = {}
         for plane in range(PLANES):

@@ -89,7 +89,7 @@ def descriptors(pid: int) -> dict[int, str]:
 
 
 def mappings(pid: int, part: str) -> list[Mapping]:
-    """Mappings of files whose path contains `part`."""
+    """Return the mappings of files whose path contains `part`."""
     try:
         with open(f"/proc/{pid}/maps") as file:
             lines = [line for line in file.read().splitlines() if part in line]

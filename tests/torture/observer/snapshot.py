@@ -54,7 +54,7 @@ def opened(session: str, pids: list[int]) -> Iterator[tuple[SessionFile | None, 
         for fd in files.values():
             try:
                 magic = os.pread(fd, 8, 0)
-            except OSError:  # closed there; its number now refers to a pipe or a socket
+            except OSError:  # closed by that process; its number now refers to a pipe or a socket
                 continue
             if magic == b"stsessa1":
                 memory = SessionFile(fd)
