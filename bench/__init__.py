@@ -1,1 +1,1 @@
-"""Benchmarks: shmtensor beside what else there is. Run as ``python -m bench``; see README.md here."""
+"""Benchmarks: shmtensor compared with alternatives. Run as ``python -m bench``; see README.md here."""

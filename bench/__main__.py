@@ -47,15 +47,15 @@ def main(words: list[str] | None = None) -> int:
     peers = None if arguments.peers is None else tuple(arguments.peers)
     results: list[Result] = []
     for name in names:
-        result = run_case(load_case(name), options, peers, arguments.rounds, _say)
+        result = run_case(load_case(name), options, peers, arguments.rounds, _show_progress)
         print_result(result)
         results.append(result)
-        if arguments.json is not None:  # after each, so that a run that is stopped keeps what it has
+        if arguments.json is not None:  # after each case, so that an interrupted run keeps its results
             write_json(arguments.json, results, options)
     return 1 if any("shmtensor" in result.absent for result in results) else 0
 
 
-def _say(text: str) -> None:
+def _show_progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"\r{text}\033[K", end="\r", file=sys.stderr, flush=True)
 

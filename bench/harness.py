@@ -42,7 +42,7 @@ def run_case(
 ) -> Result:
     """Measure every variant of every peer once per round, interleaved, and discard the warm-up rounds.
 
-    A peer that is not installed or fails is named in the result; the others go on.
+    A peer that is not installed or fails is named in the result; the others continue.
     """
     result = Result(case)
     rounds = rounds or (2 if options.quick else case.rounds)

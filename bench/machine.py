@@ -14,7 +14,7 @@ _PACKAGES = ("shmtensor", "numpy", "torch", "faster-fifo", "joblib", "ray", "ice
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what is installed here, without importing it."""
+    """Return the versions of the installed packages, without importing them."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 
 def facts() -> dict[str, object]:
-    """Return what the machine is, and how busy it was."""
+    """Return a description of the machine and its load."""
     return {
         "processor": _line_of("/proc/cpuinfo", "model name") or platform.machine(),
         "processors": len(os.sched_getaffinity(0)),

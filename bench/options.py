@@ -23,7 +23,7 @@ class Options:
     Attributes
     ----------
     quick
-        Tiny sizes and few repetitions: shows that a case works, measures nothing.
+        Tiny sizes and few repetitions: checks that a case works, and measures nothing.
     pin
         Where the two processes of a case run: each on a processor of its own, both on the same one, or
         where the kernel puts them.
@@ -43,7 +43,7 @@ class Options:
         return cls(**json.loads(text))
 
     def place(self, side: int) -> None:
-        """Pin this process: side 0 is the one that measures, side 1 its partner."""
+        """Pin this process: side 0 measures, side 1 is its partner."""
         if self.pin == "none" or len(self.processors) < 2:
             return
         os.sched_setaffinity(0, {self.processors[side if self.pin == "apart" else 0]})

@@ -20,7 +20,7 @@ HEADINGS = ("what", "peer", "median", "p99", "least", "most", "spread", "unit", 
 
 
 def number(value: float) -> str:
-    """Three digits that mean something."""
+    """Return the number with three significant digits."""
     if value == 0:
         return "0"
     digits = max(0, 3 - len(str(int(abs(value))))) if abs(value) >= 1 else 3
@@ -28,7 +28,7 @@ def number(value: float) -> str:
 
 
 def cells_of(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return what the columns of HEADINGS say of a row as it is kept."""
+    """Return the cells of a stored row, in the order of HEADINGS."""
     summary = row["summary"]
     return (
         row["what"],
@@ -50,17 +50,17 @@ def ratio_of(row: dict[str, Any]) -> str:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Return what the columns of HEADINGS say."""
+    """Return the cells of a row, in the order of HEADINGS."""
     return cells_of(row.to_json())
 
 
 def print_result(result: Result) -> None:
-    """Print a table; a fine one where rich is installed."""
+    """Print a table, formatted by rich if it is installed."""
     case = result.case
     title = f"{case.name}: {case.summary}" + (f"; ratio to {case.baseline}" if case.baseline else "")
     lines = [cells(row) for row in result.rows]
     try:
-        if not sys.stdout.isatty():  # nobody to be pleased, and no width to fit into
+        if not sys.stdout.isatty():  # a file or pipe: no width and no colours
             raise ModuleNotFoundError
         _print_fine(title, lines)
     except ModuleNotFoundError:
@@ -89,7 +89,7 @@ def _print_plain(title: str, lines: list[tuple[str, ...]]) -> None:
 
 
 def write_json(path: Path, results: Iterable[Result], options: Options) -> None:
-    """Keep everything that was measured, and where."""
+    """Write all measurements and facts of the machine to a file."""
     found = list(results)
     versions: dict[str, str] = {}
     for result in found:

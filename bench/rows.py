@@ -12,7 +12,7 @@ __all__ = ["rows_beside_bytes", "rows_many_beside_few"]
 def rows_beside_bytes(
     samples: Samples, variants: list[str], peers: Sequence[str], unit: str = "us", goal: Goal | None = None
 ) -> list[Row]:
-    """Return a row for each measurement of a tensor beside 64 bytes; the goal is shmtensor's."""
+    """Return a row for each measurement of a tensor, relative to 64 bytes; the goal is shmtensor's."""
     rows = []
     for variant in variants:
         for peer in peers:
@@ -30,7 +30,7 @@ def rows_beside_bytes(
 def rows_many_beside_few(
     samples: Samples, few: str, many: str, peers: Sequence[str], goal: Goal
 ) -> list[Row]:
-    """Return two rows for each peer: does a send cost more in company? The goal is shmtensor's."""
+    """Return two rows for each peer, to compare a send alone and among many; the goal is shmtensor's."""
     rows = []
     for peer in peers:
         if samples.has(peer, many):

@@ -37,7 +37,7 @@ def summary(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def _with_absent_peers(result: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
-    """Add the rows that an earlier run has of peers that failed in this one."""
+    """Add the rows of an earlier run for peers that failed in this one."""
     if before is None:
         return result
     rows = [row for row in before["rows"] if row["peer"] in result["absent"]]

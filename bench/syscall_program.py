@@ -16,7 +16,7 @@ def main(peer_name: str, what: str, count: int) -> None:
     with consumer_process(peer, Options(pin="none")) as consumer:
         item = peer.fresh(1 << 20)
         consumer.hand_over(BASELINE)
-        consumer.hand_over(peer.message(item))  # the first contact
+        consumer.hand_over(peer.message(item))  # opens the connection
         for _ in range(count):
             if what == "bytes":
                 consumer.hand_over(BASELINE)

@@ -1,4 +1,4 @@
-"""Timing inside of one process."""
+"""Timing within one process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def alternate(
 ) -> dict[str, float]:
     """Call the functions in turn, A B A B; return each one's median time in seconds.
 
-    Its 99th percentile is there too, under "NAME p99".
+    The result also has the 99th percentile, as "NAME p99".
 
     Parameters
     ----------
     budget
-        Seconds for all of it, roughly; but each is called `at_least` times.
+        Approximate seconds in all; each function is called at least `at_least` times.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
     clock = time.perf_counter
@@ -50,12 +50,12 @@ def alternate(
 
 
 def _p99(times: list[float]) -> float:
-    """Of fewer than a hundred, the most."""
+    """Return the 99th percentile, which is the maximum of fewer than a hundred values."""
     return sorted(times)[(len(times) * 99) // 100]
 
 
 def per_call(function: Callable[[int], object], count: int) -> float:
-    """Seconds for one of `count` turns of a loop that `function` runs."""
+    """Return the seconds of one of the `count` iterations that `function` runs."""
     with without_collector():
         start = time.perf_counter()
         function(count)

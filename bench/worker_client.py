@@ -77,7 +77,7 @@ class WorkerClient:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            # The group is of our making, and its number is not used again before it is empty.
+            # This process created the group, and its number is not reused before it is empty.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

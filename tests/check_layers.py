@@ -40,7 +40,7 @@ SYSTEM_ALLOWED = {
     "arena/segment.cpp",  # fstat, to check what a peer sent
     "arena/session_memory.cpp",  # the same
     "manager/server_requests.cpp",  # the same
-    "manager/server.cpp",  # a spare descriptor, to turn newcomers away
+    "manager/server.cpp",  # a spare descriptor, to reject new connections
     "cuda/driver.cpp",  # the only dlopen
     "cuda/memory.cpp",  # close-on-exec for descriptors that the driver made
     "manager/main.cpp",  # a program, not a library
@@ -76,7 +76,7 @@ def broken_rules(root: Path = ROOT) -> list[str]:
 
 
 def _folder_problem(name: str, line: str) -> str | None:
-    """Return what is wrong with an include of one folder of bindings by another, or None."""
+    """Return the problem of an include of one folder of bindings by another, or None."""
     user = re.match(r"bindings/([a-z_]+)/", name)
     used = re.match(r'#include "bindings/([a-z_]+)/', line)
     if user and user[1] not in BINDINGS:

@@ -1,4 +1,4 @@
-"""Axes of variation, the leak guard, and what the report's header says."""
+"""Axes of variation, the leak guard, and the header of the report."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def helpers_running() -> None:
-    """Start what stays for the whole run, so that no single test seems to leak it."""
-    # A shell starts background jobs with SIGINT ignored, and what they start would ignore it too.
+    """Start what runs until the end, so that no single test seems to leak it."""
+    # A shell starts background jobs with SIGINT ignored, which their children would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource_tracker.ensure_running()
-    # As programs that start many workers do; it takes the start of one from 300 ms to 20.
+    # As programs that start many workers do; a start then takes 20 ms instead of 300.
     multiprocessing.set_forkserver_preload(["numpy", "pytest", "shmtensor.multiprocessing"])
     forkserver.ensure_running()
     mp.start_processes(abs, start_method="server")
@@ -84,7 +84,7 @@ def helpers_running() -> None:
 def leak_guard(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every test leaves descriptors, mappings, names, children and blocks as it found them."""
     before = Snapshot.take()
-    gc.freeze()  # what is there already need not be searched for garbage after the test
+    gc.freeze()  # existing objects need not be searched for garbage after the test
     yield
     problems = Snapshot.settled_difference(before)
     assert not problems, "left behind: " + "; ".join(problems)

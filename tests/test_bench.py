@@ -83,7 +83,7 @@ def test_list_option_and_unknown_case(capsys) -> None:
 
 
 def test_each_process_is_pinned_to_its_own_processor(monkeypatch) -> None:
-    """A partner is started by a process that is pinned already; it once ended up on the same processor."""
+    """Regression: a partner, started by a pinned process, ran on the same processor."""
     pinned = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, processors: pinned.append(processors))
     text = Options(processors=(3, 5)).to_text()
@@ -119,7 +119,7 @@ def kept(page: str) -> list[Path]:
 
 
 def test_results_page_shows_stored_measurements() -> None:
-    """Nobody edits them: `python -m bench.page` writes them from the result files that they name."""
+    """`python -m bench.page` writes the pages from the result files that they name."""
     assert benchmarks(*kept("benchmarks.md")) == (DOCS / "benchmarks.md").read_text()
     assert goals(kept("design/goals.md")) == (DOCS / "design" / "goals.md").read_text()
 

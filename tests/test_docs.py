@@ -24,21 +24,21 @@ def examples() -> list:
 
 
 @pytest.mark.parametrize("code", examples())
-def test_the_example_runs(tmp_path, code) -> None:
+def test_example_runs(tmp_path, code) -> None:
     done = run_program(write_program(tmp_path, code))
     assert done.returncode == 0, done.stderr
     assert not done.stderr
 
 
-def test_the_first_example_says_what_it_prints(tmp_path) -> None:
+def test_first_example_prints_the_number_of_its_comment(tmp_path) -> None:
     code = BLOCK.findall(PAGES[0].read_text())[0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
-    (said,) = re.findall(r"print\(.*\)  # ([\d.]+)", code)
-    assert run_program(write_program(tmp_path, code)).stdout.split() == [said]
+    (printed,) = re.findall(r"print\(.*\)  # ([\d.]+)", code)
+    assert run_program(write_program(tmp_path, code)).stdout.split() == [printed]
 
 
 @pytest.mark.parametrize("folder", ["csrc", "python", "tests"])
-def test_pages_that_the_code_refers_to_are_there(folder) -> None:
+def test_pages_named_in_code_exist(folder) -> None:
     for path in (ROOT / folder).rglob("*"):
         if path.suffix in {".hpp", ".cpp", ".py", ".pyi"}:
             for page in re.findall(r"docs/[\w/-]+\.md", path.read_text()):

@@ -10,7 +10,7 @@ from tests.helpers.children import run_python
 
 LOOK = """
     import json, os, sys, threading
-    def look():
+    def snapshot():
         tasks = os.listdir("/proc/self/task")
         return {
             "threads": [len(tasks), threading.active_count()],
@@ -38,9 +38,9 @@ def run(program: str) -> dict:
 def test_import_starts_opens_and_writes_nothing(statement) -> None:
     seen = run(f"""
     import numpy
-    before = look()
+    before = snapshot()
     {statement}
-    print(json.dumps([before, look()]))
+    print(json.dumps([before, snapshot()]))
     """)
     before, after = seen
     assert after == before
@@ -87,12 +87,12 @@ def test_multiprocessing_import_registers_and_starts_nothing(statement) -> None:
     kinds, before, after = run(f"""
     import numpy, multiprocessing, multiprocessing.connection, multiprocessing.queues, threading, copyreg
     from multiprocessing.reduction import ForkingPickler
-    before, table = look(), dict(copyreg.dispatch_table)
+    before, table = snapshot(), dict(copyreg.dispatch_table)
     {statement}
     assert dict(copyreg.dispatch_table) == table
     ours = [kind for kind in ForkingPickler._extra_reducers if kind.__module__.startswith("shmtensor")]
     kinds = [kind.__qualname__ for kind in ours]
-    print(json.dumps([kinds, before, look()]))
+    print(json.dumps([kinds, before, snapshot()]))
     """)
     assert {"Tensor", "Storage", "Connection"} <= set(kinds)
     assert after == before

@@ -1,4 +1,4 @@
-"""The leak guard of conftest.py finds every kind of leak, and nothing where there is none."""
+"""The leak guard of conftest.py finds every kind of leak, and reports no false ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def mapping() -> Iterator[str]:
 
 @contextmanager
 def name() -> Iterator[str]:
-    path = Path(f"/dev/shm/shmtensor-{st.stats()['session']}-99999")  # of a living session: no `gc` takes it
+    path = Path(f"/dev/shm/shmtensor-{st.stats()['session']}-99999")  # `gc` keeps it
     path.touch()
     yield rf"names in /dev/shm \['{path.name}'\]"
     path.unlink()
@@ -124,7 +124,7 @@ def test_leak_guard_does_not_consume_messages() -> None:
 
 
 def run_inner_tests(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """Run tests of a folder's own with the guards of this one's conftest.py."""
+    """Run tests of a separate folder with the guards of this one's conftest.py."""
     (folder / "conftest.py").write_text(
         "from tests.conftest import helpers_running, leak_guard, pytest_sessionfinish, pytest_sessionstart\n"
     )

@@ -27,7 +27,7 @@ def fields(text: str) -> dict[str, int]:
     return {name: int(size) for name, size in re.findall(r"([\w-]+):(\d+)", text)}
 
 
-def test_the_layout_of_a_handle() -> None:
+def test_handle_layout() -> None:
     page = (DOCS / "design" / "tickets.md").read_text()
     source = (ROOT / "csrc" / "session" / "handle.cpp").read_text()
     (struct,) = re.findall(r"struct Wire \{(.*?)\};", source, re.DOTALL)
@@ -50,7 +50,7 @@ def family(base: type[BaseException], depth: int = 0) -> list[tuple[int, str]]:
     return [(depth, base.__name__), *below]
 
 
-def test_the_tree_of_exceptions() -> None:
+def test_tree_of_exceptions() -> None:
     page = (DOCS / "guide" / "troubleshooting.md").read_text()
     (tree,) = re.findall(r"```text\n(ShmTensorError.*?)```", page, re.DOTALL)
     drawn = []
@@ -63,7 +63,7 @@ def test_the_tree_of_exceptions() -> None:
 
 
 @pytest.mark.parametrize("page", [CONTRIBUTING, OVERVIEW], ids=["contributing", "overview"])
-def test_the_line_of_layers(page) -> None:
+def test_layers_of_the_pages(page) -> None:
     (line,) = re.findall(r"base(?: <- \w+)+ <- bindings", page)
     layers = line.split(" <- ")
     assert set(layers) == set(LAYERS)
@@ -71,14 +71,14 @@ def test_the_line_of_layers(page) -> None:
         assert set(needed) <= set(layers[: layers.index(layer)])
 
 
-def test_the_folders_of_tests() -> None:
+def test_folders_of_tests() -> None:
     table = CONTRIBUTING[CONTRIBUTING.index("## Tests") :]
     listed = re.findall(r"^\| `tests/(\w+)` ", table, re.MULTILINE)
     folders = [path.name for path in (ROOT / "tests").iterdir() if path.is_dir()]
     assert sorted(listed) == sorted(name for name in folders if not name.startswith(("_", ".")))
 
 
-def test_the_map_of_folders() -> None:
+def test_map_of_folders() -> None:
     listed = set(re.findall(r"^\| `([\w/]+)` ", CONTRIBUTING, re.MULTILINE))
     core = {f"csrc/{layer}" for layer in LAYERS}
     package = {
@@ -90,7 +90,7 @@ def test_the_map_of_folders() -> None:
     assert all((ROOT / name).is_dir() for name in listed)
 
 
-def test_the_targets_of_the_makefile() -> None:
+def test_makefile_targets_are_documented() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (phony,) = re.findall(r"^\.PHONY:((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
     described = re.findall(r"^([\w-]+):.*## ", makefile, re.MULTILINE)
@@ -102,13 +102,13 @@ def test_the_targets_of_the_makefile() -> None:
 
 
 @pytest.mark.parametrize("kind", [_core.TensorBase, _core.StorageBase], ids=lambda kind: kind.__name__)
-def test_the_reference_has_the_members_of_the_extension(kind) -> None:
+def test_reference_has_the_members_of_the_extension(kind) -> None:
     table = "\n".join(line for line in REFERENCE.splitlines() if line.startswith("| `"))
     for name in vars(kind):
         assert name.startswith("_") or re.search(rf"`{name}(\(\))?`", table), name
 
 
-def test_the_reference_has_every_public_name() -> None:
+def test_reference_has_every_public_name() -> None:
     own = set(mp.__all__) - set(multiprocessing.__all__)  # type: ignore[attr-defined]
     for name in own | {name for name in st.__all__ if not name.startswith("_")}:
         value = getattr(st, name, None) or getattr(mp, name)
@@ -128,7 +128,7 @@ PEERS = ("shmtensor", "torch-fd", "torch-fs", "SharedMemory", "pickle")
 
 
 @pytest.mark.parametrize("line", COMPARED)
-def test_the_readme_has_the_numbers_of_the_result_file(line) -> None:
+def test_readme_numbers_equal_the_result_file(line) -> None:
     record = json.loads((ROOT / "bench" / "results" / "intel-xeon.json").read_text())
     case, what, unit, scale = COMPARED[line]
     (rows,) = (result["rows"] for result in record["results"] if result["case"] == case)
@@ -158,7 +158,7 @@ MODULES = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
     [page for page in sorted(DOCS.rglob("*.md")) if page.name != "differences.md"],  # CPython's tests
     ids=lambda page: page.stem,
 )
-def test_the_tests_that_a_page_names_exist(page) -> None:
+def test_tests_named_in_pages_exist(page) -> None:
     text = page.read_text()
     missing = set()
     for suite, name, rest in re.findall(r"`([A-Z]\w+)\.([A-Z]\w*|)([*…]?)`", text):

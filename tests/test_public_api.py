@@ -126,7 +126,7 @@ def test_public_methods_and_properties_match_list(kind) -> None:
 
 
 def described() -> dict[str, object]:
-    """Everything public of ours, by its full name."""
+    """Return all public objects of the package by their full names."""
     things: dict[str, object] = {"st": st, "mp": mp}
     things |= {f"st.{name}": getattr(st, name) for name in PUBLIC if name != "__version__"}
     things |= {f"{kind.__name__}.{name}": getattr(kind, name) for kind in METHODS for name in METHODS[kind]}
@@ -207,7 +207,7 @@ def test_standard_submodules_are_attributes() -> None:
 
 
 def test_standard_submodules_can_be_imported() -> None:
-    """CPython's test of shared memory: an ImportError, unless the program had imported them before."""
+    """Regression: CPython's test of shared memory raised ImportError unless it had imported them before."""
     program = """
         import sys
         from shmtensor.multiprocessing import shared_memory, managers, pool

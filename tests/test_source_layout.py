@@ -12,7 +12,7 @@ from tests.check_layers import BINDINGS, LAYERS, ROOT, broken_rules
 
 def test_sources_follow_layer_rules() -> None:
     assert broken_rules() == []
-    assert len(list(ROOT.rglob("*.[ch]pp"))) > 50, "it looked at something"
+    assert len(list(ROOT.rglob("*.[ch]pp"))) > 50, "no sources were found"
 
 
 def test_every_folder_is_a_layer() -> None:
@@ -38,23 +38,23 @@ def test_every_source_of_the_bindings_has_a_header() -> None:
 
 
 def test_gil_is_released_and_acquired_in_one_file() -> None:
-    """All others would abort the process when the interpreter ends while they wait for it."""
+    """Other ways abort the process if the interpreter ends while they wait for it."""
     words = ("gil_scoped_", "PyEval_", "PyGILState_", "Py_BEGIN_ALLOW_THREADS")
     found = [path.name for path in ROOT.rglob("*.[ch]pp") if any(word in path.read_text() for word in words)]
     assert found == ["gil.hpp"]
 
 
 def test_sources_do_not_read_the_wall_clock() -> None:
-    """Which an administrator, or NTP, may set."""
+    """An administrator, or NTP, may set the wall clock."""
     words = ("CLOCK_REALTIME", "system_clock", "gettimeofday", "time.time(", "time.time_ns(", "datetime")
     package = ROOT.parent / "python" / "shmtensor"
     sources = [*ROOT.rglob("*.[ch]pp"), *package.rglob("*.py")]
-    assert len(sources) > 150, "it looked at something"
+    assert len(sources) > 150, "no sources were found"
     assert [path.name for path in sources if any(word in path.read_text() for word in words)] == []
 
 
 def test_modules_do_not_import_the_package_itself() -> None:
-    """The layer contract must ignore such imports, because it takes imports of the extension for them."""
+    """The layer contract must ignore such imports, because it mistakes imports of the extension for them."""
     package = ROOT.parent / "python" / "shmtensor"
     submodules = {path.stem for path in package.iterdir()}
     for path in package.rglob("*.py"):

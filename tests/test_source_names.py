@@ -37,7 +37,7 @@ def comments(path: Path) -> Iterator[str]:
 
 
 def missing(text: str) -> list[str]:
-    """Names in a text that no file has; a path may leave out the ending."""
+    """Return the names in a text that no file has; a path may omit the ending."""
     paths = [name for name in PATH.findall(text) if not any(ROOT.glob(f"{name.rstrip('/')}*"))]
     return paths + [name for name in NAME.findall(text) if name not in NAMES]
 

@@ -18,6 +18,8 @@ EXCLUDED = ("tests/fuzz/corpus/", "tests/test_wording.py", "docs/contributing/wr
 
 # Nouns and other words after which "is no" is plain English: "there is no such file", "is no longer".
 _IS_NO = r"(?<!there )(?<!There )\b(?:is|are) no (?!longer\b|more\b|need\b|one\b)[a-z]+"
+# The user `nobody` keeps his name.
+_SOME_PROCESS = r"(?:^(?=[A-Z])|(?<=\s)(?<!(?i:user) ))(?:[Nn]o|[Ss]ome|[Aa]ny|[Ee]very)body\b"
 PHRASES = {
     re.compile(r"\banew\b"): "again",
     re.compile(r"\blet(?:s|ting)? (?:(?:it|them|him) )?go\b(?! of the GIL)"): "release",
@@ -26,7 +28,13 @@ PHRASES = {
     re.compile(r"\bwithout a word\b"): "silently, without a report",
     re.compile(r"\bfor ever\b"): "indefinitely",
     re.compile(r"\bbehind (?:our|its|their|\w+'s) backs?\b"): "name the actor",
-    re.compile(r"(?:^|[.;:] +|\n\s*)Who (?:has|is|was|asks|sends|reads)\b"): "a process that ...",
+    re.compile(
+        r"(?:^|[.;:] +|\n\s*|, | of )[Ww]ho (?:has|had|is|was|asks|sends|reads)\b"
+    ): "a process that ...",
+    re.compile(_SOME_PROCESS): "no process, another process",
+    re.compile(r"\b(?:says|said)\b"): "reports, prints, contains",
+    re.compile(r"\bat once\b"): "immediately, simultaneously",
+    re.compile(r"\blook(?:s|ed)? (?:at|around)\b"): "read, check",
 }
 
 
@@ -117,6 +125,11 @@ def test_prose_avoids_listed_phrases() -> None:
         ("a.cpp", 'throw Error("the process was taken for dead");'),
         ("a.md", "Who has a handle may send it."),
         ("a.md", "It closes without a word."),
+        ("a.py", "# Freed when nobody holds it."),
+        ("a.cpp", "// The sender, who has the bit, clears it."),
+        ("a.py", '"""Whatever the table says."""'),
+        ("a.py", "# Both start at once."),
+        ("a.cpp", "// The manager looks at it."),
     ],
 )
 def test_listed_phrase_is_reported(name: str, text: str) -> None:
@@ -131,6 +144,7 @@ def test_listed_phrase_is_reported(name: str, text: str) -> None:
         ("a.py", "anew = 1"),
         ("a.cpp", "int let_go();"),
         ("a.md", "```\nwait for ever\n```"),
+        ("a.py", '# The user nobody owns it.\nname = "nobody"'),
     ],
 )
 def test_plain_prose_and_code_are_accepted(name: str, text: str) -> None:

@@ -1,6 +1,6 @@
-"""A user's program as type checkers see it; it is never run. `make lint` checks it.
+"""A user's program, for type checkers; it is never run. `make lint` checks it.
 
-An error that is expected is ignored by its name, and an ignored error that does not come is one too.
+An expected error is ignored by its name; an ignored error that does not occur is an error, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def work(rank: int, tensor: st.Tensor) -> float:
 
 
 def submodules() -> None:
-    """They were `object`: nothing in them could be used."""
+    """Regression: they were typed as `object`, so nothing in them could be used."""
     assert_type(st.memory.process_memory().pss, int)
     assert_type(st.cuda.is_available(), bool)
     assert_type(st.doctor().ok, bool)
@@ -38,7 +38,7 @@ def submodules() -> None:
 
 
 def containers(numbers: st.SharedDict[int], items: st.SharedList[str]) -> None:
-    """They fit where the standard library's do."""
+    """They are accepted where the standard library's are."""
     mapping: Mapping[str, int] = numbers
     sequence: Sequence[str] = items
     assert_type(numbers["a"], int)

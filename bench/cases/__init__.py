@@ -30,7 +30,7 @@ CASES = {
     "most": "most",
 }
 
-# Cases that are programs of many processes, with options and a report of their own.
+# Cases that are separate programs with their own options and reports.
 PROGRAMS = {
     "ram": "one copy of the data for all workers, against the set-ups of a well-known post",
     "launch": "starting workers, against the standard library and torch",
@@ -38,7 +38,7 @@ PROGRAMS = {
 
 
 def load_case(name: str) -> Case:
-    """Return a case; nothing of a peer is imported."""
+    """Return a case, without importing a peer's packages."""
     case: Case = importlib.import_module(f"bench.cases.{CASES[name]}").CASE
     return case
 

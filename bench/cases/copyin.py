@@ -1,4 +1,4 @@
-"""Copying a NumPy array into shared memory, beside np.copyto between warm buffers."""
+"""Copying a NumPy array into shared memory, compared with np.copyto between warm buffers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             peer.dispose(peer.copy_in(source))
 
         if not cold:
-            copy_in()  # steady state: the memory was used before
+            copy_in()  # steady state: the memory has been used before
         return alternate(
             {"copy": copy_in, "copyto": lambda: np.copyto(target, source)},
             budget=0 if cold or options.quick else 0.1,
@@ -56,14 +56,15 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _at_a_page(nbytes: int) -> Array:
-    # Aligned like blocks. Some processors copy slowly to an offset just past the source's in its page.
+    # Aligned like blocks. Some processors copy slowly if the target's offset in its page is just after the
+    # source's.
     memory = np.zeros(nbytes + mmap.PAGESIZE, np.uint8)
     start = -memory.ctypes.data % mmap.PAGESIZE
     return memory[start : start + nbytes]
 
 
 def _give_back(peer: Peer) -> float:
-    """Make the next measurement cold, if the peer keeps memory at all."""
+    """Make the next measurement cold if the peer keeps memory."""
     if peer.name.startswith("shmtensor"):
         import shmtensor as st
 

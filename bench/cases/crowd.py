@@ -23,7 +23,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
 
 
 def _hold(peer: Peer, inbox: Any, outbox: Any) -> None:
-    """Keep a tensor of the other's, give one of our own: both sides have both arenas."""
+    """Keep the other process's tensor and send one, so that both processes have both arenas."""
     theirs = inbox.get()
     own = peer.fresh(4096)
     outbox.put(own)
@@ -40,7 +40,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
         def measure(variant: str) -> Measure:
             with ExitStack() as stack:
-                others = int(variant.split(maxsplit=1)[0]) - 2  # the two that measure are there too
+                others = int(variant.split(maxsplit=1)[0]) - 2  # the two measuring processes count, too
                 crowd = [stack.enter_context(consumer_process(peer, options, _hold)) for _ in range(others)]
                 theirs = [one.hand_over(tensor) for one in crowd]
                 found = hand_over()

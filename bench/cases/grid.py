@@ -1,4 +1,4 @@
-"""Several producers and several consumers on one queue: what a message costs when all are busy."""
+"""The cost of a message with several busy producers and consumers on one queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
 
 
 def _produce(shared: Any, peer: Peer, inbox: Any, outbox: Any) -> None:
-    """Put as many messages as told, of bytes or tensors; keep the tensors until all have arrived."""
+    """Put the requested number of messages, bytes or tensors; keep the tensors until all have arrived."""
     while (order := inbox.get()) is not None:
         what, count = order
         items = []
@@ -46,7 +46,7 @@ def _produce(shared: Any, peer: Peer, inbox: Any, outbox: Any) -> None:
 
 
 def _consume(shared: Any, peer: Peer, inbox: Any, outbox: Any) -> None:
-    """Take what comes, and say how many it was when None comes."""
+    """Receive messages until None; report their number."""
     while inbox.get() is not None:
         count = 0
         while (message := shared.get()) is not None:

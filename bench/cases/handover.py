@@ -1,4 +1,4 @@
-"""From put to get and acknowledge, beside 64 bytes on the same queue."""
+"""A put, its get and the acknowledgement, compared with 64 bytes on the same queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.timing import alternate
 __all__ = ["CASE"]
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20, "64 MiB": 1 << 26, "1 GiB": 1 << 30}
-# Those that copy the bytes through a pipe, or a ring of bounded size, take seconds for a GiB.
+# Peers that copy the bytes through a pipe, or a ring of limited size, take seconds for a GiB.
 UP_TO_64_MIB = ("pickle", "faster-fifo", "joblib", "ray", "iceoryx2")
 KINDS = ("same", "fresh")
 BUDGET = 0.15  # seconds for one measurement
@@ -40,7 +40,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             if kind == "same" and size not in kept:
                 kept[size] = peer.fresh(SIZES[size])
             send = _same(peer, there, kept[size]) if kind == "same" else _fresh(peer, there, SIZES[size])
-            send()  # steady state: what was idle while others were measured gave its pages back
+            send()  # steady state: memory that was idle while others were measured has lost its pages
             return alternate(
                 {"tensor": send, "bytes": lambda: there.hand_over(BASELINE)},
                 budget=0.01 if options.quick else BUDGET,
@@ -77,7 +77,7 @@ def _rows(samples: Samples) -> list[Row]:
 
 
 def _rows_to_torch(samples: Samples) -> list[Row]:
-    """How many times as long torch's default strategy takes."""
+    """Return rows with the time of torch's default strategy relative to shmtensor's."""
     rows = []
     for variant in _variants("", Options()):
         if samples.has("shmtensor", variant) and samples.has("torch-fd", variant):

@@ -16,7 +16,7 @@ __all__ = ["CASE"]
 MODULES = {"shmtensor": "shmtensor", "torch-fd": "torch"}
 SUBMODULES = {"shmtensor": "shmtensor.multiprocessing", "torch-fd": "torch.multiprocessing"}
 
-# A program in an interpreter of its own: the time and the private memory that an import takes.
+# A program for a new interpreter: measures time and private memory of an import.
 PROGRAM = """
 import json, sys, time
 import numpy

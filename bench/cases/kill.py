@@ -19,7 +19,7 @@ TIMEOUT = 10.0
 def _hold(inbox: Any, outbox: Any) -> None:
     tensor = inbox.get()
     outbox.put("held")
-    time.sleep(60)  # killed long before
+    time.sleep(60)  # killed before the time is over
     del tensor
 
 
@@ -30,10 +30,10 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     from bench.peers import load_peer
 
     load_peer(peer_name)
-    # Forked, since only a fork makes hundreds of holders in a few seconds; the tensor comes later.
+    # Forked, since only a fork starts hundreds of holders in a few seconds; the tensor is sent later.
     context: Any = mp.get_context("fork")
     kills = 1 if options.quick else 20
-    st.set_limit(NBYTES + NBYTES // 2)  # one block has room, two have not
+    st.set_limit(NBYTES + NBYTES // 2)  # room for one block, not for two
 
     def kill_once() -> float:
         inbox, outbox = context.SimpleQueue(), context.SimpleQueue()

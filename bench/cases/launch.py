@@ -1,4 +1,4 @@
-"""Starting workers: the start method server beside the standard library's forkserver and torch's spawn.
+"""Starting workers: the start method server compared with forkserver and torch's spawn.
 
     python -m bench launch [--json FILE] [--rounds N] [--only NAME ...]
 
@@ -28,7 +28,7 @@ def median(values):
     return sorted(values)[len(values) // 2]
 """
 
-# A worker that has NumPy and shmtensor says so over a pipe; it is ready when that has come.
+# A worker that has imported NumPy and shmtensor reports it over a pipe; then it counts as ready.
 READY = """
 def ready(writer):
     import numpy, shmtensor
@@ -214,7 +214,7 @@ class Line:
 
 
 def run(name: str, rounds: int) -> float | dict[str, float]:
-    """Run one program in a fresh interpreter and return what it says."""
+    """Run one program in a fresh interpreter and return its result."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bench_program.py"
         program.write_text(PREAMBLE + PROGRAMS[name] + END)
@@ -227,7 +227,7 @@ def run(name: str, rounds: int) -> float | dict[str, float]:
 
 
 def lines(seen: dict[str, list[float | dict[str, float]]]) -> list[Line]:
-    """Make the table of what was seen, several runs of each."""
+    """Return the lines of the table from several runs of each program."""
 
     def of(name: str) -> float:
         return statistics.median(seen[name])  # type: ignore[type-var, arg-type]

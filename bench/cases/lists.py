@@ -1,4 +1,4 @@
-"""Many tensors in one message: what each costs, both sides together."""
+"""The cost of each of many tensors in one message, both sides together."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["CASE"]
 
 COUNTS = (100, 1_000, 10_000, 100_000)
 NBYTES = 4096
-REPEATS = 3  # the first finds memory that the size before it left cold
-# A segment for each tensor: more than these take minutes, or more mappings than the kernel allows.
+REPEATS = 3  # the first call finds memory that the previous size left cold
+# One segment per tensor: more tensors take minutes, or more mappings than the kernel allows.
 MOST = {
     "SharedMemory": 1_000,
     "torch-fd": 1_000,
@@ -45,7 +45,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         def once(count: int, *, again: bool) -> float:
             items = [peer.fresh(NBYTES) for _ in range(count)]
             messages = [peer.message(item) for item in items]
-            if again:  # they were sent before the clock starts
+            if again:  # they are sent before the measurement starts
                 there.hand_over(messages)
             seconds = per_call(lambda _: there.hand_over(messages), 1)
             for item in items:

@@ -21,7 +21,7 @@ STEP = 1_000
 
 
 def _keep(_peer: Peer, inbox: Any, outbox: Any) -> None:
-    """Keep whatever comes."""
+    """Keep everything received."""
     kept = []
     while (message := inbox.get()) is not None:
         kept.append(message)
@@ -29,7 +29,7 @@ def _keep(_peer: Peer, inbox: Any, outbox: Any) -> None:
 
 
 def _proportional(pid: int) -> int:
-    """Bytes of a process, what it shares with others divided among them."""
+    """Return the PSS of a process in bytes."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
@@ -54,7 +54,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
             def both() -> int:
                 return _proportional(os.getpid()) + _proportional(consumer.process.pid)
 
-            add()  # the first contact
+            add()  # opens the connection
             before = both()
             for _ in range(count // step):
                 add()

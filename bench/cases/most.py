@@ -1,4 +1,4 @@
-"""How many tensors can live in two processes until an error."""
+"""The number of tensors that can live in two processes before an error."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bench.peers import Peer, load_peer
 __all__ = ["CASE"]
 
 ENOUGH = 200_000
-DESCRIPTORS = 1024  # what most systems allow a process if nobody asks for more
+DESCRIPTORS = 1024  # the default soft limit of most systems
 NBYTES = 4096
 STEP = 100
 
 
 def _keep(peer: Peer, inbox: Any, outbox: Any) -> None:
-    """Keep whatever comes, until that fails."""
+    """Keep everything received, until an error."""
     kept = []
     try:
         while (message := inbox.get()) is not None:
@@ -44,7 +44,7 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         items: list[Any] = []
         reached = 0
         with consumer_process(peer, options, _keep) as there:
-            with contextlib.suppress(Exception):  # whatever it is that breaks
+            with contextlib.suppress(Exception):  # any error ends the measurement
                 while reached < enough:
                     more = [peer.fresh(NBYTES) for _ in range(STEP)]
                     items += more

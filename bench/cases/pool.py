@@ -1,4 +1,4 @@
-"""`Pool.map` over arrays: what a task costs whose argument is an array."""
+"""The cost of a task of `Pool.map` whose argument is an array."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
 
 
 def _used(pid: int) -> float:
-    """Seconds that the threads of a process have run (see proc(5), schedstat)."""
+    """Return the seconds that the threads of a process have run (see proc(5), schedstat)."""
     tasks = Path(f"/proc/{pid}/task")
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
 

@@ -35,7 +35,7 @@ def _start(name: str, count: int, path: str | None, rank: int, run: str) -> subp
 
 
 def _managers(run: str) -> list[int]:
-    """The helper of the run's session: detached, so no child of anybody."""
+    """Return the manager of the run's session, which is not a child of any program."""
     folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
     return [int(folder.name) for folder in folders if run in _environment(folder)]
 
@@ -65,15 +65,15 @@ def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
     try:
         for rank in range(ranks):
             programs.append(_start(name, count, path, rank, run))
-            told = None
-            while told is None:
+            line = None
+            while line is None:
                 if time.monotonic() - start > DEADLINE:
                     raise TimeoutError(f"{name} takes too long")
-                told = _line(programs[-1], 0.5)
+                line = _line(programs[-1], 0.5)
                 pids = [pid for program in programs for pid in process_tree(program.pid)]
                 found = _measure(monitor, pids)
                 history.append((time.monotonic() - start, sum(m.pss for m in found.values())))
-            answer = json.loads(told)
+            answer = json.loads(line)
             roles |= {int(pid): role for pid, role in answer["roles"].items()}
             nbytes = max(nbytes, answer["nbytes"])
             if rank == 0:
@@ -152,7 +152,7 @@ def main(words: list[str] | None = None) -> int:
         except (RuntimeError, TimeoutError, subprocess.SubprocessError) as error:
             results["absent"][name] = str(error)
             print(f"{name}: {error}", file=sys.stderr)
-        if options.json:  # after each, so that a run that is stopped keeps what it has
+        if options.json:  # after each set-up, so that an interrupted run keeps its results
             options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(goals_of(results))
     if options.plot:

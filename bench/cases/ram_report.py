@@ -16,7 +16,7 @@ _COLUMNS = ("rss", "pss", "uss", "shared", "shared_file")
 
 
 def table_of(result: dict[str, Any]) -> str:
-    """The post's table of one set-up, in MiB."""
+    """Return the post's table of one set-up, in MiB."""
     lines = [f"\n{SETUPS[result['setup']][3]}  ({result['seconds']:.0f} s)"]
     lines.append(f"{'':18}" + "".join(f"{name:>12}" for name in _COLUMNS))
     for process in sorted(result["processes"], key=lambda one: one["role"]):
@@ -31,7 +31,7 @@ def _worst_worker(result: dict[str, Any]) -> float:
 
 
 def goals_of(results: dict[str, Any]) -> str:
-    """The goals beside what was measured."""
+    """Return the goals with the measured values."""
     rows: list[tuple[str, str, str, bool]] = []
     empty = results["empty"]["processes"][0]["uss"] / MIB
     for name, result in results["setups"].items():
@@ -77,7 +77,7 @@ def goals_of(results: dict[str, Any]) -> str:
 
 
 def plot(results: dict[str, Any], path: Path) -> None:
-    """PSS of all processes of each set-up over time."""
+    """Draw the PSS of all processes of each set-up over time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

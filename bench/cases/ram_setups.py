@@ -1,7 +1,7 @@
 """The set-ups of the case `ram`: ``python -m bench.cases.ram_setups NAME COUNT [FILE]``.
 
-A set-up loads the records, starts its workers, lets each of them read every record once, says in a line of
-JSON which process is what, and waits on its standard input while it is measured from outside.
+A set-up loads the records, starts its workers, lets each of them read every record once, prints the role of
+each process as a line of JSON, and waits on its standard input while it is measured from outside.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TEMPLATES = 4096
 
 
 def records(count: int, path: str | None = None) -> Iterator[dict[str, Any]]:
-    """Records like those of COCO's instances_train2017.json, or the annotations of a real file."""
+    """Return records like those of COCO's instances_train2017.json, or the annotations of a real file."""
     if path:
         yield from json.loads(Path(path).read_text())["annotations"][:count]
         return
@@ -58,7 +58,7 @@ def records(count: int, path: str | None = None) -> Iterator[dict[str, Any]]:
 
 
 class NumpyList:
-    """The post's NumpySerializedList: pickles in one array, and where each begins."""
+    """The post's NumpySerializedList: an array of pickles, and an array of their offsets."""
 
     def __init__(self, items: list[Any]) -> None:
         blobs = [np.frombuffer(pickle.dumps(item, -1), np.uint8) for item in items]
@@ -74,7 +74,7 @@ class NumpyList:
 
 
 class TorchList:
-    """The post's TorchSerializedList: the same in tensors, which torch shares when it sends them."""
+    """The post's TorchSerializedList: the same in tensors, which torch shares when they are sent."""
 
     def __init__(self, items: list[Any]) -> None:
         import torch
@@ -126,7 +126,7 @@ def _context(kind: str, method: str) -> Any:
 
 
 def _with_workers(data: Any, context: Any, roles: dict[int, str], rank: str = "") -> Any:
-    """Start workers that read everything; return what makes them leave, and the workers."""
+    """Start workers that read everything; return the event that ends them, and the workers."""
     done, leave = context.Semaphore(0), context.Event()
     workers = [context.Process(target=_read, args=(data, done, leave)) for _ in range(WORKERS)]
     roles[os.getpid()] = f"{rank}parent"
@@ -144,20 +144,20 @@ def _one(kind: str, method: str, count: int, path: str | None) -> None:
     data = _build(kind, count, path)
     roles: dict[int, str] = {}
     leave, workers = _with_workers(data, context, roles)
-    _tell(roles, data)
+    _report_roles(roles, data)
     leave.set()
     for worker in workers:
         worker.join()
 
 
-def _tell(roles: dict[int, str], data: Any) -> None:
+def _report_roles(roles: dict[int, str], data: Any) -> None:
     nbytes = getattr(data, "nbytes", 0) or getattr(getattr(data, "bytes", None), "nbytes", 0)
     print(json.dumps({"roles": roles, "nbytes": nbytes}), flush=True)
     sys.stdin.readline()
 
 
 def _rank(kind: str, method: str, count: int, path: str | None) -> None:
-    """One of two ranks that no common parent of ours started."""
+    """Be one of two ranks without a common parent."""
     if kind == "ours":
         import shmtensor as st
 
@@ -167,19 +167,19 @@ def _rank(kind: str, method: str, count: int, path: str | None) -> None:
     roles: dict[int, str] = {}
     rank = os.environ["RANK"]
     leave, workers = _with_workers(data, _context(kind, method), roles, f"rank {rank} ")
-    _tell(roles, data)
+    _report_roles(roles, data)
     leave.set()
     for worker in workers:
         worker.join()
 
 
 def _nothing() -> None:
-    """A Python with NumPy, and no more."""
+    """Be a Python process with NumPy only."""
     print(json.dumps({"roles": {os.getpid(): "empty"}, "nbytes": 0}), flush=True)
     sys.stdin.readline()
 
 
-# Name -> kind, start method, ranks, what it is.
+# Name -> kind, start method, ranks, description.
 SETUPS: dict[str, tuple[str, str, int, str]] = {
     "naive-fork": ("list", "fork", 1, "Python list, fork"),
     "numpy-fork": ("numpy", "fork", 1, "NumPy blob, fork"),

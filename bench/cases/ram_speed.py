@@ -30,7 +30,7 @@ def _seconds(body: Callable[[], Any]) -> float:
 
 
 def _ratio(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float, float]:
-    """The least times of both, measured in turn, and their ratio: other programs only add to a time."""
+    """Return the least time of both, measured alternately, and their ratio."""
     pairs = [(_seconds(ours), _seconds(theirs)) for _ in range(ROUNDS)]
     mine, other = min(a for a, _ in pairs), min(b for _, b in pairs)
     return mine / max(other, 1e-12), mine, other

@@ -19,7 +19,7 @@ NBYTES = 256 << 20
 
 
 def _read(peer: Peer, inbox: Any, outbox: Any) -> None:
-    """Add up each message's bytes twice, and answer with the sum and both times."""
+    """Sum each message's bytes twice; answer with the sum and both times."""
     while (message := inbox.get()) is not None:
         received = peer.receive(message)
         array = peer.array(received).view("u8")
@@ -40,14 +40,14 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
     nbytes = 1 << 16 if options.quick else NBYTES
 
     def measure(_variant: str) -> Measure:
-        # Other pages each time, as the peers have them: how fast they are is luck.
+        # Use other pages each time, as the peers provide them: the speed of single pages varies.
         if "shmtensor" in peer_name:
             shmtensor.gc()
         item = peer.fresh(nbytes)
         received = peer.receive(peer.message(item))
         peer.array(received).view("u8")[:] = 7
         peer.drop(received)
-        with consumer_process(peer, options, _read) as consumer:  # a new one has read nothing yet
+        with consumer_process(peer, options, _read) as consumer:  # a new consumer has read nothing yet
             total, first, second = consumer.hand_over(peer.message(item))
         peer.dispose(item)
         assert total == 7, "the consumer read something else"

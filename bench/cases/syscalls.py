@@ -1,4 +1,4 @@
-"""System calls of a warm hand-over, in both processes and whatever helps them."""
+"""System calls of a warm hand-over, in both processes and their helpers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW, MANY = 100, 1_600
 
 
 def _count(peer: str, what: str, messages: int) -> int:
-    """Run `bench.syscall_program` under strace, all its children and their children too."""
+    """Run `bench.syscall_program` and its descendants under strace."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "calls"
         subprocess.run(
@@ -45,7 +45,7 @@ def _count(peer: str, what: str, messages: int) -> int:
 
 
 def _total(report: str) -> int:
-    """The calls of strace's table; waiting for a lock depends on the moment and is not counted."""
+    """Return the calls in strace's table, without futex: waiting for a lock depends on the moment."""
     calls = 0
     for line in report.splitlines():
         words = line.split()
@@ -80,7 +80,7 @@ def _rows(samples: Samples) -> list[Row]:
                 more = [t - b for t, b in zip(samples.values(peer, variant, "tensor"), bare, strict=True)]
                 ratio = Summary.of(samples.ratios(peer, variant, "tensor", "bytes")).median
                 rows.append(Row(f"1 MiB, {variant}", peer, "calls", calls, ratio))
-                # None; what is left is noise of starting and ending, divided among the messages.
+                # The goal is zero; the remainder is noise of starting and ending, divided among the messages.
                 goal = Goal(0.1) if peer == "shmtensor" else None
                 rows.append(Row(f"1 MiB, {variant}: of its own", peer, "calls", Summary.of(more), goal=goal))
     return rows

@@ -1,6 +1,6 @@
-"""The hand-over once more, with both processes on one processor.
+"""The hand-over with both processes on one processor.
 
-No other processor is woken then, which is most of the time of a hand-over between two.
+No other processor has to be woken, which takes most of the time of a hand-over between two.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ void allocate_and_free(benchmark::State& state) {
 }
 BENCHMARK(allocate_and_free)->Arg(64)->Arg(4 << 10)->Arg(64 << 10)->Arg(1 << 20)->Arg(64 << 20);
 
-// The same while that many other blocks live.
+// The same while that many other blocks are live.
 void allocate_among(benchmark::State& state) {
   World world;
   for (std::int64_t i = 0; i < state.range(0); ++i) {

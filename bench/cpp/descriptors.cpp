@@ -1,4 +1,4 @@
-// First contact, which needs the manager, and the look-up that replaces it afterwards.
+// First use of an arena, which needs the manager, and the local lookup that replaces it afterwards.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -54,8 +54,8 @@ void find_arena(benchmark::State& state) {
 }
 BENCHMARK(find_arena);
 
-// A process joins a running session. Few times: as long as one of its sessions maps the memory, the
-// manager keeps the slots of the others for this process, and there are 1,024.
+// A process joins a running session, a few times: while one of its sessions maps the memory, the
+// manager keeps the slots of the others for this process, of 1,024.
 void join_session(benchmark::State& state) {
   const SessionId id = fresh_session();
   Budget budget;
@@ -67,7 +67,7 @@ void join_session(benchmark::State& state) {
 }
 BENCHMARK(join_session)->Unit(benchmark::kMicrosecond)->Iterations(100);
 
-// First contact with an arena: descriptor from the manager, checks, mapping.
+// First use of an arena: descriptor from the manager, checks, mapping.
 void attach_arena(benchmark::State& state) {
   const SessionId id = fresh_session();
   Budget budget;

@@ -1,4 +1,4 @@
-// Acquiring and releasing a block, alone and with others at the same block.
+// Acquiring and releasing a block, alone and together with others.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ using testing::Sent;
 using testing::World;
 namespace {
 
-// One world for all threads of a benchmark, each of which is a process with mappings of its own.
+// One world for all threads of a benchmark; each stands for a process and has its own mappings.
 struct Shared {
   World world;
   BlockNumber block = *world.arena->allocate(4 * kKiB);
@@ -30,8 +30,8 @@ Peer process_of(const benchmark::State& state) {
   return {*g_shared->world.memory, static_cast<SlotNumber>(state.thread_index() + 1)};
 }
 
-// The cost of two atomic operations on a word that no other thread uses: the least that a
-// lock taken and a count dropped can cost.
+// The cost of two atomic operations on a word that no other thread uses: the minimum for acquiring
+// a lock and decrementing a count.
 void two_atomic_operations(benchmark::State& state) {
   std::atomic<std::uint32_t> word{0};
   for (auto _ : state) {
@@ -43,7 +43,7 @@ void two_atomic_operations(benchmark::State& state) {
 }
 BENCHMARK(two_atomic_operations);
 
-// The block is in use in this process already: what a second object for it costs.
+// The cost of a second object for a block that this process uses already.
 void acquire_held(benchmark::State& state) {
   const Peer process = process_of(state);
   const auto arena = process.open_arena(g_shared->world.arena->segment());
@@ -57,7 +57,7 @@ void acquire_held(benchmark::State& state) {
 BENCHMARK(acquire_held)->Setup(set_up)->Teardown(tear_down)->ThreadRange(1, 8);
 
 // From nothing to holder and back, without a ticket: the holder bit is set and cleared each time,
-// the epoch moves, and the block is looked at for freeing.
+// the epoch moves, and the block is checked for freeing.
 void acquire_first(benchmark::State& state) {
   const Peer process = process_of(state);
   const auto arena = process.open_arena(g_shared->world.arena->segment());
@@ -68,7 +68,7 @@ void acquire_first(benchmark::State& state) {
 }
 BENCHMARK(acquire_first)->Setup(set_up)->Teardown(tear_down)->ThreadRange(1, 8);
 
-// A block that its owner holds: who tries to free it leaves it.
+// A block that its owner holds: an attempt to free it fails.
 void try_free_held(benchmark::State& state) {
   const World& world = g_shared->world;
   for (auto _ : state) {

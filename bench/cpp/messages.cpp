@@ -28,7 +28,7 @@ void issue_and_claim(benchmark::State& state) {
 }
 BENCHMARK(issue_and_claim);
 
-// A whole hand-over but for Python and the queue: issue, hold, release.
+// A whole hand-over without Python and the queue: issue, hold, release.
 void send_and_receive(benchmark::State& state) {
   World world;
   const Peer peer(*world.memory, 1);

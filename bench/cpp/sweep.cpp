@@ -20,7 +20,7 @@ void sweep_dead_slot(benchmark::State& state) {
   for (std::int64_t i = 0; i < state.range(0); ++i) blocks.push_back(*world.arena->allocate(64));
   for (auto _ : state) {
     state.PauseTiming();
-    // The dead process held every block; the owner holds them still, so none becomes free.
+    // The dead process held every block; the owner still holds them, so none becomes free.
     for (const BlockNumber block : blocks) {
       world.arena->segment().holders(plane_of(1), block).fetch_or(bit_of(1));
     }

@@ -25,7 +25,7 @@ def adopt_orphans() -> None:
 
 
 def run(words: list[str], seconds: float, log: TextIO, **options: Any) -> int:
-    """Run a command and return its exit code; once time limit reached it is interrupted, then killed."""
+    """Run a command and return its exit code; at the time limit it is interrupted, then killed."""
     print(f"\n=== {seconds:.0f} s for {' '.join(words)}", file=log, flush=True)
     process = subprocess.Popen(
         words,

@@ -1,4 +1,4 @@
-"""The other process of a measurement, whose death is noticed by who waits for it."""
+"""The other process of a measurement; a wait for its answer notices its death."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Consumer:
         self.answers, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=target, args=(self.inbox, theirs), daemon=True)
         self.process.start()
-        theirs.close()  # the last other end: the process's death ends the pipe
+        theirs.close()  # closes the last other end: the process's death ends the pipe
 
     def put(self, item: Any) -> None:
         self.inbox.put(item)
 
     def answer(self) -> bytes:
-        """The next answer, bytes; an error if the process has ended."""
+        """Return the next answer as bytes; raise if the process has ended."""
         try:
             return bytes(self.answers.recv_bytes())
         except EOFError:
@@ -34,7 +34,7 @@ class Consumer:
 
 @contextmanager
 def consumer(context: Any, target: Callable[[Any, Any], None]) -> Iterator[Consumer]:
-    """Start one, and end it."""
+    """Start a consumer; end it with the context."""
     started = Consumer(context, target)
     try:
         yield started

@@ -1,9 +1,9 @@
 """The GPU memory that a killed consumer leaves, and for how long; allocations opened per second.
 
-``python -m bench.gpu.deaths [--json FILE]``. Memory of shmtensor's own and memory of a user, held by one
-other process, which is killed: bytes that the driver says are in use before and after, and milliseconds
-until nobody holds the tensor. The file is written as results come; what fails is in it under "error". On the
-simulated driver (SHMTENSOR_LIBCUDA) no time is taken.
+``python -m bench.gpu.deaths [--json FILE]``. Memory of shmtensor and memory of a user, held by one other
+process, which is killed: bytes that the driver reports in use before and after, and milliseconds until no
+process holds the tensor. The file is written as results arrive; failures are in it under "error". On the
+simulated driver (SHMTENSOR_LIBCUDA) no time is measured.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Users:
         Users.alive += 1
 
     def __del__(self) -> None:
-        Users.alive -= 1  # how long the driver then takes is its own affair
+        Users.alive -= 1  # the time that the driver takes is not measured
         driver().cuMemFree_v2(self.pointer)
 
 
@@ -67,7 +67,7 @@ def hold(inbox: Any, answers: Any) -> None:
 
 
 def open_all(inbox: Any, answers: Any) -> None:
-    """Start the driver by a first tensor; open others, and let each go; answer with the seconds of these."""
+    """Start the driver by a first tensor; open and release others; answer with the seconds of these."""
     inbox.get().data_ptr()
     answers.send_bytes(b"ready")
     messages = inbox.get()
@@ -78,7 +78,7 @@ def open_all(inbox: Any, answers: Any) -> None:
 
 
 def used_bytes() -> int:
-    """Bytes of the device that anybody has."""
+    """Return the bytes of the device that are in use by any process."""
     if SIMULATED:
         driver().sim_live_bytes.restype = ctypes.c_uint64
         return int(driver().sim_live_bytes())
@@ -92,15 +92,15 @@ def tensor_of(kind: str, size: int) -> st.Tensor:
 
 
 def wait_until(condition: Callable[[], bool], timeout: float) -> float:
-    """Milliseconds until it holds; after so many seconds it need not."""
+    """Return the milliseconds until the condition holds, or until the timeout in seconds."""
     began = time.perf_counter()
     while not condition() and time.perf_counter() < began + timeout:
-        time.sleep(0.0002)  # the thread that lets owners go needs the interpreter
+        time.sleep(0.0002)  # the thread that releases owners needs the interpreter
     return (time.perf_counter() - began) * 1e3
 
 
 def killed(kind: str) -> dict[str, float]:
-    """One consumer, its death, and what is left."""
+    """Kill one consumer and measure what remains."""
     with consumer(mp.get_context("spawn"), hold) as other:
         blocks = (st.stats() or {"blocks": 0})["blocks"]
         before = used_bytes()
@@ -114,12 +114,12 @@ def killed(kind: str) -> dict[str, float]:
         if (st.stats() or {})["blocks"] > blocks or Users.alive:
             raise TimeoutError(f"{kind}: the killed consumer's memory does not come back")
     st.cuda.ipc_collect()
-    wait_until(lambda: used_bytes() <= before, 1)  # the driver clears away behind the process's end
+    wait_until(lambda: used_bytes() <= before, 1)  # the driver frees after the process's end
     return {"ms": ms, "bytes left": used_bytes() - before}
 
 
 def opens(kind: str) -> float:
-    """Allocations opened in a second, each for the first time."""
+    """Return the number of allocations opened in a second, each for the first time."""
     size = SIZE if kind == "own" else 2 << 20  # own tensors of this size have a chunk each
     with consumer(mp.get_context("spawn"), open_all) as other:
         other.put(tensor_of(kind, size))
@@ -130,8 +130,8 @@ def opens(kind: str) -> float:
 
 
 def measure(kind: str, rounds: int, found: dict[str, Any], write: Callable[[], None]) -> None:
-    """Fill in what is found, as it comes."""
-    killed(kind)  # starts what starts once
+    """Measure, and fill in the results as they arrive."""
+    killed(kind)  # starts the session and the driver
     times: list[float] = []
     found["bytes left"] = 0
     for _ in range(rounds):
@@ -146,14 +146,14 @@ def measure(kind: str, rounds: int, found: dict[str, Any], write: Callable[[], N
 
 
 def forget() -> None:
-    """Give back what a kind that failed had left, messages never read included; the next needs the room."""
+    """Release what a failed measurement left, unread messages included; the next one needs the memory."""
     gc.collect()
     st.gc(0)
     st.cuda.ipc_collect()
 
 
 def main() -> int:
-    """Measure both kinds, print, and write it down if asked to."""
+    """Measure both kinds, print the results, and write them to the file of `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
@@ -161,12 +161,12 @@ def main() -> int:
     options = parser.parse_args()
     found: dict[str, Any] = {"simulated": SIMULATED}
     end = time.monotonic() + options.seconds
-    for share, kind in ((2, "own"), (1, "users")):  # who comes last has what is left over
+    for share, kind in ((2, "own"), (1, "users")):  # the last kind gets the remaining time
         found[kind] = {}
         try:
             with limited((end - time.monotonic()) / share):
                 measure(kind, options.rounds, found[kind], lambda: keep(options.json, found))
-        except Exception as error:  # the other kind may do better
+        except Exception as error:  # the other kind may succeed
             found[kind]["error"] = f"{type(error).__name__}: {error}"
             traceback.print_exc()
         forget()

@@ -39,7 +39,7 @@ class Handle(ctypes.Structure):
 
 
 def driver() -> Any:
-    """The driver with device 0's primary context current in this thread."""
+    """Return the driver with device 0's primary context current in this thread."""
     global _driver
     if _driver is None:
         _driver = ctypes.CDLL(os.environ.get("SHMTENSOR_LIBCUDA", "libcuda.so.1"))
@@ -61,19 +61,19 @@ def need(code: int, function: str) -> None:
 
 
 def call(function: str, *arguments: Any) -> None:
-    """Such a step, by the name that the driver exports."""
+    """Run such a step, a driver function by its exported name."""
     need(getattr(driver(), function)(*arguments), function)
 
 
 def room() -> int:
-    """Bytes of the device that nobody has."""
+    """Return the free bytes of the device."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
     return free.value
 
 
 def allocate(size: int = CHUNK) -> ctypes.c_uint64:
-    """Memory of cuMemAlloc that begins with a 7."""
+    """Return memory of cuMemAlloc that begins with a 7."""
     pointer = ctypes.c_uint64()
     call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
     call("cuMemcpyHtoDAsync_v2", pointer, b"\7", ctypes.c_size_t(1), None)
@@ -82,20 +82,20 @@ def allocate(size: int = CHUNK) -> ctypes.c_uint64:
 
 
 def handle_of(pointer: ctypes.c_uint64) -> tuple[int, bytes]:
-    """The answer of cuIpcGetMemHandle, and the bytes."""
+    """Return the result of cuIpcGetMemHandle, and the bytes."""
     handle = Handle()
     return driver().cuIpcGetMemHandle(ctypes.byref(handle), pointer), bytes(handle)
 
 
 def open_handle(content: bytes) -> tuple[int, ctypes.c_uint64]:
-    """The answer of cuIpcOpenMemHandle, and the address."""
+    """Return the result of cuIpcOpenMemHandle, and the address."""
     pointer = ctypes.c_uint64()
     handle = Handle.from_buffer_copy(content)
     return driver().cuIpcOpenMemHandle_v2(ctypes.byref(pointer), handle, 1), pointer
 
 
 def create(size: int = CHUNK) -> ctypes.c_uint64:
-    """A shareable chunk of virtual memory."""
+    """Return a shareable chunk of virtual memory."""
     handle = ctypes.c_uint64()
     properties, flags = Properties(1, 1, 1, 0), ctypes.c_uint64(0)
     call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(properties), flags)
@@ -103,13 +103,13 @@ def create(size: int = CHUNK) -> ctypes.c_uint64:
 
 
 def export(handle: ctypes.c_uint64) -> tuple[int, int]:
-    """The answer of cuMemExportToShareableHandle, and the descriptor."""
+    """Return the result of cuMemExportToShareableHandle, and the descriptor."""
     descriptor = ctypes.c_int(-1)
     return driver().cuMemExportToShareableHandle(ctypes.byref(descriptor), handle, 1, 0), descriptor.value
 
 
 def import_(descriptor: int) -> tuple[int, ctypes.c_uint64]:
-    """The answer of cuMemImportFromShareableHandle, and the handle."""
+    """Return the result of cuMemImportFromShareableHandle, and the handle."""
     handle = ctypes.c_uint64()
     return driver().cuMemImportFromShareableHandle(
         ctypes.byref(handle), ctypes.c_void_p(descriptor), 1
@@ -125,20 +125,20 @@ def first_byte(pointer: ctypes.c_uint64) -> int:
 
 
 def export_event(event: ctypes.c_void_p) -> tuple[int, bytes]:
-    """The answer of cuIpcGetEventHandle, and the bytes."""
+    """Return the result of cuIpcGetEventHandle, and the bytes."""
     handle = Handle()
     return driver().cuIpcGetEventHandle(ctypes.byref(handle), event), bytes(handle)
 
 
 def open_event(content: bytes) -> tuple[int, ctypes.c_void_p]:
-    """The answer of cuIpcOpenEventHandle, and the event."""
+    """Return the result of cuIpcOpenEventHandle, and the event."""
     event = ctypes.c_void_p()
     handle = Handle.from_buffer_copy(content)
     return driver().cuIpcOpenEventHandle(ctypes.byref(event), handle), event
 
 
 def map_chunk(handle: ctypes.c_uint64, size: int = CHUNK, access: int = 3) -> ctypes.c_uint64:
-    """An address at which a chunk can be used: access 1 to read, 3 to write too."""
+    """Map a chunk and return its address; access 1 to read, 3 to write too."""
     pointer = ctypes.c_uint64()
     whole, none = ctypes.c_size_t(size), ctypes.c_size_t(0)
     zero = ctypes.c_uint64(0)
@@ -150,7 +150,7 @@ def map_chunk(handle: ctypes.c_uint64, size: int = CHUNK, access: int = 3) -> ct
 
 
 def exporter(end: socket.socket) -> None:
-    """Send the handle of an allocation; free it when told; live until somebody ends this."""
+    """Send the handle of an allocation; free it on request; run until killed."""
     pointer = allocate()
     code, handle = handle_of(pointer)
     need(code, "cuIpcGetMemHandle")

@@ -17,7 +17,7 @@ IMPORT = 40.0  # seconds: the first import reads a gigabyte or two
 
 
 class Mapped:
-    """Four floats in a chunk of virtual memory, as an array of no library."""
+    """Four floats in a chunk of virtual memory, as a plain `__cuda_array_interface__`."""
 
     def __init__(self, access: int) -> None:
         chunk = create()
@@ -60,10 +60,10 @@ def _numba(memory: Mapped) -> float:
 
 
 def _jax(memory: Mapped) -> float:
-    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # or three quarters of the GPU are gone
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # otherwise JAX allocates three quarters of the GPU
     import jax.numpy as jnp
 
-    return float((jnp.asarray(memory) + 1).sum())  # arrays of JAX are not written to
+    return float((jnp.asarray(memory) + 1).sum())  # arrays of JAX are immutable
 
 
 def _with_and_without_write_access(use: Callable[[Mapped], float]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def handle_of_interior_and_freed_pointer() -> dict[str, Any]:
         return found | {"freed": handle_of(pointer)[0]}
 
     def opened() -> int:
-        exporting = Child(exporter)  # which lives as long as its socket
+        exporting = Child(exporter)  # the child runs as long as its socket is open
         code, pointer = open_handle(exporting.handle())
         need(code, "cuIpcOpenMemHandle")
         return handle_of(pointer)[0]

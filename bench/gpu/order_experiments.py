@@ -50,7 +50,7 @@ def open_handle_across_namespaces() -> dict[str, Any]:
     """Open memory and events from another PID namespace with equal PIDs, and with another /dev/shm."""
 
     def equal_pids() -> Any:
-        exporting = Child(in_new_pids(exporter))  # which lives as long as its socket
+        exporting = Child(in_new_pids(exporter))  # the child runs as long as its socket is open
         handle = exporting.handle()
         opener = Child(in_new_pids(lambda end: end.send(json.dumps(open_handle(handle)[0]).encode())))
         return opener.answer()

@@ -1,10 +1,10 @@
-"""A CUDA tensor there and back: shmtensor beside torch's CUDA sharing, in one run.
+"""Round trips of a CUDA tensor: shmtensor and torch's CUDA sharing in one run.
 
-``python -m bench.gpu.round_trip [--json FILE]`` on a machine with a GPU. Measured: one process puts a
-tensor into a queue, another takes it and sends a byte back; the time between, in three kinds: the same
-tensor each time, a fresh one, a list of 100. The other process is each library's own, after warming up. The
-file is written as results come; what fails is in it under "error". It refuses to run on the simulated
-driver, whose times say nothing.
+``python -m bench.gpu.round_trip [--json FILE]`` on a machine with a GPU. Measured: one process puts a tensor
+into a queue, another takes it and sends a byte back; the time between, in three kinds: the same tensor each
+time, a fresh one, a list of 100. The other process is each library's own, after warming up. The file is
+written as results arrive; failures are in it under "error". It refuses to run on the simulated driver, whose
+times mean nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECONDS = 120.0
 
 
 def consume(inbox: Any, answers: Any) -> None:
-    """Take whatever comes and say so."""
+    """Acknowledge everything received."""
     while True:
         inbox.get()
         answers.send_bytes(b"x")
@@ -53,7 +53,7 @@ def _torch() -> tuple[Any, Any]:
 
 
 def measure(context: Any, make: Any, found: dict[str, Any], write: Callable[[], None]) -> None:
-    """Microseconds of each kind: minimum, median, 99th percentile; filled in as they come."""
+    """Measure microseconds of each kind: minimum, median, 99th percentile; fill them in as they arrive."""
     with consumer(context, consume) as other:
         same = make()
         many = [make() for _ in range(100)]
@@ -77,7 +77,7 @@ def measure(context: Any, make: Any, found: dict[str, Any], write: Callable[[], 
 
 
 def main() -> int:
-    """Measure what is installed, print a table, and write it down if asked to."""
+    """Measure the installed libraries, print a table, and write it to the file of `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of it")
@@ -96,10 +96,10 @@ def main() -> int:
     for share, name, load in ((2, "shmtensor", _shmtensor), (1, "torch", _torch)):
         results[name] = found = {}
         try:
-            with limited((end - time.monotonic()) / share):  # torch, which loads for long, has what is left
+            with limited((end - time.monotonic()) / share):  # torch, imported last, gets the rest
                 context, make = load()
                 measure(context, make, found, lambda: keep(options.json, facts))
-        except Exception as error:  # the other library may do better
+        except Exception as error:  # the other library may succeed
             found["error"] = f"{type(error).__name__}: {error}"
             traceback.print_exc()
         keep(options.json, facts)

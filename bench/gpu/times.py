@@ -1,4 +1,4 @@
-"""How long single calls of the driver take, by size."""
+"""Times of single driver calls, by size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUNDS = 5
 
 
 def time_import_and_mapping() -> Any:
-    """Microseconds of single calls, by size: of five one after the other, all."""
+    """Return the microseconds of each of five consecutive calls, by function and size."""
     free = ask(room)
     if not isinstance(free, int):
         return free
@@ -49,7 +49,7 @@ def _exporter_of(size: int) -> Callable[[socket.socket], None]:
 
 
 def _calls(size: int) -> dict[str, Any]:
-    exporting = Child(_exporter_of(size))  # before this process has started the driver
+    exporting = Child(_exporter_of(size))  # runs before this process has started the driver
     handle = exporting.handle()
     driver()
     times: dict[str, list[float]] = {}

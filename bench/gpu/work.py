@@ -62,12 +62,12 @@ def device_work_after_process_exit() -> dict[str, Any]:
 
 def _watch_a_death(working: Child, pointer: ctypes.c_uint64) -> dict[str, Any]:
     """Kill the process, poll the first byte, and count its changes since each event."""
-    told, names = select.poll(), {working.line.fileno(): "the socket's end"}
-    told.register(working.line, 0)  # POLLHUP is always reported
+    poller, names = select.poll(), {working.line.fileno(): "the socket's end"}
+    poller.register(working.line, 0)  # POLLHUP is always reported
     with contextlib.suppress(OSError):  # not supported by the kernel
         pidfd = os.pidfd_open(working.pid)
         names[pidfd] = "the pidfd's end"
-        told.register(pidfd, select.POLLIN)
+        poller.register(pidfd, select.POLLIN)
     changes = {"the first look": 0}
     seconds: dict[str, float] = {}
     last, began = first_byte(pointer), time.monotonic()
@@ -76,10 +76,10 @@ def _watch_a_death(working: Child, pointer: ctypes.c_uint64) -> dict[str, Any]:
         if seen and "the kill" not in changes:
             os.kill(working.pid, signal.SIGKILL)
             began, changes["the kill"] = time.monotonic(), 0
-        for file, _ in told.poll(0):
-            told.unregister(file)
+        for file, _ in poller.poll(0):
+            poller.unregister(file)
             changes[names[file]], seconds[names[file]] = 0, time.monotonic() - began
-            last = first_byte(pointer)  # written before or after that
+            last = first_byte(pointer)  # written before or after the check
         value = first_byte(pointer)
         if value != last:
             changes = {name: count + 1 for name, count in changes.items()}
@@ -87,5 +87,5 @@ def _watch_a_death(working: Child, pointer: ctypes.c_uint64) -> dict[str, Any]:
         last = value
     found: dict[str, Any] = {"changes since": changes, "last value": last}
     if "SHMTENSOR_LIBCUDA" not in os.environ:
-        found["ms behind the kill"] = {name: round(each * 1e3, 2) for name, each in seconds.items()}
+        found["ms after the kill"] = {name: round(each * 1e3, 2) for name, each in seconds.items()}
     return found

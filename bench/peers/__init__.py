@@ -1,4 +1,4 @@
-"""The ways to hand an array to another process, behind one small protocol; one file each."""
+"""The ways to hand an array to another process, with one common protocol; one file each."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Peer(Protocol):
         """Return an item with the array's bytes."""
 
     def message(self, item: Any) -> Any:
-        """Return what is put in a queue."""
+        """Return the object that is put into a queue."""
 
     def receive(self, message: Any) -> Any:
-        """Return what the consumer has once it can use the memory."""
+        """Return the consumer's object, through which the memory can be used."""
 
     def array(self, received: Any) -> Array:
-        """Return the bytes of what was received."""
+        """Return the bytes of the received object."""
 
     def drop(self, received: Any) -> None:
-        """Let go of what was received."""
+        """Release the received object."""
 
     def dispose(self, item: Any) -> None:
-        """Let go of an item in the producer."""
+        """Release an item in the producer."""
 
 
 class Consumer(Protocol):
@@ -57,7 +57,7 @@ class Consumer(Protocol):
 
 @runtime_checkable
 class PeerWithConsumer(Peer, Protocol):
-    """A peer whose messages go no way that multiprocessing knows."""
+    """A peer that does not send its messages through multiprocessing."""
 
     def consumer(self, options: Options) -> AbstractContextManager[Consumer]:
         """Start a consumer on the other processor."""

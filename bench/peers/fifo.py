@@ -16,7 +16,7 @@ ROOM = 160 << 20  # bytes; a message must fit whole
 
 
 class Ring:
-    """Its queue behind the names of a SimpleQueue."""
+    """Its queue with the methods of a SimpleQueue."""
 
     def __init__(self) -> None:
         self._queue = Queue(max_size_bytes=ROOM)

@@ -1,7 +1,7 @@
 """iceoryx2: a sample is borrowed from the publisher's shared memory, filled, and sent without a copy.
 
-Its subscriber is woken by an event service, as its documentation has it. A sample that was sent is gone
-from the publisher, so there is nothing to send again, and each sample is a message of its own.
+Its subscriber is woken by an event service, as its documentation recommends. The publisher loses a sample
+that it has sent, so it cannot send it again, and each sample is a separate message.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from bench.peers.pickled import Pickled
 __all__ = ["PEER"]
 
 LARGEST = 64 << 20  # bytes
-TIMEOUT = 20  # seconds; for an answer
-IDLE = 3600  # seconds; while it is the other peers' turn
+TIMEOUT = 20  # seconds until an answer
+IDLE = 3600  # seconds in which the other peers are measured
 
 
 class Ports:
-    """The two services of a run: samples one way, and events both ways."""
+    """The two services of a run: samples in one direction, events in both."""
 
     def __init__(self, run: str) -> None:
         iox2.set_log_level(iox2.LogLevel.Fatal)

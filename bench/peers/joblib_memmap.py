@@ -1,4 +1,4 @@
-"""joblib: an array is written to a file in /dev/shm, once, that the worker maps."""
+"""joblib: an array is written once to a file in /dev/shm, which the worker maps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _take(_message: Any, options: Options) -> None:
 
 
 class Worker:
-    """One task for each message. joblib runs none in another process unless it has two."""
+    """One task for each message. joblib uses other processes only for two or more workers."""
 
     def __init__(self, parallel: Any, options: Options) -> None:
         self._parallel = parallel
@@ -31,7 +31,7 @@ class Worker:
 
 
 class Joblib(Pickled):
-    """Private arrays; from one byte on they are memory-mapped for the worker."""
+    """Private arrays, which are memory-mapped for the worker from one byte on."""
 
     name = "joblib"
 

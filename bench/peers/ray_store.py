@@ -1,4 +1,4 @@
-"""Ray: `ray.put` copies an array into the object store, an actor gets a view of it."""
+"""Ray: `ray.put` copies an array into the object store; an actor receives a view of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Taker:
         Options.from_text(options_text).place(1)
 
     def take(self, message: Any) -> None:
-        if isinstance(message, list):  # references in a list are not looked up for the callee
+        if isinstance(message, list):  # references in a list are not resolved for the callee
             ray.get(message)
 
 
@@ -53,7 +53,7 @@ class Ray(Pickled):
 
     @contextmanager
     def consumer(self, options: Options) -> Iterator[Consumer]:
-        os.sched_setaffinity(0, options.processors)  # Ray's own processes run where they like
+        os.sched_setaffinity(0, options.processors)  # Ray's own processes are not pinned
         ray.init(
             num_cpus=2,
             include_dashboard=False,

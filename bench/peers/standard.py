@@ -15,7 +15,7 @@ __all__ = ["PEER"]
 
 
 class Standard:
-    """The code that a careful user writes by hand."""
+    """What a careful user writes by hand."""
 
     name = "SharedMemory"
 

@@ -15,13 +15,13 @@ __all__ = ["PEER", "Torch"]
 
 
 class Torch:
-    """Tensors in a segment each; its descriptor or name is asked for by who reads the message."""
+    """Tensors in a segment each; the reader of a message requests the descriptor or opens the name."""
 
     def __init__(self, name: str, strategy: str) -> None:
         self.name = name
         mp.set_sharing_strategy(strategy)
         torch.set_num_threads(1)
-        # A descriptor for each tensor: with the usual limit of 1,024 a list of 1,000 does not arrive.
+        # One descriptor per tensor: with the usual limit of 1,024 a list of 1,000 cannot be received.
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -171,7 +171,7 @@ void ArenaRegistry::reclaim_orphans() {
 
 // A walk over all blocks, and over what lies between them, takes time in proportion to their
 // number. It is made when so much was freed that each freed block pays for a few of them. Less than
-// that stays with the arena until somebody is short of memory, which ends in `collect`.
+// that stays with the arena until a process is short of memory, which ends in `collect`.
 void ArenaRegistry::note_freed(Entry& entry) {
   const FreedMap freed = entry.segment->freed();
   if (!freed.any()) return;

@@ -1,4 +1,4 @@
-"""The commands: ls, gc, doctor, top; for people, for programs, without a terminal."""
+"""The commands ls, gc, doctor and top: tables, JSON, output without a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def session() -> str:
     return st.stats()["session"]
 
 
-def said(capsys, *words: str) -> tuple[int, str]:
+def run(capsys, *words: str) -> tuple[int, str]:
     capsys.readouterr()
     code = main(words)
     return code, capsys.readouterr().out
@@ -33,7 +33,7 @@ def test_ls_lists_everything(capsys, session) -> None:
     tensor = st.ones(1 << 20, "u1")
     message = ForkingPickler.dumps(tensor)
     st.publish("a name", tensor)
-    code, text = said(capsys, "ls", "--json", session)
+    code, text = run(capsys, "ls", "--json", session)
     assert code == 0
     (seen,) = json.loads(text)
     assert seen["session"] == session
@@ -49,7 +49,7 @@ def test_ls_lists_everything(capsys, session) -> None:
     assert flight["age"] < 60
     (name,) = [one for one in seen["names"] if one["name"] == "a name"]
     assert (name["stage"], name["pid"]) == ("published", os.getpid())
-    code, text = said(capsys, "ls", session[:12])
+    code, text = run(capsys, "ls", session[:12])
     assert code == 0
     for part in (session, str(os.getpid()), "a name", "live", "idle", "in flight from", "file_descriptor"):
         assert part in text, part
@@ -59,24 +59,24 @@ def test_ls_lists_everything(capsys, session) -> None:
 
 
 def test_ls_reports_unknown_session(capsys) -> None:
-    assert said(capsys, "ls", "f" * 32) == (1, f"no session {'f' * 32}\n")
-    code, text = said(capsys, "ls", "--json", "f" * 32)
+    assert run(capsys, "ls", "f" * 32) == (1, f"no session {'f' * 32}\n")
+    code, text = run(capsys, "ls", "--json", "f" * 32)
     assert (code, json.loads(text)) == (1, [])
 
 
 @pytest.mark.parametrize("words", [["gc"], ["gc", "--older-than", "0"], ["gc", "--dry-run"]])
 def test_gc_reports_unknown_session_like_ls(words, capsys, session) -> None:
-    """It said "nothing to remove", with exit status 0."""
-    code, text = said(capsys, *words, "F" * 32, session)
+    """Regression: it printed "nothing to remove", with exit status 0."""
+    code, text = run(capsys, *words, "F" * 32, session)
     assert (code, f"no session {'f' * 32}" in text, f"no session {session}" in text) == (1, True, False)
-    assert said(capsys, *words, "--json", "f" * 32)[0] == 1
-    assert said(capsys, *words, session.upper())[0] == 0
+    assert run(capsys, *words, "--json", "f" * 32)[0] == 1
+    assert run(capsys, *words, session.upper())[0] == 0
 
 
 def test_observing_takes_no_slot_and_keeps_no_session_alive(capsys, session) -> None:
     before = st.stats()["processes"]
     for _ in range(5):
-        said(capsys, "ls", session)
+        run(capsys, "ls", session)
     assert st.stats()["processes"] == before
 
 
@@ -85,19 +85,19 @@ def test_gc_frees_old_messages_but_not_held_blocks(capsys, session) -> None:
     st.publish("stays", named)
     del named
     messages = [ForkingPickler.dumps(st.ones(10)), ForkingPickler.dumps(held)]
-    code, text = said(capsys, "gc", "--older-than", "3600", "--json", session)
+    code, text = run(capsys, "gc", "--older-than", "3600", "--json", session)
     assert (code, session in json.loads(text)["messages"]) == (0, False)
-    code, text = said(capsys, "gc", "--older-than", "0", "--dry-run", session[:20])
+    code, text = run(capsys, "gc", "--older-than", "0", "--dry-run", session[:20])
     assert f"would discard 2 messages of session {session}" in text
     assert st.stats()["in_flight"] == 2, "that was a dry run"
-    code, text = said(capsys, "gc", "--older-than", "0", "--json", session)
+    code, text = run(capsys, "gc", "--older-than", "0", "--json", session)
     assert json.loads(text)["messages"][session] == 2
     assert st.stats()["in_flight"] == 0
     assert (held.numpy() == 3).all()
     assert (st.attach("stays").numpy() == 4).all()
     st.unpublish("stays")
     assert len(messages) == 2
-    assert said(capsys, "gc", "--older-than", "0", session)[0] == 0
+    assert run(capsys, "gc", "--older-than", "0", session)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -110,41 +110,41 @@ def test_gc_frees_old_messages_but_not_held_blocks(capsys, session) -> None:
     ],
 )
 def test_invalid_numbers_are_rejected(command, option, value, capsys) -> None:
-    """`top --count -1` never ended; an age of -5 was an "invalid _seconds value"."""
+    """Regression: `top --count -1` never ended; an age of -5 was an "invalid _seconds value"."""
     with pytest.raises(SystemExit) as caught:
         main([command, option, value])
     assert caught.value.code == 2
-    told = capsys.readouterr().err
-    assert f"argument {option}: " in told
-    assert told.endswith(f": '{value}'\n")
+    errors = capsys.readouterr().err
+    assert f"argument {option}: " in errors
+    assert errors.endswith(f": '{value}'\n")
 
 
 def test_doctor_json_matches_text_output(capsys) -> None:
-    code, text = said(capsys, "doctor", "--json")
+    code, text = run(capsys, "doctor", "--json")
     report = json.loads(text)
     assert report["ok"] == (code == 0)
     assert {finding["name"] for finding in report["findings"]} >= {
         *("kernel", "memfd", "/dev/shm", "huge pages", "Yama", "container", "CUDA driver")
     }
-    assert said(capsys, "doctor")[1].count("\n") == len(report["findings"])
+    assert run(capsys, "doctor")[1].count("\n") == len(report["findings"])
 
 
 def test_top_shows_a_tree_once_without_a_terminal(capsys, session) -> None:
     tensor = st.ones(8 << 20, "u1")
-    code, text = said(capsys, "top", str(os.getpid()))
+    code, text = run(capsys, "top", str(os.getpid()))
     assert code == 0
     assert str(os.getpid()) in text
     assert "of which shared tensors" in text
-    code, text = said(capsys, "top", "--json", str(os.getpid()))
+    code, text = run(capsys, "top", "--json", str(os.getpid()))
     seen = json.loads(text)
     assert seen[0]["pid"] == os.getpid()
     assert seen[0]["tensors"] >= tensor.nbytes
-    code, text = said(capsys, "top", "--count", "2", "--interval", "0.01", str(os.getpid()))
+    code, text = run(capsys, "top", "--count", "2", "--interval", "0.01", str(os.getpid()))
     assert text.count("total ") == 2
 
 
 def test_top_reports_unknown_process(capsys) -> None:
-    assert said(capsys, "top", "999999999") == (1, "no process 999999999\n")
+    assert run(capsys, "top", "999999999") == (1, "no process 999999999\n")
 
 
 @pytest.mark.parametrize("words", [["ls"], ["gc"], ["doctor"], ["top", "--count", "1"]])
@@ -166,7 +166,7 @@ def test_commands_write_to_a_pipe(words) -> None:
 @pytest.mark.parametrize("words", [["ls"], ["doctor"], ["doctor", "--json"], ["top"], ["--help"]])
 @pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_broken_pipe_on_stdout_is_silent(words, buffered) -> None:
-    """`shmtensor doctor | true` ended with a BrokenPipeError and a traceback."""
+    """Regression: `shmtensor doctor | true` ended with a BrokenPipeError and a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -199,7 +199,7 @@ def test_broken_pipe_inside_a_command_is_reported() -> None:
 
 @pytest.mark.parametrize("strategy", ["file_system"], indirect=True)
 def test_gc_frees_orphans_of_dead_session(session, strategy) -> None:
-    """Named segments of a session killed whole are removed; those of a living one stay."""
+    """Named segments of a session whose processes were all killed are removed; others are kept."""
     program = """
         import os, signal
         import shmtensor as st, shmtensor.multiprocessing as mp

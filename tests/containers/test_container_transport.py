@@ -11,7 +11,7 @@ from tests.helpers.children import end
 from tests.helpers.queues import take
 
 
-def look(items, queue) -> None:
+def read_items(items, queue) -> None:
     array = items[1]["array"]
     queue.put((len(items), items[0], items[-1], float(array.sum()), array.flags.writeable, os.getpid()))
     queue.put(items[::-1])
@@ -20,16 +20,16 @@ def look(items, queue) -> None:
 def test_list_passed_to_child_returns_as_view(ctx, strategy) -> None:
     items = st.SharedList([{"a": 1}, {"array": np.ones(1000)}, *range(100)])
     queue = ctx.SimpleQueue()
-    children = [ctx.Process(target=look, args=(items, queue)) for _ in range(2)]
+    children = [ctx.Process(target=read_items, args=(items, queue)) for _ in range(2)]
     for child in children:
         child.start()
     seen = [take(queue) for _ in range(4)]
     for child in children:
         end(child)
     queue.close()
-    told = [answer for answer in seen if isinstance(answer, tuple)]
-    assert [answer[:5] for answer in told] == [(102, {"a": 1}, 99, 1000.0, False)] * 2
-    assert {answer[5] for answer in told} == {child.pid for child in children}
+    answers = [answer for answer in seen if isinstance(answer, tuple)]
+    assert [answer[:5] for answer in answers] == [(102, {"a": 1}, 99, 1000.0, False)] * 2
+    assert {answer[5] for answer in answers} == {child.pid for child in children}
     for view in seen:
         if isinstance(view, st.SharedList):
             assert view == list(items)[:1] or view[-1] == {"a": 1}

@@ -1,4 +1,4 @@
-"""Damaged and foreign memory raises; it is never read as something else."""
+"""Damaged and foreign memory raises; it is never read as another object."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_changed_header_byte_is_detected() -> None:
 
 
 def test_changed_entries_never_read_out_of_bounds() -> None:
-    """Whatever the entries say, an access gives an object or raises: it reads nothing else."""
+    """Whatever the entries contain, an access returns an object or raises, and reads no other memory."""
     (piece,) = pieces_of(st.SharedList(ITEMS))
     caught = 0
     for place in range(56, 56 + 8 * len(ITEMS)):

@@ -1,4 +1,4 @@
-"""SharedDict against dict, with hypothesis; nesting, arrays, refusals."""
+"""SharedDict compared with dict, by hypothesis; nesting, arrays, refusals."""
 
 from __future__ import annotations
 
@@ -155,14 +155,14 @@ def test_corrupted_keys_raise_or_are_not_found() -> None:
         _rebuild((piece,), 99)
 
 
-def look(shared, queue) -> None:
+def read_items(shared, queue) -> None:
     queue.put((shared["n"]["x"].tolist(), len(shared), shared["n"]))
 
 
 def test_shared_dict_is_sent_to_other_processes(ctx, strategy) -> None:
     shared = st.SharedDict({"n": {"x": np.arange(3)}, 1: "one"})
     queue = ctx.SimpleQueue()
-    child = ctx.Process(target=look, args=(shared, queue))
+    child = ctx.Process(target=read_items, args=(shared, queue))
     child.start()
     seen, length, inner = take(queue)
     end(child)

@@ -117,9 +117,9 @@ def test_list_consumes_a_generator_once() -> None:
 
 def test_progress_is_printed_only_on_request(capsys) -> None:
     st.SharedList(range(10_000), progress=True)
-    said = capsys.readouterr().err
-    assert "10,000 items" in said
-    assert "MiB" in said
+    errors = capsys.readouterr().err
+    assert "10,000 items" in errors
+    assert "MiB" in errors
     st.SharedList.of_strings(map(str, range(10_000)), progress=True)
     assert "10,000 items" in capsys.readouterr().err
     st.SharedList(range(10_000))
@@ -174,7 +174,7 @@ def test_iterable_errors_propagate() -> None:
 
 
 def test_noncontiguous_buffer_items_are_accepted() -> None:
-    """Every second element of an array was "can't concat memoryview to bytearray"."""
+    """Regression: for every second element of an array, "can't concat memoryview to bytearray"."""
     array = np.arange(24, dtype="i4").reshape(4, 6)
     items = [array, array[:, ::2], array.T, array[::-1], array[0, 0], array[:0, ::2]]
     items += [st.asarray(array)[1:, 1], np.zeros(3, "i2,f8")[::2], memoryview(b"abcdef")[::-2]]
@@ -232,7 +232,7 @@ class Loud:
 
 
 def test_items_of_any_size_load_independently() -> None:
-    """One pickler writes them all: it forgets what it saw; large bytes come in pieces."""
+    """One pickler writes all items: it forgets its memo after each; large bytes arrive in pieces."""
     common = ["in all of them"]
     items = [[common, list(range(n)), bytes(n)] for n in (0, 5000, 1, 200_000, 2, 2)]
     shared = st.SharedList(items)
@@ -244,7 +244,7 @@ def test_items_of_any_size_load_independently() -> None:
 
 
 def test_item_that_fails_to_pickle_midway_is_named() -> None:
-    """Its beginning, large enough to have been written, is in no other list's way."""
+    """Its beginning, large enough to have been written, does not affect later lists."""
     with pytest.raises(pickle.PicklingError, match="item 1 cannot be pickled"):
         st.SharedList([0, [bytes(1 << 20), threading.Lock()], 2])
     assert list(st.SharedList([0, 2])) == [0, 2]

@@ -1,4 +1,4 @@
-"""SharedList against list, with hypothesis."""
+"""SharedList compared with list, by hypothesis."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ PROGRAM = """
             new = [st.full(8, first + i) for i in range(STEP)]
             held += new
             inbox.put(new)
-            said = outbox.get()
-            if said is not None:
+            answer = outbox.get()
+            if answer is not None:
                 here.add(usage())
-                there.add(said)
+                there.add(answer)
         print(sorted(here), sorted(there))
         assert len(here) == len(there) == 1, "flat after the first ten thousand"
         assert max(fd for fd, _ in here | there) < 32

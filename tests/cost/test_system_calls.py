@@ -56,14 +56,14 @@ PROGRAM = f"""
 
 
 def test_system_calls_do_not_depend_on_tensor_size(start_method, strategy, tmp_path) -> None:
-    """Counted in both processes and the manager: there and back, the same tensor, fresh ones and views."""
+    """Calls of both processes and the manager count, for round trips of one tensor, fresh ones and views."""
     program = write_program(tmp_path, PROGRAM)
     env = clean_environment(SHMTENSOR_SHARING_STRATEGY=strategy)
     counts = count_system_calls([sys.executable, str(program), start_method], env, timeout=100)
     plain = counts[BYTES]
     assert sum(plain.values()) >= 4 * TRIPS, "reads and writes were not seen"
     for kind in (SAME, FRESH, VIEWS):
-        # Waiting on a semaphore that the other side just takes differs from trip to trip, and so does
-        # the interpreter's heap: a call for each message would show as 200 more.
+        # Waits for a semaphore and the interpreter's heap need a varying number of calls; one call per
+        # message would add 200.
         more = {number: count - plain[number] for number, count in counts[kind].items()}
         assert all(extra < TRIPS / 10 for extra in more.values()), (kind, more, plain)

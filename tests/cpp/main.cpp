@@ -1,4 +1,4 @@
-// Runs the tests, each between two looks at what is left behind.
+// Runs the tests, with a check for leaks around each.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -1,7 +1,7 @@
 """Runs CPython's tests of `multiprocessing` on the drop-in: `python -m tests.cpython [MODULE[.CLASS] ...]`.
 
-Each class has a process and a deadline of its own. What fails is run again with the standard library itself:
-what fails there too says nothing about the drop-in. What else fails must be in `differences.py`, and what is
+Each class has its own process and deadline. A failed test is run again with the standard library itself: a
+failure there does not concern the drop-in. Other failures must be in `differences.py`, and all tests listed
 there must fail. At the end no process and no name in /dev/shm may be left.
 """
 
@@ -27,7 +27,7 @@ ONE = Path(__file__).with_name("one.py")
 
 
 def members(session: int) -> list[int]:
-    """Processes of a session of the system's."""
+    """Return the processes of a process session of the system."""
     found = []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         try:
@@ -86,7 +86,7 @@ def expected(module: str) -> dict[str, str]:
 
 
 def judge(module: str, name: str, done: dict[str, str], again) -> list[str]:
-    """Return what is wrong."""
+    """Return one line for each unexpected result."""
     known, wrong = expected(module), []
     bad = {test: word for test, word in done.items() if word not in {"passed", "skipped"}}
     if unexpected := bad.keys() - known.keys():

@@ -1,6 +1,6 @@
-"""Tests of CPython's that are expected to fail on the drop-in, each with the reason.
+"""CPython's tests that are expected to fail on the drop-in, each with the reason.
 
-docs/guide/differences.md says the same to users.
+docs/guide/differences.md has the same for users.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class Difference:
 
 
 _SERVER = ("with_server",)
-_AT_ONCE = "put pickles at once, and raises in the caller"
+_IMMEDIATE = "put pickles immediately, and raises in the caller"
 
 DIFFERENCES = (
-    Difference("WithProcessesTestQueue.test_queue_feeder_donot_stop_onexc", _AT_ONCE),
-    Difference("WithProcessesTestQueue.test_queue_feeder_on_queue_feeder_error", _AT_ONCE),
+    Difference("WithProcessesTestQueue.test_queue_feeder_donot_stop_onexc", _IMMEDIATE),
+    Difference("WithProcessesTestQueue.test_queue_feeder_on_queue_feeder_error", _IMMEDIATE),
     Difference("TestStartMethod.test_get_all", "there is one start method more"),
     Difference("_TestImportStar.test_import", "it reads the folder of the package, which has other files"),
     Difference("TestFlags.test_flags", "its interpreter has no site-packages, where this package is"),

@@ -1,6 +1,6 @@
-"""Runs one test class and writes down what each test did: `one.py FOLDER MODULE CLASS RESULTS`.
+"""Runs one test class and writes the result of each test: `one.py FOLDER MODULE CLASS RESULTS`.
 
-Without a class it prints the names of the module's.
+Without a class it prints the names of the module's classes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unittest
 
 
 class Results(unittest.TextTestResult):
-    """Writes a line when a test begins and one when it has ended, so that one that hangs is known."""
+    """Writes a line at the start and at the end of each test, so that a test that hangs is known."""
 
     file = None
 
@@ -27,7 +27,7 @@ class Results(unittest.TextTestResult):
     def addError(self, test, err) -> None:
         super().addError(test, err)
         self._problem = "failed"
-        if not isinstance(test, unittest.TestCase):  # what sets up a class or module
+        if not isinstance(test, unittest.TestCase):  # the set-up of a class or module
             self._write("failed", test)
 
     def addFailure(self, test, err) -> None:

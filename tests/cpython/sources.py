@@ -21,7 +21,7 @@ CHANGES = (
     ),
     (r"\bfrom multiprocessing import", "from shmtensor.multiprocessing import"),
 )
-PLACES = (  # not in the package `test` any more
+PLACES = (  # moved out of the package `test`
     ("test._test_multiprocessing", "_test_multiprocessing"),
     ("test.test_multiprocessing_forkserver", "with_forkserver"),
 )
@@ -37,7 +37,7 @@ def are_installed() -> bool:
 
 
 def write(folder: Path, *, standard: bool = False) -> None:
-    """Write the modules that are to be run; `standard`: with imports as they are."""
+    """Write the modules to run; if `standard` is true, with unchanged imports."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         text = (_folder() / f"{name}.py").read_text()

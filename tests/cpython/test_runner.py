@@ -1,4 +1,4 @@
-"""The runner of CPython's tests changes imports only, and tells what is not as expected."""
+"""The runner of CPython's tests changes only imports, and reports unexpected results."""
 
 from __future__ import annotations
 

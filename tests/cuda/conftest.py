@@ -1,4 +1,4 @@
-"""Where the cases of this folder run: on the simulated driver, and with `-m gpu` on a GPU."""
+"""Fixtures: the simulated driver, and with `-m gpu` a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cuda.harness import SIMULATORS, Machine
 
 @pytest.fixture(params=["sim", pytest.param("gpu", marks=pytest.mark.gpu)])
 def machine(request: pytest.FixtureRequest, tmp_path) -> Machine:
-    """A machine with a GPU, simulated or not."""
+    """Return a machine with a GPU, simulated or not."""
     if request.param == "sim":
         assert (SIMULATORS / "libcuda-full.so.1").exists(), "build it: make build/cpp/.built"
     return Machine(request.param, tmp_path)

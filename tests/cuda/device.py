@@ -1,6 +1,6 @@
-"""The driver as a program sees it, for the driver calls that tests make without shmtensor.
+"""Driver calls that tests make without shmtensor, as another library would.
 
-The same on the simulator and on a GPU, but for what only the simulator can tell: `simulated` says which.
+They are the same on the simulator and on a GPU; `simulated` is true on the simulator, which reports more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _library: Any = None
 
 
 def library() -> Any:
-    """The driver, with device 0's context current in this thread."""
+    """Return the driver, with device 0's context current in this thread."""
     global _library
     if _library is None:
         _library = ctypes.CDLL(PATH)
@@ -45,7 +45,7 @@ def check(code: int) -> None:
 
 
 class Array:
-    """Memory of cuMemAlloc that another library would own, as its array."""
+    """An array of another library, in memory of cuMemAlloc."""
 
     alive = 0
 
@@ -90,7 +90,7 @@ class Array:
 
 
 class Shown:
-    """A tensor as an array of another library over the same memory."""
+    """An array of another library over a tensor's memory."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
@@ -119,17 +119,17 @@ def read(pointer: int, size: int) -> bytes:
 
 
 def read_interface(tensor: Any) -> Any:
-    """The elements that `__cuda_array_interface__` points at; C order only."""
-    said = tensor.__cuda_array_interface__
-    assert said["version"] == 3
-    assert said["strides"] is None
-    dtype = np.dtype(said["typestr"])
-    size = int(np.prod(said["shape"])) * dtype.itemsize
-    return np.frombuffer(read(said["data"][0], size), dtype).reshape(said["shape"])
+    """Return the elements that `__cuda_array_interface__` describes; C order only."""
+    interface = tensor.__cuda_array_interface__
+    assert interface["version"] == 3
+    assert interface["strides"] is None
+    dtype = np.dtype(interface["typestr"])
+    size = int(np.prod(interface["shape"])) * dtype.itemsize
+    return np.frombuffer(read(interface["data"][0], size), dtype).reshape(interface["shape"])
 
 
 def used_bytes() -> int:
-    """Memory of the device that anybody has."""
+    """Return the bytes of the device that are in use by any process."""
     driver = library()
     if simulated:
         return driver.sim_live_bytes()
@@ -139,21 +139,21 @@ def used_bytes() -> int:
 
 
 def calls(name: str) -> int:
-    """How often this process has called a function of the driver (simulator only)."""
+    """Return how often this process has called a function of the driver (simulator only)."""
     if _library is None:
         library()
     return _library.sim_calls(name.encode())
 
 
 def all_calls() -> int:
-    """All calls of the driver that this process has made; asking is none (simulator only)."""
+    """Return the number of driver calls of this process, this one excluded (simulator only)."""
     if _library is None:
         library()
     return _library.sim_all_calls()
 
 
 def latch(path: str, stream: int = 1) -> None:
-    """The stream stands still until the file exists (simulator only)."""
+    """Block the stream until the file exists (simulator only)."""
     library().sim_latch(ctypes.c_void_p(stream), path.encode())
 
 

@@ -1,4 +1,4 @@
-"""Each case runs in a program of its own: a process loads one driver, once."""
+"""Each case runs in its own program, since a process loads one driver, once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.helpers.children import run_python
 
 ROOT = Path(__file__).parents[2]
 SIMULATORS = Path(os.environ.get("SHMTENSOR_SIM_BUILD", ROOT / "build/cpp/sim"))
-# Seconds for a case. A GPU is lent for minutes, so one that hangs must not take many of them.
+# Seconds for a case. A GPU may be available for minutes only, so a case that hangs must end soon.
 TIMEOUT = {"sim": 110, "gpu": 60}
 SHOW_WHERE = "import faulthandler; faulthandler.dump_traceback_later({})\n"
 
 
 class Machine:
-    """A GPU, or what stands for it."""
+    """A GPU or the simulated driver."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
@@ -30,7 +30,7 @@ class Machine:
             self.env["SHMTENSOR_SIM_DIR"] = str(folder)
 
     def run(self, code: str, *, timeout: float | None = None, **env: str) -> None:
-        """Run a program; it must end well and quietly. One that hangs shows where, and is killed."""
+        """Run a program, which must exit with 0 and print no error; one that hangs prints its stack."""
         seconds = timeout or TIMEOUT[self.kind]
         code = SHOW_WHERE.format(seconds - 5) + textwrap.dedent(code)
         done = run_python(code, timeout=seconds, env=self.env | env)
@@ -40,7 +40,7 @@ class Machine:
 
 
 def case(body: Callable[[], None]) -> Any:
-    """A test that runs the function in a new process, on the machine that the fixture says."""
+    """Make a test that runs the function in a new process, on the machine of the fixture."""
     call = f"from {body.__module__} import {body.__name__} as case\ncase.body()"
 
     @functools.wraps(body)

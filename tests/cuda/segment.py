@@ -1,4 +1,4 @@
-"""Virtual memory as torch's expandable segments have it: chunks of their own, side by side."""
+"""Virtual memory like torch's expandable segments: adjacent chunks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Access(ctypes.Structure):
 
 
 class Segment:
-    """`chunks` chunks at one range of addresses, `spare` behind left free; unmapped with the last array."""
+    """A range of addresses with `chunks` mapped chunks and room for `spare`; unmapped with the last array."""
 
     alive = 0
 
@@ -60,7 +60,7 @@ class Segment:
     def __del__(self) -> None:
         Segment.alive -= 1
         if os.getpid() != self.maker:
-            return  # a forked child cannot use the driver, and ends what other threads of its parent held
+            return  # a forked child, which may destroy its parent's objects, cannot use the driver
         driver, base = library(), ctypes.c_uint64(self.base)
         driver.cuCtxSynchronize()
         check(driver.cuMemUnmap(base, ctypes.c_size_t(self.size)))
@@ -68,7 +68,7 @@ class Segment:
 
 
 class Part:
-    """An array somewhere in a segment."""
+    """An array in a segment."""
 
     def __init__(self, segment: Segment, offset: int, values: Any) -> None:
         values = np.ascontiguousarray(values)

@@ -149,7 +149,7 @@ def test_dlpack_capsule_keeps_memory() -> None:
 @case
 def test_dlpack_consumer_stream_waits_for_default_stream() -> None:
     if not device.simulated:
-        return  # a kernel that takes as long as the test wants is needed
+        return  # needs a kernel that runs until the test ends it
     import os
     import pathlib
 
@@ -160,7 +160,7 @@ def test_dlpack_consumer_stream_waits_for_default_stream() -> None:
     place = os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch")
     device.latch(place)
     tensor.__dlpack__(stream=-1)
-    assert driver.cuStreamQuery(stream) == 0, "-1: nobody waits"
+    assert driver.cuStreamQuery(stream) == 0, "with -1, no stream waits"
     tensor.__dlpack__(stream=stream.value)
     assert driver.cuStreamQuery(stream) == 600
     pathlib.Path(place).touch()
@@ -168,7 +168,7 @@ def test_dlpack_consumer_stream_waits_for_default_stream() -> None:
 
 
 class Exporter:
-    """An array of a library that knows DLPack only, and remembers how it was asked."""
+    """An array of a library that supports only DLPack; it records the arguments of the request."""
 
     def __init__(self, tensor, *, version: int | None = 1, kind: int = 2) -> None:
         self.tensor, self.version, self.kind, self.asked = tensor, version, kind, []
@@ -189,13 +189,13 @@ def test_foreign_dlpack_is_shared_without_copy() -> None:
     from tests.cuda import workers
 
     array = Array(np.arange(6, dtype="i4").reshape(2, 3))
-    inside = st.asarray(array)  # it has a DLPack capsule to give
+    inside = st.asarray(array)  # it exports a DLPack capsule
     for version in (1, None):
         other = Exporter(inside.T, version=version)
         tensor = st.from_dlpack(other)
         assert tensor.data_ptr() == array.pointer
         assert (tensor.shape, tensor.strides, tensor.dtype) == ((3, 2), (4, 12), np.int32)
-        assert other.asked[0]["stream"] == 1, "its work is to be done before the default stream's"
+        assert other.asked[0]["stream"] == 1, "its work precedes the default stream's"
         assert tensor.tolist() == [[0, 3], [1, 4], [2, 5]]
     pair = workers.Pair(workers.echo)
     pair.put(st.asarray(Exporter(inside)))
@@ -215,7 +215,7 @@ def test_unshareable_foreign_dlpack_is_copied_or_rejected() -> None:
     copied = st.asarray(Exporter(own), copy=True)
     assert copied.tolist() == [1, 2]
     assert copied.data_ptr() != own.data_ptr()
-    if device.simulated:  # memory that no call here makes
+    if device.simulated:  # memory that cannot be allocated through this interface
 
         class Pool(Array):
             def __dlpack_device__(self):

@@ -1,4 +1,4 @@
-"""Tensors on a GPU: made, viewed, filled, copied."""
+"""Creating, viewing, filling and copying tensors on a GPU."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_device_memory_is_freed() -> None:
     address = first.data_ptr()
     del first
     second = st.zeros(1 << 20, "u1", device="cuda")
-    assert second.data_ptr() == address, "freed blocks are used again"
+    assert second.data_ptr() == address, "freed blocks are reused"
     del second
     st.cuda.ipc_collect()
     device.wait_until(lambda: device.used_bytes() <= full - (60 << 20), "an idle chunk goes back")

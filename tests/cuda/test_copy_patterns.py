@@ -1,4 +1,4 @@
-"""Copies between views of any shape and strides: right, also where they overlap, and in few calls."""
+"""Copies between views of any shape and strides are correct, also where they overlap, and need few calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COPIES = (
 
 
 def count(action: Any) -> int:
-    """How many copies the driver was asked for."""
+    """Return the number of copies requested from the driver."""
     before = sum(map(device.calls, COPIES))
     action()
     return sum(map(device.calls, COPIES)) - before
@@ -45,7 +45,7 @@ OVERLAPPING = (
 
 @case
 def test_overlapping_copy_matches_numpy() -> None:
-    """The driver says nothing of areas that overlap: what was read had been written over already."""
+    """Regression: the driver does not define overlapping copies; bytes were overwritten before the read."""
     for size in (3, 10, 40):
         for pick in OVERLAPPING:
             for show in (lambda view: view, Shown):
@@ -61,7 +61,7 @@ def test_overlapping_copy_matches_numpy() -> None:
 
 @case
 def test_two_mappings_of_one_block_overlap() -> None:
-    """A mapping without the right to write has another address."""
+    """A read-only mapping has another address."""
     expected = np.arange(100)
     tensor = st.asarray(expected, device="cuda")
     messages = [ForkingPickler.dumps(tensor.as_readonly()), ForkingPickler.dumps(tensor)]
@@ -75,7 +75,7 @@ def test_two_mappings_of_one_block_overlap() -> None:
 
 @case
 def test_strided_view_is_copied_in_few_driver_calls() -> None:
-    """A transposed array took a call of the driver for each element, 10,000 of them."""
+    """Regression: a transposed array took a driver call for each of its 10,000 elements."""
     array = np.arange(10_000, dtype="f4").reshape(100, 100)
     tensor = st.asarray(array, device="cuda")
     other = st.zeros((100, 100), "f4", device="cuda")
@@ -104,7 +104,7 @@ def test_strided_view_is_copied_in_few_driver_calls() -> None:
 
 
 def some_view(array: Any, random: np.random.Generator) -> Any:
-    """A function that takes such a view of an array of that shape, or of a tensor."""
+    """Generate a function that takes a view of an array or tensor of that shape."""
     axes = random.permutation(array.ndim).tolist()
     parts = []
     for size in array.shape:
@@ -142,7 +142,7 @@ def test_generated_view_copies_match_numpy() -> None:
 
 
 def test_rows_beyond_pitch_limit_are_copied_one_by_one(simulator) -> None:
-    """CU_DEVICE_ATTRIBUTE_MAX_PITCH, and pitches that cuMemAllocPitch would not have chosen."""
+    """Pitches above CU_DEVICE_ATTRIBUTE_MAX_PITCH, and others that cuMemAllocPitch would not choose."""
     simulator.run(
         """
         import numpy as np, shmtensor as st
@@ -161,7 +161,7 @@ def test_rows_beyond_pitch_limit_are_copied_one_by_one(simulator) -> None:
 
 
 def test_copy_source_lives_until_copy_completes(simulator) -> None:
-    """The driver may read the host's memory after the call: the buffer of a fill was gone by then."""
+    """Regression: the driver may read host memory after the call; the buffer of a fill had been freed."""
     simulator.run(
         """
         import numpy as np, shmtensor as st
@@ -176,7 +176,7 @@ def test_copy_source_lives_until_copy_completes(simulator) -> None:
 
 
 def test_failed_copy_waits_for_submitted_work(simulator) -> None:
-    """Work queued before the failed call still used the caller's memory."""
+    """Regression: work queued before the failed call still used the caller's memory."""
     simulator.run("""
         import numpy as np, shmtensor as st
         from tests.cuda import device
@@ -201,7 +201,7 @@ def test_failed_copy_waits_for_submitted_work(simulator) -> None:
 
 
 def test_copy_synchronizes_source_device(simulator) -> None:
-    """With two GPUs the target's was: the copy read what a kernel had yet to write."""
+    """Regression: with two GPUs the target was synchronized; the copy read before a kernel had written."""
     simulator.run("""
         import ctypes, os, threading
         import numpy as np, shmtensor as st

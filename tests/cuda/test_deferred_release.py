@@ -25,8 +25,8 @@ def blocks() -> int:
     return stats["blocks"]
 
 
-def drop_while_waits_are_refused(code: int = CAPTURED) -> int:
-    """A tensor on which another library's work is under way; returns its address."""
+def release_while_waits_fail(code: int = CAPTURED) -> int:
+    """Release a tensor in use by another library while the driver refuses to wait; return its address."""
     tensor = st.zeros(4, "u1", device="cuda")
     address = tensor.data_ptr()
     driver = device.library()
@@ -44,12 +44,12 @@ def open_latch() -> None:
 
 
 def address_of(tensor: st.Tensor) -> int:
-    """Without saying that it has left."""
+    """Return the address without recording that another library may use it."""
     return tensor._layout().__array_interface__["data"][0]
 
 
 def test_block_is_kept_if_device_wait_fails(simulator) -> None:
-    """The driver does not wait while a stream is captured: the block was given away under a kernel."""
+    """Regression: the driver cannot wait while a stream is captured; the block was reused under a kernel."""
     simulator.run("""
         import os
         import shmtensor as st
@@ -57,14 +57,14 @@ def test_block_is_kept_if_device_wait_fails(simulator) -> None:
         from tests.cuda.test_deferred_release import *
         before = st.zeros(1, "u1", device="cuda")
         with_one = blocks()
-        address = drop_while_waits_are_refused()
+        address = release_while_waits_fail()
         assert blocks() == with_one + 1
         other = st.full(4, 1, "u1", device="cuda")
         assert address_of(other) != address
         assert blocks() == with_one + 2
         open_latch()
         again = st.full(4, 2, "u1", device="cuda")
-        assert again.tolist() == [2] * 4, "nothing writes there any more"
+        assert again.tolist() == [2] * 4, "no work writes there any more"
         assert other.tolist() == [1] * 4
         del again
         assert blocks() == with_one + 1, "the next allocation has released it"
@@ -80,7 +80,7 @@ def test_kept_block_is_released_by_gc_or_next_release(simulator) -> None:
         keep[0].data_ptr()
         first = blocks()
         for release in (st.cuda.ipc_collect, st.gc, lambda: keep.pop(0)):
-            drop_while_waits_are_refused()
+            release_while_waits_fail()
             assert blocks() == first + 1
             release()
             assert blocks() == first + 1, "still refused"
@@ -92,7 +92,7 @@ def test_kept_block_is_released_by_gc_or_next_release(simulator) -> None:
 
 
 def test_kept_block_is_released_at_process_exit(simulator) -> None:
-    """The driver cannot be called at exit; the end of the process frees the memory."""
+    """The driver cannot be called at exit; the memory is freed with the process."""
     simulator.run("""
         import os, subprocess, sys
         import shmtensor as st
@@ -100,7 +100,7 @@ def test_kept_block_is_released_at_process_exit(simulator) -> None:
         from tests.cuda.test_deferred_release import blocks
         mine = st.zeros(1, "u1")
         first = blocks()
-        code = "from tests.cuda.test_deferred_release import *; drop_while_waits_are_refused()"
+        code = "from tests.cuda.test_deferred_release import *; release_while_waits_fail()"
         done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert not done.stderr, done.stderr
@@ -110,13 +110,13 @@ def test_kept_block_is_released_at_process_exit(simulator) -> None:
 
 @pytest.mark.parametrize("code", [4, 700, 702, 709, 710, 714, 719])
 def test_block_is_released_after_driver_shutdown(simulator, code: int) -> None:
-    """After such an error no work is left that could write."""
+    """After such an error, no work can write any more."""
     simulator.run(f"""
         import shmtensor as st
         from tests.cuda.test_deferred_release import *
         before = st.zeros(1, "u1", device="cuda")
         first = blocks()
-        drop_while_waits_are_refused({code})
+        release_while_waits_fail({code})
         assert blocks() == first
         open_latch()
     """)
@@ -130,7 +130,7 @@ def test_other_driver_error_is_reported_and_block_kept(simulator) -> None:
         from tests.cuda.test_deferred_release import *
         before = st.zeros(1, "u1", device="cuda")
         first = blocks()
-        drop_while_waits_are_refused(999)
+        release_while_waits_fail(999)
         assert blocks() == first + 1
         st.cuda.ipc_collect()
         open_latch()
@@ -142,7 +142,7 @@ def test_other_driver_error_is_reported_and_block_kept(simulator) -> None:
     assert done.stderr.count("shmtensor: cannot wait for cuda:0") == 1, done.stderr
 
 
-def keep_until_told(inbox: Any, outbox: Any) -> None:
+def release_on_request(inbox: Any, outbox: Any) -> None:
     """Release the tensor while the driver refuses to wait, report that, and later free it."""
     tensor = inbox.get()
     tensor.data_ptr()
@@ -163,7 +163,7 @@ def test_user_memory_is_kept_until_reader_can_wait() -> None:
     if not device.simulated:
         return
     array = device.Array(np.arange(4.0))
-    pair = Pair(keep_until_told)
+    pair = Pair(release_on_request)
     pair.put(st.asarray(array))
     assert pair.get() == "dropped"
     del array

@@ -22,18 +22,18 @@ VALUES = np.arange(1000.0)
 def in_child(body: Any) -> Any:
     """Fork; the child runs `body` when the function returned is called, which returns its result."""
     start, go = os.pipe()
-    result, said = os.pipe()
+    result, results = os.pipe()
     pid = os.fork()
     if pid == 0:
         signal.alarm(60)
         os.read(start, 1)
         try:
             body()
-            os.write(said, b"ok")
+            os.write(results, b"ok")
         except BaseException as error:
-            os.write(said, repr(error).encode()[:500])
+            os.write(results, repr(error).encode()[:500])
         os._exit(0)
-    os.close(said)
+    os.close(results)
 
     def run() -> bytes:
         os.write(go, b"x")
@@ -46,14 +46,14 @@ def in_child(body: Any) -> Any:
 
 @case
 def test_gc_in_child_keeps_parents_chunks() -> None:
-    """It took the parent's freed blocks for its own, and had the manager drop a chunk that served again."""
-    host = st.zeros(4)  # so that the child holds something, and stays in the session
+    """Regression: it released chunks of the parent's freed blocks, which were in use again."""
+    host = st.zeros(4)  # the child holds a tensor and remains in the session
     first = st.asarray(Part(Segment(2), 0, VALUES))
     collect = in_child(st.cuda.ipc_collect)
     del first
     gc.collect()
     device.wait_until(lambda: Segment.alive == 0, "the first owner")
-    second = st.asarray(Part(Segment(2), 0, VALUES + 1))  # the chunk's number serves again
+    second = st.asarray(Part(Segment(2), 0, VALUES + 1))  # the chunk's number is used again
     assert collect() == b"ok"
     pair = workers.Pair(workers.answer)
     pair.put(second)
@@ -64,7 +64,7 @@ def test_gc_in_child_keeps_parents_chunks() -> None:
 
 @case
 def test_child_forked_during_export_does_not_block() -> None:
-    """The lock of the table was held by a thread that the child does not have."""
+    """Regression: a thread that the child does not have held the lock of the table."""
     array = device.Array(VALUES)
     done = threading.Event()
 
@@ -87,7 +87,7 @@ def test_child_forked_during_export_does_not_block() -> None:
 
 @case
 def test_child_forked_during_event_creation_does_not_block() -> None:
-    """As above; that lock is Python's."""
+    """Regression, as above, for a lock of Python."""
     host = st.zeros(4)
     st.zeros(4, device="cuda")
     with cuda_events._lock:

@@ -20,7 +20,7 @@ from tests.cuda.workers import Pair
 
 
 class Work:
-    """A kernel of another library: it takes as long as a test wants (on a GPU: no time), then sets bytes."""
+    """A kernel of another library: it runs until the test ends it (on a GPU: briefly), then sets bytes."""
 
     def __init__(self, tensor: Any, name: str = "latch") -> None:
         self.tensor = tensor
@@ -41,7 +41,7 @@ class Work:
 
 
 def started(target: Any, first: Any) -> Pair:
-    """A child that has started the driver and answered: from now on it is quick."""
+    """Start a child that has initialized the driver and answered, so that it answers quickly."""
     pair = Pair(target)
     pair.put(first)
     pair.get()
@@ -49,7 +49,7 @@ def started(target: Any, first: Any) -> Pair:
 
 
 def events() -> int:
-    """How many events this process has in the driver (simulator only)."""
+    """Return the number of driver events of this process (simulator only)."""
     return device.calls("cuEventCreate") - device.calls("cuEventDestroy_v2")
 
 
@@ -72,7 +72,7 @@ def test_send_does_not_block_and_reader_waits_for_work() -> None:
 
 @case
 def test_every_receive_waits_even_for_known_tensor() -> None:
-    """torch waits for the first one only."""
+    """torch waits only at the first receive."""
     st.cuda.set_sync("event")
     pair = Pair(keep_and_answer)
     tensor = st.zeros(2, "u1", device="cuda")
@@ -97,14 +97,14 @@ def keep_and_answer(inbox: Any, outbox: Any) -> None:
 
 @case
 def test_forwarded_tensor_is_ordered_for_third_process() -> None:
-    """The second process sends with "host": it may not pass on what is still being written."""
+    """The second process sends with "host": it waits until the tensor is written."""
     st.cuda.set_sync("event")
     tensor = st.zeros(2, "u1", device="cuda")
     first, second = started(workers.relay, tensor), Pair(workers.answer)
     work = Work(tensor)
     first.put(tensor)
     if device.simulated:
-        assert not first.outbox._reader.poll(0.3), "the second process has sent it on too early"
+        assert not first.outbox._reader.poll(0.3), "the second process has forwarded it too early"
     work.end()
     second.put(first.get())
     assert second.get() == [([7, 7], "cuda:0", False)]
@@ -139,7 +139,7 @@ def test_released_events_are_reused() -> None:
         assert pair.get() == [([0, 0], "cuda:0", False)]
     pair.end()
     if device.simulated:
-        assert events() <= 4, "each of 20 messages had an event; few are alive at a time"
+        assert events() <= 4, "each of 20 messages had an event; few exist at a time"
     device.wait_until(lambda: collected() == 0, "the events")
 
 
@@ -162,7 +162,7 @@ def test_events_of_unread_messages_and_killed_readers_are_reused() -> None:
     assert workers.take(outbox, workers.TIMEOUT) == [0, 0]
     os.kill(reader.pid, signal.SIGKILL)
     reader.join(workers.TIMEOUT)
-    inbox.put(tensor)  # nobody will read this one
+    inbox.put(tensor)  # never read
     gc.collect()
     assert collected() >= 1
     st.gc(0)
@@ -176,16 +176,16 @@ def test_event_is_kept_until_waiting_stream_passes_it() -> None:
     pair = started(workers.hold, tensor)
     work = Work(tensor)
     pair.put(tensor)
-    assert pair.get() == 2, "the reader has it, and has its stream wait"
+    assert pair.get() == 2, "the reader has received it, and its stream waits"
     assert not device.simulated or collected() == 1
     work.end()
-    device.wait_until(lambda: told(pair, tensor) and collected() <= 1, "the event")
+    device.wait_until(lambda: wait_is_complete(pair, tensor) and collected() <= 1, "the event")
     pair.end()
     device.wait_until(lambda: collected() == 0, "the last event")
 
 
-def told(pair: Pair, tensor: Any) -> bool:
-    pair.put(tensor)  # at a receive the reader looks at what it has waited for
+def wait_is_complete(pair: Pair, tensor: Any) -> bool:
+    pair.put(tensor)  # at a receive, the reader checks which events it has waited for
     return pair.get() > 2
 
 
@@ -204,7 +204,7 @@ def test_send_synchronizes_where_events_are_unsupported() -> None:
     with pytest.raises(st.CudaError, match="0 events of this process are still in use"):
         st.cuda.Event()
     pair.end()
-    os.environ["SHMTENSOR_SIM_ATTRIBUTES"] = "125=0"  # too late for this process
+    os.environ["SHMTENSOR_SIM_ATTRIBUTES"] = "125=0"  # the driver of this process has been queried already
     other = Pair(make_an_event)
     assert not device.simulated or "does not support interprocess events" in other.get()
     other.end()
@@ -242,7 +242,7 @@ def test_event_of_exited_process_raises_producer_gone() -> None:
     device.wait_until(lambda: st.stats()["blocks"] <= before, "what the message carried")
 
 
-def wait_and_tell(inbox: Any, outbox: Any) -> None:
+def wait_and_report(inbox: Any, outbox: Any) -> None:
     event = inbox.get()
     outbox.put(event.query())
     event.synchronize()
@@ -255,9 +255,9 @@ def wait_and_tell(inbox: Any, outbox: Any) -> None:
 
 @case
 def test_user_event_is_sent_to_other_process() -> None:
-    pair = Pair(wait_and_tell)
+    pair = Pair(wait_and_report)
     event = st.cuda.Event()
-    assert event.query(), "one that was never recorded stands for nothing"
+    assert event.query(), "an event that was never recorded is complete"
     tensor = st.zeros(2, "u1", device="cuda")
     work = Work(tensor)
     event.record()
@@ -280,10 +280,10 @@ def test_user_event_is_sent_to_other_process() -> None:
 
 @case
 def test_forged_event_description_is_rejected() -> None:
-    """A number that this process never gave out was a KeyError."""
+    """Regression: a number that this process had not issued raised KeyError."""
     from shmtensor._cuda import events as cuda_events
 
-    for _ in range(20):  # by chance the number's bytes stand there a second time
+    for _ in range(20):  # the number's bytes may occur there a second time
         event = st.cuda.Event()
         place = memoryview(event._block).cast("B")
         good = bytes(place)
@@ -320,7 +320,7 @@ def test_stream_argument_accepts_numbers_and_protocol() -> None:
 
 @case
 def test_copies_wait_for_work_of_other_processes() -> None:
-    """Our copies ran in a stream without synchronization: the tensor's contents were read too early."""
+    """Regression: copies ran in a stream without synchronization and read the contents too early."""
     import threading
 
     for copy in (
@@ -333,4 +333,4 @@ def test_copies_wait_for_work_of_other_processes() -> None:
         work = Work(tensor)
         threading.Timer(0.05, work.end).start()
         assert copy(tensor) == [7, 7]
-        del tensor, work  # which waits, too
+        del tensor, work  # waits, too

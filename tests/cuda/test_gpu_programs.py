@@ -67,7 +67,7 @@ def test_gpu_report_is_written(simulator, tmp_path) -> None:
 
 
 def test_failed_experiment_does_not_stop_the_others(simulator, tmp_path) -> None:
-    """One chunk refused, and a minute later all answers were lost to a TimeoutError."""
+    """Regression: after one refused chunk, a TimeoutError lost all answers."""
     file = tmp_path / "facts.json"
     names = ("import_descriptor_left_in_socket", "virtual_memory_granularity")
     run("facts", simulator, *names, "--json", str(file), SHMTENSOR_SIM_FAULTS="cuMemCreate:0:801")
@@ -84,7 +84,7 @@ def test_answers_survive_a_killed_program(simulator, tmp_path) -> None:
         from bench.gpu import facts
 
         def last_experiment():
-            "The end of everybody."
+            "Kills the parent."
             os.kill(os.getppid(), signal.SIGKILL)
 
         facts.EXPERIMENTS = [*facts.EXPERIMENTS[-1:], last_experiment]
@@ -97,7 +97,7 @@ def test_answers_survive_a_killed_program(simulator, tmp_path) -> None:
 
 
 def test_hanging_experiment_process_is_named_and_killed(simulator) -> None:
-    """A child's child had the limit of its parent, which gave up first and lost its word."""
+    """Regression: a grandchild had its parent's time limit; the parent exited first, without its report."""
     code = """
         import os, signal, time
         from bench.gpu.children import MARGIN, Child, ask
@@ -120,7 +120,7 @@ def test_hanging_experiment_process_is_named_and_killed(simulator) -> None:
     assert done.returncode == 0, done
     answer = ast.literal_eval(done.stdout)
     assert "no answer within 3 s" in answer["child"]["error"]
-    assert "in hang" in done.stderr, "where it stood"
+    assert "in hang" in done.stderr, "the stack of the hanging function"
     wait_until(lambda: not is_running(answer["pid"]), what="the process left running to end")
 
 
@@ -132,7 +132,7 @@ def test_killed_consumer_leaves_no_memory(simulator, tmp_path) -> None:
 
 
 def test_failed_consumer_is_reported_and_others_are_measured(simulator, tmp_path) -> None:
-    """Its answer was waited for without an end."""
+    """Regression: the program waited indefinitely for its answer."""
     options = ("--rounds", "1", "--json", str(tmp_path / "deaths.json"))
     run("deaths", simulator, *options, status=1, SHMTENSOR_SIM_FAULTS="cuMemImportFromShareableHandle:0:1")
     found = json.loads((tmp_path / "deaths.json").read_text())
@@ -141,7 +141,7 @@ def test_failed_consumer_is_reported_and_others_are_measured(simulator, tmp_path
 
 
 def test_round_trips_are_stored_as_they_complete(simulator) -> None:
-    """With a consumer that answers, with one that has failed, with one that answers no more."""
+    """Consumers that answer, that have failed, and that stop answering."""
     code = """
         from bench.gpu import deaths, round_trip
         from bench.gpu.keep import limited
@@ -166,7 +166,7 @@ def test_round_trips_are_stored_as_they_complete(simulator) -> None:
 
 
 def test_bounded_command_ends_in_time_with_its_children(simulator, tmp_path) -> None:
-    """Also one that takes no notice of an interrupt, and whose children have sessions of their own."""
+    """Also a command that ignores an interrupt and whose children have their own process sessions."""
     stubborn = write_program(
         tmp_path,
         """

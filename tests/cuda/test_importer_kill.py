@@ -18,10 +18,10 @@ from tests.cuda.workers import Pair
 
 KINDS: dict[str, Callable[[], Any]] = {
     "own": lambda: st.ones(1000, device="cuda"),
-    "a user's": lambda: st.asarray(Array(np.ones(1 << 19)))[:1000],  # an allocation by itself
+    "a user's": lambda: st.asarray(Array(np.ones(1 << 19)))[:1000],  # has its own allocation
     "in pieces": lambda: st.asarray(Part(Segment(2), 0, np.ones(1000))),
 }
-MOMENTS = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)  # seconds behind the send
+MOMENTS = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)  # seconds after the send
 
 
 @case
@@ -30,7 +30,7 @@ def test_importer_killed_at_any_instant_leaks_nothing() -> None:
         for moment in MOMENTS:
             pair = Pair(workers.answer)
             pair.put(st.zeros(1))
-            assert pair.get(), "it runs, and has not yet asked a driver for anything"
+            assert pair.get(), "it runs, and has not used a driver yet"
             tensor = make()
             pair.put(tensor)
             time.sleep(moment)

@@ -1,4 +1,4 @@
-"""CuPy, torch, numba and JAX, in and out; on a GPU only, each where it is installed."""
+"""Arrays of CuPy, torch, numba and JAX in both directions; on a GPU only, if the library is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ON_A_GPU = pytest.mark.gpu  # no library runs on the simulated driver
 
 VALUES = np.arange(6, dtype="f4").reshape(2, 3)
 
-# How a library makes an array of a NumPy one, takes a tensor of ours over, and shows one on the host.
+# How a library converts a NumPy array, takes over a tensor of shmtensor, and copies an array to the host.
 KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "cupy": (
         lambda cupy: cupy.asarray(VALUES),
@@ -43,14 +43,14 @@ KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
 }
 
 
-TIMEOUT = 55.0  # reading a library from the disk for the first time takes long
-MODEST = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU at its start
+TIMEOUT = 55.0  # the first import reads a library from the disk
+MODEST = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # otherwise JAX allocates three quarters of the GPU
 
 
-def why_not(name: str) -> str | None:
-    """What an import says of a library that is absent or does not go with the others here.
+def import_problem(name: str) -> str | None:
+    """Return why a library cannot be imported here; None if it can.
 
-    Asked of another process: an import leaves descriptors and threads behind.
+    Another process imports it, since an import leaves descriptors and threads.
     """
     program = f"""
         try:
@@ -66,22 +66,22 @@ def why_not(name: str) -> str | None:
 @ON_A_GPU
 @pytest.mark.parametrize("name", KNOWN)
 def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
-    if reason := why_not(name):
+    if reason := import_problem(name):
         pytest.skip(f"{name}: {reason}")
-    call = f"from tests.cuda.test_libraries import there_and_back as f; f({name!r})"
+    call = f"from tests.cuda.test_libraries import round_trip as f; f({name!r})"
     Machine("gpu", tmp_path).run(call, timeout=TIMEOUT, **MODEST)
 
 
 def test_broken_library_is_skipped(tmp_path, monkeypatch) -> None:
-    """numba says "Numba needs NumPy 2.4 or less" in an ImportError; only an absent one was skipped."""
+    """Regression: only absent libraries were skipped, not those whose import raises ImportError."""
     (tmp_path / "broken.py").write_text("raise ImportError('needs another NumPy')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert "needs another NumPy" in (why_not("broken") or "")
-    assert "ModuleNotFoundError" in (why_not("nowhere") or "")
-    assert why_not("numpy") is None
+    assert "needs another NumPy" in (import_problem("broken") or "")
+    assert "ModuleNotFoundError" in (import_problem("nowhere") or "")
+    assert import_problem("numpy") is None
 
 
-def there_and_back(name: str) -> None:
+def round_trip(name: str) -> None:
     library = importlib.import_module(name)
     make, take, show = KNOWN[name]
     array = make(library)
@@ -96,6 +96,6 @@ def there_and_back(name: str) -> None:
         assert back.storage() is sent.storage()
         assert np.array_equal(back.cpu().numpy(), VALUES + 1)
     pair.end()
-    if name != "jax.numpy":  # whose arrays do not change
+    if name != "jax.numpy":  # its arrays are immutable
         assert np.array_equal(show(library, array), VALUES + 1)
     assert np.array_equal(show(library, take(library, own)), VALUES + 1)

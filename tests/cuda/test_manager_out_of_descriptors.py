@@ -10,21 +10,21 @@ import shmtensor as st
 from tests.helpers.children import kill_manager_of, manager_pid, run_python
 
 CHUNKS, ROOM = 24, 12
-LOW_NUMBERS = 60  # stay free below the chunks' descriptors, so that a low limit leaves this process some
+LOW_NUMBERS = 60  # free numbers below the chunks' descriptors, which remain usable under a low limit
 
 
 def files() -> dict[int, os.stat_result]:
     """Return the open descriptors of this process."""
     found = {}
     for number in map(int, os.listdir("/proc/self/fd")):
-        with contextlib.suppress(OSError):  # the one that read the folder
+        with contextlib.suppress(OSError):  # the descriptor that read the folder
             found[number] = os.fstat(number)
     return found
 
 
 def refuse_chunks_to_a_new_manager() -> None:
     low = [os.open("/dev/null", os.O_RDONLY) for _ in range(LOW_NUMBERS)]
-    kept = [st.empty(64 << 20, "u1", device="cuda")]  # a chunk of its own, and the session
+    kept = [st.empty(64 << 20, "u1", device="cuda")]  # creates the session and a chunk of its own
     before = files()
     kept += [st.empty(64 << 20, "u1", device="cuda") for _ in range(CHUNKS)]
     chunks = {number: file for number, file in files().items() if number not in before}
@@ -42,9 +42,9 @@ def refuse_chunks_to_a_new_manager() -> None:
 
 
 def test_manager_keeps_open_descriptors_of_refused_requests(simulator) -> None:
-    """The owner took the refused chunk's descriptor for its message's, and closed it with that.
+    """Regression: the owner mistook the refused chunk's descriptor for its message's, and closed it.
 
-    Another file then got the number, and would have been closed with the chunk.
+    Another file then received the number, and would have been closed with the chunk.
     """
     code = f"from {__name__} import refuse_chunks_to_a_new_manager as case; case()"
     done = run_python(code, env=simulator.env | {"SHMTENSOR_SIM_LIMIT": str(2 << 30)})

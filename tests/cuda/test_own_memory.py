@@ -40,7 +40,7 @@ def test_round_trip_returns_the_same_memory() -> None:
     pair = Pair(workers.echo)
     pair.put(tensor)
     back = pair.get()
-    assert back.storage() is tensor.storage(), "what was sent is what comes back"
+    assert back.storage() is tensor.storage(), "the same tensor is returned"
     assert tensor.tolist() == (np.arange(6.0).reshape(2, 3) + 1).tolist()
     view = tensor[1:, ::2]
     pair.put(view)
@@ -81,19 +81,19 @@ def test_readonly_tensor_is_mapped_readonly() -> None:
     assert received.readonly
     assert received.storage().readonly
     assert received.__cuda_array_interface__["data"][1] is True
-    if device.simulated:  # it would end every use of the GPU in this process
+    if device.simulated:  # the fault would end all use of the GPU in this process
         address = received.data_ptr()
         code = device.library().cuMemsetD8Async(
             device.ctypes.c_uint64(address), 0, device.ctypes.c_size_t(1), None
         )
         assert code == 700
-        os._exit(0)  # what is left to do would fail now, and say so
+        os._exit(0)  # the remaining clean-up would fail, and report it
 
 
 @case
 def test_chunk_is_imported_once_and_warm_sends_skip_driver() -> None:
     if not device.simulated:
-        return  # a driver that counts its calls is needed
+        return  # needs a driver that counts its calls
     first, second = st.zeros(1000, device="cuda"), st.ones(1000, device="cuda")
     messages = [ForkingPickler.dumps(tensor) for tensor in (first, second) for _ in range(50)]
     before = device.all_calls()
@@ -120,7 +120,7 @@ def count_imports(inbox, outbox) -> None:
 @case
 def test_consumer_maps_each_chunk_once() -> None:
     if not device.simulated:
-        return  # as above
+        return  # needs a driver that counts its calls
     pair = Pair(count_imports)
     seen = set()
     for number in range(20):
@@ -135,7 +135,7 @@ def test_consumer_maps_each_chunk_once() -> None:
 
 @case
 def test_consumer_may_outlive_producer() -> None:
-    """Received before its end, received after its end, and killed instead."""
+    """The message is received before the producer's end, after it, and after it was killed."""
     for received_first in (True, False):
         pair = Pair(workers.produce)
         pair.inbox, pair.outbox = pair.outbox, pair.inbox
@@ -150,7 +150,7 @@ def test_consumer_may_outlive_producer() -> None:
         tensor.fill_(3)
         other = Pair(workers.answer)
         other.put(tensor)
-        assert other.get() == [([3, 3], "cuda:0", False)], "and be sent on"
+        assert other.get() == [([3, 3], "cuda:0", False)], "it can be forwarded"
         other.end()
         del tensor
     device.wait_until(nothing_is_left, "blocks and messages")
@@ -160,7 +160,7 @@ def test_consumer_may_outlive_producer() -> None:
 
 @case
 def test_blocks_of_killed_consumer_are_freed() -> None:
-    """While it holds; and with a message in flight, which stays good."""
+    """It is killed while it holds a block, and while a message is unread, which stays valid."""
     tensor = st.asarray([1, 2], device="cuda")
     kept = weakref.ref(tensor.storage())
     pair = Pair(workers.die)
@@ -253,7 +253,7 @@ def test_simultaneous_imports_share_one_storage() -> None:
 
 
 def receive_without_descriptors(inbox, outbox) -> None:
-    st.zeros(1, device="cuda")  # a session first, and the driver, whose failure to start would be remembered
+    st.zeros(1, device="cuda")  # starts the session and the driver, whose failed start would be final
     assert inbox._reader.poll(workers.TIMEOUT)
     used = max(int(name) for name in os.listdir("/proc/self/fd"))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -318,14 +318,14 @@ def test_forked_child_gets_error_and_leaks_nothing() -> None:
                 use()
                 texts.append("worked")
             except st.CudaUnavailable as error:
-                texts.append("told" if "spawn" in str(error) else str(error))
+                texts.append("named" if "spawn" in str(error) else str(error))
         texts.append(str(st.cuda.is_available()))
         texts.append(str(host.tolist()))
         os.write(write, ",".join(texts).encode())
         os._exit(0)
     os.waitpid(pid, 0)
     os.close(write)
-    assert os.read(read, 1000).decode() == "told,told,told,told,told,told,False,[3]"
+    assert os.read(read, 1000).decode() == "named,named,named,named,named,named,False,[3]"
     os.close(read)
     assert tensor.tolist() == [1, 2]
     device.wait_until(lambda: stats() == blocks, "the child's holds")
@@ -385,7 +385,7 @@ DEVICE = 3
 
 
 def device_arena() -> mmap.mmap:
-    """The control segment of this process's arena on a device."""
+    """Return the control segment of this process's arena on a device."""
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         try:
@@ -403,7 +403,7 @@ def device_arena() -> mmap.mmap:
 
 @case
 def test_peer_cannot_enlarge_a_mapped_chunk() -> None:
-    """The size that the table says was believed after the chunk was mapped."""
+    """Regression: the size in the table was trusted after the chunk was mapped."""
     tensor = st.ones(1000, device="cuda")
     message = bytes(ForkingPickler.dumps(tensor))
     del tensor

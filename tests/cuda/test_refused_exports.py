@@ -1,4 +1,4 @@
-"""Arrays of other libraries that the driver does not export, or not all that they claim to be."""
+"""Arrays of other libraries that the driver does not export, or that claim a wrong size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cuda.segment import Part, Segment
 
 @case
 def test_array_is_copied_if_export_fails() -> None:
-    """The driver's facts had promised it, so `asarray` raised although it may copy."""
+    """Regression: the driver's attributes promised an export, so `asarray` raised instead of copying."""
     if not device.simulated:
         return
     driver = device.library()
@@ -39,7 +39,7 @@ def test_array_is_copied_if_export_fails() -> None:
 
 
 def share_again(inbox: Any, outbox: Any) -> None:
-    """Show what came as another library would, and share that."""
+    """Present the received memory as another library would, and share that."""
     tensor = inbox.get()
     shared = st.asarray(Shown(tensor))
     outbox.put((shared.tolist(), shared.data_ptr() == tensor.data_ptr()))
@@ -65,7 +65,7 @@ def test_imported_memory_is_copied_if_reexport_fails(simulator) -> None:
 
 
 def test_ipc_is_attempted_despite_capability_flag(simulator) -> None:
-    """UCX knows drivers that say of cudaMalloc's memory that it cannot be exported."""
+    """Some drivers, which UCX lists, deny wrongly that cudaMalloc's memory can be exported."""
     simulator.run(
         """
         import numpy as np, shmtensor as st
@@ -84,7 +84,7 @@ def test_ipc_is_attempted_despite_capability_flag(simulator) -> None:
 
 @case
 def test_pointer_attributes_are_queried_with_context_current() -> None:
-    """A thread that has none yet was told that nothing can be exported."""
+    """Regression: in a thread without a context, the driver reported that nothing can be exported."""
     import threading
 
     array, found = Array(np.arange(4.0)), []
@@ -96,7 +96,7 @@ def test_pointer_attributes_are_queried_with_context_current() -> None:
 
 @case
 def test_array_with_false_size_does_not_expose_its_neighbour() -> None:
-    """Behind a reservation may begin that of somebody else: its chunk would have been shared, too."""
+    """Regression: a chunk of another owner's adjacent reservation would have been shared, too."""
     first, second = Segment(2, spare=0), Segment(2, spare=0)
     low, high = sorted((first, second), key=lambda segment: segment.base)
     if low.base + low.size != high.base:

@@ -1,4 +1,4 @@
-"""Machines that are not as one would wish, and drivers that fail: on the simulator only."""
+"""Machines without required features, and drivers that fail; on the simulator only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TELL = """
 EMPTY = "st.empty(3, device='cuda')"
 
 
-def told(machine, what: str = EMPTY, available: bool = True, **env: str) -> str:
+def output_of(machine, what: str = EMPTY, available: bool = True, **env: str) -> str:
     from tests.helpers.children import run_python
 
     done = run_python(TELL.format(what=what, available=available), env=machine.env | env)
@@ -37,13 +37,13 @@ def told(machine, what: str = EMPTY, available: bool = True, **env: str) -> str:
     ],
 )
 def test_failing_driver_start_is_reported(simulator, mode, name, code, part) -> None:
-    text = told(simulator, available=False, SHMTENSOR_SIM_MODE=mode)
+    text = output_of(simulator, available=False, SHMTENSOR_SIM_MODE=mode)
     assert text.startswith(f"{name} {code} cannot start CUDA")
     assert part in text
 
 
 def test_missing_driver_is_reported(simulator) -> None:
-    text = told(simulator, available=False, SHMTENSOR_LIBCUDA="/nowhere/libcuda.so.1")
+    text = output_of(simulator, available=False, SHMTENSOR_LIBCUDA="/nowhere/libcuda.so.1")
     assert text.startswith("CudaUnavailable")
     assert "cannot load /nowhere/libcuda.so.1" in text
 
@@ -59,7 +59,7 @@ def test_missing_driver_is_reported(simulator) -> None:
     ids=str,
 )
 def test_device_without_virtual_memory_is_reported(simulator, env) -> None:
-    text = told(simulator, **env)
+    text = output_of(simulator, **env)
     assert "does not share virtual memory" in text
     assert "WSL2" in text
 

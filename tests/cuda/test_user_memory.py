@@ -47,7 +47,7 @@ def test_user_array_is_shared_without_copy() -> None:
 
 @case
 def test_array_owner_lives_exactly_as_long_as_holders() -> None:
-    """A message in flight, a holder in another process, its death by a signal."""
+    """Holders are an unread message and another process, which is then killed."""
     for end in ("release", "kill"):
         inbox, outbox = workers.SPAWN.SimpleQueue(), workers.SPAWN.SimpleQueue()
         inbox.put(st.asarray(Array([1.0, 2.0])))
@@ -80,10 +80,10 @@ def take_and_drop(inbox: Any, outbox: Any) -> None:
 
 @case
 def test_owner_is_released_even_if_block_is_reused_immediately() -> None:
-    """The next array could reuse the block before its release was noticed: the owner was never released."""
+    """Regression: if the next array reused the block before its release was noticed, the owner leaked."""
     for _ in range(30):
         tensors = [st.asarray(array) for array in [Array([1.0]) for _ in range(20)]]
-        while tensors:  # each release, and immediately the next array
+        while tensors:  # each array is released immediately before the next one
             tensors.pop()
             st.asarray(Array([1.0]))
     gc.collect()
@@ -96,7 +96,7 @@ def test_user_array_is_forwarded_to_third_process_and_back() -> None:
     tensor = st.asarray(array)
     first, second = Pair(workers.relay), Pair(workers.relay)
     first.put(tensor)
-    # From one child to the other, through here without being looked at.
+    # From one child to the other; this process forwards it without using it.
     assert first.outbox._reader.poll(workers.TIMEOUT)
     passed = first.get()
     del tensor
@@ -146,7 +146,7 @@ def test_queue_keeps_array_after_last_local_reference() -> None:
     del tensor
     gc.collect()
     back = queue.get()
-    assert back.data_ptr() == array.pointer, "no second mapping of what is one's own"
+    assert back.data_ptr() == array.pointer, "own memory is not mapped a second time"
     del back, array
     device.wait_until(owner_released, "the owner")
 
@@ -154,7 +154,7 @@ def test_queue_keeps_array_after_last_local_reference() -> None:
 @case
 def test_allocation_is_exported_once() -> None:
     if not device.simulated:
-        return  # a driver that counts its calls is needed
+        return  # needs a driver that counts its calls
     array = Array(np.arange(100.0))
     tensors = [st.asarray(array) for _ in range(5)]
     assert device.calls("cuIpcGetMemHandle") == 1
@@ -178,7 +178,7 @@ def count_opens(inbox: Any, outbox: Any) -> None:
 @case
 def test_allocation_is_opened_once_and_closed_after_last_use() -> None:
     if not device.simulated:
-        return  # as above
+        return  # needs a driver that counts its calls
     array = Array(np.arange(100.0))
     tensor = st.asarray(array)
     pair = Pair(count_opens)
@@ -202,7 +202,7 @@ def produce_in_place(outbox: Any, all_sent: Any) -> None:
 
 @case
 def test_producer_that_exits_first_is_reported() -> None:
-    """Open memory stays usable; memory that is not open can no longer be opened, and the error names it."""
+    """Memory that is open stays usable; opening other memory raises an error that names the producer."""
     outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
     process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, all_sent), daemon=True)
     process.start()
@@ -211,7 +211,7 @@ def test_producer_that_exits_first_is_reported() -> None:
     assert tensor.tolist() == [1, 2]
     os.kill(process.pid, signal.SIGKILL)
     process.join(workers.TIMEOUT)
-    assert tensor.tolist() == [1, 2], "its pages stay"
+    assert tensor.tolist() == [1, 2], "its pages remain mapped"
     tensor.fill_(5)
     other = outbox.get()
     assert other.tolist() == [5], "the same allocation is open here"
@@ -268,7 +268,7 @@ def test_strided_views_and_own_arrays_are_shared() -> None:
 @case
 def test_owners_work_completes_before_message_is_read() -> None:
     if not device.simulated:
-        return  # a kernel that takes as long as the test wants is needed
+        return  # needs a kernel that runs until the test ends it
     import threading
 
     array = Array([1.0], stream=None)

@@ -23,11 +23,11 @@ VALUES = np.arange(3000.0)
 
 
 def across(segment: Segment, border: int) -> Part:
-    """An array over the border behind the chunk of that number."""
+    """Return an array that crosses the end of the chunk of that number."""
     return Part(segment, border * segment.chunk + segment.chunk - 8000, VALUES)
 
 
-def gone() -> bool:
+def owner_is_released() -> bool:
     return Segment.alive == 0
 
 
@@ -46,7 +46,7 @@ def test_array_over_several_chunks_is_shared() -> None:
     pair.end()
     before = st.stats()["blocks"]
     del tensor, part, segment
-    device.wait_until(gone, "the owner")
+    device.wait_until(owner_is_released, "the owner")
     assert st.stats()["blocks"] == before - 1
     if device.simulated:
         device.wait_until(lambda: device.used_bytes() == 0, "what descriptors kept")
@@ -78,7 +78,7 @@ def test_chunk_is_exported_once_and_its_number_reused() -> None:
 
 
 def shared_chunks() -> int:
-    """How many descriptors of device memory the manager has (simulator), or might have."""
+    """Return how many descriptors of device memory the manager has (simulator), or could have."""
     st.cuda.ipc_collect()
     if not device.simulated:
         return 0
@@ -102,12 +102,12 @@ def test_killed_reader_and_unread_message_leak_nothing() -> None:
     assert Segment.alive == 1, "the reader keeps it"
     os.kill(reader.pid, signal.SIGKILL)
     reader.join(workers.TIMEOUT)
-    device.wait_until(gone, "after the reader's death")
+    device.wait_until(owner_is_released, "after the reader's death")
     inbox.put(st.asarray(across(Segment(2), 0)))
     gc.collect()
     assert Segment.alive == 1, "the message keeps it"
     st.gc(0)
-    device.wait_until(gone, "after the tickets are spent")
+    device.wait_until(owner_is_released, "after the tickets are spent")
 
 
 def produce(outbox: Any, all_sent: Any) -> None:
@@ -120,7 +120,7 @@ def produce(outbox: Any, all_sent: Any) -> None:
 
 @case
 def test_exported_array_outlives_its_owner() -> None:
-    """Unlike what the driver's 64 bytes name: descriptors keep memory, and the manager has them."""
+    """Unlike a legacy handle, a descriptor keeps the memory allocated, and the manager has one."""
     outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
     process = workers.SPAWN.Process(target=produce, args=(outbox, all_sent), daemon=True)
     process.start()
@@ -147,7 +147,7 @@ def test_new_manager_learns_user_chunks() -> None:
     pair.end()
     assert shared_chunks() == (2 if device.simulated else 0)
     del tensor
-    device.wait_until(gone, "the owner")
+    device.wait_until(owner_is_released, "the owner")
     device.wait_until(lambda: shared_chunks() == 0, "the chunks")
 
 
@@ -160,7 +160,7 @@ def test_unshareable_virtual_memory_is_rejected() -> None:
     copied = st.asarray(part)
     assert copied.data_ptr() != part.pointer
     assert copied.tolist() == VALUES.tolist()
-    whole, behind = Segment(2), Segment(1)  # the driver may put one directly behind the other
+    whole, behind = Segment(2), Segment(1)  # the driver may place one directly after the other
     part = Part(whole, whole.size - 16, np.zeros(2))
     part.shape = (3,)
     before = st.stats()["blocks"]

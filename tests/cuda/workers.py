@@ -1,4 +1,4 @@
-"""Functions of the other processes of the tests; found by name in spawned children."""
+"""Functions that the tests run in other processes; spawned children import them by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT = 60.0
 
 
 def echo(inbox: Any, outbox: Any) -> None:
-    """Add one to what comes, on the host, and send the same tensor back."""
+    """Add one to each received tensor, on the host, and send the same tensor back."""
     while (tensor := inbox.get()) is not None:
         if not tensor.readonly:
             tensor.copy_(tensor.cpu().numpy() + 1)
@@ -29,7 +29,7 @@ def relay(inbox: Any, outbox: Any) -> None:
 
 
 def answer(inbox: Any, outbox: Any) -> None:
-    """Tell what came, as lists; errors by their class and text."""
+    """Report what was received, as lists; errors by their class and text."""
     while True:
         try:
             item = inbox.get()
@@ -42,7 +42,7 @@ def answer(inbox: Any, outbox: Any) -> None:
 
 
 def hold(inbox: Any, outbox: Any) -> None:
-    """Keep everything until the end."""
+    """Keep everything received until the end."""
     kept = []
     while (item := inbox.get()) is not None:
         kept.append(item)

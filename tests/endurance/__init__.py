@@ -1,1 +1,1 @@
-"""A load as a data loader's, for as long as one likes: it costs at the end what it cost at the start."""
+"""The load of a data loader for any time: its costs must not grow."""

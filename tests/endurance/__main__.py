@@ -27,7 +27,7 @@ BOUNDS = {
 }
 
 
-def look(loader: Loader, times: list[float], began: float) -> dict[str, Any]:
+def measurements(loader: Loader, times: list[float], began: float) -> dict[str, Any]:
     processes = [psutil.Process(), *(psutil.Process(process.pid) for process in loader.processes)]
     usage = [process.memory_full_info() for process in processes]
     stats = st.stats()
@@ -46,7 +46,7 @@ def look(loader: Loader, times: list[float], began: float) -> dict[str, Any]:
 
 
 def compare(looks: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """The medians of the first and the last tenth; the first minute is left out, where there is more."""
+    """Return the medians of the first and the last tenth; a first minute is left out of longer runs."""
     steady = [one for one in looks if one["seconds"] > 60] or looks
     tenth = max(1, len(steady) // 10)
     found = {}
@@ -70,7 +70,7 @@ def main() -> int:
     while (now := time.monotonic()) < began + options.minutes * 60:
         times.append(loader.take())
         if now >= next_look:
-            looks.append(look(loader, times, began))
+            looks.append(measurements(loader, times, began))
             times, next_look = [], now + options.period
     loader.close()
     gc.collect()

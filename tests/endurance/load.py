@@ -1,4 +1,4 @@
-"""Workers that make batches and a trainer that takes them, as a data loader has them."""
+"""Workers that make batches and a trainer that receives them, as in a data loader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = [1 << 16, 1 << 18, 400_000, 1 << 20, 4 << 20]  # bytes of a batch's imag
 
 
 def work(seed: int, wanted: Any, made: Any) -> None:
-    """A batch for each number that comes: images that tell the number, labels, and when it was sent."""
+    """Send a batch for each received number: images that contain the number, labels, and the time."""
     rng = np.random.default_rng(seed)
     while (number := wanted.get()) is not None:
         images = st.empty((8, int(rng.choice(SIZES)) // 8), np.uint8)
@@ -24,7 +24,7 @@ def work(seed: int, wanted: Any, made: Any) -> None:
 
 
 class Loader:
-    """Keeps the workers busy and hands out what they make."""
+    """Keeps the workers busy and returns their batches."""
 
     def __init__(self, workers: int, ahead: int = 4) -> None:
         context = mp.get_context("spawn")
@@ -44,7 +44,7 @@ class Loader:
         self.asked += 1
 
     def take(self) -> float:
-        """The next batch, checked and dropped; how long it was on its way, in seconds."""
+        """Check and release the next batch; return how long it was in transit, in seconds."""
         batch = self.made.get(timeout=60)
         late = time.monotonic() - batch["sent"]
         number, images = batch["number"], batch["images"].numpy()

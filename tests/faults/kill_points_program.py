@@ -40,12 +40,12 @@ def fresh(rng: random.Random):
 def await_item(box: Mailbox):
     deadline = time.monotonic() + 30
     while (item := box.receive()) is None:
-        assert time.monotonic() < deadline, "nothing came"
+        assert time.monotonic() < deadline, "nothing was received"
         time.sleep(0.0005)
     return item
 
 
-def do_everything(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
+def run_all_operations(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
     """Be the victim. The survivor returns what it receives, each time with a tensor of its own."""
     if not fault.startswith("manager."):
         os.environ["SHMTENSOR_FAULT"] = fault
@@ -122,7 +122,7 @@ def main(fault: str, method: str, times: int) -> None:
     session = st.stats()["session"]
     for _ in range(times + 1):
         boxes = Mailbox(), Mailbox()
-        victim = context.Process(target=do_everything, args=(fault, boxes[0], boxes[1]))
+        victim = context.Process(target=run_all_operations, args=(fault, boxes[0], boxes[1]))
         victim.start()
         survive(victim, boxes[1], boxes[0], held)
         victim.join()
@@ -132,7 +132,7 @@ def main(fault: str, method: str, times: int) -> None:
         for box in boxes:
             box.close()
         del box, boxes
-    assert victim.exitcode == 0, "the last one lived"
+    assert victim.exitcode == 0, "the last victim was not killed"
     assert not os.listdir(tokens), f"it was killed {times - len(os.listdir(tokens))} times, not {times}"
     wait_until(lambda: st.stats()["processes"] == 1, what="the dead to be noticed")
     del item

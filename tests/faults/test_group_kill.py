@@ -95,7 +95,7 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
         )
         session = process.stdout.readline().strip()
         try:
-            assert len(session) == 32, "the program did not come up"
+            assert len(session) == 32, "the program did not start"
             process.wait(rng.random() * 0.3)
         except subprocess.TimeoutExpired:
             pass
@@ -109,24 +109,24 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.stdout.close()
             process.wait(30)
-        wait_until(partial(nobody_of, session), timeout=5, what="all processes to be gone")
+        wait_until(partial(session_has_ended, session), timeout=5, what="all processes to be gone")
         # A killed process disappears a moment before the kernel closes what it had open.
         wait_until(lambda session=session: session not in sockets(), timeout=5, what="its socket to be gone")
         if strategy == "file_system":
             # Mappings of dead processes stay while any process reads their /proc/PID/maps.
-            wait_until(partial(nobody_has_open, session), timeout=10, what="its names to be closed")
+            wait_until(partial(names_are_closed, session), timeout=10, what="its names to be closed")
             run_python(SWEEPERS[turn % 2])
         assert not shm_names(session)
 
 
-def nobody_of(session: str) -> bool:
+def session_has_ended(session: str) -> bool:
     """Return True if no manager of the session runs and no process has its memory open."""
     return not manager_pids(session) and not any(
         session in target for pid in psutil.pids() for target in targets(pid)
     )
 
 
-def nobody_has_open(session: str) -> bool:
+def names_are_closed(session: str) -> bool:
     """Return True if no name of the session is open or mapped for writing: then a read lease is granted."""
     for name in shm_names(session):
         try:

@@ -30,7 +30,7 @@ def test_every_flipped_handle_bit_is_detected(strategy) -> None:
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(st.StaleHandleError):
             reducers.rebuild_tensor(bytes(damaged))
-    assert live_resources() == before, "the ticket is there, and nothing else"
+    assert live_resources() == before, "only the ticket is left"
     assert reducers.rebuild_tensor(content).tolist() == tensor.tolist()
 
 
@@ -70,7 +70,7 @@ def test_handle_of_reused_block_is_stale(strategy) -> None:
     reducers.rebuild_tensor(content)  # consumes the ticket
     del tensor
     others = [st.full(100, 2.0) for _ in range(3)]
-    assert address in [other.data_ptr() for other in others], "the memory is used again"
+    assert address in [other.data_ptr() for other in others], "the memory is reused"
     before = live_resources()
     for _ in range(3):
         with pytest.raises(st.StaleHandleError, match="was freed"):

@@ -81,11 +81,11 @@ def steps(helper: Helper, context):
         state["theirs"] = helper.ask("make", "theirs", 3.0)
         assert (state["theirs"].numpy() == 3).all()
 
-    def let_go_here() -> None:
+    def release_here() -> None:
         del state["mine"]
         assert (helper.ask("get", "mine").numpy() == 1).all()
 
-    def let_go_there() -> None:
+    def release_in_helper() -> None:
         helper.ask("drop", "theirs")
         assert (state["theirs"].numpy() == 3).all()
 
@@ -108,7 +108,7 @@ def steps(helper: Helper, context):
         st.gc()
 
     return [
-        allocate, grow, send_first, receive_first, let_go_here, let_go_there, fork, new_process, count,
+        allocate, grow, send_first, receive_first, release_here, release_in_helper, fork, new_process, count,
         collect,
     ]  # fmt: skip
 
@@ -175,7 +175,7 @@ def test_new_manager_finds_arena_of_idle_owner(ctx) -> None:
     queue.join_thread()
 
 
-def keep_and_tell(queue, outbox, inbox) -> None:
+def hold_and_send(queue, outbox, inbox) -> None:
     tensor = queue.get()
     outbox.put("held")
     inbox.get()
@@ -186,7 +186,7 @@ def test_new_manager_finds_arena_of_dead_owner_through_holder(ctx, strategy) -> 
     """Owner and manager are dead; a holder registers the arena with the next manager, and exits."""
     queue, outbox, inbox = ctx.Queue(), ctx.SimpleQueue(), ctx.SimpleQueue()
     maker = ctx.Process(target=send_and_die, args=(queue,))
-    holder = ctx.Process(target=keep_and_tell, args=(queue, outbox, inbox))
+    holder = ctx.Process(target=hold_and_send, args=(queue, outbox, inbox))
     maker.start()
     end(maker)
     holder.start()

@@ -14,7 +14,7 @@ def send(queue) -> None:
     queue.put(st.full(1000, 5))
 
 
-def join_and_stay(queue, go) -> None:
+def join_and_wait(queue, go) -> None:
     st.empty(1)
     queue.put("joined")
     go.wait(60)
@@ -40,8 +40,8 @@ def test_unnoticed_orphan_arena_is_removed_at_next_death(ctx) -> None:
     for offset, word in ((arena.holders_at + 8 * block.number, 0), (PART + 32 * block.number, 1 << 32)):
         os.pwrite(fd, word.to_bytes(8, "little"), offset)  # the mark is missing
     os.close(fd)
-    assert st.stats()["arenas"] == before + 1, "nobody knows"
-    other = ctx.Process(target=join_and_stay, args=(queue, go))
+    assert st.stats()["arenas"] == before + 1, "no process has noticed"
+    other = ctx.Process(target=join_and_wait, args=(queue, go))
     other.start()
     assert take(queue) == "joined"
     other.kill()

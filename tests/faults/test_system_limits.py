@@ -44,7 +44,7 @@ def memory_cgroup(tmp_path) -> Iterator[Path]:
         yield group
         deadline = time.monotonic() + 20  # a manager ends after its last process
         while (group / "cgroup.procs").read_text():
-            assert time.monotonic() < deadline, "somebody is left in the group"
+            assert time.monotonic() < deadline, "a process is left in the group"
             time.sleep(0.02)
         group.rmdir()
         return
@@ -137,12 +137,12 @@ MAPPINGS = """
         try:
             function()
         except (st.ShmTensorError, OSError) as error:
-            said = str(error)
+            text = str(error)
         else:
-            said = "nothing"
+            text = "nothing"
         while taken:
             taken.pop().close()
-        assert "ENOMEM" in said or "memory" in said, said
+        assert "ENOMEM" in text or "memory" in text, text
 
     def send(queue):
         for value in range(2):

@@ -1,4 +1,4 @@
-// Numbers and bytes out of what the fuzzer made up.
+// Numbers and bytes from the fuzzer's input.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class Input {
 
   [[nodiscard]] bool empty() const noexcept { return rest_.empty(); }
 
-  /// Zero, or its lower bytes only, when no more is there.
+  /// Zero, or only its lower bytes, at the end of the input.
   template <typename Number>
   Number take() noexcept {
     Number number{};

@@ -1,5 +1,5 @@
-// Messages of any kind, with any descriptor, from a process that may be a member. The manager goes
-// on, and a good member is answered after each.
+// Messages of any kind, with any descriptor, from a process that may be a member. The manager
+// continues, and answers a valid member after each.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -106,7 +106,7 @@ void speak(World& world, fuzz::Input& input) {
   if (!line) return;
   for (int messages = 0; messages < 16 && !input.empty(); ++messages) {
     const auto how = input.take<std::uint8_t>();
-    if (how % 8 == 0) {  // no message of ours
+    if (how % 8 == 0) {  // an invalid message
       const auto bytes = input.take_bytes(1 + input.take<std::uint8_t>());
       send_message(*line, std::as_bytes(bytes));
     } else {
@@ -137,7 +137,7 @@ void speak(World& world, fuzz::Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static World& world = *new World;
   std::fflush(nullptr);
-  const pid_t child = ::fork();  // so that its slot is free again afterwards
+  const pid_t child = ::fork();  // frees its slot
   if (child == 0) {
     try {
       fuzz::Input input(data, size);

@@ -1,7 +1,6 @@
-// A member of the session writes what it likes into arenas and the session's memory between the
-// calls of another, which allocates in its own arena, receives from the writer's, sends and
-// releases. Each call ends, with a result or an error, and looks at nothing outside of the
-// mappings.
+// A member of the session writes anything into arenas and the session's memory between the calls of
+// another, which allocates in its own arena, receives from the writer's, sends and releases. Each
+// call ends, with a result or an error, and reads nothing outside of the mappings.
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -39,14 +38,14 @@ Sent send(Arena& seen_as, Arena& sender, BlockNumber block) {
   return {&seen_as, block, generation, sender.send(block)};
 }
 
-/// One of them, whichever the input says; they are not empty.
+/// Returns one of the items, chosen by the input; there is at least one.
 template <typename Element>
 Element& choose(std::vector<Element>& from, fuzz::Input& input) {
   return from[input.take<std::uint8_t>() % from.size()];
 }
 
 void receive(const Sent& sent, std::vector<Held>& held) {
-  if (sent.block >= sent.arena->segment().capacity()) return;  // as `receive_storage` looks first
+  if (sent.block >= sent.arena->segment().capacity()) return;  // as in `receive_storage`
   TransitTable& transit = sent.arena->memory().transit(sent.ticket.sender);
   bool good = false;
   {
@@ -180,7 +179,7 @@ class World {
   Fd peers_file_;
   std::unique_ptr<Arena> arena_;   // mine
   std::unique_ptr<Arena> peers_;   // the writer's
-  std::unique_ptr<Arena> theirs_;  // the same as I see it
+  std::unique_ptr<Arena> theirs_;  // the writer's arena, as mapped by the other member
   std::vector<fuzz::Target> targets_;
   std::vector<Sent> sent_;
   std::vector<Held> held_;

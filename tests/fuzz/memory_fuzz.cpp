@@ -1,6 +1,6 @@
-// A member of the session writes what it likes into an arena and the session's memory, before or
-// after the manager opens them. The manager goes through both as it does after a death, and neither
-// crashes nor runs indefinitely.
+// A member of the session writes anything into an arena and the session's memory, before or after
+// the manager opens them. The manager processes both as after a death, and neither crashes nor runs
+// indefinitely.
 #include <array>
 #include <cstddef>
 

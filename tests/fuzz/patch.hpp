@@ -1,4 +1,4 @@
-// Words that somebody else has written over those in shared memory.
+// Words with which another process overwrites shared memory.
 #pragma once
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct Target {
 };
 
 inline std::uint64_t take_value(Input& input) {
-  // Numbers that programs trip over come more often than others.
+  // Numbers that often expose errors are more frequent than others.
   const auto kind = input.take<std::uint8_t>();
   const auto value = input.take<std::uint64_t>();
   switch (kind % 4) {

@@ -1,5 +1,5 @@
-// Reads a SharedList's items and a SharedDict's keys out of damaged memory, and a handle out of any
-// bytes: each is an item, a key or an error, and nothing outside of the memory is looked at.
+// Reads a SharedList's items and a SharedDict's keys from damaged memory, and a handle from any
+// bytes: each is an item, a key or an error, and nothing outside of the memory is read.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ using namespace shmtensor;
 
 namespace {
 
-// Aligned as shared memory is, and of its exact size, so that AddressSanitizer sees one byte more.
+// Aligned like shared memory, and of exact size, so that AddressSanitizer detects any read past it.
 std::vector<std::byte> copy_of(std::span<const std::uint8_t> bytes) {
   std::vector<std::byte> copy(bytes.size());
   if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
@@ -50,7 +50,7 @@ void read_keys(std::span<const std::byte> bytes) {
   static_cast<void>(table.find(std::string_view("a key")));
 }
 
-// The check over the head would stop nearly everything: it is made right.
+// The checksum of the head would reject nearly all inputs, so it is corrected.
 void read_items(std::vector<std::byte>& first, const std::vector<std::byte>& second) {
   if (first.size() >= sizeof(ItemsHead)) {
     ItemsHead head;
@@ -105,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         check_signature(SipKey{}, first);
     }
   } catch (const Error&) {
-    // what a damaged table should give
+    // the expected result for a damaged table
   }
   return 0;
 }

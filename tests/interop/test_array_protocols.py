@@ -1,4 +1,4 @@
-"""NumPy sees a tensor of any dtype without a copy; conversions copy."""
+"""NumPy reads a tensor of any dtype without a copy; conversions copy."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_array_interface_describes_memory() -> None:
 
 
 class Seen:
-    """An object of which NumPy sees the array interface only."""
+    """An object of which NumPy uses only the array interface."""
 
     def __init__(self, interface: dict[str, object]) -> None:
         self.__array_interface__ = interface

@@ -24,7 +24,7 @@ if np.lib.NumpyVersion(np.__version__) >= "1.25.0":
 
 
 class Exporter:
-    """Another library's array: knows DLPack and nothing else."""
+    """Another library's array, which supports only DLPack."""
 
     def __init__(self, array) -> None:
         self.array = array
@@ -37,7 +37,7 @@ class Exporter:
 
 
 class Given(Exporter):
-    """Hands out a capsule that was made before."""
+    """Returns a capsule that was made before."""
 
     def __dlpack__(self, **options):
         return self.__dict__.pop("array")
@@ -148,7 +148,7 @@ ROCM, CUDA = 10, 2
     ("kind", "error", "text"),
     [
         (ROCM, (BufferError, RuntimeError), r"(?i)device"),
-        (CUDA, st.CudaError, r"no CUDA driver|does not know the address"),  # where there is one, it is asked
+        (CUDA, st.CudaError, r"no CUDA driver|does not know the address"),  # if it exists, it is called
     ],
 )
 def test_memory_of_other_device_is_rejected(kind, error, text) -> None:

@@ -109,7 +109,7 @@ REDUCTIONS = [np.sum, np.prod, np.max, np.any, np.mean, np.var, np.std, np.media
 
 @pytest.mark.parametrize("reduce", REDUCTIONS, ids=name)
 def test_reduction_into_tensor_matches_array(reduce) -> None:
-    """mean, var, std and median left the sum there: they finish only in arrays."""
+    """Regression: mean, var, std and median left the sum in the tensor: they finish only in arrays."""
     a = np.arange(6.0).reshape(3, 2)
     for shape, axis in (((2,), 0), ((), None)):
         out, expected = st.zeros(shape), np.zeros(shape)
@@ -160,7 +160,7 @@ WITH_WHERE = {
 
 @pytest.mark.parametrize("function", WITH_WHERE.values(), ids=WITH_WHERE)
 def test_ufunc_options_accept_tensors(function) -> None:
-    """`where=` with a tensor was a RecursionError in every ufunc and reduction."""
+    """Regression: `where=` with a tensor was a RecursionError in every ufunc and reduction."""
     arrays = np.array([1.0, 2, 4]), np.array([10.0, 20, 40]), np.array([True, False, True])
     np.testing.assert_array_equal(function(*map(st.asarray, arrays)), function(*arrays))
 

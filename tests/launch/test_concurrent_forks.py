@@ -63,7 +63,7 @@ def test_closed_descriptor_is_not_closed_again_in_the_child(monkeypatch) -> None
             pause.pop()()
 
     monkeypatch.setattr(os, "close", close_and_use_again)
-    assert fork_in_the_middle(pipe.close, pause, lambda: is_open(number)), "it is the program's by now"
+    assert fork_in_the_middle(pipe.close, pause, lambda: is_open(number)), "the program has reused the number"
     os.close(number)
 
 
@@ -110,7 +110,7 @@ def test_fork_waits_for_the_lock_with_a_timeout(monkeypatch) -> None:
     thread = threading.Thread(target=stay)
     thread.start()
     assert locked.wait(30)
-    assert holds_in_child(can_lock), "the thread that has it is not in the child"
+    assert holds_in_child(can_lock), "the thread that holds it does not exist in the child"
     forked.set()
     thread.join()
     assert can_lock()

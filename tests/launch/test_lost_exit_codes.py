@@ -60,4 +60,4 @@ def test_lost_exit_codes_are_replaced_by_reports(method, settings, taken, tmp_pa
     if taken == "ignored":  # else either the handler or `join` gets it first
         assert "kill 255 process 0 exited without a report; its exit status was lost: " in done.stdout
         assert "wait 255 process 0 exited without a report; its exit status was lost: " in done.stdout
-    assert done.stdout.endswith(" False\n"), "the one that was ended for another's failure is none itself"
+    assert done.stdout.endswith(" False\n"), "a worker that was terminated is not a failure"

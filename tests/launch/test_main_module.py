@@ -46,7 +46,7 @@ def run(kind, folder, start_method):
 def test_error_explains_the_main_module(kind, tmp_path) -> None:
     """Regression: it reported only "exit code 1 without an exception", or a missing attribute."""
     done = run(kind, tmp_path, "spawn")
-    assert done.stderr.count(ADVICE) == 1, "not for each worker"
+    assert done.stderr.count(ADVICE) == 1, "once, not for each worker"
     assert kind != "no guard" or "before its function was called; see its standard error\n" in done.stderr
 
 

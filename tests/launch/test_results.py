@@ -21,7 +21,7 @@ def start(function, *args, nprocs=1, start_method="fork"):
 def test_results_are_ordered_by_rank(start_method) -> None:
     context = start(square, nprocs=4, start_method=start_method)
     assert context.results() == [0, 1, 4, 9]
-    assert context.results() == [0, 1, 4, 9], "asking twice is the same"
+    assert context.results() == [0, 1, 4, 9], "a second call returns the same"
     assert context.join()
 
 

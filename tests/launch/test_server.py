@@ -142,7 +142,7 @@ def test_workers_survive_a_killed_server() -> None:
     end(first)
     end(second)
     assert second.exitcode == 0
-    assert first.exitcode == 255, "it is unknown"
+    assert first.exitcode == 255, "the exit code is unknown"
     queue.close()
 
 

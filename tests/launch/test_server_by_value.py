@@ -77,7 +77,7 @@ def test_kinds_of_definitions_both_ways(tmp_path) -> None:
                 assert error.args == ("mine",)
             else:
                 raise SystemExit("no failure")
-        assert Point.helper.__globals__ is globals(), "nothing of the caller's was replaced"
+        assert Point.helper.__globals__ is globals(), "no object of the caller was replaced"
         assert Point(5).doubled() == Point(10)
         print("body")
         """,

@@ -55,7 +55,7 @@ def test_initializer_sets_globals(tmp_path) -> None:
                 assert pool.apply(User().use) == value
         with ProcessPoolExecutor(1, mp_context=context, initializer=initialize, initargs=(5,)) as executor:
             assert executor.submit(use, 0).result() == (5,) * 3
-        assert cache is None and shared == {} and "undefined" not in globals(), "the program's are its own"
+        assert cache is None and shared == {} and "undefined" not in globals(), "the program's are unchanged"
         with ProcessPoolExecutor(1, mp_context=context) as executor:
             assert executor.submit(pool_in_a_worker).result() == (7,) * 3
         """,
@@ -81,7 +81,7 @@ def test_globals_change_between_functions(tmp_path) -> None:
             assert pool.apply(first) == 1
             assert pool.apply(second) == (1, 1, [0, 1, 1])
             step = 0
-            assert pool.apply(third) == 0, "it brings the value for those that it calls"
+            assert pool.apply(third) == 0, "it carries the value for functions that it calls"
             assert pool.apply(first) == 0
             assert pool.apply(second) == (0, 0, [0, 1, 1, 0, 0, 0])
         """,

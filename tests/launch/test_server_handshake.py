@@ -228,6 +228,6 @@ def test_server_with_sigchld_ignored(tmp_path) -> None:
         process = context.Process(target=report_pid, args=(path,))
         process.start()
         process.join()
-        assert process.exitcode == 255, "it is unknown"
+        assert process.exitcode == 255, "the exit code is unknown"
         """,
     )

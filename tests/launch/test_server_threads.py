@@ -11,7 +11,7 @@ from shmtensor.multiprocessing._by_value.object_ids import ObjectIds
 from tests.helpers.server_programs import run_with_server
 
 
-def at_once(threads, work) -> None:
+def call_in_threads(threads, work) -> None:
     """Call `work(k)` in several threads, with the shortest switch interval."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -35,7 +35,7 @@ def test_concurrent_writes_to_the_code_store() -> None:
             content = b"%d-%d;" % (k, i) * 20
             got.append((store.add(content), content))
 
-    at_once(4, publish)
+    call_in_threads(4, publish)
     (file,) = store.files().values()
     try:
         assert sum(store.read(location) != content for location, content in got) == 0
@@ -55,7 +55,7 @@ def test_concurrent_requests_for_one_id() -> None:
             both.wait(60)
             got[k].append(ids.of(cls))
 
-    at_once(2, ask)
+    call_in_threads(2, ask)
     assert got[0] == got[1]
 
 

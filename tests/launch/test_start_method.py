@@ -46,7 +46,7 @@ EVERYTHING = [
 @pytest.mark.parametrize("row", rows(), ids=" ".join)
 def test_first_matching_row_decides(row) -> None:
     deciding = [facts for facts in facts_of(row) if first_row_that_fits(facts) == row]
-    assert deciding, "no case comes to this row"
+    assert deciding, "no case reaches this row"
     for facts in deciding:
         decision = policy.decide(facts)
         assert (decision.method, decision.replaced) == (row[6], row[7] == "yes"), facts
@@ -98,7 +98,7 @@ def test_environment_variable_decides_auto_and_the_default(monkeypatch, method) 
     assert mp.get_context("auto").get_start_method() == method
     assert mp.get_context().get_start_method() == method
     assert mp.get_start_method() == method
-    assert mp.get_context("spawn").get_start_method() == "spawn", "a name is a name"
+    assert mp.get_context("spawn").get_start_method() == "spawn", "a method given by name is used"
 
 
 def test_unknown_method_error_names_its_source(monkeypatch) -> None:

@@ -100,7 +100,7 @@ def test_exception_is_the_cause(start_method) -> None:
     assert type(cause) is KeyError
     assert cause.args == ("left", 7)
     assert "in end\n" in str(caught.value), "the worker's own lines are in the traceback"
-    assert "worker.py" not in str(caught.value), "ours are not"
+    assert "worker.py" not in str(caught.value), "lines of shmtensor are not"
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
@@ -311,18 +311,18 @@ LETS_GO = """
     class WithTensor(Exception):
         pass
 
-    def work(rank, let_go, tensor):
-        assert let_go.wait(60)
+    def work(rank, event, tensor):
+        assert event.wait(60)
         error = WithTensor("unread error")
         error.tensor = tensor + 1
         raise error
 
     if __name__ == "__main__":
         method = mp.get_context(sys.argv[1])
-        let_go = method.Event()
+        event = method.Event()
         (process,) = mp.start_processes(
-            work, (let_go, st.ones(3)), join=False, start_method=sys.argv[1]).processes
-        let_go.set()
+            work, (event, st.ones(3)), join=False, start_method=sys.argv[1]).processes
+        event.set()
         process.join(60)
         print(process.exitcode, st.stats()["in_flight"])
 """
@@ -336,19 +336,19 @@ def test_unread_exception_is_printed(start_method, strategy, tmp_path) -> None:
     assert done.stdout == "1 0\n", "the exit code; the tensor of the exception was released"
 
 
-def return_once_let_go(rank, let_go, tensor):
-    assert let_go.wait(60)
+def return_after_event(rank, event, tensor):
+    assert event.wait(60)
     return tensor + 1
 
 
 def test_unread_value_is_released(start_method, strategy) -> None:
     method = mp.get_context(start_method)
-    let_go, tensor = method.Event(), st.ones(3)
+    event, tensor = method.Event(), st.ones(3)
     before = st.stats()
-    context = mp.start_processes(return_once_let_go, (let_go, tensor), join=False, start_method=start_method)
+    context = mp.start_processes(return_after_event, (event, tensor), join=False, start_method=start_method)
     (process,) = context.processes
     del context
-    let_go.set()
+    event.set()
     end_of(process)
     assert process.exitcode == 0
     assert st.stats()["in_flight"] == before["in_flight"]

@@ -1,8 +1,8 @@
 """Runs herd7 over the litmus tests: ``python -m tests.litmus.check``, or ``make litmus``.
 
-Each is a step or two of the block protocol by two or three processes, and an outcome that may not be.
+Each is a step or two of the block protocol in two or three processes, and a forbidden outcome.
 The model is C++'s own, as repaired (Lahav et al., "Repairing sequential consistency in C/C++11", PLDI
-2017), so what it forbids no compiler and no processor may do. Each is run three times:
+2017), so an outcome that it forbids is impossible with any compiler and processor. Each is run three times:
 
 - sequentially consistent, as the code has it: forbidden;
 - with acquire and release: those in `message` still forbidden, those in `buffering` allowed;
@@ -50,7 +50,7 @@ def observe(test: str, order: str) -> str:
         return "Race"
     found = re.search(r"^Observation \S+ (\w+)", done.stdout, re.MULTILINE)
     if found is None:
-        raise RuntimeError(f"herd7 said nothing of use: {done.stdout}{done.stderr}")
+        raise RuntimeError(f"herd7 printed no result:  {done.stdout}{done.stderr}")
     return found[1]
 
 

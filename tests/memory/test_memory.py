@@ -1,4 +1,4 @@
-"""process_memory and MemoryMonitor: what they count, and for whom."""
+"""process_memory and MemoryMonitor: what they count, and for which processes."""
 
 from __future__ import annotations
 

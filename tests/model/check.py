@@ -1,7 +1,7 @@
 """Runs Spin on the models of this folder: `make model`.
 
-Each configuration is searched exhaustively and must be right; each mutation breaks one rule of the
-protocol and must be found wrong, which shows that the model can fail.
+Each configuration is searched exhaustively and must be correct; each mutation breaks one rule of the protocol
+and must fail, which shows that the model can fail.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SMALL = "B=1 T=1 ALLOCS=1 DEATHS=0 START_HELD=3 "
 WRONG = [
     Case("the epoch moves before the ticket is published", SMALL + "OPS=2 EPOCH_FIRST"),
     Case("no epoch", SMALL + "OPS=2 NO_EPOCH"),
-    Case("holders are looked at before tickets", SMALL + "OPS=2 HOLDERS_FIRST"),
+    Case("holders are read before tickets", SMALL + "OPS=2 HOLDERS_FIRST"),
     Case(
         "a fork moves no epoch", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=0 FORK=1 START_HELD=3 PLANES=3 NO_FORK_EPOCH"
     ),

@@ -27,8 +27,8 @@ def check(found: dict) -> None:
     assert [found[f"tensor {i}"][0].item() for i in range(10)] == list(range(10))
 
 
-def build_for_ever(name: str) -> None:
-    """Publish and remove without end: whenever the kill comes, it comes inside."""
+def build_repeatedly(name: str) -> None:
+    """Publish and remove indefinitely, so that each kill interrupts one of both."""
     while True:
         st.once(name, build)
         st.unpublish(name)
@@ -48,7 +48,7 @@ def test_builder_killed_at_random_instant_harms_no_waiter(seed) -> None:
     with assert_no_leaks():
         for round_ in range(12):
             name = f"random {seed} {round_ % 3}"
-            victim = context.Process(target=build_for_ever, args=(name,))
+            victim = context.Process(target=build_repeatedly, args=(name,))
             victim.start()
             time.sleep(chance.uniform(0, 0.06))
             waiters = [context.Process(target=wait_for, args=(name, queue)) for _ in range(2)]
@@ -64,7 +64,7 @@ def test_builder_killed_at_random_instant_harms_no_waiter(seed) -> None:
         for number in range(3):
             st.once(f"random {seed} {number}", build, timeout=60)
             assert st.unpublish(f"random {seed} {number}")
-        st.gc(older_than=0)  # messages of the killed
+        st.gc(older_than=0)  # messages of killed processes
     queue.close()
 
 
@@ -76,7 +76,7 @@ def build_and_stop(name: str, queue) -> None:
     st.once(name, slow)
 
 
-def test_waiter_builds_after_builder_dies() -> None:
+def test_waiter_builds_after_builder_death() -> None:
     context = mp.get_context("fork")
     queue, answers = context.SimpleQueue(), context.SimpleQueue()
     st.ones(1)
@@ -147,7 +147,7 @@ def test_builder_and_manager_killed_together_block_no_waiter() -> None:
 
 
 def test_object_is_rebuilt_after_its_memory_is_lost() -> None:
-    """The manager alone kept it, and was killed: `attach` raises, `once` builds again."""
+    """Only the manager kept the object, and was killed: `attach` raises, `once` builds again."""
     done = run_python("""
         import os, signal, subprocess, sys
         import shmtensor as st
@@ -163,7 +163,7 @@ def test_object_is_rebuilt_after_its_memory_is_lost() -> None:
             except st.StaleHandleError:
                 pass
             else:
-                raise AssertionError("there is nobody who could have it")
+                raise AssertionError("no process has it")
         assert st.once("gone", lambda: "again") == "again"
         assert st.attach("gone") == "again"
         assert st.unpublish("gone too")

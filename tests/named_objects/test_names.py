@@ -20,7 +20,7 @@ from tests.helpers.queues import take
 
 
 @pytest.fixture(autouse=True)
-def no_names_stay():
+def no_names_are_left():
     yield
     gc.collect()
     from shmtensor import _core
@@ -51,7 +51,7 @@ def test_published_private_object_is_copied_once() -> None:
         assert first.storage() is second.storage()
         assert first.tolist() == list(range(10))
         st.unpublish("private")
-        assert first.tolist() == list(range(10)), "who has attached keeps it"
+        assert first.tolist() == list(range(10)), "a process that has attached keeps it"
         del first, second
 
 
@@ -101,12 +101,12 @@ def test_attach_to_missing_name_raises_after_timeout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "said"),
+    ("name", "kind", "text"),
     [("", ValueError, "1 to 167"), ("x" * 168, ValueError, "xxx"), (5, TypeError, "int 5")],
 )
-def test_invalid_names_raise(name, kind, said) -> None:
+def test_invalid_names_raise(name, kind, text) -> None:
     for call in (lambda: st.publish(name, 1), lambda: st.attach(name), lambda: st.once(name, int)):
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=text):
             call()
 
 
@@ -209,7 +209,7 @@ CLEARING = """
 
 @pytest.mark.parametrize("call", ["st.unpublish('x')", "st.publish('x', 1)"])
 def test_failed_unpublish_releases_the_name(call, strategy) -> None:
-    """Out of descriptors, it had the name for the rest of its life: everybody else waited in vain."""
+    """Regression: a builder without free descriptors kept the name busy, and all others waited in vain."""
     with assert_no_leaks():
         st.publish("x", st.zeros(4))
         environment = clean_environment(SHMTENSOR_SESSION=st.stats()["session"])
@@ -254,7 +254,7 @@ def test_interrupted_unpublish_releases_the_name(call, monkeypatch) -> None:
 
 
 def test_unpicklable_build_error_releases_the_name(monkeypatch) -> None:
-    """Without a descriptor for the text, the builder stayed busy with the name."""
+    """Regression: without a descriptor for the text, the builder kept the name busy."""
 
     def refused(number: int, obj: object, *, failed: bool) -> None:
         raise OSError(errno.EMFILE, "cannot receive descriptors")
@@ -341,8 +341,8 @@ def test_ranks_of_external_launcher_share_names(launcher, tmp_path) -> None:
 def test_programs_of_different_runs_do_not_share_names() -> None:
     program = "import shmtensor as st; st.ones(1); print(st.stats()['session'])"
     envs = [{"PMI_JOBID": "71"}, {"PMI_JOBID": "72"}, {}, {"SLURM_JOB_ID": "5"}, {"SLURM_JOB_ID": "5"}]
-    said = [run_python(program, env=env).stdout for env in envs]
-    assert len(set(said)) == len(said), "the programs of a batch script are not one step"
+    outputs = [run_python(program, env=env).stdout for env in envs]
+    assert len(set(outputs)) == len(outputs), "the programs of a batch script are not one step"
 
 
 def test_blocks_of_published_objects_are_counted_as_held() -> None:

@@ -1,1 +1,1 @@
-"""Neighbours that do not mean well, limits and namespaces: what a session withstands."""
+"""Sessions beside hostile processes, under limits and in namespaces."""

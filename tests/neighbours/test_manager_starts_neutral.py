@@ -1,4 +1,4 @@
-"""The manager keeps nothing of the process that starts it: it serves the others as well."""
+"""The manager inherits no scheduling settings or limits of the process that starts it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ PROGRAM = """
 
 
 def test_manager_keeps_no_setting_of_the_first_process() -> None:
-    """One of a real-time loop, pinned and limited, did not answer the others, or refused them."""
+    """Regression: started by a pinned, limited real-time loop, it did not answer others, or rejected them."""
     done = run_python(PROGRAM, env={"PYTHONPATH": str(Path(__file__).parents[2])})
     assert done.returncode == 0, done.stderr
     session, scheduling, cpus, masks, score, folder, *limits = done.stdout.splitlines()
     wait_until(lambda: not manager_pids(session), what="the manager to end")
     privileged = os.geteuid() == 0
-    # Without privileges a process may lower its priority only.
+    # Without privileges a process may only lower its priority.
     assert scheduling == f"{os.SCHED_OTHER} {0 if privileged else 7}"
     assert int(cpus) == len(os.sched_getaffinity(0))
     assert masks == "0077 0000000000000000"

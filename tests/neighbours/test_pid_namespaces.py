@@ -1,8 +1,8 @@
-"""Members whose processes the manager cannot see, because its PID namespace is another one.
+"""Members whose processes are not visible in the manager's PID namespace.
 
-The session's first process, and with it the manager, runs in a PID namespace of its own, as in one
-container of a pod. The member runs outside. It has a tensor that its owner releases, so that nothing but the
-member's holder bit keeps the bytes from being given out again.
+The session's first process, and with it the manager, runs in its own PID namespace, as in a container of a
+pod. The member runs outside. It has a tensor that its owner releases, so that only the member's holder bit
+prevents the bytes from being reused.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ KEEPS = """
     what = sys.argv[2]
     child = 0
     if what == "forked child":
-        ready, told = os.pipe()
+        ready, reported = os.pipe()
         child = os.fork()
         if child == 0:
-            close_all({told})
-            os.write(told, b"1")
+            close_all({reported})
+            os.write(reported, b"1")
             time.sleep(60)
             os._exit(1)
-        os.close(told)
+        os.close(reported)
         os.read(ready, 1)
         del array, held
         expected = "3"
@@ -155,7 +155,7 @@ def run(program: str, what: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["broken connection", "closed descriptors", "forked child"])
 def test_process_in_other_pid_namespace_keeps_its_blocks(what, tmp_path) -> None:
-    """Its array changed under its hands: a closed connection counted as its death."""
+    """Regression: its array was overwritten, since a closed connection counted as its death."""
     run(KEEPS, what, tmp_path)
 
 

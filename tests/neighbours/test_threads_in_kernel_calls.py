@@ -1,4 +1,4 @@
-"""While the kernel makes or frees the pages of a large tensor, the other threads run on."""
+"""While the kernel reserves or frees pages of a large tensor, other threads continue."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import shmtensor as st
 
-SIZE = 1 << 30  # tenths of a second for the kernel
+SIZE = 1 << 30  # takes the kernel tenths of a second
 
 
 @contextmanager
 def counted(turn: Callable[[], object]) -> Iterator[list[int]]:
-    """Count the turns that another thread takes in that time."""
+    """Count the iterations of another thread in that time."""
     turns, stop = [0], threading.Event()
 
     def work() -> None:
@@ -40,7 +40,7 @@ def pure() -> None:
 
 
 def test_large_allocation_and_gc_do_not_block_other_threads() -> None:
-    """A thread that took 80 bytes waited for the arena's lock with the GIL held, and all threads with it."""
+    """Regression: a thread that allocated 80 bytes waited for the arena's lock with the GIL held."""
     small()
     with counted(small) as tensors, counted(pure) as others:
         before = tensors[0], others[0]

@@ -52,7 +52,7 @@ FINE = "uid 65534\n" + "[1.0, 1.0, 1.0]\n[2.0, 2.0, 2.0]\n1 2000.0\n" * 2
 
 @contextlib.contextmanager
 def stranger(body: Callable[[], None], uid: int = STRANGER) -> Iterator[int]:
-    """Run a function in a forked child that belongs to another user; it is killed at the end."""
+    """Run a function in a forked child of another user; the child is killed at the end."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -83,7 +83,7 @@ def run_as_nobody(mapping: tuple[str, ...], path, **more: str) -> subprocess.Com
 
 
 def hello(session: str) -> bytes:
-    """The first message of a process that wants to join a session."""
+    """Return the first message of a process that joins a session."""
     high, low = int(session[:16], 16), int(session[16:], 16)
     start = struct.pack("<IHHQQ", 0x6D747473, 2, 1, high, low)
     return (start + struct.pack("<IIIIIIIi", 0xFFFF, 0, 0, 0, 0, 0, 1, 0)).ljust(368, b"\0")
@@ -128,18 +128,18 @@ def test_other_user_cannot_join_session(tmp_path, mapping) -> None:
         os.write(write_end, f"{len(answer)} bytes, {descriptors}\n".encode())
 
     try:
-        with stranger(attack), os.fdopen(read_end) as told:
+        with stranger(attack), os.fdopen(read_end) as answers:
             os.close(write_end)
-            said = told.readline()
+            answer = answers.readline()
     finally:
         out, _ = victim.communicate("\n", timeout=30)
-    assert said == "0 bytes, []\n"
+    assert answer == "0 bytes, []\n"
     assert out == "1 [42, 42, 42, 42]\n"
 
 
 @pytest.mark.parametrize("mapping", [MAPPED, UNMAPPED], ids=["mapped", "unmapped"])
 def test_manager_of_other_user_is_rejected(tmp_path, mapping) -> None:
-    """It has taken the address first, and would hand out a memory of its own."""
+    """It has bound the address first, and would send its own memory."""
     session = secrets.token_hex(16)
     heard = tmp_path / "heard"
     heard.touch()
@@ -167,11 +167,11 @@ def test_manager_of_other_user_is_rejected(tmp_path, mapping) -> None:
         os.close(descriptor)
     assert done.stderr.splitlines()[-1].startswith("shmtensor.errors.SessionError: "), done
     assert "belongs to another user" in done.stderr
-    assert heard.read_bytes() == b"", "nothing was said to it"
+    assert heard.read_bytes() == b"", "no message was sent to it"
 
 
 def test_kernel_without_peer_credentials_raises_named_error(tmp_path) -> None:
-    """As before Linux 6.5, and in PID namespaces beside each other."""
+    """As before Linux 6.5, and in separate PID namespaces."""
     program = write_program(
         tmp_path,
         """
@@ -194,7 +194,7 @@ def test_kernel_without_peer_credentials_raises_named_error(tmp_path) -> None:
 
 
 def test_process_that_started_manager_may_exit(tmp_path) -> None:
-    """It made the socket on which the manager listens."""
+    """It created the socket on which the manager listens."""
     program = write_program(
         tmp_path,
         """
@@ -219,7 +219,7 @@ def test_process_that_started_manager_may_exit(tmp_path) -> None:
 
 
 def test_machines_user_nobody_can_use_sessions() -> None:
-    """Outside of any user namespace all users are distinguished by their uids."""
+    """Outside of user namespaces all users are distinguished by their uids."""
     done = run_python(
         """
         import os

@@ -1,4 +1,4 @@
-"""asarray: what is copied into shared memory, what is returned itself, what is refused."""
+"""asarray: sources that are copied into shared memory, returned themselves, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dtypes, devices and sources that cannot be: the exception, the value in its text, nothing left."""
+"""Invalid dtypes, devices and sources: the exception, the value in its text, nothing left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""clone, copy, deepcopy make tensors of their own; copy_, fill_ and zero_ write into this one."""
+"""clone, copy and deepcopy create new tensors; copy_, fill_ and zero_ write into the existing one."""
 
 from __future__ import annotations
 

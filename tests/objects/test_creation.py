@@ -105,7 +105,7 @@ LIKE = {
 @pytest.mark.parametrize("make", LIKE.values(), ids=LIKE)
 @pytest.mark.parametrize("options", [{}, {"dtype": "i2"}], ids=["", "dtype"])
 def test_like_functions_copy_shape_and_dtype(make, options) -> None:
-    """numpy.zeros_like was the only one, and gives a private array."""
+    """Regression: only numpy.zeros_like existed, which returns a private array."""
     array = np.arange(6, dtype="f4").reshape(2, 3)
     source = st.asarray(array)
     models = [source, source.T, source[0, 0], source.as_readonly()]

@@ -1,4 +1,4 @@
-"""doctor: a report that prints, on machines that hide or lack what it looks at too."""
+"""doctor: the report, also on machines that hide or lack what it checks."""
 
 from __future__ import annotations
 

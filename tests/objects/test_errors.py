@@ -1,4 +1,4 @@
-"""The errors' family: who derives from whom, and that they travel between processes."""
+"""The exceptions: their base classes, and pickling between processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import shmtensor as st
 from shmtensor import _core, errors, reducers
 
-BUILT_IN = {  # the built-in error that a class is, too
+BUILT_IN = {  # the built-in base class of an error
     "CorruptDataError": ValueError,
     "NotPublishedError": LookupError,
     "OutOfSharedMemory": MemoryError,
@@ -52,14 +52,14 @@ def test_core_errors_carry_only_their_text() -> None:
 
 
 def test_system_errors_are_caught_by_builtin_classes() -> None:
-    """On Python 3.10 only as OSError: a child that ended in the moment of its start stopped its parent."""
+    """Regression: Python 3.10 has only OSError, so a child that ended at its start stopped its parent."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     reader, writer = os.pipe()
     caught = None
     try:
         _core.bind_parent_death_signal(reader, child.pid)
-    except ProcessLookupError as error:  # pytest.raises would look at its type
+    except ProcessLookupError as error:  # pytest.raises would read its type
         caught = error
     finally:
         os.close(reader)

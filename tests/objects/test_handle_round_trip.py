@@ -1,6 +1,6 @@
-"""Through multiprocessing's pickler a tensor keeps everything: memory, dtype, shape, strides, offset, flag.
+"""multiprocessing's pickler preserves memory, dtype, shape, strides, offset and the read-only flag.
 
-In one process, what comes back is the same storage; tests/processes shows it between processes.
+Within a process, the same storage is returned; tests/processes has the tests between processes.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def test_objects_that_reach_the_bytes_keep_them(keep) -> None:
     keeper = keep(tensor)
     del tensor
     assert live_resources()[0] == before[0] + 1
-    other = st.full((3, 4), 9.0)  # would take the block if it were free
+    other = st.full((3, 4), 9.0)  # would reuse the block if it were free
     if isinstance(keeper, np.ndarray):
         assert set(keeper.ravel()) <= {7, 8}
     del other, keeper

@@ -1,4 +1,4 @@
-"""set_limit: over it, OutOfSharedMemory names both numbers and the remedy, and nothing stays."""
+"""set_limit: beyond it, OutOfSharedMemory names both numbers and the remedy; nothing stays allocated."""
 
 from __future__ import annotations
 

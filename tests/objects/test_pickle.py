@@ -1,4 +1,4 @@
-"""Plain pickle copies the elements, out of band with protocol 5; what comes back is private."""
+"""Plain pickle copies the elements, out of band with protocol 5; the result is private."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_readonly_flag_cannot_be_set() -> None:
     tensor = st.zeros(3)
     for name in ("readonly", "shape", "strides", "dtype", "foo"):
         if name == "foo" and hasattr(tensor, "__dict__"):
-            continue  # the mixin of NumPy before 1.25 brings one
+            continue  # the mixin of NumPy before 1.25 defines one
         with pytest.raises(AttributeError):
             setattr(tensor, name, False)
 

@@ -49,7 +49,7 @@ def test_view_refuses_shapes_for_which_reshape_copies() -> None:
     np.testing.assert_array_equal(copy.numpy(), tensor.numpy().T.reshape(24))
     assert copy.is_shared()
     assert copy.storage() is not tensor.storage()
-    assert not tensor.as_readonly().T.reshape(24).readonly, "the copy is nobody else's"
+    assert not tensor.as_readonly().T.reshape(24).readonly, "the copy has no other user"
 
 
 def test_strided_tensor_reshapes_without_copy_if_possible() -> None:

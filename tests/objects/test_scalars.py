@@ -1,4 +1,4 @@
-"""A tensor as a Python number, as a sequence, in f-strings and lists: what NumPy's arrays do."""
+"""A tensor as a Python number, as a sequence, in f-strings and lists behaves like NumPy's arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def outcome(convert, value) -> tuple:
 
 @pytest.mark.parametrize("convert", CONVERSIONS, ids=lambda convert: convert.__name__)
 @pytest.mark.parametrize("value", [0, 3, 2.5, 1j, True, np.uint8(7), "12", [], [4], [[5]], [1, 2]], ids=repr)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # NumPy's, which change from version to version
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # NumPy's text, which differs between versions
 @pytest.mark.filterwarnings(
     "ignore::numpy.exceptions.ComplexWarning" if hasattr(np, "exceptions") else "ignore:Cast"
 )

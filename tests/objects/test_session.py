@@ -1,4 +1,4 @@
-"""stats and gc: what they count, when, and what they take."""
+"""stats and gc: counts, and what gc frees."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_gc_discards_old_messages_and_frees_their_blocks(strategy) -> None:
     assert st.gc(older_than=3600) == 0
     assert live_resources()[2] == before[2] + 2
     assert st.gc(older_than=0) == 2
-    assert pickle.loads(contents[0]).storage() is tensor.storage(), "somebody still holds it"
+    assert pickle.loads(contents[0]).storage() is tensor.storage(), "a process still holds it"
     with pytest.raises(st.StaleHandleError):
         pickle.loads(contents[1])
     del tensor
@@ -88,7 +88,7 @@ def test_gc_discards_old_messages_and_frees_their_blocks(strategy) -> None:
 
 
 def test_gc_without_age_keeps_messages(strategy) -> None:
-    """Called for idle memory, as the guide says, it forgot what other processes had just sent."""
+    """Regression: called for idle memory, it also cancelled messages that had just been sent."""
     tensor = st.ones(3)
     content = ForkingPickler.dumps(tensor)
     del tensor

@@ -1,4 +1,4 @@
-"""share_memory_: the storage moves, with every tensor of it; what was wrapped keeps the private memory."""
+"""share_memory_: the storage moves with all its tensors; the wrapped array keeps the private memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_wrapped_object_is_released_with_the_storage() -> None:
     tensor = st.from_numpy(array).share_memory_()
     del array
     gc.collect()
-    assert gone() is not None, "somebody may look at its bytes"
+    assert gone() is not None, "other code may read its bytes"
     del tensor
     gc.collect()
     assert gone() is None

@@ -1,4 +1,4 @@
-"""Storage: bytes with the buffer protocol, born shared; copies, fills, identity, repr."""
+"""Storage: shared bytes with the buffer protocol; copies, fills, identity, repr."""
 
 from __future__ import annotations
 

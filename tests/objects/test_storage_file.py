@@ -1,4 +1,4 @@
-"""Storage.from_file: mapped or read, made or extended, one object per file, clear errors."""
+"""Storage.from_file: mapping or reading, creating or extending, one object per file, clear errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_readonly_mapping_rejects_writes(path) -> None:
 def test_unwritable_file_can_be_mapped_readonly(path) -> None:
     os.chmod(path, 0o444)
     assert st.Storage.from_file(path, readonly=True).nbytes == 100
-    if os.geteuid() != 0:  # who may do anything
+    if os.geteuid() != 0:  # root may do anything
         with pytest.raises(PermissionError, match=path):
             st.Storage.from_file(path)
 

@@ -1,4 +1,4 @@
-"""File storages travel by path and identity: the same file arrives, or StaleHandleError does."""
+"""File storages are sent by path and identity: the receiver gets the same file, or StaleHandleError."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_repr_of_a_large_tensor_is_short() -> None:
 
 @pytest.mark.parametrize("name", ["sum", "mean", "astype", "flatten", "copy", "flat", "real", "sort"])
 def test_missing_ndarray_methods_raise_with_hint(name) -> None:
-    """`tensor.sum()` said that there is no such attribute, and no more."""
+    """Regression: the error for `tensor.sum()` named no remedy."""
     tensor = st.ones(3)
     with pytest.raises(AttributeError, match=rf"no attribute '{name}': use \.numpy\(\)\.{name}") as caught:
         getattr(tensor, name)

@@ -18,7 +18,7 @@ CONTENT = bytes(range(60))
 
 
 def element_offsets(shape, strides, offset) -> list[int]:
-    """Where each element begins, one by one."""
+    """Return the offset of each element."""
     indices = itertools.product(*map(range, shape))
     return [offset + sum(i * s for i, s in zip(index, strides, strict=True)) for index in indices]
 

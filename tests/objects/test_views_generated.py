@@ -1,4 +1,4 @@
-"""Random views of random tensors are what NumPy makes of the same array."""
+"""Random views of random tensors equal NumPy's of the same array."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_handle_of_another_session_is_opened_as_a_guest(stranger) -> None:
     assert tensor.numpy().sum() == 3000
     tensor.fill_(1)
     own = st.ones(1)
-    assert st.stats()["session"] != session, "tensors of this process stay in its own session"
+    assert st.stats()["session"] != session, "tensors of this process belong to its own session"
     again = pickle.loads(ForkingPickler.dumps(tensor))
     assert again.storage() is tensor.storage()
     assert own.item() == 1

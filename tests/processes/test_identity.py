@@ -93,7 +93,7 @@ def test_live_block_has_one_storage(strategy) -> None:
         pickle.loads(message)
 
 
-def test_storage_dies_with_its_last_user(strategy) -> None:
+def test_storage_is_destroyed_with_its_last_user(strategy) -> None:
     tensor = st.ones(5)
     alive = weakref.ref(tensor.storage())
     array = tensor[1:3].numpy()

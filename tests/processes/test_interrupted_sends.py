@@ -49,13 +49,13 @@ def alarms(handler, first: float, others: float = 0.0):
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def send_for_ever(send, *content) -> None:
+def send_repeatedly(send, *content) -> None:
     while True:
         send([*content, st.ones(4)])
 
 
 @contextmanager
-def interrupted_by_what_is_written(reader: int):
+def interrupted_by_write(reader: int):
     """The kernel sends SIGIO within the write, so that no Python code runs in between."""
     flags = fcntl.fcntl(reader, fcntl.F_GETFL)
     with handled(signal.SIGIO, raise_late):
@@ -88,7 +88,7 @@ def test_exception_after_the_last_byte_keeps_the_tickets(strategy, transport) ->
     """Regression: the message was in the pipe, and the reader got StaleHandleError."""
     send, receive, reader = transport
     for size in (0, 30_000):
-        with interrupted_by_what_is_written(reader.fileno()), pytest.raises(Late):
+        with interrupted_by_write(reader.fileno()), pytest.raises(Late):
             send([st.full(4, 7), bytes(size)])
         gc.collect()
         assert receive()[0].tolist() == [7] * 4
@@ -99,7 +99,7 @@ def test_exception_after_the_last_byte_keeps_the_tickets(strategy, transport) ->
 
 def test_exception_after_a_report_keeps_the_tickets(strategy) -> None:
     pipe = ReportPipe()
-    with interrupted_by_what_is_written(pipe.reader), pytest.raises(Late):
+    with interrupted_by_write(pipe.reader), pytest.raises(Late):
         pipe.sender().returned(st.full(4, 7))
     gc.collect()
     report = pipe.read()
@@ -115,7 +115,7 @@ def test_exception_while_the_pipe_is_full_cancels_the_message(strategy, transpor
     send, _, reader = transport
     for content in (b"", b"x" * (1 << 20)):
         with pytest.raises(Late), alarms(raise_late, 0.05):
-            send_for_ever(send, content)
+            send_repeatedly(send, content)
         gc.collect()
         # Only messages that are completely in the pipe are counted.
         assert st.stats()["in_flight"] == whole_messages(reader)

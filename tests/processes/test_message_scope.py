@@ -29,7 +29,7 @@ def run(program: str) -> None:
     assert done.returncode == 0, done
 
 
-def test_the_outer_scope_may_be_closed_and_destroyed_first() -> None:
+def test_outer_scope_closes_before_the_inner_one() -> None:
     """Two greenlets of one thread that interleave their sends do so."""
     run("""
     first = open_scope()
@@ -41,7 +41,7 @@ def test_the_outer_scope_may_be_closed_and_destroyed_first() -> None:
     del first
     gc.collect()
     send()
-    assert count(second) == 1, "the ticket is the open scope's"
+    assert count(second) == 1, "the ticket belongs to the open scope"
     close(second)
     send()
     assert count(second) == 1, "no scope is open"
@@ -54,7 +54,7 @@ def test_the_outer_scope_may_be_closed_and_destroyed_first() -> None:
     """)
 
 
-def test_a_scope_that_is_closed_in_between_leaves_the_others_open() -> None:
+def test_closed_middle_scope_keeps_the_others_open() -> None:
     run("""
     first, second, third = (open_scope() for _ in range(3))
     close(second)
@@ -69,7 +69,7 @@ def test_a_scope_that_is_closed_in_between_leaves_the_others_open() -> None:
     """)
 
 
-def test_scopes_that_interleave_for_long_do_not_pile_up() -> None:
+def test_interleaved_scopes_do_not_accumulate() -> None:
     run("""
     last = open_scope()
     for _ in range(10_000):
@@ -81,7 +81,7 @@ def test_scopes_that_interleave_for_long_do_not_pile_up() -> None:
     """)
 
 
-def test_another_thread_may_destroy_an_open_scope() -> None:
+def test_open_scope_is_destroyed_by_another_thread() -> None:
     run("""
     scopes = [open_scope()]
     def destroy():
@@ -98,7 +98,7 @@ def test_another_thread_may_destroy_an_open_scope() -> None:
     """)
 
 
-def test_a_scope_may_outlive_the_thread_that_opened_it() -> None:
+def test_scope_outlives_its_thread() -> None:
     run("""
     scopes = []
     thread = threading.Thread(target=lambda: scopes.append(open_scope()))
@@ -112,7 +112,7 @@ def test_a_scope_may_outlive_the_thread_that_opened_it() -> None:
     """)
 
 
-def test_a_borrowed_scope_leaves_tickets_and_passes_on_those_that_are_issued() -> None:
+def test_borrowed_scope_keeps_old_tickets_and_forwards_new_ones() -> None:
     run("""
     message = send()
     del tensor
@@ -134,11 +134,11 @@ def test_a_borrowed_scope_leaves_tickets_and_passes_on_those_that_are_issued() -
     in_flight = st.stats()["in_flight"]
     again = pickle.loads(message)
     assert again.storage() is tensor.storage()
-    assert st.stats()["in_flight"] == in_flight - 1, "now its ticket is consumed"
+    assert st.stats()["in_flight"] == in_flight - 1, "its ticket is consumed"
     """)
 
 
-def test_an_unknown_purpose_is_refused() -> None:
+def test_unknown_purpose_raises() -> None:
     from shmtensor import _core
 
     with pytest.raises(ValueError, match="unknown purpose 'other'"):

@@ -73,7 +73,7 @@ def run(way: str, strategy: str, code: str):
     return run_python(PRELUDE + textwrap.dedent(code), arguments=(way, strategy))
 
 
-def test_tensors_released_in_a_raw_copy_stay_the_parent_s(way, strategy) -> None:
+def test_parent_keeps_tensors_released_in_a_raw_copy(way, strategy) -> None:
     done = run(
         way,
         strategy,
@@ -133,7 +133,7 @@ def test_raw_copy_cannot_change_the_session(way, strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
-def test_messages_of_the_parent_stay_valid(way, strategy) -> None:
+def test_messages_of_the_parent_remain_valid(way, strategy) -> None:
     done = run(
         way,
         strategy,

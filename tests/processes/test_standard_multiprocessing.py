@@ -182,6 +182,6 @@ FAILING = """
     """
 
 
-def test_if_the_reducers_cannot_be_imported_nothing_is_made_and_the_next_tensor_tries_again() -> None:
+def test_failed_import_of_reducers_creates_nothing_and_is_retried() -> None:
     done = run_python(FAILING)
     assert done.returncode == 0, done

@@ -169,7 +169,7 @@ def test_share_numpy_sends_arrays_through_shared_memory(ctx, strategy, sharing_n
         assert (kind, total, borrowed, writeable) == (np.ndarray, array.sum(), True, True)
         assert fortran == array.flags.f_contiguous
         end(process)
-        assert (array == 1).all(), "the receiver has a copy of its own"
+        assert (array == 1).all(), "the receiver has its own copy"
     queue.close()
     answers.close()
 

@@ -1,4 +1,4 @@
-"""A few seconds of what `make endurance` does for an hour."""
+"""The load of `make endurance` for a few seconds."""
 
 from __future__ import annotations
 

@@ -38,11 +38,10 @@ PROGRAM = """
 
 
 def test_simultaneous_first_tensors_start_one_manager() -> None:
-    """The torture's third find.
+    """Regression: cannot start .../shmtensor-manager, FileNotFoundError, though the program existed.
 
-    Each thread that had no session yet told the runtime where the manager program is, which replaced
-    the text that a thread before it was just handing to the kernel: FileNotFoundError, "cannot start
-    .../shmtensor-manager", now and then, although the program was there.
+    Each thread without a session set the path of the manager program, which replaced the string that another
+    thread was just passing to the kernel.
     """
     done = run_python(PROGRAM, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -62,7 +61,7 @@ AT_ONCE = """
         barrier.wait(60)
         tensor = st.ones(10)
         seen = st.stats()["session"], st.stats()["slot"], tensor.tolist() == [1] * 10
-        barrier.wait(60)  # nobody ends, so that no slot is given twice
+        barrier.wait(60)  # no process ends, so that no slot is reused
         results.put(seen)
 
     started = [context.Process(target=first) for _ in range(PROCESSES)]
@@ -79,7 +78,7 @@ AT_ONCE = """
 
 
 def test_many_processes_of_named_session_start_simultaneously() -> None:
-    """Each finds no manager and starts one; one of these serves them all."""
+    """Each process finds no manager and starts one; one of these serves all processes."""
     for _ in range(3):
         done = run_python(AT_ONCE, timeout=100)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -107,7 +106,7 @@ ONE_PROCESS = """
 
 
 def test_threads_of_one_process_share_one_arena() -> None:
-    """Each of a hundred threads made an arena of its own, with a descriptor and 256 GiB of address space."""
+    """Regression: each of 100 threads created its own arena, with a descriptor and 256 GiB of addresses."""
     done = run_python(ONE_PROCESS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1"]

@@ -84,7 +84,7 @@ def test_random_kills_lose_no_block(start_method: str, strategy: str, tmp_path) 
     assert not ended_by_themselves
     assert operations > 100 * KILLS, "the storm blew over an empty field"
 
-    # Nobody is left but this process: what is live now is what messages in flight refer to.
+    # Only this process is left: live blocks are those that unread messages refer to.
     wait_until(lambda: st.stats()["processes"] <= before["processes"], what="the dead to be noticed")
     st.gc(older_than=0)
     after = st.stats()

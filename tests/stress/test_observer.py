@@ -21,7 +21,7 @@ from tests.torture.observer.leftovers import ProcessResources, session_leftovers
 from tests.torture.observer.rules import judge, judge_empty
 from tests.torture.observer.snapshot import Snapshot, opened, take_snapshot
 
-# A process with two tensors that it reports, one in a message, and no other; then it does what it is told.
+# A process with two tensors that it reports, one of them in a message; then it executes an order.
 PROGRAM = """
     import json, mmap, os, pickle, sys
     from multiprocessing.reduction import ForkingPickler
@@ -62,7 +62,7 @@ PROGRAM = """
 
 
 class Subject:
-    """A session with one process, which is at rest."""
+    """A session with one idle process."""
 
     def __init__(self, folder: Path) -> None:
         self.session, self.report = secrets.token_hex(16), folder / "report.json"
@@ -75,7 +75,7 @@ class Subject:
         )
         assert self.process.stdout.readline() == "ready\n"
 
-    def tell(self, order: str) -> None:
+    def order(self, order: str) -> None:
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "done\n"
@@ -87,7 +87,7 @@ class Subject:
         return judge(self.snapshot())
 
     def arena(self) -> tuple[str, ArenaFile]:
-        """The path of the process's arena, and what is in it."""
+        """Return the path of the process's arena, and its content."""
         for number, target in processes.descriptors(self.process.pid).items():
             if target.startswith(f"/memfd:shmtensor-{self.session}-1"):
                 with opened(self.session, [self.process.pid]) as (_, ((_, arena),)):
@@ -95,7 +95,7 @@ class Subject:
         raise AssertionError("no arena")
 
     def write(self, offset: int, word: int) -> None:
-        """A word of 8 bytes into the arena's file."""
+        """Write a word of 8 bytes into the arena's file."""
         path, _ = self.arena()
         fd = os.open(path, os.O_RDWR)
         os.pwrite(fd, word.to_bytes(8, "little"), offset)
@@ -129,12 +129,12 @@ def test_observer_reports_block_left_after_gc(subject) -> None:
     assert any("tickets are live" in problem for problem in problems)
     assert sum("still exists" in problem for problem in problems) == 3
     assert any("were not released" in problem for problem in problems)
-    subject.tell("empty")
+    subject.order("empty")
     assert judge_empty(subject.snapshot()) == []
 
 
 def test_observer_reports_bit_of_unused_slot(subject) -> None:
-    """A dead process's bit that was not cleared: the block would be lost."""
+    """The bit of a dead process that was not cleared would keep the block allocated."""
     _, arena = subject.arena()
     subject.write(arena.holders_at + 2 * 8, 1 << 9)
     assert any("has bits of slots [9] without a live process" in problem for problem in subject.problems())
@@ -177,7 +177,7 @@ def test_observer_reports_use_of_freed_block(subject) -> None:
 
 
 def test_observer_reports_holder_bit_without_use(subject) -> None:
-    subject.tell("say nothing of one")
+    subject.order("say nothing of one")
     assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
 
 
@@ -192,13 +192,13 @@ def test_observer_reports_ticket_of_future_generation(subject) -> None:
 
 def test_observer_reports_leaked_descriptor(subject) -> None:
     path, _ = subject.arena()
-    subject.tell(f"dup {path.rsplit('/', 1)[1]}")
+    subject.order(f"dup {path.rsplit('/', 1)[1]}")
     assert any("has 2 descriptors of" in problem for problem in subject.problems())
 
 
 def test_observer_reports_leaked_mapping(subject) -> None:
     path, _ = subject.arena()
-    subject.tell(f"map {path.rsplit('/', 1)[1]}")
+    subject.order(f"map {path.rsplit('/', 1)[1]}")
     assert any("mappings rw-s of inode" in problem for problem in subject.problems())
 
 
@@ -213,7 +213,7 @@ def test_observer_reports_resources_left_by_session(subject) -> None:
 def test_observer_reports_leaked_name() -> None:
     session = secrets.token_hex(16)
     path = Path(f"/dev/shm/shmtensor-{session}-7")
-    with path.open("wb"):  # no manager that starts elsewhere sweeps what is in use
+    with path.open("wb"):  # another starting manager does not remove names in use
         problems = session_leftovers(session)
         path.unlink()
     assert f"the name {path} is left" in problems
@@ -234,7 +234,7 @@ def test_observer_reports_leaks_of_torture_run_itself() -> None:
 
 
 def test_observer_uses_latest_process_report(subject) -> None:
-    """A process that uses bytes that are not a block of the session."""
+    """A process reports bytes that are not a block of the session."""
     report = json.loads(subject.report.read_text())
     report["holdings"].append([0x1000, 8])
     subject.report.write_text(json.dumps(report))

@@ -19,7 +19,7 @@ SECONDS = 3.0
 
 
 def work(seed: int, boxes: list[Mailbox], until: float, problems: list[str]) -> None:
-    """Whatever comes, its elements are all the number that its sender wrote."""
+    """All elements of a received tensor are the number that its sender wrote."""
     rng = random.Random(seed)
     held: list[tuple[int, st.Tensor]] = []
     try:
@@ -43,7 +43,7 @@ def work(seed: int, boxes: list[Mailbox], until: float, problems: list[str]) -> 
                 elif (received := rng.choice(boxes).receive()) is not None:
                     held.append(received)
             del held[40:]
-    except BaseException as error:  # told to the parent
+    except BaseException as error:  # reported to the parent
         problems.append(repr(error))
 
 
@@ -81,7 +81,7 @@ def test_eight_threads_in_two_processes_exchange_tensors(ctx, strategy) -> None:
 
 @pytest.mark.parametrize("threads", [THREADS])
 def test_threads_release_one_block_simultaneously(strategy, threads) -> None:
-    """Objects of one block are made and dropped everywhere; it is freed once, at the end."""
+    """Objects of one block are created and released in all threads; it is freed once, at the end."""
     before = st.stats()["blocks"]
     box = Mailbox()
     kept = [st.ones(1000)]
@@ -122,7 +122,7 @@ LONG_WORK = {
 
 @pytest.mark.parametrize("what", LONG_WORK)
 def test_copies_and_fills_release_the_gil(what) -> None:
-    """They run without the GIL: a second thread makes progress."""
+    """The calls release the GIL: a second thread makes progress."""
     tensor = st.empty(SIZE, dtype=np.uint8)
     ready, go, done = threading.Lock(), threading.Lock(), threading.Event()
     steps = 0
@@ -133,7 +133,7 @@ def test_copies_and_fills_release_the_gil(what) -> None:
         go.acquire()
         while not done.is_set():
             steps += 1
-            time.sleep(0)  # gives the lock away, as nobody takes it
+            time.sleep(0)  # releases the GIL, which no other thread acquires
 
     ready.acquire()
     go.acquire()
@@ -144,7 +144,7 @@ def test_copies_and_fills_release_the_gil(what) -> None:
     sys.setswitchinterval(1000)
     try:
         go.release()
-        for _ in range(20):  # on a busy machine the other thread may get no processor during one
+        for _ in range(20):  # on a busy machine the other thread may not run during one
             LONG_WORK[what](tensor)
             meanwhile = steps
             if meanwhile:

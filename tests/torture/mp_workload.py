@@ -56,7 +56,7 @@ def echo_queues(inbox, outbox) -> None:
     echo(inbox.get, outbox.put)
 
 
-def look(letters: list[Letter]) -> None:
+def check_letters(letters: list[Letter]) -> None:
     watch_parent()
     for letter in letters:
         check(letter)
@@ -72,7 +72,7 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
             pool.join()
         return back
     if kind == "Process":
-        process = context.Process(target=look, args=(letters,))
+        process = context.Process(target=check_letters, args=(letters,))
         process.start()
         if rng.random() < 0.3:
             process.join(rng.random() * 0.02)

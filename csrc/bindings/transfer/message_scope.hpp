@@ -39,14 +39,14 @@ class MessageScope {
   void close() noexcept;
 
   /// `write_message`. A message that was written whole is delivered; otherwise its tickets are
-  /// cancelled, because nobody can read it. Decided here, where no signal handler of Python's runs
-  /// between the last byte and `delivered`.
+  /// cancelled, because no process can read it. Decided here, where no signal handler of Python's
+  /// runs between the last byte and `delivered`.
   void write(int fd, const py::object& header, const py::object& content, const py::object& lock);
 
   /// The tickets now belong to the reader of the message.
   void delivered() noexcept;
-  /// Cancels the tickets: nobody will read the message. Does nothing in a forked child, because the
-  /// message is its parent's.
+  /// Cancels the tickets: no process will read the message. Does nothing in a forked child, because
+  /// the message is its parent's.
   void discard() noexcept;
 
   /// The blocks stay allocated until their tickets are cancelled; `gc` does not cancel them for

@@ -25,8 +25,8 @@ enum class DeviceOrder : std::uint8_t {
 /// Throws StaleHandle.
 [[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
 
-/// Cancels a handle that nobody will read: its block is freed unless another process holds it or
-/// another unread message refers to it. Throws StaleHandle.
+/// Cancels a handle that no process will read: its block is freed unless another process holds it
+/// or another unread message refers to it. Throws StaleHandle.
 void cancel_handle(const Handle& handle, std::span<const std::byte> bytes);
 
 }  // namespace shmtensor::python

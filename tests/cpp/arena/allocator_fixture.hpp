@@ -21,7 +21,7 @@ class AllocatorTest : public WorldTest {
     allocator_ = std::make_unique<Allocator>(*segment_, *data_);
   }
 
-  /// Takes and makes live, as an arena does.
+  /// Allocates a block and marks it live, as an arena does.
   std::optional<Piece> take(std::uint64_t size) {
     const std::lock_guard guard(lock_);
     return activated(allocator_->take(lock_, size));
@@ -29,7 +29,7 @@ class AllocatorTest : public WorldTest {
   std::optional<Piece> take_warm(std::uint64_t size) {
     return activated(allocator_->take_warm(size));
   }
-  /// Frees in shared memory; the allocator does not know yet.
+  /// Frees in shared memory; the allocator has not noticed yet.
   void free_word(BlockNumber block) {
     std::atomic<std::uint64_t>& word = segment_->record(block).word;
     word.store(BlockWord(word.load()).freed().bits());

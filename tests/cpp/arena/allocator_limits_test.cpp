@@ -1,4 +1,4 @@
-// Memory that is short: the message says of what, and nothing stays taken.
+// Exhausted memory: the error names the resource, and nothing stays allocated.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ TEST_F(AllocatorTest, ExhaustedBudgetIsNamed) {
   EXPECT_TRUE(allocator_->short_of().empty());
   EXPECT_FALSE(take(4 * kMiB));
   EXPECT_TRUE(mentions(allocator_->short_of(), "2 MiB of the 5 MiB")) << allocator_->short_of();
-  EXPECT_TRUE(take(3 * kMiB)) << "of the 2 MiB that are there the second half is free";
+  EXPECT_TRUE(take(3 * kMiB)) << "the second half of the existing 2 MiB is free";
   budget_.set_limit(kUnlimited);
   EXPECT_TRUE(take(4 * kMiB));
 }
@@ -45,7 +45,7 @@ TEST_F(AllocatorTest, GrowsByNeededSizeIfDoublingFails) {
   budget_.set_limit(10 * kMiB);
   ASSERT_TRUE(take(7 * kMiB));
   EXPECT_EQ(data_->reserved(), 8 * kMiB);
-  ASSERT_TRUE(take(kMiB)) << "from what is left";
+  ASSERT_TRUE(take(kMiB)) << "from the remaining memory";
   ASSERT_TRUE(take(kMiB)) << "8 MiB more would be over the limit, 2 MiB are not";
   EXPECT_EQ(data_->reserved(), 10 * kMiB);
 }
@@ -61,7 +61,7 @@ TEST_F(AllocatorTest, ShortBudgetLeavesTrimmedExtentsUnbacked) {
   EXPECT_EQ(take(64)->offset, piece->offset);
 }
 
-// Also not what the arena reserved for an allocation that failed at its last step.
+// Neither does what the arena reserved for an allocation that failed at its last step.
 TEST_F(AllocatorTest, ExhaustedHeapLosesNothing) {
   std::vector<BlockNumber> blocks;
   int failures = 0;
@@ -98,7 +98,7 @@ TEST_F(AllocatorTest, FileSizeLimitIsNamed) {
     EXPECT_TRUE(mentions(allocator_->short_of(), "RLIMIT_FSIZE"));
     EXPECT_EQ(budget_.reserved(), 0u);
     EXPECT_EQ(data_->reserved(), 0u);
-    EXPECT_TRUE(take(kMiB)) << "what fits still works";
+    EXPECT_TRUE(take(kMiB)) << "a block that fits is allocated";
   });
 }
 
@@ -126,7 +126,7 @@ class NamedAllocatorTest : public AllocatorTest {
 };
 
 TEST_F(NamedAllocatorTest, FullDevShmIsNamed) {
-  if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
+  if (!testing::private_shm_works()) GTEST_SKIP() << "mount namespaces are not available";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(6 * kMiB));
     AllocatorTest::SetUp();
@@ -134,14 +134,14 @@ TEST_F(NamedAllocatorTest, FullDevShmIsNamed) {
     EXPECT_TRUE(mentions(allocator_->short_of(), "free of 6 MiB")) << allocator_->short_of();
     EXPECT_EQ(budget_.reserved(), 0u);
     const auto piece = take(3 * kMiB);
-    ASSERT_TRUE(piece) << "the failure left nothing behind";
+    ASSERT_TRUE(piece) << "the failed call leaves nothing allocated";
     for (std::uint64_t i = 0; i < 3 * kMiB; i += page_size()) {
       at(*piece)[i] = std::byte{1};
     }
   });
 }
 
-// A named object is opened for the moment; that fails while the process is at its limit.
+// A named object is opened temporarily, which fails while the process is at its limit.
 TEST_F(NamedAllocatorTest, ExhaustedDescriptorsCostNothing) {
   in_child([&] {
     AllocatorTest::SetUp();
@@ -180,7 +180,7 @@ TEST(Budget, NeverGoesOverItsLimit) {
   EXPECT_TRUE(budget.try_reserve(40));
   EXPECT_EQ(budget.reserved(), 100u);
   budget.set_limit(10);
-  EXPECT_FALSE(budget.try_reserve(1)) << "a limit below what is taken";
+  EXPECT_FALSE(budget.try_reserve(1)) << "a limit below the memory in use";
   budget.release(95);
   EXPECT_TRUE(budget.try_reserve(5));
   budget.reset();

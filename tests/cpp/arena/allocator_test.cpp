@@ -79,7 +79,7 @@ TEST_F(AllocatorTest, LiveBlockIsNotReclaimed) {
   const auto a = take(64);
   allocator_->reclaim(a->block);
   EXPECT_NE(take(64)->offset, a->offset);
-  // Freed, handed out again, and told of late: the same.
+  // The same if the block was freed and allocated again before the notification.
   give(a->block);
   EXPECT_EQ(take(64)->block, a->block);
   allocator_->reclaim(a->block);
@@ -100,7 +100,7 @@ TEST_F(AllocatorTest, NumberOfLastGenerationIsRetired) {
   give(a->block);
   const auto b = take(64);
   EXPECT_NE(b->block, a->block);
-  EXPECT_EQ(b->offset, a->offset) << "its bytes do not rest";
+  EXPECT_EQ(b->offset, a->offset) << "its bytes are reused";
 }
 
 TEST_F(AllocatorTest, VisitsAllocatedBlocks) {
@@ -118,13 +118,13 @@ TEST_F(AllocatorTest, NumbersGrowUntilTheTableIsFull) {
   EXPECT_EQ(segment_->capacity(), kSmall.max_blocks);
   EXPECT_FALSE(take_warm(64));
   EXPECT_FALSE(take(64));
-  EXPECT_TRUE(allocator_->short_of().empty()) << "full is not short of memory";
+  EXPECT_TRUE(allocator_->short_of().empty()) << "a full arena is not a lack of memory";
   give(17);
   EXPECT_EQ(take_warm(64)->block, 17u);
 }
 
 TEST_F(AllocatorTest, FullDataSegmentIsNotOutOfMemory) {
-  EXPECT_FALSE(take(kSmall.data_reserve));  // with its page of slack it is too large
+  EXPECT_FALSE(take(kSmall.data_reserve));  // too large with its page of slack
   const auto most = take(kSmall.data_reserve - page_size());
   ASSERT_TRUE(most);
   EXPECT_FALSE(take(2 * page_size()));

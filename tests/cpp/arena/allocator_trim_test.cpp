@@ -1,4 +1,4 @@
-// Pages go back to the system, and come back when they are needed.
+// Pages are returned to the system, and reserved again when needed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ TEST_F(AllocatorTest, TrimReleasesPagesAndAllocationCommitsThemAgain) {
   EXPECT_EQ(budget_.reserved(), 0u);
   EXPECT_EQ(usage(), full - 8 * kMiB);
 
-  EXPECT_FALSE(take_warm(6 * kMiB)) << "it would be a system call";
+  EXPECT_FALSE(take_warm(6 * kMiB)) << "that would need a system call";
   EXPECT_FALSE(take_warm(64));
   const auto again = take(3 * kMiB);
   ASSERT_TRUE(again);
@@ -29,7 +29,7 @@ TEST_F(AllocatorTest, TrimReleasesPagesAndAllocationCommitsThemAgain) {
   EXPECT_EQ(data_->reserved(), 4 * kMiB) << "as many extents as it needs";
   EXPECT_EQ(usage(), full - 4 * kMiB);
   EXPECT_EQ(*at(*again), std::byte{0});
-  EXPECT_EQ(segment_->header().committed.load(), 8 * kMiB) << "the address range is the old one";
+  EXPECT_EQ(segment_->header().committed.load(), 8 * kMiB) << "the address range is the same";
 }
 
 TEST_F(AllocatorTest, TrimKeepsExtentsWithLiveBlocks) {
@@ -99,15 +99,15 @@ TEST_F(AllocatorTest, BackingIsCompleteAcrossMixedExtents) {
   EXPECT_EQ(budget_.reserved(), data_->reserved());
 }
 
-// A release calls trim now and then, and a release may not fail: daemons close every descriptor
-// they find, and a process may be at its limit when a named object must be opened.
+// Some releases call trim, and a release may not fail: a daemon may have closed all descriptors,
+// and a process may be at its limit when a named object must be opened.
 TEST_F(AllocatorTest, TrimWithoutDescriptorChangesNothing) {
   give(take(kMiB)->block);
   ASSERT_EQ(::close((*segment_->file()).get()), 0);
   EXPECT_NO_THROW(trim(0));
   EXPECT_EQ(data_->reserved(), kExtent);
   EXPECT_EQ(budget_.reserved(), kExtent);
-  EXPECT_TRUE(take_warm(kMiB)) << "what is mapped works on";
+  EXPECT_TRUE(take_warm(kMiB)) << "mapped memory stays usable";
 }
 
 }  // namespace

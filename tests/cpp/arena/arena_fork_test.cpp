@@ -42,14 +42,14 @@ TEST_F(ArenaFork, ChildHoldsExactlyWhatParentHeld) {
   EXPECT_TRUE(child_holds(held));
   EXPECT_FALSE(child_holds(sent));
   EXPECT_FALSE(child_holds(freed));
-  EXPECT_NE(word_of(*arena_, held).bits(), before) << "the epoch tells a process that frees";
+  EXPECT_NE(word_of(*arena_, held).bits(), before) << "the epoch has changed for a freeing process";
   arena_->release(held);
-  EXPECT_TRUE(word_of(*arena_, held).live()) << "it is the child's now";
+  EXPECT_TRUE(word_of(*arena_, held).live()) << "only the child holds it";
 }
 
-// The torture's worst find. The child has the arena mapped and no need to attach it, which would
-// have made its plane. It received a block, set its bit where nobody looked, and the block was
-// freed and used again under its hands: as soon as a session had more than 64 slots in use.
+// The child has the arena mapped and does not attach it, which would have created its plane. It
+// received a block and set its bit outside the announced planes; the block was freed and reused
+// while the child held it, in sessions with more than 64 slots in use.
 TEST_F(ArenaFork, ChildBitsAreVisibleInPlaneUnusedByParent) {
   const BlockNumber block = *arena_->allocate(64);
   const auto mapped = Peer(*memory_, 1).open_arena(arena_->segment());
@@ -96,10 +96,10 @@ TEST_F(ArenaFork, ChildContinuesUnderItsOwnSlot) {
   EXPECT_TRUE(receive(*arena_, *reply));
   arena_->release(block);
   EXPECT_FALSE(word_of(*arena_, block).live());
-  EXPECT_TRUE(word_of(*arena_, twice).live()) << "the parent's objects are not the child's";
+  EXPECT_TRUE(word_of(*arena_, twice).live()) << "the child does not hold the parent's objects";
 }
 
-// A child for which no slot could be had uses its parent's bits, and may not clear them.
+// A child without a slot uses its parent's bits, and may not clear them.
 TEST_F(ArenaFork, DetachedChildReleasesNothing) {
   const BlockNumber block = *arena_->allocate(64);
   testing::in_child([&] {
@@ -113,7 +113,7 @@ TEST_F(ArenaFork, DetachedChildReleasesNothing) {
   EXPECT_EQ(arena_->segment().holders(0, block).load(), bit_of(0));
 }
 
-// The child has no slot number; the bit of that value would be gigabytes past the table.
+// The child has no slot number; the bit of the value for that would be gigabytes past the table.
 TEST_F(ArenaFork, DetachedChildNeitherSendsNorReceives) {
   const BlockNumber block = *arena_->allocate(64);
   const testing::Sent before = send(*arena_, block);
@@ -127,7 +127,7 @@ TEST_F(ArenaFork, DetachedChildNeitherSendsNorReceives) {
   EXPECT_TRUE(receive(*arena_, before)) << "the message is still there";
 }
 
-// It has its parent's books and bits, and no fork handler took them away.
+// It has its parent's bookkeeping and bits, since no fork handler removed them.
 TEST_F(ArenaFork, RawCopyChangesNothing) {
   const BlockNumber block = *arena_->allocate(64);
   const testing::Sent sent = send(*arena_, block);
@@ -144,7 +144,7 @@ TEST_F(ArenaFork, RawCopyChangesNothing) {
       EXPECT_THROW(arena_->collect(0), SessionError);
       EXPECT_FALSE(receive(*arena_, sent));
     });
-    EXPECT_FALSE(peer_.member().lost()) << "its parent goes on";
+    EXPECT_FALSE(peer_.member().lost()) << "its parent continues";
     EXPECT_TRUE(arena_->allocate_warm(64));
   });
   EXPECT_EQ(word_of(*arena_, block).bits(), word);

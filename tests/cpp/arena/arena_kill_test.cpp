@@ -29,7 +29,7 @@ constexpr std::uint64_t kSize = 512;
 struct Storm {
   Mailbox mail;
   std::atomic<std::uint64_t> operations;
-  std::atomic<std::uint64_t> wrong;  ///< blocks whose bytes were another's
+  std::atomic<std::uint64_t> wrong;  ///< blocks with the bytes of another block
 };
 
 void fill(Arena& arena, BlockNumber block, std::uint64_t value) {
@@ -46,7 +46,7 @@ bool reads(Arena& arena, BlockNumber block, std::uint64_t value) {
   return true;
 }
 
-// Receives, checks, sends on, and loads some messages a second time, until it is killed.
+// Receives, checks and forwards blocks, and loads some messages twice, until it is killed.
 void work(Storm& storm, Arena& arena, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<Mailbox::Letter> held;
@@ -98,7 +98,7 @@ TEST_F(ArenaKills, LoseNoBlockAndFreeNoneTooEarly) {
     memory_->header().deaths.fetch_add(1);
   };
   std::uint64_t value = 0;
-  // The owner feeds the storm, and reads what comes back.
+  // The owner sends blocks and reads what is returned.
   const auto feed = [&] {
     for (int i = 0; i < 20; ++i) {
       const auto block = arena->allocate(kSize);
@@ -133,7 +133,7 @@ TEST_F(ArenaKills, LoseNoBlockAndFreeNoneTooEarly) {
   }
   EXPECT_EQ(storm->wrong.load(), 0u);
 
-  // At rest: spend what is still in flight, and every block is free again.
+  // Consume all unread messages; then every block is free.
   for (SlotNumber slot = 0; slot <= kWorkers; ++slot) {
     memory_->transit(slot).for_each_live([](std::uint32_t, TicketGroup& group, std::uint32_t) {
       group.word.fetch_and(~std::uint64_t{0xffffffff});

@@ -1,4 +1,4 @@
-// Arenas that are full, short of memory, damaged, or told too little.
+// Arenas that are full, short of memory, damaged, or not notified.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -50,7 +50,7 @@ TEST_F(ArenaLimits, OutOfMemoryErrorNamesTheResource) {
   EXPECT_TRUE(arena_->allocate(kMiB));
 }
 
-// The sender's bit told everybody to look for tickets, on a page that was not to be had.
+// The sender's bit made every process search for tickets, on a page that could not be reserved.
 TEST_F(ArenaLimits, FailedSendLeavesNoTicket) {
   testing::in_child([this] {
     Peer sender(*memory_, 3);
@@ -97,10 +97,10 @@ TEST_F(ArenaLimits, IdlePagesAreReleasedIncrementally) {
     before = arena_->reserved();
     if (i > 64) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_LE(before, kStep) << "the operations gave all of it back, but what they use";
+  EXPECT_LE(before, kStep) << "the operations freed everything that is not in use";
 }
 
-// Freed by a process that was killed before it could tell the owner.
+// Freed by a process that was killed before it notified the owner.
 TEST_F(ArenaLimits, SweepFindsFreedBlocksWithoutNotification) {
   const BlockNumber block = *arena_->allocate(1000);
   arena_->segment().holders(0, block).store(0);
@@ -123,7 +123,7 @@ TEST_F(ArenaLimits, CollectReleasesPages) {
   arena_->release(*arena_->allocate(5 * kMiB));
   EXPECT_EQ(arena_->reserved(), 6 * kMiB);
   arena_->collect(60'000);
-  EXPECT_EQ(arena_->reserved(), 6 * kMiB) << "they were in use a moment ago";
+  EXPECT_EQ(arena_->reserved(), 6 * kMiB) << "they were in use until a moment ago";
   arena_->collect(0);
   EXPECT_EQ(arena_->reserved(), 0u);
   EXPECT_EQ(Peer(*memory_, 1).open_arena(arena_->segment())->reserved(), 0u);
@@ -142,7 +142,7 @@ TEST_F(ArenaLimits, OutOfRangeRecordIsAnError) {
   EXPECT_NO_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)));
   record.size.store(~std::uint64_t{0});
   EXPECT_THROW(static_cast<void>(arena_->bytes(block, Access::read_only)), SessionError);
-  // A header that promises more than is mapped does not help.
+  // A header that claims more than is mapped is not trusted.
   arena_->segment().header().committed.store(~std::uint64_t{0});
   record.size.store(1000);
   record.offset.store(kSmall.data_reserve);

@@ -1,4 +1,4 @@
-// The life of a block between real processes, some of which are killed.
+// The life of a block in several processes, some of which are killed.
 #include <gtest/gtest.h>
 
 #include <array>

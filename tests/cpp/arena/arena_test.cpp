@@ -1,4 +1,4 @@
-// The life of a block, by one process and then by two.
+// The life of a block in one process and in two.
 #include "arena/arena.hpp"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST_F(ArenaTest, MessageKeepsBlockAfterSenderReleases) {
   EXPECT_TRUE(is_live(block)) << "it is held";
   reader_->release(block);
   EXPECT_FALSE(is_live(block));
-  EXPECT_EQ(owner_->allocate_warm(1000), block) << "the owner was told";
+  EXPECT_EQ(owner_->allocate_warm(1000), block) << "the owner was notified";
 }
 
 TEST_F(ArenaTest, EveryMessageKeepsTheBlock) {
@@ -135,7 +135,8 @@ TEST_F(ArenaTest, HandleLoadsTwiceWhileBlockLives) {
   reader_->release(block);
   const std::uint64_t before = word_of(*owner_, block).bits();
   EXPECT_TRUE(receive(*reader_, sent)) << "without a ticket, since the owner holds it";
-  EXPECT_NE(word_of(*owner_, block).bits(), before) << "the epoch tells a process that frees";
+  EXPECT_NE(word_of(*owner_, block).bits(), before)
+      << "the epoch has changed for a freeing process";
   owner_->release(block);
   reader_->release(block);
   EXPECT_FALSE(receive(*reader_, sent));
@@ -149,8 +150,8 @@ TEST_F(ArenaTest, StaleHandleLeavesNoTrace) {
   owner_->release(block);
   EXPECT_FALSE(receive(*reader_, stale)) << "freed";
   EXPECT_EQ(owner_->allocate_warm(1000), block);
-  EXPECT_FALSE(receive(*reader_, stale)) << "handed out again";
-  EXPECT_FALSE(receive(*owner_, stale)) << "while it holds the new one";
+  EXPECT_FALSE(receive(*reader_, stale)) << "allocated again";
+  EXPECT_FALSE(receive(*owner_, stale)) << "it holds the new one";
   EXPECT_EQ(owner_->segment().holders(1, block).load(), 0u);
   EXPECT_FALSE(reader_->in_use());
   EXPECT_EQ(LocalTable::Lock(owner_->local(), block).count(), 1u);
@@ -174,7 +175,7 @@ TEST_F(ArenaTest, CancellingClaimedTicketChangesNothing) {
   ASSERT_TRUE(receive(*reader_, sent));
   owner_->release(block);
   owner_->cancel_send(block, sent.generation, sent.ticket);
-  EXPECT_TRUE(is_live(block)) << "it is the reader's";
+  EXPECT_TRUE(is_live(block)) << "the reader holds it";
 }
 
 TEST_F(ArenaTest, EmptyBlockIsABlock) {
@@ -185,7 +186,7 @@ TEST_F(ArenaTest, EmptyBlockIsABlock) {
 }
 
 TEST_F(ArenaTest, StaysInUseUntilLastHolderReleases) {
-  // Between the lock and `abandon` the segment is still looked at: the arena must not go yet.
+  // Between the lock and `abandon` the segment is still read: the arena must not be removed yet.
   const BlockNumber block = allocate();
   ASSERT_TRUE(receive(*reader_, send(*owner_, block)));
   bool last = false;

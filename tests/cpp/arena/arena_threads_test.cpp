@@ -1,5 +1,5 @@
-// Threads that hand blocks to one another. In one process they share one mapping, so the thread
-// sanitizer sees whether the bytes of a block are ordered by its holders and tickets alone.
+// Threads that send blocks to one another. They share one mapping, so the thread sanitizer checks
+// that holders and tickets alone order accesses to a block's bytes.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -20,8 +20,8 @@ using testing::receive;
 using testing::send;
 using testing::Sent;
 
-// A letter may not be seen before the ticket that it carries. The thread sanitizer, which knows no
-// fences, should see no order but the ticket's; it runs where stores stay in order.
+// A letter may not be visible before its ticket. The thread sanitizer, which does not support
+// fences, should see no order but the ticket's; it runs on machines that keep stores in order.
 void in_order() {
 #if !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -86,7 +86,7 @@ TEST_F(ArenaThreads, BytesAreOrderedByTheirBlock) {
         for (std::uint32_t i = 1; i <= kBlocks; ++i) {
           const std::uint32_t value = i * 2 + t;
           const BlockNumber block = *arena_->allocate(64);
-          // Plain writes, into memory that another thread has just given back.
+          // Plain writes into memory that another thread has just freed.
           auto* words =
               reinterpret_cast<std::uint32_t*>(arena_->bytes(block, Access::read_write).data());
           for (int w = 0; w < 16; ++w) words[w] = value;
@@ -123,7 +123,8 @@ TEST_F(ArenaThreads, BytesAreOrderedByTheirBlock) {
   EXPECT_FALSE(arena_->in_use());
 }
 
-// The same block, held, released, loaded again and gone stale, by all threads simultaneously.
+// All threads simultaneously hold and release one block, and load its messages again, also stale
+// ones.
 TEST_F(ArenaThreads, StaleHandlesDisturbNoOtherThread) {
   constexpr int kRounds = 1'500;
   std::atomic<std::uint64_t> current{0};  // generation:32 | block:32

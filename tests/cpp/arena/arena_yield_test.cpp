@@ -1,4 +1,4 @@
-// While the kernel makes or frees pages for one thread, the others allocate and release.
+// While the kernel reserves or frees pages for one thread, the others allocate and release.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -61,7 +61,7 @@ TEST(YieldingLock, IsReacquiredIfTheWorkThrows) {
   std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
 }
 
-// Small blocks are taken and given back while a large one is made: not after it.
+// Small blocks are allocated and freed while a large one is being reserved, not after it.
 TEST_F(ArenaYield, SmallAllocationsDoNotWaitForLargeOne) {
   const auto arena = make_arena();
   arena->release(*arena->allocate(64));
@@ -83,11 +83,11 @@ TEST_F(ArenaYield, SmallAllocationsDoNotWaitForLargeOne) {
     arena->release(block);
   }
   large.join();
-  EXPECT_GT(meanwhile, 100) << "the kernel works for tenths of a second";
+  EXPECT_GT(meanwhile, 100) << "the kernel works for some tenths of a second";
 }
 
-// Blocks of all sizes from several threads, with trims between: extents at the edges are shared,
-// and one thread makes pages of a block while another gives its own away.
+// Several threads allocate blocks of all sizes and trim: blocks share extents at their edges, and
+// one thread reserves pages while another frees its own.
 TEST_F(ArenaYield, ConcurrentAllocationsKeepTheirPages) {
   constexpr int kRounds = 400;
   const auto arena = make_arena();
@@ -124,7 +124,8 @@ TEST_F(ArenaYield, ConcurrentAllocationsKeepTheirPages) {
   EXPECT_EQ(peer_.budget().reserved(), 0u);
 }
 
-// A shortage in the middle of a large block: what was made for it goes back, and nothing else.
+// Memory runs out in the middle of a large block: the pages reserved for it are freed, and no
+// others.
 TEST_F(ArenaYield, FailedLargeAllocationLeaksNothing) {
   const auto arena = make_arena();
   const BlockNumber kept = *arena->allocate(kMiB);
@@ -132,7 +133,7 @@ TEST_F(ArenaYield, FailedLargeAllocationLeaksNothing) {
   const std::uint64_t before = arena->reserved();
   peer_.budget().set_limit(100 * kMiB);
   std::atomic<bool> stop = false;
-  std::thread taker([&] {  // of the same budget, so that the large one fails at any place
+  std::thread taker([&] {  // from the same limit, so that the large block fails at any place
     while (!stop) {
       if (peer_.budget().try_reserve(60 * kMiB)) peer_.budget().release(60 * kMiB);
     }

@@ -1,4 +1,4 @@
-// Numbers in shared memory that a peer changes while they are looked at.
+// Numbers in shared memory that a peer changes while they are read.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ using testing::Peer;
 
 constexpr int kTurns = 1'000'000;
 
-/// A thread that writes a number and another one in its place until the end.
+/// A thread that alternately writes two numbers to one place, until it is destroyed.
 class Flipping {
  public:
   Flipping(std::atomic<std::uint64_t>& number, std::uint64_t other)
@@ -34,7 +34,7 @@ class Flipping {
   }
 
  private:
-  // Each number is there for about as long as a look at it takes.
+  // Each number is stored for about as long as a read takes.
   void pause() {
     for (int i = 0; i < 20; ++i) begun_.store(true);
   }

@@ -61,14 +61,14 @@ TEST(LocalTable, OnlyLastReleaseNeedsTheLock) {
   EXPECT_EQ(count_of(table, 5), 1u);
   set_count(table, 5, 2);
   const Lock lock(table, 5);
-  EXPECT_FALSE(table.drop_one_of_many(5)) << "not under somebody's feet";
+  EXPECT_FALSE(table.drop_one_of_many(5)) << "another thread uses it";
   EXPECT_TRUE(table.holds(5));
 }
 
 TEST(LocalTable, LocksEachBlockExclusively) {
   const LocalTable table(4096);
   constexpr std::uint32_t kTurns = 4'000;
-  std::array<std::uint64_t, 2> plain{};  // no atomics: the locks are what keeps them right
+  std::array<std::uint64_t, 2> plain{};  // not atomic: the locks protect them
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
@@ -135,9 +135,9 @@ TEST(LocalTable, StopWaitsForLocksAndBlocksNewOnes) {
   EXPECT_EQ(count_of(table, 3), 8u);
 }
 
-// A thread that has passed its look at the stop locks the entry, sees the stop, and gives the lock
-// back. A fork between these steps copies the lock, but not the thread: a thread of
-// the child that needed the block waited indefinitely.
+// A thread that has checked for the stop locks the entry, sees the stop, and releases the lock. A
+// fork between these steps copies the lock, but not the thread: a thread of the child that needed
+// the block waited indefinitely.
 TEST(LocalTable, ForkedChildIsNotBlockedByParentThreads) {
   const LocalTable table(4096);
   set_count(table, 3, 7);

@@ -1,4 +1,4 @@
-// RangeAllocator against a model that knows every byte.
+// RangeAllocator compared with a model that records every byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ class SpaceModel : public ::testing::TestWithParam<std::uint64_t> {
  protected:
   [[nodiscard]] std::uint64_t pick(std::uint64_t below) { return random_() % below; }
 
-  // Small ones mostly, as in life; up to a few MiB.
+  // Mostly small sizes, up to a few MiB.
   [[nodiscard]] std::uint64_t pick_size() { return pick(std::uint64_t{1} << (3 + pick(19))); }
 
-  // If it is scarce, fails at each place where it can fail, before it succeeds.
+  // If the heap is scarce, the call fails at each place where it can fail, before it succeeds.
   template <typename Body>
   auto with_the_heap(Body&& body) {
     for (std::uint64_t left = 0; scarce_; ++left) {
@@ -40,7 +40,7 @@ class SpaceModel : public ::testing::TestWithParam<std::uint64_t> {
     const std::uint64_t alignment = std::uint64_t{64} << (pick(4) == 0 ? pick(7) : 0);
     const auto range = with_the_heap([&] { return space_.allocate(size, alignment); });
     if (range == RangeAllocator::kNone) {
-      // A good fit may overlook a range, but only one that is larger by less than a class is wide.
+      // A good fit may miss a range, but only one that is larger by less than the width of a class.
       const std::uint64_t enough = size + size / 16 + 2 * alignment + 128;
       space_.for_each_free(enough, [&](std::uint64_t offset, std::uint64_t length) {
         ADD_FAILURE() << length << " bytes at " << offset << " were overlooked for " << size;
@@ -68,7 +68,7 @@ class SpaceModel : public ::testing::TestWithParam<std::uint64_t> {
     }
   }
 
-  // It fills and empties in turns.
+  // It is filled and emptied alternately.
   void run(int steps) {
     for (int step = 0; step < steps && !HasFailure(); ++step) {
       if (pick(10) < (step / 500 % 2 == 0 ? 7u : 3u)) {
@@ -124,8 +124,8 @@ TEST_P(SpaceModel, MatchesModelAndCoalescesAllRanges) {
   EXPECT_EQ(space_.size(space_.allocate(space_.total())), space_.total());
 }
 
-// A range that was taken off its list and then not cut, because the heap had nothing for the rest,
-// was still marked free: a neighbour that was given back joined with it, and its bytes went to two.
+// A range that was removed from its list and then not split, because the heap was exhausted, was
+// still marked free: a freed neighbour was merged with it, and its bytes were allocated twice.
 TEST_P(SpaceModel, ExhaustedHeapLosesNoRange) {
   scarce_ = true;
   run(3'000);

@@ -119,7 +119,7 @@ TEST(RangeAllocator, RangesAreNotCoalescedAcrossGaps) {
   space.extend_at(0, kMiB);
   space.extend_at(16 * kMiB, kMiB);
   EXPECT_EQ(space.total(), 2 * kMiB);
-  EXPECT_EQ(space.allocate(2 * kMiB), RangeAllocator::kNone) << "none is that large";
+  EXPECT_EQ(space.allocate(2 * kMiB), RangeAllocator::kNone) << "no range is that large";
   const RangeAllocator::Range first = space.allocate(kMiB);
   const RangeAllocator::Range second = space.allocate(kMiB);
   ASSERT_NE(second, RangeAllocator::kNone);
@@ -135,7 +135,7 @@ TEST(RangeAllocator, OnlyWholeFreeRangesAreRemoved) {
   const RangeAllocator::Range taken = space.allocate(kMiB);
   const std::uint64_t place = space.offset(taken);
   EXPECT_FALSE(space.remove(place, kMiB)) << "it is in use";
-  EXPECT_FALSE(space.remove(8 * kMiB, kMiB)) << "there is none";
+  EXPECT_FALSE(space.remove(8 * kMiB, kMiB)) << "the range does not exist";
   space.free(taken);
   const RangeAllocator::Range part = space.allocate(kMiB / 2);
   EXPECT_FALSE(space.remove(space.offset(part) / kMiB * kMiB, kMiB)) << "a part is in use";

@@ -26,7 +26,7 @@ class TryFreeTest : public testing::WorldTest {
     segment_->ensure_plane(slot);
     segment_->holders(plane_of(slot), block).fetch_or(bit_of(slot));
   }
-  void let_go(SlotNumber slot, BlockNumber block = kBlock) const {
+  void release(SlotNumber slot, BlockNumber block = kBlock) const {
     segment_->holders(plane_of(slot), block).fetch_and(~bit_of(slot));
   }
   [[nodiscard]] bool held_by(SlotNumber slot, BlockNumber block) const {
@@ -54,7 +54,7 @@ TEST_F(TryFreeTest, FreesUnreferencedBlockOnce) {
   EXPECT_TRUE(free_it());
   EXPECT_EQ(word().bits(), BlockWord::free_at(5).bits());
   EXPECT_FALSE(free_it());
-  EXPECT_FALSE(free_it(10)) << "that never lived";
+  EXPECT_FALSE(free_it(10)) << "the block was never live";
 }
 
 TEST_F(TryFreeTest, HolderInAnyPlaneKeepsTheBlock) {
@@ -63,7 +63,7 @@ TEST_F(TryFreeTest, HolderInAnyPlaneKeepsTheBlock) {
     EXPECT_TRUE(has_holder(*segment_, kBlock));
     EXPECT_FALSE(has_holder(*segment_, kBlock + 1));
     EXPECT_FALSE(free_it()) << slot;
-    let_go(slot);
+    release(slot);
   }
   EXPECT_TRUE(free_it());
 }
@@ -121,7 +121,7 @@ TEST_F(TryFreeTest, SweepKeepsUnreadMessages) {
   EXPECT_EQ(swept(3), (std::set<BlockNumber>{kBlock})) << "of a claimer that was killed";
 }
 
-// Killed between clearing its bit and trying.
+// Killed between clearing its bit and the attempt to free.
 TEST_F(TryFreeTest, SweepFindsUnreferencedBlocks) {
   EXPECT_EQ(swept(kNoSlot), (std::set<BlockNumber>{kBlock}));
 }

@@ -1,4 +1,4 @@
-// Block records and holder planes come into being while several processes use them.
+// Block records and holder planes are added while several processes use them.
 #include <gtest/gtest.h>
 
 #include "arena/segment.hpp"
@@ -17,8 +17,8 @@ using testing::Child;
 using testing::in_child;
 using testing::kSmall;
 
-/// Does a page exist for every byte of the range? Then reserving it costs nothing. A touch of one
-/// that does not may be SIGBUS.
+/// Returns true if a page exists for every byte of the range. Access to a missing one may be
+/// SIGBUS.
 bool is_backed(const Segment& segment, std::uint64_t offset, std::uint64_t size) {
   const Segment::File file = segment.file();
   const std::uint64_t before = file_usage(*file);
@@ -59,7 +59,7 @@ TEST_F(SegmentGrowth, CapacityDoublesUpToTheMaximum) {
   }
 }
 
-// A look at a hole allocates a page, and is SIGBUS where there is none.
+// A read of a hole allocates a page, and is SIGBUS if memory is exhausted.
 TEST_F(SegmentGrowth, ChunkRecordPagesAreReservedBeforeAccess) {
   for (const Strategy strategy : {Strategy::device, Strategy::external}) {
     const auto segment = create(kSmall, strategy);
@@ -83,7 +83,7 @@ TEST_F(SegmentGrowth, PlaneIsCreatedForTheSlotThatNeedsIt) {
   expect_backed(*segment, 0x8003);
   const std::uint64_t after = file_usage(*segment->file());
   segment->ensure_plane(70);
-  EXPECT_EQ(file_usage(*segment->file()), after) << "it is there already";
+  EXPECT_EQ(file_usage(*segment->file()), after) << "it exists already";
   segment->grow_capacity();
   expect_backed(*segment, 0x8003);
 }
@@ -92,7 +92,7 @@ TEST_F(SegmentGrowth, PlaneIsCreatedForTheSlotThatNeedsIt) {
 TEST_F(SegmentGrowth, AnnouncedPlaneIsCreatedByNextProcess) {
   const auto segment = create(kSmall);
   segment->header().planes_wanted.fetch_or(1u << 5);
-  EXPECT_EQ(segment->planes(), 1u) << "nobody looks at it yet";
+  EXPECT_EQ(segment->planes(), 1u) << "no process reads it yet";
   segment->ensure_plane(5 * 64);
   expect_backed(*segment, 1u << 5);
 }
@@ -129,7 +129,7 @@ TEST_F(SegmentGrowth, PlanesAndRecordsGrowConcurrently) {
 }
 
 TEST_F(SegmentGrowth, FailedArenaCreationLeavesNoName) {
-  if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
+  if (!testing::private_shm_works()) GTEST_SKIP() << "mount namespaces are not available";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(32 * kKiB));
     EXPECT_THROW(static_cast<void>(create(kSmall, Strategy::file_system)), OutOfMemory);
@@ -138,7 +138,7 @@ TEST_F(SegmentGrowth, FailedArenaCreationLeavesNoName) {
 }
 
 TEST_F(SegmentGrowth, FailedRecordGrowthKeepsOldRecords) {
-  if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
+  if (!testing::private_shm_works()) GTEST_SKIP() << "mount namespaces are not available";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(112 * kKiB + 12 * page_size()));
     const auto segment = create({1u << 16, 64 * kMiB}, Strategy::file_system);
@@ -153,10 +153,10 @@ TEST_F(SegmentGrowth, FailedRecordGrowthKeepsOldRecords) {
   });
 }
 
-// Everybody looks at the planes that are announced: one whose pages could not be had would be
-// SIGBUS for all of them.
+// Every process reads the announced planes: one whose pages could not be reserved would be SIGBUS
+// for all.
 TEST_F(SegmentGrowth, FailedPlaneCreationAffectsOnlyItsProcess) {
-  if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
+  if (!testing::private_shm_works()) GTEST_SKIP() << "mount namespaces are not available";
   in_child([&] {
     ASSERT_TRUE(testing::enter_private_shm(64 * page_size()));
     const auto segment = create(kSmall, Strategy::file_system);

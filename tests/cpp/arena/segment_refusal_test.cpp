@@ -1,4 +1,4 @@
-// Files that a peer may send and that are not what they should be.
+// Invalid files that a peer may send.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ using testing::kSmall;
 
 class SegmentRefusal : public ::testing::Test {
  protected:
-  /// A sealed file with the header of a good arena, changed by `damage`.
+  /// A sealed file with the header of a valid arena, changed by `damage`.
   [[nodiscard]] Fd forged(const std::function<void(ArenaHeader&)>& damage,
                           std::uint64_t size = kSmall.data()) const {
     const auto good = Segment::create(id_, 7, 0, 1, Strategy::file_descriptor, kSmall);
@@ -35,7 +35,7 @@ class SegmentRefusal : public ::testing::Test {
     return file;
   }
 
-  /// Why it is refused; empty when it is not.
+  /// Returns the reason for the refusal; empty if the file is accepted.
   [[nodiscard]] std::string refusal(Fd file) const {
     try {
       static_cast<void>(Segment::open(id_, 7, std::move(file)));
@@ -67,7 +67,7 @@ TEST_F(SegmentRefusal, RejectsOtherVersionsAndForeignFiles) {
   const std::string unknown = "the file was not created by this version of shmtensor";
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.version; }), unknown);
   EXPECT_EQ(refusal([](ArenaHeader& header) { header.magic = 0; }), unknown)
-      << "its maker was killed";
+      << "its creator was killed";
   EXPECT_EQ(refusal([](ArenaHeader& header) { ++header.magic; }), unknown);
 }
 
@@ -119,7 +119,7 @@ TEST_F(SegmentRefusal, RejectsDescriptorsOfNonFiles) {
 }
 
 TEST_F(SegmentRefusal, RejectsFileOfOtherUser) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change the owner of a file";
   Fd file = forged([](ArenaHeader&) {});
   ASSERT_EQ(::fchown(file.get(), 1, 1), 0);
   EXPECT_EQ(refusal(std::move(file)), "the file belongs to another user");

@@ -117,7 +117,7 @@ TEST_P(SegmentTest, ChildSeesWritesOfParent) {
 TEST_F(NamedSegmentTest, DuplicateArenaNameIsRejected) {
   const auto segment = create();
   EXPECT_THROW(static_cast<void>(create()), OsError);
-  // The failure must not have taken the name of the first.
+  // The failure must not have removed the first one's name.
   EXPECT_EQ(list_shm(name_).size(), 1u);
 }
 
@@ -140,7 +140,7 @@ TEST_F(MemfdSegmentTest, ExternallyClosedDescriptorIsNeitherUsedNorClosed) {
   const int number = (*segment->file()).get();
   ASSERT_EQ(::close(number), 0);
   EXPECT_THROW(static_cast<void>(segment->file()), SessionError);
-  const Fd other = create_memfd("somebody else's");
+  const Fd other = create_memfd("unrelated");
   ASSERT_EQ(other.get(), number);
   EXPECT_THROW(static_cast<void>(segment->file()), SessionError);
   segment.reset();

@@ -43,7 +43,8 @@ TEST_F(SessionMemoryTest, HeaderDescribesTheSession) {
   EXPECT_NE(::fcntl(memory_->file().get(), F_ADD_SEALS, F_SEAL_GROW), 0) << "by a peer";
   const std::string name = "/memfd:" + SessionMemory::file_name(memory_->id());
   EXPECT_EQ(open_files(::getpid(), name).size(), 1u);
-  EXPECT_LT(file_usage(memory_->file()), 256 * 1024u) << "pages come when slots are taken";
+  EXPECT_LT(file_usage(memory_->file()), 256 * 1024u)
+      << "pages are reserved when slots are assigned";
   const auto other = SessionMemory::create(testing::fresh_session());
   EXPECT_NE(other->header().key.low, header.key.low);
 }
@@ -132,20 +133,20 @@ TEST_F(SessionMemoryTest, ExternallyClosedDescriptorIsDetected) {
   EXPECT_THROW(static_cast<void>(peer->file()), SessionError);
   EXPECT_EQ(peer->descriptor_or_none(), -1);
   EXPECT_THROW(static_cast<void>(peer->transit(1)), SessionError);
-  EXPECT_EQ(peer->id(), memory_->id()) << "what is mapped stays";
+  EXPECT_EQ(peer->id(), memory_->id()) << "mapped memory remains";
 }
 
 TEST_F(SessionMemoryTest, ReusedDescriptorNumberIsNotClosed) {
   auto peer = reopened();
   const int number = peer->file().get();
   ASSERT_EQ(::close(number), 0);
-  const Fd other = create_memfd("somebody else's");
+  const Fd other = create_memfd("unrelated");
   ASSERT_EQ(other.get(), number);
   peer.reset();
   EXPECT_NO_THROW(static_cast<void>(other.identity())) << "it was closed with the memory";
 }
 
-// In two PID namespaces the threads of two managers may have the same number.
+// In two PID namespaces, threads of two managers may have the same id.
 TEST_F(SessionMemoryTest, NoticesANewManagerWithTheThreadNumberOfTheOldOne) {
   SessionHeader& header = memory_->header();
   header.manager.store(77);

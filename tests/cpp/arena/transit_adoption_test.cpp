@@ -1,4 +1,4 @@
-// A process takes over the table of one that is dead.
+// A process takes over the transit table of a dead one.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,7 +33,7 @@ TEST_F(TransitAdoption, TicketsOutliveTheirSender) {
 
   TransitWriter writer(*memory_, 0);
   const Ticket fresh = writer.issue(kArena, 9, 4);
-  EXPECT_NE(fresh.group, (*tickets)[39].group) << "the dead process's groups only drain";
+  EXPECT_NE(fresh.group, (*tickets)[39].group) << "no ticket is added to a dead process's groups";
   for (const Ticket& ticket : *tickets) {
     EXPECT_TRUE(table_.claim(ticket, kArena, 9, 4));
     EXPECT_FALSE(table_.claim(ticket, kArena, 9, 4));
@@ -90,7 +90,7 @@ TEST_F(TransitAdoption, KillAtAnyInstantLeavesWorkingTable) {
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 8000));
     sender.kill_and_reap();
 
-    // Whatever was published can be claimed once; what comes next does not disturb it.
+    // Each published ticket can be claimed once; later ones do not affect it.
     TransitWriter writer(*memory_, 0);
     for (BlockNumber block = 0; block < 300; ++block) {
       ASSERT_TRUE(table_.claim(writer.issue(kArena, block, 3), kArena, block, 3));
@@ -102,7 +102,7 @@ TEST_F(TransitAdoption, KillAtAnyInstantLeavesWorkingTable) {
       EXPECT_TRUE(table_.claim(log->pinned[n], kArena, base + n, 1));
       EXPECT_FALSE(table_.has_live(kArena, base + n, 1));
     }
-    // At most the ticket that the kill fell on is left.
+    // At most the ticket that was being issued at the kill is left.
     int left = 0;
     table_.for_each_live([&](std::uint32_t index, const TicketGroup& group, std::uint32_t bits) {
       EXPECT_EQ(bits & (bits - 1), 0u);

@@ -1,5 +1,5 @@
-// Readers and claimers while the sender reuses groups under their feet. All over one mapping, so
-// that the thread sanitizer sees the same addresses.
+// Readers and claimers while the sender reuses groups. All use one mapping, so that the thread
+// sanitizer sees the same addresses.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr BlockNumber kPinned = 7;
 
-// Blocks of one bucket, so that every group hangs in the chain that the readers walk.
+// Blocks of one bucket, so that every group is in the chain that the readers walk.
 constexpr BlockNumber in_bucket(std::uint32_t i) {
   return kPinned + (i + 1) * TransitTable::kBuckets;
 }
@@ -40,7 +40,7 @@ TEST_F(TransitRace, LiveTicketIsVisibleDuringReuse) {
         }
       });
     }
-    // A few in flight before and behind the pinned one, spent in another order than issued.
+    // A few live tickets before and after the pinned one, consumed in another order than issued.
     std::array<Ticket, 24> tickets{};
     for (std::uint32_t i = 0; i < 60'000 || looks.load() < 2'000; ++i) {
       const std::uint32_t place = i * 7 % 24;
@@ -102,7 +102,7 @@ TEST_F(TransitRace, SeveralThreadsIssueDistinctTickets) {
   }
   for (const auto& tickets : issued) {
     for (std::uint32_t i = 0; i < kEach; ++i) {
-      EXPECT_TRUE(table_.claim(tickets[i], kArena, i % 5, 1)) << "it was given to two";
+      EXPECT_TRUE(table_.claim(tickets[i], kArena, i % 5, 1)) << "two processes received it";
     }
   }
   for (BlockNumber block = 0; block < 5; ++block) EXPECT_FALSE(table_.has_live(kArena, block, 1));

@@ -115,7 +115,7 @@ TEST_F(TransitTest, ConsumedGroupsAreReused) {
   for (std::uint32_t i = 0; i < 20'000; ++i) {
     ASSERT_TRUE(claim(writer_.issue(kArena, i, i), i, i));
   }
-  EXPECT_LT(table_.group_count.load(), 64u) << "one at a time was in flight";
+  EXPECT_LT(table_.group_count.load(), 64u) << "there was one unread message at a time";
   EXPECT_EQ(count_live(), 0);
 }
 
@@ -185,7 +185,7 @@ TEST_F(TransitTest, GroupRecordsTimeOfLastTicket) {
   });
 }
 
-// A process of the same user may write nonsense. The search ends, and the block stays.
+// A process of the same user may write anything. The search ends, and the block remains.
 TEST_F(TransitTest, CorruptChainKeepsTheBlock) {
   std::atomic<std::uint64_t>& bucket =
       table_.buckets[TransitTable::bucket_of(TransitTable::block_key(kArena, 9))];
@@ -193,12 +193,12 @@ TEST_F(TransitTest, CorruptChainKeepsTheBlock) {
   EXPECT_TRUE(live(9, 4)) << "an index outside of the table";
   bucket.store(std::uint64_t{4} << 32);
   table_.groups[3].next.store(std::uint64_t{4} << 32);
-  EXPECT_TRUE(live(9, 4)) << "a circle";
+  EXPECT_TRUE(live(9, 4)) << "a cycle";
   bucket.store(std::uint64_t{4} << 32 | 77);
-  EXPECT_TRUE(live(9, 4)) << "a serial that never comes";
+  EXPECT_TRUE(live(9, 4)) << "a serial that is never issued";
 }
 
-// The sender wrote past its bookkeeping, or looped indefinitely.
+// Regression: the sender wrote past its bookkeeping, or looped indefinitely.
 TEST_F(TransitTest, SenderToleratesCorruptChain) {
   constexpr BlockNumber kBlock = 9;
   const std::uint64_t key = TransitTable::block_key(kArena, kBlock);
@@ -210,7 +210,7 @@ TEST_F(TransitTest, SenderToleratesCorruptChain) {
     EXPECT_TRUE(claim(ticket, kBlock, 4));
   };
   for (const std::uint32_t stray : {5'000u, TransitTable::kGroups, ~2u}) {
-    if (stray < TransitTable::kGroups) {  // looks as if it were one of this block's
+    if (stray < TransitTable::kGroups) {  // appears to be a group of this block
       table_.groups[stray].block.store(key);
       table_.groups[stray].mark.store(std::uint64_t{4} << 32);
     }

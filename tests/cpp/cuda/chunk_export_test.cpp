@@ -21,7 +21,7 @@ using cuda::Piece;
 
 constexpr std::uint64_t kChunk = 2 * kMiB;
 
-/// Stands for the manager.
+/// Stands in for the manager.
 class Keeper : public cuda::ChunkKeeper {
  public:
   void keep(ArenaNumber, std::uint32_t chunk, std::uint64_t, const Fd& descriptor) override {
@@ -44,7 +44,7 @@ class Keeper : public cuda::ChunkKeeper {
   bool fails = false;
 };
 
-/// Three chunks side by side, as torch would have them, and what shares them.
+/// Three adjacent chunks, as torch has them, and their exporter.
 struct World {
   World() {
     driver_with_context();
@@ -113,7 +113,7 @@ TEST_F(Pieces, FailedExportLeaksNothing) {
   });
 }
 
-// Its number in this process may mean another file by the time that a new manager is told of it.
+// Its number in this process may belong to another file when a new manager is informed of it.
 TEST_F(Pieces, DescriptorIsRemovedEvenIfManagerDoesNotReply) {
   in_child([] {
     World world;
@@ -123,7 +123,7 @@ TEST_F(Pieces, DescriptorIsRemovedEvenIfManagerDoesNotReply) {
     world.keeper.fails = true;
     world.shared.drop(*world.segment, world.keeper, range.pieces);
     EXPECT_EQ(record.descriptor.load(), -1);
-    EXPECT_NE(record.size.load(), 0U) << "the manager may still give it out";
+    EXPECT_NE(record.size.load(), 0U) << "the manager may still send it";
   });
 }
 
@@ -145,7 +145,7 @@ TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
     refuse([](IpcDescriptor& description, auto&) { description.base_size += kChunk; });
     refuse([](IpcDescriptor& description, auto&) { description.pieces = 1; });
     refuse([](IpcDescriptor&, auto& pieces) { pieces[1].chunk = kMaxChunks; });
-    refuse([](IpcDescriptor&, auto& pieces) { pieces[1].chunk = 40; });  // nobody has it
+    refuse([](IpcDescriptor&, auto& pieces) { pieces[1].chunk = 40; });  // no process has it
     refuse([](IpcDescriptor&, auto& pieces) { pieces[0].size = ~std::uint64_t{0} - kChunk; });
     refuse([](IpcDescriptor&, auto& pieces) { pieces.pop_back(); });
     IpcDescriptor swapped = good;

@@ -29,7 +29,7 @@ void expect_refusal(const char* part) {
 
 TEST_F(CudaDriver, IsLoadedAndNamesItsErrors) {
   in_child([] {
-    EXPECT_EQ(Driver::usable(), nullptr) << "nothing is loaded before it is asked for";
+    EXPECT_EQ(Driver::usable(), nullptr) << "nothing is loaded before the first request";
     const Driver& driver = Driver::get();
     EXPECT_EQ(Driver::usable(), &driver);
     EXPECT_TRUE(driver.has_virtual_memory());

@@ -1,4 +1,4 @@
-// Checks of the simulator's copies that a driver may make too.
+// Checks of copies that a real driver may make, too.
 #include <chrono>
 #include <thread>
 

@@ -17,7 +17,7 @@ struct Letter {
 
 class SimIpc : public SimTest {
  protected:
-  // A process that has 3 MiB on the GPU and does what it is told.
+  // A process that has 3 MiB on the GPU and executes commands.
   [[nodiscard]] std::unique_ptr<Child> exporter() {
     auto child = std::make_unique<Child>([this] {
       const cuda::Driver& driver = driver_with_context();
@@ -52,7 +52,7 @@ TEST_F(SimIpc, OpensOncePerContextAndCountsOpens) {
     EXPECT_EQ(first, second);
     EXPECT_EQ(read_device(driver, first, 3), (std::vector<unsigned char>{7, 8, 9}));
     IpcMemoryHandle again{};
-    EXPECT_EQ(driver.cuIpcGetMemHandle(&again, first), 1) << "what was opened is not exported";
+    EXPECT_EQ(driver.cuIpcGetMemHandle(&again, first), 1) << "opened memory is not exported";
     auto* make = sim_function<cuda::ContextHandle(int)>("sim_second_context");
     ASSERT_EQ(driver.cuCtxPushCurrent_v2(make(0)), 0);
     EXPECT_EQ(driver.cuIpcOpenMemHandle_v2(&second, letter_->handle, 1), cuda::kInvalidHandle);

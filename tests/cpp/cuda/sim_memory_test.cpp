@@ -1,4 +1,4 @@
-// The simulator's plain memory and streams: what other tests rely on.
+// The simulator's plain memory and streams, on which other tests rely.
 #include <signal.h>
 
 #include <thread>
@@ -86,7 +86,7 @@ TEST_F(SimMemory, StreamsRunAsynchronously) {
     unsigned char seen = 0;
     ASSERT_EQ(driver.cuMemcpyDtoHAsync_v2(&seen, pointer, 1, apart), 0);
     ASSERT_EQ(driver.cuStreamSynchronize(apart), 0);
-    EXPECT_EQ(seen, 1) << "a stream apart does not wait";
+    EXPECT_EQ(seen, 1) << "a non-blocking stream does not wait";
     std::thread opener([this] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       touch(path("latch"));

@@ -1,4 +1,4 @@
-// The simulator's virtual memory: descriptors, mappings, who keeps what alive.
+// The simulator's virtual memory: descriptors, mappings, lifetimes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ TEST_F(SimVirtualMemory, IsSentAsDescriptorAndOutlivesItsCreator) {
     int descriptor = -1;
     ASSERT_EQ(driver.cuMemExportToShareableHandle(&descriptor, handle, cuda::kHandleDescriptor, 0),
               0);
-    EXPECT_EQ(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0) << "callers must see to that";
+    EXPECT_EQ(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0) << "callers must set close-on-exec";
     const std::byte byte{};
     send_message(theirs, {&byte, 1}, {&descriptor, 1});
   });

@@ -1,4 +1,4 @@
-// Memory that nobody needs any more goes back in pieces: requests are answered in between.
+// Unused memory is freed in pieces; requests are answered in between.
 #include "manager/arena_registry.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr std::uint64_t kMost = 96 * kMiB;
 
 class DirectoryTest : public testing::WorldTest {
  protected:
-  /// An arena of slot 0, which is dead; slot 1 lives.
+  /// An arena of slot 0, which is dead; slot 1 is alive.
   void add_orphan(const Arena& arena) {
     SlotSet dead;
     dead.add(0);
@@ -28,7 +28,7 @@ class DirectoryTest : public testing::WorldTest {
                                  (*arena.segment().file()).duplicate());
     arenas_in_session_.add(std::move(segment), false, *memory_, dead);
   }
-  /// Until everything is given back; how many turns of the loop that took.
+  /// Runs until everything is freed; returns the number of iterations.
   int tend(const Fd& file) {
     int turns = 0;
     std::uint64_t used = file_usage(file);
@@ -74,11 +74,11 @@ TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
   segment.holders(0, kept).store(0);
   ASSERT_TRUE(try_free(segment, kept, *memory_));
   segment.freed().mark(kept);
-  EXPECT_EQ(tend(*file), 0) << "what is empty already costs little";
+  EXPECT_EQ(tend(*file), 0) << "empty extents cost little";
   EXPECT_FALSE(arenas_in_session_.has_orphans());
 }
 
-// A consumer that frees one block now and then kept the manager busy all the time.
+// Regression: a consumer that freed a block now and then kept the manager busy all the time.
 TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
   constexpr BlockNumber kBlocks = 160;
   const Segment& segment = arena_->segment();
@@ -104,7 +104,7 @@ TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
   EXPECT_EQ(full - walked, kBlocks / 8 * align_up(100 * kKiB, page_size()));
   free_one();
   EXPECT_EQ(file_usage(*file), walked);
-  arenas_in_session_.collect(*memory_, kUnlimited);  // somebody is short of memory
+  arenas_in_session_.collect(*memory_, kUnlimited);  // a process is short of memory
   tend(*file);
   EXPECT_LT(file_usage(*file), walked);
   while (next < kBlocks) free_one();

@@ -25,7 +25,7 @@ using testing::Turn;
 
 constexpr uid_t kOther = 65'534;
 
-/// Runs a body in a child that belongs to another user.
+/// Runs a body in a child process of another user.
 template <typename Body>
 void as_another_user(Body&& body) {
   in_child([&] {
@@ -63,7 +63,7 @@ TEST_F(OtherUser, AddressHijackIsDetected) {
   ASSERT_TRUE(turn->reaches(1));
   try {
     static_cast<void>(Connection::open(id, "/bin/false"));
-    ADD_FAILURE() << "it was spoken to";
+    ADD_FAILURE() << "a message was sent to it";
   } catch (const SessionError& error) {
     EXPECT_NE(std::string(error.what()).find("belongs to another user"), std::string::npos);
   }

@@ -31,7 +31,7 @@ class RecoveryTest : public ::testing::Test {
   [[nodiscard]] std::unique_ptr<Segment> make(ArenaNumber number, Strategy strategy) const {
     return Segment::create(id_, number, 0, 1, strategy, kSmall);
   }
-  /// An arena of a process that is gone, and its name.
+  /// An arena of a dead process, and its name.
   std::string leave_a_name(ArenaNumber number = 1) const {
     testing::in_child([&] { static_cast<void>(make(number, Strategy::file_system)); });
     return arena_name(id_, number);
@@ -86,7 +86,7 @@ TEST_F(RecoveryTest, EveryArenaIsFoundOnce) {
   EXPECT_EQ(found[1]->identity(), two->identity());
 }
 
-// Sweeping is for all sessions of the user, so managers of others may be doing it right now.
+// A sweep covers all sessions of the user, so other managers may be sweeping simultaneously.
 
 TEST_F(RecoveryTest, NamesOfDeadSessionAreRemoved) {
   const std::string name = leave_a_name();
@@ -99,9 +99,9 @@ TEST_F(RecoveryTest, NamesOfDeadSessionAreRemoved) {
 
 TEST_F(RecoveryTest, DryRunOnlyReports) {
   const std::string name = leave_a_name();
-  const auto told = sweep_names(true);
+  const auto names = sweep_names(true);
   if (exists(name)) {
-    EXPECT_TRUE(contains(told, name));
+    EXPECT_TRUE(contains(names, name));
   }
   static_cast<void>(sweep_names(false));
 }
@@ -115,7 +115,7 @@ TEST_F(RecoveryTest, MappedNamesAreKept) {
   EXPECT_TRUE(exists(beside)) << "its session is alive";
 }
 
-// The manager was killed, and the one member left has not read a dead one's message yet.
+// The manager was killed, and the only member left has not read a dead member's message yet.
 TEST_F(RecoveryTest, NamesOfSessionWithMemberAreKept) {
   auto memory = SessionMemory::create(id_);
   const std::string name = leave_a_name();
@@ -126,8 +126,8 @@ TEST_F(RecoveryTest, NamesOfSessionWithMemberAreKept) {
   EXPECT_FALSE(exists(name));
 }
 
-// A sweep that looked through all processes with the session's address taken kept it from others:
-// their names were still there. What is left is the removal itself.
+// Regression: a sweep that searched all processes while it held the session's address blocked other
+// sweeps: their names remained. So it holds the address only during the removal.
 TEST_F(RecoveryTest, ConcurrentSweepDoesNotInterfere) {
   Shared<Turn> turn;
   const Child other([&] {
@@ -145,10 +145,10 @@ TEST_F(RecoveryTest, ConcurrentSweepDoesNotInterfere) {
   EXPECT_LT(left, 50);
 }
 
-// Much memory takes the kernel seconds: who sweeps gives it back when it has time for that.
+// Freeing much memory takes the kernel seconds: a sweep returns the files, to be closed later.
 TEST_F(RecoveryTest, MemoryOfUnlinkedNameIsFreedOnClose) {
   std::vector<Fd> taken;
-  for (int attempt = 0; attempt < 5 && taken.empty(); ++attempt) {  // others may be quicker
+  for (int attempt = 0; attempt < 5 && taken.empty(); ++attempt) {  // others may have removed it
     const std::string name = leave_a_name();
     sweep_names(false, [&](Fd file) { taken.push_back(std::move(file)); });
     EXPECT_FALSE(exists(name));
@@ -164,7 +164,7 @@ TEST_F(RecoveryTest, NamesOfSessionWithManagerAreKept) {
   EXPECT_TRUE(exists(name));
 }
 
-// Each connection would wait in the queue of one that is stopped, until nobody can connect.
+// Each connection would wait in the queue of a stopped manager, until no process can connect.
 TEST_F(RecoveryTest, SweepDoesNotConnectToManagers) {
   const auto socket = listen_abstract(object_name(id_));
   ::fcntl(socket->get(), F_SETFL, O_NONBLOCK);
@@ -181,10 +181,10 @@ TEST_F(RecoveryTest, NamesCreatedInOtherNamespaceAreKept) {
     ++reinterpret_cast<ArenaHeader*>(page.data())->pid_namespace;
   }
   static_cast<void>(sweep_names(false));
-  EXPECT_TRUE(exists(name)) << "its processes cannot be seen from here";
+  EXPECT_TRUE(exists(name)) << "its processes are not visible here";
 }
 
-// Killed after the name was made, and before anything was written: that page does not exist.
+// Killed after the name was created, before anything was written: that page does not exist.
 TEST_F(RecoveryTest, NamesOfEmptyFilesAreRemoved) {
   testing::in_child([&] {
     static_cast<void>(create_shm(arena_name(id_, 1)));
@@ -196,7 +196,7 @@ TEST_F(RecoveryTest, NamesOfEmptyFilesAreRemoved) {
 }
 
 TEST_F(RecoveryTest, NamesOfOtherUsersAreKept) {
-  // The word alone is not a session's name, but nobody else's either.
+  // The prefix alone is not a session's name.
   const std::string foreign = "other-" + object_name(id_) + "-1";
   static_cast<void>(create_shm(foreign));
   static_cast<void>(sweep_names(false));

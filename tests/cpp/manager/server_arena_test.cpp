@@ -1,4 +1,4 @@
-// Arenas that members register and others ask for.
+// Arenas that members register and others request.
 #include <gtest/gtest.h>
 
 #include "arena/segment.hpp"
@@ -49,7 +49,7 @@ TEST_F(ServerArenas, MemfdIsSentOnRequest) {
   const auto segment = make(Strategy::file_descriptor);
   EXPECT_EQ(find(1)->message.kind, Kind::unknown);
   EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
-  EXPECT_EQ(tell(*segment)->message.kind, Kind::done) << "again, as to a new manager";
+  EXPECT_EQ(tell(*segment)->message.kind, Kind::done) << "again, as with a new manager";
   auto reply = find(1);
   EXPECT_EQ(reply->message.kind, Kind::done);
   EXPECT_EQ(reply->message.strategy, static_cast<std::uint32_t>(Strategy::file_descriptor));

@@ -94,8 +94,8 @@ TEST_F(ServerDeaths, BlocksAndEmptyArenaOfDeadMemberAreFreed) {
   }
 }
 
-// Its maker was killed between making it and telling the manager. Nobody knows it and nobody would
-// ever remove it. Another's, of which the manager is just about to be told, is left alone.
+// Its creator was killed before it registered the name, so no process would ever remove it. A name
+// that another process is about to register is kept.
 TEST_F(ServerDeaths, UnregisteredNameOfDeadMemberIsRemoved) {
   const Joined member = join();
   const auto mine =
@@ -107,7 +107,7 @@ TEST_F(ServerDeaths, UnregisteredNameOfDeadMemberIsRemoved) {
     ::pause();
   });
   ASSERT_TRUE(word_->turn.reaches(1));
-  if (!shm_in_use(arena_name(id_, 3))) GTEST_SKIP() << "the kernel knows no leases here";
+  if (!shm_in_use(arena_name(id_, 3))) GTEST_SKIP() << "the kernel does not support leases here";
   child.kill_and_reap();
   EXPECT_TRUE(eventually([&] { return list_shm(arena_name(id_, 3)).empty(); }));
   Message message = message_for(Kind::register_arena, id_);
@@ -122,7 +122,7 @@ TEST_F(ServerDeaths, MessageOfDeadMemberIsDelivered) {
     Child child([&] {
       live_with_a_block(strategy, [&](Arena& arena, BlockNumber block) {
         arena.bytes(block, Access::read_write)[4 * kMiB] = std::byte{3};
-        static_cast<void>(arena.allocate(8 * kMiB));  // held by the dead only
+        static_cast<void>(arena.allocate(8 * kMiB));  // held only by the dead member
         word_->sent = testing::send(arena, block);
         ::raise(SIGKILL);
       });
@@ -151,9 +151,9 @@ TEST_F(ServerDeaths, MessageOfDeadMemberIsDelivered) {
   }
 }
 
-// The manager could not open the dead member's arena by its name to give memory back. It took that
-// for a name that is gone, dropped the arena, and removed its name when the next member died: the
-// message was lost.
+// Regression: the manager could not open the dead member's arena by its name to free memory. It
+// considered the name removed, dropped the arena, and removed the name when the next member died:
+// the message was lost.
 TEST_F(ServerDeaths, ManagerWithoutDescriptorsKeepsMessage) {
   const Joined member = join();
   Child second([&] {
@@ -177,7 +177,7 @@ TEST_F(ServerDeaths, ManagerWithoutDescriptorsKeepsMessage) {
     return eventually([&] { return member.memory->header().deaths.load() == count; });
   };
   ASSERT_TRUE(dead(1));
-  EXPECT_EQ(statistics(*member.client).in_flight, 1u) << "and by now it has tended the arena";
+  EXPECT_EQ(statistics(*member.client).in_flight, 1u) << "it has processed the arena by now";
   second.kill();
   ASSERT_TRUE(dead(2));
   EXPECT_EQ(statistics(*member.client).arenas, 1u);
@@ -195,7 +195,7 @@ TEST_F(ServerDeaths, MemberThatClosedItsDescriptorsIsAlive) {
   message.incarnation = careless.incarnation;
   std::optional<Reply> reply;
   EXPECT_TRUE(eventually([&] {
-    // The old connection may not have been seen to break yet.
+    // The manager may not have noticed yet that the old connection is closed.
     reply = Client(id_).ask(message);
     return reply->message.kind == Kind::welcome;
   }));
@@ -203,8 +203,8 @@ TEST_F(ServerDeaths, MemberThatClosedItsDescriptorsIsAlive) {
   EXPECT_EQ(reply->message.incarnation, careless.incarnation);
 }
 
-// A reply was lost because the member had no descriptor left. Its child keeps the connection open
-// until its handler runs; for that time the manager considered the member dead.
+// Regression: a reply was lost because the member had no descriptor left. Its child keeps the
+// connection open until its handler runs; for that time the manager considered the member dead.
 TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   Connection line = Connection::open(id_, "");
   Message hello = message_for(Kind::hello, id_);
@@ -234,7 +234,7 @@ TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   ++hello.incarnation;
   line = Connection::open(id_, "");
   EXPECT_THROW(static_cast<void>(line.ask(hello)), SessionError);
-  EXPECT_FALSE(line) << "whom the manager does not know has no use for it";
+  EXPECT_FALSE(line) << "a process unknown to the manager cannot use it";
   --hello.incarnation;
   line = Connection::open(id_, "");
   EXPECT_EQ(line.ask(hello)->message.kind, Kind::welcome);
@@ -268,9 +268,9 @@ TEST_F(ServerDeaths, OnlyTheSameProcessReconnects) {
     return refusal(Client(id_).ask(message));
   };
   const std::string dead = "the slot was reclaimed: the manager considered this process dead";
-  EXPECT_EQ(come_back(member.slot, member.incarnation), dead) << "its line is open";
+  EXPECT_EQ(come_back(member.slot, member.incarnation), dead) << "its connection is open";
   EXPECT_EQ(come_back(member.slot, member.incarnation + 1), dead);
-  EXPECT_EQ(come_back(member.slot + 1, member.incarnation), dead) << "nobody's";
+  EXPECT_EQ(come_back(member.slot + 1, member.incarnation), dead) << "an unassigned slot";
   EXPECT_EQ(come_back(kMaxSlots - 1, 0), dead);
   member.client->close();
   testing::in_child([&] { EXPECT_EQ(come_back(member.slot, member.incarnation), dead); });

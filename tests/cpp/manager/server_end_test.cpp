@@ -1,4 +1,4 @@
-// When a manager goes away, and what it takes along.
+// The end of a manager, and what it removes.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -20,7 +20,7 @@ using testing::Turn;
 
 class ServerEnds : public testing::ServerTest {
  protected:
-  /// Ends like a member that sent `tickets` messages and died, whose reader may be `parent`.
+  /// Ends like a member that sent `tickets` messages and died; `parent` may read them.
   void die_with_tickets(BlockNumber tickets, std::int32_t parent) {
     Child member([&] {
       testing::Client client(id_);
@@ -76,7 +76,7 @@ TEST_F(ServerEnds, NotWhileParentMayReadMessagesOfItsChild) {
   std::this_thread::sleep_for(kIdleTimeout + std::chrono::milliseconds(500));
   EXPECT_TRUE(listens());
   parent.kill_and_reap();
-  EXPECT_EQ(server_->wait(), 0) << "nobody is left who could read it";
+  EXPECT_EQ(server_->wait(), 0) << "no process is left that could read it";
   server_.reset();
 }
 
@@ -92,8 +92,8 @@ TEST_F(ServerEnds, DespiteMessagesWithoutReader) {
   server_.reset();
 }
 
-// A process may still have the session's memory, such as a forked child that uses nothing of it.
-// The next manager finds it there, and must not think that this one lives.
+// A process may still have the session's memory, such as a forked child that does not use it. The
+// next manager finds the memory there, and must not consider this manager alive.
 TEST_F(ServerEnds, AndRecordsItInSessionMemory) {
   std::unique_ptr<SessionMemory> memory;
   {
@@ -118,10 +118,11 @@ TEST_F(ServerEnds, AndRecordsItInSessionMemory) {
 
 TEST_F(ServerEnds, AndRemovesTheSessionsNames) {
   die_with_tickets(0, 0);
-  // Its maker was killed before it could register it.
+  // Its creator was killed before it registered it.
   static_cast<void>(create_shm(arena_name(id_, 3)));
   const SessionId neighbour = testing::fresh_session();
-  // As its manager has it; else whoever starts a session on this machine may remove its names.
+  // Open, as its manager has it; otherwise any session that starts on this machine may remove its
+  // names.
   const std::optional<Fd> place = bind_abstract(object_name(neighbour));
   ASSERT_TRUE(place);
   const std::string other = arena_name(neighbour, 3);
@@ -133,8 +134,8 @@ TEST_F(ServerEnds, AndRemovesTheSessionsNames) {
   server_.reset();
 }
 
-// The one before it was killed, and who started this one was killed, too, before it said a word.
-// Others may live and need no manager for now.
+// The previous manager was killed, and the process that started this one, too, before its first
+// request. Other processes may be alive without needing a manager for now.
 TEST_F(ServerEnds, WithoutMembersAndKeepsNames) {
   const std::string name = arena_name(id_, 3);
   static_cast<void>(create_shm(name));

@@ -51,7 +51,7 @@ TEST_F(ServerForks, ChildIdentifiesItselfAndJoins) {
     Client client(id_, std::move(place.line));
     const Message message = message_for(Kind::child, id_);
     client.send_bytes(std::as_bytes(std::span(&message, 1)));
-    // The connection works on as its own.
+    // The child uses the connection as its own.
     EXPECT_EQ(statistics(client).processes, 2u);
     ::pause();
   });
@@ -91,8 +91,7 @@ TEST_F(ServerForks, OnlyAnnouncedChildrenJoin) {
   EXPECT_EQ(member_.memory->slot(member_.slot).pid.load(), ::getpid());
 }
 
-// Its open file lives on in processes that have another descriptor of it, and would wake the loop
-// indefinitely.
+// Other processes have descriptors of its open file, which would wake the loop indefinitely.
 TEST_F(ServerForks, ClosedConnectionIsNotPolled) {
   const auto watched = [&] {
     std::size_t count = 0;

@@ -25,8 +25,8 @@ using testing::Child;
 using testing::Client;
 using testing::eventually;
 
-// As where the user's epoll watches are used up (fs.epoll.max_user_watches): from now on this
-// process can watch no descriptor with that number or a higher one.
+// Simulates exhausted epoll watches (fs.epoll.max_user_watches): from now on this process cannot
+// watch a descriptor with that number or a higher one.
 void refuse_to_watch_from(int number) {
   const auto load = [](std::size_t offset) {
     return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<__u32>(offset));
@@ -86,15 +86,15 @@ TEST_F(ServerScarce, NewcomersAreRejectedAndMembersServed) {
 
   const long before = ticks();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  EXPECT_LE(ticks() - before, 5) << "it is busy with those it cannot accept";
+  EXPECT_LE(ticks() - before, 5) << "it is busy with connections that it cannot accept";
 
   silent.clear();
-  EXPECT_TRUE(eventually([&] { return !is_turned_away(); })) << "there is room again";
+  EXPECT_TRUE(eventually([&] { return !is_turned_away(); })) << "a descriptor is free again";
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
-// Its slot stayed in use, with a connection that no process had, and kept the session alive
-// indefinitely.
+// Regression: its slot stayed in use, with a connection that no process had, and kept the session
+// alive indefinitely.
 TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
   server_->kill();
   server_.reset();
@@ -118,13 +118,13 @@ TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
     }
     EXPECT_NE(why.find("ENOSPC"), std::string::npos) << why;
     EXPECT_EQ(statistics(*member.client).processes, 1 + lines.size());
-    EXPECT_TRUE(Client(id_).is_hung_up_on(Join::observe)) << "nor can it be watched";
+    EXPECT_TRUE(Client(id_).is_hung_up_on(Join::observe)) << "it cannot be observed either";
     EXPECT_EQ(statistics(*member.client).processes, 1 + lines.size());
   }
   EXPECT_EQ(server.wait(), 0);
 }
 
-// A descriptor that does not fit any more arrives as none.
+// A descriptor for which the receiver has no room is dropped.
 TEST_F(ServerScarce, ArenaWithoutFreeDescriptorIsRejected) {
   const Joined member = join();
   std::vector<std::unique_ptr<Client>> others;

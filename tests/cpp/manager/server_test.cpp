@@ -33,8 +33,8 @@ TEST_F(ServerTest, HelloMayStartTheSession) {
   EXPECT_EQ(record.status.load(), SlotStatus::joining);
   EXPECT_TRUE(memory->enter(0, SlotStatus::joining));
   EXPECT_EQ(record.status.load(), SlotStatus::active);
-  EXPECT_FALSE(memory->enter(0, SlotStatus::joining)) << "it has";
-  EXPECT_FALSE(memory->enter(1, SlotStatus::joining)) << "nobody has asked for it";
+  EXPECT_FALSE(memory->enter(0, SlotStatus::joining)) << "it has entered already";
+  EXPECT_FALSE(memory->enter(1, SlotStatus::joining)) << "no process has requested it";
   EXPECT_EQ(record.pid.load(), ::getpid());
   EXPECT_EQ(record.start_time.load(), start_time_of(::getpid()));
 

@@ -75,11 +75,12 @@ TEST_F(Takeover, MemberRestoresSessionAndArenas) {
   EXPECT_EQ(find(member, 1)->fd.identity(), memfd->identity());
   EXPECT_EQ(find(member, 2)->message.strategy, static_cast<std::uint32_t>(Strategy::file_system));
   const Statistics now = statistics(*member.client);
-  EXPECT_EQ(now.processes, 2u) << "the other one has not come back yet, but lives";
+  EXPECT_EQ(now.processes, 2u) << "the other member has not reconnected yet, but is alive";
   EXPECT_EQ(now.arenas, 2u);
   EXPECT_EQ(now.blocks, 2u);
   EXPECT_EQ(memfd->header().orphaned.load(), 0u);
-  EXPECT_GE(member.memory->header().deaths.load(), 1u) << "owners are told to look at their books";
+  EXPECT_GE(member.memory->header().deaths.load(), 1u)
+      << "owners are notified to check their bookkeeping";
 }
 
 TEST_F(Takeover, NewProcessFindsTheSession) {
@@ -96,11 +97,11 @@ TEST_F(Takeover, NewProcessFindsTheSession) {
   EXPECT_EQ(statistics(*member.client).processes, 2u);
 }
 
-// It would start the session again although a member is alive.
+// Otherwise it would start the session again although a member is alive.
 TEST_F(Takeover, RefusesWithoutDescriptorsToScanProc) {
   Joined member = join();
   replace_server();
-  {  // it runs when it has refused this, and has the descriptors that it needs
+  {  // after this refusal it runs and has the descriptors that it needs
     Client lost(id_);
     const Message nonsense = message_for(Kind::hello, testing::fresh_session());
     ASSERT_EQ(refusal(lost.ask(nonsense)), "malformed request");
@@ -128,7 +129,7 @@ TEST_F(Takeover, RefusesWithoutDescriptorsToScanProc) {
   EXPECT_EQ(reply->fd.identity(), member.memory->file().identity());
 }
 
-// Their names would be removed as nobody's.
+// Otherwise their names would be removed as unused.
 TEST_F(Takeover, NamedArenasAreFoundWithFewDescriptors) {
   constexpr ArenaNumber kMemfds = 20;
   Joined member = join();
@@ -143,7 +144,7 @@ TEST_F(Takeover, NamedArenasAreFoundWithFewDescriptors) {
   scarce.rlim_cur = static_cast<rlim_t>(member.memory->file().duplicate().get()) + kMemfds / 2;
   server_->kill();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &scarce), 0);
-  server_ = std::make_unique<testing::ServerProcess>(id_);  // with what this process has open
+  server_ = std::make_unique<testing::ServerProcess>(id_);  // inherits the open descriptors
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_EQ(hello_again(member, &member.memory->file()), "");
   EXPECT_LT(statistics(*member.client).arenas, arenas.size());
@@ -152,8 +153,8 @@ TEST_F(Takeover, NamedArenasAreFoundWithFewDescriptors) {
   EXPECT_TRUE(eventually([&] { return statistics(*member.client).arenas == arenas.size(); }));
 }
 
-// It was let in, and did not get a processor before the manager was killed. That it does not map
-// the memory says nothing yet.
+// It was accepted, and did not run before the manager was killed. A missing mapping of the memory
+// does not prove yet that it is dead.
 TEST_F(Takeover, JoiningProcessKeepsItsSlot) {
   Shared<Turn> turn;
   Shared<SlotNumber> slot;
@@ -222,7 +223,7 @@ TEST_F(Takeover, SessionMemoryWithoutManagerIsNotJoined) {
   EXPECT_EQ(managers.wait(), 0);
 }
 
-// It has heard nothing, because the manager that let it in was killed before it answered.
+// It has not received a reply, because the manager that accepted it was killed before it answered.
 TEST_F(Takeover, RepeatedHelloTakesOneSlot) {
   Joined member = join();
   Client unheard(id_);
@@ -258,8 +259,8 @@ TEST_F(Takeover, ProcessThatDiedWithoutManagerIsSwept) {
   EXPECT_EQ(statistics(*member.client).blocks, 1u);
 }
 
-// Where /proc does not show who has an arena open, the new manager hears of it from a member, and
-// may have noticed by then who died.
+// Where /proc does not show which processes have an arena open, a member registers it with the new
+// manager, which may have noticed deaths by then.
 TEST_F(Takeover, LateArenaRegistrationIsRepaired) {
   constexpr SlotNumber kGone = 70;
   Joined member = join();
@@ -278,18 +279,18 @@ TEST_F(Takeover, LateArenaRegistrationIsRepaired) {
   EXPECT_EQ(refusal(member.client->ask(message, &*file)), "");
   EXPECT_EQ(arena->holders(plane_of(kGone), 0).load(), 0u);
   EXPECT_EQ(arena->holders(0, 0).load(), bit_of(member.slot));
-  EXPECT_EQ(statistics(*member.client).blocks, 1u) << "what only the dead one held is free";
+  EXPECT_EQ(statistics(*member.client).blocks, 1u) << "what only the dead member held is free";
 }
 
 // The child writes its pid into the table itself, before or after the new manager reads it; it may
-// never say a word to that one.
+// never send a request to that manager.
 TEST_F(Takeover, ChildBeingForkedIsIdentifiedByItsRecord) {
   for (const bool late : {false, true}) {
     Joined member = join();
     auto [ours, childs] = socket_pair();
     const auto reply = member.client->ask(Kind::fork, &ours);
     const auto slot = static_cast<SlotNumber>(reply->message.slot);
-    server_->kill();  // before it can see that nobody has the child's end
+    server_->kill();  // before it can notice that no process has the child's end
     Shared<Turn> turn;
     Child child([&] {
       ASSERT_TRUE(turn->reaches(1));
@@ -308,7 +309,7 @@ TEST_F(Takeover, ChildBeingForkedIsIdentifiedByItsRecord) {
     turn->set(late ? 1 : 2);
     const SlotRecord& record = member.memory->slot(slot);
     EXPECT_TRUE(eventually([&] {
-      static_cast<void>(statistics(*member.client));  // it looks around after each request
+      static_cast<void>(statistics(*member.client));  // it checks all members after each request
       return record.status.load() == SlotStatus::active;
     }));
     child.kill_and_reap();
@@ -317,7 +318,7 @@ TEST_F(Takeover, ChildBeingForkedIsIdentifiedByItsRecord) {
   }
 }
 
-// Its pid means nothing here, but it has locked its slot.
+// Its pid is not valid here, but it has locked its slot.
 TEST_F(Takeover, ExitOfProcessInOtherPidNamespaceIsDetected) {
   Joined member = join();
   Shared<Turn> turn;
@@ -340,7 +341,7 @@ TEST_F(Takeover, ExitOfProcessInOtherPidNamespaceIsDetected) {
   EXPECT_EQ(member.memory->header().deaths.load(), deaths + 1);
 }
 
-// Its pid means nothing here: it may live, and comes back when it needs a manager.
+// Its pid is not valid here: it may be alive, and reconnects when it needs a manager.
 TEST_F(Takeover, ProcessInOtherPidNamespaceKeepsItsSlot) {
   Joined member = join();
   Shared<Turn> turn;
@@ -372,10 +373,10 @@ TEST_F(Takeover, ProcessInOtherPidNamespaceKeepsItsSlot) {
   EXPECT_EQ(turn->get(), 3);
   child.kill_and_reap();
   EXPECT_TRUE(eventually([&] { return statistics(*member.client).processes == 1; }))
-      << "it is watched since it came back";
+      << "it is observed since it reconnected";
 }
 
-// Nobody else is there: one that lives starts another manager when it needs one.
+// No other process is connected: one that is alive starts another manager when it needs one.
 TEST_F(Takeover, ProcessesInOtherPidNamespaceDoNotKeepTheManager) {
   const Joined member = join();
   static_cast<void>(create_shm(arena_name(id_, 3)));

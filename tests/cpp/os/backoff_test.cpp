@@ -8,7 +8,7 @@
 namespace shmtensor {
 namespace {
 
-// A real-time thread that only yields keeps a thread of lower priority from its lock indefinitely.
+// A real-time thread that only yields would keep a lock holder of lower priority from running.
 TEST(Backoff, SleepsInTheEnd) {
   std::thread([] {
     const auto sleeps = [] {

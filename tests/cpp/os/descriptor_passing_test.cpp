@@ -77,13 +77,13 @@ TEST(DescriptorPassing, LostDescriptorsRaiseWithoutLeaks) {
     std::array<std::byte, 8> buffer{};
     try {
       static_cast<void>(receive_message(server, buffer));
-      ADD_FAILURE() << "three descriptors found room for one";
+      ADD_FAILURE() << "three descriptors were received in the room of one";
     } catch (const OsError& error) {
       EXPECT_EQ(error.code(), EMFILE);
       EXPECT_NE(std::string(error.what()).find("RLIMIT_NOFILE"), std::string::npos);
     }
     EXPECT_EQ(open_descriptors(), before + 1);
-    EXPECT_EQ(receive_message(server, buffer)->size, 1u) << "the line still works";
+    EXPECT_EQ(receive_message(server, buffer)->size, 1u) << "the connection still works";
   });
 }
 
@@ -91,7 +91,7 @@ TEST(DescriptorPassing, TooManyDescriptorsForReceiverRaise) {
   const auto [server, client] = socket_pair();
   const Fd file = create_memfd("too many");
   const std::uint64_t before = open_descriptors();
-  // Two messages' worth, put together by hand.
+  // The descriptors of two messages, assembled by hand.
   std::array<int, 2 * kMaxFdsPerMessage + 8> numbers{};
   numbers.fill(file.get());
   std::array<std::byte, CMSG_SPACE(sizeof numbers)> control{};

@@ -32,7 +32,7 @@ TEST(Fd, MovedFromIsEmpty) {
   const int closed = second.get();
   second = std::move(first);
   EXPECT_EQ(second.get(), kept);
-  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that is what is looked at
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): under test
   EXPECT_FALSE(is_open(closed));
   EXPECT_TRUE(is_open(kept));
 
@@ -79,8 +79,8 @@ TEST(Fd, DetectsReusedDescriptorNumber) {
   ASSERT_EQ(::close(file.get()), 0);
   EXPECT_FALSE(file.still_is(identity));
 
-  const Fd other = create_memfd("somebody else's");
-  ASSERT_EQ(other.get(), file.get()) << "the lowest free number is given out first";
+  const Fd other = create_memfd("unrelated");
+  ASSERT_EQ(other.get(), file.get()) << "the lowest free number is assigned first";
   EXPECT_FALSE(file.still_is(identity));
   static_cast<void>(file.release());
   EXPECT_TRUE(is_open(other.get()));

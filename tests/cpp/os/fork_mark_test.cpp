@@ -13,8 +13,8 @@ namespace {
 
 using testing::in_child;
 
-// Children of a test are made without the fork handlers of a session. Each marks itself in one of
-// them: the process of all tests stays as it is.
+// Children of a test are created without the fork handlers of a session. Each body runs in a child,
+// so that the process of all tests remains unmarked.
 
 TEST(ForkMark, WithoutMarkNoProcessCountsAsCopy) {
   EXPECT_FALSE(is_raw_copy());
@@ -34,7 +34,7 @@ TEST(ForkMark, IsClearedInCopiesAndKeptInProcess) {
       EXPECT_TRUE(is_raw_copy());
       in_child([] { EXPECT_TRUE(is_raw_copy()); });
       mark_process();
-      EXPECT_TRUE(is_raw_copy()) << "only the fork handler says otherwise";
+      EXPECT_TRUE(is_raw_copy()) << "only the fork handler changes that";
     });
     EXPECT_FALSE(is_raw_copy());
   });

@@ -16,7 +16,7 @@
 namespace shmtensor {
 namespace {
 
-// Runs a shell command whose descriptor 3 is one end of a socket; what it wrote there.
+// Runs a shell command whose descriptor 3 is one end of a socket; returns what it wrote there.
 std::string output_of(const std::string& command) {
   auto [ours, theirs] = socket_pair();
   launch_detached("/bin/sh", {"-c", command}, theirs);
@@ -55,7 +55,7 @@ TEST(Launch, SignalsAreAtTheirDefaults) {
 
 TEST(Launch, WorksFromAnyDescriptorNumber) {
   auto [ours, theirs] = socket_pair();
-  // Number 3 itself, or one that has to make way for it.
+  // Number 3 itself, or one that has to be moved for it.
   const Fd low(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 3));
   launch_detached("/bin/sh", {"-c", "echo low >&3"}, low);
   std::array<std::byte, 16> buffer{};

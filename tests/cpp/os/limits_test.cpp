@@ -27,9 +27,8 @@ TEST(Limits, AvailableMemoryNamesItsLimit) {
 
 TEST(Limits, AvailableMemoryShrinksWithUse) {
   constexpr std::uint64_t kPiece = 64 * kMiB;
-  // A processor keeps up to an eighth of the machine's pages for itself after they were freed; they
-  // are neither counted as free nor missed there when they are taken again. So this may need
-  // several pieces.
+  // A processor caches up to an eighth of the machine's pages after they were freed; such pages are
+  // not counted as free. So this may need several pieces.
   const std::uint64_t before = available_memory().bytes;
   std::vector<Mapping> taken;
   while (available_memory().bytes > before - kPiece && taken.size() * kPiece < before / 4) {
@@ -65,7 +64,7 @@ TEST(Limits, AddressSpaceLimitIsReported) {
               rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
               ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
               limit.rlim_cur = std::uint64_t{1} << 62;
-              if (limit.rlim_max < limit.rlim_cur) return;  // it has been lowered for good
+              if (limit.rlim_max < limit.rlim_cur) return;  // the hard limit cannot be raised again
               ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
               EXPECT_EQ(address_space_limit(), std::uint64_t{1} << 62);
               limit.rlim_cur = limit.rlim_max;

@@ -54,7 +54,7 @@ TEST_F(UserFileTest, IsMappedCompletely) {
   EXPECT_EQ(file.identity, (FileIdentity{info.st_dev, info.st_ino}));
 }
 
-// A receiver whose file somebody has replaced by a pipe would have waited for a writer.
+// Regression: a receiver whose file had been replaced by a pipe waited for a writer.
 TEST_F(UserFileTest, PipeIsRejectedWithoutBlocking) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   testing::in_child([&] { EXPECT_EQ(errno_of(0, Access::read_only), EINVAL); });
@@ -69,7 +69,7 @@ TEST_F(UserFileTest, WritesReachTheFile) {
   }
   std::string text;
   std::getline(std::ifstream(path_), text);
-  EXPECT_EQ(text, "Twelve bytes") << "nothing was cut off";
+  EXPECT_EQ(text, "Twelve bytes") << "the file was not truncated";
 }
 
 TEST_F(UserFileTest, IsCreatedAndExtendedWithReservedBlocks) {

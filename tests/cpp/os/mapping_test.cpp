@@ -36,7 +36,7 @@ std::uint64_t address_space() {
   return pages * page_size();
 }
 
-// The connection "VmFlags:" of the mapping at this address in /proc/self/smaps.
+// Returns the line "VmFlags:" of the mapping at this address in /proc/self/smaps.
 std::string flags_of(const std::byte* address) {
   char first[32];
   std::snprintf(first, sizeof first, "%lx-", reinterpret_cast<unsigned long>(address));
@@ -68,7 +68,7 @@ TEST(Mapping, UnmapsAlignmentPadding) {
     mapping = Mapping::of_file(file, 0, 1, Access::read_write);
     EXPECT_EQ(mapping.size(), page_size());
   }
-  // 2 MiB more were reserved for each.
+  // Regression: 2 MiB more were reserved for each.
   EXPECT_LT(address_space() - before, 2 * kMiB);
 }
 
@@ -110,7 +110,7 @@ TEST(Mapping, MoveReleaseAndAdoptTransferOwnership) {
   std::byte* const data = first.data();
   data[99] = std::byte{7};
   Mapping second(std::move(first));
-  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that is what is looked at
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): under test
   EXPECT_EQ(second.data(), data);
 
   Mapping third = Mapping::anonymous(100);

@@ -85,7 +85,7 @@ TEST(FileSpace, FileSizeLimitReturnsErrorNotSignal) {
 }
 
 TEST(FileSpace, FullFileSystemReturnsError) {
-  if (!testing::private_shm_works()) GTEST_SKIP() << "no mount namespaces here";
+  if (!testing::private_shm_works()) GTEST_SKIP() << "mount namespaces are not available";
   in_child([] {
     ASSERT_TRUE(testing::enter_private_shm(4 * kMiB));
     const Fd file = create_shm("full");

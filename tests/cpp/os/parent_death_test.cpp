@@ -115,7 +115,7 @@ TEST(ParentDeath, SurvivesEndOfCreatingThread) {
   line.writer.reset();
   int status = 0;
   if (!eventually([&] { return ::waitpid(pid, &status, WNOHANG) == pid; })) {
-    ADD_FAILURE() << "it lives on";
+    ADD_FAILURE() << "it keeps running";
     ::kill(pid, SIGKILL);
     ::waitpid(pid, &status, 0);
   }

@@ -28,7 +28,7 @@ class ProcessLockTest : public ::testing::Test {
  protected:
   ProcessLockTest() { set_file_size(file_, page_size()); }
 
-  /// A process that takes the lock, does `then`, and stays.
+  /// A process that acquires the lock, calls `then`, and waits.
   template <typename Then>
   [[nodiscard]] auto holder(Then&& then) {
     auto child = std::make_unique<Child>([this, then] {
@@ -87,7 +87,7 @@ TEST_F(ProcessLockTest, ForkedChildDoesNotKeepParentsLock) {
   child->kill_and_reap();
   ASSERT_TRUE(grandchild->reaches(1));
   EXPECT_FALSE(is_locked(file_, 5));
-  EXPECT_TRUE(grandchild->reaches(3)) << "it has outlived its parent";
+  EXPECT_TRUE(grandchild->reaches(3)) << "it runs after its parent's end";
 }
 
 TEST_F(ProcessLockTest, ForkedChildHasNothingToRelease) {

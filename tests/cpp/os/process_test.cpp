@@ -58,7 +58,7 @@ TEST(Process, NullProcessIsNotAlive) {
   EXPECT_EQ(start_time_of(0), 0u);
 }
 
-// As a program's whose main function ends with pthread_exit: /proc shows a zombie without memory.
+// A program whose main function ends with pthread_exit: /proc shows a zombie without memory.
 TEST(Process, IsAliveAfterEndOfFirstThread) {
   const std::string name = testing::run_prefix() + "-of-two-threads";
   Child child([&] {
@@ -66,7 +66,7 @@ TEST(Process, IsAliveAfterEndOfFirstThread) {
     set_file_size(file, page_size());
     const Mapping mapping = Mapping::of_file(file, 0, page_size(), Access::read_write);
     std::thread([] { ::pause(); }).detach();
-    ::syscall(SYS_exit, 0);  // of this thread, and nothing is unwound
+    ::syscall(SYS_exit, 0);  // ends only this thread, without unwinding
   });
   const ProcessIdentity identity{child.pid(), start_time_of(child.pid())};
   const auto shows_nothing = [&] {
@@ -89,7 +89,7 @@ TEST(Process, ZombieCountsAsDead) {
   Child child([] {});
   const ProcessIdentity identity{child.pid(), 0};
   wait_for_zombie(child.pid());
-  EXPECT_EQ(::kill(child.pid(), 0), 0) << "the kernel still knows it";
+  EXPECT_EQ(::kill(child.pid(), 0), 0) << "the process id still exists";
   EXPECT_FALSE(is_alive(identity));
   EXPECT_NE(start_time_of(child.pid()), 0u);
   EXPECT_EQ(child.wait(), 0);
@@ -137,7 +137,7 @@ TEST(Process, DetectsMappedFile) {
     EXPECT_EQ(maps_file(::getpid(), "shmtensor-maps-test"), true);
   }
   EXPECT_EQ(maps_file(::getpid(), "shmtensor-maps-test"), false);
-  EXPECT_EQ(maps_file(0x7ffffff0, "anything"), false) << "there is no such process";
+  EXPECT_EQ(maps_file(0x7ffffff0, "anything"), false) << "the process does not exist";
   Child child([] {});
   wait_for_zombie(child.pid());
   EXPECT_EQ(maps_file(child.pid(), ""), false) << "a zombie has no memory";

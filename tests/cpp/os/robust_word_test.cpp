@@ -40,7 +40,7 @@ TEST(RobustWord, ClaimOfOtherThreadIsKept) {
     ::pause();
   });
   ASSERT_TRUE(eventually([&] { return word->load() != 0; }));
-  word->store(7);  // somebody else's
+  word->store(7);  // another thread's
   child.kill_and_reap();
   EXPECT_EQ(word->load(), 7u);
 }

@@ -1,5 +1,5 @@
-// The owners of files and connections, also where the kernel maps several users to one. Most of
-// it needs root, to play two users, and a user namespace.
+// Owners of files and connections, also where the kernel maps several users to one. Most tests need
+// root, to act as two users, and a user namespace.
 #include "os/same_user.hpp"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ bool write_text(const char* path, const std::string& text) {
   return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-/// Makes this process one of the overflow uid, in a namespace that maps no other one.
+/// Gives this process the overflow uid, in a namespace that maps no other one.
 void become_nobody() {
   ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
   ASSERT_TRUE(write_text("/proc/self/uid_map", "65534 0 1"));
@@ -85,7 +85,7 @@ class Unmapped : public ::testing::Test {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
     const auto namespaces = [] { return ::unshare(CLONE_NEWUSER) == 0 ? 1 : 0; };
-    if (testing::exit_of(namespaces) != 1) GTEST_SKIP() << "no user namespaces here";
+    if (testing::exit_of(namespaces) != 1) GTEST_SKIP() << "user namespaces are not available";
   }
 };
 
@@ -93,7 +93,7 @@ TEST_F(Unmapped, OverflowUidIsAmbiguous) {
   EXPECT_FALSE(uid_is_ambiguous());
   in_child([] {
     ASSERT_EQ(::setresuid(kOverflow, kOverflow, kOverflow), 0);
-    EXPECT_FALSE(uid_is_ambiguous()) << "the user nobody of a machine";
+    EXPECT_FALSE(uid_is_ambiguous()) << "the machine's user nobody";
   });
   in_child([] {
     ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
@@ -116,12 +116,13 @@ TEST_F(Unmapped, FileOfOtherUserIsRejected) {
   for (const Fd* file : {&theirs, &prepared}) {
     ASSERT_EQ(::fchown(file->get(), kStranger, kStranger), 0);
   }
-  ASSERT_EQ(::fcntl(prepared.get(), F_SETFL, O_NOATIME), 0) << "only its owner may: to mislead";
+  ASSERT_EQ(::fcntl(prepared.get(), F_SETFL, O_NOATIME), 0)
+      << "only its owner may, which is misleading";
   in_child([&] {
     become_nobody();
     struct stat info{};
     ASSERT_EQ(::fstat(theirs.get(), &info), 0);
-    EXPECT_EQ(info.st_uid, ::geteuid()) << "the number says that it is ours";
+    EXPECT_EQ(info.st_uid, ::geteuid()) << "the number equals this process's";
     EXPECT_TRUE(owns_file(mine));
     EXPECT_FALSE(owns_file(theirs));
     EXPECT_FALSE(owns_file(prepared));
@@ -174,7 +175,7 @@ TEST_F(Unmapped, ConnectionOfOtherUserIsRejected) {
     ASSERT_TRUE(turn->reaches(2));
     const Fd theirs = accept_connection(*listener);
     ASSERT_TRUE(theirs);
-    EXPECT_EQ(peer_credentials(theirs).uid, ::geteuid()) << "the number says that it is ours";
+    EXPECT_EQ(peer_credentials(theirs).uid, ::geteuid()) << "the number equals this process's";
     EXPECT_EQ(user_of_peer(theirs), PeerUser::other);
     const auto ours = connect_abstract(name, std::chrono::seconds(1));
     EXPECT_EQ(user_of_peer(*ours), PeerUser::same);
@@ -205,7 +206,7 @@ TEST_F(Unmapped, AddressHijackIsDetected) {
     become_nobody();
     try {
       static_cast<void>(Connection::open(id, "/bin/false"));
-      ADD_FAILURE() << "it was spoken to";
+      ADD_FAILURE() << "a message was sent to it";
     } catch (const SessionError& error) {
       EXPECT_NE(std::string(error.what()).find("belongs to another user"), std::string::npos);
     }
@@ -241,7 +242,7 @@ TEST_F(Unmapped, StartingManagerIsWaitedFor) {
     manager.kill_and_reap();
     try {
       static_cast<void>(Connection::open(id, ""));
-      ADD_FAILURE() << "nobody listens";
+      ADD_FAILURE() << "no process listens";
     } catch (const SessionError& error) {
       EXPECT_NE(std::string(error.what()).find("may be another user's"), std::string::npos);
     }

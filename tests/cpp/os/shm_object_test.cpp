@@ -51,7 +51,7 @@ TEST_F(ShmObject, UnlinkKeepsExistingMappings) {
   EXPECT_TRUE(reserve_pages(file, 0, 4096));
   try {
     static_cast<void>(open_shm(name_));
-    ADD_FAILURE() << "a name that is gone was opened";
+    ADD_FAILURE() << "a removed name was opened";
   } catch (const OsError& error) {
     EXPECT_EQ(error.code(), ENOENT);
   }
@@ -72,9 +72,9 @@ TEST_F(ShmObject, OnlyRegularFilesAreListed) {
 }
 
 TEST_F(ShmObject, IsInUseWhileOpenOrMapped) {
-  EXPECT_EQ(shm_in_use(name_), false) << "there is none";
+  EXPECT_EQ(shm_in_use(name_), false) << "the name does not exist";
   Fd file = create_shm(name_);
-  if (!shm_in_use(name_)) GTEST_SKIP() << "the kernel knows no leases here";
+  if (!shm_in_use(name_)) GTEST_SKIP() << "the kernel does not support leases here";
   EXPECT_EQ(shm_in_use(name_), true) << "open";
   set_file_size(file, page_size());
   {
@@ -96,16 +96,16 @@ TEST_F(ShmObject, IsInUseWhileOpenOrMapped) {
 }
 
 TEST_F(ShmObject, IsUnlinkedUnlessItIsInUse) {
-  EXPECT_FALSE(unlink_unused_shm(name_)) << "there is none";
+  EXPECT_FALSE(unlink_unused_shm(name_)) << "the name does not exist";
   Fd file = create_shm(name_);
-  if (!shm_in_use(name_)) GTEST_SKIP() << "the kernel knows no leases here";
+  if (!shm_in_use(name_)) GTEST_SKIP() << "the kernel does not support leases here";
   EXPECT_FALSE(unlink_unused_shm(name_)) << "open";
   file.reset();
   EXPECT_TRUE(unlink_unused_shm(name_));
   EXPECT_TRUE(list_shm(name_).empty());
 }
 
-// A name can be seen a moment before its maker has it open.
+// A name is visible a moment before its creator has it open.
 TEST_F(ShmObject, IsNeverCreatedWithoutAName) {
   testing::Child other([&] {
     for (int i = 0; i < 3'000; ++i) {

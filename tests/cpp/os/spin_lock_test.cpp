@@ -16,7 +16,7 @@ TEST(SpinLock, IsExclusive) {
   constexpr int kThreads = 6;
   constexpr int kTurns = 5'000;
   SpinLock lock;
-  int count = 0;  // no atomic: the lock is what keeps it right
+  int count = 0;  // not atomic: the lock protects it
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < kThreads; ++i) {

@@ -142,8 +142,8 @@ TEST(UnixSocket, TimeoutExpiresUnderIntervalTimer) {
   });
 }
 
-// Stopped by Ctrl-Z or a debugger, or with its whole machine; then the other side goes on no
-// sooner.
+// The process is stopped by Ctrl-Z or a debugger, or with its whole machine, which stops the other
+// side, too.
 TEST(UnixSocket, TimeoutExcludesTimeWhileProcessIsStopped) {
   for (const bool other_side_was_stopped_too : {false, true}) {
     const auto [server, client] = socket_pair();
@@ -183,7 +183,7 @@ TEST(UnixSocket, SendTimesOut) {
   for (int i = 0; i < 100'000 && code == 0; ++i) {
     code = errno_of([&, &end = client] { send_message(end, bytes_of(text)); });
   }
-  EXPECT_EQ(code, EAGAIN) << "nobody reads";
+  EXPECT_EQ(code, EAGAIN) << "no process reads";
 }
 
 TEST(UnixSocket, ConnectTimesOut) {

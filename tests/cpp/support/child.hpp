@@ -56,8 +56,8 @@ class Child {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   void kill(int signal = SIGKILL) const noexcept { ::kill(pid_, signal); }
 
-  /// The exit code, or the negative number of the signal that ended it. At the deadline the child
-  /// is killed and the test fails.
+  /// Returns the exit code, or the negative number of the signal that ended it. At the deadline the
+  /// child is killed and the test fails.
   int wait() {
     const Fd pidfd = open_pidfd({pid_, 0});
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -70,7 +70,7 @@ class Child {
     return reap();
   }
 
-  /// Kills it and waits until it is gone.
+  /// Kills it and waits until it has ended.
   void kill_and_reap() {
     kill();
     reap();
@@ -104,13 +104,13 @@ class Child {
   pid_t pid_ = 0;
 };
 
-/// Runs the function in a child, for tests that change limits of a process; how it ended.
+/// Runs the function in a child, for tests that change limits of a process; returns how it ended.
 template <typename Body>
 int exit_of(Body&& body) {
   return Child(std::forward<Body>(body)).wait();
 }
 
-/// The same; the test fails unless the child ends well.
+/// The same; the test fails unless the child succeeds.
 template <typename Body>
 void in_child(Body&& body, std::source_location where = std::source_location::current()) {
   if (const int code = exit_of(std::forward<Body>(body)); code != 0) {

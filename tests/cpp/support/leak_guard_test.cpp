@@ -1,4 +1,4 @@
-// A guard that never fires guards nothing.
+// The leak guard reports leaks.
 #include "support/leak_guard.hpp"
 
 #include <gtest/gtest.h>

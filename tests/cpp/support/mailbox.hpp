@@ -1,4 +1,4 @@
-// A few messages in memory that processes and threads share: a letter is read by whoever is first.
+// A few messages in memory that processes and threads share; the first reader receives a letter.
 #pragma once
 
 #include <array>
@@ -8,17 +8,17 @@
 
 namespace shmtensor::testing {
 
-/// Places for letters. A place is empty, being written, full, or being read; who is killed over one
-/// leaves it so, and nobody waits for it.
+/// Places for letters. A place is empty, being written, full, or being read; a process that is
+/// killed in between leaves it so, and no process waits for it.
 class Mailbox {
  public:
   struct Letter {
     ArenaNumber arena = 0;
     Sent sent;
-    std::uint64_t value = 0;  ///< what the block's bytes say
+    std::uint64_t value = 0;  ///< the value in the block's bytes
   };
 
-  /// False when no place is free.
+  /// Returns false if no place is free.
   bool put(const Letter& letter) noexcept {
     for (Place& place : places_) {
       int empty = kEmpty;

@@ -1,4 +1,4 @@
-// The names of a test run, so that runs can be simultaneous.
+// The names of a test run, which differ from those of simultaneous runs.
 #pragma once
 
 #include <string>

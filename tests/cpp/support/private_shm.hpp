@@ -1,15 +1,16 @@
-// A /dev/shm of a test's own, as small as it wants.
+// A private /dev/shm for a test, of any size.
 #pragma once
 
 #include <cstdint>
 
 namespace shmtensor::testing {
 
-/// Puts this process, a child made for the purpose, into a mount namespace where /dev/shm is an
-/// empty tmpfs of that size. False when the system does not allow it: then the test is skipped.
+/// Moves this process, a child made for the purpose, into a mount namespace where /dev/shm is an
+/// empty tmpfs of that size. Returns false if the system does not allow it; the test is then
+/// skipped.
 [[nodiscard]] bool enter_private_shm(std::uint64_t size);
 
-/// Can `enter_private_shm` work here? Tried once, in a child.
+/// Returns true if `enter_private_shm` works here; tried once, in a child.
 [[nodiscard]] bool private_shm_works();
 
 }  // namespace shmtensor::testing

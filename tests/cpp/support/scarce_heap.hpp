@@ -1,11 +1,12 @@
-// A heap that is exhausted when a test wants it.
+// A heap that a test exhausts.
 #pragma once
 
 #include <cstdint>
 
 namespace shmtensor::testing {
 
-/// While it lives, `new` answers this thread so many more times, and then throws std::bad_alloc.
+/// While it exists, `new` succeeds that many more times in this thread, and then throws
+/// std::bad_alloc.
 class ScarceHeap {
  public:
   explicit ScarceHeap(std::uint64_t left) noexcept;

@@ -1,4 +1,4 @@
-// A manager's server in a child process, and clients that speak to it by hand.
+// A manager's server in a child process, and clients that send it single messages.
 #pragma once
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ class ServerProcess {
     // The previous owner of the name may be about to exit.
     if (!eventually(
             [&] { return (listener = listen_abstract(object_name(session))).has_value(); })) {
-      throw Error("somebody serves this session already");
+      throw Error("another manager serves this session already");
     }
     ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
     child_ = std::make_unique<Child>([&] {
@@ -40,21 +40,21 @@ class ServerProcess {
 
   [[nodiscard]] pid_t pid() const noexcept { return child_->pid(); }
   void kill() { child_->kill_and_reap(); }
-  /// Waits until it ends of itself.
+  /// Waits until it ends by itself.
   int wait() { return child_->wait(); }
 
  private:
   std::unique_ptr<Child> child_;
 };
 
-/// One connection. Replies that refuse are returned, not thrown.
+/// One connection. Refusals are returned, not thrown.
 class Client {
  public:
   explicit Client(const SessionId& session)
       : session_(session), socket_(*connect_abstract(object_name(session), kTimeout)) {}
   Client(const SessionId& session, Fd socket) : session_(session), socket_(std::move(socket)) {}
 
-  /// Nothing when the other side has closed.
+  /// Returns nothing if the other side has closed.
   std::optional<Reply> ask(const Message& message, const Fd* fd = nullptr) {
     send_bytes(std::as_bytes(std::span(&message, 1)), fd);
     return receive();
@@ -80,7 +80,7 @@ class Client {
     if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
     return reply;
   }
-  /// Says hello; true when the other side closed instead of answering.
+  /// Sends hello; returns true if the other side closed instead of answering.
   bool is_hung_up_on(Join join) {
     try {
       return !hello(join).has_value();
@@ -98,7 +98,7 @@ class Client {
   Fd socket_;
 };
 
-/// A fresh session with a server; clients come and go.
+/// A fresh session with a server.
 class ServerTest : public ::testing::Test {
  protected:
   void TearDown() override {

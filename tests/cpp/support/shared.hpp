@@ -1,4 +1,4 @@
-// Memory that a test shares with the children it forks.
+// Memory that a test shares with its forked children.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 namespace shmtensor::testing {
 
-/// One T, made before the fork and seen by both sides.
+/// One T, created before the fork, in memory of both sides.
 template <typename T>
 class Shared {
  public:
@@ -32,7 +32,7 @@ class Shared {
   T* value_;
 };
 
-/// A number that only grows, by which the sides of a test take turns.
+/// A number that only grows, with which the sides of a test take turns.
 class Turn {
  public:
   void set(int value) noexcept { value_.store(value, std::memory_order_release); }

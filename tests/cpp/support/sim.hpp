@@ -64,7 +64,7 @@ inline const cuda::Driver& driver_with_context(int device = 0) {
 
 inline std::uint64_t live_bytes() { return sim_function<std::uint64_t()>("sim_live_bytes")(); }
 
-/// Bytes of device memory, read and written as a program does.
+/// Bytes of device memory, accessed as by a program.
 inline std::vector<unsigned char> read_device(const cuda::Driver& driver, cuda::DevicePtr from,
                                               std::size_t size) {
   std::vector<unsigned char> bytes(size);

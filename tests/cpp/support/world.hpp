@@ -1,4 +1,4 @@
-// A session without a manager, and what its processes have. The C++ tests and benchmarks share it.
+// A session without a manager, and the objects of its processes, for C++ tests and benchmarks.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Copies and fills, in streams. Memory of the host is read and written when the work runs, as a
-// real driver may do it: who queues a copy keeps both sides until it is done.
+// Copies and fills, in streams. Host memory is read and written when the work runs, as a real
+// driver may do it: the caller keeps both sides until the copy is done.
 #include <unistd.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ Piece on_host(const void* start, std::size_t size) {
 }
 
 void move(const Pieces& to, const Pieces& from) {
-  // SHMTENSOR_SIM_LATE: microseconds by which a busy device reads the host's memory later.
+  // SHMTENSOR_SIM_LATE: microseconds by which a busy device delays its reads of host memory.
   const long late = setting("SHMTENSOR_SIM_LATE", 0);
   if (late != 0 && !from.empty() && !from.front().memory) ::usleep(static_cast<unsigned>(late));
   std::vector<unsigned char> bytes;
@@ -42,12 +42,12 @@ Result queue(StreamHandle handle, std::function<void()> run) {
 }
 
 Result queue_move(StreamHandle stream, const Pieces& to, const Pieces& from) {
-  // "The memory areas may not overlap": what happens then is not said.
+  // "The memory areas may not overlap"; the result is not documented.
   if (overlap(to, from)) return kInvalidValue;
   return queue(stream, [to, from] { move(to, from); });
 }
 
-// The rows of one side, one behind the other.
+// The rows of one side, one after the other.
 Pieces rows_of(const Copy2D& copy, const Copy2D::Side& side, bool write, Result& problem) {
   Pieces all;
   for (std::size_t row = 0; row < copy.height && problem == 0; ++row) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostDevices = 8;
 
-// "GPU n" has the UUID 53 49 4d 00 .. n, whatever its number in a process is.
+// "GPU n" has the UUID 53 49 4d 00 .. n, whatever its number in a process.
 cuda::Uuid uuid_of(int physical) {
   cuda::Uuid uuid{};
   std::memcpy(uuid.bytes, "SIM", 3);
@@ -134,7 +134,7 @@ SIM_EXPORT Result cuInit(unsigned flags) {
     if (all.pid.load() != 0) return kSuccess;
     all.contexts.resize(static_cast<std::size_t>(device_count()));
     for (int i = 0; i < device_count(); ++i) all.contexts[static_cast<std::size_t>(i)].device = i;
-    // Few enough for a thread sanitizer, which wants several times as many for itself.
+    // Small enough for a thread sanitizer, which reserves several times as much address space.
     constexpr std::size_t kAddresses = std::size_t{1} << 36;
     void* start =
         ::mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -90,7 +90,7 @@ Context* current() { return context_stack().empty() ? nullptr : context_stack().
 Result enter(const char* name, Needs needs) {
   if (state().ended.load()) return cuda::kDeinitialized;
   const int pid = state().pid.load();
-  // A lock may have been held by another thread when this process was forked: none is taken here.
+  // Another thread may have held a lock when this process was forked, so this function takes none.
   if (pid != 0 && pid != ::getpid()) return cuda::kNotInitialized;
   if (const Result fault = injected(name)) return fault;
   if (needs != Needs::nothing && pid == 0) return cuda::kNotInitialized;
@@ -126,13 +126,13 @@ bool runs(int pid) {
 
 using namespace shmtensor::sim;  // NOLINT: what follows is the library's surface
 
-/// How often a function was called in this process.
+/// Returns how often a function was called in this process.
 SIM_EXPORT std::uint64_t sim_calls(const char* name) {
   const std::lock_guard guard(door().mutex);
   return door().counts[name];
 }
 
-/// All calls of this process together.
+/// Returns the number of all calls of this process.
 SIM_EXPORT std::uint64_t sim_all_calls() {
   const std::lock_guard guard(door().mutex);
   std::uint64_t all = 0;
@@ -149,7 +149,7 @@ SIM_EXPORT const char* sim_log() {
   return text->c_str();
 }
 
-/// The nth call from now on (0: each) of a function returns the code without doing anything.
+/// Makes the nth call of a function from now on (0: each call) return the code without effect.
 SIM_EXPORT void sim_fault(const char* name, long nth, int code) {
   const std::lock_guard guard(door().mutex);
   const long seen = static_cast<long>(door().counts[name]);

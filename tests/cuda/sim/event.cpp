@@ -24,7 +24,7 @@ struct Fields {
 };
 static_assert(sizeof(Fields) == sizeof(IpcEventHandle));
 
-// A directory of its own stands for /dev/shm, which the real driver needs for these.
+// A separate directory stands for /dev/shm, which the real driver needs for interprocess events.
 std::string event_path(std::uint64_t id) {
   const char* place = std::getenv("SHMTENSOR_SIM_SHM");
   return (place != nullptr ? std::string(place) : directory()) + "/event-" + std::to_string(id);
@@ -80,7 +80,7 @@ SIM_EXPORT Result cuEventDestroy_v2(EventHandle handle) {
       event->file->destroyed.store(1);
       ::unlink(event->path.c_str());
     }
-    state().events.erase(handle);  // the mapping stays: a queued wait may look at it
+    state().events.erase(handle);  // the mapping remains: a queued wait may read it
     return kSuccess;
   });
 }

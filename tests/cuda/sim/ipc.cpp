@@ -27,10 +27,10 @@ struct Fields {
 static_assert(sizeof(Fields) == sizeof(IpcMemoryHandle));
 constexpr std::uint64_t kMagic = 0x6370'692d'6d69'73;
 
-// SHMTENSOR_SIM_PID stands for two PID namespaces in which both processes have the same number.
+// SHMTENSOR_SIM_PID simulates PID namespaces in which two processes have the same number.
 int shown_pid() { return static_cast<int>(setting("SHMTENSOR_SIM_PID", ::getpid())); }
 
-// A file that lives as long as the allocation: `cuMemFree` of an exported one takes it away.
+// A file that exists as long as the allocation: `cuMemFree` of an exported one removes it.
 std::string export_path(std::uint64_t allocation) {
   return directory() + "/export-" + std::to_string(allocation);
 }

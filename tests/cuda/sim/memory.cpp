@@ -1,4 +1,4 @@
-// Device addresses, plain allocations, what a pointer is.
+// Device addresses, plain allocations, attributes of pointers.
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +29,7 @@ DevicePtr take_addresses(std::uint64_t size) {
   return 0;
 }
 
-// Lowest addresses first: what was freed is soon used again, as stale pointers must expect.
+// Lowest addresses first: freed memory is soon reused, which exposes stale pointers.
 void give_addresses(DevicePtr start, std::uint64_t size) {
   size = up(size, kGranularity);
   auto& free = state().free_addresses;
@@ -60,7 +60,7 @@ std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Re
     }
     const Range& range = at->second;
     if (write && range.access == cuda::kAccessRead) {
-      // A kernel would fault: the context is dead from now on.
+      // A kernel would fault, and the context becomes unusable.
       if (Context* context = current()) context->sticky = cuda::kIllegalAddress;
       problem = cuda::kIllegalAddress;
       return {};
@@ -103,7 +103,7 @@ bool over_limit(std::uint64_t size) {
   return state().allocated + size > limit;
 }
 
-// Small requests share a block, so that pointers are not the start of what a handle exposes.
+// Small requests share a block, so that a pointer is not the start of what a handle exposes.
 Result allocate_small(DevicePtr* out, std::uint64_t size) {
   State& all = state();
   const std::uint64_t rounded = up(size, kStep);
@@ -143,10 +143,12 @@ Result allocate_large(DevicePtr* out, std::uint64_t size, Kind kind) {
   return kSuccess;
 }
 
-// Drivers are known that deny it of cudaMalloc's memory; without a context none knows.
-bool says_capable() { return current() != nullptr && setting("SHMTENSOR_SIM_IPC_CAPABLE", 1) != 0; }
+// Some drivers deny it for cudaMalloc's memory; without a context every driver does.
+bool reports_capable() {
+  return current() != nullptr && setting("SHMTENSOR_SIM_IPC_CAPABLE", 1) != 0;
+}
 
-// Of virtual memory: the reservation, of which the chunk at that place is a part.
+// For virtual memory: the reservation that contains the chunk.
 std::pair<DevicePtr, std::uint64_t> whole_range(std::map<DevicePtr, Range>::iterator at) {
   if (at->second.kind != Kind::virtual_memory) return {at->first, at->second.size};
   return *std::prev(state().reservations.upper_bound(at->first));
@@ -173,7 +175,7 @@ SIM_EXPORT Result cuMemFree_v2(DevicePtr pointer) {
     }
     finish_all(lock, at->second.device);  // as the real one waits
     const Range range = at->second;
-    std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // use after free shows
+    std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // exposes use after free
     forget_export(range.id);
     all.ranges.erase(pointer);
     if (range.mapped != 0) {
@@ -190,7 +192,7 @@ SIM_EXPORT Result cuMemFree_v2(DevicePtr pointer) {
   });
 }
 
-/// Memory of kinds that no call here makes: "managed" or "pool".
+/// Creates memory of a kind that no driver call here creates: "managed" or "pool".
 SIM_EXPORT DevicePtr sim_allocate(const char* kind, std::size_t size) {
   const std::lock_guard guard(state().mutex);
   DevicePtr pointer = 0;
@@ -241,7 +243,7 @@ SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** valu
           put(known ? range.device : -2);
           break;
         case kPointerIpcCapable:
-          put(known && range.kind == Kind::legacy && says_capable() ? 1 : 0);
+          put(known && range.kind == Kind::legacy && reports_capable() ? 1 : 0);
           break;
         case kPointerRangeStart:
           put(known ? whole_range(at).first : DevicePtr{0});

@@ -1,5 +1,5 @@
-// Physical memory as files. A lock on the open file tells whether anybody still has it: the kernel
-// keeps it for a mapping, for a descriptor, and for one in flight in a socket, and drops it with
+// Physical memory as files. A lock on the open file indicates that it is in use: the kernel keeps
+// the lock for a mapping, for a descriptor, and for a descriptor in a socket, and releases it with
 // the last of them, however that ended.
 #include <dirent.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ std::string Physical::path_of(std::uint64_t id) {
 std::shared_ptr<Physical> Physical::map(int descriptor, std::uint64_t size) {
   void* start = ::mmap(nullptr, kPage + size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (start == MAP_FAILED) return nullptr;
-  // A forked child has no use of device memory, and keeps none alive.
+  // A forked child cannot use device memory, and keeps none alive.
   ::madvise(start, kPage + size, MADV_DONTFORK);
   return std::shared_ptr<Physical>(new Physical(start));
 }

@@ -1,9 +1,8 @@
-// A CUDA driver without a GPU: what its parts have in common. docs/design/cuda.md says which rules
-// of the real driver it keeps, and where they come from.
+// A CUDA driver without a GPU: declarations that its parts share. docs/design/cuda.md lists the
+// rules of the real driver that it keeps, and their sources.
 //
-// Device memory is files in SHMTENSOR_SIM_DIR that are mapped; nothing else connects two processes.
-// So descriptors, SIGKILL and fork act on it as the kernel lets them act on a real driver's
-// objects.
+// Device memory is mapped files in SHMTENSOR_SIM_DIR; nothing else connects two processes. So
+// descriptors, SIGKILL and fork affect it as they affect a real driver's objects.
 #pragma once
 
 #include <atomic>
@@ -46,14 +45,15 @@ struct FileHeader {
   std::int32_t unused;
 };
 
-/// One physical allocation, mapped where only the simulator looks. The mapping holds a lock on the
-/// file, as does every descriptor made by `open_descriptor`: that is how `live_bytes` sees it.
+/// One physical allocation, mapped at an address that only the simulator uses. The mapping holds a
+/// lock on the file, as does every descriptor made by `open_descriptor`: `live_bytes` checks for
+/// it.
 class Physical {
  public:
   static std::shared_ptr<Physical> create(std::uint64_t size, int device, int handle_types);
-  /// Null when the descriptor is of no memory of ours.
+  /// Null if the descriptor is not of memory of the simulator.
   static std::shared_ptr<Physical> import(int descriptor);
-  /// Null when there is no such file.
+  /// Null if the file does not exist.
   static std::shared_ptr<Physical> open(const std::string& path);
   ~Physical();
   Physical(const Physical&) = delete;
@@ -62,7 +62,7 @@ class Physical {
   [[nodiscard]] const FileHeader& header() const noexcept { return *header_; }
   [[nodiscard]] unsigned char* bytes() const noexcept;
   [[nodiscard]] std::uint64_t size() const noexcept { return header_->size; }
-  /// A new descriptor that keeps the memory alive; not close-on-exec, which callers must see to.
+  /// A new descriptor that keeps the memory alive; callers must set close-on-exec.
   [[nodiscard]] int open_descriptor() const;
 
   static std::string path_of(std::uint64_t id);
@@ -107,7 +107,7 @@ struct Context {
   Result sticky = 0;
 };
 
-/// Work for a stream: done when it has run, which it may when `ready` says so.
+/// Work for a stream; it may run when `ready` returns true, and is done when it has run.
 struct Work {
   std::function<bool()> ready;
   std::function<void()> run;
@@ -121,7 +121,7 @@ struct Stream {
   std::uint64_t completed = 0;
 };
 
-/// The object behind a handle of cuIpcGetEventHandle: a small mapped file.
+/// The object that a handle of cuIpcGetEventHandle names: a small mapped file.
 struct EventFile {
   std::uint64_t magic;
   std::int32_t owner;
@@ -143,7 +143,7 @@ struct Event {
 struct State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::atomic<int> pid{0};  ///< who called cuInit
+  std::atomic<int> pid{0};  ///< the process that called cuInit
   std::atomic<bool> ended{false};
   std::vector<Context> contexts;  ///< by device; the address is the handle
   std::vector<std::unique_ptr<Context>> created;
@@ -151,7 +151,7 @@ struct State {
   std::map<DevicePtr, std::uint64_t> reservations;
   std::map<DevicePtr, std::uint64_t> free_addresses;
   std::map<MemoryHandle, std::pair<std::shared_ptr<Physical>, int>> handles;
-  /// By the device, too: each has its own of the two that exist without being made.
+  /// By device: each has its own two default streams.
   std::map<std::pair<int, StreamHandle>, std::shared_ptr<Stream>> streams;
   std::map<EventHandle, std::shared_ptr<Event>> events;
   std::shared_ptr<Physical> small_block;
@@ -179,7 +179,7 @@ int process_number(int machine_device);
 
 enum class Needs { nothing, init, context };
 
-/// Writes the log, injects faults, and refuses what a forked, an ended or an unready process asks.
+/// Writes the log, injects faults, and refuses calls of a forked, ending or uninitialized process.
 Result enter(const char* name, Needs needs);
 void leave(const char* name, Result result);
 
@@ -191,43 +191,43 @@ Result call(const char* name, Needs needs, Body&& body) {
   return result;
 }
 
-/// The calling thread's current context; null when there is none.
+/// The calling thread's current context, or null.
 Context* current();
 std::vector<Context*>& context_stack();
 
 // --- addresses: memory.cpp ---
 
-/// With the lock held. Zero when there is no room.
+/// With the lock held. Zero if no address is free.
 DevicePtr take_addresses(std::uint64_t size);
 void give_addresses(DevicePtr start, std::uint64_t size);
 /// The range that holds the address, or null.
 std::map<DevicePtr, Range>::iterator find_range(DevicePtr pointer);
 
-/// Pieces of host memory behind device addresses, kept alive; empty when something is not mapped or
-/// access is lacking.
+/// Pieces of host memory of device addresses, kept alive; empty if an address is not mapped or not
+/// accessible.
 struct Piece {
   std::shared_ptr<Physical> memory;  ///< null: the host's
   unsigned char* bytes;
   std::uint64_t size;
 };
 std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Result& problem);
-/// Have the two bytes in common, whatever the addresses are? Then a copy may do anything.
+/// Returns true if the two areas share bytes, whatever their addresses: a copy is then undefined.
 bool overlap(const std::vector<Piece>& a, const std::vector<Piece>& b);
 
 // --- streams: stream.cpp ---
 
-/// With the lock held: the stream of a handle, made at need for the two that always exist, which
-/// are the current device's.
+/// With the lock held: the stream of a handle. The two default streams, of the current device, are
+/// created on demand.
 std::shared_ptr<Stream> find_stream(StreamHandle handle);
 void submit(const std::shared_ptr<Stream>& stream, Work work);
-/// Waits for everything that was submitted to the stream up to now.
+/// Waits for everything that has been submitted to the stream.
 void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& stream);
 void finish_all(std::unique_lock<std::mutex>& lock, int device);
 
-/// The allocation is gone: what names it in other processes opens nothing any more.
+/// The allocation was freed: its handles can no longer be opened in other processes.
 void forget_export(std::uint64_t allocation);
 
-/// Does the process run, not merely wait to be reaped?
+/// Returns true if the process runs and is not a zombie.
 bool runs(int pid);
 
 }  // namespace shmtensor::sim

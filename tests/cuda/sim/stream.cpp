@@ -1,4 +1,4 @@
-// Streams that run behind the caller's back. Without that no mistake in ordering would ever show.
+// Streams that run asynchronously; otherwise no mistake in ordering would be detected.
 #include <unistd.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ void serve(const std::shared_ptr<Stream>& stream) {
   State& all = state();
   std::unique_lock lock(all.mutex);
   while (true) {
-    // Other processes move what `ready` looks at without waking anybody here.
+    // Other processes change what `ready` reads without a notification.
     while (stream->queue.empty() || !stream->queue.front().ready()) {
       all.changed.wait_for(lock, std::chrono::milliseconds(stream->queue.empty() ? 1000 : 1));
     }
@@ -68,7 +68,7 @@ std::function<bool()> after_others(const std::shared_ptr<Stream>& stream) {
 
 }  // namespace
 
-// One that was made may be used whatever device is current.
+// A created stream may be used whatever device is current.
 std::shared_ptr<Stream> find_stream(StreamHandle handle) {
   State& all = state();
   handle = named(handle);
@@ -161,7 +161,7 @@ SIM_EXPORT Result cuStreamQuery(StreamHandle handle) {
   });
 }
 
-/// The stream stands still until the file exists: a kernel that takes as long as a test wants.
+/// Blocks the stream until the file exists, like a kernel that runs until the test ends it.
 SIM_EXPORT Result sim_latch(StreamHandle handle, const char* path) {
   const std::lock_guard guard(state().mutex);
   return with_stream(handle, [&](const auto& stream) -> Result {

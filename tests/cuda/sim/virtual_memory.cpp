@@ -62,7 +62,7 @@ SIM_EXPORT Result cuMemCreate(MemoryHandle* out, std::size_t size,
     auto memory = Physical::create(size, properties->location.id, properties->handle_types);
     if (!memory) return kOutOfMemory;
     state().allocated += size;
-    // Counted until its last handle and mapping are gone, which is under the lock.
+    // Counted until its last handle and mapping are released, under the lock.
     const auto give_back = [memory, size](Physical*) { state().allocated -= size; };
     *out = add_handle(std::shared_ptr<Physical>(memory.get(), give_back));
     return kSuccess;
@@ -183,7 +183,7 @@ SIM_EXPORT Result cuMemExportToShareableHandle(void* out, MemoryHandle handle, i
     if (type != kHandleDescriptor || (memory.header().handle_types & type) == 0) {
       return kInvalidValue;
     }
-    // Not documented: whether who has imported memory may export it.
+    // Not documented: whether imported memory may be exported.
     if (memory.header().owner != ::getpid() && setting("SHMTENSOR_SIM_REEXPORT", 1) == 0) {
       return kInvalidValue;
     }
@@ -194,7 +194,7 @@ SIM_EXPORT Result cuMemExportToShareableHandle(void* out, MemoryHandle handle, i
   });
 }
 
-// The descriptor is a number in a pointer's clothes, and stays the caller's.
+// The pointer argument contains the descriptor's number; the caller keeps the descriptor.
 SIM_EXPORT Result cuMemImportFromShareableHandle(MemoryHandle* out, void* descriptor, int type) {
   return call("cuMemImportFromShareableHandle", Needs::init, [&]() -> Result {
     if (type != kHandleDescriptor) return kInvalidValue;

@@ -115,18 +115,18 @@ def holdings(snapshot: Snapshot) -> Iterator[str]:
     """A process has its holder bit on exactly the blocks that it reports."""
     for slot in sorted(snapshot.alive):
         member = snapshot.members[snapshot.session.slots[slot].pid]
-        said = set()
+        reported_blocks = set()
         for holding in member.holdings:
             found = _find(snapshot, member, holding)
             if found is None:
                 yield f"slot {slot} uses {holding.nbytes} bytes at {holding.address:#x}: no live block there"
                 continue
             arena, block = found
-            said.add((arena.number, block.number))
+            reported_blocks.add((arena.number, block.number))
             if slot not in block.holders:
                 yield f"{name(arena, block)} is used by slot {slot}, which has no holder bit"
         for arena, block in _blocks(snapshot):
-            if member.exact and slot in block.holders and (arena.number, block.number) not in said:
+            if member.exact and slot in block.holders and (arena.number, block.number) not in reported_blocks:
                 yield f"{name(arena, block)} has a bit of slot {slot}, which does not use it"
 
 
