@@ -137,7 +137,7 @@ void speak(World& world, fuzz::Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static World& world = *new World;
   std::fflush(nullptr);
-  const pid_t child = ::fork();  // frees its slot
+  const pid_t child = ::fork();  // its exit frees the slot
   if (child == 0) {
     try {
       fuzz::Input input(data, size);

@@ -177,9 +177,9 @@ class World {
   Budget budget_;
   Fd own_file_;
   Fd peers_file_;
-  std::unique_ptr<Arena> arena_;   // mine
+  std::unique_ptr<Arena> arena_;   // the tested member's
   std::unique_ptr<Arena> peers_;   // the writer's
-  std::unique_ptr<Arena> theirs_;  // the writer's arena, as mapped by the other member
+  std::unique_ptr<Arena> theirs_;  // the writer's, as attached by the tested member
   std::vector<fuzz::Target> targets_;
   std::vector<Sent> sent_;
   std::vector<Held> held_;
