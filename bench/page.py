@@ -41,8 +41,9 @@ The memory of a data set that all workers share is on [One copy of your data](gu
 GOALS_HEAD = """# Goals
 
 Made by `python -m bench.page`. Each goal is part of a benchmark's source; this page lists all of them with
-what was measured. A ratio is to the case's baseline, a goal for the worst is for the maximum, all others are
-for the median. **Bold** figures miss the goal; [Performance](performance.md) gives the reasons.
+what was measured: of several sizes, the least and the greatest figure. A ratio is to the case's baseline, a
+goal for the worst is for the maximum, all others are for the median. **Bold** figures miss the goal;
+[Performance](performance.md) gives the reasons, the result files each figure.
 """
 
 PINS = {
@@ -103,28 +104,43 @@ def _results_table(record: dict[str, Any]) -> list[str]:
     return _table(("case", "what", "unit", *peers), lines)
 
 
-def _measured(row: dict[str, Any]) -> str:
-    """Return the figure that a row's goal is about, in bold if it misses the goal."""
+def _figure(row: dict[str, Any]) -> tuple[float, str]:
+    """Return the figure that a row's goal is about, as a number and as text."""
     of = row["goal"].split()[0]  # "ratio", "worst" or a comparison
-    text = ratio_of(row) if of == "ratio" else number(row["summary"]["most" if of == "worst" else "median"])
-    return text if row["met"] else f"**{text}**"
+    if of == "ratio":
+        return row["ratio"], ratio_of(row)
+    value = row["summary"]["most" if of == "worst" else "median"]
+    return value, number(value)
+
+
+def _measured(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the range of the figures of rows with one goal, and how many miss it."""
+    figures = sorted(map(_figure, rows))
+    missed = sum(not row["met"] for row in rows)
+    if len(rows) == 1:
+        return f"**{figures[0][1]}**" if missed else figures[0][1]
+    text = f"{figures[0][1]} to {figures[-1][1]}"
+    return f"{text}; **{missed} of {len(rows)} missed**" if missed else text
 
 
 def _goals_table(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Return one line for each goal, with a column per machine."""
-    lines: dict[tuple[str, ...], dict[int, str]] = {}
+    """Return one line for each goal of a case, with a column per machine."""
+    lines: dict[tuple[str, ...], list[list[dict[str, Any]]]] = {}
     for place, record in enumerate(records):
         for result in record["results"]:
             for row in result["rows"]:
                 if row["met"] is not None:
-                    what = row["what"] if row["peer"] == "shmtensor" else f"{row['what']}, {row['peer']}"
+                    compared = row["what"].partition(": ")[2]
                     unit = "" if row["goal"].startswith("ratio") else row["unit"]
-                    lines.setdefault((result["case"], what, row["goal"], unit), {})[place] = _measured(row)
+                    goal = (result["case"], compared, row["goal"], unit)
+                    lines.setdefault(goal, [[] for _ in records])[place].append(row)
+    table = []
+    for (case, compared, goal, unit), line in lines.items():
+        whats = {row["what"] for rows in line for row in rows}
+        what = whats.pop() if len(whats) == 1 else f"each: {compared}" if compared else "each"
+        table.append((case, what, goal, unit, *(_measured(rows) if rows else "" for rows in line)))
     names = [record["machine"]["processor"] for record in records]
-    return _table(
-        ("case", "what", "goal", "unit", *names),
-        ((*goal, *(found.get(place, "") for place in range(len(records)))) for goal, found in lines.items()),
-    )
+    return _table(("case", "what", "goal", "unit", *names), table)
 
 
 def benchmarks(result_file: Path) -> str:
