@@ -40,10 +40,10 @@ The memory of a data set that all workers share is on [One copy of your data](gu
 
 GOALS_HEAD = """# Goals
 
-Made by `python -m bench.page`. Each goal is part of a benchmark's source; this page lists all of them with
-what was measured: of several sizes, the least and the greatest figure. A ratio is to the case's baseline, a
-goal for the worst is for the maximum, all others are for the median. **Bold** figures miss the goal;
-[Performance](performance.md) gives the reasons, the result files each figure.
+Made by `python -m bench.page` from the sources of the benchmarks and the result files. Of several sizes, a cell
+has the least and the greatest figure. A ratio is to the case's baseline, a goal for the worst is for the
+maximum, all others are for the median. **Bold** figures miss the goal; [Performance](performance.md) gives the
+reasons.
 """
 
 PINS = {
@@ -131,16 +131,16 @@ def _goals_table(records: Sequence[dict[str, Any]]) -> list[str]:
             for row in result["rows"]:
                 if row["met"] is not None:
                     compared = row["what"].partition(": ")[2]
-                    unit = "" if row["goal"].startswith("ratio") else row["unit"]
-                    goal = (result["case"], compared, row["goal"], unit)
+                    unit = "" if row["goal"].startswith("ratio") else f" {row['unit']}"
+                    goal = (result["case"], compared, row["goal"] + unit)
                     lines.setdefault(goal, [[] for _ in records])[place].append(row)
     table = []
-    for (case, compared, goal, unit), line in lines.items():
+    for (case, compared, goal), line in lines.items():
         whats = {row["what"] for rows in line for row in rows}
         what = whats.pop() if len(whats) == 1 else f"each: {compared}" if compared else "each"
-        table.append((case, what, goal, unit, *(_measured(rows) if rows else "" for rows in line)))
+        table.append((case, what, goal, *(_measured(rows) if rows else "" for rows in line)))
     names = [record["machine"]["processor"] for record in records]
-    return _table(("case", "what", "goal", "unit", *names), table)
+    return _table(("case", "what", "goal", *names), table)
 
 
 def benchmarks(result_file: Path) -> str:
@@ -169,8 +169,11 @@ def benchmarks(result_file: Path) -> str:
 def goals(result_files: Sequence[Path]) -> str:
     """Return the page of the goals as Markdown, with a column for each machine."""
     records = [summary([file]) for file in result_files]
-    lines = [GOALS_HEAD, "From", ""]
-    lines += [f"- {_run(file, record)}" for file, record in zip(result_files, records, strict=True)]
+    lines = [GOALS_HEAD]
+    lines += [
+        f"- `bench/results/{file.name}`: {_machine(record)}"
+        for file, record in zip(result_files, records, strict=True)
+    ]
     lines += ["", *_goals_table(records), ""]
     launch = _beside(result_files[0], "launch")
     if launch is not None:
