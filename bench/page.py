@@ -137,10 +137,11 @@ def _goals_table(records: Sequence[dict[str, Any]]) -> list[str]:
     table = []
     for (case, compared, goal), line in lines.items():
         whats = {row["what"] for rows in line for row in rows}
-        what = whats.pop() if len(whats) == 1 else f"each: {compared}" if compared else "each"
-        table.append((case, what, goal, *(_measured(rows) if rows else "" for rows in line)))
+        what = whats.pop() if len(whats) == 1 else compared
+        cells = [_measured(rows) if rows else "" for rows in line]
+        table.append((f"{case}: {what}" if what else case, goal, *cells))
     names = [record["machine"]["processor"] for record in records]
-    return _table(("case", "what", "goal", *names), table)
+    return _table(("case", "goal", *names), table)
 
 
 def benchmarks(result_file: Path) -> str:
