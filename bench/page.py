@@ -40,10 +40,10 @@ The memory of a data set that all workers share is on [One copy of your data](gu
 
 GOALS_HEAD = """# Goals
 
-Made by `python -m bench.page` from the sources of the benchmarks and the result files. Of several sizes, a cell
-has the least and the greatest figure. A ratio is to the case's baseline, a goal for the worst is for the
-maximum, all others are for the median. **Bold** figures miss the goal; [Performance](performance.md) gives the
-reasons.
+Made by `python -m bench.page` from the sources of the benchmarks and the result files. Of several sizes, a
+cell has the least and the greatest figure. A ratio is to the case's baseline, a goal for the worst is for
+the maximum, all others are for the median. **Bold** figures miss the goal; [Performance](performance.md)
+gives the reasons.
 """
 
 PINS = {
