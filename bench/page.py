@@ -37,9 +37,10 @@ also has the cases {elsewhere}. `bench/README.md` describes how to measure,
 
 GOALS_HEAD = """# Goals
 
-Made by `python -m bench.page`. Each goal is part of a benchmark's source; this page lists all of them with
-what was measured. A ratio is to the case's baseline, a goal for the worst is for the maximum, all others are
-for the median. **Bold** figures miss the goal; [Performance](performance.md) gives the reasons.
+Made by `python -m bench.page` from the sources of the benchmarks and the result files. Of several sizes, a
+cell has the least and the greatest figure. A ratio is to the case's baseline, a goal for the worst is for
+the maximum, all others are for the median. **Bold** figures miss the goal; [Performance](performance.md)
+gives the reasons.
 """
 
 PINS = {
@@ -112,28 +113,44 @@ def _case_section(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _measured(row: dict[str, Any]) -> str:
-    """Return the figure that a row's goal is about, in bold if it misses the goal."""
+def _figure(row: dict[str, Any]) -> tuple[float, str]:
+    """Return the figure that a row's goal is about, as a number and as text."""
     of = row["goal"].split()[0]  # "ratio", "worst" or a comparison
-    text = ratio_of(row) if of == "ratio" else number(row["summary"]["most" if of == "worst" else "median"])
-    return text if row["met"] else f"**{text}**"
+    if of == "ratio":
+        return row["ratio"], ratio_of(row)
+    value = row["summary"]["most" if of == "worst" else "median"]
+    return value, number(value)
+
+
+def _measured(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the range of the figures of rows with one goal, and how many miss it."""
+    figures = sorted(map(_figure, rows))
+    missed = sum(not row["met"] for row in rows)
+    if len(rows) == 1:
+        return f"**{figures[0][1]}**" if missed else figures[0][1]
+    text = f"{figures[0][1]} to {figures[-1][1]}"
+    return f"{text}; **{missed} of {len(rows)} missed**" if missed else text
 
 
 def _goals_table(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Return one line for each goal, with a column per machine."""
-    lines: dict[tuple[str, ...], dict[int, str]] = {}
+    """Return one line for each goal of a case, with a column per machine."""
+    lines: dict[tuple[str, ...], list[list[dict[str, Any]]]] = {}
     for place, record in enumerate(records):
         for result in record["results"]:
             for row in result["rows"]:
                 if row["met"] is not None:
-                    what = row["what"] if row["peer"] == "shmtensor" else f"{row['what']}, {row['peer']}"
-                    unit = "" if row["goal"].startswith("ratio") else row["unit"]
-                    lines.setdefault((result["case"], what, row["goal"], unit), {})[place] = _measured(row)
+                    compared = row["what"].partition(": ")[2]
+                    unit = "" if row["goal"].startswith("ratio") else f" {row['unit']}"
+                    goal = (result["case"], compared, row["goal"] + unit)
+                    lines.setdefault(goal, [[] for _ in records])[place].append(row)
+    table = []
+    for (case, compared, goal), line in lines.items():
+        whats = {row["what"] for rows in line for row in rows}
+        what = whats.pop() if len(whats) == 1 else compared
+        cells = [_measured(rows) if rows else "" for rows in line]
+        table.append((f"{case}: {what}" if what else case, goal, *cells))
     names = [record["machine"]["processor"] for record in records]
-    return _table(
-        ("case", "what", "goal", "unit", *names),
-        ((*goal, *(found.get(place, "") for place in range(len(records)))) for goal, found in lines.items()),
-    )
+    return _table(("case", "goal", *names), table)
 
 
 def benchmarks(result_file: Path) -> str:
@@ -149,8 +166,11 @@ def benchmarks(result_file: Path) -> str:
 def goals(result_files: Sequence[Path]) -> str:
     """Return the page of the goals as Markdown, with a column for each machine."""
     records = [summary([file]) for file in result_files]
-    lines = [GOALS_HEAD, "From", ""]
-    lines += [f"- {_run(file, record)}" for file, record in zip(result_files, records, strict=True)]
+    lines = [GOALS_HEAD]
+    lines += [
+        f"- `bench/results/{file.name}`: {_machine(record)}"
+        for file, record in zip(result_files, records, strict=True)
+    ]
     lines += ["", *_goals_table(records), ""]
     launch = _beside(result_files[0], "launch")
     if launch is not None:

@@ -93,7 +93,7 @@ class Arena {
 
   /// Makes this process a holder of a block whose handle it received, under the lock of the block's
   /// entry. `transit` is the table of the ticket's sender. Returns false if the handle is stale;
-  /// the caller must then call `abandon` after it releases the lock.
+  /// the caller must then call `unpin_and_try_free` after it releases the lock.
   [[nodiscard]] bool hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                           const Ticket& ticket, TransitTable& transit) noexcept {
     if (lock.count() == 0 || member_.lost() ||
@@ -111,8 +111,8 @@ class Arena {
   void release(BlockNumber block) noexcept {
     if (!local_.drop_one_of_many(block)) release_last(block);
   }
-  /// The same for a caller that has locked the entry. Returns true if the caller must `abandon` the
-  /// block after it releases the lock.
+  /// The same for a caller that has locked the entry. Returns true if the caller must call
+  /// `unpin_and_try_free` after it releases the lock.
   [[nodiscard]] bool release(LocalTable::Lock& lock, BlockNumber block) noexcept;
 
   /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.

@@ -74,7 +74,7 @@ byte deaths; byte allocations; byte manager_deaths; byte collects;
 #define STEP(x) if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; use[me] = 0; goto killed } :: d_step { x } fi
 /* A step that only reads: to be killed before it is the same, for everybody else, as before the next. */
 #define READ(x) d_step { x }
-/* One step of the manager, or its death; another one begins anew. */
+/* One step of the manager, or its death; then another one begins. */
 #define MSTEP(x) if :: atomic { manager_deaths < MANAGER_DEATHS -> manager_deaths++; goto adopt } :: d_step { x } fi
 
 /* The promise: nobody uses the block, and nothing that was sent refers to it. */
@@ -129,7 +129,7 @@ inline check_free(b) {
 /* Allocator::reclaim: the books believe the word, not the bit. */
 #define RECLAIM(x) if :: (given & bit(x)) && !block[x].live -> given = given & ~bit(x) :: else fi
 
-/* Arena::free_or_leave, after a release or a failed hold. */
+/* Arena::try_free_block, after a release or a failed hold. */
 #define FREE_OR_LEAVE \
   TRY_FREE(STEP); \
   if :: won && me == 0 -> READ(RECLAIM(b)) :: won && me != 0 -> MARK(STEP) :: else fi; won = false
@@ -159,7 +159,7 @@ inline allocate() {
      :: else fi
 }
 
-/* Arena::send with TransitWriter::issue, then the message; or Arena::unsend if that cannot be written. */
+/* Arena::send with TransitWriter::issue, then the message; or Arena::cancel_send if that cannot be written. */
 #define PUBLISH(t) STEP(ticket[t].generation = block[b].generation; ticket[t].live = true)
 #define BUMP(t) STEP(assert(block[b].live); block[b].epoch++; ticket[t].sent = (BUMPS_FIRST == 0))
 inline send(b) {
@@ -178,7 +178,7 @@ inline send(b) {
      :: else fi; t = 0
 }
 
-/* Arena::release and abandon. */
+/* Arena::release and unpin_and_try_free. */
 inline release(b) {
   STEP(use[me] = use[me] & ~bit(b); block[b].holders = block[b].holders & ~bit(me));
   FREE_OR_LEAVE
@@ -270,7 +270,7 @@ inline sweep() {
   od; b = 0
 }
 
-/* Directory::collect: a group's tickets are spent as read, then the block is tried. */
+/* ArenaRegistry::collect: a group's tickets are spent as read, then the block is tried. */
 inline spend() {
   MSTEP(b = ticket[t].block; ticket[t].live = false; ticket[t].sent = false);
   TRY_FREE(MSTEP); if :: won -> MARK(MSTEP) :: else fi; b = 0
@@ -280,7 +280,7 @@ proctype Manager() {
   byte p; byte b; byte t; byte k; byte s_generation; byte s_epoch; byte s_senders; bool busy; bool won; bool had;
   byte low; byte me = 0;
   goto serve;
-adopt: /* Server::adopt */
+adopt: /* Server::adopt_session */
   skip;
   d_step { busy = false; won = false; s_generation = 0; s_epoch = 0; s_senders = 0; k = 0; t = 0; b = 0; p = NONE };
   sweep(); MSTEP(deaths_counted++);
@@ -306,7 +306,7 @@ serve:
        :: else fi
   };
   goto over;
-vacate: /* Server::vacate */
+vacate: /* Server::reclaim_slot */
   if :: p == 0 -> MSTEP(orphaned = true) :: else fi;
   sweep();
   MSTEP(vacated[p] = true); MSTEP(deaths_counted++);

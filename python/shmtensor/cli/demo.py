@@ -23,6 +23,7 @@ from shmtensor.cli._arguments import count
 from shmtensor.cli._demo_data import DemoDataError, load
 from shmtensor.cli._demo_worker import PASSES, STEPS, NamedArray, Result, examine, work
 from shmtensor.cli._output import echo
+from shmtensor.memory import ProcessMemory, process_memory
 
 if TYPE_CHECKING:
     import argparse
@@ -55,16 +56,6 @@ def add_parser(commands: Any) -> None:
 
 
 @dataclass
-class Memory:
-    """Bytes of one process: resident, proportional share, private."""
-
-    process: str
-    rss: int
-    pss: int
-    uss: int
-
-
-@dataclass
 class Outcome:
     """The cost of one way to send the array."""
 
@@ -72,7 +63,7 @@ class Outcome:
     copy_in: float
     hand_over: float
     work: float
-    memory: list[Memory]
+    memory: dict[str, ProcessMemory]
     correct: bool
 
 
@@ -157,15 +148,9 @@ def _measure(way: str, data: Array, team: Team, expected: Result, step_done: Cal
     )
 
 
-def _memory_of(team: Team) -> list[Memory]:
-    import psutil
-
-    named = [("parent", None), *((f"worker {i}", p.pid) for i, p in enumerate(team.processes))]
-    found = []
-    for name, pid in named:
-        info = psutil.Process(pid).memory_full_info()
-        found.append(Memory(name, info.rss, info.pss, info.uss))
-    return found
+def _memory_of(team: Team) -> dict[str, ProcessMemory]:
+    workers = {f"worker {i}": process_memory(p.pid) for i, p in enumerate(team.processes)}
+    return {"parent": process_memory(), **workers}
 
 
 def _transports(nbytes: int) -> list[str]:
@@ -179,9 +164,8 @@ def _transports(nbytes: int) -> list[str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    missing = [name for name in ("psutil", "rich") if importlib.util.find_spec(name) is None]
-    if missing:
-        echo(f"the demo needs {' and '.join(missing)}: pip install 'shmtensor[cli]'")
+    if importlib.util.find_spec("rich") is None:
+        echo("the demo needs rich: pip install 'shmtensor[cli]'")
         return 2
     from rich.console import Console
     from rich.progress import Progress
@@ -220,7 +204,7 @@ def _print(console: Any, data: Array, workers: int, outcomes: list[Outcome]) -> 
             f"{outcome.copy_in * 1e3:.1f}",
             f"{outcome.hand_over * 1e3:.2f}",
             f"{data.nbytes * PASSES * workers / outcome.work / 1e9:.2f}",
-            f"{sum(memory.pss for memory in outcome.memory) / _MB:.0f}",
+            f"{sum(memory.pss for memory in outcome.memory.values()) / _MB:.0f}",
             "equal" if outcome.correct else "[red]DIFFERENT[/]",
         )
     console.print(table)
@@ -228,9 +212,10 @@ def _print(console: Any, data: Array, workers: int, outcomes: list[Outcome]) -> 
     table.add_column("process")
     for outcome in outcomes:
         table.add_column(outcome.way, justify="right")
-    for rows in zip(*(outcome.memory for outcome in outcomes), strict=True):
+    for process in outcomes[0].memory:
+        rows = [outcome.memory[process] for outcome in outcomes]
         cells = [f"{row.rss / _MB:.0f} / {row.pss / _MB:.0f} / {row.uss / _MB:.0f}" for row in rows]
-        table.add_row(rows[0].process, *cells)
+        table.add_row(process, *cells)
     console.print(table)
     console.print(
         "PSS divides shared pages by the number of processes that map them; USS counts private pages only."

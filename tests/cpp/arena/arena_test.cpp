@@ -186,7 +186,7 @@ TEST_F(ArenaTest, EmptyBlockIsABlock) {
 }
 
 TEST_F(ArenaTest, StaysInUseUntilLastHolderReleases) {
-  // Between the lock and `abandon` the segment is still read: the arena must not be removed yet.
+  // Between the lock and `unpin_and_try_free` the segment is still read, so it must stay mapped.
   const BlockNumber block = allocate();
   ASSERT_TRUE(receive(*reader_, send(*owner_, block)));
   bool last = false;
