@@ -13,7 +13,7 @@
 
 namespace shmtensor {
 
-struct Piece {
+struct NewBlock {
   BlockNumber block = 0;
   std::uint64_t offset = 0;
 };
@@ -26,11 +26,11 @@ class Allocator {
 
   /// Allocates a block number and bytes for it, without a system call. Nothing if that is not
   /// possible.
-  [[nodiscard]] std::optional<Piece> take_warm(std::uint64_t size);
+  [[nodiscard]] std::optional<NewBlock> take_warm(std::uint64_t size);
 
   /// Like `take_warm`, but grows the arena as needed. Nothing if the arena is full or memory is
   /// short; in the latter case `short_of` returns the reason.
-  [[nodiscard]] std::optional<Piece> take(YieldingLock& lock, std::uint64_t size);
+  [[nodiscard]] std::optional<NewBlock> take(YieldingLock& lock, std::uint64_t size);
   [[nodiscard]] const std::string& short_of() const noexcept { return data_.short_of(); }
 
   /// Frees a block whose word indicates that it is free. Does nothing if the block was freed
@@ -59,7 +59,7 @@ class Allocator {
   [[nodiscard]] RangeAllocator::Range take_range(std::uint64_t size);
   [[nodiscard]] bool back(YieldingLock& lock, RangeAllocator::Range range);
   void touch(RangeAllocator::Range range) noexcept;
-  Piece book(BlockNumber block, RangeAllocator::Range range) noexcept;
+  NewBlock book(BlockNumber block, RangeAllocator::Range range) noexcept;
 
   const Segment& segment_;
   DataSegment& data_;

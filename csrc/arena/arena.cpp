@@ -48,7 +48,7 @@ void Member::become(SlotNumber slot) noexcept {
   writer_.store(nullptr);
 }
 
-void Member::throw_lost() {
+void Member::throw_no_slot() {
   refuse_in_raw_copy();
   throw SessionError(
       "this process was forked while the session's manager could not be reached; it cannot use "
@@ -83,38 +83,38 @@ std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
   const std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard) return std::nullopt;
   take_freed();
-  const std::optional<Piece> piece = allocator_->take_warm(size);
-  if (!piece) return std::nullopt;
-  return activate(*piece, size);
+  const std::optional<NewBlock> made = allocator_->take_warm(size);
+  if (!made) return std::nullopt;
+  return activate(*made, size);
 }
 
 std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
   member_.require_slot();
   const std::lock_guard guard(lock_);
   take_freed();
-  std::optional<Piece> piece = allocator_->take(lock_, size);
-  if (!piece) {
+  std::optional<NewBlock> made = allocator_->take(lock_, size);
+  if (!made) {
     compare_with_table();
-    piece = allocator_->take(lock_, size);
+    made = allocator_->take(lock_, size);
   }
-  if (!piece) {
+  if (!made) {
     allocator_->trim(lock_, 0);
-    piece = allocator_->take(lock_, size);
+    made = allocator_->take(lock_, size);
   }
-  if (!piece && !allocator_->short_of().empty()) {
+  if (!made && !allocator_->short_of().empty()) {
     throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + allocator_->short_of());
   }
-  if (!piece) return std::nullopt;
-  return activate(*piece, size);
+  if (!made) return std::nullopt;
+  return activate(*made, size);
 }
 
 // The entry's lock excludes a thread that receives a stale handle for the same block. That thread
 // would set and then clear the bit that is set here.
-BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
-  const BlockNumber block = piece.block;
+BlockNumber Arena::activate(const NewBlock& made, std::uint64_t size) {
+  const BlockNumber block = made.block;
   BlockRecord& record = segment_->record(block);
   LocalTable::Lock lock(local_, block);
-  record.offset.store(piece.offset, std::memory_order_relaxed);
+  record.offset.store(made.offset, std::memory_order_relaxed);
   record.size.store(size, std::memory_order_relaxed);
   // Processes can send this generation only after they hold it, so none of them has set a bit yet.
   // Their stores come after the store that makes the word live. A process that checks an older
@@ -168,7 +168,7 @@ void Arena::note_operation() noexcept {
 }
 
 void Arena::trim_in_passing() noexcept {
-  if (member_.lost()) return;
+  if (!member_.has_slot()) return;
   const std::lock_guard guard(lock_);
   if (!trim_is_due_.exchange(false)) return;  // another thread was faster
   const std::uint64_t begin = coarse_milliseconds();
@@ -185,7 +185,8 @@ void Arena::trim_in_passing() noexcept {
 // epoch must change while the block is live. (4) Otherwise the handle is stale.
 bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                        const Ticket& ticket, TransitTable& transit) noexcept {
-  if (lock.count() > 0 || member_.lost()) {  // of another generation, or this process lacks a slot
+  if (lock.count() > 0 ||
+      !member_.has_slot()) {  // of another generation, or this process lacks a slot
     pin();
     return false;
   }
@@ -218,7 +219,7 @@ void Arena::unpin_and_try_free(BlockNumber block) noexcept {
 }
 
 void Arena::release_last(BlockNumber block) noexcept {
-  if (member_.lost()) return;
+  if (!member_.has_slot()) return;
   bool last = false;
   {
     LocalTable::Lock lock(local_, block);
@@ -232,7 +233,7 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
     lock.set_count(lock.count() - 1);
     return false;
   }
-  if (member_.lost()) return false;
+  if (!member_.has_slot()) return false;
   SHMTENSOR_FAULT_POINT("release.before_bit");
   segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
   lock.set_count(0);
@@ -240,7 +241,7 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
 }
 
 void Arena::try_free_block(BlockNumber block) noexcept {
-  if (member_.lost() || !try_free(*segment_, block, member_.memory())) return;
+  if (!member_.has_slot() || !try_free(*segment_, block, member_.memory())) return;
   SHMTENSOR_FAULT_POINT("free.before_mark");
   // A release may run with the GIL held and does not wait for the lock. As with a block that a peer
   // freed, the owner finds the block at its next allocation.
@@ -279,7 +280,7 @@ Ticket Arena::send(BlockNumber block, bool to_keep) {
 }
 
 void Arena::cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {
-  if (member_.lost()) return;
+  if (!member_.has_slot()) return;
   member_.memory().transit(ticket.sender).claim(ticket, segment_->number(), block, generation);
   try_free_block(block);
 }

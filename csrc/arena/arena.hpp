@@ -36,16 +36,16 @@ class Member {
   /// Sets the slot of a forked child; kNoSlot if it has none. In that case inherited blocks are not
   /// protected, and the child must not release them: the bits belong to the parent.
   void become(SlotNumber slot) noexcept;
-  /// Return true if no holder bit protects the blocks of this process: it has no slot, or is a raw
-  /// copy of the process that has the slot.
-  [[nodiscard]] bool lost() const noexcept { return slot_ == kNoSlot || is_raw_copy(); }
-  /// Throws SessionError if this process is lost, since it has no bits to set.
+  /// Returns false if no holder bit protects the blocks of this process: it has no slot, or is a
+  /// raw copy of the process that has the slot.
+  [[nodiscard]] bool has_slot() const noexcept { return slot_ != kNoSlot && !is_raw_copy(); }
+  /// Throws SessionError if this process has no slot, since it has no bits to set.
   void require_slot() const {
-    if (lost()) throw_lost();
+    if (!has_slot()) throw_no_slot();
   }
 
  private:
-  [[noreturn]] static void throw_lost();
+  [[noreturn]] static void throw_no_slot();
 
   const SessionMemory& memory_;
   SlotNumber slot_;
@@ -96,7 +96,7 @@ class Arena {
   /// the caller must then call `abandon` after it releases the lock.
   [[nodiscard]] bool hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                           const Ticket& ticket, TransitTable& transit) noexcept {
-    if (lock.count() == 0 || member_.lost() ||
+    if (lock.count() == 0 || !member_.has_slot() ||
         !BlockWord(segment_->record(block).word.load()).live_at_generation(generation)) {
       return hold_first(lock, block, generation, ticket, transit);
     }
@@ -157,7 +157,7 @@ class Arena {
   bool hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                   const Ticket& ticket, TransitTable& transit) noexcept;
   void release_last(BlockNumber block) noexcept;
-  BlockNumber activate(const Piece& piece, std::uint64_t size);
+  BlockNumber activate(const NewBlock& made, std::uint64_t size);
   void take_freed();
   void compare_with_table();
   void try_free_block(BlockNumber block) noexcept;

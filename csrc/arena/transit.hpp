@@ -136,7 +136,7 @@ class TransitWriter {
   std::uint32_t take_group();
   void unlink(std::uint32_t index) noexcept;
   [[nodiscard]] bool spent(std::uint32_t index) const noexcept;
-  void reserve_piece(std::uint64_t offset_in_table);
+  void reserve_stride(std::uint64_t offset_in_table);
 
   const SessionMemory& memory_;
   TransitTable& table_;

@@ -14,11 +14,11 @@ std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_millisec
 
 std::size_t index_of(Access access) noexcept { return static_cast<std::size_t>(access); }
 
-struct Place {
+struct ChunkOffset {
   std::uint64_t chunk;
   std::uint64_t inner;
 };
-Place place_of(std::uint64_t offset) noexcept {
+ChunkOffset chunk_offset_of(std::uint64_t offset) noexcept {
   return {offset >> kChunkShift, offset & ((std::uint64_t{1} << kChunkShift) - 1)};
 }
 
@@ -34,7 +34,7 @@ DeviceDataSegment::~DeviceDataSegment() { forget_in_child(); }
 
 std::byte* DeviceDataSegment::at_once(std::uint64_t offset, std::uint64_t size,
                                       Access access) noexcept {
-  const auto [chunk, inner] = place_of(offset);
+  const auto [chunk, inner] = chunk_offset_of(offset);
   if (chunk >= kMaxChunks) return nullptr;
   const DevicePtr start = starts_[index_of(access)][chunk].load(std::memory_order_acquire);
   if (start == 0 || !fits(inner, size, sizes_[chunk].load())) return nullptr;
@@ -45,7 +45,7 @@ std::byte* DeviceDataSegment::at_once(std::uint64_t offset, std::uint64_t size,
 std::byte* DeviceDataSegment::at(std::uint64_t offset, std::uint64_t size, Access access) {
   if (std::byte* known = at_once(offset, size, access)) return known;
   refuse_after_fork();
-  const auto [number, inner] = place_of(offset);
+  const auto [number, inner] = chunk_offset_of(offset);
   const std::uint64_t chunk_size =
       number < kMaxChunks ? segment_.chunk(static_cast<std::uint32_t>(number)).size.load() : 0;
   const auto require = [&](bool inside) {
@@ -124,7 +124,7 @@ bool DeviceDataSegment::make_chunk(std::uint32_t number, std::uint64_t size) {
 }
 
 void DeviceDataSegment::touch(std::uint64_t offset, std::uint64_t) noexcept {
-  chunks_[place_of(offset).chunk]->used_at = now();
+  chunks_[chunk_offset_of(offset).chunk]->used_at = now();
 }
 
 // Only the session's `collect` calls this. Frees whole chunks without allocated blocks.

@@ -27,12 +27,13 @@ struct Block {
 };
 
 /// Where a new block is allocated.
-struct Place {
-  Place(Strategy how) noexcept : strategy(how) {}  // NOLINT: a strategy is a place on the host
-  static Place on_device(int number) noexcept {
-    Place place(Strategy::device);
-    place.device = number;
-    return place;
+struct Placement {
+  // NOLINTNEXTLINE(google-explicit-constructor): a strategy is a placement on the host
+  Placement(Strategy how) noexcept : strategy(how) {}
+  static Placement on_device(int number) noexcept {
+    Placement placement(Strategy::device);
+    placement.device = number;
+    return placement;
   }
 
   Strategy strategy;
@@ -60,9 +61,9 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
 
   /// Allocates a block with one reference, without a system call. Nothing if that is not possible.
-  [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Place place);
+  [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Placement placement);
   /// The same, but grows an arena or creates one as needed. Throws OutOfMemory, SessionError.
-  [[nodiscard]] Block allocate(std::uint64_t size, Place place);
+  [[nodiscard]] Block allocate(std::uint64_t size, Placement placement);
 
   /// The arena if this process has it mapped, else empty.
   [[nodiscard]] PinnedArena find(ArenaNumber number) noexcept;
@@ -118,9 +119,9 @@ class Session : private cuda::ChunkKeeper {
   void send_registration(const Arena& arena);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
-  [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Place place);
-  void make_arena(std::uint64_t size, Place place);
-  [[nodiscard]] std::vector<Arena*> own_arenas(Place place);
+  [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Placement placement);
+  void make_arena(std::uint64_t size, Placement placement);
+  [[nodiscard]] std::vector<Arena*> own_arenas(Placement placement);
   [[nodiscard]] std::vector<Arena*> own_arenas();
 
   // The requests of arenas of device memory to the manager.
@@ -146,8 +147,8 @@ class Session : private cuda::ChunkKeeper {
 
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_;
-  static constexpr std::size_t kPlaces = 20;
-  std::atomic<Arena*> current_[kPlaces]{};  // the first arena to try, by place
+  static constexpr std::size_t kPlacements = 20;
+  std::atomic<Arena*> current_[kPlacements]{};  // the first arena to try, by placement
 
   // During a fork:
   std::vector<PinnedArena> forked_;  // arenas that were there when it began

@@ -33,8 +33,8 @@ struct Export {
   Generation generation = 0;
   Exported where;
   PyObject* owner = nullptr;  ///< a reference
-  Name allocation;            ///< unless in pieces
-  std::vector<cuda::Piece> pieces;
+  Name allocation;            ///< unless in chunks
+  std::vector<cuda::ExportedChunk> chunks;
 };
 
 struct CountedHandle {
@@ -50,7 +50,7 @@ struct Exports {
   cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
   std::map<BlockNumber, Export> all;
   std::map<Name, CountedHandle> handles;  ///< one an allocation
-  cuda::ExportedChunks pieces;
+  cuda::ExportedChunks chunks;
   bool stopped = false;
 };
 std::atomic<Exports*> g_exports{nullptr};
@@ -58,8 +58,8 @@ Exports& exports() { return *g_exports.load(); }
 void make_exports() { g_exports.store(new Exports); }
 
 void remove_export(Exports& here, const Export& gone) {
-  if (!gone.pieces.empty()) {
-    here.pieces.drop(here.arena->segment(), *here.keeper, gone.pieces);
+  if (!gone.chunks.empty()) {
+    here.chunks.drop(here.arena->segment(), *here.keeper, gone.chunks);
     return;
   }
   const auto handle = here.handles.find(gone.allocation);
@@ -137,7 +137,7 @@ py::list collect() {
 }
 
 Block take_block(std::uint64_t size) {
-  const Place place(Strategy::external);
+  const Placement place(Strategy::external);
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, place);
   if (!block) {
@@ -176,7 +176,7 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
           .size = size,
           .buffer_id = facts.buffer_id,
           .pid = self.pid,
-          .pieces = 0,
+          .chunks = 0,
           .start_time = self.start_time,
           .pid_namespace = pid_namespace()};
 }
@@ -196,24 +196,24 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
         "cannot share an array without a copy: too many arrays are shared so; delete some");
   }
   const Segment& segment = block.arena->segment();
-  if (facts.in_pieces) {
+  if (facts.in_chunks) {
     const DevicePtr start = facts.base + description.offset;
-    auto range = here.pieces.share(cuda::Gpu::get(facts.device), segment, *here.keeper, start,
+    auto range = here.chunks.share(cuda::Gpu::get(facts.device), segment, *here.keeper, start,
                                    description.size);
     description.base_size = range.size;
     description.offset = start - range.base;
-    description.pieces = static_cast<std::uint32_t>(range.pieces.size());
-    description.handle = cuda::name_pieces(segment.number(), this_process(), range.pieces);
-    made.pieces = std::move(range.pieces);
+    description.chunks = static_cast<std::uint32_t>(range.chunks.size());
+    description.handle = cuda::name_chunks(segment.number(), this_process(), range.chunks);
+    made.chunks = std::move(range.chunks);
   } else {
     description.handle = share_whole(here, facts);
     made.allocation = {facts.buffer_id, facts.base};
   }
   const std::span<std::byte> place = block.arena->bytes(block.number, Access::read_write);
-  const std::size_t bytes = made.pieces.size() * sizeof(cuda::Piece);
+  const std::size_t bytes = made.chunks.size() * sizeof(cuda::ExportedChunk);
   if (place.size() < sizeof description + bytes) throw StaleHandle("a block's record is damaged");
   std::memcpy(place.data(), &description, sizeof description);
-  if (bytes != 0) std::memcpy(&place[sizeof description], made.pieces.data(), bytes);
+  if (bytes != 0) std::memcpy(&place[sizeof description], made.chunks.data(), bytes);
   made.generation = block.arena->generation(block.number);
   Export before = std::exchange(here.all[block.number], std::move(made));
   if (before.owner != nullptr) remove_export(here, before);
@@ -243,21 +243,21 @@ py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int d
 }
 
 // A storage over `size` bytes at `pointer`, which `owner` keeps alive. A process that receives it
-// can access the whole allocation, or all pieces that the bytes touch.
+// can access the whole allocation, or all chunks that the bytes touch.
 py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::object& owner) {
   cuda::PointerAttributes facts;
   cuda::IpcDescriptor description{};
-  std::size_t pieces = 0;
+  std::size_t chunks = 0;
   {
     const GilRelease release;
     facts = cuda::query_pointer(pointer, size);
     if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
     description = describe_memory(facts, pointer, size);
-    if (facts.in_pieces) {
-      pieces = cuda::count_chunks(cuda::Gpu::get(facts.device), pointer, size);
+    if (facts.in_chunks) {
+      chunks = cuda::count_chunks(cuda::Gpu::get(facts.device), pointer, size);
     }
   }
-  const Block block = take_block(sizeof description + pieces * sizeof(cuda::Piece));
+  const Block block = take_block(sizeof description + chunks * sizeof(cuda::ExportedChunk));
   auto* const data = reinterpret_cast<std::byte*>(pointer);
   PyObject* const kept = py::object(owner).release().ptr();
   PyObject* displaced = nullptr;
