@@ -5,7 +5,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "arena/host_data_segment.hpp"
+#include "arena/extent_table.hpp"
+#include "arena/shortage.hpp"
 #include "base/error.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
@@ -14,7 +15,7 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::uint64_t kExtent = HostDataSegment::kExtent;
+constexpr std::uint64_t kExtent = ExtentTable::kExtent;
 constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
 // How often a thread makes an arena that others fill before it gets its block.
