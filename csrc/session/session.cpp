@@ -131,6 +131,7 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Placement plac
 std::vector<PinnedArena> Session::pin_all() {
   std::vector<PinnedArena> all;
   const std::lock_guard guard(registry_lock_);
+  all.reserve(arenas_.size());
   for (auto& [number, arena] : arenas_) all.emplace_back(*arena);
   return all;
 }

@@ -65,7 +65,7 @@ py::object tensor_from_view(const py::object& storage, std::span<const std::byte
   if (bytes.size() < sizeof(ViewHeader)) throw damaged();
   ViewHeader view{};
   std::memcpy(&view, bytes.data(), sizeof view);
-  const std::size_t numbers = view.dims * (view.contiguous != 0 ? 1u : 2u);
+  const std::size_t numbers = std::size_t{view.dims} * (view.contiguous != 0 ? 1 : 2);
   if (view.dims > kMaxDims || bytes.size() != sizeof view + numbers * sizeof(std::int64_t)) {
     throw damaged();
   }
