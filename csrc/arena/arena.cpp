@@ -1,7 +1,6 @@
 #include "arena/arena.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 
 #include "arena/host_data_segment.hpp"
@@ -32,12 +31,13 @@ TransitWriter& Member::writer() const {
   return *writer;
 }
 
-void Member::lock_for_fork() noexcept {
+// The lock is held until `unlock_after_fork`, which the analysis cannot follow.
+void Member::lock_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
   locked_for_fork_ = writer_.load();
   if (locked_for_fork_ != nullptr) locked_for_fork_->lock().lock();
 }
 
-void Member::unlock_after_fork() noexcept {
+void Member::unlock_after_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
   if (locked_for_fork_ != nullptr) locked_for_fork_->lock().unlock();
 }
 
@@ -80,8 +80,8 @@ Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data
 
 std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
   member_.require_slot();
-  const std::unique_lock guard(lock_, std::try_to_lock);
-  if (!guard) return std::nullopt;
+  if (!lock_.try_lock()) return std::nullopt;
+  const LockGuard guard(lock_, std::adopt_lock);
   take_freed();
   const std::optional<NewBlock> made = allocator_->take_warm(size);
   if (!made) return std::nullopt;
@@ -90,7 +90,7 @@ std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
 
 std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
   member_.require_slot();
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   take_freed();
   std::optional<NewBlock> made = allocator_->take(lock_, size);
   if (!made) {
@@ -135,7 +135,7 @@ BlockNumber Arena::activate(const NewBlock& made, std::uint64_t size) {
 
 void Arena::collect(std::uint64_t idle_milliseconds) {
   member_.require_slot();
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   take_freed();
   compare_with_table();
   allocator_->trim(lock_, idle_milliseconds);
@@ -146,7 +146,7 @@ std::uint64_t Arena::reserved() const noexcept { return owned() ? data_->reserve
 void Arena::take_freed() {
   const FreedMap freed = segment_->freed();
   if (freed.any()) {
-    freed.take([this](BlockNumber block) { allocator_->reclaim(block); });
+    freed.take([&owner = *allocator_](BlockNumber block) { owner.reclaim(block); });
   }
   if (member_.memory().header().deaths.load(std::memory_order_relaxed) != deaths_seen_) {
     compare_with_table();
@@ -157,7 +157,8 @@ void Arena::take_freed() {
 // A process may be killed after it freed a block and before it marked the block in the freed map.
 void Arena::compare_with_table() {
   deaths_seen_ = member_.memory().header().deaths.load();
-  allocator_->for_each_allocated([this](BlockNumber block) { allocator_->reclaim(block); });
+  allocator_->for_each_allocated(
+      [&owner = *allocator_](BlockNumber block) { owner.reclaim(block); });
 }
 
 // Reading the clock costs a few nanoseconds, and scanning the free ranges takes time proportional
@@ -169,7 +170,7 @@ void Arena::note_operation() noexcept {
 
 void Arena::trim_in_passing() noexcept {
   if (!member_.has_slot()) return;
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   if (!trim_is_due_.exchange(false)) return;  // another thread was faster
   const std::uint64_t begin = coarse_milliseconds();
   trimming_ = allocator_->trim(lock_, kIdleMilliseconds, kTrimStep);
@@ -245,9 +246,8 @@ void Arena::try_free_block(BlockNumber block) noexcept {
   SHMTENSOR_FAULT_POINT("free.before_mark");
   // A release may run with the GIL held and does not wait for the lock. As with a block that a peer
   // freed, the owner finds the block at its next allocation.
-  std::unique_lock<YieldingLock> guard;
-  if (owned()) guard = std::unique_lock(lock_, std::try_to_lock);
-  if (guard) {
+  if (owned() && lock_.try_lock()) {
+    const LockGuard guard(lock_, std::adopt_lock);
     allocator_->reclaim(block);
     note_operation();
   } else {

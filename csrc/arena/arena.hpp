@@ -14,6 +14,7 @@
 #include "arena/transit.hpp"
 #include "arena/yielding_lock.hpp"
 #include "os/fork_mark.hpp"
+#include "os/mutex.hpp"
 
 namespace shmtensor {
 
@@ -140,13 +141,14 @@ class Arena {
 
   // --- fork ---
 
-  /// The order, across all arenas: lock, LocalTable::stop_locking, wait.
-  void lock_for_fork() noexcept { lock_.lock(); }
+  /// The order, across all arenas: lock, LocalTable::stop_locking, wait. The lock is held until
+  /// `unlock_after_fork`, which the analysis cannot follow.
+  void lock_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { lock_.lock(); }
   void wait_for_fork() const noexcept;
   /// Makes the child a holder of all blocks that this process holds. Called between lock and
   /// unlock.
   void hold_for_child(SlotNumber child);
-  void unlock_after_fork() noexcept { lock_.unlock(); }
+  void unlock_after_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
   /// In the child: marks the arena as not owned, and all blocks as unlocked.
   void disown() noexcept;
   /// Return true if a forked child can use the memory of the arena. It cannot use device memory, so
@@ -157,11 +159,11 @@ class Arena {
   bool hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                   const Ticket& ticket, TransitTable& transit) noexcept;
   void release_last(BlockNumber block) noexcept;
-  BlockNumber activate(const NewBlock& made, std::uint64_t size);
-  void take_freed();
-  void compare_with_table();
+  BlockNumber activate(const NewBlock& made, std::uint64_t size) REQUIRES(lock_);
+  void take_freed() REQUIRES(lock_);
+  void compare_with_table() REQUIRES(lock_);
   void try_free_block(BlockNumber block) noexcept;
-  void note_operation() noexcept;
+  void note_operation() noexcept REQUIRES(lock_);
 
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<DataSegment> data_;
@@ -169,12 +171,12 @@ class Arena {
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};
   std::atomic<bool> trim_is_due_{false};
-  YieldingLock lock_;  // protects the members that follow
-  std::unique_ptr<Allocator> allocator_;
-  std::uint64_t deaths_seen_ = 0;
-  std::uint64_t trim_at_ = 0;  // not before this time
-  bool trimming_ = false;      // the last step left idle memory
-  std::uint32_t operations_ = 0;
+  YieldingLock lock_;
+  std::unique_ptr<Allocator> allocator_ PT_GUARDED_BY(lock_);
+  std::uint64_t deaths_seen_ GUARDED_BY(lock_) = 0;
+  std::uint64_t trim_at_ GUARDED_BY(lock_) = 0;  // not before this time
+  bool trimming_ GUARDED_BY(lock_) = false;      // the last step left idle memory
+  std::uint32_t operations_ GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace shmtensor

@@ -50,10 +50,11 @@ class ExtentTable {
 
   /// Creates the pages of absent extents. Returns the reason if memory is short for this run or for
   /// all bytes that are `needed`, else an empty text.
-  [[nodiscard]] std::string make_present(YieldingLock& lock, Run run, std::uint64_t needed);
+  [[nodiscard]] std::string make_present(YieldingLock& lock, Run run, std::uint64_t needed)
+      REQUIRES(lock);
   /// Frees the pages. Returns false if no descriptor or no memory is available; the pages stay in
   /// that case.
-  [[nodiscard]] bool make_absent(YieldingLock& lock, Run run) noexcept;
+  [[nodiscard]] bool make_absent(YieldingLock& lock, Run run) noexcept REQUIRES(lock);
 
   /// Returns the bytes of all pages.
   [[nodiscard]] std::uint64_t reserved() const noexcept {

@@ -27,12 +27,12 @@ class HostDataSegment final : public DataSegment {
   std::uint64_t alignment(std::uint64_t size) const noexcept override;
   std::uint64_t rounded(std::uint64_t size) const noexcept override;
   bool is_backed(std::uint64_t offset, std::uint64_t size) const noexcept override;
-  bool back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size) override;
+  bool back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size) override REQUIRES(lock);
   bool grow(RangeAllocator& space, std::uint64_t size) override;
-  void back_ahead(YieldingLock& lock) override;
+  void back_ahead(YieldingLock& lock) override REQUIRES(lock);
   void touch(std::uint64_t offset, std::uint64_t size) noexcept override;
   bool trim(YieldingLock& lock, RangeAllocator& space, std::uint64_t idle_milliseconds,
-            std::uint64_t at_most) noexcept override;
+            std::uint64_t at_most) noexcept override REQUIRES(lock);
   bool trims_in_passing() const noexcept override { return true; }
   std::uint64_t reserved() const noexcept override { return extents_.reserved(); }
 
@@ -44,7 +44,7 @@ class HostDataSegment final : public DataSegment {
   [[nodiscard]] bool in_known_file(std::uint64_t end) const noexcept {
     return end <= in_file_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] bool make_present(YieldingLock& lock, Run run, std::uint64_t needed);
+  [[nodiscard]] bool make_present(YieldingLock& lock, Run run, std::uint64_t needed) REQUIRES(lock);
 
   const Segment& segment_;
   ExtentTable extents_;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <mutex>
 
 #include "arena/session_memory.hpp"
 #include "base/error.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
+#include "os/mutex.hpp"
 #include "os/page_reservation.hpp"
 
 namespace shmtensor {
@@ -82,7 +82,7 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
                             bool to_keep) {
   const std::uint64_t key = TransitTable::block_key(arena, block);
   const std::uint64_t mark = high(generation) | coarse_seconds();
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   std::atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
       to_keep ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation);
@@ -111,7 +111,7 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
 }
 
 void TransitWriter::reserve(ArenaNumber arena, BlockNumber block) {
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   static_cast<void>(bucket_of(TransitTable::block_key(arena, block)));
 }
 

@@ -55,7 +55,7 @@ std::byte* DeviceDataSegment::at(std::uint64_t offset, std::uint64_t size, Acces
   };
   require(chunk_size != 0 && fits(inner, size, chunk_size));
   const auto chunk = static_cast<std::uint32_t>(number);
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   if (std::byte* known = at_once(offset, size, access)) return known;
   if (!chunks_[chunk]) {
     Fd descriptor = keeper_.fetch(segment_.number(), chunk);
@@ -112,8 +112,8 @@ bool DeviceDataSegment::make_chunk(std::uint32_t number, std::uint64_t size) {
     return false;
   }
   keeper_.keep(segment_.number(), number, size, descriptor);
-  chunk->used_at = now();
-  const std::lock_guard guard(mutex_);
+  used_at_[number] = now();
+  const LockGuard guard(mutex_);
   chunks_[number] = std::move(chunk);
   publish(number, Access::read_write);
   segment_.chunk(number).descriptor.store(descriptor.get());
@@ -124,7 +124,7 @@ bool DeviceDataSegment::make_chunk(std::uint32_t number, std::uint64_t size) {
 }
 
 void DeviceDataSegment::touch(std::uint64_t offset, std::uint64_t) noexcept {
-  chunks_[chunk_offset_of(offset).chunk]->used_at = now();
+  used_at_[chunk_offset_of(offset).chunk] = now();
 }
 
 // Only the session's `collect` calls this. Frees whole chunks without allocated blocks.
@@ -133,10 +133,10 @@ bool DeviceDataSegment::trim(YieldingLock&, RangeAllocator& space, std::uint64_t
   const std::uint32_t time = now();
   for (std::uint32_t chunk = 0; chunk < next_chunk_; ++chunk) {
     const std::uint64_t size = sizes_[chunk].load();
-    if (size == 0 || time - chunks_[chunk]->used_at < idle_milliseconds) continue;
+    if (size == 0 || time - used_at_[chunk] < idle_milliseconds) continue;
     if (!space.remove(std::uint64_t{chunk} << kChunkShift, size)) continue;
     segment_.chunk(chunk).size.store(0);
-    const std::lock_guard guard(mutex_);
+    const LockGuard guard(mutex_);
     forget(chunk);
     reserved_.fetch_sub(size);
     try {
@@ -159,7 +159,7 @@ void DeviceDataSegment::forget(std::uint32_t chunk) noexcept {
 
 void DeviceDataSegment::drop_gone() noexcept {
   if (owned_ || Driver::usable() == nullptr) return;
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
     if (chunks_[chunk] && segment_.chunk(chunk).size.load() == 0) forget(chunk);
   }

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "base/align.hpp"
 #include "base/error.hpp"
 #include "base/report.hpp"
+#include "os/mutex.hpp"
 
 namespace shmtensor::cuda {
 namespace {
@@ -18,9 +18,8 @@ namespace {
 using AllocationKey = std::pair<std::string, std::uint64_t>;
 
 struct Cache {
-  std::mutex mutex;  // held while the driver opens the memory: a second thread needs the same
-                     // mapping
-  std::map<AllocationKey, std::weak_ptr<ImportedAllocation>> opened;
+  Mutex mutex;  // held while the driver opens the memory: a second thread needs the same mapping
+  std::map<AllocationKey, std::weak_ptr<ImportedAllocation>> opened GUARDED_BY(mutex);
 };
 Cache& cache() {
   static Cache* const made = new Cache;
@@ -130,8 +129,9 @@ std::shared_ptr<ImportedAllocation> ImportedAllocation::get(const IpcDescriptor&
     throw StaleHandle("cannot use a tensor's handle: the description of its memory is damaged");
   }
   const Gpu& gpu = Gpu::with_uuid(description.device);
-  const std::lock_guard guard(cache().mutex);
-  std::weak_ptr<ImportedAllocation>& place = cache().opened[key_of(description)];
+  Cache& here = cache();
+  const LockGuard guard(here.mutex);
+  std::weak_ptr<ImportedAllocation>& place = here.opened[key_of(description)];
   if (std::shared_ptr<ImportedAllocation> known = place.lock()) return known;
   if (producer_gone && source.chunks.empty()) {
     throw ProducerGone(kInvalidValue,
@@ -144,7 +144,7 @@ std::shared_ptr<ImportedAllocation> ImportedAllocation::get(const IpcDescriptor&
   std::shared_ptr<ImportedAllocation> made =
       source.chunks.empty() ? open_handle(gpu, description) : map_chunks(gpu, source);
   place = made;
-  std::erase_if(cache().opened, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(here.opened, [](const auto& entry) { return entry.second.expired(); });
   return made;
 }
 

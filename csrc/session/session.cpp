@@ -76,25 +76,32 @@ std::optional<Block> Session::allocate_warm(std::uint64_t size, Placement placem
 
 Block Session::allocate(std::uint64_t size, Placement placement) {
   member_.require_slot();  // before any lock, which a thread may have that is not in a raw copy
-  const bool on_device = placement.strategy == Strategy::device;
-  std::unique_lock creation(creation_mutex_, std::defer_lock);
-  // Growing on a device tells the manager, with the arena locked; the connection is locked before
-  // arenas.
-  std::unique_lock connection(connection_mutex_, std::defer_lock);
-  if (on_device) std::lock(creation, connection);
+  return placement.strategy == Strategy::device ? allocate_on_device(size, placement)
+                                                : allocate_on_host(size, placement);
+}
+
+Block Session::allocate_on_host(std::uint64_t size, Placement placement) {
   for (int round = 0; round < kRounds; ++round) {
     const std::size_t seen = own_arenas(placement).size();
     if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
-    if (!on_device) {
-      if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
-        throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
-      }
-      creation.lock();
+    if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
+      throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
     }
     // One thread makes the arena that all of them are waiting for.
+    const LockGuard creation(creation_mutex_);
     if (own_arenas(placement).size() == seen) make_arena(size, placement);
-    if (!on_device) creation.unlock();
   }
+  throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
+}
+
+// Growing on a device tells the manager, with the arena locked; the connection is locked before
+// arenas.
+Block Session::allocate_on_device(std::uint64_t size, Placement placement) {
+  const LockGuard creation(creation_mutex_);
+  const LockGuard connection(connection_mutex_);
+  if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
+  make_arena(size, placement);
+  if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
   throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
 }
 
@@ -130,7 +137,7 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Placement plac
 
 std::vector<PinnedArena> Session::pin_all() {
   std::vector<PinnedArena> all;
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   all.reserve(arenas_.size());
   for (auto& [number, arena] : arenas_) all.emplace_back(*arena);
   return all;
@@ -138,7 +145,7 @@ std::vector<PinnedArena> Session::pin_all() {
 
 std::vector<Arena*> Session::own_arenas() {
   std::vector<Arena*> found;
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   for (auto& [number, arena] : arenas_) {
     if (arena->owned()) found.push_back(arena.get());
   }
@@ -180,7 +187,7 @@ void Session::make_arena(std::uint64_t size, Placement placement) {
 PinnedArena Session::add(std::unique_ptr<Segment> segment, bool owned) {
   const ArenaNumber number = segment->number();
   auto made = make(std::move(segment), owned);
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   // Another thread may have been quicker; then its arena is used and this one dropped.
   return PinnedArena(*arenas_.try_emplace(number, std::move(made)).first->second);
 }
@@ -196,7 +203,7 @@ std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owne
 
 PinnedArena Session::find(ArenaNumber number) noexcept {
   if (!member_.has_slot()) return {};  // `attach` reports why
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   const auto at = arenas_.find(number);
   return at != arenas_.end() ? PinnedArena(*at->second) : PinnedArena();
 }
@@ -247,7 +254,7 @@ void Session::drop_unused_orphans() {
   ensure_manager();
   if (!memory_->has_manager()) return;
   std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is released
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   for (auto at = arenas_.begin(); at != arenas_.end();) {
     const Arena& arena = *at->second;
     if (arena.owned() || arena.in_use() || arena.segment().header().orphaned.load() == 0) {
@@ -262,9 +269,11 @@ void Session::drop_unused_orphans() {
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
   const std::uint64_t spent = cancel_tickets(older_than_milliseconds);
   for (Arena* arena : own_arenas()) {
-    std::unique_lock connection(connection_mutex_,
-                                std::defer_lock);  // before arenas: see `allocate`
-    if (arena->segment().strategy() == Strategy::device) connection.lock();
+    if (arena->segment().strategy() != Strategy::device) {
+      arena->collect(0);
+      continue;
+    }
+    const LockGuard connection(connection_mutex_);  // before arenas: see `allocate_on_device`
     arena->collect(0);
   }
   for (const PinnedArena& arena : pin_all()) arena->data().drop_gone();
@@ -273,7 +282,7 @@ std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
 }
 
 bool Session::in_use() noexcept {
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   return std::any_of(arenas_.begin(), arenas_.end(), [](const auto& pair) {
     return pair.second->owned() || pair.second->in_use();
   });
@@ -283,7 +292,7 @@ Session::Usage Session::usage() noexcept {
   Usage usage;
   usage.descriptors = 2;  // the connection and the session's memory
   usage.mappings = memory_->mapping_count();
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   for (const auto& [number, arena] : arenas_) {
     ++usage.arenas;
     usage.reserved += arena->reserved();

@@ -50,7 +50,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
 
 Reply Session::ask(Message message, int descriptor) {
   member_.require_slot();
-  const std::lock_guard guard(connection_mutex_);
+  const LockGuard guard(connection_mutex_);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!connection_) reconnect();
     if (std::optional<Reply> reply = connection_.ask(message, descriptor)) return std::move(*reply);
@@ -83,7 +83,7 @@ void Session::reconnect() {
 void Session::ensure_manager() noexcept {
   if (!member_.has_slot() || !memory_->manager_changed()) return;
   try {
-    const std::lock_guard guard(connection_mutex_);
+    const LockGuard guard(connection_mutex_);
     if (!memory_->manager_changed()) return;  // another thread was faster
     connection_.shut_down();
     reconnect();
@@ -108,11 +108,14 @@ void Session::send_registration(const Arena& arena) {
     const Segment::File file = segment.file();
     static_cast<void>(connection_.ask(message, named ? -1 : (*file).get()));
     message.kind = MessageKind::keep_chunk;
-    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int descriptor) {
-      message.chunk = chunk;
-      message.number = size;
-      if (connection_ && descriptor >= 0) static_cast<void>(connection_.ask(message, descriptor));
-    };
+    // The analysis does not know that a lambda runs with the locks of its function.
+    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int descriptor)
+                          NO_THREAD_SAFETY_ANALYSIS {
+                            message.chunk = chunk;
+                            message.number = size;
+                            if (connection_ && descriptor >= 0)
+                              static_cast<void>(connection_.ask(message, descriptor));
+                          };
     if (segment.strategy() == Strategy::device) {
       static_cast<const cuda::DeviceDataSegment&>(arena.data()).for_each_descriptor(tell);
     } else if (segment.strategy() == Strategy::external && arena.owned()) {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "cuda/pointer_attributes.hpp"
 #include "os/fork_mark.hpp"
 #include "os/futex.hpp"
+#include "os/mutex.hpp"
 #include "os/process.hpp"
 #include "session/runtime.hpp"
 
@@ -45,19 +45,20 @@ struct CountedHandle {
 /// Never destroyed: its thread may outlive `main`. A forked child has a table of its own, which
 /// stays empty: the parent releases its exports itself, and its lock may have been held.
 struct Exports {
-  std::mutex mutex;
-  Arena* arena = nullptr;  ///< of all blocks, so that one word announces changes of any
-  cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
-  std::map<BlockNumber, Export> all;
-  std::map<Name, CountedHandle> handles;  ///< one an allocation
-  cuda::ExportedChunks chunks;
-  bool stopped = false;
+  Mutex mutex;
+  /// Of all blocks, so that one word announces changes of any.
+  Arena* arena GUARDED_BY(mutex) = nullptr;
+  cuda::ChunkKeeper* keeper GUARDED_BY(mutex) = nullptr;  ///< of that arena's session
+  std::map<BlockNumber, Export> all GUARDED_BY(mutex);
+  std::map<Name, CountedHandle> handles GUARDED_BY(mutex);  ///< one an allocation
+  cuda::ExportedChunks chunks GUARDED_BY(mutex);
+  bool stopped GUARDED_BY(mutex) = false;
 };
 std::atomic<Exports*> g_exports{nullptr};
 Exports& exports() { return *g_exports.load(); }
 void make_exports() { g_exports.store(new Exports); }
 
-void remove_export(Exports& here, const Export& gone) {
+void remove_export(Exports& here, const Export& gone) REQUIRES(here.mutex) {
   if (!gone.chunks.empty()) {
     here.chunks.drop(here.arena->segment(), *here.keeper, gone.chunks);
     return;
@@ -67,7 +68,7 @@ void remove_export(Exports& here, const Export& gone) {
 }
 
 // Removes the exports whose block no process holds and no message refers to. Returns their owners.
-std::vector<PyObject*> take_freed(Exports& here) {
+std::vector<PyObject*> take_freed(Exports& here) REQUIRES(here.mutex) {
   std::vector<PyObject*> owners;
   for (auto at = here.all.begin(); at != here.all.end();) {
     const BlockWord word(here.arena->segment().record(at->first).word.load());
@@ -96,15 +97,17 @@ py::object wait_for_freed() {
   {
     const GilRelease release;
     while (true) {
-      std::atomic<std::uint32_t>& wake_sequence = here.arena->segment().header().wake_sequence;
-      const std::uint32_t seen = wake_sequence.load();
+      std::atomic<std::uint32_t>* wake_sequence = nullptr;
+      std::uint32_t seen = 0;
       {
-        const std::lock_guard guard(here.mutex);
+        const LockGuard guard(here.mutex);
         if (here.stopped) break;
+        wake_sequence = &here.arena->segment().header().wake_sequence;
+        seen = wake_sequence->load();
         owners = take_freed(here);
       }
       if (!owners.empty()) break;
-      wait_for_change(wake_sequence, seen);
+      wait_for_change(*wake_sequence, seen);
     }
   }
   if (owners.empty()) return py::none();
@@ -117,7 +120,7 @@ bool stop_waiting() {
   if (is_raw_copy()) return false;
   Exports& here = exports();
   const GilRelease release;
-  const std::lock_guard guard(here.mutex);
+  const LockGuard guard(here.mutex);
   here.stopped = true;
   if (here.arena != nullptr) here.arena->segment().notify_owner();
   return true;
@@ -130,7 +133,7 @@ py::list collect() {
   std::vector<PyObject*> owners;
   {
     const GilRelease release;
-    const std::lock_guard guard(here.mutex);
+    const LockGuard guard(here.mutex);
     if (here.arena != nullptr) owners = take_freed(here);
   }
   return to_list(owners);
@@ -148,7 +151,8 @@ Block take_block(std::uint64_t size) {
 }
 
 // The driver's bytes for an allocation; asked for once, while any part of it is shared.
-cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& facts) {
+cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& facts)
+    REQUIRES(here.mutex) {
   const Name name(facts.buffer_id, facts.base);
   auto at = here.handles.find(name);
   if (at == here.handles.end()) {
@@ -186,7 +190,7 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
 [[nodiscard]] PyObject* add_export(Exports& here, const Block& block,
                                    const cuda::PointerAttributes& facts,
                                    cuda::IpcDescriptor description, Export made) {
-  const std::lock_guard guard(here.mutex);
+  const LockGuard guard(here.mutex);
   if (here.arena == nullptr) {
     here.arena = block.arena;
     here.keeper = &Runtime::get().home().chunk_keeper();
@@ -280,7 +284,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
 
 Exported exported(const Arena* arena, BlockNumber block) {
   Exports& here = exports();
-  const std::lock_guard guard(here.mutex);
+  const LockGuard guard(here.mutex);
   const auto at = here.all.find(block);
   if (arena != here.arena || at == here.all.end()) {
     throw StaleHandle("cannot use a tensor's handle: its memory was released");
