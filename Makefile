@@ -83,13 +83,21 @@ litmus: $(VENV)/.pip ## check its memory orders with herd7
 	$(BIN)/python -m tests.litmus.check
 
 # Compiler warnings are errors in the build with fault points, which it needs.
-lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint ## check style, types, layers
+lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint build/tidy/.checked ## check style, types, layers, defects
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	git ls-files '*.cpp' '*.hpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	PYTHONPATH=python $(BIN)/lint-imports
 	$(BIN)/python -m tests.check_layers
+
+# A unity build reads each header a few times only. clang-tidy does not understand GCC's precompiled header.
+build/tidy/.checked: $(filter-out %.py %.pyi,$(SOURCES)) .clang-tidy | $(VENV)/.group-build $(VENV)/.group-lint
+	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_UNITY_BUILD=ON \
+	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) >/dev/null
+	$(BIN)/run-clang-tidy.py -clang-tidy-binary $(BIN)/clang-tidy -p $(@D) -quiet -hide-progress -j $$(nproc)
+	touch $@
 
 # Asks PyPI.
 audit: $(VENV)/.group-lint $(VENV)/.group-audit ## check all dependencies against advisories

@@ -53,6 +53,20 @@ def test_sources_do_not_read_the_wall_clock() -> None:
     assert [path.name for path in sources if any(word in path.read_text() for word in words)] == []
 
 
+def test_locks_are_annotated() -> None:
+    """Without the annotations, `make lint` checks no access to the data that they protect."""
+    words = (
+        "std::mutex",
+        "std::recursive_mutex",
+        "std::shared_mutex",
+        "std::lock_guard",
+        "std::unique_lock",
+        "std::scoped_lock",
+    )
+    found = {path.name for path in ROOT.rglob("*.[ch]pp") if any(word in path.read_text() for word in words)}
+    assert found == {"mutex.hpp", "yielding_lock.hpp"}
+
+
 def test_modules_do_not_import_the_package_itself() -> None:
     """The layer contract must ignore such imports, because it mistakes imports of the extension for them."""
     package = ROOT.parent / "python" / "shmtensor"

@@ -2,7 +2,7 @@
 
 namespace shmtensor {
 
-std::optional<Piece> Allocator::take_warm(std::uint64_t size) {
+std::optional<NewBlock> Allocator::take_warm(std::uint64_t size) {
   if (!spare_number()) return std::nullopt;
   const RangeAllocator::Range range = take_range(size);
   if (range == RangeAllocator::kNone) return std::nullopt;
@@ -14,7 +14,7 @@ std::optional<Piece> Allocator::take_warm(std::uint64_t size) {
 }
 
 // The number and the range are reserved before the lock is released.
-std::optional<Piece> Allocator::take(YieldingLock& lock, std::uint64_t size) {
+std::optional<NewBlock> Allocator::take(YieldingLock& lock, std::uint64_t size) {
   data_.clear_shortage();
   if (!make_number(lock)) return std::nullopt;
   RangeAllocator::Range range = take_range(size);
@@ -79,7 +79,7 @@ BlockNumber Allocator::take_number() noexcept {
   return block;
 }
 
-Piece Allocator::book(BlockNumber block, RangeAllocator::Range range) noexcept {
+NewBlock Allocator::book(BlockNumber block, RangeAllocator::Range range) noexcept {
   ranges_[block] = range;  // the idle time of an extent begins when its last block is freed
   return {block, space_.offset(range)};
 }

@@ -13,7 +13,7 @@
 
 namespace shmtensor {
 
-struct Piece {
+struct NewBlock {
   BlockNumber block = 0;
   std::uint64_t offset = 0;
 };
@@ -26,11 +26,11 @@ class Allocator {
 
   /// Allocates a block number and bytes for it, without a system call. Nothing if that is not
   /// possible.
-  [[nodiscard]] std::optional<Piece> take_warm(std::uint64_t size);
+  [[nodiscard]] std::optional<NewBlock> take_warm(std::uint64_t size);
 
   /// Like `take_warm`, but grows the arena as needed. Nothing if the arena is full or memory is
   /// short; in the latter case `short_of` returns the reason.
-  [[nodiscard]] std::optional<Piece> take(YieldingLock& lock, std::uint64_t size);
+  [[nodiscard]] std::optional<NewBlock> take(YieldingLock& lock, std::uint64_t size) REQUIRES(lock);
   [[nodiscard]] const std::string& short_of() const noexcept { return data_.short_of(); }
 
   /// Frees a block whose word indicates that it is free. Does nothing if the block was freed
@@ -48,18 +48,18 @@ class Allocator {
   /// Releases memory that has been idle for the given time, at most `at_most` bytes. Returns true
   /// if there is more. Must not fail, because releases of tensors call it.
   bool trim(YieldingLock& lock, std::uint64_t idle_milliseconds,
-            std::uint64_t at_most = kUnlimited) noexcept {
+            std::uint64_t at_most = kUnlimited) noexcept REQUIRES(lock) {
     return data_.trim(lock, space_, idle_milliseconds, at_most);
   }
 
  private:
   [[nodiscard]] bool spare_number();
-  [[nodiscard]] bool make_number(YieldingLock& lock);
+  [[nodiscard]] bool make_number(YieldingLock& lock) REQUIRES(lock);
   [[nodiscard]] BlockNumber take_number() noexcept;
   [[nodiscard]] RangeAllocator::Range take_range(std::uint64_t size);
-  [[nodiscard]] bool back(YieldingLock& lock, RangeAllocator::Range range);
+  [[nodiscard]] bool back(YieldingLock& lock, RangeAllocator::Range range) REQUIRES(lock);
   void touch(RangeAllocator::Range range) noexcept;
-  Piece book(BlockNumber block, RangeAllocator::Range range) noexcept;
+  NewBlock book(BlockNumber block, RangeAllocator::Range range) noexcept;
 
   const Segment& segment_;
   DataSegment& data_;

@@ -1,7 +1,6 @@
 #include "arena/arena.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 
 #include "arena/host_data_segment.hpp"
@@ -32,12 +31,13 @@ TransitWriter& Member::writer() const {
   return *writer;
 }
 
-void Member::lock_for_fork() noexcept {
+// The lock is held until `unlock_after_fork`, which the analysis cannot follow.
+void Member::lock_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
   locked_for_fork_ = writer_.load();
   if (locked_for_fork_ != nullptr) locked_for_fork_->lock().lock();
 }
 
-void Member::unlock_after_fork() noexcept {
+void Member::unlock_after_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
   if (locked_for_fork_ != nullptr) locked_for_fork_->lock().unlock();
 }
 
@@ -48,7 +48,7 @@ void Member::become(SlotNumber slot) noexcept {
   writer_.store(nullptr);
 }
 
-void Member::throw_lost() {
+void Member::throw_no_slot() {
   refuse_in_raw_copy();
   throw SessionError(
       "this process was forked while the session's manager could not be reached; it cannot use "
@@ -80,41 +80,41 @@ Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data
 
 std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
   member_.require_slot();
-  const std::unique_lock guard(lock_, std::try_to_lock);
-  if (!guard) return std::nullopt;
+  if (!lock_.try_lock()) return std::nullopt;
+  const LockGuard guard(lock_, std::adopt_lock);
   take_freed();
-  const std::optional<Piece> piece = allocator_->take_warm(size);
-  if (!piece) return std::nullopt;
-  return activate(*piece, size);
+  const std::optional<NewBlock> made = allocator_->take_warm(size);
+  if (!made) return std::nullopt;
+  return activate(*made, size);
 }
 
 std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
   member_.require_slot();
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   take_freed();
-  std::optional<Piece> piece = allocator_->take(lock_, size);
-  if (!piece) {
+  std::optional<NewBlock> made = allocator_->take(lock_, size);
+  if (!made) {
     compare_with_table();
-    piece = allocator_->take(lock_, size);
+    made = allocator_->take(lock_, size);
   }
-  if (!piece) {
+  if (!made) {
     allocator_->trim(lock_, 0);
-    piece = allocator_->take(lock_, size);
+    made = allocator_->take(lock_, size);
   }
-  if (!piece && !allocator_->short_of().empty()) {
+  if (!made && !allocator_->short_of().empty()) {
     throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + allocator_->short_of());
   }
-  if (!piece) return std::nullopt;
-  return activate(*piece, size);
+  if (!made) return std::nullopt;
+  return activate(*made, size);
 }
 
 // The entry's lock excludes a thread that receives a stale handle for the same block. That thread
 // would set and then clear the bit that is set here.
-BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
-  const BlockNumber block = piece.block;
+BlockNumber Arena::activate(const NewBlock& made, std::uint64_t size) {
+  const BlockNumber block = made.block;
   BlockRecord& record = segment_->record(block);
   LocalTable::Lock lock(local_, block);
-  record.offset.store(piece.offset, std::memory_order_relaxed);
+  record.offset.store(made.offset, std::memory_order_relaxed);
   record.size.store(size, std::memory_order_relaxed);
   // Processes can send this generation only after they hold it, so none of them has set a bit yet.
   // Their stores come after the store that makes the word live. A process that checks an older
@@ -135,7 +135,7 @@ BlockNumber Arena::activate(const Piece& piece, std::uint64_t size) {
 
 void Arena::collect(std::uint64_t idle_milliseconds) {
   member_.require_slot();
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   take_freed();
   compare_with_table();
   allocator_->trim(lock_, idle_milliseconds);
@@ -146,7 +146,7 @@ std::uint64_t Arena::reserved() const noexcept { return owned() ? data_->reserve
 void Arena::take_freed() {
   const FreedMap freed = segment_->freed();
   if (freed.any()) {
-    freed.take([this](BlockNumber block) { allocator_->reclaim(block); });
+    freed.take([&owner = *allocator_](BlockNumber block) { owner.reclaim(block); });
   }
   if (member_.memory().header().deaths.load(std::memory_order_relaxed) != deaths_seen_) {
     compare_with_table();
@@ -157,7 +157,8 @@ void Arena::take_freed() {
 // A process may be killed after it freed a block and before it marked the block in the freed map.
 void Arena::compare_with_table() {
   deaths_seen_ = member_.memory().header().deaths.load();
-  allocator_->for_each_allocated([this](BlockNumber block) { allocator_->reclaim(block); });
+  allocator_->for_each_allocated(
+      [&owner = *allocator_](BlockNumber block) { owner.reclaim(block); });
 }
 
 // Reading the clock costs a few nanoseconds, and scanning the free ranges takes time proportional
@@ -168,8 +169,8 @@ void Arena::note_operation() noexcept {
 }
 
 void Arena::trim_in_passing() noexcept {
-  if (member_.lost()) return;
-  const std::lock_guard guard(lock_);
+  if (!member_.has_slot()) return;
+  const LockGuard guard(lock_);
   if (!trim_is_due_.exchange(false)) return;  // another thread was faster
   const std::uint64_t begin = coarse_milliseconds();
   trimming_ = allocator_->trim(lock_, kIdleMilliseconds, kTrimStep);
@@ -185,7 +186,8 @@ void Arena::trim_in_passing() noexcept {
 // epoch must change while the block is live. (4) Otherwise the handle is stale.
 bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                        const Ticket& ticket, TransitTable& transit) noexcept {
-  if (lock.count() > 0 || member_.lost()) {  // of another generation, or this process lacks a slot
+  if (lock.count() > 0 ||
+      !member_.has_slot()) {  // of another generation, or this process lacks a slot
     pin();
     return false;
   }
@@ -218,7 +220,7 @@ void Arena::unpin_and_try_free(BlockNumber block) noexcept {
 }
 
 void Arena::release_last(BlockNumber block) noexcept {
-  if (member_.lost()) return;
+  if (!member_.has_slot()) return;
   bool last = false;
   {
     LocalTable::Lock lock(local_, block);
@@ -232,7 +234,7 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
     lock.set_count(lock.count() - 1);
     return false;
   }
-  if (member_.lost()) return false;
+  if (!member_.has_slot()) return false;
   SHMTENSOR_FAULT_POINT("release.before_bit");
   segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
   lock.set_count(0);
@@ -240,13 +242,12 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
 }
 
 void Arena::try_free_block(BlockNumber block) noexcept {
-  if (member_.lost() || !try_free(*segment_, block, member_.memory())) return;
+  if (!member_.has_slot() || !try_free(*segment_, block, member_.memory())) return;
   SHMTENSOR_FAULT_POINT("free.before_mark");
   // A release may run with the GIL held and does not wait for the lock. As with a block that a peer
   // freed, the owner finds the block at its next allocation.
-  std::unique_lock<YieldingLock> guard;
-  if (owned()) guard = std::unique_lock(lock_, std::try_to_lock);
-  if (guard) {
+  if (owned() && lock_.try_lock()) {
+    const LockGuard guard(lock_, std::adopt_lock);
     allocator_->reclaim(block);
     note_operation();
   } else {
@@ -279,7 +280,7 @@ Ticket Arena::send(BlockNumber block, bool to_keep) {
 }
 
 void Arena::cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {
-  if (member_.lost()) return;
+  if (!member_.has_slot()) return;
   member_.memory().transit(ticket.sender).claim(ticket, segment_->number(), block, generation);
   try_free_block(block);
 }

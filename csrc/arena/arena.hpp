@@ -14,6 +14,7 @@
 #include "arena/transit.hpp"
 #include "arena/yielding_lock.hpp"
 #include "os/fork_mark.hpp"
+#include "os/mutex.hpp"
 
 namespace shmtensor {
 
@@ -36,16 +37,16 @@ class Member {
   /// Sets the slot of a forked child; kNoSlot if it has none. In that case inherited blocks are not
   /// protected, and the child must not release them: the bits belong to the parent.
   void become(SlotNumber slot) noexcept;
-  /// Return true if no holder bit protects the blocks of this process: it has no slot, or is a raw
-  /// copy of the process that has the slot.
-  [[nodiscard]] bool lost() const noexcept { return slot_ == kNoSlot || is_raw_copy(); }
-  /// Throws SessionError if this process is lost, since it has no bits to set.
+  /// Returns false if no holder bit protects the blocks of this process: it has no slot, or is a
+  /// raw copy of the process that has the slot.
+  [[nodiscard]] bool has_slot() const noexcept { return slot_ != kNoSlot && !is_raw_copy(); }
+  /// Throws SessionError if this process has no slot, since it has no bits to set.
   void require_slot() const {
-    if (lost()) throw_lost();
+    if (!has_slot()) throw_no_slot();
   }
 
  private:
-  [[noreturn]] static void throw_lost();
+  [[noreturn]] static void throw_no_slot();
 
   const SessionMemory& memory_;
   SlotNumber slot_;
@@ -96,7 +97,7 @@ class Arena {
   /// the caller must then call `unpin_and_try_free` after it releases the lock.
   [[nodiscard]] bool hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                           const Ticket& ticket, TransitTable& transit) noexcept {
-    if (lock.count() == 0 || member_.lost() ||
+    if (lock.count() == 0 || !member_.has_slot() ||
         !BlockWord(segment_->record(block).word.load()).live_at_generation(generation)) {
       return hold_first(lock, block, generation, ticket, transit);
     }
@@ -140,13 +141,14 @@ class Arena {
 
   // --- fork ---
 
-  /// The order, across all arenas: lock, LocalTable::stop_locking, wait.
-  void lock_for_fork() noexcept { lock_.lock(); }
+  /// The order, across all arenas: lock, LocalTable::stop_locking, wait. The lock is held until
+  /// `unlock_after_fork`, which the analysis cannot follow.
+  void lock_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { lock_.lock(); }
   void wait_for_fork() const noexcept;
   /// Makes the child a holder of all blocks that this process holds. Called between lock and
   /// unlock.
   void hold_for_child(SlotNumber child);
-  void unlock_after_fork() noexcept { lock_.unlock(); }
+  void unlock_after_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
   /// In the child: marks the arena as not owned, and all blocks as unlocked.
   void disown() noexcept;
   /// Return true if a forked child can use the memory of the arena. It cannot use device memory, so
@@ -157,11 +159,11 @@ class Arena {
   bool hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                   const Ticket& ticket, TransitTable& transit) noexcept;
   void release_last(BlockNumber block) noexcept;
-  BlockNumber activate(const Piece& piece, std::uint64_t size);
-  void take_freed();
-  void compare_with_table();
+  BlockNumber activate(const NewBlock& made, std::uint64_t size) REQUIRES(lock_);
+  void take_freed() REQUIRES(lock_);
+  void compare_with_table() REQUIRES(lock_);
   void try_free_block(BlockNumber block) noexcept;
-  void note_operation() noexcept;
+  void note_operation() noexcept REQUIRES(lock_);
 
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<DataSegment> data_;
@@ -169,12 +171,12 @@ class Arena {
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};
   std::atomic<bool> trim_is_due_{false};
-  YieldingLock lock_;  // protects the members that follow
-  std::unique_ptr<Allocator> allocator_;
-  std::uint64_t deaths_seen_ = 0;
-  std::uint64_t trim_at_ = 0;  // not before this time
-  bool trimming_ = false;      // the last step left idle memory
-  std::uint32_t operations_ = 0;
+  YieldingLock lock_;
+  std::unique_ptr<Allocator> allocator_ PT_GUARDED_BY(lock_);
+  std::uint64_t deaths_seen_ GUARDED_BY(lock_) = 0;
+  std::uint64_t trim_at_ GUARDED_BY(lock_) = 0;  // not before this time
+  bool trimming_ GUARDED_BY(lock_) = false;      // the last step left idle memory
+  std::uint32_t operations_ GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace shmtensor

@@ -38,18 +38,19 @@ class DataSegment {
   [[nodiscard]] virtual bool is_backed(std::uint64_t offset, std::uint64_t size) const noexcept = 0;
   /// Gives memory to an allocated range. Returns false if memory is short; then `short_of` returns
   /// the reason.
-  [[nodiscard]] virtual bool back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size) = 0;
+  [[nodiscard]] virtual bool back(YieldingLock& lock, std::uint64_t offset, std::uint64_t size)
+      REQUIRES(lock) = 0;
   /// Extends the space so that a block of `size` fits. Returns false if the arena is full or memory
   /// is short.
   [[nodiscard]] virtual bool grow(RangeAllocator& space, std::uint64_t size) = 0;
   /// Gives memory to the space that `grow` added, as far as available, for later allocations.
-  virtual void back_ahead(YieldingLock& /*lock*/) {}
+  virtual void back_ahead(YieldingLock& lock) REQUIRES(lock) { static_cast<void>(lock); }
   /// Called when the range has been allocated or freed.
   virtual void touch(std::uint64_t offset, std::uint64_t size) noexcept = 0;
   /// Releases memory that has been idle for the given time, at most `at_most` bytes of it if `trim`
   /// is called in passing. Returns true if there is more.
   virtual bool trim(YieldingLock& lock, RangeAllocator& space, std::uint64_t idle_milliseconds,
-                    std::uint64_t at_most) noexcept = 0;
+                    std::uint64_t at_most) noexcept REQUIRES(lock) = 0;
   /// Return true if any thread may call `trim` at any time. Otherwise only the session's `collect`
   /// calls it.
   [[nodiscard]] virtual bool trims_in_passing() const noexcept = 0;

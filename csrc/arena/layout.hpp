@@ -64,6 +64,7 @@ inline constexpr std::uint32_t kMaxChunks = 3072;
 /// An offset in device memory: chunk:24 | offset in the chunk:40.
 inline constexpr unsigned kChunkShift = 40;
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one cache line for each writer
 struct ArenaHeader {
   std::uint64_t magic;
   std::uint32_t version;

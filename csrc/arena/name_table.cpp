@@ -10,8 +10,8 @@ namespace shmtensor {
 // A key is not removed during the session. So all searches for a name visit the same records, and
 // find either its record or the same empty one; a compare-and-swap decides which process fills that
 // record.
-std::optional<std::uint32_t> NameTable::find(std::string_view text, SipKey key, bool make) {
-  const std::uint64_t hash = std::max<std::uint64_t>(1, siphash(key, text.data(), text.size()));
+std::optional<std::uint32_t> NameTable::find(std::string_view name, SipKey key, bool make) {
+  const std::uint64_t hash = std::max<std::uint64_t>(1, siphash(key, name.data(), name.size()));
   for (std::uint32_t step = 0; step < kNames; ++step) {
     const std::uint32_t number = static_cast<std::uint32_t>(hash + step) % kNames;
     NameRecord& record = records[number];
@@ -22,8 +22,8 @@ std::optional<std::uint32_t> NameTable::find(std::string_view text, SipKey key, 
     }
     if (found != hash) continue;
     if (make) {  // all processes that get here write the same
-      for (std::size_t i = 0; i < text.size(); ++i) record.name[i].store(text[i]);
-      record.size.store(static_cast<std::uint8_t>(text.size()));
+      for (std::size_t i = 0; i < name.size(); ++i) record.name[i].store(name[i]);
+      record.size.store(static_cast<std::uint8_t>(name.size()));
     }
     return number;
   }

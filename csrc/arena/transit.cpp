@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <mutex>
 
 #include "arena/session_memory.hpp"
 #include "base/error.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
+#include "os/mutex.hpp"
 #include "os/page_reservation.hpp"
 
 namespace shmtensor {
@@ -22,14 +22,14 @@ constexpr std::uint32_t live_of(std::uint64_t word) noexcept {
 }
 constexpr std::uint64_t high(std::uint32_t value) noexcept { return std::uint64_t{value} << 32; }
 
-struct Link {
+struct GroupLink {
   std::uint32_t index;
   std::uint32_t serial;
 
   static constexpr std::uint64_t pack(std::uint32_t index, std::uint32_t serial) noexcept {
     return high(index + 1) | serial;
   }
-  explicit constexpr Link(std::uint64_t bits) noexcept
+  explicit constexpr GroupLink(std::uint64_t bits) noexcept
       : index(static_cast<std::uint32_t>(bits >> 32) - 1), serial(live_of(bits)) {}
 };
 
@@ -47,7 +47,7 @@ bool TransitTable::has_live(ArenaNumber arena, BlockNumber block,
     std::uint64_t bits = bucket.load();
     bool moved = false;
     while (bits != 0 && !moved && ++steps < 4 * kGroups) {
-      const Link link(bits);
+      const GroupLink link(bits);
       if (link.index >= kGroups) return true;
       const TicketGroup& group = groups[link.index];
       const bool match = group.block.load() == key &&
@@ -73,7 +73,7 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
       table_(memory.transit(sender)),
       sender_(sender),
       reserved_(sizeof(TransitTable) / TransitTable::kStride, false) {
-  reserve_piece(0);
+  reserve_stride(0);
   // Groups of an earlier process in this slot are treated as full: their tickets are only consumed.
   private_.resize(std::min(table_.group_count.load(), TransitTable::kGroups));
 }
@@ -82,7 +82,7 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
                             bool to_keep) {
   const std::uint64_t key = TransitTable::block_key(arena, block);
   const std::uint64_t mark = high(generation) | coarse_seconds();
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   std::atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
       to_keep ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation);
@@ -98,7 +98,7 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
     group.next.store(bucket.load(std::memory_order_relaxed), std::memory_order_release);
     private_[index] = {0, false, to_keep};
     SHMTENSOR_FAULT_POINT("send.group_ready");
-    bucket.store(Link::pack(index, serial_of(word)));
+    bucket.store(GroupLink::pack(index, serial_of(word)));
   } else {
     table_.groups[index].mark.store(mark, std::memory_order_relaxed);  // same generation, later
                                                                        // time
@@ -111,13 +111,13 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
 }
 
 void TransitWriter::reserve(ArenaNumber arena, BlockNumber block) {
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(lock_);
   static_cast<void>(bucket_of(TransitTable::block_key(arena, block)));
 }
 
 std::atomic<std::uint64_t>& TransitWriter::bucket_of(std::uint64_t key) {
   const std::uint32_t bucket = TransitTable::bucket_of(key);
-  reserve_piece(offsetof(TransitTable, buckets) + bucket * sizeof table_.buckets[0]);
+  reserve_stride(offsetof(TransitTable, buckets) + bucket * sizeof table_.buckets[0]);
   return table_.buckets[bucket];
 }
 
@@ -128,7 +128,7 @@ std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
                                         Generation generation) const noexcept {
   std::uint64_t bits = first;
   for (std::size_t steps = 0; bits != 0 && steps < private_.size(); ++steps) {
-    const std::uint32_t index = Link(bits).index;
+    const std::uint32_t index = GroupLink(bits).index;
     if (index >= private_.size()) break;
     const TicketGroup& group = table_.groups[index];
     if (private_[index].issued != kAll && !private_[index].to_keep &&
@@ -169,7 +169,7 @@ std::uint32_t TransitWriter::take_group() {
         "cannot send: more than a million tensors from this process are in unread messages; read "
         "or delete the queues, or call shmtensor.gc(older_than=...)");
   }
-  reserve_piece(offsetof(TransitTable, groups) + std::uint64_t{count} * sizeof(TicketGroup));
+  reserve_stride(offsetof(TransitTable, groups) + std::uint64_t{count} * sizeof(TicketGroup));
   private_.emplace_back();
   table_.group_count.store(count + 1);
   return count;
@@ -180,26 +180,26 @@ void TransitWriter::unlink(std::uint32_t index) noexcept {
   std::atomic<std::uint64_t>* at = &table_.buckets[TransitTable::bucket_of(gone.block.load())];
   std::uint64_t bits = at->load();
   for (std::size_t steps = 0; bits != 0 && steps < private_.size(); ++steps) {
-    if (Link(bits).index == index) {
+    if (GroupLink(bits).index == index) {
       SHMTENSOR_FAULT_POINT("send.unlink");
       at->store(gone.next.load());
       return;
     }
-    if (Link(bits).index >= private_.size()) return;
-    at = &table_.groups[Link(bits).index].next;
+    if (GroupLink(bits).index >= private_.size()) return;
+    at = &table_.groups[GroupLink(bits).index].next;
     bits = at->load();
   }
 }
 
-void TransitWriter::reserve_piece(std::uint64_t offset_in_table) {
-  const std::uint64_t piece = offset_in_table / TransitTable::kStride;
-  if (reserved_[piece]) return;
+void TransitWriter::reserve_stride(std::uint64_t offset_in_table) {
+  const std::uint64_t stride = offset_in_table / TransitTable::kStride;
+  if (reserved_[stride]) return;
   if (!reserve_pages(memory_.file(),
-                     SessionMemory::transit_offset(sender_) + piece * TransitTable::kStride,
+                     SessionMemory::transit_offset(sender_) + stride * TransitTable::kStride,
                      TransitTable::kStride)) {
     throw OutOfMemory("cannot send: no memory for the table of unread messages");
   }
-  reserved_[piece] = true;
+  reserved_[stride] = true;
 }
 
 }  // namespace shmtensor

@@ -130,22 +130,22 @@ class TransitWriter {
     bool to_keep = false;               ///< its tickets are, or will be, persistent
   };
 
-  [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key);
+  [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
   [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,
-                                         Generation generation) const noexcept;
-  std::uint32_t take_group();
-  void unlink(std::uint32_t index) noexcept;
-  [[nodiscard]] bool spent(std::uint32_t index) const noexcept;
-  void reserve_piece(std::uint64_t offset_in_table);
+                                         Generation generation) const noexcept REQUIRES(lock_);
+  std::uint32_t take_group() REQUIRES(lock_);
+  void unlink(std::uint32_t index) noexcept REQUIRES(lock_);
+  [[nodiscard]] bool spent(std::uint32_t index) const noexcept REQUIRES(lock_);
+  void reserve_stride(std::uint64_t offset_in_table) REQUIRES(lock_);
 
   const SessionMemory& memory_;
   TransitTable& table_;
   SlotNumber sender_;
   SpinLock lock_;
-  std::vector<Private> private_;
-  std::vector<std::uint32_t> spare_;
-  std::vector<bool> reserved_;  // parts of the table whose pages exist
-  std::uint32_t hand_ = 0;      // where the search for consumed groups continues
+  std::vector<Private> private_ GUARDED_BY(lock_);
+  std::vector<std::uint32_t> spare_ GUARDED_BY(lock_);
+  std::vector<bool> reserved_ GUARDED_BY(lock_);  // parts of the table whose pages exist
+  std::uint32_t hand_ GUARDED_BY(lock_) = 0;      // where the search for consumed groups continues
 };
 
 }  // namespace shmtensor

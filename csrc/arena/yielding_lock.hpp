@@ -6,30 +6,30 @@
 #include <mutex>
 #include <utility>
 
+#include "base/thread_annotations.hpp"
 #include "os/futex.hpp"
 
 namespace shmtensor {
 
 /// Protects the owner's bookkeeping of an arena. It is held for microseconds. Creating or freeing
 /// pages can take seconds in the kernel, and is done in `unlocked`, on extents that the holder has
-/// marked. Meets the requirements of std::lock_guard and std::unique_lock.
-class YieldingLock {
+/// marked. For LockGuard.
+class CAPABILITY("lock") YieldingLock {
  public:
-  void lock() { mutex_.lock(); }
-  bool try_lock() { return mutex_.try_lock(); }
-  void unlock() { mutex_.unlock(); }
+  void lock() ACQUIRE() { mutex_.lock(); }
+  bool try_lock() TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  void unlock() RELEASE() { mutex_.unlock(); }
 
   /// Runs `work` without the lock, then locks again, also if `work` throws. The bookkeeping may
   /// have changed in that time.
   template <typename Work>
-  void unlocked(Work&& work) {
-    unlock();
-    const Relock relock(*this);
+  void unlocked(Work&& work) REQUIRES(this) {
+    const Unlocked scope(*this);
     std::forward<Work>(work)();
   }
 
   /// Releases the lock until `unlocked` of another thread ends, or for a moment.
-  void wait() {
+  void wait() REQUIRES(this) {
     const std::uint32_t seen = ended_.load();
     unlock();
     wait_for_change(ended_, seen);
@@ -37,16 +37,16 @@ class YieldingLock {
   }
 
  private:
-  class Relock {
+  class SCOPED_CAPABILITY Unlocked {
    public:
-    explicit Relock(YieldingLock& lock) noexcept : lock_(lock) {}
-    ~Relock() {
+    explicit Unlocked(YieldingLock& lock) RELEASE(lock) : lock_(lock) { lock_.unlock(); }
+    ~Unlocked() RELEASE() {
       lock_.lock();
       lock_.ended_.fetch_add(1);
       wake_all(lock_.ended_);
     }
-    Relock(const Relock&) = delete;
-    Relock& operator=(const Relock&) = delete;
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
 
    private:
     YieldingLock& lock_;

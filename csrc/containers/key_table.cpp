@@ -29,8 +29,8 @@ std::uint64_t hash_of(const Key& key) noexcept {
   if (const auto* number = std::get_if<std::int64_t>(&key)) {
     return siphash(kHashKey, number, sizeof *number);
   }
-  const auto text = std::get<std::string_view>(key);
-  return ~siphash(kHashKey, text.data(), text.size());
+  const auto* text = std::get_if<std::string_view>(&key);
+  return ~siphash(kHashKey, text->data(), text->size());
 }
 
 constexpr std::uint64_t slot_of(std::uint64_t hash, std::uint64_t place) noexcept {

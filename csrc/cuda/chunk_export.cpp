@@ -49,14 +49,14 @@ ExportedChunks::Range ExportedChunks::share(const Gpu& gpu, const Segment& segme
   Range range;
   try {
     for_each_chunk(gpu, start, size, [&](DevicePtr base, std::uint64_t length) {
-      if (range.pieces.empty()) range.base = base;
+      if (range.chunks.empty()) range.base = base;
       Shared& shared = shared_at(gpu, segment, keeper, base, length);
-      range.pieces.push_back({length, shared.chunk, 0});
+      range.chunks.push_back({length, shared.chunk, 0});
       ++shared.users;
       range.size += length;
     });
   } catch (...) {
-    drop(segment, keeper, range.pieces);
+    drop(segment, keeper, range.chunks);
     throw;
   }
   return range;
@@ -78,19 +78,19 @@ ExportedChunks::Shared& ExportedChunks::shared_at(const Gpu& gpu, const Segment&
 }
 
 void ExportedChunks::drop(const Segment& segment, ChunkKeeper& keeper,
-                          std::span<const Piece> pieces) noexcept {
-  for (const Piece& piece : pieces) {
+                          std::span<const ExportedChunk> chunks) noexcept {
+  for (const ExportedChunk& one : chunks) {
     const auto at = std::find_if(shared_.begin(), shared_.end(), [&](const auto& entry) {
-      return entry.second.chunk == piece.chunk;
+      return entry.second.chunk == one.chunk;
     });
     if (at == shared_.end() || --at->second.users > 0) continue;
     try {
-      keeper.drop(segment.number(), piece.chunk);
-      segment.chunk(piece.chunk).size.store(0);
+      keeper.drop(segment.number(), one.chunk);
+      segment.chunk(one.chunk).size.store(0);
     } catch (const std::exception& error) {
       // The number is not used again, because the manager would return the descriptor of the old
       // memory. The descriptor is closed below and must not be sent to the next manager.
-      segment.chunk(piece.chunk).descriptor.store(-1);
+      segment.chunk(one.chunk).descriptor.store(-1);
       report(std::string("GPU memory leaked until the session ends: the manager still holds it: ") +
              error.what());
     }

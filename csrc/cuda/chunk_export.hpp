@@ -12,13 +12,13 @@
 namespace shmtensor::cuda {
 
 /// One chunk, as stored in a block after the IpcDescriptor.
-struct Piece {
+struct ExportedChunk {
   std::uint64_t size;
   std::uint32_t chunk;  ///< its number in the arena; the manager has its descriptor under this
                         ///< number
   std::uint32_t reserved;
 };
-static_assert(sizeof(Piece) == 16);
+static_assert(sizeof(ExportedChunk) == 16);
 
 /// The chunks that this process exports. A chunk is exported once, for any number of arrays in it.
 /// While it is exported, its owner keeps it mapped, so its address identifies it. Its number may be
@@ -29,14 +29,15 @@ class ExportedChunks {
   struct Range {
     DevicePtr base = 0;  ///< of the first chunk
     std::uint64_t size = 0;
-    std::vector<Piece> pieces;
+    std::vector<ExportedChunk> chunks;
   };
 
   /// Adds one reference to each chunk that [start, start + size) overlaps. Throws CudaError,
   /// OutOfMemory; no reference is added in that case.
   [[nodiscard]] Range share(const Gpu& gpu, const Segment& segment, ChunkKeeper& keeper,
                             DevicePtr start, std::uint64_t size);
-  void drop(const Segment& segment, ChunkKeeper& keeper, std::span<const Piece> pieces) noexcept;
+  void drop(const Segment& segment, ChunkKeeper& keeper,
+            std::span<const ExportedChunk> chunks) noexcept;
 
  private:
   struct Shared {

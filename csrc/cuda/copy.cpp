@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kFirstFill = 64 * kKiB;
 
-Result copy_run(const Gpu& gpu, const Side& to, const Side& from, std::uint64_t size) {
+Result copy_run(const Gpu& gpu, const CopySide& to, const CopySide& from, std::uint64_t size) {
   const Driver& driver = gpu.driver();
   if (to.on_device && from.on_device) {
     return driver.cuMemcpyDtoDAsync_v2(to.start, from.start, size, gpu.stream());
@@ -24,7 +24,7 @@ Result copy_run(const Gpu& gpu, const Side& to, const Side& from, std::uint64_t 
                                      gpu.stream());
 }
 
-Copy2D::Side place_of(const Side& side, std::int64_t pitch) {
+Copy2D::Side place_of(const CopySide& side, std::int64_t pitch) {
   Copy2D::Side place{};
   place.type = side.on_device ? kMemoryTypeDevice : kMemoryTypeHost;
   place.host = side.on_device ? nullptr : reinterpret_cast<const void*>(side.start);
@@ -33,7 +33,7 @@ Copy2D::Side place_of(const Side& side, std::int64_t pitch) {
   return place;
 }
 
-Result copy_rows(const Gpu& gpu, Side to, Side from, std::int64_t width, const Dim& rows) {
+Result copy_rows(const Gpu& gpu, CopySide to, CopySide from, std::int64_t width, const Dim& rows) {
   const auto bytes = static_cast<std::size_t>(width);
   if (rows.size > 1) {
     const Copy2D all{.from = place_of(from, rows.from),
@@ -75,14 +75,14 @@ class Queued {
 
 }  // namespace
 
-void copy(const Gpu& gpu, const Side& to, const Side& from, std::span<const std::int64_t> shape,
-          std::int64_t item_size) {
+void copy(const Gpu& gpu, const CopySide& to, const CopySide& from,
+          std::span<const std::int64_t> shape, std::int64_t item_size) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
   const Plan plan = plan_of(to, from, shape, item_size);
   const Current current(gpu);
   Queued queued(gpu);
-  Side target{plan.to, {}, to.on_device};
-  Side source{plan.from, {}, from.on_device};
+  CopySide target{plan.to, {}, to.on_device};
+  CopySide source{plan.from, {}, from.on_device};
   std::vector<std::int64_t> index(plan.outer.size(), 0);
   std::size_t i = 0;
   do {

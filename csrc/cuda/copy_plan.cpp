@@ -6,7 +6,7 @@
 namespace shmtensor::cuda {
 namespace {
 
-std::vector<Dim> dims_of(Plan& plan, const Side& to, const Side& from,
+std::vector<Dim> dims_of(Plan& plan, const CopySide& to, const CopySide& from,
                          std::span<const std::int64_t> shape) {
   std::vector<Dim> dims;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -28,7 +28,7 @@ std::vector<Dim> dims_of(Plan& plan, const Side& to, const Side& from,
 
 }  // namespace
 
-Plan plan_of(const Side& to, const Side& from, std::span<const std::int64_t> shape,
+Plan plan_of(const CopySide& to, const CopySide& from, std::span<const std::int64_t> shape,
              std::int64_t item_size) {
   Plan plan{.to = to.start, .from = from.start, .width = item_size, .rows = {}, .outer = {}};
   std::vector<Dim>& outer = plan.outer;
@@ -54,8 +54,8 @@ Plan plan_of(const Side& to, const Side& from, std::span<const std::int64_t> sha
   return plan;
 }
 
-std::uint64_t count_calls(const Side& to, const Side& from, std::span<const std::int64_t> shape,
-                          std::int64_t item_size) {
+std::uint64_t count_calls(const CopySide& to, const CopySide& from,
+                          std::span<const std::int64_t> shape, std::int64_t item_size) {
   std::uint64_t calls = 1;
   for (const Dim& dim : plan_of(to, from, shape, item_size).outer) {
     calls *= static_cast<std::uint64_t>(dim.size);

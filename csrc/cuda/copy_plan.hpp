@@ -24,7 +24,7 @@ struct Plan {
   Dim rows;                ///< rows of that width in one call
   std::vector<Dim> outer;  ///< one call each
 };
-[[nodiscard]] Plan plan_of(const Side& to, const Side& from, std::span<const std::int64_t> shape,
-                           std::int64_t item_size);
+[[nodiscard]] Plan plan_of(const CopySide& to, const CopySide& from,
+                           std::span<const std::int64_t> shape, std::int64_t item_size);
 
 }  // namespace shmtensor::cuda

@@ -14,11 +14,11 @@ std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_millisec
 
 std::size_t index_of(Access access) noexcept { return static_cast<std::size_t>(access); }
 
-struct Place {
+struct ChunkOffset {
   std::uint64_t chunk;
   std::uint64_t inner;
 };
-Place place_of(std::uint64_t offset) noexcept {
+ChunkOffset chunk_offset_of(std::uint64_t offset) noexcept {
   return {offset >> kChunkShift, offset & ((std::uint64_t{1} << kChunkShift) - 1)};
 }
 
@@ -34,7 +34,7 @@ DeviceDataSegment::~DeviceDataSegment() { forget_in_child(); }
 
 std::byte* DeviceDataSegment::at_once(std::uint64_t offset, std::uint64_t size,
                                       Access access) noexcept {
-  const auto [chunk, inner] = place_of(offset);
+  const auto [chunk, inner] = chunk_offset_of(offset);
   if (chunk >= kMaxChunks) return nullptr;
   const DevicePtr start = starts_[index_of(access)][chunk].load(std::memory_order_acquire);
   if (start == 0 || !fits(inner, size, sizes_[chunk].load())) return nullptr;
@@ -45,7 +45,7 @@ std::byte* DeviceDataSegment::at_once(std::uint64_t offset, std::uint64_t size,
 std::byte* DeviceDataSegment::at(std::uint64_t offset, std::uint64_t size, Access access) {
   if (std::byte* known = at_once(offset, size, access)) return known;
   refuse_after_fork();
-  const auto [number, inner] = place_of(offset);
+  const auto [number, inner] = chunk_offset_of(offset);
   const std::uint64_t chunk_size =
       number < kMaxChunks ? segment_.chunk(static_cast<std::uint32_t>(number)).size.load() : 0;
   const auto require = [&](bool inside) {
@@ -55,7 +55,7 @@ std::byte* DeviceDataSegment::at(std::uint64_t offset, std::uint64_t size, Acces
   };
   require(chunk_size != 0 && fits(inner, size, chunk_size));
   const auto chunk = static_cast<std::uint32_t>(number);
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   if (std::byte* known = at_once(offset, size, access)) return known;
   if (!chunks_[chunk]) {
     Fd descriptor = keeper_.fetch(segment_.number(), chunk);
@@ -112,8 +112,8 @@ bool DeviceDataSegment::make_chunk(std::uint32_t number, std::uint64_t size) {
     return false;
   }
   keeper_.keep(segment_.number(), number, size, descriptor);
-  chunk->used_at = now();
-  const std::lock_guard guard(mutex_);
+  used_at_[number] = now();
+  const LockGuard guard(mutex_);
   chunks_[number] = std::move(chunk);
   publish(number, Access::read_write);
   segment_.chunk(number).descriptor.store(descriptor.get());
@@ -124,7 +124,7 @@ bool DeviceDataSegment::make_chunk(std::uint32_t number, std::uint64_t size) {
 }
 
 void DeviceDataSegment::touch(std::uint64_t offset, std::uint64_t) noexcept {
-  chunks_[place_of(offset).chunk]->used_at = now();
+  used_at_[chunk_offset_of(offset).chunk] = now();
 }
 
 // Only the session's `collect` calls this. Frees whole chunks without allocated blocks.
@@ -133,10 +133,10 @@ bool DeviceDataSegment::trim(YieldingLock&, RangeAllocator& space, std::uint64_t
   const std::uint32_t time = now();
   for (std::uint32_t chunk = 0; chunk < next_chunk_; ++chunk) {
     const std::uint64_t size = sizes_[chunk].load();
-    if (size == 0 || time - chunks_[chunk]->used_at < idle_milliseconds) continue;
+    if (size == 0 || time - used_at_[chunk] < idle_milliseconds) continue;
     if (!space.remove(std::uint64_t{chunk} << kChunkShift, size)) continue;
     segment_.chunk(chunk).size.store(0);
-    const std::lock_guard guard(mutex_);
+    const LockGuard guard(mutex_);
     forget(chunk);
     reserved_.fetch_sub(size);
     try {
@@ -159,7 +159,7 @@ void DeviceDataSegment::forget(std::uint32_t chunk) noexcept {
 
 void DeviceDataSegment::drop_gone() noexcept {
   if (owned_ || Driver::usable() == nullptr) return;
-  const std::lock_guard guard(mutex_);
+  const LockGuard guard(mutex_);
   for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
     if (chunks_[chunk] && segment_.chunk(chunk).size.load() == 0) forget(chunk);
   }

@@ -4,11 +4,11 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "arena/data_segment.hpp"
 #include "arena/segment.hpp"
 #include "cuda/memory.hpp"
+#include "os/mutex.hpp"
 
 namespace shmtensor::cuda {
 
@@ -74,25 +74,26 @@ class DeviceDataSegment final : public DataSegment {
   struct Chunk {
     PhysicalMemory memory;
     std::array<MappedMemory, 2> mapped;  // by Access
-    std::uint32_t used_at = 0;
   };
 
   [[nodiscard]] bool make_chunk(std::uint32_t number, std::uint64_t size);
-  void publish(std::uint32_t number, Access access) noexcept;
-  void forget(std::uint32_t chunk) noexcept;
+  void publish(std::uint32_t number, Access access) noexcept REQUIRES(mutex_);
+  void forget(std::uint32_t chunk) noexcept REQUIRES(mutex_);
 
   const Segment& segment_;
   const Gpu& gpu_;
   ChunkKeeper& keeper_;
   bool owned_;
-  std::mutex mutex_;  // protects the chunks
-  std::array<std::unique_ptr<Chunk>, kMaxChunks> chunks_;
+  Mutex mutex_;
+  std::array<std::unique_ptr<Chunk>, kMaxChunks> chunks_ GUARDED_BY(mutex_);
   // Read without the lock: the start of a chunk, by access; its mapped size, which the table may
   // not contain any more; its descriptor, -1 for none.
   std::array<std::array<std::atomic<DevicePtr>, kMaxChunks>, 2> starts_{};
   std::array<std::atomic<std::uint64_t>, kMaxChunks> sizes_{};
   std::array<std::atomic<int>, kMaxChunks> descriptors_;
+  // Protected by the arena's lock:
   std::uint32_t next_chunk_ = 0;
+  std::array<std::uint32_t, kMaxChunks> used_at_{};
   std::atomic<std::uint64_t> reserved_{0};
 };
 

@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <optional>
 
 #include "os/fork_mark.hpp"
+#include "os/mutex.hpp"
 
 namespace shmtensor::cuda {
 namespace {
@@ -157,10 +157,10 @@ const Driver& Driver::get() {
   refuse_after_fork();
   // A failure is permanent: a driver does not appear while a program runs, and another attempt may
   // take long.
-  static std::mutex mutex;
+  static Mutex mutex;
   static const Driver* loaded = nullptr;
   static std::optional<CudaUnavailable> failed;
-  const std::lock_guard guard(mutex);
+  const LockGuard guard(mutex);
   if (loaded != nullptr) return *loaded;
   if (failed) throw CudaUnavailable(*failed);
   try {

@@ -44,6 +44,7 @@ class Driver {
   /// child. For destructors.
   static const Driver* usable() noexcept;
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator
 #define SHMTENSOR_DECLARE(name, signature) Result(*name) signature = nullptr;
   SHMTENSOR_CUDA_REQUIRED(SHMTENSOR_DECLARE)
   SHMTENSOR_CUDA_VIRTUAL_MEMORY(SHMTENSOR_DECLARE)

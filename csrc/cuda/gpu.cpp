@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 
 #include "base/report.hpp"
+#include "os/mutex.hpp"
 
 namespace shmtensor::cuda {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr int kMostDevices = 64;
 
 std::array<std::atomic<const Gpu*>, kMostDevices> g_gpus{};
-std::mutex g_mutex;
+Mutex g_mutex;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ const Gpu& Gpu::get(int number) {
                                         ": this process sees " + std::to_string(there) +
                                         "; check CUDA_VISIBLE_DEVICES");
   }
-  const std::lock_guard guard(g_mutex);
+  const LockGuard guard(g_mutex);
   std::atomic<const Gpu*>& place = g_gpus[static_cast<std::size_t>(number)];
   if (place.load() == nullptr) place.store(new Gpu(number));
   return *place.load();

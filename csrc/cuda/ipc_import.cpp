@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,24 +9,24 @@
 #include "base/align.hpp"
 #include "base/error.hpp"
 #include "base/report.hpp"
+#include "os/mutex.hpp"
 
 namespace shmtensor::cuda {
 namespace {
 
 // Identifies one allocation: later, the same bytes may refer to another one at the same address.
-using Key = std::pair<std::string, std::uint64_t>;
+using AllocationKey = std::pair<std::string, std::uint64_t>;
 
 struct Cache {
-  std::mutex mutex;  // held while the driver opens the memory: a second thread needs the same
-                     // mapping
-  std::map<Key, std::weak_ptr<ImportedAllocation>> opened;
+  Mutex mutex;  // held while the driver opens the memory: a second thread needs the same mapping
+  std::map<AllocationKey, std::weak_ptr<ImportedAllocation>> opened GUARDED_BY(mutex);
 };
 Cache& cache() {
   static Cache* const made = new Cache;
   return *made;
 }
 
-Key key_of(const IpcDescriptor& description) {
+AllocationKey key_of(const IpcDescriptor& description) {
   return {std::string(reinterpret_cast<const char*>(description.handle.bytes),
                       sizeof description.handle.bytes),
           description.buffer_id};
@@ -54,9 +53,9 @@ std::string why_not_opened(Result code) {
 
 }  // namespace
 
-IpcMemoryHandle name_pieces(ArenaNumber arena, const ProcessIdentity& owner,
-                            std::span<const Piece> pieces) {
-  const std::uint64_t name[] = {arena, pieces.front().chunk, pieces.size(),
+IpcMemoryHandle name_chunks(ArenaNumber arena, const ProcessIdentity& owner,
+                            std::span<const ExportedChunk> chunks) {
+  const std::uint64_t name[] = {arena, chunks.front().chunk, chunks.size(),
                                 static_cast<std::uint64_t>(owner.pid), owner.start_time};
   IpcMemoryHandle handle{};
   static_assert(sizeof name <= sizeof handle.bytes);
@@ -81,12 +80,12 @@ ImportedAllocation::~ImportedAllocation() {
 
 namespace {
 
-std::shared_ptr<ImportedAllocation> map_pieces(const Gpu& gpu,
+std::shared_ptr<ImportedAllocation> map_chunks(const Gpu& gpu,
                                                const ImportedAllocation::Source& source) {
   std::vector<PhysicalMemory> memory;
-  for (const Piece& piece : source.pieces) {
-    const Fd descriptor = source.keeper.fetch(source.arena, piece.chunk);
-    memory.push_back(PhysicalMemory::import(gpu, descriptor, piece.size));
+  for (const ExportedChunk& one : source.chunks) {
+    const Fd descriptor = source.keeper.fetch(source.arena, one.chunk);
+    memory.push_back(PhysicalMemory::import(gpu, descriptor, one.size));
   }
   return std::make_shared<ImportedAllocation>(
       gpu, MappedMemory::map(gpu, memory.data(), memory.size(), Access::read_write));
@@ -110,14 +109,14 @@ std::shared_ptr<ImportedAllocation> open_handle(const Gpu& gpu, const IpcDescrip
   return std::make_shared<ImportedAllocation>(gpu, start);
 }
 
-bool is_sound(const IpcDescriptor& description, std::span<const Piece> pieces) noexcept {
+bool is_sound(const IpcDescriptor& description, std::span<const ExportedChunk> chunks) noexcept {
   std::uint64_t sum = 0;
-  for (const Piece& piece : pieces) {
-    if (piece.chunk >= kMaxChunks || !fits(sum, piece.size, description.base_size)) return false;
-    sum += piece.size;
+  for (const ExportedChunk& one : chunks) {
+    if (one.chunk >= kMaxChunks || !fits(sum, one.size, description.base_size)) return false;
+    sum += one.size;
   }
-  return description.magic == kIpcDescriptorMagic && description.pieces == pieces.size() &&
-         (pieces.empty() || sum == description.base_size) &&
+  return description.magic == kIpcDescriptorMagic && description.chunks == chunks.size() &&
+         (chunks.empty() || sum == description.base_size) &&
          fits(description.offset, description.size, description.base_size);
 }
 
@@ -126,14 +125,15 @@ bool is_sound(const IpcDescriptor& description, std::span<const Piece> pieces) n
 std::shared_ptr<ImportedAllocation> ImportedAllocation::get(const IpcDescriptor& description,
                                                             const Source& source,
                                                             bool producer_gone) {
-  if (!is_sound(description, source.pieces)) {
+  if (!is_sound(description, source.chunks)) {
     throw StaleHandle("cannot use a tensor's handle: the description of its memory is damaged");
   }
   const Gpu& gpu = Gpu::with_uuid(description.device);
-  const std::lock_guard guard(cache().mutex);
-  std::weak_ptr<ImportedAllocation>& place = cache().opened[key_of(description)];
+  Cache& here = cache();
+  const LockGuard guard(here.mutex);
+  std::weak_ptr<ImportedAllocation>& place = here.opened[key_of(description)];
   if (std::shared_ptr<ImportedAllocation> known = place.lock()) return known;
-  if (producer_gone && source.pieces.empty()) {
+  if (producer_gone && source.chunks.empty()) {
     throw ProducerGone(kInvalidValue,
                        "cannot open a tensor on cuda:" + std::to_string(gpu.number()) +
                            ": the exporting process " + std::to_string(description.pid) +
@@ -142,9 +142,9 @@ std::shared_ptr<ImportedAllocation> ImportedAllocation::get(const IpcDescriptor&
                            "(st.asarray(x, copy=True))");
   }
   std::shared_ptr<ImportedAllocation> made =
-      source.pieces.empty() ? open_handle(gpu, description) : map_pieces(gpu, source);
+      source.chunks.empty() ? open_handle(gpu, description) : map_chunks(gpu, source);
   place = made;
-  std::erase_if(cache().opened, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(here.opened, [](const auto& entry) { return entry.second.expired(); });
   return made;
 }
 

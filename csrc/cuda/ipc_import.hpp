@@ -12,24 +12,24 @@
 
 namespace shmtensor::cuda {
 
-/// The content of a block of an arena of Strategy::external; its pieces follow, if there are any.
+/// The content of a block of an arena of Strategy::external; its chunks follow, if there are any.
 /// Written once, by the arena's owner, before any other process knows the block.
 struct IpcDescriptor {
   std::uint64_t magic;
-  IpcMemoryHandle handle;  ///< of the whole allocation; for pieces: zeros, except for `name_pieces`
+  IpcMemoryHandle handle;  ///< of the whole allocation; for chunks: zeros, except for `name_chunks`
   Uuid device;
   std::uint64_t base_size;      ///< size of the allocation
   std::uint64_t offset;         ///< of the shared bytes in the allocation
   std::uint64_t size;           ///< number of shared bytes
   std::uint64_t buffer_id;      ///< the driver's id, unique
   std::int32_t pid;             ///< of the owner
-  std::uint32_t pieces;         ///< 0: opened by `handle`
+  std::uint32_t chunks;         ///< 0: opened by `handle`
   std::uint64_t start_time;     ///< of that process
   std::uint64_t pid_namespace;  ///< the namespace in which its pid is valid
 };
-/// Returns a key for a range of pieces, by which an importer finds the range if it has it open.
-[[nodiscard]] IpcMemoryHandle name_pieces(ArenaNumber arena, const ProcessIdentity& owner,
-                                          std::span<const Piece> pieces);
+/// Returns a key for a range of chunks, by which an importer finds the range if it has it open.
+[[nodiscard]] IpcMemoryHandle name_chunks(ArenaNumber arena, const ProcessIdentity& owner,
+                                          std::span<const ExportedChunk> chunks);
 inline constexpr std::uint64_t kIpcDescriptorMagic = 0x6563'616c'702d'6e69;  // "in-place"
 
 /// An allocation of another process that is open in this process. It is closed with the last
@@ -48,15 +48,15 @@ class ImportedAllocation {
   [[nodiscard]] const Gpu& gpu() const noexcept { return gpu_; }
   [[nodiscard]] DevicePtr start() const noexcept { return start_; }
 
-  /// The source of pieces: the keeper of the descriptors of that arena's chunks.
+  /// The source of chunks: the keeper of the descriptors of that arena's chunks.
   struct Source {
     ArenaNumber arena;
     ChunkKeeper& keeper;
-    std::span<const Piece> pieces;
+    std::span<const ExportedChunk> chunks;
   };
 
   /// Returns the only mapping of the allocation in this process; opened if needed. `producer_gone`:
-  /// the owner has ended, so no handle is opened; pieces outlive the owner. Throws CudaError,
+  /// the owner has ended, so no handle is opened; chunks outlive the owner. Throws CudaError,
   /// ProducerGone.
   static std::shared_ptr<ImportedAllocation> get(const IpcDescriptor& description,
                                                  const Source& source, bool producer_gone);
@@ -64,7 +64,7 @@ class ImportedAllocation {
  private:
   const Gpu& gpu_;
   DevicePtr start_;
-  MappedMemory mapped_;  ///< of pieces
+  MappedMemory mapped_;  ///< of chunks
 };
 
 }  // namespace shmtensor::cuda

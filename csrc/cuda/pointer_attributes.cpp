@@ -64,10 +64,10 @@ PointerAttributes query_pointer(DevicePtr pointer, std::uint64_t size) {
   const bool whole =
       driver.has_ipc() &&
       (capable != 0 || (handle_types == 0 && exports_all_the_same(driver, facts.base)));
-  facts.in_pieces = !whole && (handle_types & kHandleDescriptor) != 0 && gpu.has_virtual_memory();
-  facts.exportable = whole || facts.in_pieces;
+  facts.in_chunks = !whole && (handle_types & kHandleDescriptor) != 0 && gpu.has_virtual_memory();
+  facts.exportable = whole || facts.in_chunks;
   if (!facts.exportable) facts.kind = "of a kind that cuIpcGetMemHandle does not export";
-  const bool inside = facts.in_pieces ? fits(pointer - range, size, range_size)
+  const bool inside = facts.in_chunks ? fits(pointer - range, size, range_size)
                                       : fits(pointer - facts.base, size, facts.base_size);
   if (facts.exportable && !inside) {
     throw CudaError(kInvalidValue, "the array extends past the end of its allocation");

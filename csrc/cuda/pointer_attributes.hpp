@@ -11,8 +11,8 @@ struct PointerAttributes {
   DevicePtr base = 0;
   std::uint64_t base_size = 0;
   std::uint64_t buffer_id = 0;
-  bool exportable = false;  ///< by cuIpcGetMemHandle, or in pieces
-  bool in_pieces = false;   ///< if true, `base` is the chunk that contains the pointer
+  bool exportable = false;  ///< by cuIpcGetMemHandle, or in chunks
+  bool in_chunks = false;   ///< if true, `base` is the chunk that contains the pointer
   const char* kind = "";    ///< why it is not exportable
 };
 /// Returns the attributes of the memory of an array. Throws CudaError if it is not device memory,

@@ -104,8 +104,8 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     }
     throw;
   }
-  if (reply.message.kind == Kind::refused) {
-    if (request.kind == Kind::hello) shut_down();
+  if (reply.message.kind == MessageKind::refused) {
+    if (request.kind == MessageKind::hello) shut_down();
     throw SessionError("the manager of session " + request.session.hex() +
                        " refuses: " + std::string(reply.message.text.data()));
   }

@@ -23,7 +23,7 @@ inline constexpr std::chrono::milliseconds kTimeout{10'000};
 /// The idle timeout: how long a manager without clients waits for new ones.
 inline constexpr std::chrono::milliseconds kIdleTimeout{1'000};
 
-enum class Kind : std::uint16_t {
+enum class MessageKind : std::uint16_t {
   // requests
   hello = 1,       ///< first message; a returning member sends the session's memory
   register_arena,  ///< arena, strategy; carries the file of a memfd
@@ -62,7 +62,7 @@ struct Statistics {
 struct Message {
   std::uint32_t magic = kProtocolMagic;
   std::uint16_t version = kProtocolVersion;
-  Kind kind = Kind::hello;
+  MessageKind kind = MessageKind::hello;
   SessionId session;
   std::uint32_t slot = kNoSlot;
   std::uint32_t incarnation = 0;
@@ -82,7 +82,7 @@ struct Message {
   }
 };
 
-[[nodiscard]] inline Message message_for(Kind kind, const SessionId& session) noexcept {
+[[nodiscard]] inline Message message_for(MessageKind kind, const SessionId& session) noexcept {
   Message message;
   message.kind = kind;
   message.session = session;

@@ -55,7 +55,7 @@ class Server {
   [[nodiscard]] bool finished();
 
   // server_requests.cpp
-  static void reply(const Fd& socket, Message message, Kind kind, const Fd* fd = nullptr);
+  static void reply(const Fd& socket, Message message, MessageKind kind, const Fd* fd = nullptr);
   static void refuse(const Fd& socket, Message message, const std::string& why);
   void serve(int descriptor);
   void answer(Client& client, Message& message, Fd fd, pid_t sender);

@@ -24,22 +24,23 @@ void Server::register_arena(const Client& client, const Message& message, Fd fd)
     SHMTENSOR_FAULT_POINT("manager.register");
     add_arena(std::move(segment));
   }
-  reply(client.socket, message, Kind::done);
+  reply(client.socket, message, MessageKind::done);
 }
 
 void Server::find_arena(const Client& client, const Message& message) {
   const Segment* segment = registry_.find(message.arena);
-  if (segment == nullptr) return reply(client.socket, message, Kind::unknown);
+  if (segment == nullptr) return reply(client.socket, message, MessageKind::unknown);
   Message answer = message;
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
-  if (segment->strategy() == Strategy::file_system) return reply(client.socket, answer, Kind::done);
+  if (segment->strategy() == Strategy::file_system)
+    return reply(client.socket, answer, MessageKind::done);
   const Segment::File file = segment->file();
-  reply(client.socket, answer, Kind::done, &*file);
+  reply(client.socket, answer, MessageKind::done, &*file);
 }
 
 void Server::next_arena(const Client& client, const Message& message) {
   const Segment* segment = registry_.after(message.arena);
-  if (segment == nullptr) return reply(client.socket, message, Kind::unknown);
+  if (segment == nullptr) return reply(client.socket, message, MessageKind::unknown);
   const ArenaHeader& header = segment->header();
   Message answer = message;
   answer.arena = segment->number();
@@ -47,7 +48,7 @@ void Server::next_arena(const Client& client, const Message& message) {
   answer.slot = header.orphaned.load() != 0 ? kNoSlot : header.owner;
   answer.statistics = {};
   ArenaRegistry::count(*segment, answer.statistics);
-  reply(client.socket, answer, Kind::done);
+  reply(client.socket, answer, MessageKind::done);
 }
 
 void Server::keep_chunk(const Client& client, const Message& message, Fd fd) {
@@ -55,7 +56,7 @@ void Server::keep_chunk(const Client& client, const Message& message, Fd fd) {
       !registry_.keep_chunk(message.arena, message.chunk, std::move(fd))) {
     return refuse(client.socket, message, "no such arena or chunk");
   }
-  reply(client.socket, message, Kind::done);
+  reply(client.socket, message, MessageKind::done);
 }
 
 void Server::find_chunk(const Client& client, const Message& message) {
@@ -71,8 +72,8 @@ void Server::find_chunk(const Client& client, const Message& message) {
       descriptor = registry_.find_chunk(message.arena, message.chunk);
     }
   }
-  if (descriptor == nullptr) return reply(client.socket, message, Kind::unknown);
-  reply(client.socket, message, Kind::done, descriptor);
+  if (descriptor == nullptr) return reply(client.socket, message, MessageKind::unknown);
+  reply(client.socket, message, MessageKind::done, descriptor);
 }
 
 // Only the arena's owner knows that no process uses the chunk; a forked child of the owner does not
@@ -86,7 +87,7 @@ void Server::drop_chunk(const Client& client, const Message& message) {
     }
     registry_.drop_chunk(message.arena, message.chunk);
   }
-  reply(client.socket, message, Kind::done);
+  reply(client.socket, message, MessageKind::done);
 }
 
 }  // namespace shmtensor

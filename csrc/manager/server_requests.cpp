@@ -22,16 +22,17 @@ bool is_socket(const Fd& fd) {
 }
 
 // The requests that only a member may make; an observer has no slot.
-constexpr std::array kMemberRequests{Kind::register_arena, Kind::find_arena, Kind::keep_chunk,
-                                     Kind::find_chunk,     Kind::drop_chunk, Kind::fork};
+constexpr std::array kMemberRequests{MessageKind::register_arena, MessageKind::find_arena,
+                                     MessageKind::keep_chunk,     MessageKind::find_chunk,
+                                     MessageKind::drop_chunk,     MessageKind::fork};
 
-bool needs_slot(Kind request) noexcept {
+bool needs_slot(MessageKind request) noexcept {
   return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();
 }
 
 }  // namespace
 
-void Server::reply(const Fd& socket, Message message, Kind kind, const Fd* fd) {
+void Server::reply(const Fd& socket, Message message, MessageKind kind, const Fd* fd) {
   message.kind = kind;
   const int number = fd != nullptr ? fd->get() : -1;
   send_message(socket, std::as_bytes(std::span(&message, 1)),
@@ -40,7 +41,7 @@ void Server::reply(const Fd& socket, Message message, Kind kind, const Fd* fd) {
 
 void Server::refuse(const Fd& socket, Message message, const std::string& why) {
   message.set_text(why);
-  reply(socket, message, Kind::refused);
+  reply(socket, message, MessageKind::refused);
 }
 
 void Server::serve(int descriptor) {
@@ -74,35 +75,35 @@ void Server::serve(int descriptor) {
 }
 
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
-  if (message.kind == Kind::hello) return hello(client, message, std::move(fd));
-  if (message.kind == Kind::child) return identify_child(client, sender);
+  if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
+  if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
   }
   switch (message.kind) {
-    case Kind::statistics:
+    case MessageKind::statistics:
       message.statistics.processes = slots_->taken();
       message.statistics.in_flight = count_in_flight(*memory_);
       registry_.count(message.statistics);
-      return reply(client.socket, message, Kind::done);
-    case Kind::collect:
+      return reply(client.socket, message, MessageKind::done);
+    case MessageKind::collect:
       message.number = registry_.collect(*memory_, message.number);
       registry_.reclaim_orphans();
       message.unfinished = registry_.unfinished() ? 1 : 0;
-      return reply(client.socket, message, Kind::done);
-    case Kind::register_arena:
+      return reply(client.socket, message, MessageKind::done);
+    case MessageKind::register_arena:
       return register_arena(client, message, std::move(fd));
-    case Kind::find_arena:
+    case MessageKind::find_arena:
       return find_arena(client, message);
-    case Kind::next_arena:
+    case MessageKind::next_arena:
       return next_arena(client, message);
-    case Kind::keep_chunk:
+    case MessageKind::keep_chunk:
       return keep_chunk(client, message, std::move(fd));
-    case Kind::find_chunk:
+    case MessageKind::find_chunk:
       return find_chunk(client, message);
-    case Kind::drop_chunk:
+    case MessageKind::drop_chunk:
       return drop_chunk(client, message);
-    case Kind::fork:
+    case MessageKind::fork:
       return prepare_fork(client, std::move(fd));
     default:
       return refuse(client.socket, message, "unknown request type");
@@ -114,7 +115,7 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
     return refuse(client.socket, message, "this connection already has a slot");
   const FileIdentity brought = fd ? fd.identity() : FileIdentity{};
   if (!memory_) find_or_start(message, std::move(fd));
-  if (!memory_) return reply(client.socket, message, Kind::unknown);
+  if (!memory_) return reply(client.socket, message, MessageKind::unknown);
 
   Message answer = message;
   if (message.join != Join::observe) {
@@ -158,7 +159,7 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
     answer.incarnation = (*slots_)[client.slot].incarnation;
   }
   SHMTENSOR_FAULT_POINT("manager.before_welcome");
-  reply(client.socket, answer, Kind::welcome, &memory_->file());
+  reply(client.socket, answer, MessageKind::welcome, &memory_->file());
 }
 
 void Server::prepare_fork(const Client& client, Fd fd) {
@@ -179,7 +180,7 @@ void Server::prepare_fork(const Client& client, Fd fd) {
   message.slot = *slot;
   message.incarnation = (*slots_)[*slot].incarnation;
   SHMTENSOR_FAULT_POINT("manager.before_fork_reply");
-  reply(client.socket, message, Kind::done);
+  reply(client.socket, message, MessageKind::done);
 }
 
 void Server::identify_child(const Client& client, pid_t sender) {

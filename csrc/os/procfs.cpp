@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -34,13 +33,20 @@ Folder open_folder(const std::string& path) {
   return folder;
 }
 
+// Returns the number that is the entry's name, or 0.
+pid_t number_of(const dirent& entry) noexcept {
+  pid_t number = 0;
+  const char* end = entry.d_name + std::strlen(entry.d_name);
+  return std::from_chars(entry.d_name, end, number).ptr == end ? number : 0;
+}
+
 // Returns the thread under whose number /proc shows the process's files, when it does not show them
 // under the process's own number.
 pid_t remaining_thread(pid_t pid) {
   if (!lacks_first_thread(pid)) return 0;
   const Folder folder = open_folder("/proc/" + std::to_string(pid) + "/task");
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    const pid_t thread = std::atoi(entry->d_name);
+    const pid_t thread = number_of(*entry);
     if (thread > 0 && thread != pid) return thread;
   }
   return 0;
@@ -104,9 +110,8 @@ std::vector<pid_t> own_processes() {
   if (!proc) return pids;
   const bool ambiguous = uid_is_ambiguous();
   while (const dirent* entry = ::readdir(proc.get())) {
-    pid_t pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
+    const pid_t pid = number_of(*entry);
+    if (pid == 0) continue;
     struct stat info{};
     if (::fstatat(::dirfd(proc.get()), entry->d_name, &info, 0) == 0 &&
         info.st_uid == ::geteuid() && (!ambiguous || ::kill(pid, 0) == 0)) {

@@ -5,6 +5,7 @@
 // the true owner only.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "os/fd.hpp"
@@ -21,7 +22,7 @@ namespace shmtensor {
 /// Return true if the file belongs to the user of this process.
 [[nodiscard]] bool owns_file(const Fd& file) noexcept;
 
-enum class PeerUser {
+enum class PeerUser : std::uint8_t {
   same,
   other,
   ended,    ///< unknown, because the process has ended

@@ -3,21 +3,21 @@
 
 #include <atomic>
 
+#include "base/thread_annotations.hpp"
 #include "os/backoff.hpp"
 
 namespace shmtensor {
 
-/// One byte. Locking is one atomic exchange, unlocking a store. Meets the requirements of
-/// std::lock_guard.
-class SpinLock {
+/// One byte. Locking is one atomic exchange, unlocking a store. For LockGuard.
+class CAPABILITY("spin lock") SpinLock {
  public:
-  void lock() noexcept {
+  void lock() noexcept ACQUIRE() {
     Backoff backoff;
     while (taken_.exchange(true, std::memory_order_acquire)) {
       while (taken_.load(std::memory_order_relaxed)) backoff.pause();
     }
   }
-  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+  void unlock() noexcept RELEASE() { taken_.store(false, std::memory_order_release); }
 
  private:
   std::atomic<bool> taken_{false};

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -61,7 +62,7 @@ void ask_for_sender(const Fd& socket);
 
 /// Whether a call may wait. The non-blocking mode belongs to the open file description. The peer of
 /// a socket pair may share that description and change the mode at any time.
-enum class Wait { as_the_socket_is_set, never };
+enum class Wait : std::uint8_t { as_the_socket_is_set, never };
 
 /// Sends one whole message. Throws OsError; EPIPE if the peer has closed the connection, EAGAIN if
 /// the call would have to wait.

@@ -14,7 +14,7 @@ std::optional<Observer> Observer::open(const SessionId& id) {
   hello.session = id;
   hello.join = Join::observe;
   std::optional<Reply> reply = connection.ask(hello);
-  if (!reply || reply->message.kind != Kind::welcome) return std::nullopt;
+  if (!reply || reply->message.kind != MessageKind::welcome) return std::nullopt;
   return Observer(std::move(connection), SessionMemory::open(id, std::move(reply->fd)));
 }
 
@@ -46,12 +46,12 @@ std::vector<Observer::InFlight> Observer::in_flight() const {
   return found;
 }
 
-std::vector<Observer::Arena> Observer::arenas() {
-  std::vector<Arena> found;
-  Message message = message_for(Kind::next_arena, memory_->id());
+std::vector<Observer::ArenaSummary> Observer::arenas() {
+  std::vector<ArenaSummary> found;
+  Message message = message_for(MessageKind::next_arena, memory_->id());
   for (;;) {
     const std::optional<Reply> reply = connection_.ask(message);
-    if (!reply || reply->message.kind != Kind::done) return found;
+    if (!reply || reply->message.kind != MessageKind::done) return found;
     message.arena = reply->message.arena;
     found.push_back({message.arena, static_cast<SlotNumber>(reply->message.slot),
                      static_cast<Strategy>(reply->message.strategy), reply->message.statistics});
@@ -59,13 +59,13 @@ std::vector<Observer::Arena> Observer::arenas() {
 }
 
 Statistics Observer::statistics() {
-  Message message = message_for(Kind::statistics, memory_->id());
+  Message message = message_for(MessageKind::statistics, memory_->id());
   const std::optional<Reply> reply = connection_.ask(message);
   return reply ? reply->message.statistics : Statistics{};
 }
 
 std::uint64_t Observer::collect(std::uint64_t older_than_milliseconds) {
-  Message message = message_for(Kind::collect, memory_->id());
+  Message message = message_for(MessageKind::collect, memory_->id());
   message.number = older_than_milliseconds;
   const std::optional<Reply> reply = connection_.ask(message);
   return reply ? reply->message.number : 0;

@@ -19,7 +19,7 @@ class Observer {
     SlotNumber slot = 0;
     std::int32_t pid = 0;
   };
-  struct Arena {
+  struct ArenaSummary {
     ArenaNumber number = 0;
     SlotNumber owner = kNoSlot;  ///< kNoSlot: the owner is dead
     Strategy strategy = Strategy::file_descriptor;
@@ -40,7 +40,7 @@ class Observer {
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
   [[nodiscard]] std::vector<Process> processes() const;
   [[nodiscard]] std::vector<InFlight> in_flight() const;
-  [[nodiscard]] std::vector<Arena> arenas();
+  [[nodiscard]] std::vector<ArenaSummary> arenas();
   [[nodiscard]] Statistics statistics();
   /// Does what `Session::collect` does, without arenas of this process.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);

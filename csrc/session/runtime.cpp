@@ -24,17 +24,22 @@ Runtime& Runtime::get() {
 Runtime::Runtime() { ::pthread_atfork(before_fork, in_parent, in_child); }
 
 SessionId Runtime::home_id() {
-  const std::lock_guard guard(join_mutex_);
+  const LockGuard guard(join_mutex_);
   return choose_home();
 }
 
 void Runtime::set_home_id(const SessionId& id) {
-  const std::lock_guard guard(join_mutex_);
-  if (!home_id_) choose_home_session(id);
+  const LockGuard guard(join_mutex_);
+  if (!chosen_home()) choose_home_session(id);
+}
+
+SessionId Runtime::chosen_home() {
+  const LockGuard guard(list_lock_);
+  return home_id_;
 }
 
 SessionId Runtime::choose_home() {
-  if (home_id_) return home_id_;
+  if (const SessionId id = chosen_home()) return id;
   const char* named = std::getenv(kSessionVariable);
   if (named != nullptr && *named != '\0') return choose_home_session(SessionId::parse(named));
   const std::string job = job_id();
@@ -44,7 +49,10 @@ SessionId Runtime::choose_home() {
 }
 
 SessionId Runtime::choose_home_session(const SessionId& id) {
-  home_id_ = id;
+  {
+    const LockGuard guard(list_lock_);
+    home_id_ = id;
+  }
   ::setenv(kSessionVariable, id.hex().c_str(), 1);
   return id;
 }
@@ -52,7 +60,7 @@ SessionId Runtime::choose_home_session(const SessionId& id) {
 Session& Runtime::home() {
   if (Session* session = home_.load(std::memory_order_acquire)) return *session;
   refuse_in_raw_copy();
-  const std::lock_guard guard(join_mutex_);
+  const LockGuard guard(join_mutex_);
   if (Session* session = home_.load()) return *session;
   const SessionId id = choose_home();
   std::shared_ptr<Session> session = find(id);
@@ -65,7 +73,7 @@ Session& Runtime::home() {
 }
 
 std::shared_ptr<Session> Runtime::find(const SessionId& id) noexcept {
-  const std::lock_guard guard(list_lock_);
+  const LockGuard guard(list_lock_);
   for (const auto& session : sessions_) {
     if (session->id() == id) return session;
   }
@@ -74,7 +82,7 @@ std::shared_ptr<Session> Runtime::find(const SessionId& id) noexcept {
 
 std::shared_ptr<Session> Runtime::join(const SessionId& id) {
   refuse_in_raw_copy();
-  const std::lock_guard guard(join_mutex_);
+  const LockGuard guard(join_mutex_);
   if (std::shared_ptr<Session> session = find(id)) return session;
   leave_unused();
   std::shared_ptr<Session> session = connect(id, Join::existing);
@@ -84,8 +92,8 @@ std::shared_ptr<Session> Runtime::join(const SessionId& id) {
   }
   keep(session);
   const char* named = std::getenv(kSessionVariable);
-  if (!home_id_ && (named == nullptr || *named == '\0')) choose_home_session(id);
-  if (home_id_ == id) home_.store(session.get());
+  if (!chosen_home() && (named == nullptr || *named == '\0')) choose_home_session(id);
+  if (chosen_home() == id) home_.store(session.get());
   return session;
 }
 
@@ -95,7 +103,7 @@ std::unique_ptr<Session> Runtime::connect(const SessionId& id, Join join) {
 }
 
 void Runtime::keep(std::shared_ptr<Session> session) {
-  const std::lock_guard guard(list_lock_);
+  const LockGuard guard(list_lock_);
   sessions_.push_back(std::move(session));
 }
 
@@ -103,7 +111,7 @@ void Runtime::leave_unused() noexcept {
   if (is_raw_copy()) return;
   ensure_managers();  // so that arenas known only to this process and a killed manager are kept
   std::vector<std::shared_ptr<Session>> left;  // closed after the lock is released
-  const std::lock_guard guard(list_lock_);
+  const LockGuard guard(list_lock_);
   for (std::size_t i = 0; i < sessions_.size();) {
     // No other thread can get a reference while the list is locked.
     if (sessions_[i].get() == home_.load() || sessions_[i]->id() == home_id_ ||
@@ -120,7 +128,7 @@ void Runtime::ensure_managers() noexcept {
   if (is_raw_copy()) return;
   std::vector<std::shared_ptr<Session>> all;
   {
-    const std::lock_guard guard(list_lock_);
+    const LockGuard guard(list_lock_);
     all = sessions_;
   }
   for (const auto& session : all) session->ensure_manager();

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "arena/budget.hpp"
+#include "os/mutex.hpp"
+#include "os/spin_lock.hpp"
 #include "session/session.hpp"
 
 namespace shmtensor {
@@ -50,34 +51,37 @@ class Runtime {
 
   /// Sets the path of the manager program. Called before the first session.
   void set_program(std::string path) {
-    const std::lock_guard guard(join_mutex_);  // another thread may be starting that program
+    const LockGuard guard(join_mutex_);  // another thread may be starting that program
     settings_.program = std::move(path);
   }
   /// Sets the pid of a process that may still read this one's messages after it has ended; 0 for
   /// none.
   void set_parent(std::int32_t pid) {
-    const std::lock_guard guard(join_mutex_);
+    const LockGuard guard(join_mutex_);
     settings_.parent = pid;
   }
 
  private:
   Runtime();
-  SessionId choose_home();
-  SessionId choose_home_session(const SessionId& id);
+  [[nodiscard]] SessionId chosen_home();
+  SessionId choose_home() REQUIRES(join_mutex_);
+  SessionId choose_home_session(const SessionId& id) REQUIRES(join_mutex_);
   void keep(std::shared_ptr<Session> session);
-  std::unique_ptr<Session> connect(const SessionId& id, Join join);
-  static void before_fork() noexcept;
-  static void in_parent() noexcept;
-  static void in_child() noexcept;
+  std::unique_ptr<Session> connect(const SessionId& id, Join join) REQUIRES(join_mutex_);
+  // The locks are held from the first function to one of the others, which the analysis cannot
+  // follow.
+  static void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS;
+  static void in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS;
+  static void in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
 
   Budget budget_;
   std::atomic<std::uint32_t> forks_{0};
-  Session::Settings settings_;
   bool in_raw_copy_ = false;  // the result of `before_fork`, used until the fork is complete
-  std::mutex join_mutex_;     // one connection to a session at a time
-  SessionId home_id_;         // guarded by join_mutex_
+  Mutex join_mutex_;          // one connection to a session at a time
+  Session::Settings settings_ GUARDED_BY(join_mutex_);
   SpinLock list_lock_;
-  std::vector<std::shared_ptr<Session>> sessions_;  // guarded by list_lock_; home is never left
+  std::vector<std::shared_ptr<Session>> sessions_ GUARDED_BY(list_lock_);  // home is never left
+  SessionId home_id_ GUARDED_BY(list_lock_);
   std::atomic<Session*> home_{nullptr};
 };
 

@@ -5,7 +5,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "arena/host_data_segment.hpp"
+#include "arena/extent_table.hpp"
+#include "arena/shortage.hpp"
 #include "base/error.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
@@ -14,23 +15,24 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::uint64_t kExtent = HostDataSegment::kExtent;
+constexpr std::uint64_t kExtent = ExtentTable::kExtent;
 constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
 // How often a thread makes an arena that others fill before it gets its block.
 constexpr int kRounds = 16;
 
-std::size_t index_of(Place place) noexcept {
-  const auto strategy = static_cast<std::size_t>(place.strategy);
-  return place.strategy == Strategy::device ? 4 + static_cast<std::size_t>(place.device) % 16
-                                            : strategy - 1;
+std::size_t index_of(Placement placement) noexcept {
+  const auto strategy = static_cast<std::size_t>(placement.strategy);
+  return placement.strategy == Strategy::device
+             ? 4 + static_cast<std::size_t>(placement.device) % 16
+             : strategy - 1;
 }
 
-bool is_on(const Arena& arena, Place place) {
+bool is_on(const Arena& arena, Placement placement) {
   const Segment& segment = arena.segment();
-  if (segment.strategy() != place.strategy) return false;
-  return place.strategy != Strategy::device ||
-         static_cast<cuda::DeviceDataSegment&>(arena.data()).gpu().number() == place.device;
+  if (segment.strategy() != placement.strategy) return false;
+  return placement.strategy != Strategy::device ||
+         static_cast<cuda::DeviceDataSegment&>(arena.data()).gpu().number() == placement.device;
 }
 
 cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
@@ -64,43 +66,50 @@ Session::Session(std::unique_ptr<SessionMemory> memory, Connection connection, S
       program_(std::move(program)),
       budget_(budget) {}
 
-std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
-  Arena* arena = current_[index_of(place)].load(std::memory_order_acquire);
-  if (arena == nullptr || !is_on(*arena, place)) return std::nullopt;
+std::optional<Block> Session::allocate_warm(std::uint64_t size, Placement placement) {
+  Arena* arena = current_[index_of(placement)].load(std::memory_order_acquire);
+  if (arena == nullptr || !is_on(*arena, placement)) return std::nullopt;
   const std::optional<BlockNumber> number = arena->allocate_warm(size);
   if (!number) return std::nullopt;
   return Block{arena, *number};
 }
 
-Block Session::allocate(std::uint64_t size, Place place) {
+Block Session::allocate(std::uint64_t size, Placement placement) {
   member_.require_slot();  // before any lock, which a thread may have that is not in a raw copy
-  const bool on_device = place.strategy == Strategy::device;
-  std::unique_lock creation(creation_mutex_, std::defer_lock);
-  // Growing on a device tells the manager, with the arena locked; the connection is locked before
-  // arenas.
-  std::unique_lock connection(connection_mutex_, std::defer_lock);
-  if (on_device) std::lock(creation, connection);
+  return placement.strategy == Strategy::device ? allocate_on_device(size, placement)
+                                                : allocate_on_host(size, placement);
+}
+
+Block Session::allocate_on_host(std::uint64_t size, Placement placement) {
   for (int round = 0; round < kRounds; ++round) {
-    const std::size_t seen = own_arenas(place).size();
-    if (const std::optional<Block> block = allocate_in_own(size, place)) return *block;
-    if (!on_device) {
-      if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
-        throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
-      }
-      creation.lock();
+    const std::size_t seen = own_arenas(placement).size();
+    if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
+    if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
+      throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
     }
     // One thread makes the arena that all of them are waiting for.
-    if (own_arenas(place).size() == seen) make_arena(size, place);
-    if (!on_device) creation.unlock();
+    const LockGuard creation(creation_mutex_);
+    if (own_arenas(placement).size() == seen) make_arena(size, placement);
   }
   throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
 }
 
-std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
+// Growing on a device tells the manager, with the arena locked; the connection is locked before
+// arenas.
+Block Session::allocate_on_device(std::uint64_t size, Placement placement) {
+  const LockGuard creation(creation_mutex_);
+  const LockGuard connection(connection_mutex_);
+  if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
+  make_arena(size, placement);
+  if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
+  throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
+}
+
+std::optional<Block> Session::allocate_in_own(std::uint64_t size, Placement placement) {
   const auto attempt = [&]() -> std::optional<Block> {
-    for (Arena* arena : own_arenas(place)) {
+    for (Arena* arena : own_arenas(placement)) {
       if (const auto number = arena->allocate(size)) {
-        current_[index_of(place)].store(arena, std::memory_order_release);
+        current_[index_of(placement)].store(arena, std::memory_order_release);
         return Block{arena, *number};
       }
     }
@@ -128,38 +137,39 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
 
 std::vector<PinnedArena> Session::pin_all() {
   std::vector<PinnedArena> all;
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
+  all.reserve(arenas_.size());
   for (auto& [number, arena] : arenas_) all.emplace_back(*arena);
   return all;
 }
 
 std::vector<Arena*> Session::own_arenas() {
   std::vector<Arena*> found;
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   for (auto& [number, arena] : arenas_) {
     if (arena->owned()) found.push_back(arena.get());
   }
   return found;
 }
 
-std::vector<Arena*> Session::own_arenas(Place place) {
+std::vector<Arena*> Session::own_arenas(Placement placement) {
   std::vector<Arena*> found = own_arenas();
-  std::erase_if(found, [place](const Arena* arena) { return !is_on(*arena, place); });
+  std::erase_if(found, [placement](const Arena* arena) { return !is_on(*arena, placement); });
   return found;
 }
 
-void Session::make_arena(std::uint64_t size, Place place) {
+void Session::make_arena(std::uint64_t size, Placement placement) {
   member_.require_slot();
-  const Strategy strategy = place.strategy;
+  const Strategy strategy = placement.strategy;
   DeviceId device{};
   if (strategy == Strategy::device) {
-    device = std::bit_cast<DeviceId>(cuda::Gpu::get(place.device).uuid());
+    device = std::bit_cast<DeviceId>(cuda::Gpu::get(placement.device).uuid());
   }
   const ArenaNumber number = memory_->new_arena_number();
   auto segment = Segment::create(id(), number, member_.slot(), incarnation_, strategy,
                                  layout_for(size, strategy), device);
   SHMTENSOR_FAULT_POINT("register.before");
-  Message message = message_for(Kind::register_arena, id());
+  Message message = message_for(MessageKind::register_arena, id());
   message.arena = number;
   message.strategy = static_cast<std::uint32_t>(strategy);
   try {
@@ -171,13 +181,13 @@ void Session::make_arena(std::uint64_t size, Place place) {
   }
   SHMTENSOR_FAULT_POINT("register.after");
   Arena* arena = add(std::move(segment), true).get();  // owned, so it stays without a pin
-  current_[index_of(place)].store(arena, std::memory_order_release);
+  current_[index_of(placement)].store(arena, std::memory_order_release);
 }
 
 PinnedArena Session::add(std::unique_ptr<Segment> segment, bool owned) {
   const ArenaNumber number = segment->number();
   auto made = make(std::move(segment), owned);
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   // Another thread may have been quicker; then its arena is used and this one dropped.
   return PinnedArena(*arenas_.try_emplace(number, std::move(made)).first->second);
 }
@@ -192,8 +202,8 @@ std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owne
 }
 
 PinnedArena Session::find(ArenaNumber number) noexcept {
-  if (member_.lost()) return {};  // `attach` reports why
-  const std::lock_guard guard(registry_lock_);
+  if (!member_.has_slot()) return {};  // `attach` reports why
+  const LockGuard guard(registry_lock_);
   const auto at = arenas_.find(number);
   return at != arenas_.end() ? PinnedArena(*at->second) : PinnedArena();
 }
@@ -216,10 +226,10 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
     }
   } else {
     const auto fetch = [this, number, gone] {
-      Message message = message_for(Kind::find_arena, id());
+      Message message = message_for(MessageKind::find_arena, id());
       message.arena = number;
       Reply reply = ask(message);
-      if (reply.message.kind == Kind::unknown || !reply.fd) throw gone();
+      if (reply.message.kind == MessageKind::unknown || !reply.fd) throw gone();
       return std::move(reply.fd);
     };
     Fd file = fetch();
@@ -238,13 +248,13 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
 }
 
 void Session::drop_unused_orphans() {
-  if (member_.lost()) return;
+  if (!member_.has_slot()) return;
   // Messages may still carry blocks of these arenas. A manager that takes over finds an arena only
   // if a process has it open, so this process keeps them until a manager has them.
   ensure_manager();
   if (!memory_->has_manager()) return;
   std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is released
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   for (auto at = arenas_.begin(); at != arenas_.end();) {
     const Arena& arena = *at->second;
     if (arena.owned() || arena.in_use() || arena.segment().header().orphaned.load() == 0) {
@@ -259,9 +269,11 @@ void Session::drop_unused_orphans() {
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
   const std::uint64_t spent = cancel_tickets(older_than_milliseconds);
   for (Arena* arena : own_arenas()) {
-    std::unique_lock connection(connection_mutex_,
-                                std::defer_lock);  // before arenas: see `allocate`
-    if (arena->segment().strategy() == Strategy::device) connection.lock();
+    if (arena->segment().strategy() != Strategy::device) {
+      arena->collect(0);
+      continue;
+    }
+    const LockGuard connection(connection_mutex_);  // before arenas: see `allocate_on_device`
     arena->collect(0);
   }
   for (const PinnedArena& arena : pin_all()) arena->data().drop_gone();
@@ -270,7 +282,7 @@ std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
 }
 
 bool Session::in_use() noexcept {
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   return std::any_of(arenas_.begin(), arenas_.end(), [](const auto& pair) {
     return pair.second->owned() || pair.second->in_use();
   });
@@ -280,7 +292,7 @@ Session::Usage Session::usage() noexcept {
   Usage usage;
   usage.descriptors = 2;  // the connection and the session's memory
   usage.mappings = memory_->mapping_count();
-  const std::lock_guard guard(registry_lock_);
+  const LockGuard guard(registry_lock_);
   for (const auto& [number, arena] : arenas_) {
     ++usage.arenas;
     usage.reserved += arena->reserved();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -14,6 +13,7 @@
 #include "arena/session_memory.hpp"
 #include "cuda/device_data_segment.hpp"
 #include "manager/connection.hpp"
+#include "os/mutex.hpp"
 #include "os/spin_lock.hpp"
 #include "session/handle.hpp"
 #include "session/pinned_arena.hpp"
@@ -27,12 +27,13 @@ struct Block {
 };
 
 /// Where a new block is allocated.
-struct Place {
-  Place(Strategy how) noexcept : strategy(how) {}  // NOLINT: a strategy is a place on the host
-  static Place on_device(int number) noexcept {
-    Place place(Strategy::device);
-    place.device = number;
-    return place;
+struct Placement {
+  // NOLINTNEXTLINE(google-explicit-constructor): a strategy is a placement on the host
+  Placement(Strategy how) noexcept : strategy(how) {}
+  static Placement on_device(int number) noexcept {
+    Placement placement(Strategy::device);
+    placement.device = number;
+    return placement;
   }
 
   Strategy strategy;
@@ -60,9 +61,9 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
 
   /// Allocates a block with one reference, without a system call. Nothing if that is not possible.
-  [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Place place);
+  [[nodiscard]] std::optional<Block> allocate_warm(std::uint64_t size, Placement placement);
   /// The same, but grows an arena or creates one as needed. Throws OutOfMemory, SessionError.
-  [[nodiscard]] Block allocate(std::uint64_t size, Place place);
+  [[nodiscard]] Block allocate(std::uint64_t size, Placement placement);
 
   /// The arena if this process has it mapped, else empty.
   [[nodiscard]] PinnedArena find(ArenaNumber number) noexcept;
@@ -98,14 +99,15 @@ class Session : private cuda::ChunkKeeper {
   };
   [[nodiscard]] Usage usage() noexcept;
 
-  // --- fork; in this order, with LocalTable::stop_locking after the first ---
-  void lock_for_fork();
+  // --- fork; in this order, with LocalTable::stop_locking after the first. The locks are held from
+  // the first function to the last, which the analysis cannot follow. ---
+  void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS;
   /// Gives the child a slot and makes it a holder. Throws if the manager cannot be reached.
   void prepare_child();
-  void lock_registry_for_fork() noexcept { registry_lock_.lock(); }
-  void unlock_in_parent() noexcept;
+  void lock_registry_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { registry_lock_.lock(); }
+  void unlock_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS;
   /// Returns false if the child inherited nothing and may forget the session.
-  bool unlock_in_child() noexcept;
+  bool unlock_in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
 
  private:
   Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
@@ -114,13 +116,15 @@ class Session : private cuda::ChunkKeeper {
   bool enter_as_child() noexcept;
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(Message message, int descriptor = -1);
-  void reconnect();
-  void send_registration(const Arena& arena);
+  void reconnect() REQUIRES(connection_mutex_);
+  void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
-  [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Place place);
-  void make_arena(std::uint64_t size, Place place);
-  [[nodiscard]] std::vector<Arena*> own_arenas(Place place);
+  [[nodiscard]] Block allocate_on_host(std::uint64_t size, Placement placement);
+  [[nodiscard]] Block allocate_on_device(std::uint64_t size, Placement placement);
+  [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Placement placement);
+  void make_arena(std::uint64_t size, Placement placement) REQUIRES(creation_mutex_);
+  [[nodiscard]] std::vector<Arena*> own_arenas(Placement placement);
   [[nodiscard]] std::vector<Arena*> own_arenas();
 
   // The requests of arenas of device memory to the manager.
@@ -130,13 +134,13 @@ class Session : private cuda::ChunkKeeper {
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<PinnedArena> pin_all();
 
-  std::mutex creation_mutex_;  // one thread makes an arena of its own; locked before the connection
+  Mutex creation_mutex_;  // one thread makes an arena of its own; locked before the connection
 
   // The connection is closed last. When it breaks, the manager checks the lock of this process's
   // slot, which is released with the session's memory.
-  std::recursive_mutex connection_mutex_;  // one request at a time; a fork sends requests while it
-                                           // holds the lock
-  Connection connection_;
+  RecursiveMutex connection_mutex_;  // one request at a time; a fork sends requests while it
+                                     // holds the lock
+  Connection connection_ GUARDED_BY(connection_mutex_);
 
   std::unique_ptr<SessionMemory> memory_;
   Member member_;
@@ -145,9 +149,9 @@ class Session : private cuda::ChunkKeeper {
   Budget& budget_;
 
   SpinLock registry_lock_;
-  std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_;
-  static constexpr std::size_t kPlaces = 20;
-  std::atomic<Arena*> current_[kPlaces]{};  // the first arena to try, by place
+  std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_ GUARDED_BY(registry_lock_);
+  static constexpr std::size_t kPlacements = 20;
+  std::atomic<Arena*> current_[kPlacements]{};  // the first arena to try, by placement
 
   // During a fork:
   std::vector<PinnedArena> forked_;  // arenas that were there when it began

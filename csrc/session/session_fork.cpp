@@ -27,10 +27,10 @@ void Session::prepare_child() {
     arena->wait_for_fork();
     holds = holds || (arena->survives_fork() && arena->holds_any());
   }
-  if (!holds || member_.lost()) return;
+  if (!holds || !member_.has_slot()) return;
   auto [ours, childs] = socket_pair();
   SHMTENSOR_FAULT_POINT("fork.before_slot");
-  const Reply reply = ask(message_for(Kind::fork, id()), ours.get());
+  const Reply reply = ask(message_for(MessageKind::fork, id()), ours.get());
   SHMTENSOR_FAULT_POINT("fork.before_bits");
   const auto slot = static_cast<SlotNumber>(reply.message.slot);
   for (const PinnedArena& arena : forked_) {
@@ -99,7 +99,7 @@ bool Session::unlock_in_child() noexcept {
   forked_.clear();
   if (child_slot_ != kNoSlot) {
     connection_ = Connection(std::move(child_socket_));
-    connection_.tell(message_for(Kind::child, id()));
+    connection_.tell(message_for(MessageKind::child, id()));
     incarnation_ = child_incarnation_;
   } else if (holds) {
     report(

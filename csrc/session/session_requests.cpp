@@ -28,12 +28,12 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Connection connection = Connection::open(id, settings.program);
     if (!connection) return nullptr;
-    Message hello = message_for(Kind::hello, id);
+    Message hello = message_for(MessageKind::hello, id);
     hello.join = join;
     hello.parent = settings.parent;
     std::optional<Reply> reply = connection.ask(hello);
     if (!reply) continue;  // the manager was exiting, or was killed
-    if (reply->message.kind == Kind::unknown) return nullptr;
+    if (reply->message.kind == MessageKind::unknown) return nullptr;
     auto memory = SessionMemory::open(id, std::move(reply->fd));
     memory->record_manager();
     // The manager was killed in this time. If no other process had the memory open, the next
@@ -50,7 +50,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
 
 Reply Session::ask(Message message, int descriptor) {
   member_.require_slot();
-  const std::lock_guard guard(connection_mutex_);
+  const LockGuard guard(connection_mutex_);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!connection_) reconnect();
     if (std::optional<Reply> reply = connection_.ask(message, descriptor)) return std::move(*reply);
@@ -64,13 +64,13 @@ Reply Session::ask(Message message, int descriptor) {
 void Session::reconnect() {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     connection_ = Connection::open(id(), program_);
-    Message hello = message_for(Kind::hello, id());
+    Message hello = message_for(MessageKind::hello, id());
     hello.slot = member_.slot();
     hello.incarnation = incarnation_;
     SHMTENSOR_FAULT_POINT("session.reconnect");
     const std::optional<Reply> reply = connection_.ask(hello, memory_->descriptor_or_none());
     if (!reply) continue;
-    if (reply->message.kind != Kind::welcome) break;
+    if (reply->message.kind != MessageKind::welcome) break;
     memory_->record_manager();
     for (const PinnedArena& arena : pin_all()) {
       if (connection_) send_registration(*arena);
@@ -81,9 +81,9 @@ void Session::reconnect() {
 }
 
 void Session::ensure_manager() noexcept {
-  if (member_.lost() || !memory_->manager_changed()) return;
+  if (!member_.has_slot() || !memory_->manager_changed()) return;
   try {
-    const std::lock_guard guard(connection_mutex_);
+    const LockGuard guard(connection_mutex_);
     if (!memory_->manager_changed()) return;  // another thread was faster
     connection_.shut_down();
     reconnect();
@@ -97,7 +97,7 @@ void Session::ensure_manager() noexcept {
 
 void Session::send_registration(const Arena& arena) {
   const Segment& segment = arena.segment();
-  Message message = message_for(Kind::register_arena, id());
+  Message message = message_for(MessageKind::register_arena, id());
   message.arena = segment.number();
   message.strategy = static_cast<std::uint32_t>(segment.strategy());
   const bool named = segment.strategy() == Strategy::file_system;
@@ -107,12 +107,15 @@ void Session::send_registration(const Arena& arena) {
   try {
     const Segment::File file = segment.file();
     static_cast<void>(connection_.ask(message, named ? -1 : (*file).get()));
-    message.kind = Kind::keep_chunk;
-    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int descriptor) {
-      message.chunk = chunk;
-      message.number = size;
-      if (connection_ && descriptor >= 0) static_cast<void>(connection_.ask(message, descriptor));
-    };
+    message.kind = MessageKind::keep_chunk;
+    // The analysis does not know that a lambda runs with the locks of its function.
+    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int descriptor)
+                          NO_THREAD_SAFETY_ANALYSIS {
+                            message.chunk = chunk;
+                            message.number = size;
+                            if (connection_ && descriptor >= 0)
+                              static_cast<void>(connection_.ask(message, descriptor));
+                          };
     if (segment.strategy() == Strategy::device) {
       static_cast<const cuda::DeviceDataSegment&>(arena.data()).for_each_descriptor(tell);
     } else if (segment.strategy() == Strategy::external && arena.owned()) {
@@ -132,11 +135,11 @@ void Session::send_registration(const Arena& arena) {
 }
 
 Statistics Session::statistics() {
-  return ask(message_for(Kind::statistics, id())).message.statistics;
+  return ask(message_for(MessageKind::statistics, id())).message.statistics;
 }
 
 std::uint64_t Session::cancel_tickets(std::uint64_t older_than_milliseconds) {
-  Message message = message_for(Kind::collect, id());
+  Message message = message_for(MessageKind::collect, id());
   // The manager releases memory in steps. The later requests cancel no more tickets.
   std::uint64_t spent = 0;
   for (message.number = older_than_milliseconds;; message.number = kUnlimited) {
@@ -148,7 +151,7 @@ std::uint64_t Session::cancel_tickets(std::uint64_t older_than_milliseconds) {
 
 void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
                    const Fd& descriptor) {
-  Message message = message_for(Kind::keep_chunk, id());
+  Message message = message_for(MessageKind::keep_chunk, id());
   message.arena = arena;
   message.chunk = chunk;
   message.number = size;
@@ -158,12 +161,12 @@ void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
 // A manager that took over from a killed manager learns about a chunk from the next message of a
 // process that has it. So a request for an unknown chunk is repeated.
 Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
-  Message message = message_for(Kind::find_chunk, id());
+  Message message = message_for(MessageKind::find_chunk, id());
   message.arena = arena;
   message.chunk = chunk;
   for (int attempt = 0; attempt < 40; ++attempt) {
     Reply reply = ask(message);
-    if (reply.message.kind == Kind::done && reply.fd) return std::move(reply.fd);
+    if (reply.message.kind == MessageKind::done && reply.fd) return std::move(reply.fd);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
@@ -172,7 +175,7 @@ Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
 }
 
 void Session::drop(ArenaNumber arena, std::uint32_t chunk) {
-  Message message = message_for(Kind::drop_chunk, id());
+  Message message = message_for(MessageKind::drop_chunk, id());
   message.arena = arena;
   message.chunk = chunk;
   static_cast<void>(ask(message));

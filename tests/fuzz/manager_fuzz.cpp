@@ -37,7 +37,7 @@ struct World {
       Server(id, std::move(fd)).run();
     }).detach();
     good = Connection::open(id, "");
-    Message hello = message_for(Kind::hello, id);
+    Message hello = message_for(MessageKind::hello, id);
     hello.join = Join::create;
     std::optional<Reply> welcome = good.ask(hello);
     memory = SessionMemory::open(id, std::move(welcome->fd));
@@ -46,8 +46,8 @@ struct World {
   }
 
   void check() {
-    const std::optional<Reply> reply = good.ask(message_for(Kind::statistics, id));
-    if (!reply || reply->message.kind != Kind::done) std::abort();
+    const std::optional<Reply> reply = good.ask(message_for(MessageKind::statistics, id));
+    if (!reply || reply->message.kind != MessageKind::done) std::abort();
   }
 
   const SessionId id{random_word(), random_word()};
@@ -110,7 +110,7 @@ void speak(World& world, fuzz::Input& input) {
       const auto bytes = input.take_bytes(1 + input.take<std::uint8_t>());
       send_message(*line, std::as_bytes(bytes));
     } else {
-      Message message = message_for(static_cast<Kind>(how % 14), world.id);
+      Message message = message_for(static_cast<MessageKind>(how % 14), world.id);
       message.slot = how % 3 == 0 ? kNoSlot : input.take<std::uint8_t>();
       message.incarnation = input.take<std::uint8_t>();
       message.arena = input.take<std::uint8_t>();

@@ -17,7 +17,7 @@ namespace shmtensor::python {
 namespace {
 
 /// The types of plain items; python/shmtensor/containers/_writer.py has the same numbers.
-enum class Kind : std::uint32_t { pickle = 0, bytes = 1, text = 2 };
+enum class ItemKind : std::uint32_t { pickle = 0, bytes = 1, text = 2 };
 
 PyObject* g_loads = nullptr;  // pickle.loads
 PyObject* g_buffers = nullptr;
@@ -128,12 +128,12 @@ PyObject* load_array(const Items& items, const Item& item) {
 PyObject* load_plain(const Items& items, const Item& item) {
   const auto* data = reinterpret_cast<const char*>(item.bytes.data());
   const auto size = static_cast<Py_ssize_t>(item.bytes.size());
-  switch (static_cast<Kind>(items.table.kind())) {
-    case Kind::bytes:
+  switch (static_cast<ItemKind>(items.table.kind())) {
+    case ItemKind::bytes:
       return PyBytes_FromStringAndSize(data, size);
-    case Kind::text:
+    case ItemKind::text:
       return PyUnicode_DecodeUTF8(data, size, "surrogatepass");
-    case Kind::pickle:
+    case ItemKind::pickle:
       break;
   }
   // A copy of a few hundred bytes costs less than a memoryview of them.

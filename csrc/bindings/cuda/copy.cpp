@@ -30,7 +30,7 @@ void require_writable(const Tensor& tensor) {
   }
 }
 
-cuda::Side side_of(const Tensor& tensor) {
+cuda::CopySide side_of(const Tensor& tensor) {
   return {reinterpret_cast<std::uint64_t>(storage_of(tensor).backing().data + tensor.offset),
           tensor.strides(), true};
 }
@@ -56,7 +56,7 @@ void require_same_shape(const Tensor& to, const Tensor& from) {
   if (!std::ranges::equal(to.shape(), from.shape())) throw py::value_error("the shapes differ");
 }
 
-cuda::Side host_side(const Tensor& tensor, std::uint64_t address, const Dims& strides) {
+cuda::CopySide host_side(const Tensor& tensor, std::uint64_t address, const Dims& strides) {
   if (strides.size() != tensor.dims) throw py::value_error("the shapes differ");
   return {address, strides, false};
 }
@@ -66,7 +66,7 @@ void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple
   const Dims strides = to_strides(steps);
   const Tensor& tensor = device_tensor(to);
   require_writable(tensor);
-  const cuda::Side from = host_side(tensor, address, strides);
+  const cuda::CopySide from = host_side(tensor, address, strides);
   const GilRelease release;
   identify(tensor);
   cuda::copy(gpu_of(tensor), side_of(tensor), from, tensor.shape(), tensor.item_size);
@@ -75,7 +75,7 @@ void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple
 void copy_to_host(const py::object& from, std::uint64_t address, const py::tuple& steps) {
   const Dims strides = to_strides(steps);
   const Tensor& tensor = device_tensor(from);
-  const cuda::Side to = host_side(tensor, address, strides);
+  const cuda::CopySide to = host_side(tensor, address, strides);
   const GilRelease release;
   identify(tensor);
   cuda::copy(gpu_of(tensor), to, side_of(tensor), tensor.shape(), tensor.item_size);
@@ -100,12 +100,12 @@ std::uint64_t count_calls(const py::object& to, const py::object& from) {
   return cuda::count_calls(side_of(target), side_of(source), target.shape(), target.item_size);
 }
 
-struct Range {
+struct ByteRange {
   std::uint64_t low;
   std::uint64_t high;
 };
 // The bytes from the first element to the last one, counted from the storage's first.
-Range range_of(const Tensor& tensor) {
+ByteRange range_of(const Tensor& tensor) {
   std::int64_t low = tensor.offset;
   std::int64_t high = tensor.offset + tensor.item_size;
   for (std::size_t i = 0; i < tensor.dims; ++i) {
@@ -120,12 +120,12 @@ Range range_of(const Tensor& tensor) {
 bool overlap(const py::object& a, const py::object& b) {
   const Tensor& one = device_tensor(a);
   const Tensor& other = device_tensor(b);
-  Range first = range_of(one);
-  Range second = range_of(other);
+  ByteRange first = range_of(one);
+  ByteRange second = range_of(other);
   const Backing& mine = storage_of(one).backing();
   const Backing& its = storage_of(other).backing();
   if (mine.arena == nullptr || mine.arena != its.arena || mine.block != its.block) {
-    const auto move = [](Range& range, const std::byte* start) {
+    const auto move = [](ByteRange& range, const std::byte* start) {
       range.low += reinterpret_cast<std::uint64_t>(start);
       range.high += reinterpret_cast<std::uint64_t>(start);
     };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/gil.hpp"
 #include "cuda/ipc_import.hpp"
+#include "os/mutex.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
@@ -19,17 +19,17 @@ namespace {
 // Blocks with which the device may not have finished. The manager reclaims those that are left at
 // the end of the process, after the driver has stopped all work on them.
 struct Deferred {
-  std::mutex mutex;
-  std::vector<Backing> all;
+  Mutex mutex;
+  std::vector<Backing> all GUARDED_BY(mutex);
   std::atomic<bool> any{false};
 
   void add(const Backing& backing) {
-    const std::lock_guard guard(mutex);
+    const LockGuard guard(mutex);
     all.push_back(backing);
     any.store(true);
   }
   std::vector<Backing> take() {
-    const std::lock_guard guard(mutex);
+    const LockGuard guard(mutex);
     any.store(false);
     return std::exchange(all, {});
   }

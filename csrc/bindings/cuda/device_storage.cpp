@@ -29,7 +29,7 @@ bool has_ended(const cuda::IpcDescriptor& owner, const Arena& arena) noexcept {
 
 struct ReadExport {
   cuda::IpcDescriptor description{};
-  std::vector<cuda::Piece> pieces;
+  std::vector<cuda::ExportedChunk> chunks;
 };
 
 ReadExport read_export(Arena* arena, BlockNumber block) {
@@ -38,16 +38,16 @@ ReadExport read_export(Arena* arena, BlockNumber block) {
   if (place.size() < sizeof read.description) throw StaleHandle("a handle is damaged");
   std::memcpy(&read.description, place.data(), sizeof read.description);
   const std::span<const std::byte> rest = place.subspan(sizeof read.description);
-  const std::uint64_t bytes = std::uint64_t{read.description.pieces} * sizeof(cuda::Piece);
+  const std::uint64_t bytes = std::uint64_t{read.description.chunks} * sizeof(cuda::ExportedChunk);
   if (bytes > rest.size()) throw StaleHandle("a handle is damaged");
-  read.pieces.resize(bytes / sizeof(cuda::Piece));
-  if (bytes != 0) std::memcpy(read.pieces.data(), rest.data(), bytes);
+  read.chunks.resize(bytes / sizeof(cuda::ExportedChunk));
+  if (bytes != 0) std::memcpy(read.chunks.data(), rest.data(), bytes);
   return read;
 }
 
 // Memory that a user of another process owns, or of this process, which has sent it to itself.
 py::object open_export(Arena* arena, BlockNumber block, Access access) {
-  const auto [description, pieces] = read_export(arena, block);
+  const auto [description, chunks] = read_export(arena, block);
   Backing backing{.arena = arena, .block = block, .kind = Backing::Kind::block, .access = access};
   if (arena->owned()) {
     const Exported mine = exported(arena, block);
@@ -59,7 +59,7 @@ py::object open_export(Arena* arena, BlockNumber block, Access access) {
     {
       const GilRelease release;
       opened = cuda::ImportedAllocation::get(
-          description, {arena->segment().number(), session->chunk_keeper(), pieces},
+          description, {arena->segment().number(), session->chunk_keeper(), chunks},
           has_ended(description, *arena));
     }
     backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
@@ -72,7 +72,7 @@ py::object open_export(Arena* arena, BlockNumber block, Access access) {
 }
 
 py::object new_device_storage(std::uint64_t size, int device, bool zeroed) {
-  const Place place = Place::on_device(device);
+  const Placement place = Placement::on_device(device);
   if (cuda::forked()) cuda::refuse_after_fork();
   release_deferred();
   Session& session = home();

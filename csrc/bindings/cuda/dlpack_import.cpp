@@ -41,7 +41,7 @@ const Managed* managed_in(const py::object& owner) {
 }
 
 py::tuple describe_array(const DlTensor& tensor, bool read_only, const py::object& owner) {
-  if (tensor.dims < 0 || tensor.dims > kMaxDims) {
+  if (tensor.dims < 0 || static_cast<std::size_t>(tensor.dims) > kMaxDims) {
     throw py::buffer_error("cannot use an array of " + std::to_string(tensor.dims) +
                            " dimensions; there may be " + std::to_string(kMaxDims));
   }

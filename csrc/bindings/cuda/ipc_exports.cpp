@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "cuda/pointer_attributes.hpp"
 #include "os/fork_mark.hpp"
 #include "os/futex.hpp"
+#include "os/mutex.hpp"
 #include "os/process.hpp"
 #include "session/runtime.hpp"
 
@@ -33,8 +33,8 @@ struct Export {
   Generation generation = 0;
   Exported where;
   PyObject* owner = nullptr;  ///< a reference
-  Name allocation;            ///< unless in pieces
-  std::vector<cuda::Piece> pieces;
+  Name allocation;            ///< unless in chunks
+  std::vector<cuda::ExportedChunk> chunks;
 };
 
 struct CountedHandle {
@@ -45,21 +45,22 @@ struct CountedHandle {
 /// Never destroyed: its thread may outlive `main`. A forked child has a table of its own, which
 /// stays empty: the parent releases its exports itself, and its lock may have been held.
 struct Exports {
-  std::mutex mutex;
-  Arena* arena = nullptr;  ///< of all blocks, so that one word announces changes of any
-  cuda::ChunkKeeper* keeper = nullptr;  ///< of that arena's session
-  std::map<BlockNumber, Export> all;
-  std::map<Name, CountedHandle> handles;  ///< one an allocation
-  cuda::ExportedChunks pieces;
-  bool stopped = false;
+  Mutex mutex;
+  /// Of all blocks, so that one word announces changes of any.
+  Arena* arena GUARDED_BY(mutex) = nullptr;
+  cuda::ChunkKeeper* keeper GUARDED_BY(mutex) = nullptr;  ///< of that arena's session
+  std::map<BlockNumber, Export> all GUARDED_BY(mutex);
+  std::map<Name, CountedHandle> handles GUARDED_BY(mutex);  ///< one an allocation
+  cuda::ExportedChunks chunks GUARDED_BY(mutex);
+  bool stopped GUARDED_BY(mutex) = false;
 };
 std::atomic<Exports*> g_exports{nullptr};
 Exports& exports() { return *g_exports.load(); }
 void make_exports() { g_exports.store(new Exports); }
 
-void remove_export(Exports& here, const Export& gone) {
-  if (!gone.pieces.empty()) {
-    here.pieces.drop(here.arena->segment(), *here.keeper, gone.pieces);
+void remove_export(Exports& here, const Export& gone) REQUIRES(here.mutex) {
+  if (!gone.chunks.empty()) {
+    here.chunks.drop(here.arena->segment(), *here.keeper, gone.chunks);
     return;
   }
   const auto handle = here.handles.find(gone.allocation);
@@ -67,7 +68,7 @@ void remove_export(Exports& here, const Export& gone) {
 }
 
 // Removes the exports whose block no process holds and no message refers to. Returns their owners.
-std::vector<PyObject*> take_freed(Exports& here) {
+std::vector<PyObject*> take_freed(Exports& here) REQUIRES(here.mutex) {
   std::vector<PyObject*> owners;
   for (auto at = here.all.begin(); at != here.all.end();) {
     const BlockWord word(here.arena->segment().record(at->first).word.load());
@@ -96,15 +97,17 @@ py::object wait_for_freed() {
   {
     const GilRelease release;
     while (true) {
-      std::atomic<std::uint32_t>& wake_sequence = here.arena->segment().header().wake_sequence;
-      const std::uint32_t seen = wake_sequence.load();
+      std::atomic<std::uint32_t>* wake_sequence = nullptr;
+      std::uint32_t seen = 0;
       {
-        const std::lock_guard guard(here.mutex);
+        const LockGuard guard(here.mutex);
         if (here.stopped) break;
+        wake_sequence = &here.arena->segment().header().wake_sequence;
+        seen = wake_sequence->load();
         owners = take_freed(here);
       }
       if (!owners.empty()) break;
-      wait_for_change(wake_sequence, seen);
+      wait_for_change(*wake_sequence, seen);
     }
   }
   if (owners.empty()) return py::none();
@@ -117,7 +120,7 @@ bool stop_waiting() {
   if (is_raw_copy()) return false;
   Exports& here = exports();
   const GilRelease release;
-  const std::lock_guard guard(here.mutex);
+  const LockGuard guard(here.mutex);
   here.stopped = true;
   if (here.arena != nullptr) here.arena->segment().notify_owner();
   return true;
@@ -130,14 +133,14 @@ py::list collect() {
   std::vector<PyObject*> owners;
   {
     const GilRelease release;
-    const std::lock_guard guard(here.mutex);
+    const LockGuard guard(here.mutex);
     if (here.arena != nullptr) owners = take_freed(here);
   }
   return to_list(owners);
 }
 
 Block take_block(std::uint64_t size) {
-  const Place place(Strategy::external);
+  const Placement place(Strategy::external);
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, place);
   if (!block) {
@@ -148,7 +151,8 @@ Block take_block(std::uint64_t size) {
 }
 
 // The driver's bytes for an allocation; asked for once, while any part of it is shared.
-cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& facts) {
+cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& facts)
+    REQUIRES(here.mutex) {
   const Name name(facts.buffer_id, facts.base);
   auto at = here.handles.find(name);
   if (at == here.handles.end()) {
@@ -176,7 +180,7 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
           .size = size,
           .buffer_id = facts.buffer_id,
           .pid = self.pid,
-          .pieces = 0,
+          .chunks = 0,
           .start_time = self.start_time,
           .pid_namespace = pid_namespace()};
 }
@@ -186,7 +190,7 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
 [[nodiscard]] PyObject* add_export(Exports& here, const Block& block,
                                    const cuda::PointerAttributes& facts,
                                    cuda::IpcDescriptor description, Export made) {
-  const std::lock_guard guard(here.mutex);
+  const LockGuard guard(here.mutex);
   if (here.arena == nullptr) {
     here.arena = block.arena;
     here.keeper = &Runtime::get().home().chunk_keeper();
@@ -196,24 +200,24 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
         "cannot share an array without a copy: too many arrays are shared so; delete some");
   }
   const Segment& segment = block.arena->segment();
-  if (facts.in_pieces) {
+  if (facts.in_chunks) {
     const DevicePtr start = facts.base + description.offset;
-    auto range = here.pieces.share(cuda::Gpu::get(facts.device), segment, *here.keeper, start,
+    auto range = here.chunks.share(cuda::Gpu::get(facts.device), segment, *here.keeper, start,
                                    description.size);
     description.base_size = range.size;
     description.offset = start - range.base;
-    description.pieces = static_cast<std::uint32_t>(range.pieces.size());
-    description.handle = cuda::name_pieces(segment.number(), this_process(), range.pieces);
-    made.pieces = std::move(range.pieces);
+    description.chunks = static_cast<std::uint32_t>(range.chunks.size());
+    description.handle = cuda::name_chunks(segment.number(), this_process(), range.chunks);
+    made.chunks = std::move(range.chunks);
   } else {
     description.handle = share_whole(here, facts);
     made.allocation = {facts.buffer_id, facts.base};
   }
   const std::span<std::byte> place = block.arena->bytes(block.number, Access::read_write);
-  const std::size_t bytes = made.pieces.size() * sizeof(cuda::Piece);
+  const std::size_t bytes = made.chunks.size() * sizeof(cuda::ExportedChunk);
   if (place.size() < sizeof description + bytes) throw StaleHandle("a block's record is damaged");
   std::memcpy(place.data(), &description, sizeof description);
-  if (bytes != 0) std::memcpy(&place[sizeof description], made.pieces.data(), bytes);
+  if (bytes != 0) std::memcpy(&place[sizeof description], made.chunks.data(), bytes);
   made.generation = block.arena->generation(block.number);
   Export before = std::exchange(here.all[block.number], std::move(made));
   if (before.owner != nullptr) remove_export(here, before);
@@ -243,21 +247,21 @@ py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int d
 }
 
 // A storage over `size` bytes at `pointer`, which `owner` keeps alive. A process that receives it
-// can access the whole allocation, or all pieces that the bytes touch.
+// can access the whole allocation, or all chunks that the bytes touch.
 py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::object& owner) {
   cuda::PointerAttributes facts;
   cuda::IpcDescriptor description{};
-  std::size_t pieces = 0;
+  std::size_t chunks = 0;
   {
     const GilRelease release;
     facts = cuda::query_pointer(pointer, size);
     if (!facts.exportable) throw cuda::CudaError(cuda::kInvalidValue, facts.kind);
     description = describe_memory(facts, pointer, size);
-    if (facts.in_pieces) {
-      pieces = cuda::count_chunks(cuda::Gpu::get(facts.device), pointer, size);
+    if (facts.in_chunks) {
+      chunks = cuda::count_chunks(cuda::Gpu::get(facts.device), pointer, size);
     }
   }
-  const Block block = take_block(sizeof description + pieces * sizeof(cuda::Piece));
+  const Block block = take_block(sizeof description + chunks * sizeof(cuda::ExportedChunk));
   auto* const data = reinterpret_cast<std::byte*>(pointer);
   PyObject* const kept = py::object(owner).release().ptr();
   PyObject* displaced = nullptr;
@@ -280,7 +284,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
 
 Exported exported(const Arena* arena, BlockNumber block) {
   Exports& here = exports();
-  const std::lock_guard guard(here.mutex);
+  const LockGuard guard(here.mutex);
   const auto at = here.all.find(block);
   if (arena != here.arena || at == here.all.end()) {
     throw StaleHandle("cannot use a tensor's handle: its memory was released");

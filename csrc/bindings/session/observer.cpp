@@ -29,7 +29,7 @@ py::object observe(const std::string& id) {
   }
   result["processes"] = processes;
   py::list arenas;
-  for (const Observer::Arena& arena : observer->arenas()) {
+  for (const Observer::ArenaSummary& arena : observer->arenas()) {
     py::dict one;
     one["arena"] = arena.number;
     one["owner"] = arena.owner != kNoSlot ? py::object(py::int_(arena.owner)) : py::none();

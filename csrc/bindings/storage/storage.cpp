@@ -61,7 +61,7 @@ PyObject* share_memory(PyObject* self, PyObject*) {
       lock.object(after->access) = self;
       lock.set_count(lock.count() + 1);
     }
-    after.release();
+    static_cast<void>(after.release());
     return Py_NewRef(self);
   });
 }
@@ -136,7 +136,7 @@ py::object borrow_storage(const py::object& exporter) {
                     .keeper = buffer.get(),
                     .kind = Backing::Kind::borrowed,
                     .access = buffer->readonly != 0 ? Access::read_only : Access::read_write});
-    buffer.release();
+    static_cast<void>(buffer.release());
     return object;
   } catch (...) {
     PyBuffer_Release(buffer.get());
@@ -156,7 +156,7 @@ py::object storage_from_file(const std::string& path, std::uint64_t size, bool r
                                      .keeper = keeper.get(),
                                      .kind = Backing::Kind::file,
                                      .access = read_only ? Access::read_only : Access::read_write});
-  keeper.release();
+  static_cast<void>(keeper.release());
   return object;
 }
 

@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.hpp"
 #include "cuda/driver.hpp"
@@ -74,7 +75,7 @@ void translate_exception() noexcept {
 void add_errors(py::module_&) {
   py::register_exception_translator([](std::exception_ptr error) {
     try {
-      if (error) std::rethrow_exception(error);
+      if (error) std::rethrow_exception(std::move(error));
     } catch (...) {
       translate_exception();
     }

@@ -11,17 +11,18 @@
 namespace shmtensor::python {
 namespace {
 
-class View {
+class ArrayBuffer {
  public:
   /// Not valid if the memory is not in C order.
-  explicit View(PyObject* array) : valid_(PyObject_GetBuffer(array, &buffer_, PyBUF_ND) == 0) {
+  explicit ArrayBuffer(PyObject* array)
+      : valid_(PyObject_GetBuffer(array, &buffer_, PyBUF_ND) == 0) {
     if (!valid_) PyErr_Clear();
   }
-  ~View() {
+  ~ArrayBuffer() {
     if (valid_) PyBuffer_Release(&buffer_);
   }
-  View(const View&) = delete;
-  View& operator=(const View&) = delete;
+  ArrayBuffer(const ArrayBuffer&) = delete;
+  ArrayBuffer& operator=(const ArrayBuffer&) = delete;
 
   [[nodiscard]] bool valid() const noexcept { return valid_; }
   [[nodiscard]] const void* data() const noexcept { return buffer_.buf; }
@@ -43,7 +44,7 @@ PyObject* copy_in(PyObject*, PyObject* array) {
   return guarded([&] {
     const Dtype type = to_dtype(checked(PyObject_GetAttrString(array, "dtype")));
     if (type.code == kNoCode) return py::none().release().ptr();
-    const View view(array);
+    const ArrayBuffer view(array);
     if (!view.valid()) return py::none().release().ptr();
     const py::object storage = new_shared_storage(view.size(), default_strategy(), false);
     std::byte* to = as_storage(storage)->first.data;

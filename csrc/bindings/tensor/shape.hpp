@@ -10,7 +10,7 @@
 
 namespace shmtensor::python {
 
-inline constexpr int kMaxDims = 64;  // NumPy's
+inline constexpr std::size_t kMaxDims = 64;  // NumPy's
 
 using Dims = std::vector<std::int64_t>;
 

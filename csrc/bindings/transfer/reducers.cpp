@@ -19,7 +19,7 @@ PyObject* g_rebuild_view = nullptr;
 PyObject* g_rebuild_storage = nullptr;
 
 /// This follows the handle of a tensor; then the shape, and the strides unless in C order.
-struct View {
+struct ViewHeader {
   std::uint8_t dtype;
   std::uint8_t dims;
   std::uint8_t read_only;
@@ -27,15 +27,15 @@ struct View {
   std::uint32_t reserved;
   std::int64_t offset;
 };
-static_assert(sizeof(View) == 16);
+static_assert(sizeof(ViewHeader) == 16);
 
-constexpr std::size_t kMaxView = sizeof(View) + 2 * kMaxDims * sizeof(std::int64_t);
+constexpr std::size_t kMaxView = sizeof(ViewHeader) + 2 * kMaxDims * sizeof(std::int64_t);
 
 class ViewBytes {
  public:
   explicit ViewBytes(const Tensor& tensor) noexcept {
-    const View view{tensor.dtype_code, tensor.dims, tensor.read_only,
-                    tensor.contiguous, 0,           tensor.offset};
+    const ViewHeader view{tensor.dtype_code, tensor.dims, tensor.read_only,
+                          tensor.contiguous, 0,           tensor.offset};
     append(&view, sizeof view);
     append(tensor.shape().data(), tensor.shape().size_bytes());
     if (!tensor.contiguous) append(tensor.strides().data(), tensor.strides().size_bytes());
@@ -62,10 +62,10 @@ py::object tensor_from_view(const py::object& storage, std::span<const std::byte
   const auto damaged = [] {
     return StaleHandle("cannot read a tensor's handle: its shape is damaged");
   };
-  if (bytes.size() < sizeof(View)) throw damaged();
-  View view{};
+  if (bytes.size() < sizeof(ViewHeader)) throw damaged();
+  ViewHeader view{};
   std::memcpy(&view, bytes.data(), sizeof view);
-  const std::size_t numbers = view.dims * (view.contiguous != 0 ? 1u : 2u);
+  const std::size_t numbers = std::size_t{view.dims} * (view.contiguous != 0 ? 1 : 2);
   if (view.dims > kMaxDims || bytes.size() != sizeof view + numbers * sizeof(std::int64_t)) {
     throw damaged();
   }

@@ -22,11 +22,11 @@ class AllocatorTest : public WorldTest {
   }
 
   /// Allocates a block and marks it live, as an arena does.
-  std::optional<Piece> take(std::uint64_t size) {
+  std::optional<NewBlock> take(std::uint64_t size) {
     const std::lock_guard guard(lock_);
     return activated(allocator_->take(lock_, size));
   }
-  std::optional<Piece> take_warm(std::uint64_t size) {
+  std::optional<NewBlock> take_warm(std::uint64_t size) {
     return activated(allocator_->take_warm(size));
   }
   /// Frees in shared memory; the allocator has not noticed yet.
@@ -43,7 +43,7 @@ class AllocatorTest : public WorldTest {
     allocator_->reclaim(block);
   }
   [[nodiscard]] std::uint64_t usage() const { return file_usage(*segment_->file()); }
-  [[nodiscard]] std::byte* at(const Piece& piece) const {
+  [[nodiscard]] std::byte* at(const NewBlock& piece) const {
     return segment_->data(Access::read_write) + piece.offset;
   }
 
@@ -54,7 +54,7 @@ class AllocatorTest : public WorldTest {
   std::unique_ptr<Allocator> allocator_;
 
  private:
-  std::optional<Piece> activated(std::optional<Piece> piece) {
+  std::optional<NewBlock> activated(std::optional<NewBlock> piece) {
     if (piece) {
       std::atomic<std::uint64_t>& word = segment_->record(piece->block).word;
       EXPECT_FALSE(BlockWord(word.load()).live()) << piece->block << " was given out twice";

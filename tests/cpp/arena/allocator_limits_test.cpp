@@ -51,14 +51,14 @@ TEST_F(AllocatorTest, GrowsByNeededSizeIfDoublingFails) {
 }
 
 TEST_F(AllocatorTest, ShortBudgetLeavesTrimmedExtentsUnbacked) {
-  const auto piece = take(7 * kMiB);
-  give(piece->block);
+  const auto made = take(7 * kMiB);
+  give(made->block);
   trim(0);
   budget_.set_limit(kMiB);
   EXPECT_FALSE(take(64));
   EXPECT_EQ(data_->reserved(), 0u);
   budget_.set_limit(2 * kMiB);
-  EXPECT_EQ(take(64)->offset, piece->offset);
+  EXPECT_EQ(take(64)->offset, made->offset);
 }
 
 // Neither does what the arena reserved for an allocation that failed at its last step.
@@ -66,18 +66,18 @@ TEST_F(AllocatorTest, ExhaustedHeapLosesNothing) {
   std::vector<BlockNumber> blocks;
   int failures = 0;
   for (const std::uint64_t size : {std::uint64_t{64}, 3 * kMiB, std::uint64_t{200}, 9 * kMiB}) {
-    std::optional<Piece> piece;
-    for (std::uint64_t left = 0; !piece; ++left) {
+    std::optional<NewBlock> made;
+    for (std::uint64_t left = 0; !made; ++left) {
       try {
         const testing::ScarceHeap heap(left);
-        piece = take(size);
+        made = take(size);
       } catch (const std::bad_alloc&) {
         ++failures;
       }
       ASSERT_EQ(budget_.reserved(), data_->reserved());
     }
-    segment_->record(piece->block).word.store(BlockWord::live_at(0).bits());
-    blocks.push_back(piece->block);
+    segment_->record(made->block).word.store(BlockWord::live_at(0).bits());
+    blocks.push_back(made->block);
   }
   EXPECT_GT(failures, 4);
   EXPECT_EQ(data_->reserved(), segment_->header().committed.load());
@@ -133,10 +133,10 @@ TEST_F(NamedAllocatorTest, FullDevShmIsNamed) {
     EXPECT_FALSE(take(16 * kMiB));
     EXPECT_TRUE(mentions(allocator_->short_of(), "free of 6 MiB")) << allocator_->short_of();
     EXPECT_EQ(budget_.reserved(), 0u);
-    const auto piece = take(3 * kMiB);
-    ASSERT_TRUE(piece) << "the failed call leaves nothing allocated";
+    const auto made = take(3 * kMiB);
+    ASSERT_TRUE(made) << "the failed call leaves nothing allocated";
     for (std::uint64_t i = 0; i < 3 * kMiB; i += page_size()) {
-      at(*piece)[i] = std::byte{1};
+      at(*made)[i] = std::byte{1};
     }
   });
 }
@@ -145,8 +145,8 @@ TEST_F(NamedAllocatorTest, FullDevShmIsNamed) {
 TEST_F(NamedAllocatorTest, ExhaustedDescriptorsCostNothing) {
   in_child([&] {
     AllocatorTest::SetUp();
-    const auto piece = take(3 * kMiB);
-    give(piece->block);
+    const auto made = take(3 * kMiB);
+    give(made->block);
     trim(0);
     rlimit limit{};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -158,7 +158,7 @@ TEST_F(NamedAllocatorTest, ExhaustedDescriptorsCostNothing) {
     limit.rlim_cur = before;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
     const auto again = take(3 * kMiB);
-    EXPECT_EQ(again->offset, piece->offset) << "its range is free again";
+    EXPECT_EQ(again->offset, made->offset) << "its range is free again";
     give(again->block);
     limit.rlim_cur = 3;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);

@@ -11,10 +11,10 @@ namespace {
 using testing::AllocatorTest;
 
 TEST_F(AllocatorTest, TrimReleasesPagesAndAllocationCommitsThemAgain) {
-  const auto piece = take(6 * kMiB);
-  *at(*piece) = std::byte{77};
+  const auto block = take(6 * kMiB);
+  *at(*block) = std::byte{77};
   const std::uint64_t full = usage();
-  give(piece->block);
+  give(block->block);
   EXPECT_EQ(data_->reserved(), 8 * kMiB);
   trim(0);
   EXPECT_EQ(data_->reserved(), 0u);
@@ -25,7 +25,7 @@ TEST_F(AllocatorTest, TrimReleasesPagesAndAllocationCommitsThemAgain) {
   EXPECT_FALSE(take_warm(64));
   const auto again = take(3 * kMiB);
   ASSERT_TRUE(again);
-  EXPECT_EQ(again->offset, piece->offset);
+  EXPECT_EQ(again->offset, block->offset);
   EXPECT_EQ(data_->reserved(), 4 * kMiB) << "as many extents as it needs";
   EXPECT_EQ(usage(), full - 4 * kMiB);
   EXPECT_EQ(*at(*again), std::byte{0});
@@ -33,15 +33,15 @@ TEST_F(AllocatorTest, TrimReleasesPagesAndAllocationCommitsThemAgain) {
 }
 
 TEST_F(AllocatorTest, TrimKeepsExtentsWithLiveBlocks) {
-  std::vector<Piece> pieces;
-  for (int i = 0; i < 8; ++i) pieces.push_back(*take(kExtent - page_size()));
+  std::vector<NewBlock> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(*take(kExtent - page_size()));
   const std::uint64_t before = data_->reserved();
-  for (const int i : {0, 1, 2, 5, 6}) give(pieces[static_cast<std::size_t>(i)].block);
-  for (const int i : {3, 4, 7}) *at(pieces[static_cast<std::size_t>(i)]) = std::byte{9};
+  for (const int i : {0, 1, 2, 5, 6}) give(blocks[static_cast<std::size_t>(i)].block);
+  for (const int i : {3, 4, 7}) *at(blocks[static_cast<std::size_t>(i)]) = std::byte{9};
   trim(0);
   EXPECT_LT(data_->reserved(), before);
   for (const int i : {3, 4, 7}) {
-    EXPECT_EQ(*at(pieces[static_cast<std::size_t>(i)]), std::byte{9}) << i;
+    EXPECT_EQ(*at(blocks[static_cast<std::size_t>(i)]), std::byte{9}) << i;
   }
   EXPECT_EQ(budget_.reserved(), data_->reserved());
 }

@@ -105,7 +105,7 @@ TEST_F(ArenaFork, DetachedChildReleasesNothing) {
   testing::in_child([&] {
     peer_.member().become(kNoSlot);
     arena_->disown();
-    EXPECT_TRUE(peer_.member().lost());
+    EXPECT_FALSE(peer_.member().has_slot());
     arena_->release(block);
     arena_->release(block);
   });
@@ -135,7 +135,7 @@ TEST_F(ArenaFork, RawCopyChangesNothing) {
   testing::in_child([&] {
     mark_process();
     testing::in_child([&] {
-      EXPECT_TRUE(peer_.member().lost());
+      EXPECT_FALSE(peer_.member().has_slot());
       arena_->cancel_send(sent.block, sent.generation, sent.ticket);
       arena_->release(block);
       EXPECT_THROW(static_cast<void>(arena_->allocate_warm(64)), SessionError);
@@ -144,7 +144,7 @@ TEST_F(ArenaFork, RawCopyChangesNothing) {
       EXPECT_THROW(arena_->collect(0), SessionError);
       EXPECT_FALSE(receive(*arena_, sent));
     });
-    EXPECT_FALSE(peer_.member().lost()) << "its parent continues";
+    EXPECT_TRUE(peer_.member().has_slot()) << "its parent continues";
     EXPECT_TRUE(arena_->allocate_warm(64));
   });
   EXPECT_EQ(word_of(*arena_, block).bits(), word);

@@ -11,13 +11,13 @@
 namespace shmtensor::testing {
 namespace {
 
+using cuda::ExportedChunk;
 using cuda::ExportedChunks;
 using cuda::Gpu;
 using cuda::ImportedAllocation;
 using cuda::IpcDescriptor;
 using cuda::MappedMemory;
 using cuda::PhysicalMemory;
-using cuda::Piece;
 
 constexpr std::uint64_t kChunk = 2 * kMiB;
 
@@ -61,17 +61,17 @@ struct World {
   [[nodiscard]] IpcDescriptor describe(const ExportedChunks::Range& range) const {
     IpcDescriptor description{};
     description.magic = cuda::kIpcDescriptorMagic;
-    description.handle = cuda::name_pieces(7, {1, 1}, range.pieces);
+    description.handle = cuda::name_chunks(7, {1, 1}, range.chunks);
     description.device = gpu.uuid();
     description.base_size = range.size;
     description.offset = 100;
     description.size = range.size - 100;
-    description.pieces = static_cast<std::uint32_t>(range.pieces.size());
+    description.chunks = static_cast<std::uint32_t>(range.chunks.size());
     return description;
   }
   std::shared_ptr<ImportedAllocation> open(const IpcDescriptor& description,
-                                           const std::vector<Piece>& pieces) {
-    return ImportedAllocation::get(description, {7, keeper, pieces}, false);
+                                           const std::vector<ExportedChunk>& chunks) {
+    return ImportedAllocation::get(description, {7, keeper, chunks}, false);
   }
 
   const Gpu& gpu = Gpu::get(0);
@@ -92,12 +92,12 @@ TEST_F(Pieces, ChunkIsExportedOnceAndItsNumberReused) {
     EXPECT_EQ(first.size, 2 * kChunk);
     const auto second = world.share(kChunk, 2 * kChunk);
     EXPECT_EQ(world.keeper.kept, 3) << "the middle one was exported already";
-    EXPECT_EQ(first.pieces[1].chunk, second.pieces[0].chunk);
-    world.shared.drop(*world.segment, world.keeper, first.pieces);
+    EXPECT_EQ(first.chunks[1].chunk, second.chunks[0].chunk);
+    world.shared.drop(*world.segment, world.keeper, first.chunks);
     EXPECT_EQ(world.keeper.chunks.size(), 2U);
-    world.shared.drop(*world.segment, world.keeper, second.pieces);
+    world.shared.drop(*world.segment, world.keeper, second.chunks);
     EXPECT_TRUE(world.keeper.chunks.empty());
-    EXPECT_EQ(world.share(0, 1).pieces[0].chunk, 0U);
+    EXPECT_EQ(world.share(0, 1).chunks[0].chunk, 0U);
   });
 }
 
@@ -109,7 +109,7 @@ TEST_F(Pieces, FailedExportLeaksNothing) {
     world.keeper.fails = true;
     EXPECT_THROW(static_cast<void>(world.share(0, 1)), SessionError);
     world.keeper.fails = false;
-    EXPECT_EQ(world.share(0, 1).pieces[0].chunk, 0U) << "its number was not taken";
+    EXPECT_EQ(world.share(0, 1).chunks[0].chunk, 0U) << "its number was not taken";
   });
 }
 
@@ -118,10 +118,10 @@ TEST_F(Pieces, DescriptorIsRemovedEvenIfManagerDoesNotReply) {
   in_child([] {
     World world;
     const auto range = world.share(0, 1);
-    const auto& record = world.segment->chunk(range.pieces[0].chunk);
+    const auto& record = world.segment->chunk(range.chunks[0].chunk);
     EXPECT_EQ(Fd(::dup(record.descriptor.load())).identity(), world.keeper.chunks[0].identity());
     world.keeper.fails = true;
-    world.shared.drop(*world.segment, world.keeper, range.pieces);
+    world.shared.drop(*world.segment, world.keeper, range.chunks);
     EXPECT_EQ(record.descriptor.load(), -1);
     EXPECT_NE(record.size.load(), 0U) << "the manager may still send it";
   });
@@ -134,28 +134,28 @@ TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
     const IpcDescriptor good = world.describe(range);
     const auto refuse = [&](auto&& change) {
       IpcDescriptor description = good;
-      std::vector<Piece> pieces = range.pieces;
-      change(description, pieces);
-      EXPECT_THROW(static_cast<void>(world.open(description, pieces)), StaleHandle);
+      std::vector<ExportedChunk> chunks = range.chunks;
+      change(description, chunks);
+      EXPECT_THROW(static_cast<void>(world.open(description, chunks)), StaleHandle);
     };
     refuse([](IpcDescriptor& description, auto&) { description.magic ^= 1; });
     refuse([](IpcDescriptor& description, auto&) { description.offset = description.base_size; });
     refuse([](IpcDescriptor& description, auto&) { description.size += 1; });
     refuse([](IpcDescriptor& description, auto&) { description.size = ~std::uint64_t{0} - 50; });
     refuse([](IpcDescriptor& description, auto&) { description.base_size += kChunk; });
-    refuse([](IpcDescriptor& description, auto&) { description.pieces = 1; });
-    refuse([](IpcDescriptor&, auto& pieces) { pieces[1].chunk = kMaxChunks; });
-    refuse([](IpcDescriptor&, auto& pieces) { pieces[1].chunk = 40; });  // no process has it
-    refuse([](IpcDescriptor&, auto& pieces) { pieces[0].size = ~std::uint64_t{0} - kChunk; });
-    refuse([](IpcDescriptor&, auto& pieces) { pieces.pop_back(); });
+    refuse([](IpcDescriptor& description, auto&) { description.chunks = 1; });
+    refuse([](IpcDescriptor&, auto& chunks) { chunks[1].chunk = kMaxChunks; });
+    refuse([](IpcDescriptor&, auto& chunks) { chunks[1].chunk = 40; });  // no process has it
+    refuse([](IpcDescriptor&, auto& chunks) { chunks[0].size = ~std::uint64_t{0} - kChunk; });
+    refuse([](IpcDescriptor&, auto& chunks) { chunks.pop_back(); });
     IpcDescriptor swapped = good;
-    std::vector<Piece> lying = range.pieces;
+    std::vector<ExportedChunk> lying = range.chunks;
     lying[0].size /= 2;
     lying[1].size += kChunk / 2;
     EXPECT_THROW(static_cast<void>(world.open(swapped, lying)), cuda::CudaError) << "other sizes";
 
-    const auto opened = world.open(good, range.pieces);
-    EXPECT_EQ(opened.get(), world.open(good, range.pieces).get());
+    const auto opened = world.open(good, range.chunks);
+    EXPECT_EQ(opened.get(), world.open(good, range.chunks).get());
     write_device(world.gpu.driver(), world.mapped.start() + kChunk, {42});
     EXPECT_EQ(read_device(world.gpu.driver(), opened->start() + kChunk, 1)[0], 42);
   });

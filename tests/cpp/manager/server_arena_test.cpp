@@ -24,19 +24,19 @@ class ServerArenas : public testing::ServerTest {
     return Segment::create(id_, number, member_.slot, member_.incarnation, strategy, kSmall);
   }
   std::optional<Reply> tell(const Segment& segment) {
-    Message message = message_for(Kind::register_arena, id_);
+    Message message = message_for(MessageKind::register_arena, id_);
     message.arena = segment.number();
     if (segment.strategy() == Strategy::file_system) return member_.client->ask(message);
     const Segment::File file = segment.file();
     return member_.client->ask(message, &*file);
   }
   std::optional<Reply> tell(ArenaNumber number, const Fd& file) {
-    Message message = message_for(Kind::register_arena, id_);
+    Message message = message_for(MessageKind::register_arena, id_);
     message.arena = number;
     return member_.client->ask(message, &file);
   }
   std::optional<Reply> find(ArenaNumber number) {
-    Message message = message_for(Kind::find_arena, id_);
+    Message message = message_for(MessageKind::find_arena, id_);
     message.arena = number;
     return other_.client->ask(message);
   }
@@ -47,23 +47,23 @@ class ServerArenas : public testing::ServerTest {
 
 TEST_F(ServerArenas, MemfdIsSentOnRequest) {
   const auto segment = make(Strategy::file_descriptor);
-  EXPECT_EQ(find(1)->message.kind, Kind::unknown);
-  EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
-  EXPECT_EQ(tell(*segment)->message.kind, Kind::done) << "again, as with a new manager";
+  EXPECT_EQ(find(1)->message.kind, MessageKind::unknown);
+  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done);
+  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done) << "again, as with a new manager";
   auto reply = find(1);
-  EXPECT_EQ(reply->message.kind, Kind::done);
+  EXPECT_EQ(reply->message.kind, MessageKind::done);
   EXPECT_EQ(reply->message.strategy, static_cast<std::uint32_t>(Strategy::file_descriptor));
   EXPECT_EQ(reply->fd.identity(), segment->identity());
   EXPECT_NO_THROW(static_cast<void>(Segment::open(id_, 1, std::move(reply->fd))));
-  EXPECT_EQ(find(2)->message.kind, Kind::unknown);
+  EXPECT_EQ(find(2)->message.kind, MessageKind::unknown);
   EXPECT_EQ(statistics(*other_.client).arenas, 1u);
 }
 
 TEST_F(ServerArenas, NamedObjectIsOpenedByNameInEveryProcess) {
   const auto segment = make(Strategy::file_system);
-  EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
+  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done);
   const auto reply = find(1);
-  EXPECT_EQ(reply->message.kind, Kind::done);
+  EXPECT_EQ(reply->message.kind, MessageKind::done);
   EXPECT_EQ(reply->message.strategy, static_cast<std::uint32_t>(Strategy::file_system));
   EXPECT_FALSE(reply->fd);
 }
@@ -74,12 +74,13 @@ TEST_F(ServerArenas, AreListedOneByOneForObserversToo) {
   tell(*first);
   tell(*second);
   Client looker(id_);
-  Message hello = message_for(Kind::hello, id_);
+  Message hello = message_for(MessageKind::hello, id_);
   hello.join = Join::observe;
-  ASSERT_EQ(looker.ask(hello)->message.kind, Kind::welcome);
-  Message next = message_for(Kind::next_arena, id_);
+  ASSERT_EQ(looker.ask(hello)->message.kind, MessageKind::welcome);
+  Message next = message_for(MessageKind::next_arena, id_);
   std::vector<ArenaNumber> seen;
-  for (auto reply = looker.ask(next); reply->message.kind == Kind::done; reply = looker.ask(next)) {
+  for (auto reply = looker.ask(next); reply->message.kind == MessageKind::done;
+       reply = looker.ask(next)) {
     EXPECT_EQ(reply->message.slot, member_.slot);
     EXPECT_EQ(reply->message.statistics.arenas, 0u) << "of this one only";
     EXPECT_GT(reply->message.statistics.bytes_reserved, 0u);
@@ -99,14 +100,15 @@ TEST_F(ServerArenas, RejectsInvalidArenasWithoutSideEffects) {
   set_file_size(unsealed, kSmall.data());
   EXPECT_NE(refusal(tell(3, unsealed)).find("not created by this version"), std::string::npos);
   EXPECT_NE(refusal(tell(3, socket_pair().first)).find("not a regular file"), std::string::npos);
-  EXPECT_NE(refusal(member_.client->ask(Kind::register_arena)).find("ENOENT"), std::string::npos);
+  EXPECT_NE(refusal(member_.client->ask(MessageKind::register_arena)).find("ENOENT"),
+            std::string::npos);
   EXPECT_EQ(statistics(*other_.client).arenas, 0u);
-  EXPECT_EQ(tell(*segment)->message.kind, Kind::done);
+  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done);
 }
 
 TEST_F(ServerArenas, StatisticsCountLiveBlocksAndPages) {
   const auto segment = make(Strategy::file_descriptor);
-  ASSERT_EQ(tell(*segment)->message.kind, Kind::done);
+  ASSERT_EQ(tell(*segment)->message.kind, MessageKind::done);
   for (BlockNumber block = 0; block < 3; ++block) {
     segment->record(block).size.store(100);
     segment->record(block).word.store(BlockWord::live_at(0).bits());

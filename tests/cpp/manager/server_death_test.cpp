@@ -38,12 +38,12 @@ class ServerDeaths : public testing::ServerTest {
     const auto arena = std::make_unique<Arena>(
         Segment::create(id_, 1, member.slot, member.incarnation, strategy, kSmall), peer.member(),
         &peer.budget());
-    Message message = message_for(Kind::register_arena, id_);
+    Message message = message_for(MessageKind::register_arena, id_);
     message.arena = 1;
     const Segment::File file = arena->segment().file();
     ASSERT_EQ(member.client->ask(message, strategy == Strategy::file_system ? nullptr : &*file)
                   ->message.kind,
-              Kind::done);
+              MessageKind::done);
     const BlockNumber block = *arena->allocate(5 * kMiB);
     word_->slot = member.slot;
     then(*arena, block);
@@ -110,9 +110,9 @@ TEST_F(ServerDeaths, UnregisteredNameOfDeadMemberIsRemoved) {
   if (!shm_in_use(arena_name(id_, 3))) GTEST_SKIP() << "the kernel does not support leases here";
   child.kill_and_reap();
   EXPECT_TRUE(eventually([&] { return list_shm(arena_name(id_, 3)).empty(); }));
-  Message message = message_for(Kind::register_arena, id_);
+  Message message = message_for(MessageKind::register_arena, id_);
   message.arena = 2;
-  EXPECT_EQ(member.client->ask(message)->message.kind, Kind::done);
+  EXPECT_EQ(member.client->ask(message)->message.kind, MessageKind::done);
   EXPECT_TRUE(unlink_shm(arena_name(id_, 2)));
 }
 
@@ -133,10 +133,10 @@ TEST_F(ServerDeaths, MessageOfDeadMemberIsDelivered) {
     // The gaps between live blocks are released.
     EXPECT_TRUE(eventually([&] { return statistics(*member.client).bytes_reserved < 8 * kMiB; }));
 
-    Message message = message_for(Kind::find_arena, id_);
+    Message message = message_for(MessageKind::find_arena, id_);
     message.arena = 1;
     auto reply = member.client->ask(message);
-    ASSERT_EQ(reply->message.kind, Kind::done);
+    ASSERT_EQ(reply->message.kind, MessageKind::done);
     auto segment = strategy == Strategy::file_system ? Segment::open_named(id_, 1)
                                                      : Segment::open(id_, 1, std::move(reply->fd));
     EXPECT_EQ(segment->header().orphaned.load(), 1u);
@@ -190,14 +190,14 @@ TEST_F(ServerDeaths, MemberThatClosedItsDescriptorsIsAlive) {
   careless.client->close();
   // It still maps the session's memory.
   EXPECT_EQ(statistics(*member.client).processes, 2u);
-  Message message = message_for(Kind::hello, id_);
+  Message message = message_for(MessageKind::hello, id_);
   message.slot = careless.slot;
   message.incarnation = careless.incarnation;
   std::optional<Reply> reply;
   EXPECT_TRUE(eventually([&] {
     // The manager may not have noticed yet that the old connection is closed.
     reply = Client(id_).ask(message);
-    return reply->message.kind == Kind::welcome;
+    return reply->message.kind == MessageKind::welcome;
   }));
   EXPECT_EQ(reply->message.slot, careless.slot);
   EXPECT_EQ(reply->message.incarnation, careless.incarnation);
@@ -207,7 +207,7 @@ TEST_F(ServerDeaths, MemberThatClosedItsDescriptorsIsAlive) {
 // connection open until its handler runs; for that time the manager considered the member dead.
 TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   Connection line = Connection::open(id_, "");
-  Message hello = message_for(Kind::hello, id_);
+  Message hello = message_for(MessageKind::hello, id_);
   hello.join = Join::create;
   std::optional<Reply> reply = line.ask(hello);
   const auto memory = SessionMemory::open(id_, std::move(reply->fd));
@@ -217,7 +217,7 @@ TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   ASSERT_TRUE(memory->enter(slot, SlotStatus::joining));
   const auto arena =
       Segment::create(id_, 1, slot, hello.incarnation, Strategy::file_descriptor, kSmall);
-  Message message = message_for(Kind::register_arena, id_);
+  Message message = message_for(MessageKind::register_arena, id_);
   message.arena = 1;
   ASSERT_TRUE(line.ask(message, (*arena->file()).get()));
   Child child([] { ::pause(); });
@@ -226,7 +226,7 @@ TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{3, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  message.kind = Kind::find_arena;
+  message.kind = MessageKind::find_arena;
   EXPECT_THROW(static_cast<void>(line.ask(message)), OsError);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_FALSE(line);
@@ -237,7 +237,7 @@ TEST_F(ServerDeaths, DisconnectedMemberReconnectsDespiteChildsDescriptors) {
   EXPECT_FALSE(line) << "a process unknown to the manager cannot use it";
   --hello.incarnation;
   line = Connection::open(id_, "");
-  EXPECT_EQ(line.ask(hello)->message.kind, Kind::welcome);
+  EXPECT_EQ(line.ask(hello)->message.kind, MessageKind::welcome);
 }
 
 // It closed its descriptors, and unmapped the session later, which the manager cannot notice.
@@ -262,7 +262,7 @@ TEST_F(ServerDeaths, DisconnectedMemberThatUnmapsHasLeft) {
 TEST_F(ServerDeaths, OnlyTheSameProcessReconnects) {
   const Joined member = join();
   const auto come_back = [&](std::uint32_t slot, std::uint32_t incarnation) {
-    Message message = message_for(Kind::hello, id_);
+    Message message = message_for(MessageKind::hello, id_);
     message.slot = slot;
     message.incarnation = incarnation;
     return refusal(Client(id_).ask(message));

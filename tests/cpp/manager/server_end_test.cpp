@@ -103,7 +103,7 @@ TEST_F(ServerEnds, AndRecordsItInSessionMemory) {
     });
     EXPECT_TRUE(eventually([&] {
       auto reply = testing::Client(id_).hello(Join::observe);
-      if (reply->message.kind != Kind::welcome) return false;
+      if (reply->message.kind != MessageKind::welcome) return false;
       memory = SessionMemory::open(id_, std::move(reply->fd));
       return true;
     }));
@@ -112,7 +112,7 @@ TEST_F(ServerEnds, AndRecordsItInSessionMemory) {
   EXPECT_EQ(server_->wait(), 0);
   EXPECT_FALSE(memory->has_manager());
   server_ = std::make_unique<testing::ServerProcess>(id_);
-  EXPECT_EQ(testing::Client(id_).hello(Join::create)->message.kind, Kind::welcome);
+  EXPECT_EQ(testing::Client(id_).hello(Join::create)->message.kind, MessageKind::welcome);
   EXPECT_EQ(memory->header().manager_starts.load(), 2u);
 }
 

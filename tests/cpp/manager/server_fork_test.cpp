@@ -26,8 +26,8 @@ class ServerForks : public testing::ServerTest {
   };
   Place prepare() {
     auto [ours, childs] = socket_pair();
-    const auto reply = member_.client->ask(Kind::fork, &ours);
-    EXPECT_EQ(reply->message.kind, Kind::done);
+    const auto reply = member_.client->ask(MessageKind::fork, &ours);
+    EXPECT_EQ(reply->message.kind, MessageKind::done);
     return {static_cast<SlotNumber>(reply->message.slot), reply->message.incarnation,
             std::move(childs)};
   }
@@ -49,7 +49,7 @@ TEST_F(ServerForks, ChildIdentifiesItselfAndJoins) {
   Child child([&] {
     ASSERT_TRUE(member_.memory->enter(place.slot, SlotStatus::forking));
     Client client(id_, std::move(place.line));
-    const Message message = message_for(Kind::child, id_);
+    const Message message = message_for(MessageKind::child, id_);
     client.send_bytes(std::as_bytes(std::span(&message, 1)));
     // The child uses the connection as its own.
     EXPECT_EQ(statistics(client).processes, 2u);
@@ -83,10 +83,10 @@ TEST_F(ServerForks, ChildThatDiesBeforeHelloCountsAsDeath) {
 
 TEST_F(ServerForks, OnlyAnnouncedChildrenJoin) {
   Client stranger(id_);
-  const Message message = message_for(Kind::child, id_);
+  const Message message = message_for(MessageKind::child, id_);
   stranger.send_bytes(std::as_bytes(std::span(&message, 1)));
   member_.client->send_bytes(std::as_bytes(std::span(&message, 1)));
-  EXPECT_EQ(refusal(stranger.ask(Kind::find_arena)), "no session joined on this connection");
+  EXPECT_EQ(refusal(stranger.ask(MessageKind::find_arena)), "no session joined on this connection");
   EXPECT_EQ(statistics(*member_.client).processes, 1u);
   EXPECT_EQ(member_.memory->slot(member_.slot).pid.load(), ::getpid());
 }
@@ -104,7 +104,7 @@ TEST_F(ServerForks, ClosedConnectionIsNotPolled) {
   };
   const std::size_t before = watched();
   auto [ours, childs] = socket_pair();
-  const auto reply = member_.client->ask(Kind::fork, &ours);
+  const auto reply = member_.client->ask(MessageKind::fork, &ours);
   Place place{static_cast<SlotNumber>(reply->message.slot), 0, std::move(childs)};
   EXPECT_EQ(watched(), before + 1);
   place.line.reset();
@@ -113,9 +113,10 @@ TEST_F(ServerForks, ClosedConnectionIsNotPolled) {
 }
 
 TEST_F(ServerForks, ForkRequestNeedsASocket) {
-  EXPECT_EQ(refusal(member_.client->ask(Kind::fork)), "a fork request needs a socket");
+  EXPECT_EQ(refusal(member_.client->ask(MessageKind::fork)), "a fork request needs a socket");
   const Fd file = create_memfd("no socket");
-  EXPECT_EQ(refusal(member_.client->ask(Kind::fork, &file)), "a fork request needs a socket");
+  EXPECT_EQ(refusal(member_.client->ask(MessageKind::fork, &file)),
+            "a fork request needs a socket");
   EXPECT_EQ(statistics(*member_.client).processes, 1u);
 }
 
@@ -129,7 +130,7 @@ TEST_F(ServerForks, SlotsAreExhaustedAndReused) {
     seen[place.slot] = true;
   }
   auto [ours, childs] = socket_pair();
-  EXPECT_EQ(refusal(member_.client->ask(Kind::fork, &ours)),
+  EXPECT_EQ(refusal(member_.client->ask(MessageKind::fork, &ours)),
             "all 1024 slots of the session are taken");
   EXPECT_EQ(refusal(Client(id_).hello(Join::create)), "all 1024 slots of the session are taken");
   const SlotNumber slot = places[500].slot;

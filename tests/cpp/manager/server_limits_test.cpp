@@ -113,7 +113,7 @@ TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
     std::string why;
     while (why.empty() && lines.size() < 20) {
       auto [ours, childs] = socket_pair();
-      why = refusal(member.client->ask(Kind::fork, &ours));
+      why = refusal(member.client->ask(MessageKind::fork, &ours));
       if (why.empty()) lines.push_back(std::move(childs));
     }
     EXPECT_NE(why.find("ENOSPC"), std::string::npos) << why;
@@ -133,9 +133,10 @@ TEST_F(ServerScarce, ArenaWithoutFreeDescriptorIsRejected) {
     EXPECT_TRUE(others.back()->hello(Join::observe).has_value());
   }
   limit_descriptors(12);
-  Message message = message_for(Kind::register_arena, id_);
+  Message message = message_for(MessageKind::register_arena, id_);
   message.arena = 1;
-  EXPECT_EQ(member.client->ask(message, &member.memory->file())->message.kind, Kind::refused);
+  EXPECT_EQ(member.client->ask(message, &member.memory->file())->message.kind,
+            MessageKind::refused);
   EXPECT_EQ(statistics(*member.client).arenas, 0u);
 }
 

@@ -21,10 +21,10 @@ using testing::ServerTest;
 
 TEST_F(ServerTest, HelloMayStartTheSession) {
   Client client(id_);
-  EXPECT_EQ(client.hello(Join::existing)->message.kind, Kind::unknown);
-  EXPECT_EQ(client.hello(Join::observe)->message.kind, Kind::unknown);
+  EXPECT_EQ(client.hello(Join::existing)->message.kind, MessageKind::unknown);
+  EXPECT_EQ(client.hello(Join::observe)->message.kind, MessageKind::unknown);
   const auto reply = client.hello(Join::create);
-  EXPECT_EQ(reply->message.kind, Kind::welcome);
+  EXPECT_EQ(reply->message.kind, MessageKind::welcome);
   EXPECT_EQ(reply->message.slot, 0u);
   EXPECT_EQ(reply->message.incarnation, 1u);
   const auto memory = SessionMemory::open(id_, reply->fd.duplicate());
@@ -46,7 +46,7 @@ TEST_F(ServerTest, HelloMayStartTheSession) {
 
 TEST_F(ServerTest, ConnectionHasOneSlot) {
   Client client(id_);
-  ASSERT_EQ(client.hello(Join::create)->message.kind, Kind::welcome);
+  ASSERT_EQ(client.hello(Join::create)->message.kind, MessageKind::welcome);
   EXPECT_EQ(refusal(client.hello(Join::create)), "this connection already has a slot");
   EXPECT_EQ(statistics(client).processes, 1u);
 }
@@ -54,29 +54,31 @@ TEST_F(ServerTest, ConnectionHasOneSlot) {
 TEST_F(ServerTest, ObserverTakesNoSlot) {
   const Joined member = join();
   Client observer(id_);
-  EXPECT_EQ(observer.hello(Join::observe)->message.kind, Kind::welcome);
+  EXPECT_EQ(observer.hello(Join::observe)->message.kind, MessageKind::welcome);
   EXPECT_EQ(statistics(observer).processes, 1u);
-  EXPECT_EQ(observer.ask(Kind::collect)->message.kind, Kind::done);
-  EXPECT_EQ(refusal(observer.ask(Kind::register_arena)), "no session joined on this connection");
-  EXPECT_EQ(refusal(observer.ask(Kind::find_arena)), "no session joined on this connection");
-  EXPECT_EQ(refusal(observer.ask(Kind::fork)), "no session joined on this connection");
+  EXPECT_EQ(observer.ask(MessageKind::collect)->message.kind, MessageKind::done);
+  EXPECT_EQ(refusal(observer.ask(MessageKind::register_arena)),
+            "no session joined on this connection");
+  EXPECT_EQ(refusal(observer.ask(MessageKind::find_arena)), "no session joined on this connection");
+  EXPECT_EQ(refusal(observer.ask(MessageKind::fork)), "no session joined on this connection");
 }
 
 TEST_F(ServerTest, RequestsBeforeHelloAreRejected) {
   Client client(id_);
-  for (const Kind kind : {Kind::register_arena, Kind::find_arena, Kind::fork, Kind::statistics,
-                          Kind::collect, Kind::welcome}) {
+  for (const MessageKind kind :
+       {MessageKind::register_arena, MessageKind::find_arena, MessageKind::fork,
+        MessageKind::statistics, MessageKind::collect, MessageKind::welcome}) {
     EXPECT_EQ(refusal(client.ask(kind)), "no session joined on this connection");
   }
   const Joined member = join();
-  EXPECT_EQ(refusal(client.ask(Kind::find_arena)), "no session joined on this connection")
+  EXPECT_EQ(refusal(client.ask(MessageKind::find_arena)), "no session joined on this connection")
       << "its own";
 }
 
 TEST_F(ServerTest, RejectsMalformedMessagesAndCloses) {
   const auto refused = [&](auto&& damage) {
     Client client(id_);
-    Message message = message_for(Kind::statistics, id_);
+    Message message = message_for(MessageKind::statistics, id_);
     damage(message);
     EXPECT_EQ(refusal(client.ask(message)), "malformed request");
     EXPECT_EQ(client.receive().has_value(), false);
@@ -105,15 +107,15 @@ TEST_F(ServerTest, MessagesOfWrongLengthAreRejected) {
 
 TEST_F(ServerTest, UnknownRequestsAreRejectedAndConnectionKept) {
   const Joined member = join();
-  EXPECT_EQ(refusal(member.client->ask(static_cast<Kind>(999))), "unknown request type");
-  EXPECT_EQ(refusal(member.client->ask(Kind::done)), "unknown request type");
-  EXPECT_EQ(member.client->ask(Kind::statistics)->message.kind, Kind::done);
+  EXPECT_EQ(refusal(member.client->ask(static_cast<MessageKind>(999))), "unknown request type");
+  EXPECT_EQ(refusal(member.client->ask(MessageKind::done)), "unknown request type");
+  EXPECT_EQ(member.client->ask(MessageKind::statistics)->message.kind, MessageKind::done);
 }
 
 TEST_F(ServerTest, ClientThatNeverReadsIsDisconnectedWithoutDelay) {
   const Joined member = join();
   Client deaf(id_);
-  const Message message = message_for(Kind::statistics, id_);
+  const Message message = message_for(MessageKind::statistics, id_);
   bool dropped = false;
   for (int i = 0; i < 5'000 && !dropped; ++i) {
     try {
@@ -132,9 +134,9 @@ TEST_F(ServerTest, MemberWithBlockingSocketThatNeverReadsIsDisconnected) {
   auto [ours, childs] = socket_pair();
   ::fcntl(ours.get(), F_SETFL, 0);
   ::fcntl(childs.get(), F_SETFL, O_NONBLOCK);
-  ASSERT_EQ(member.client->ask(Kind::fork, &ours)->message.kind, Kind::done);
+  ASSERT_EQ(member.client->ask(MessageKind::fork, &ours)->message.kind, MessageKind::done);
   Client deaf(id_, std::move(childs));
-  const Message message = message_for(Kind::statistics, id_);
+  const Message message = message_for(MessageKind::statistics, id_);
   const auto dropped = [&] {
     try {
       for (;;) deaf.send_bytes(std::as_bytes(std::span(&message, 1)));
@@ -151,9 +153,9 @@ TEST_F(ServerTest, UnexpectedDescriptorsAreClosed) {
   const Joined member = join();
   const auto held = [&] { return open_files(server_->pid(), "/memfd:unasked").size(); };
   const Fd file = create_memfd("unasked");
-  EXPECT_EQ(member.client->ask(Kind::statistics, &file)->message.kind, Kind::done);
-  EXPECT_EQ(member.client->ask(Kind::statistics, &file)->message.kind, Kind::done);
-  EXPECT_EQ(member.client->ask(Kind::statistics)->message.kind, Kind::done);
+  EXPECT_EQ(member.client->ask(MessageKind::statistics, &file)->message.kind, MessageKind::done);
+  EXPECT_EQ(member.client->ask(MessageKind::statistics, &file)->message.kind, MessageKind::done);
+  EXPECT_EQ(member.client->ask(MessageKind::statistics)->message.kind, MessageKind::done);
   EXPECT_EQ(held(), 0u);
 }
 
@@ -162,7 +164,7 @@ TEST_F(ServerTest, CountsAndCollectsUnreadMessages) {
   TransitWriter writer(*member.memory, member.slot);
   for (BlockNumber block = 0; block < 40; ++block) static_cast<void>(writer.issue(1, block, 0));
   EXPECT_EQ(statistics(*member.client).in_flight, 40u);
-  Message message = message_for(Kind::collect, id_);
+  Message message = message_for(MessageKind::collect, id_);
   message.number = 60'000;
   EXPECT_EQ(member.client->ask(message)->message.number, 0u) << "they are not so old";
   message.number = 0;
@@ -181,7 +183,7 @@ TEST_F(ServerTest, PersistentTicketsAreNeitherUnreadNorCollected) {
   table.keep(kept);
   EXPECT_EQ(statistics(*member.client).in_flight, 1u);
   EXPECT_NE(writer.issue(1, 5, 0).group, kept.group);
-  Message collect = message_for(Kind::collect, id_);
+  Message collect = message_for(MessageKind::collect, id_);
   EXPECT_EQ(member.client->ask(collect)->message.number, 2u);
   EXPECT_TRUE(table.has_live(1, 5, 0));
   EXPECT_TRUE(table.claim(kept, 1, 5, 0));

@@ -36,7 +36,7 @@ class Takeover : public testing::ServerTest {
   }
   [[nodiscard]] static std::string hello_again(Joined& joined, const Fd* file) {
     joined.client = std::make_unique<Client>(joined.memory->id());
-    Message message = message_for(Kind::hello, joined.memory->id());
+    Message message = message_for(MessageKind::hello, joined.memory->id());
     message.slot = joined.slot;
     message.incarnation = joined.incarnation;
     return refusal(joined.client->ask(message, file));
@@ -51,7 +51,7 @@ class Takeover : public testing::ServerTest {
     memory.slot(slot).status.store(SlotStatus::unlocked);
   }
   std::optional<Reply> find(const Joined& joined, ArenaNumber number) const {
-    Message message = message_for(Kind::find_arena, id_);
+    Message message = message_for(MessageKind::find_arena, id_);
     message.arena = number;
     return joined.client->ask(message);
   }
@@ -89,7 +89,7 @@ TEST_F(Takeover, NewProcessFindsTheSession) {
   replace_server();
   Client stranger(id_);
   const auto reply = stranger.hello(Join::existing);
-  ASSERT_EQ(reply->message.kind, Kind::welcome) << "taken from a process that has it open";
+  ASSERT_EQ(reply->message.kind, MessageKind::welcome) << "taken from a process that has it open";
   EXPECT_EQ(reply->fd.identity(), member.memory->file().identity());
   EXPECT_NE(reply->message.slot, member.slot);
   EXPECT_EQ(statistics(stranger).arenas, 1u);
@@ -103,7 +103,7 @@ TEST_F(Takeover, RefusesWithoutDescriptorsToScanProc) {
   replace_server();
   {  // after this refusal it runs and has the descriptors that it needs
     Client lost(id_);
-    const Message nonsense = message_for(Kind::hello, testing::fresh_session());
+    const Message nonsense = message_for(MessageKind::hello, testing::fresh_session());
     ASSERT_EQ(refusal(lost.ask(nonsense)), "malformed request");
     ASSERT_FALSE(lost.receive());
   }
@@ -125,7 +125,7 @@ TEST_F(Takeover, RefusesWithoutDescriptorsToScanProc) {
   limit_descriptors(before.rlim_cur);
   Client stranger(id_);
   const auto reply = stranger.hello(Join::create);
-  ASSERT_EQ(reply->message.kind, Kind::welcome);
+  ASSERT_EQ(reply->message.kind, MessageKind::welcome);
   EXPECT_EQ(reply->fd.identity(), member.memory->file().identity());
 }
 
@@ -148,7 +148,7 @@ TEST_F(Takeover, NamedArenasAreFoundWithFewDescriptors) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_EQ(hello_again(member, &member.memory->file()), "");
   EXPECT_LT(statistics(*member.client).arenas, arenas.size());
-  EXPECT_EQ(find(member, kMemfds + 1)->message.kind, Kind::done);
+  EXPECT_EQ(find(member, kMemfds + 1)->message.kind, MessageKind::done);
   ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &before, nullptr), 0);
   EXPECT_TRUE(eventually([&] { return statistics(*member.client).arenas == arenas.size(); }));
 }
@@ -203,11 +203,11 @@ TEST_F(Takeover, SessionMemoryWithoutManagerIsNotJoined) {
       Server(id, std::move(*listener)).run();
     });
     Client other(id);
-    EXPECT_EQ(other.hello(Join::create)->message.kind, Kind::welcome);
+    EXPECT_EQ(other.hello(Join::create)->message.kind, MessageKind::welcome);
     {
       const auto memory = SessionMemory::create(id);
       memory->slot(0).status.store(SlotStatus::joining);
-      welcome.kind = Kind::welcome;
+      welcome.kind = MessageKind::welcome;
       welcome.slot = 0;
       const int number = memory->file().get();
       send_message(line, std::as_bytes(std::span(&welcome, 1)), std::span(&number, 1));
@@ -272,7 +272,7 @@ TEST_F(Takeover, LateArenaRegistrationIsRepaired) {
   for (BlockNumber block = 0; block < 2; ++block) {
     arena->holders(plane_of(kGone), block).fetch_or(bit_of(kGone));
   }
-  Message message = message_for(Kind::register_arena, id_);
+  Message message = message_for(MessageKind::register_arena, id_);
   message.arena = 1;
   message.strategy = static_cast<std::uint32_t>(Strategy::file_descriptor);
   const Segment::File file = arena->file();
@@ -288,7 +288,7 @@ TEST_F(Takeover, ChildBeingForkedIsIdentifiedByItsRecord) {
   for (const bool late : {false, true}) {
     Joined member = join();
     auto [ours, childs] = socket_pair();
-    const auto reply = member.client->ask(Kind::fork, &ours);
+    const auto reply = member.client->ask(MessageKind::fork, &ours);
     const auto slot = static_cast<SlotNumber>(reply->message.slot);
     server_->kill();  // before it can notice that no process has the child's end
     Shared<Turn> turn;
@@ -385,7 +385,7 @@ TEST_F(Takeover, ProcessesInOtherPidNamespaceDoNotKeepTheManager) {
   unlock(*member.memory, member.slot);
   server_ = std::make_unique<testing::ServerProcess>(id_);
   const Fd& memory = member.memory->file();
-  EXPECT_EQ(Client(id_).hello(Join::observe, &memory)->message.kind, Kind::welcome);
+  EXPECT_EQ(Client(id_).hello(Join::observe, &memory)->message.kind, MessageKind::welcome);
   EXPECT_EQ(server_->wait(), 0);
   EXPECT_FALSE(member.memory->has_manager());
   EXPECT_EQ(member.memory->slot(member.slot).status.load(), SlotStatus::unlocked);
@@ -401,7 +401,7 @@ TEST_F(Takeover, LiveManagerIsNotReplaced) {
   ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
   Child second([&] { Server(id_, std::move(*listener)).run(); });
   const std::string why = "the session is in another network namespace";
-  Message message = message_for(Kind::hello, id_);
+  Message message = message_for(MessageKind::hello, id_);
   message.join = Join::create;
   const auto ask = [&](const Fd* file) {
     return refusal(Client(id_, *connect_abstract(place, kTimeout)).ask(message, file));

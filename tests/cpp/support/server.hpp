@@ -59,11 +59,11 @@ class Client {
     send_bytes(std::as_bytes(std::span(&message, 1)), fd);
     return receive();
   }
-  std::optional<Reply> ask(Kind kind, const Fd* fd = nullptr) {
+  std::optional<Reply> ask(MessageKind kind, const Fd* fd = nullptr) {
     return ask(message_for(kind, session_), fd);
   }
   std::optional<Reply> hello(Join join, const Fd* fd = nullptr) {
-    Message message = message_for(Kind::hello, session_);
+    Message message = message_for(MessageKind::hello, session_);
     message.join = join;
     message.parent = parent;
     return ask(message, fd);
@@ -115,7 +115,7 @@ class ServerTest : public ::testing::Test {
   [[nodiscard]] Joined join() const {
     Joined joined{std::make_unique<Client>(id_), nullptr};
     auto reply = joined.client->hello(Join::create);
-    if (!reply || reply->message.kind != Kind::welcome) throw Error("no welcome");
+    if (!reply || reply->message.kind != MessageKind::welcome) throw Error("no welcome");
     joined.memory = SessionMemory::open(id_, std::move(reply->fd));
     joined.slot = static_cast<SlotNumber>(reply->message.slot);
     joined.incarnation = reply->message.incarnation;
@@ -123,11 +123,11 @@ class ServerTest : public ::testing::Test {
     return joined;
   }
   [[nodiscard]] static Statistics statistics(Client& client) {
-    return client.ask(Kind::statistics)->message.statistics;
+    return client.ask(MessageKind::statistics)->message.statistics;
   }
   [[nodiscard]] static std::string refusal(const std::optional<Reply>& reply) {
     if (!reply) return "no answer";
-    return reply->message.kind == Kind::refused ? reply->message.text.data() : "";
+    return reply->message.kind == MessageKind::refused ? reply->message.text.data() : "";
   }
 
   const SessionId id_ = fresh_session();

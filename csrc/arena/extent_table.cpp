@@ -1,0 +1,96 @@
+#include "arena/extent_table.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "arena/shortage.hpp"
+#include "os/clock.hpp"
+#include "os/page_reservation.hpp"
+
+namespace shmtensor {
+namespace {
+
+std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_milliseconds()); }
+
+}  // namespace
+
+std::uint64_t ExtentTable::missing(Run run) const noexcept {
+  const auto begin = extents_.begin();
+  return static_cast<std::uint64_t>(std::count_if(
+      begin + static_cast<std::ptrdiff_t>(run.begin), begin + static_cast<std::ptrdiff_t>(run.end),
+      [](const Extent& extent) { return extent.pages != Pages::present; }));
+}
+
+void ExtentTable::touch(Run run) noexcept {
+  const std::uint32_t time = now();
+  for (std::uint64_t i = run.begin; i < run.end; ++i) extents_[i].used_at = time;
+}
+
+bool ExtentTable::is_idle(std::uint64_t extent, std::uint64_t milliseconds) const noexcept {
+  return extents_[extent].pages == Pages::present &&
+         now() - extents_[extent].used_at >= milliseconds;
+}
+
+void ExtentTable::mark(Run run, Pages pages) noexcept {
+  const Extent marked{now(), pages};
+  for (std::uint64_t i = run.begin; i < run.end; ++i) extents_[i] = marked;
+}
+
+std::string ExtentTable::make_present(YieldingLock& lock, Run run, std::uint64_t needed) {
+  std::string why;
+  mark(run, Pages::changing);
+  try {
+    lock.unlocked([&] { why = reserve(run, needed); });
+  } catch (...) {
+    mark(run, Pages::absent);
+    throw;
+  }
+  mark(run, why.empty() ? Pages::present : Pages::absent);
+  return why;
+}
+
+// Called without the lock.
+std::string ExtentTable::reserve(Run run, std::uint64_t needed) {
+  const std::uint64_t offset = run.begin * kExtent;
+  const std::uint64_t size = run.size() * kExtent;
+  std::string why = shortage_of(std::max(size, needed), *budget_);
+  if (!why.empty()) return why;
+  const Segment::File file = segment_.file();
+  std::byte* const data = segment_.data(Access::read_write);
+  if (!budget_->try_reserve(size)) return over_limit(*budget_);  // another thread was faster
+  try {
+    if (reserve_pages(*file, segment_.layout().data() + offset, size)) {
+      reserved_ += size;
+      populate(data + offset, size, Access::read_write);
+      return {};
+    }
+  } catch (...) {
+    budget_->release(size);
+    throw;
+  }
+  budget_->release(size);
+  discard_pages(*file, segment_.layout().data() + offset, size);
+  return refused_by_kernel(segment_.strategy());
+}
+
+bool ExtentTable::make_absent(YieldingLock& lock, Run run) noexcept {
+  const std::uint64_t size = run.size() * kExtent;
+  bool freed = false;
+  mark(run, Pages::changing);
+  lock.unlocked([&] {
+    try {
+      const Segment::File file = segment_.file();
+      discard_pages(*file, segment_.layout().data() + run.begin * kExtent, size);
+      freed = true;
+    } catch (const std::exception&) {
+      // no descriptor or no memory is available
+    }
+  });
+  mark(run, freed ? Pages::absent : Pages::present);
+  if (!freed) return false;
+  reserved_ -= size;
+  budget_->release(size);
+  return true;
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,21 @@
+// Why memory for an arena cannot be reserved, as text for error messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "arena/budget.hpp"
+#include "arena/layout.hpp"
+
+namespace shmtensor {
+
+/// Returns why `size` more bytes cannot be reserved now; empty if no reason is known.
+[[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget);
+
+/// The reason after the budget has refused a reservation.
+[[nodiscard]] std::string over_limit(const Budget& budget);
+
+/// The reason after the kernel has refused pages to a file of this strategy.
+[[nodiscard]] std::string refused_by_kernel(Strategy strategy);
+
+}  // namespace shmtensor
