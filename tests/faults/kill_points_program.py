@@ -41,7 +41,7 @@ def await_item(box: Mailbox):
     deadline = time.monotonic() + 30
     while (item := box.receive()) is None:
         assert time.monotonic() < deadline, "nothing was received"
-        time.sleep(0.0005)
+        box.wait()
     return item
 
 
@@ -96,7 +96,7 @@ def survive(victim, mine: Mailbox, victims: Mailbox, held: list) -> None:
     while victim.is_alive():
         item = mine.receive()
         if item is None:
-            time.sleep(0.0005)
+            mine.wait(victim.sentinel)
             continue
         check(item)
         held.append(item)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -44,6 +45,10 @@ class Mailbox:
             return self.reader.recv(1 << 20)
         except BlockingIOError:
             return None
+
+    def wait(self, *sentinels: int) -> None:
+        """Wait for a message or for the end of one of the processes, a second at most."""
+        wait([self.reader, *sentinels], 1)
 
     def close(self) -> None:
         self.reader.close()
