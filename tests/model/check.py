@@ -30,6 +30,9 @@ class Case:
     wrong: bool = False  # a mutation: an error must be found
 
 
+QUEUE = "queue.pml"
+PAIR = "PRODUCERS=1 CONSUMERS=1 "
+
 RIGHT = [
     Case("two blocks, two deaths", "B=2 T=1 OPS=2 DEATHS=2"),
     Case("two tickets, two deaths", "B=1 T=2 OPS=2 ALLOCS=1 DEATHS=2"),
@@ -40,6 +43,11 @@ RIGHT = [
     Case("a send fails during gc", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=1 UNSEND=1 COLLECTS=1"),
     Case("the manager dies too", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=1 MANAGER_DEATHS=1 START_HELD=3"),
     Case("a plane of its own", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=2 PLANES=2"),
+    Case("queue: a pair, and the manager dies", PAIR + "MESSAGES=3 DEATHS=2 MANAGER_DEATHS=1", QUEUE),
+    Case("queue: two producers", "PRODUCERS=2 CONSUMERS=1 MESSAGES=3 DEATHS=1", QUEUE),
+    Case("queue: two consumers", "PRODUCERS=1 CONSUMERS=2 MESSAGES=3 DEATHS=1", QUEUE),
+    Case("queue: two of each", "PRODUCERS=2 CONSUMERS=2 MESSAGES=2 DEATHS=1", QUEUE),
+    Case("queue: room for two", "PRODUCERS=2 CONSUMERS=1 MESSAGES=4 ROOM=2 DEATHS=1", QUEUE),
 ]
 
 SMALL = "B=1 T=1 ALLOCS=1 DEATHS=0 START_HELD=3 "
@@ -58,6 +66,14 @@ WRONG = [
         "a freed block keeps its generation",
         "B=1 T=2 OPS=3 DEATHS=0 READS=2 START_HELD=3 SAME_GENERATION",
     ),
+    Case("queue: a ticket before its record", PAIR + "MESSAGES=2 TICKET_BEFORE_RECORD", QUEUE),
+    Case("queue: a record is valid while it is written", "CONSUMERS=1 MESSAGES=4 ROOM=2 KEEP_VALID", QUEUE),
+    Case("queue: a message is counted as taken before the claim", PAIR + "COUNT_BEFORE_CLAIM", QUEUE),
+    Case("queue: no ticket is cancelled for a dead producer", PAIR + "MESSAGES=2 NO_CANCEL", QUEUE),
+    Case("queue: no message is skipped for a dead consumer", "PRODUCERS=1 MESSAGES=2 NO_SKIP", QUEUE),
+    Case("queue: a waiter checks, then announces itself", PAIR + "MESSAGES=2 LOOK_BEFORE_ANNOUNCING", QUEUE),
+    Case("queue: the word is cleared without a wake", "PRODUCERS=1 MESSAGES=2 CLEAR_WITHOUT_WAKE", QUEUE),
+    Case("queue: a sweep wakes nobody", "PRODUCERS=1 MESSAGES=1 NO_WAKE_IN_SWEEP", QUEUE),
 ]
 
 
