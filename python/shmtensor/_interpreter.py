@@ -1,7 +1,7 @@
 """Refuses the import in a subinterpreter.
 
-The package imports this module before the extension and NumPy: their C++ state is one for the whole process,
-so their import there would wait indefinitely (Python 3.10, 3.11) or replace the objects of the main interpreter.
+The package imports this module before the extension and NumPy, whose C++ state is one for the whole process.
+Their import there would wait indefinitely (Python 3.10, 3.11) or replace the main interpreter's objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A subinterpreter, as of mod_wsgi, cannot import the package, and its attempt does not affect the main one."""
+"""A subinterpreter, as of mod_wsgi, cannot import the package, and does not affect the main one."""
 
 from __future__ import annotations
 
