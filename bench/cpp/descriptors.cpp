@@ -34,7 +34,7 @@ void pass_descriptors(benchmark::State& state) {
 BENCHMARK(pass_descriptors)->Arg(0)->Arg(1)->Arg(kMaxFdsPerMessage);
 
 std::unique_ptr<Session> connect(const SessionId& id, Budget& budget) {
-  return Session::connect(id, Join::create, {.program = kManager}, budget);
+  return Session::connect(id, Session::Start::always, {.program = kManager}, budget);
 }
 
 // An arena of another process, found in the registry.

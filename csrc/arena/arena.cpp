@@ -43,16 +43,16 @@ void Member::unlock_after_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
 
 // The parent's writer is not destroyed: a thread that does not exist in the child may have been
 // using it.
-void Member::become(SlotNumber slot) noexcept {
+void Member::become(SlotNumber slot, const std::string& why_none) {
   slot_ = slot;
+  why_no_slot_ = why_none;
   writer_.store(nullptr);
 }
 
-void Member::throw_no_slot() {
+void Member::throw_no_slot() const {
   refuse_in_raw_copy();
-  throw SessionError(
-      "this process was forked while the session's manager could not be reached; it cannot use "
-      "the tensors that it inherited");
+  throw SessionError("this process was forked without a slot in the session (" + why_no_slot_ +
+                     "); it cannot use the tensors that it inherited");
 }
 
 Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget)

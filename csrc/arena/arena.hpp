@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "arena/allocator.hpp"
 #include "arena/budget.hpp"
@@ -34,9 +35,10 @@ class Member {
 
   void lock_for_fork() noexcept;
   void unlock_after_fork() noexcept;
-  /// Sets the slot of a forked child; kNoSlot if it has none. In that case inherited blocks are not
-  /// protected, and the child must not release them: the bits belong to the parent.
-  void become(SlotNumber slot) noexcept;
+  /// Sets the slot of a forked child; kNoSlot if it has none, for the given reason. In that case
+  /// inherited blocks are not protected, and the child must not release them: the bits belong to
+  /// the parent.
+  void become(SlotNumber slot, const std::string& why_none = {});
   /// Returns false if no holder bit protects the blocks of this process: it has no slot, or is a
   /// raw copy of the process that has the slot.
   [[nodiscard]] bool has_slot() const noexcept { return slot_ != kNoSlot && !is_raw_copy(); }
@@ -46,10 +48,11 @@ class Member {
   }
 
  private:
-  [[noreturn]] static void throw_no_slot();
+  [[noreturn]] void throw_no_slot() const;
 
   const SessionMemory& memory_;
   SlotNumber slot_;
+  std::string why_no_slot_;
   mutable std::atomic<TransitWriter*> writer_{nullptr};
   TransitWriter* locked_for_fork_ = nullptr;
 };

@@ -26,10 +26,16 @@ constexpr std::uint64_t kFileSize = kNames + sizeof(NameTable);
 std::string SessionMemory::file_name(const SessionId& id) { return object_name(id) + "-session"; }
 
 SessionMemory::SessionMemory(const SessionId& id, Fd file, Mapping head)
-    : id_(id), file_(std::move(file)), identity_(file_.identity()), head_(std::move(head)) {}
+    : id_(id),
+      file_(&files_.emplace_back(std::move(file))),
+      identity_(files_.back().identity()),
+      head_(std::move(head)) {}
 
 SessionMemory::~SessionMemory() {
-  if (!file_.still_is(identity_)) static_cast<void>(file_.release());
+  const bool open = descriptor_or_none() >= 0;
+  for (Fd& file : files_) {
+    if (!open || &file != file_.load()) static_cast<void>(file.release());
+  }
   for (const auto& start : transit_) Mapping::adopt(start.load(), sizeof(TransitTable));
   Mapping::adopt(names_.load(), sizeof(NameTable));
 }
@@ -73,7 +79,8 @@ std::unique_ptr<SessionMemory> SessionMemory::open(const SessionId& id, Fd file)
 }
 
 bool SessionMemory::enter(SlotNumber number, SlotStatus kept) noexcept {
-  ProcessLock lock = file_.still_is(identity_) ? ProcessLock::take(file_, number) : ProcessLock();
+  ProcessLock lock =
+      descriptor_or_none() >= 0 ? ProcessLock::take(*file_.load(), number) : ProcessLock();
   const SlotStatus in = lock ? SlotStatus::active : SlotStatus::unlocked;
   if (!slot(number).status.compare_exchange_strong(kept, in)) return false;
   lock_ = std::move(lock);
@@ -83,10 +90,33 @@ bool SessionMemory::enter(SlotNumber number, SlotStatus kept) noexcept {
 bool SessionMemory::is_alive(SlotNumber number) const noexcept {
   const SlotRecord& record = slot(number);
   const SlotStatus status = record.status.load();
-  if (status == SlotStatus::active && file_.still_is(identity_)) return is_locked(file_, number);
+  if (status == SlotStatus::active && descriptor_or_none() >= 0) {
+    return is_locked(*file_.load(), number);
+  }
   if (status == SlotStatus::unused) return false;
   return record.pid_namespace.load() != pid_namespace() ||
          shmtensor::is_alive({record.pid.load(), record.start_time.load()});
+}
+
+// A process that cannot read the lock, because the program closed the descriptor, relies on the
+// connection to the manager.
+bool SessionMemory::names_manager(std::uint32_t word) const noexcept {
+  if ((word & kRobustThread) == 0) return false;
+  if ((word & kManagerLocks) == 0 || descriptor_or_none() < 0) return true;
+  return is_locked(*file_.load(), kManagerByte);
+}
+
+void SessionMemory::claim_manager() {
+  std::atomic<std::uint32_t>& word = header().manager;
+  header().manager_starts.fetch_add(1);
+  if (claim_robust(word)) return;
+  lock_ = ProcessLock::take(file(), kManagerByte);
+  if (!lock_) {
+    throw SessionError(
+        "nothing would show that the manager was killed: the system has neither set_robust_list "
+        "nor /proc; allow set_robust_list in the seccomp profile, or mount /proc");
+  }
+  word.store(static_cast<std::uint32_t>(::gettid()) | kManagerLocks);
 }
 
 std::uint64_t SessionMemory::transit_offset(SlotNumber sender) noexcept {
@@ -114,11 +144,19 @@ NameTable& SessionMemory::names() const {
 }
 
 const Fd& SessionMemory::file() const {
-  if (!file_.still_is(identity_)) {
-    throw SessionError("the descriptor of session " + id().hex() +
-                       " was closed by this program; do not close descriptors you did not open");
+  const Fd& file = *file_.load();
+  if (!file.still_is(identity_)) {
+    throw DescriptorClosed("the descriptor of session " + id().hex() +
+                           " was closed by this program, and no other process has it; do not close "
+                           "descriptors you did not open");
   }
-  return file_;
+  return file;
+}
+
+// Other threads may be using the former object.
+void SessionMemory::restore_file(Fd file) {
+  if (descriptor_or_none() >= 0 || file.identity() != identity_) return;
+  file_.store(&files_.emplace_back(std::move(file)));
 }
 
 int SessionMemory::mapping_count() const noexcept {

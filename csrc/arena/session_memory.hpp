@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <memory>
 
 #include "arena/name_table.hpp"
@@ -45,6 +46,11 @@ struct alignas(64) SlotRecord {
   std::atomic<std::uint64_t> start_time;
   std::atomic<std::uint64_t> pid_namespace;
 };
+
+/// In the word of the manager: the kernel does not change the word when the thread ends, which
+/// holds the lock on the byte `kManagerByte` of this file instead.
+inline constexpr std::uint32_t kManagerLocks = 0x8000'0000;
+inline constexpr std::uint64_t kManagerByte = kMaxSlots;
 
 struct SessionHeader {
   std::uint64_t magic;
@@ -95,21 +101,24 @@ class SessionMemory {
   /// loads, so that every send can ask. A new manager may have the thread number of the one before
   /// it, as in another PID namespace; the count of managers moves with each.
   [[nodiscard]] bool manager_changed() const noexcept {
-    return header().manager.load(std::memory_order_relaxed) !=
-               known_manager_.load(std::memory_order_relaxed) ||
+    const std::uint32_t word = header().manager.load(std::memory_order_relaxed);
+    return word != known_manager_.load(std::memory_order_relaxed) ||
            header().manager_starts.load(std::memory_order_relaxed) !=
-               known_starts_.load(std::memory_order_relaxed);
+               known_starts_.load(std::memory_order_relaxed) ||
+           ((word & kManagerLocks) != 0 && !names_manager(word));
   }
   /// Return true if there is a manager, as far as the kernel has reported.
-  [[nodiscard]] bool has_manager() const noexcept {
-    return (header().manager.load() & kRobustThread) != 0;
-  }
+  [[nodiscard]] bool has_manager() const noexcept { return names_manager(header().manager.load()); }
+  /// Records the calling thread as the session's manager, so that its end is noticed. Throws
+  /// SessionError if the system has no way to do so.
+  void claim_manager();
   /// Records the present manager as known. If it has been killed already, it is not recorded.
   void record_manager() const noexcept {
     // A new manager counts itself before it writes its number: the count that is read first is
     // never a later one's.
     known_starts_.store(header().manager_starts.load());
-    known_manager_.store(header().manager.load() & kRobustThread);
+    const std::uint32_t word = header().manager.load();
+    known_manager_.store((word & kRobustThread) != 0 ? word : 0);
   }
   /// Whatever is there now is known: no attempt to do better succeeded.
   void accept_manager() const noexcept {
@@ -133,12 +142,16 @@ class SessionMemory {
   /// OsError, OutOfMemory.
   NameTable& names() const;
 
-  /// Throws SessionError if the program closed the descriptor.
+  /// Throws DescriptorClosed if the program closed the descriptor.
   [[nodiscard]] const Fd& file() const;
   /// The same as a number; -1 if the program closed the descriptor.
   [[nodiscard]] int descriptor_or_none() const noexcept {
-    return file_.still_is(identity_) ? file_.get() : -1;
+    const Fd& file = *file_.load();
+    return file.still_is(identity_) ? file.get() : -1;
   }
+  /// If the program closed the descriptor, uses this one, if it is of the same file. The caller
+  /// prevents simultaneous calls.
+  void restore_file(Fd file);
 
   [[nodiscard]] int mapping_count() const noexcept;
 
@@ -149,8 +162,11 @@ class SessionMemory {
   SessionMemory(const SessionId& id, Fd file, Mapping head);
   std::byte* map_transit(SlotNumber sender) const;
 
-  SessionId id_;  // as checked
-  Fd file_;
+  [[nodiscard]] bool names_manager(std::uint32_t word) const noexcept;
+
+  SessionId id_;           // as checked
+  std::deque<Fd> files_;   // the last is in use; the program closed the others
+  std::atomic<Fd*> file_;  // into `files_`
   FileIdentity identity_;
   Mapping head_;
   ProcessLock lock_;

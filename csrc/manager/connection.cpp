@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <span>
 #include <thread>
 
 #include "arena/segment.hpp"
 #include "base/error.hpp"
+#include "os/clock.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
 #include "os/same_user.hpp"
@@ -36,22 +39,94 @@ void nap(int attempt) { std::this_thread::sleep_for(std::chrono::milliseconds(at
   throw SessionError(manager + " may be another user's: " + kUnknownPeerAdvice);
 }
 
+[[noreturn]] void throw_incompatible(const SessionId& session) {
+  throw SessionError("the manager of session " + session.hex() +
+                     " uses an incompatible protocol version; end the processes that use another "
+                     "version of shmtensor");
+}
+
+// The manager that did not answer last; it is stopped, or hangs. For a while the calls of other
+// threads, which wait for one another, and forks, during which every thread waits, do not wait as
+// long for it again. Another manager has another pid, and is given all of its time.
+class Silence {
+ public:
+  [[nodiscard]] bool is_of(pid_t manager) const noexcept {
+    return manager != 0 && manager == manager_.load() && coarse_milliseconds() < until_.load();
+  }
+  void begin(pid_t manager) noexcept {
+    until_.store(coarse_milliseconds() + static_cast<std::uint64_t>(kTimeout.count()));
+    manager_.store(manager);
+  }
+  void end(pid_t manager) noexcept { manager_.compare_exchange_strong(manager, 0); }
+
+ private:
+  std::atomic<pid_t> manager_{0};
+  std::atomic<std::uint64_t> until_{0};
+};
+
+// The managers that this process has met. Those that are its children are kept until they end.
+// Without a lock, since another thread may fork at any time.
+class Managers {
+ public:
+  void add(pid_t pid) noexcept {
+    const std::uint64_t start = start_time_of(pid);
+    if (start == 0) return;  // of another PID namespace
+    for (const Entry& entry : met_) {
+      if (entry.pid.load() == pid && entry.start_time.load() == start) return;
+    }
+    for (Entry& entry : met_) {
+      pid_t none = 0;
+      if (!entry.pid.compare_exchange_strong(none, kReserved)) continue;
+      entry.start_time.store(start);
+      entry.pid.store(pid);
+      return;
+    }
+  }
+  void reap() {
+    for (Entry& entry : met_) {
+      pid_t pid = entry.pid.load();
+      if (pid <= 0 || is_running_child({pid, entry.start_time.load()})) continue;
+      entry.pid.compare_exchange_strong(pid, 0);
+    }
+  }
+
+ private:
+  static constexpr pid_t kReserved = -1;
+  struct Entry {
+    std::atomic<pid_t> pid{0};
+    std::atomic<std::uint64_t> start_time{0};
+  };
+  std::array<Entry, 16> met_;
+};
+
+Managers managers;
+Silence silence;
+
 }  // namespace
+
+void reap_managers() { managers.reap(); }
 
 std::string manager_address(const SessionId& session) { return object_name(session); }
 
 Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket_.identity()) {
   set_timeout(socket_, kTimeout);
+  ask_for_sender(socket_);
 }
 
 Connection Connection::open(const SessionId& session, const std::string& program) {
+  reap_managers();
   const std::string address = manager_address(session);
   PeerUser user = PeerUser::same;
   // A manager that is exiting may refuse or reset connections a few times.
   for (int attempt = 0; attempt < 50; ++attempt) {
     if (std::optional<Fd> socket = connect_abstract(address, kTimeout)) {
       user = user_of_peer(*socket);
-      if (user == PeerUser::same) return Connection(std::move(*socket));
+      if (user == PeerUser::same) {
+        const pid_t manager = peer_credentials(*socket).pid;
+        Connection connection(std::move(*socket));
+        connection.manager_ = manager;  // or the process that started it; its answers show which
+        return connection;
+      }
       // The process that started the manager has ended, and the manager does not listen yet.
       if (user != PeerUser::ended) throw_not_ours(session, user);
       nap(attempt);
@@ -76,38 +151,52 @@ std::optional<Reply> Connection::ask(const Message& request, int descriptor) {
     close();
     return std::nullopt;
   }
-  Reply reply;
+  std::optional<Reply> reply;
   try {
-    send_message(socket_, bytes_of(request),
-                 descriptor >= 0 ? std::span(&descriptor, 1) : std::span<const int>());
-    SHMTENSOR_FAULT_POINT("session.asked");
-    std::optional<Received> received =
-        receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));
-    if (!received || received->size == 0) {
-      shut_down();
-      return std::nullopt;
-    }
-    if (received->size != sizeof(Message) || reply.message.magic != kProtocolMagic ||
-        reply.message.version != kProtocolVersion) {
-      throw SessionError("the manager of session " + request.session.hex() +
-                         " uses an incompatible protocol version; end the processes that use an "
-                         "older shmtensor");
-    }
-    if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
+    reply = exchange(request, descriptor);
   } catch (const OsError& error) {
     shut_down();  // a late answer must not count as the answer to the next request
     if (is_broken(error.code())) return std::nullopt;
+    if (error.code() == EMSGSIZE) throw_incompatible(request.session);
     if (error.code() == EAGAIN) {
+      if (timeout_ == kTimeout) silence.begin(manager_);
       throw SessionError("the manager of session " + request.session.hex() +
                          " did not answer within " + std::to_string(kTimeout.count() / 1000) +
                          " seconds; if it is stopped, kill it; the next call starts a new one");
     }
     throw;
   }
-  if (reply.message.kind == MessageKind::refused) {
+  if (!reply) {
+    shut_down();
+    return std::nullopt;
+  }
+  silence.end(manager_);
+  if (reply->message.kind == MessageKind::refused) {
     if (request.kind == MessageKind::hello) shut_down();
     throw SessionError("the manager of session " + request.session.hex() +
-                       " refuses: " + std::string(reply.message.text.data()));
+                       " refuses: " + reply->message.get_text());
+  }
+  if (reply->message.kind == MessageKind::welcome) managers.add(manager_);
+  return reply;
+}
+
+std::optional<Reply> Connection::exchange(const Message& request, int descriptor) {
+  const auto timeout = silence.is_of(manager_) ? kShortTimeout : kTimeout;
+  if (timeout != timeout_) set_timeout(socket_, timeout_ = timeout);
+  Reply reply;
+  send_message(socket_, bytes_of(request),
+               descriptor >= 0 ? std::span(&descriptor, 1) : std::span<const int>());
+  SHMTENSOR_FAULT_POINT("session.asked");
+  std::optional<Received> received =
+      receive_message(socket_, std::as_writable_bytes(std::span(&reply.message, 1)));
+  if (!received || received->size == 0) return std::nullopt;
+  manager_ = received->sender;
+  if (!received->fds.empty()) reply.fd = std::move(received->fds.front());
+  const Message& answer = reply.message;
+  if (received->size != sizeof(Message) || answer.magic != kProtocolMagic ||
+      answer.version != kProtocolVersion || (answer.kind == MessageKind::welcome && !reply.fd)) {
+    shut_down();
+    throw_incompatible(request.session);
   }
   return reply;
 }

@@ -1,6 +1,7 @@
 // The connection of a process to the manager of its session.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -30,7 +31,8 @@ class Connection {
   /// Sends the request, with a copy of `descriptor` unless that is -1, and waits for the answer.
   /// Nothing if the connection is broken, because the manager has ended. Throws SessionError if the
   /// manager does not answer within the timeout or refuses. The connection is closed after any
-  /// other failure, and after a refused `hello`.
+  /// other failure, and after a refused `hello`. A manager that did not answer one request gets the
+  /// short timeout for the next ones, on any connection of this process.
   [[nodiscard]] std::optional<Reply> ask(const Message& request, int descriptor = -1);
 
   /// For the fork handler of a child: sends a message without waiting for an answer.
@@ -45,9 +47,17 @@ class Connection {
   void shut_down() noexcept;
 
  private:
+  std::optional<Reply> exchange(const Message& request, int descriptor);
+
   Fd socket_;
   FileIdentity identity_;
+  std::chrono::milliseconds timeout_ = kTimeout;  ///< of the socket
+  pid_t manager_ = 0;                             ///< 0: not known, or of another PID namespace
 };
+
+/// Reaps managers that have ended and that are children of this process, because it adopts orphans:
+/// it is PID 1 of a container, or a subreaper.
+void reap_managers();
 
 /// Returns the abstract name on which the manager of a session listens.
 [[nodiscard]] std::string manager_address(const SessionId& session);

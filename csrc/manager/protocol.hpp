@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "base/ids.hpp"
@@ -19,6 +20,9 @@ inline constexpr std::uint16_t kProtocolVersion = 2;
 
 /// The timeout of a request.
 inline constexpr std::chrono::milliseconds kTimeout{10'000};
+
+/// The timeout of requests to a manager that did not answer a request in the last ten seconds.
+inline constexpr std::chrono::milliseconds kShortTimeout{500};
 
 /// The idle timeout: how long a manager without clients waits for new ones.
 inline constexpr std::chrono::milliseconds kIdleTimeout{1'000};
@@ -79,6 +83,10 @@ struct Message {
   void set_text(const std::string& value) noexcept {
     text = {};
     value.copy(text.data(), text.size() - 1);
+  }
+  /// Returns the text, which need not end with a null if the peer is hostile.
+  [[nodiscard]] std::string get_text() const {
+    return {text.data(), ::strnlen(text.data(), text.size())};
   }
 };
 

@@ -4,7 +4,6 @@
 #include "manager/recovery.hpp"
 #include "manager/server.hpp"
 #include "os/fault_point.hpp"
-#include "os/robust_word.hpp"
 
 namespace shmtensor {
 
@@ -21,11 +20,9 @@ void Server::find_or_start(const Message& message, Fd fd) {
 
 void Server::assume_session(std::unique_ptr<SessionMemory> memory) {
   if (memory->has_manager()) throw_lives_elsewhere();
+  memory->claim_manager();
+  claimed_ = memory->header().manager.load();
   memory_ = std::move(memory);
-  SessionHeader& header = memory_->header();
-  header.manager_starts.fetch_add(1);
-  claim_robust(header.manager);
-  claimed_ = header.manager.load();
   slots_ = std::make_unique<SlotTable>(*memory_);
 }
 

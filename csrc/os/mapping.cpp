@@ -65,8 +65,11 @@ Mapping Mapping::of_file(const Fd& file, std::uint64_t offset, std::uint64_t siz
   const std::uintptr_t aligned = align_up(start, kHugePage);
   const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
   auto* data = reinterpret_cast<std::byte*>(aligned);
-  if (::mmap(data, size, protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.get(),
-             static_cast<off_t>(offset)) == MAP_FAILED) {
+  // After mlockall(MCL_FUTURE) the kernel allocates every page of a mapping that can be accessed
+  // when it is made. Of one that becomes accessible later it locks each page when it is touched.
+  if (::mmap(data, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.get(),
+             static_cast<off_t>(offset)) == MAP_FAILED ||
+      ::mprotect(data, size, protection) != 0) {
     const int code = errno;
     ::munmap(raw, room);
     errno = code;

@@ -19,6 +19,8 @@
 namespace shmtensor {
 namespace {
 
+constexpr auto kPidfd = static_cast<idtype_t>(3);  // P_PIDFD, Linux 5.4
+
 // Reads the first 4 KiB of a small file in /proc. Uses only system calls, since the fork handler of
 // a child calls it.
 std::size_t read_start(const char* path, std::array<char, 4096>& buffer) noexcept {
@@ -99,6 +101,15 @@ Fd take_descriptor(const Fd& pidfd, int number) noexcept {
 bool has_ended(const Fd& pidfd) noexcept {
   pollfd entry{pidfd.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) == 1;
+}
+
+// Waits by a pidfd: the pid may belong to another child by now, which is not to be reaped here.
+bool is_running_child(const ProcessIdentity& process) noexcept {
+  const Fd pidfd = open_pidfd(process);
+  if (!pidfd) return false;
+  siginfo_t ended{};
+  const auto number = static_cast<id_t>(pidfd.get());
+  return ::waitid(kPidfd, number, &ended, WEXITED | WNOHANG) == 0 && ended.si_pid == 0;
 }
 
 std::uint64_t pid_namespace() noexcept {

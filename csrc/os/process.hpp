@@ -40,6 +40,10 @@ struct ProcessIdentity {
 
 [[nodiscard]] bool has_ended(const Fd& pidfd) noexcept;
 
+/// Return true if the process is a child of this one and runs. Reaps it if it has ended. False
+/// where the system lacks pidfds.
+[[nodiscard]] bool is_running_child(const ProcessIdentity& process) noexcept;
+
 /// Returns the inode of this process's PID namespace, which is the scope of its pids. 0 if /proc is
 /// not mounted or belongs to another namespace, whose pids differ.
 [[nodiscard]] std::uint64_t pid_namespace() noexcept;

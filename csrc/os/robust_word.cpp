@@ -8,7 +8,7 @@
 
 namespace shmtensor {
 
-void claim_robust(std::atomic<std::uint32_t>& word) noexcept {
+bool claim_robust(std::atomic<std::uint32_t>& word) noexcept {
   // The list has one entry. The kernel adds the offset to the address of the entry to find the
   // word.
   static thread_local robust_list entry{};
@@ -18,9 +18,10 @@ void claim_robust(std::atomic<std::uint32_t>& word) noexcept {
   head.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry);
   head.list_op_pending = nullptr;
   // The order matters: a thread that is killed between the two steps leaves a word without its id.
-  static_cast<void>(::syscall(SYS_set_robust_list, &head, sizeof head));
+  if (::syscall(SYS_set_robust_list, &head, sizeof head) != 0) return false;
   SHMTENSOR_FAULT_POINT("manager.claim");
   word.store(static_cast<std::uint32_t>(::gettid()));
+  return true;
 }
 
 }  // namespace shmtensor

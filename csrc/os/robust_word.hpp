@@ -15,7 +15,8 @@ inline constexpr std::uint32_t kRobustThread = 0x3fff'ffff;
 /// get_robust_list(2). It replaces the list of the C library, so the thread must not use robust
 /// mutexes; a second claim by the same thread replaces the first.
 ///
-/// If the system call is not available, the word only identifies its last claimant.
-void claim_robust(std::atomic<std::uint32_t>& word) noexcept;
+/// Returns false, and leaves the word, if the system call is not available, as under some seccomp
+/// profiles and emulators.
+[[nodiscard]] bool claim_robust(std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace shmtensor

@@ -1,18 +1,15 @@
 #include "session/runtime.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <exception>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/report.hpp"
 #include "cuda/driver.hpp"
 #include "os/fork_mark.hpp"
 #include "os/random.hpp"
-#include "session/job_id.hpp"
+#include "session/session_name.hpp"
 
 namespace shmtensor {
 
@@ -41,11 +38,10 @@ SessionId Runtime::chosen_home() {
 SessionId Runtime::choose_home() {
   if (const SessionId id = chosen_home()) return id;
   const char* named = std::getenv(kSessionVariable);
-  if (named != nullptr && *named != '\0') return choose_home_session(SessionId::parse(named));
+  if (named != nullptr && *named != '\0') return choose_home_session(session_named(named));
   const std::string job = job_id();
-  return choose_home_session(job.empty()
-                                 ? SessionId{random_word(), random_word()}
-                                 : SessionId::parse(job + "uid=" + std::to_string(::geteuid())));
+  return choose_home_session(job.empty() ? SessionId{random_word(), random_word()}
+                                         : session_named(job));
 }
 
 SessionId Runtime::choose_home_session(const SessionId& id) {
@@ -65,7 +61,7 @@ Session& Runtime::home() {
   const SessionId id = choose_home();
   std::shared_ptr<Session> session = find(id);
   if (!session) {
-    session = connect(id, Join::create);
+    session = connect(id, Session::Start::always);
     keep(session);
   }
   home_.store(session.get(), std::memory_order_release);
@@ -80,12 +76,12 @@ std::shared_ptr<Session> Runtime::find(const SessionId& id) noexcept {
   return nullptr;
 }
 
-std::shared_ptr<Session> Runtime::join(const SessionId& id) {
+std::shared_ptr<Session> Runtime::join(const SessionId& id, Session::Start start) {
   refuse_in_raw_copy();
   const LockGuard guard(join_mutex_);
   if (std::shared_ptr<Session> session = find(id)) return session;
   leave_unused();
-  std::shared_ptr<Session> session = connect(id, Join::existing);
+  std::shared_ptr<Session> session = connect(id, start);
   if (!session) {
     throw StaleHandle("cannot use a tensor's handle: session " + id.hex() +
                       " has ended; its tensors no longer exist");
@@ -97,9 +93,9 @@ std::shared_ptr<Session> Runtime::join(const SessionId& id) {
   return session;
 }
 
-std::unique_ptr<Session> Runtime::connect(const SessionId& id, Join join) {
+std::unique_ptr<Session> Runtime::connect(const SessionId& id, Session::Start start) {
   mark_process();  // before the process shares anything
-  return Session::connect(id, join, settings_, budget_);
+  return Session::connect(id, start, settings_, budget_);
 }
 
 void Runtime::keep(std::shared_ptr<Session> session) {
@@ -132,6 +128,7 @@ void Runtime::ensure_managers() noexcept {
     all = sessions_;
   }
   for (const auto& session : all) session->ensure_manager();
+  reap_managers();
 }
 
 // No thread is inside a lock when the fork happens, and the child holds the blocks that it inherits
@@ -146,13 +143,7 @@ void Runtime::before_fork() noexcept {
   runtime.list_lock_.lock();
   for (const auto& session : runtime.sessions_) session->lock_for_fork();
   LocalTable::stop_locking();
-  for (const auto& session : runtime.sessions_) {
-    try {
-      session->prepare_child();
-    } catch (const std::exception& error) {
-      report(std::string("cannot assign a slot to a forked child: ") + error.what());
-    }
-  }
+  for (const auto& session : runtime.sessions_) session->prepare_child();
   for (const auto& session : runtime.sessions_) session->lock_registry_for_fork();
 }
 

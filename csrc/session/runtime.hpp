@@ -35,12 +35,12 @@ class Runtime {
   /// Returns the session if this process is a member.
   [[nodiscard]] std::shared_ptr<Session> find(const SessionId& id) noexcept;
   /// Joins the session of a handle, as a guest if this process has another home. Throws StaleHandle
-  /// if the session has ended.
-  std::shared_ptr<Session> join(const SessionId& id);
+  /// if the session has ended, or has no manager and `start` starts none.
+  std::shared_ptr<Session> join(const SessionId& id, Session::Start start);
   /// Leaves the sessions in which this process is a guest and holds nothing.
   void leave_unused() noexcept;
 
-  /// Calls `Session::ensure_manager` for all sessions.
+  /// Calls `Session::ensure_manager` for all sessions, and reaps managers that have ended.
   void ensure_managers() noexcept;
 
   [[nodiscard]] Budget& budget() noexcept { return budget_; }
@@ -67,7 +67,7 @@ class Runtime {
   SessionId choose_home() REQUIRES(join_mutex_);
   SessionId choose_home_session(const SessionId& id) REQUIRES(join_mutex_);
   void keep(std::shared_ptr<Session> session);
-  std::unique_ptr<Session> connect(const SessionId& id, Join join) REQUIRES(join_mutex_);
+  std::unique_ptr<Session> connect(const SessionId& id, Session::Start start) REQUIRES(join_mutex_);
   // The locks are held from the first function to one of the others, which the analysis cannot
   // follow.
   static void before_fork() noexcept NO_THREAD_SAFETY_ANALYSIS;

@@ -50,10 +50,17 @@ class Session : private cuda::ChunkKeeper {
     std::int32_t parent = 0;
   };
 
-  /// Connects to the session, and starts its manager if needed. Null if there is no such session
-  /// and `join` does not start one. Throws SessionError, OsError.
-  static std::unique_ptr<Session> connect(const SessionId& id, Join join, const Settings& settings,
-                                          Budget& budget);
+  /// Whether a session that has no manager gets one.
+  enum class Start {
+    never,
+    if_it_lives,  ///< if a process has the session's memory, since the manager was killed then
+    always,       ///< and starts a session that does not exist
+  };
+
+  /// Connects to the session. Null if there is no such session and `start` does not start it, or
+  /// its manager. Throws SessionError, OsError.
+  static std::unique_ptr<Session> connect(const SessionId& id, Start start,
+                                          const Settings& settings, Budget& budget);
 
   [[nodiscard]] const SessionId& id() const noexcept { return memory_->id(); }
   [[nodiscard]] SlotNumber slot() const noexcept { return member_.slot(); }
@@ -84,6 +91,10 @@ class Session : private cuda::ChunkKeeper {
   /// session of at least the given age. Returns the number of tickets.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
 
+  /// If the program closed the descriptor of the session's memory, gets another one from the
+  /// manager. Throws SessionError.
+  void restore_descriptor();
+
   /// Unmaps orphan arenas in which this process holds nothing, unless they are open in no other
   /// process. Idle mappings of device memory would keep it allocated.
   void drop_unused_orphans();
@@ -102,8 +113,8 @@ class Session : private cuda::ChunkKeeper {
   // --- fork; in this order, with LocalTable::stop_locking after the first. The locks are held from
   // the first function to the last, which the analysis cannot follow. ---
   void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS;
-  /// Gives the child a slot and makes it a holder. Throws if the manager cannot be reached.
-  void prepare_child();
+  /// Gives the child a slot and makes it a holder, or reports why not.
+  void prepare_child() noexcept;
   void lock_registry_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { registry_lock_.lock(); }
   void unlock_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS;
   /// Returns false if the child inherited nothing and may forget the session.
@@ -113,6 +124,7 @@ class Session : private cuda::ChunkKeeper {
   Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
           std::uint32_t incarnation, std::string program, Budget& budget);
 
+  void reserve_child_slot();
   bool enter_as_child() noexcept;
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(Message message, int descriptor = -1);
@@ -158,6 +170,7 @@ class Session : private cuda::ChunkKeeper {
   Fd child_socket_;
   SlotNumber child_slot_ = kNoSlot;
   std::uint32_t child_incarnation_ = 0;
+  std::string no_child_slot_;  // why the child has none
 };
 
 }  // namespace shmtensor

@@ -1,6 +1,8 @@
 // The steps of a session in a fork. docs/design/fork-and-exit.md explains them.
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -20,8 +22,17 @@ void Session::lock_for_fork() {
   member_.lock_for_fork();
 }
 
-void Session::prepare_child() {
+void Session::prepare_child() noexcept {
   child_slot_ = kNoSlot;
+  try {
+    reserve_child_slot();
+  } catch (const std::exception& error) {
+    no_child_slot_ = error.what();
+    report("cannot assign a slot to a forked child: " + no_child_slot_);
+  }
+}
+
+void Session::reserve_child_slot() {
   bool holds = false;
   for (const PinnedArena& arena : forked_) {
     arena->wait_for_fork();
@@ -72,6 +83,7 @@ bool Session::enter_as_child() noexcept {
 bool Session::unlock_in_child() noexcept {
   // A manager that took over cancels the slot of a child that does not enter for a long time.
   if (child_slot_ != kNoSlot && !enter_as_child()) {
+    no_child_slot_ = "it was stopped before it could enter its slot";
     child_slot_ = kNoSlot;
     child_socket_.reset();
   }
@@ -88,7 +100,7 @@ bool Session::unlock_in_child() noexcept {
   }
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
   connection_.close();
-  member_.become(child_slot_);
+  member_.become(child_slot_, no_child_slot_);
   for (auto& place : current_) place.store(nullptr);
   bool holds = false;
   for (const PinnedArena& arena : forked_) {
@@ -102,9 +114,8 @@ bool Session::unlock_in_child() noexcept {
     connection_.tell(message_for(MessageKind::child, id()));
     incarnation_ = child_incarnation_;
   } else if (holds) {
-    report(
-        "a process was forked while the session's manager could not be reached: the tensors it "
-        "inherited are not protected");
+    report("a process was forked without a slot in the session (" + no_child_slot_ +
+           "): the tensors it inherited are not protected");
   }
   registry_lock_.unlock();
   // A recursive mutex stores the thread id of its owner, which is different in the child.

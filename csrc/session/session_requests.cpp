@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/report.hpp"
+#include "manager/recovery.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
 #include "session/session.hpp"
@@ -23,13 +24,18 @@ constexpr int kAttempts = 5;
 
 }  // namespace
 
-std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const Settings& settings,
-                                          Budget& budget) {
+std::unique_ptr<Session> Session::connect(const SessionId& id, Start start,
+                                          const Settings& settings, Budget& budget) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    Connection connection = Connection::open(id, settings.program);
+    Connection connection =
+        Connection::open(id, start == Start::always ? settings.program : std::string());
+    // The number in a damaged or forged handle names no session, so it starts no manager.
+    if (!connection && start == Start::if_it_lives && recover_session(id) != nullptr) {
+      connection = Connection::open(id, settings.program);
+    }
     if (!connection) return nullptr;
     Message hello = message_for(MessageKind::hello, id);
-    hello.join = join;
+    hello.join = start == Start::always ? Join::create : Join::existing;
     hello.parent = settings.parent;
     std::optional<Reply> reply = connection.ask(hello);
     if (!reply) continue;  // the manager was exiting, or was killed
@@ -40,7 +46,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Join join, const 
     // manager did not find it and started a new session.
     if (!memory->has_manager()) continue;
     const auto slot = static_cast<SlotNumber>(reply->message.slot);
-    if (join != Join::observe && !memory->enter(slot, SlotStatus::joining)) continue;
+    if (!memory->enter(slot, SlotStatus::joining)) continue;
     return std::unique_ptr<Session>(new Session(std::move(memory), std::move(connection), slot,
                                                 reply->message.incarnation, settings.program,
                                                 budget));
@@ -68,16 +74,30 @@ void Session::reconnect() {
     hello.slot = member_.slot();
     hello.incarnation = incarnation_;
     SHMTENSOR_FAULT_POINT("session.reconnect");
-    const std::optional<Reply> reply = connection_.ask(hello, memory_->descriptor_or_none());
+    std::optional<Reply> reply = connection_.ask(hello, memory_->descriptor_or_none());
     if (!reply) continue;
-    if (reply->message.kind != MessageKind::welcome) break;
+    if (reply->message.kind != MessageKind::welcome) break;  // this process brought no memory
+    memory_->restore_file(std::move(reply->fd));
     memory_->record_manager();
     for (const PinnedArena& arena : pin_all()) {
       if (connection_) send_registration(*arena);
     }
     if (connection_) return;
   }
-  throw SessionError("cannot rejoin session " + id().hex());
+  throw SessionError("cannot rejoin session " + id().hex() +
+                     (memory_->descriptor_or_none() >= 0
+                          ? ""
+                          : ": its manager was killed, this program closed the descriptor of the "
+                            "session, and no other process has it; do not close descriptors you "
+                            "did not open"));
+}
+
+void Session::restore_descriptor() {
+  member_.require_slot();
+  const LockGuard guard(connection_mutex_);
+  if (memory_->descriptor_or_none() >= 0) return;
+  connection_.shut_down();
+  reconnect();
 }
 
 void Session::ensure_manager() noexcept {

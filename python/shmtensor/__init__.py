@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import shmtensor._interpreter  # noqa: F401 - first: it refuses the import in a subinterpreter
 from shmtensor._version import __version__
 from shmtensor.containers import SharedDict, SharedList
 from shmtensor.creation import (

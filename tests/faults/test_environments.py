@@ -10,6 +10,7 @@ import pytest
 
 from tests.helpers.children import run_command, write_program
 from tests.helpers.namespaces import with_own_mounts
+from tests.helpers.system_call_filter import forbidding
 
 JOB = """
     import sys, time
@@ -45,23 +46,6 @@ JOB = """
         print("fine")
 """
 
-# Installs a seccomp filter for itself and its children: these system calls fail with this error.
-FORBID = """
-    import ctypes, os, struct, sys
-    error, numbers, command = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]
-    filters = [(0x20, 0, 0, 0)]  # load the number of the call
-    for number in numbers:
-        filters += [(0x15, 0, 1, int(number)), (0x06, 0, 0, 0x00050000 | error)]
-    filters.append((0x06, 0, 0, 0x7FFF0000))  # allow
-    program = b"".join(struct.pack("<HBBI", *one) for one in filters)
-    class Program(ctypes.Structure):
-        _fields_ = [("count", ctypes.c_ushort), ("filters", ctypes.c_char_p)]
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
-    given = Program(len(filters), program)
-    assert libc.prctl(22, 2, ctypes.byref(given), 0, 0) == 0, os.strerror(ctypes.get_errno())
-    os.execv(command[0], command)
-"""
 ENOSYS, EPERM = 38, 1
 # Numbers on x86-64 and on arm64 differ below 424.
 X86 = os.uname().machine == "x86_64"
@@ -76,12 +60,6 @@ SOME_METHODS = pytest.mark.parametrize("start_method", ["spawn", "server"])
 
 def run(command, strategy) -> subprocess.CompletedProcess[str]:
     return run_command(command, timeout=100, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
-
-
-def forbidding(folder, error, *calls) -> list[str]:
-    (folder / "forbid").mkdir()
-    program = write_program(folder / "forbid", FORBID)
-    return [sys.executable, str(program), str(error), ",".join(map(str, calls)), sys.executable]
 
 
 @pytest.mark.parametrize("error", [ENOSYS, EPERM])

@@ -1,4 +1,4 @@
-/* The protocol of a queue in shared memory that survives SIGKILL: what csrc/queue is to implement.
+/* The protocol of a queue in shared memory that survives SIGKILL. The code comes after this model.
 
    A ring of entries; producers under one lock and consumers under another. The compare-and-swap that takes a
    lock writes its owner, so a process that takes over the lock of a dead one, a waiter or the manager, knows

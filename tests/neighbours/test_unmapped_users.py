@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import traceback
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.helpers.children import clean_environment, run_python, write_program
+from tests.helpers.manager_messages import hello
 from tests.helpers.namespaces import as_nobody
 
 STRANGER = 12_345
@@ -80,13 +80,6 @@ def run_as_nobody(mapping: tuple[str, ...], path, **more: str) -> subprocess.Com
         check=False,
         timeout=60,
     )
-
-
-def hello(session: str) -> bytes:
-    """Return the first message of a process that joins a session."""
-    high, low = int(session[:16], 16), int(session[16:], 16)
-    start = struct.pack("<IHHQQ", 0x6D747473, 2, 1, high, low)
-    return (start + struct.pack("<IIIIIIIi", 0xFFFF, 0, 0, 0, 0, 0, 1, 0)).ljust(368, b"\0")
 
 
 @pytest.mark.parametrize("mapping", [MAPPED, UNMAPPED], ids=["mapped", "unmapped"])

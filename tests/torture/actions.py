@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.torture import run_state as states
+from tests.torture.blows import BLOWS
 from tests.torture.mp_workload import exchange
 from tests.torture.patterns import new_tag
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
@@ -182,5 +183,5 @@ def receive_all(actor_state: ActorState) -> None:
 ACTIONS = [
     (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
-    (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2),
+    (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS,
 ]  # fmt: skip

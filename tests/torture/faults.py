@@ -92,7 +92,7 @@ class FaultInjector:
 
     def stop_manager(self, rank: int) -> None:
         for pid in processes.managers(self.director.state.session):
-            self._stop(pid, "managers stopped")
+            self._stop(pid, "managers stopped", 2)
 
     def kill_all(self, pids: list[int]) -> None:
         """Stop all processes before they are killed, so that none of them notices a death."""
@@ -179,9 +179,9 @@ class FaultInjector:
     def _kill(self, pid: int, name: str) -> None:
         self.counts[name] += self._send(pid, signal.SIGKILL)
 
-    def _stop(self, pid: int, name: str) -> None:
+    def _stop(self, pid: int, name: str, most: float = 0.3) -> None:
         if self._send(pid, signal.SIGSTOP):
-            self.stopped[pid] = time.monotonic() + self.rng.random() * 0.3
+            self.stopped[pid] = time.monotonic() + self.rng.random() * most
             self.counts[name] += 1
 
     def _resume(self, now: float) -> None:

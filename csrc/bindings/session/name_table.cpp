@@ -35,7 +35,8 @@ py::object name_number(const std::string& name, bool make) {
                           " bytes in UTF-8: '" + name + "'");
   }
   const SessionMemory& memory = home().memory();
-  const std::optional<std::uint32_t> number = memory.names().find(name, memory.header().key, make);
+  NameTable& names = *with_descriptor(memory.id(), [&] { return &memory.names(); });
+  const std::optional<std::uint32_t> number = names.find(name, memory.header().key, make);
   return number ? py::object(py::int_(*number)) : py::none();
 }
 

@@ -6,12 +6,13 @@
 #include "bindings/session/name_table.hpp"
 #include "bindings/session/session_access.hpp"
 #include "session/observer.hpp"
+#include "session/session_name.hpp"
 
 namespace shmtensor::python {
 namespace {
 
 py::object observe(const std::string& id) {
-  std::optional<Observer> observer = Observer::open(SessionId::parse(id));
+  std::optional<Observer> observer = Observer::open(session_named(id));
   if (!observer) return py::none();
   const Statistics all = observer->statistics();
   py::dict result;
@@ -57,7 +58,7 @@ py::object observe(const std::string& id) {
 }
 
 std::uint64_t collect_session(const std::string& id, double older_than) {
-  std::optional<Observer> observer = Observer::open(SessionId::parse(id));
+  std::optional<Observer> observer = Observer::open(session_named(id));
   return observer ? observer->collect(in_milliseconds(older_than)) : 0;
 }
 

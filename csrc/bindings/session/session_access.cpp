@@ -51,7 +51,7 @@ std::string home_id() {
   return id.hex();
 }
 
-std::shared_ptr<Session> session_of(const Handle& handle) {
+std::shared_ptr<Session> session_of(const Handle& handle, Session::Start start) {
   refuse_in_raw_copy();
   Runtime& runtime = Runtime::get();
   if (std::shared_ptr<Session> session = runtime.find(handle.session)) return session;
@@ -59,7 +59,7 @@ std::shared_ptr<Session> session_of(const Handle& handle) {
   std::shared_ptr<Session> session;
   {
     const GilRelease release;
-    session = runtime.join(handle.session);
+    session = runtime.join(handle.session, start);
   }
   publish(runtime.home_id());
   return session;

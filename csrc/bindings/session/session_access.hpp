@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "base/error.hpp"
+#include "bindings/support/gil.hpp"
 #include "bindings/support/python.hpp"
 #include "session/runtime.hpp"
 
@@ -17,8 +19,25 @@ namespace shmtensor::python {
 /// The id of that session, chosen now if need be; does not start it.
 [[nodiscard]] std::string home_id();
 
-/// The session of a handle; joined at the first call. Throws StaleHandle if it has ended.
-[[nodiscard]] std::shared_ptr<Session> session_of(const Handle& handle);
+/// The session of a handle; joined at the first call. Throws StaleHandle if it has ended, or has no
+/// manager and `start` starts none.
+[[nodiscard]] std::shared_ptr<Session> session_of(
+    const Handle& handle, Session::Start start = Session::Start::if_it_lives);
+
+/// Calls a function that may need the descriptor of the session's memory. If the program has closed
+/// it, as daemons do, gets another one from the manager.
+template <typename Function>
+auto with_descriptor(const SessionId& id, Function&& function) {
+  try {
+    return function();
+  } catch (const DescriptorClosed&) {
+    const std::shared_ptr<Session> session = Runtime::get().find(id);
+    if (!session) throw;
+    const GilRelease release;
+    session->restore_descriptor();
+  }
+  return function();
+}
 
 /// The arena of a handle, mapped at the first call. Throws StaleHandle if it is gone.
 [[nodiscard]] PinnedArena arena_of(Session& session, const Handle& handle);

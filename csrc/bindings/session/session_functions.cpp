@@ -9,6 +9,7 @@
 #include "bindings/support/gil.hpp"
 #include "manager/recovery.hpp"
 #include "session/runtime.hpp"
+#include "session/session_name.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -48,7 +49,7 @@ std::uint64_t bytes_of(std::string_view text) {
 }
 
 void set_home_id(const std::string& id) {
-  Runtime::get().set_home_id(SessionId::parse(id));
+  Runtime::get().set_home_id(session_named(id));
   static_cast<void>(home_id());  // publishes it
 }
 

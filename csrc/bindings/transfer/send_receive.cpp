@@ -43,7 +43,8 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   // device memory may fail, too, but takes so long that a reader may be killed during it: the block
   // is freed then, because its ticket is consumed already.
   map_data(*arena, handle.block, handle.access);
-  TransitTable& transit = session->memory().transit(handle.ticket.sender);
+  TransitTable& transit = *with_descriptor(
+      session->id(), [&] { return &session->memory().transit(handle.ticket.sender); });
   Ticket ticket = handle.ticket;
   if (MessageScope::borrows()) ticket.group = TransitTable::kGroups;  // no group has this number
   PyObject* known = nullptr;
@@ -64,7 +65,8 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
 }
 
 void cancel_handle(const Handle& handle, std::span<const std::byte> bytes) {
-  const std::shared_ptr<Session> session = session_of(handle);
+  // Bytes that only begin as a handle does name no session, and start no manager.
+  const std::shared_ptr<Session> session = session_of(handle, Session::Start::never);
   check_signature(session->key(), bytes);
   const PinnedArena arena = arena_of(*session, handle);
   if (handle.block >= arena->segment().capacity()) return;
@@ -87,7 +89,9 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
-  const Ticket ticket = arena.send(backing.block, MessageScope::is_persistent());
+  const Ticket ticket = with_descriptor(arena.memory().id(), [&] {
+    return arena.send(backing.block, MessageScope::is_persistent());
+  });
   MessageScope::record(arena, backing.block, generation, ticket);
   if (arena.memory().manager_changed()) {
     const GilRelease release;

@@ -217,7 +217,7 @@ TEST_F(Takeover, SessionMemoryWithoutManagerIsNotJoined) {
   });
   listener.reset();
   Budget budget;
-  const auto session = Session::connect(id, Join::create, {}, budget);
+  const auto session = Session::connect(id, Session::Start::always, {}, budget);
   EXPECT_EQ(session->statistics().processes, 2u);
   turn->set(1);
   EXPECT_EQ(managers.wait(), 0);

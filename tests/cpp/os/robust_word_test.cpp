@@ -18,7 +18,7 @@ using testing::Shared;
 TEST(RobustWord, HoldsThreadIdUntilThreadDies) {
   Shared<std::atomic<std::uint32_t>> word;
   Child child([&] {
-    claim_robust(*word);
+    if (!claim_robust(*word)) return;
     ::pause();
   });
   ASSERT_TRUE(eventually([&] { return word->load() == static_cast<std::uint32_t>(child.pid()); }));
@@ -29,14 +29,14 @@ TEST(RobustWord, HoldsThreadIdUntilThreadDies) {
 
 TEST(RobustWord, IsClearedWhenThreadReturns) {
   std::atomic<std::uint32_t> word{0};
-  std::thread([&] { claim_robust(word); }).join();
+  std::thread([&] { EXPECT_TRUE(claim_robust(word)); }).join();
   EXPECT_TRUE(eventually([&] { return (word.load() & ~kRobustThread) != 0; }));
 }
 
 TEST(RobustWord, ClaimOfOtherThreadIsKept) {
   Shared<std::atomic<std::uint32_t>> word;
   Child child([&] {
-    claim_robust(*word);
+    if (!claim_robust(*word)) return;
     ::pause();
   });
   ASSERT_TRUE(eventually([&] { return word->load() != 0; }));

@@ -1,4 +1,6 @@
-#include "session/job_id.hpp"
+#include "session/session_name.hpp"
+
+#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
@@ -25,6 +27,12 @@ std::string joined(std::initializer_list<const char*> names) {
 }
 
 }  // namespace
+
+SessionId session_named(const std::string& text) {
+  const bool is_id =
+      text.size() == 32 && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  return SessionId::parse(is_id ? text : text + "uid=" + std::to_string(::geteuid()));
+}
 
 std::string job_id() {
   // torchrun. Without --rdzv-id its id is "none" in every run, so the port distinguishes them.

@@ -1,0 +1,51 @@
+"""A session whose 1,024 slots are taken reports that, also to a child that was forked without a slot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.helpers.children import manager_pids, run_python, wait_until
+
+ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+PROGRAM = """
+    import os, resource, socket
+    import shmtensor as st
+    from tests.helpers.manager_messages import hello
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    tensor = st.full(1000, 7)
+    session = st.stats()["session"]
+    connections = []
+    for _ in range(1023):
+        connections.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        connections[-1].connect(f"\\0shmtensor-{session}")
+        connections[-1].send(hello(session))
+        _, descriptors, _, _ = socket.recv_fds(connections[-1], 1024, 1)
+        os.close(*descriptors)
+    assert st.stats()["processes"] == 1024
+    pid = os.fork()
+    if pid == 0:
+        try:
+            st.ones(3)
+        except st.SessionError as error:
+            print(error, flush=True)
+        os._exit(tensor.tolist() != [7] * 1000)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+def test_child_without_a_slot_reports_that_all_are_taken() -> None:
+    """It reported that the manager could not be reached."""
+    done = run_python(PROGRAM, env=ROOT)
+    assert done.returncode == 0, done.stderr
+    reason = "refuses: all 1024 slots of the session are taken"
+    assert done.stdout.startswith("this process was forked without a slot in the session (the manager of")
+    assert reason in done.stdout
+    parents, childs = done.stderr.splitlines()
+    assert parents.startswith("shmtensor: cannot assign a slot to a forked child: ")
+    assert childs.endswith("the tensors it inherited are not protected")
+    assert reason in parents
+    assert reason in childs
+    session = done.stdout.split("manager of session ")[1][:32]
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
