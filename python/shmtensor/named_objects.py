@@ -181,7 +181,7 @@ def _number(name: str, *, make: bool) -> Any:
     if not isinstance(name, str):
         msg = f"a name must be a string, not {type(name).__name__} {name!r}"
         raise TypeError(msg)
-    return _core.name_number(name, make)
+    return _core.name_number(name.encode(), make)  # UnicodeEncodeError names a lone surrogate
 
 
 class _Wait:
@@ -194,7 +194,7 @@ class _Wait:
     def again(self) -> bool:
         """Sleep and return True, or return False after the deadline."""
         rest = float("inf") if self._deadline is None else self._deadline - time.monotonic()
-        if rest <= 0:
+        if not rest > 0:  # also if the timeout is not a number
             return False
         time.sleep(min(self._nap, rest))
         self._nap = min(self._nap * 1.5, _LONGEST)
