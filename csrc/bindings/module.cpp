@@ -9,6 +9,7 @@
 #include "bindings/cuda/dlpack_import.hpp"
 #include "bindings/cuda/event.hpp"
 #include "bindings/cuda/ipc_exports.hpp"
+#include "bindings/session/name_lock.hpp"
 #include "bindings/session/name_table.hpp"
 #include "bindings/session/observer.hpp"
 #include "bindings/session/session_functions.hpp"
@@ -32,6 +33,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_session_functions(module);
   add_observer(module);
   add_name_table(module);
+  add_name_lock(module);
   add_storage(module);
   add_allocation(module);
   add_lifetime(module);

@@ -43,7 +43,7 @@ ItemTable::ItemTable(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
     corrupt("piece 0 is too short for " + std::to_string(head_.count) + " entries");
   }
   std::vector<std::byte> checked(offsetof(ItemsHead, check) + head_.pieces * 8);
-  std::memcpy(checked.data(), first.data(), offsetof(ItemsHead, check));
+  std::memcpy(checked.data(), &head_, offsetof(ItemsHead, check));
   std::memcpy(checked.data() + offsetof(ItemsHead, check), first.data() + sizeof(ItemsHead),
               head_.pieces * 8);
   if (items_check(checked) != head_.check) corrupt("the checksum of the header does not match");

@@ -25,16 +25,6 @@ void for_each_chunk(const Gpu& gpu, DevicePtr start, std::uint64_t size, Visit&&
   }
 }
 
-std::uint32_t unused_chunk(const Segment& segment) {
-  for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
-    if (segment.chunk(chunk).size.load() == 0) return chunk;
-  }
-  throw OutOfMemory(
-      "cannot export an array: at most " + std::to_string(kMaxChunks) +
-      " chunks of virtual memory can be exported; release some arrays, or share a copy "
-      "(st.asarray(x, copy=True))");
-}
-
 }  // namespace
 
 std::size_t count_chunks(const Gpu& gpu, DevicePtr start, std::uint64_t size) {
@@ -62,6 +52,16 @@ ExportedChunks::Range ExportedChunks::share(const Gpu& gpu, const Segment& segme
   return range;
 }
 
+std::uint32_t ExportedChunks::unused_chunk() const {
+  for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
+    if (!taken_[chunk]) return chunk;
+  }
+  throw OutOfMemory(
+      "cannot export an array: at most " + std::to_string(kMaxChunks) +
+      " chunks of virtual memory can be exported; release some arrays, or share a copy "
+      "(st.asarray(x, copy=True))");
+}
+
 // A process that knows the number of a chunk must be able to get its descriptor. So the table lists
 // the chunk only after the manager has the descriptor.
 ExportedChunks::Shared& ExportedChunks::shared_at(const Gpu& gpu, const Segment& segment,
@@ -69,8 +69,9 @@ ExportedChunks::Shared& ExportedChunks::shared_at(const Gpu& gpu, const Segment&
                                                   std::uint64_t size) {
   if (const auto at = shared_.find(base); at != shared_.end()) return at->second;
   const PhysicalMemory memory = PhysicalMemory::at(gpu, base, size);
-  Shared made{
-      .chunk = unused_chunk(segment), .users = 0, .descriptor = memory.export_descriptor(gpu)};
+  Shared made{.chunk = unused_chunk(), .users = 0, .descriptor = memory.export_descriptor(gpu)};
+  // Also if no answer comes: the manager may have the descriptor, or receive it later.
+  taken_.set(made.chunk);
   keeper.keep(segment.number(), made.chunk, size, made.descriptor);
   segment.chunk(made.chunk).descriptor.store(made.descriptor.get());
   segment.chunk(made.chunk).size.store(size);
@@ -87,6 +88,7 @@ void ExportedChunks::drop(const Segment& segment, ChunkKeeper& keeper,
     try {
       keeper.drop(segment.number(), one.chunk);
       segment.chunk(one.chunk).size.store(0);
+      taken_.reset(one.chunk);
     } catch (const std::exception& error) {
       // The number is not used again, because the manager would return the descriptor of the old
       // memory. The descriptor is closed below and must not be sent to the next manager.

@@ -2,6 +2,7 @@
 // chunks.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -22,7 +23,7 @@ static_assert(sizeof(ExportedChunk) == 16);
 
 /// The chunks that this process exports. A chunk is exported once, for any number of arrays in it.
 /// While it is exported, its owner keeps it mapped, so its address identifies it. Its number may be
-/// used for another chunk after all importers have unmapped it.
+/// used for another chunk after all importers have unmapped it and the manager has closed it.
 /// Threads: one.
 class ExportedChunks {
  public:
@@ -46,10 +47,12 @@ class ExportedChunks {
     Fd descriptor;  ///< for a manager that takes over after a manager was killed
   };
 
+  [[nodiscard]] std::uint32_t unused_chunk() const;
   Shared& shared_at(const Gpu& gpu, const Segment& segment, ChunkKeeper& keeper, DevicePtr base,
                     std::uint64_t size);
 
   std::map<DevicePtr, Shared> shared_;
+  std::bitset<kMaxChunks> taken_;  // not read from the table, which any process can write
 };
 
 /// Returns the number of chunks that an array overlaps. Throws CudaError if the array extends past

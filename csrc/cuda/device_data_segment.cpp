@@ -87,13 +87,13 @@ bool DeviceDataSegment::grow(RangeAllocator& space, std::uint64_t size) {
   const std::uint64_t page = PhysicalMemory::granularity(gpu_);
   const std::uint64_t needed = align_up(rounded(std::max<std::uint64_t>(size, 1)), page);
   const std::uint64_t wished = align_up(std::max(needed, kChunk), page);
+  const std::uint32_t number = next_chunk_;
   std::uint64_t made = wished;
-  if (!make_chunk(next_chunk_, made)) {
+  if (!make_chunk(number, made)) {
     made = needed;
-    if (wished == needed || !make_chunk(next_chunk_, made)) return false;
+    if (wished == needed || !make_chunk(number, made)) return false;
   }
-  space.extend_at(std::uint64_t{next_chunk_} << kChunkShift, made);
-  ++next_chunk_;
+  space.extend_at(std::uint64_t{number} << kChunkShift, made);
   return true;
 }
 
@@ -111,6 +111,8 @@ bool DeviceDataSegment::make_chunk(std::uint32_t number, std::uint64_t size) {
     short_of_ = error.what();
     return false;
   }
+  // Also if no answer comes: the manager may have the descriptor, or receive it later.
+  next_chunk_ = number + 1;
   keeper_.keep(segment_.number(), number, size, descriptor);
   used_at_[number] = now();
   const LockGuard guard(mutex_);

@@ -14,7 +14,8 @@
 namespace shmtensor::cuda {
 namespace {
 
-std::atomic<pid_t> g_started{0};  // the process that loaded the driver; 0 before
+std::atomic<pid_t> g_started{0};  // the process that loads the driver, or has loaded it; else 0
+std::atomic<const Driver*> g_loaded{nullptr};
 std::atomic<bool> g_forked{false};
 
 const char* const kForked =
@@ -158,28 +159,25 @@ const Driver& Driver::get() {
   // A failure is permanent: a driver does not appear while a program runs, and another attempt may
   // take long.
   static Mutex mutex;
-  static const Driver* loaded = nullptr;
   static std::optional<CudaUnavailable> failed;
   const LockGuard guard(mutex);
-  if (loaded != nullptr) return *loaded;
+  if (const Driver* loaded = g_loaded.load()) return *loaded;
   if (failed) throw CudaUnavailable(*failed);
+  // Before the driver is loaded, which may take a second: a child that another thread forks in that
+  // time must not wait for the lock, which no thread of the child would release.
+  g_started.store(::getpid());
   try {
-    loaded = new Driver;
-    g_started.store(::getpid());
-    return *loaded;
+    g_loaded.store(new Driver);
+    return *g_loaded.load();
   } catch (const CudaUnavailable& error) {
     failed.emplace(error);
+    g_started.store(0);
     throw;
   }
 }
 
 const Driver* Driver::usable() noexcept {
-  if (forked() || g_started.load() != ::getpid()) return nullptr;
-  try {
-    return &get();
-  } catch (...) {
-    return nullptr;
-  }
+  return forked() || g_started.load() != ::getpid() ? nullptr : g_loaded.load();
 }
 
 std::string Driver::name_of(Result code) const {

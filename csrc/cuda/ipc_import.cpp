@@ -106,7 +106,7 @@ std::shared_ptr<ImportedAllocation> open_handle(const Gpu& gpu, const IpcDescrip
                   std::to_string(description.pid) + " on cuda:" + std::to_string(gpu.number()) +
                   ": cuIpcOpenMemHandle returned " + driver.name_of(code) + why_not_opened(code));
   }
-  return std::make_shared<ImportedAllocation>(gpu, start);
+  return std::make_shared<ImportedAllocation>(gpu, start, description.base_size);
 }
 
 bool is_sound(const IpcDescriptor& description, std::span<const ExportedChunk> chunks) noexcept {
@@ -125,14 +125,19 @@ bool is_sound(const IpcDescriptor& description, std::span<const ExportedChunk> c
 std::shared_ptr<ImportedAllocation> ImportedAllocation::get(const IpcDescriptor& description,
                                                             const Source& source,
                                                             bool producer_gone) {
-  if (!is_sound(description, source.chunks)) {
+  const auto require = [](bool sound) {
+    if (sound) return;
     throw StaleHandle("cannot use a tensor's handle: the description of its memory is damaged");
-  }
+  };
+  require(is_sound(description, source.chunks));
   const Gpu& gpu = Gpu::with_uuid(description.device);
   Cache& here = cache();
   const LockGuard guard(here.mutex);
   std::weak_ptr<ImportedAllocation>& place = here.opened[key_of(description)];
-  if (std::shared_ptr<ImportedAllocation> known = place.lock()) return known;
+  if (std::shared_ptr<ImportedAllocation> known = place.lock()) {
+    require(known->size() == description.base_size);
+    return known;
+  }
   if (producer_gone && source.chunks.empty()) {
     throw ProducerGone(kInvalidValue,
                        "cannot open a tensor on cuda:" + std::to_string(gpu.number()) +

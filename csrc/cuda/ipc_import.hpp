@@ -38,15 +38,18 @@ inline constexpr std::uint64_t kIpcDescriptorMagic = 0x6563'616c'702d'6e69;  // 
 /// Threads: all members may be called simultaneously.
 class ImportedAllocation {
  public:
-  ImportedAllocation(const Gpu& gpu, DevicePtr start) noexcept : gpu_(gpu), start_(start) {}
+  ImportedAllocation(const Gpu& gpu, DevicePtr start, std::uint64_t size) noexcept
+      : gpu_(gpu), start_(start), size_(size) {}
   ImportedAllocation(const Gpu& gpu, MappedMemory mapped) noexcept
-      : gpu_(gpu), start_(mapped.start()), mapped_(std::move(mapped)) {}
+      : gpu_(gpu), start_(mapped.start()), size_(mapped.size()), mapped_(std::move(mapped)) {}
   ~ImportedAllocation();
   ImportedAllocation(const ImportedAllocation&) = delete;
   ImportedAllocation& operator=(const ImportedAllocation&) = delete;
 
   [[nodiscard]] const Gpu& gpu() const noexcept { return gpu_; }
   [[nodiscard]] DevicePtr start() const noexcept { return start_; }
+  /// As its first description declares.
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
 
   /// The source of chunks: the keeper of the descriptors of that arena's chunks.
   struct Source {
@@ -64,6 +67,7 @@ class ImportedAllocation {
  private:
   const Gpu& gpu_;
   DevicePtr start_;
+  std::uint64_t size_;
   MappedMemory mapped_;  ///< of chunks
 };
 

@@ -29,7 +29,7 @@ Built = TypeVar("Built")
 
 _SHORTEST, _LONGEST = 0.0005, 0.02  # seconds between two checks of a waiting process
 
-_building = threading.local()
+_building = threading.local()  # by name, the lock of the last build in this thread
 
 
 def publish(name: str, obj: Any) -> None:
@@ -54,13 +54,10 @@ def publish(name: str, obj: Any) -> None:
         If another process holds the name for more than 10 seconds.
     """
     number = _number(name, make=True)
-    state = _take(number, name, time.monotonic() + 10.0)
-    try:
-        _put(number, obj, failed=False)
-    except BaseException:
-        _change(number, state, "free")
-        raise
-    _change(number, state, "published")
+    with _core.NameLock(number) as lock:
+        _take(lock, name, time.monotonic() + 10.0)
+        _put(lock, obj, failed=False)
+        lock.publish()
 
 
 def attach(name: str, timeout: float | None = 0.0) -> Any:
@@ -129,29 +126,31 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
     RuntimeError
         If `build` calls `once` with the same name.
     """
-    if name in getattr(_building, "names", ()):
-        msg = f"recursive once({name!r})"
-        raise RuntimeError(msg)
     number = _number(name, make=True)
     wait = _Wait(None if timeout is None else time.monotonic() + timeout)
-    while True:
-        state, stage, _, alive = _core.name_read(number)
-        if stage == "published":
-            try:
-                found, obj = _get(number, name)
-            except StaleHandleError:
-                found = False  # the memory is gone with its holders: build the object again
-                alive = False
-            if found:
-                return obj  # type: ignore[no-any-return]
-        if stage == "free" or (stage == "busy" and not alive) or (stage == "published" and not alive):
-            mine = _claim(number, state)
-            if mine is not None:
-                return _build(number, mine, name, build)
-            continue
-        if not wait.again():
-            msg = f"{name!r} is still being built by another process after {timeout} s"
-            raise NotPublishedError(msg)
+    outer = _building.__dict__.get(name)
+    if outer is not None and outer.held:
+        msg = f"recursive once({name!r})"
+        raise RuntimeError(msg)
+    with _core.NameLock(number) as lock:
+        while True:
+            state, stage, _, alive = _core.name_read(number)
+            if stage == "published":
+                try:
+                    found, obj = _get(number, name)
+                except StaleHandleError:
+                    found = False  # the memory is gone with its holders: build the object again
+                    alive = False
+                if found:
+                    return obj  # type: ignore[no-any-return]
+            if stage == "free" or not alive:
+                if _claim(lock, state):
+                    _building.__dict__[name] = lock
+                    return _build(lock, build)
+                continue
+            if not wait.again():
+                msg = f"{name!r} is still being built by another process after {timeout} s"
+                raise NotPublishedError(msg)
 
 
 def unpublish(name: str) -> bool:
@@ -173,8 +172,8 @@ def unpublish(name: str) -> bool:
     _, stage, handle, _ = _core.name_read(number)
     if stage == "free" and not any(handle):
         return False
-    state = _take(number, name, time.monotonic() + 10.0)
-    _change(number, state, "free")
+    with _core.NameLock(number) as lock:
+        _take(lock, name, time.monotonic() + 10.0)
     return True
 
 
@@ -182,7 +181,7 @@ def _number(name: str, *, make: bool) -> Any:
     if not isinstance(name, str):
         msg = f"a name must be a string, not {type(name).__name__} {name!r}"
         raise TypeError(msg)
-    return _core.name_number(name, make)
+    return _core.name_number(name.encode(), make)  # UnicodeEncodeError names a lone surrogate
 
 
 class _Wait:
@@ -195,7 +194,7 @@ class _Wait:
     def again(self) -> bool:
         """Sleep and return True, or return False after the deadline."""
         rest = float("inf") if self._deadline is None else self._deadline - time.monotonic()
-        if rest <= 0:
+        if not rest > 0:  # also if the timeout is not a number
             return False
         time.sleep(min(self._nap, rest))
         self._nap = min(self._nap * 1.5, _LONGEST)
@@ -203,72 +202,53 @@ class _Wait:
         return True
 
 
-def _take(number: int, name: str, deadline: float) -> int:
-    """Lock the name; return the state."""
+def _take(lock: _core.NameLock, name: str, deadline: float) -> None:
+    """Lock the name and clear it."""
     wait = _Wait(deadline)
     while True:
-        state, stage, _, alive = _core.name_read(number)
+        state, stage, _, alive = _core.name_read(lock.number)
         if stage != "busy" or not alive:
-            mine = _claim(number, state)
-            if mine is not None:
-                return mine
+            if _claim(lock, state):
+                return
             continue
         if not wait.again():
             msg = f"name {name!r} is locked by another process (building or stopped)"
             raise SessionError(msg)
 
 
-def _claim(number: int, state: int) -> int | None:
-    """Lock the name and clear it; return None if the state has changed."""
-    mine = _core.name_change(number, state, "busy")
-    if mine is None:
-        return None
-    try:
-        _clear(number)
-    except BaseException:
-        _change(number, mine, "free")  # the next process that locks the name clears the rest
-        raise
-    return mine
+def _claim(lock: _core.NameLock, state: int) -> bool:
+    """Lock the name and clear it; return False if the state has changed."""
+    if not lock.acquire(state):
+        return False
+    _clear(lock)  # if this raises, the next process that locks the name clears the rest
+    return True
 
 
-def _change(number: int, state: int, stage: str) -> None:
-    if _core.name_change(number, state, stage) is None:
-        msg = "lost the lock on a name: the manager considered this process dead"
-        raise SessionError(msg)
-
-
-def _build(number: int, state: int, name: str, build: Callable[[], Built]) -> Built:
-    names = _building.__dict__.setdefault("names", set())
-    names.add(name)
+def _build(lock: _core.NameLock, build: Callable[[], Built]) -> Built:
     try:
         obj = build()
-        _put(number, obj, failed=False)
-    except BaseException as error:
-        # An interrupt is not a failure of the function: another process may build.
-        reported = False
-        try:
-            reported = isinstance(error, Exception) and _try_to_report(number)
-        finally:
-            _change(number, state, "published" if reported else "free")
+        _put(lock, obj, failed=False)
+    except Exception:  # an interrupt is not a failure of the function: another process may build
+        if _try_to_report(lock):
+            lock.publish()
         raise
-    finally:
-        names.discard(name)
-    _change(number, state, "published")
+    lock.publish()
     return obj
 
 
-def _try_to_report(number: int) -> bool:
+def _try_to_report(lock: _core.NameLock) -> bool:
     import traceback  # in Python 3.14 it imports dataclasses, which takes longer than this whole package
 
     try:
-        _put(number, traceback.format_exc(), failed=True)
+        _clear(lock)  # a signal handler may have raised after the object was written
+        _put(lock, traceback.format_exc(), failed=True)
     except (ShmTensorError, OSError):  # not even memory or a descriptor for the report
         return False
     return True
 
 
-def _put(number: int, obj: Any, *, failed: bool) -> None:
-    """Write the handle of the object; the caller holds the name's lock."""
+def _put(lock: _core.NameLock, obj: Any, *, failed: bool) -> None:
+    """Write the handle of the object."""
     from multiprocessing.reduction import ForkingPickler
 
     with _core.MessageScope("persistent") as kept:
@@ -277,7 +257,7 @@ def _put(number: int, obj: Any, *, failed: bool) -> None:
         storage = Storage(len(packed))
         memoryview(storage)[:] = packed
         handle: bytes = _core.reduce_storage(storage)[1][0]
-        _core.name_write(number, handle)
+        lock.write(handle)
         # Last: if the builder is killed before this, it leaves an ordinary unread message.
         kept.keep()
         kept.delivered()
@@ -304,9 +284,9 @@ def _get(number: int, name: str) -> tuple[bool, Any]:
         return True, obj
 
 
-def _clear(number: int) -> None:
+def _clear(lock: _core.NameLock) -> None:
     """Release what the name keeps. May be repeated: a process killed in here did a part of it."""
-    handle = _core.name_read(number)[2]
+    handle = _core.name_read(lock.number)[2]
     if not any(handle):
         return
     try:
@@ -316,4 +296,4 @@ def _clear(number: int) -> None:
         _core.rebuild_storage(handle)  # last, the ticket of the list of tickets itself
     except StaleHandleError:
         pass  # another process did all of it
-    _core.name_write(number, bytes(len(handle)))
+    lock.write(bytes(len(handle)))

@@ -90,3 +90,14 @@ def test_out_of_range_selection_is_rejected() -> None:
     far = _rebuild(items._pieces, (1 << 62, 1 << 62, 3), None)
     with pytest.raises(st.CorruptDataError, match="leads outside"):
         far[2]
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "M8[s],i4", "(2,)M8[s]", "i4,(2,)M8[s]"])
+def test_array_of_objects_is_rejected(dtype) -> None:
+    """NumPy would follow its elements as pointers."""
+    described = np.dtype([("inner", dtype)]) if dtype.startswith("(") else np.dtype(dtype)
+    (piece,) = pieces_of(st.SharedList([np.zeros(4, described)]))
+    place = bytes(piece).index(b"M8")
+    piece[place] ^= 0x02  # M8 becomes O8
+    with pytest.raises(st.CorruptDataError, match="its type is damaged"):
+        rebuilt([piece])[0]

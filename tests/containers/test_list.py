@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import gc
 import pickle
+import sys
 import threading
 import tracemalloc
 from multiprocessing.reduction import ForkingPickler
@@ -15,6 +16,7 @@ import pytest
 
 import shmtensor as st
 from shmtensor.containers import _writer
+from tests.helpers.children import run_command
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.live_resources import assert_no_leaks
 
@@ -248,3 +250,15 @@ def test_item_that_fails_to_pickle_midway_is_named() -> None:
     with pytest.raises(pickle.PicklingError, match="item 1 cannot be pickled"):
         st.SharedList([0, [bytes(1 << 20), threading.Lock()], 2])
     assert list(st.SharedList([0, 2])) == [0, 2]
+
+
+def test_metadata_of_one_dtype_do_not_reach_another() -> None:
+    described = np.dtype("f8", metadata={"unit": "m"})
+    items = st.SharedList([np.zeros(2, described), np.zeros(2)])
+    assert [array.dtype.metadata for array in items] == [{"unit": "m"}, None]
+
+
+def test_list_is_built_without_standard_error() -> None:
+    code = "import sys, shmtensor as st; assert len(st.SharedList([1], progress=True)) == 1; sys.exit(5)"
+    done = run_command(["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, code])
+    assert done.returncode == 5, done.stdout

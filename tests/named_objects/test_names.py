@@ -102,12 +102,22 @@ def test_attach_to_missing_name_raises_after_timeout() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind", "text"),
-    [("", ValueError, "1 to 167"), ("x" * 168, ValueError, "xxx"), (5, TypeError, "int 5")],
+    [
+        ("", ValueError, "1 to 167"),
+        ("x" * 168, ValueError, "xxx"),
+        (5, TypeError, "int 5"),
+        ("\ud800", UnicodeEncodeError, "surrogates not allowed"),
+    ],
 )
 def test_invalid_names_raise(name, kind, text) -> None:
     for call in (lambda: st.publish(name, 1), lambda: st.attach(name), lambda: st.once(name, int)):
         with pytest.raises(kind, match=text):
             call()
+
+
+def test_timeout_that_is_not_a_number_ends() -> None:
+    with pytest.raises(st.NotPublishedError):
+        st.attach("no", timeout=float("nan"))
 
 
 def test_unpicklable_object_is_not_published() -> None:

@@ -24,6 +24,7 @@ PyObject* g_buffers = nullptr;
 PyObject* g_select = nullptr;
 PyObject* g_nested = nullptr;
 PyObject* g_ndarray = nullptr;
+PyObject* g_dtype = nullptr;
 PyObject* g_fortran = nullptr;
 PyObject* g_dtypes = nullptr;  // bytes to dtype
 
@@ -95,15 +96,34 @@ PyObject* load_buffered(const Items& items, const Item& item) {
   return load(bytes.ptr(), buffers.ptr());
 }
 
-// Few dtypes differ in a process, so each is kept under the bytes that describe it.
+// Return true if NumPy would follow elements as pointers. Not `hasobject` alone: it is a flag of
+// its own in a pickle, which the damage may have missed.
+bool has_pointers(const py::object& dtype) {
+  if (dtype.attr("hasobject").cast<bool>() || dtype.attr("char").cast<char>() == 'O') return true;
+  const py::object base = dtype.attr("base");
+  if (!base.is(dtype) && has_pointers(base)) return true;
+  const py::object fields = dtype.attr("fields");
+  if (fields.is_none()) return false;
+  for (const py::handle& field : fields.attr("values")()) {
+    if (has_pointers(py::object(field[py::int_(0)]))) return true;
+  }
+  return false;
+}
+
+// Few dtypes differ in a process, so each is kept under the bytes that describe it, and never
+// replaced: another thread may use it.
 PyObject* dtype_of(std::span<const std::byte> written) {
   const py::object key = checked(PyBytes_FromStringAndSize(
       reinterpret_cast<const char*>(written.data()), static_cast<Py_ssize_t>(written.size())));
   if (PyObject* known = PyDict_GetItemWithError(g_dtypes, key.ptr())) return Py_NewRef(known);
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  py::object made = checked(load(key.ptr(), nullptr));
-  if (PyDict_SetItem(g_dtypes, key.ptr(), made.ptr()) != 0) throw py::error_already_set();
-  return made.release().ptr();
+  const py::object made = checked(load(key.ptr(), nullptr));
+  if (PyObject_IsInstance(made.ptr(), g_dtype) != 1 || has_pointers(made)) {
+    throw CorruptData(
+        "cannot read an array of a shared list or dict: its type is damaged. Rebuild "
+        "the container");
+  }
+  return checked(Py_XNewRef(PyDict_SetDefault(g_dtypes, key.ptr(), made.ptr()))).release().ptr();
 }
 
 // numpy.ndarray(shape, dtype, buffer, offset, strides, order): NumPy checks that it fits.
@@ -312,6 +332,7 @@ void add_item_sequence(py::module_& module) {
   g_select = py::str("_select").release().ptr();
   g_nested = py::str("_nested").release().ptr();
   g_ndarray = py::object(py::module_::import("numpy").attr("ndarray")).release().ptr();
+  g_dtype = py::object(py::module_::import("numpy").attr("dtype")).release().ptr();
   g_fortran = py::str("F").release().ptr();
   g_dtypes = py::dict().release().ptr();
   module.def("items_check", [](const py::bytes& head_and_sizes) {

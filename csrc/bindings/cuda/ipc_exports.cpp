@@ -284,6 +284,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
 
 Exported exported(const Arena* arena, BlockNumber block) {
   Exports& here = exports();
+  const GilRelease release;  // another thread may call the driver, or the manager, with the lock
   const LockGuard guard(here.mutex);
   const auto at = here.all.find(block);
   if (arena != here.arena || at == here.all.end()) {

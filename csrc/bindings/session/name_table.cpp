@@ -1,9 +1,7 @@
 #include "bindings/session/name_table.hpp"
 
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "bindings/session/session_access.hpp"
 #include "os/clock.hpp"
@@ -20,13 +18,6 @@ const char* stage_name(NameStage stage) noexcept {
     default:
       return "free";
   }
-}
-
-std::optional<NameStage> stage_of(const std::string& name) {
-  for (const NameStage stage : {NameStage::free, NameStage::busy, NameStage::published}) {
-    if (name == stage_name(stage)) return stage;
-  }
-  return std::nullopt;
 }
 
 py::object name_number(const std::string& name, bool make) {
@@ -58,27 +49,6 @@ py::tuple name_read(std::uint32_t number) {
   }
 }
 
-py::object name_change(std::uint32_t number, std::uint64_t seen, const std::string& stage) {
-  const std::optional<NameStage> next = stage_of(stage);
-  if (!next) throw py::value_error("no such stage: " + stage);
-  Session& session = home();
-  const SessionMemory& memory = session.memory();
-  const std::uint32_t incarnation = memory.slot(session.slot()).incarnation.load();
-  NameTable& table = memory.names();
-  if (*next == NameStage::published) {
-    table.records[number % NameTable::kNames].since.store(coarse_seconds());
-  }
-  const NameState before{seen};
-  const auto after = table.change(number, before, before.next(*next, session.slot(), incarnation));
-  return after ? py::object(py::int_(after->bits)) : py::none();
-}
-
-void name_write(std::uint32_t number, const py::bytes& handles) {
-  const std::string_view text = handles;
-  if (text.size() > NameRecord::kHandles) throw py::value_error("these handles are too long");
-  home().memory().names().write_handles(number, std::as_bytes(std::span(text.data(), text.size())));
-}
-
 }  // namespace
 
 py::list names_of(const SessionMemory& memory) {
@@ -104,8 +74,6 @@ py::list names_of(const SessionMemory& memory) {
 void add_name_table(py::module_& module) {
   module.def("name_number", &name_number);
   module.def("name_read", &name_read);
-  module.def("name_change", &name_change);
-  module.def("name_write", &name_write);
 }
 
 }  // namespace shmtensor::python

@@ -133,11 +133,12 @@ def _take(device: int) -> tuple[int, _core.CudaEvent, _core.StorageBase] | None:
 def _recycled(device: int) -> _core.CudaEvent | None:
     # The oldest is the most likely to be free; all are checked only when no more can be made.
     for _ in range(len(_retired) if len(_own) >= MOST else min(1, len(_retired))):
-        number, watch = _retired.popleft()
+        number, watch = _retired[0]
         if not watch.is_free():
-            _retired.append((number, watch))
+            _retired.rotate(-1)
             continue
         core = _own.pop(number, None)  # None: the event came back to this process and was retired twice
+        _retired.popleft()  # last: a signal handler may raise between two steps
         if core is not None and core.device == device:
             return core
     return None
@@ -196,8 +197,9 @@ def collect() -> None:
     _forget_awaited()
     with _lock:
         for _ in range(len(_retired)):
-            number, watch = _retired.popleft()
+            number, watch = _retired[0]
             if watch.is_free():
                 _own.pop(number, None)
+                _retired.popleft()  # last, as above
             else:
-                _retired.append((number, watch))
+                _retired.rotate(-1)

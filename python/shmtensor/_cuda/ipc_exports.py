@@ -20,8 +20,9 @@ def export(pointer: int, nbytes: int, owner: Any) -> Any:
     global _waiter
     with _lock:
         if _waiter is None:
-            _waiter = threading.Thread(target=_release_owners, name="shmtensor-release", daemon=True)
-            _waiter.start()
+            waiter = threading.Thread(target=_release_owners, name="shmtensor-release", daemon=True)
+            waiter.start()  # may fail: the next export tries again
+            _waiter = waiter
             atexit.register(_stop)
     return storage
 

@@ -20,9 +20,10 @@ class Progress:
     """
 
     def __init__(self, shown: bool, what: str) -> None:
+        shown = shown and sys.stderr is not None  # None: the program began with that descriptor closed
         self.step = _STEP if shown else 0
         self._what = what
-        self._terminal = sys.stderr.isatty()
+        self._terminal = shown and sys.stderr.isatty()
         self._every = 0.1 if self._terminal else 5.0
         self._begin = time.monotonic()
         self._next = self._begin + self._every

@@ -170,7 +170,9 @@ class Writer:
         dtype = item.dtype
         written = self._types.get(dtype)
         if written is None or dtype.metadata:
-            written = self._types[dtype] = pickle.dumps(dtype, 5)
+            written = pickle.dumps(dtype, 5)
+            if not dtype.metadata:  # a dtype without them is equal
+                self._types[dtype] = written
         fortran = item.flags.f_contiguous and not item.flags.c_contiguous
         elements = np.ascontiguousarray(item.T if fortran else item).reshape(-1).view(np.uint8)
         at = 32 + 8 * item.ndim + len(written)

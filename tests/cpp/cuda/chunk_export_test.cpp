@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <bit>
+
 #include "base/align.hpp"
 #include "base/error.hpp"
 #include "cuda/ipc_import.hpp"
@@ -11,6 +13,7 @@
 namespace shmtensor::testing {
 namespace {
 
+using cuda::DeviceDataSegment;
 using cuda::ExportedChunk;
 using cuda::ExportedChunks;
 using cuda::Gpu;
@@ -27,7 +30,8 @@ class Keeper : public cuda::ChunkKeeper {
   void keep(ArenaNumber, std::uint32_t chunk, std::uint64_t, const Fd& descriptor) override {
     ++kept;
     if (fails) throw SessionError("no manager");
-    chunks[chunk] = Fd(::dup(descriptor.get()));
+    chunks.try_emplace(chunk, ::dup(descriptor.get()));
+    if (late) throw SessionError("the manager did not answer");
   }
   Fd fetch(ArenaNumber, std::uint32_t chunk) override {
     const auto at = chunks.find(chunk);
@@ -42,6 +46,7 @@ class Keeper : public cuda::ChunkKeeper {
   std::map<std::uint32_t, Fd> chunks;
   int kept = 0;
   bool fails = false;
+  bool late = false;
 };
 
 /// Three adjacent chunks, as torch has them, and their exporter.
@@ -109,7 +114,49 @@ TEST_F(Pieces, FailedExportLeaksNothing) {
     world.keeper.fails = true;
     EXPECT_THROW(static_cast<void>(world.share(0, 1)), SessionError);
     world.keeper.fails = false;
-    EXPECT_EQ(world.share(0, 1).chunks[0].chunk, 0U) << "its number was not taken";
+    EXPECT_EQ(world.share(0, 1).chunks[0].chunk, 1U) << "the manager may have the other";
+  });
+}
+
+// It would send the descriptor that it received first.
+TEST_F(Pieces, NumberIsNotUsedAgainIfManagerDoesNotReply) {
+  in_child([] {
+    World world;
+    world.keeper.late = true;
+    EXPECT_THROW(static_cast<void>(world.share(0, 1)), SessionError);
+    world.keeper.late = false;
+    write_device(world.gpu.driver(), world.mapped.start() + kChunk, {42});
+    const auto range = world.share(kChunk, 1);
+    const auto opened = world.open(world.describe(range), range.chunks);
+    EXPECT_EQ(read_device(world.gpu.driver(), opened->start(), 1)[0], 42);
+
+    const auto segment =
+        Segment::create({1, 2}, 8, 0, 1, Strategy::device, {.max_blocks = 64, .data_reserve = kMiB},
+                        std::bit_cast<DeviceId>(world.gpu.uuid()));
+    Keeper keeper;
+    DeviceDataSegment mine(*segment, world.gpu, keeper, true);
+    DeviceDataSegment others(*segment, world.gpu, keeper, false);
+    RangeAllocator space;
+    keeper.late = true;
+    EXPECT_THROW(static_cast<void>(mine.grow(space, kChunk)), SessionError);
+    keeper.late = false;
+    ASSERT_TRUE(mine.grow(space, kChunk));
+    const std::uint64_t offset = space.offset(space.allocate(kChunk));
+    const auto address = [offset](DeviceDataSegment& data) {
+      return reinterpret_cast<cuda::DevicePtr>(data.at(offset, 1, Access::read_write));
+    };
+    write_device(world.gpu.driver(), address(mine), {43});
+    EXPECT_EQ(read_device(world.gpu.driver(), address(others), 1)[0], 43);
+  });
+}
+
+// Any process can write into the table.
+TEST_F(Pieces, NumberIsNotUsedAgainIfTableIsDamaged) {
+  in_child([] {
+    World world;
+    const auto first = world.share(0, 1);
+    world.segment->chunk(first.chunks[0].chunk).size.store(0);
+    EXPECT_NE(world.share(kChunk, 1).chunks[0].chunk, first.chunks[0].chunk);
   });
 }
 
@@ -156,6 +203,12 @@ TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
 
     const auto opened = world.open(good, range.chunks);
     EXPECT_EQ(opened.get(), world.open(good, range.chunks).get());
+    refuse([&](IpcDescriptor& description, auto& chunks) {  // of the same name, but larger
+      chunks[1].size += kChunk;
+      description.base_size += kChunk;
+      description.offset = 2 * kChunk;
+      description.size = kChunk;
+    });
     write_device(world.gpu.driver(), world.mapped.start() + kChunk, {42});
     EXPECT_EQ(read_device(world.gpu.driver(), opened->start() + kChunk, 1)[0], 42);
   });
