@@ -51,7 +51,7 @@ class Popen(popen_fork.Popen):
     def _launch(self, process_obj: Any) -> None:
         reducer.activate()
         code_files = code_store.files()
-        standard = [fd for fd in (1, 2) if _is_open(fd)]
+        standard = [fd for fd in (0, 1, 2) if _is_open(fd)]
         content = self._pickle(process_obj, Preparation(process_obj.name, list(code_files), standard))
         tracker = resource_tracker.getfd()
         assert tracker is not None
