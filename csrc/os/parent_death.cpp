@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "os/limits.hpp"
 
 namespace shmtensor {
 namespace {
@@ -28,6 +30,7 @@ bool writer_is_gone(int pipe_end) noexcept {
 }
 
 void end_all() noexcept {
+  raise_soft_limit(RLIMIT_NOFILE);  // listing the descendants needs descriptors
   kill_descendants(::getpid());
   ::kill(::getpid(), SIGKILL);
 }

@@ -61,9 +61,9 @@ def names_kept(session: str) -> Iterator[None]:
 
 def worker_server() -> tuple[int, int] | None:
     """Return the pid of the worker server of this process and its connection; None if it is not running."""
-    if client._server is None or client._socket is None:
+    if client._server is None:
         return None
-    return client._server.pid, client._socket.fileno()
+    return client._server.pid, client._server.fileno()
 
 
 @dataclass(frozen=True)

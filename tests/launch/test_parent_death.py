@@ -242,3 +242,35 @@ def test_workers_outlive_the_starting_thread(start_method) -> None:
     go.set()
     assert started[0].results() == ["lived on", "lived on"]
     ready.close()
+
+
+def test_programs_of_a_worker_without_free_descriptors_end(tmp_path) -> None:
+    """Regression: the worker could not list its descendants, which outlived it."""
+    program = """
+    import os, resource, subprocess, sys, time
+    import shmtensor.multiprocessing as mp
+
+    def work(rank):
+        child = subprocess.Popen(["sleep", "60"])
+        limit = len(os.listdir("/proc/self/fd")) + 10
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        files = []
+        try:
+            while True:
+                files.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            print(child.pid, flush=True)
+        time.sleep(60)
+
+    mp.spawn(work, start_method="fork")
+    """
+    command = [sys.executable, str(write_program(tmp_path, program))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=clean_environment()) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+    try:
+        wait_until(lambda: not is_running(child), what="the end of the program")
+    finally:
+        if is_running(child):
+            os.kill(child, signal.SIGKILL)

@@ -216,6 +216,31 @@ def test_output_follows_the_program_s_redirection(tmp_path) -> None:
     assert (tmp_path / "out").read_text() == "from the worker\n"
 
 
+def test_input_follows_the_program_s_redirection(tmp_path) -> None:
+    """Regression: workers had the standard input with which the server was started."""
+    (tmp_path / "input").write_text("redirected")
+    done = run_program(
+        write_program(
+            tmp_path,
+            """
+            import os, sys
+            import shmtensor.multiprocessing as mp
+            def read(rank):
+                return os.read(0, 100)
+            def ask():
+                context = mp.start_processes(read, nprocs=1, join=False, start_method="server")
+                return context.results()
+            first = ask()
+            os.dup2(os.open(sys.argv[1], os.O_RDONLY), 0)
+            print(first, ask())
+            """,
+        ),
+        str(tmp_path / "input"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[b''] [b'redirected']\n"
+
+
 def test_server_preloads_modules(tmp_path) -> None:
     (tmp_path / "slow_module.py").write_text("import os\nPID = os.getpid()\n")
     (tmp_path / "broken_module.py").write_text("1 / 0\n")

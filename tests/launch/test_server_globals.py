@@ -146,3 +146,90 @@ def test_changed_closures_are_sent_again(tmp_path) -> None:
             assert pool.apply(give, (double,)) is double
         """,
     )
+
+
+def test_changed_classes_are_sent_again(tmp_path) -> None:
+    """Regression: workers started later had the old attributes, and the globals of the first worker."""
+    run_with_server(
+        tmp_path,
+        """
+        scale = 1
+        class Base:
+            def of_base(self):
+                return scale
+        class Settings(Base):
+            rate = 1
+            @property
+            def of_property(self):
+                return scale
+            class Inner:
+                rate = 1
+        def see(queue, settings):
+            queue.put((settings.rate, settings.of_property, settings.of_base(), settings.Inner.rate))
+        queue = context.SimpleQueue()
+        for value in (1, 2, 3, 3):
+            scale = Settings.rate = Settings.Inner.rate = value
+            process = context.Process(target=see, args=(queue, Settings()))
+            process.start()
+            assert queue.get() == (value,) * 4
+            process.join()
+        Settings.added = 4
+        process = context.Process(target=lambda settings: queue.put(settings.added), args=(Settings(),))
+        process.start()
+        assert queue.get() == 4
+        process.join()
+        """,
+    )
+
+
+def test_change_during_a_send_by_another_thread(tmp_path) -> None:
+    """Regression: the older of two simultaneous sends determined what was sent from then on."""
+    run_with_server(
+        tmp_path,
+        """
+        from shmtensor.multiprocessing._by_value import reducer
+        value = 1
+        see = lambda: value
+        def call(message):
+            return pickle.loads(message)()
+        def changed_meanwhile(content):
+            global value
+            reducer.code_store.add = add
+            value = 2
+            reducer.ByValue.dumps(see)
+            return add(content)
+        with context.Pool(1) as pool:
+            reducer.ByValue.dumps(see)
+            add, reducer.code_store.add = reducer.code_store.add, changed_meanwhile
+            reducer.ByValue.dumps(see)
+            assert pool.apply(call, (bytes(reducer.ByValue.dumps(see)),)) == 2
+        """,
+    )
+
+
+def test_equal_classes_are_refused(tmp_path) -> None:
+    """Regression: a worker got the wrong one of two classes that were equal."""
+    run_with_server(
+        tmp_path,
+        """
+        class Meta(type):
+            def __eq__(self, other):
+                return isinstance(other, Meta)
+            def __hash__(self):
+                return 1
+        class First(metaclass=Meta): ...
+        class Second(metaclass=Meta): ...
+        def make():
+            return First(), Second()
+        with context.Pool(1) as pool:
+            assert type(pool.apply(lambda one: one, (First(),))) is First
+        for target, arguments in ((print, (Second(),)), (make, ())):
+            process = context.Process(target=target, args=arguments)
+            try:
+                process.start()
+            except pickle.PicklingError as error:
+                assert "Meta it equals another class that was sent" in str(error), error
+            else:
+                raise AssertionError(arguments)
+        """,
+    )

@@ -231,3 +231,85 @@ def test_server_with_sigchld_ignored(tmp_path) -> None:
         assert process.exitcode == 255, "the exit code is unknown"
         """,
     )
+
+
+def test_signal_handler_starts_a_worker_during_a_request(tmp_path) -> None:
+    """Regression: the handler waited for the lock that its own thread held."""
+    ran = run(
+        tmp_path,
+        """
+    see_pids(path, 1)
+    receive = socket.recv_fds
+    def handle(*args):
+        see_pids(path, 1)
+    def interrupted(*args):
+        socket.recv_fds = receive
+        signal.raise_signal(signal.SIGUSR1)
+        return receive(*args)
+    signal.signal(signal.SIGUSR1, handle)
+    socket.recv_fds = interrupted
+    see_pids(path)
+        """,
+    )
+    assert len(ran) == 5
+
+
+def test_interrupt_before_the_server_ignores_it(tmp_path) -> None:
+    """Regression: Ctrl-C ended a server whose interpreter was still starting."""
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    ran = run(
+        tmp_path,
+        """
+    os.environ["PYTHONPATH"] = os.path.dirname(path)
+    see_pids(path)
+        """,
+    )
+    assert len(ran) == 3
+
+
+def test_fork_while_the_server_starts(tmp_path) -> None:
+    """Regression: the child kept the server's end of the connection, and hid that the server was killed."""
+    ran = run(
+        tmp_path,
+        """
+    import subprocess
+    popen, forked, stop = subprocess.Popen, [], os.pipe()
+    def fork():
+        child = os.fork()
+        if child == 0:
+            os.close(stop[1])
+            os.read(stop[0], 1)
+            os._exit(0)
+        forked.append(child)
+    def popen_and_fork(*args, **settings):
+        subprocess.Popen = popen
+        server = popen(*args, **settings)
+        threading.Thread(target=fork).start()
+        time.sleep(0.3)
+        return server
+    subprocess.Popen = popen_and_fork
+    see_pids(path, 1)
+    while not forked:
+        time.sleep(0.01)
+    os.kill(client._server.pid, signal.SIGKILL)
+    see_pids(path)
+    os.close(stop[1])
+    os.waitpid(forked[0], 0)
+        """,
+    )
+    assert len(ran) == 4
+
+
+def test_process_with_other_rights_gets_its_own_server(tmp_path) -> None:
+    """Regression: workers had the user ids that the program had given up."""
+    run(
+        tmp_path,
+        """
+    see_pids(path, 2)
+    first = client._server.pid
+    ids = os.getresuid()
+    os.getresuid = lambda: (*ids[:2], ids[2] + 1)
+    see_pids(path, 2)
+    assert client._server.pid != first
+        """,
+    )

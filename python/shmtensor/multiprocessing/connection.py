@@ -94,9 +94,9 @@ def dumps_for_child(popen: Any, *objects: Any) -> memoryview:
 
 def take_over(connection: std.Connection[Any, Any]) -> Connection:
     """Return a `Connection` with the descriptor of one of the standard library's, which is left closed."""
-    ours = Connection(connection.fileno(), connection.readable, connection.writable)
-    connection._handle = None  # type: ignore[attr-defined]
-    return ours
+    fd = connection.fileno()
+    connection._handle = None  # type: ignore[attr-defined]  # first: no descriptor is closed twice
+    return Connection(fd, connection.readable, connection.writable)
 
 
 def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:  # noqa: N802

@@ -17,6 +17,8 @@ from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pi
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
+_KILL_TIMEOUT = 5.0  # in seconds: a process that is blocked in the kernel does not end by SIGKILL
+
 
 def __dir__() -> list[str]:
     return __all__
@@ -54,25 +56,31 @@ class _Sharing(multiprocessing.process.BaseProcess):
     def start(self) -> None:
         """Start the child. Tensors among the arguments are sent as handles.
 
-        If the arguments cannot be pickled, or the child cannot be started, all of them are released.
+        If this raises, because the arguments cannot be pickled, the child cannot be started, or a signal
+        handler raises, all of them are released, and a child that was started is killed.
         """
         self._inherited = _Inherited.from_this_process()
         if self._parent_death is None:
             self._parent_death = pipe_for_child()
-        message = _core.MessageScope()
-        try:
-            with message:
+        with _core.MessageScope() as message:
+            try:
                 super().start()
-        except BaseException:
-            if self._parent_death is not None:
-                self._parent_death.close()
-            raise
-        # Kept as long as this object, which `multiprocessing` keeps until the child has ended: deleting it
-        # cancels what the child did not load.
-        self._message = message
+                # Kept as long as this object, which `multiprocessing` keeps until the child has ended:
+                # deleting it cancels what the child did not load.
+                self._message = message
+                if self._parent_death is not None:
+                    assert self.pid is not None
+                    self._parent_death.started(self.pid)
+            except BaseException:
+                self._undo_start()  # before the scope cancels the message, which the child may be reading
+                raise
+
+    def _undo_start(self) -> None:
+        if self._popen is not None:  # type: ignore[attr-defined]
+            self.kill()
+            self.join(_KILL_TIMEOUT)
         if self._parent_death is not None:
-            assert self.pid is not None
-            self._parent_death.started(self.pid)
+            self._parent_death.close()
 
     def _bootstrap(self, *args: Any, **kwargs: Any) -> int:
         if self._parent_death is not None:

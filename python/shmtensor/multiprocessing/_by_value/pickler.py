@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import weakref
 from collections import ChainMap
 from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 
-__all__ = ["dumps_whole", "loads_whole"]
+__all__ = ["check_equality", "dumps_whole", "loads_whole"]
 
 _pickler: Any = ForkingPickler  # has a private dict, which `stdlib_private.check` checks
 
@@ -37,6 +38,7 @@ def _pickler_class() -> Any:
             # Six parts: a function or class by value, which is created first and filled afterwards.
             if isinstance(reduced, tuple) and len(reduced) == 6:
                 make, arguments, state, _, _, fill = reduced
+                check_equality(obj)
                 object_id, sent_globals = object_ids.of(obj), None
                 if isinstance(obj, FunctionType) and main_globals.are(obj.__globals__):
                     arguments, state, sent_globals = main_globals.split(arguments, state)
@@ -51,6 +53,27 @@ def _pickler_class() -> Any:
             return reduced
 
     return WholePickler
+
+
+_with_own_equality: list[weakref.ref[type]] = []  # classes that were sent
+
+
+def check_equality(obj: Any) -> None:
+    """Raise `PicklingError` for a class that equals another one: cloudpickle would send either for both."""
+    kind: Any = type(obj)
+    if not isinstance(obj, type) or (kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__):
+        return
+    others = [other for other in (find() for find in _with_own_equality) if other is not None]
+    if any(other is obj for other in others):
+        return
+    if any(other == obj for other in others):
+        msg = (
+            f"the start method 'server' cannot send the class {obj.__module__}.{obj.__qualname__} by value: "
+            f"by its metaclass {kind.__qualname__} it equals another class that was sent; move it to a "
+            "module that workers can import, or choose another start method"
+        )
+        raise pickle.PicklingError(msg)
+    _with_own_equality[:] = [weakref.ref(other) for other in (*others, obj)]
 
 
 _whole_pickler: Any = None

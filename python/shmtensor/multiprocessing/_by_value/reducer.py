@@ -17,6 +17,7 @@ import os
 import pickle
 import sys
 import weakref
+from dataclasses import dataclass
 from multiprocessing import context
 from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
@@ -25,7 +26,7 @@ from typing import Any, NoReturn
 from shmtensor.multiprocessing._by_value.code_store import Location, code_store
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
-from shmtensor.multiprocessing._by_value.pickler import dumps_whole, loads_whole
+from shmtensor.multiprocessing._by_value.pickler import check_equality, dumps_whole, loads_whole
 from shmtensor.multiprocessing._by_value.snapshot import Snapshot
 
 __all__ = ["ByName", "ByValue", "activate", "become_worker"]
@@ -33,14 +34,17 @@ __all__ = ["ByName", "ByValue", "activate", "become_worker"]
 _MAIN = {"__main__", "__mp_main__"}
 
 
+@dataclass(frozen=True)
 class _Sent:
-    """The record of a function or class that was sent."""
+    """The record of a function or class that was sent.
 
-    def __init__(self, snapshot: Snapshot | None, location: Location | None = None) -> None:
-        self.snapshot = snapshot
-        self.location = location
-        self.has_changed = False
-        self.reduced: Any = None  # the result for the pickler, until something changes
+    A record is replaced, never changed: in any thread, what it refers to is at least as new as its snapshot.
+    """
+
+    snapshot: Snapshot | None
+    location: Location | None = None
+    has_changed: bool = False
+    reduced: Any = None  # the result for the pickler, until something changes
 
 
 _sent: weakref.WeakKeyDictionary[Any, _Sent] = weakref.WeakKeyDictionary()
@@ -124,6 +128,7 @@ def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:
 
 
 def _reduce(obj: Any) -> Any:
+    check_equality(obj)
     sent = _sent.get(obj)
     is_first = sent is None
     if sent is None:
@@ -134,17 +139,17 @@ def _reduce(obj: Any) -> Any:
             for function, is_closure in changes:
                 if is_closure:
                     object_ids.renew(function)  # a worker that has the function keeps its old closure
-            sent.snapshot, sent.location, sent.reduced = Snapshot(obj, is_by_value), None, None
-            sent.has_changed = True
+            sent = _Sent(Snapshot(obj, is_by_value), has_changed=True)
     if sent.reduced is None:
-        name = _name_in_main(obj)
-        if sent.location is None:
+        name, location = _name_in_main(obj), sent.location
+        if location is None:
             content = dumps_whole(obj)
-            _sent[obj] = sent
             if not _publishes or sent.has_changed or (is_first and name is None):
+                _sent[obj] = sent
                 return _whole, (*object_ids.of(obj), name, content)
-            sent.location = code_store.add(content)
-        sent.reduced = _published, (*object_ids.of(obj), name, *sent.location)
+            location = code_store.add(content)
+        reduced = _published, (*object_ids.of(obj), name, *location)
+        sent = _sent[obj] = _Sent(sent.snapshot, location, sent.has_changed, reduced)
     return sent.reduced
 
 

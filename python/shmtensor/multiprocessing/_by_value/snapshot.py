@@ -1,12 +1,14 @@
-"""Snapshots of what a function refers to, so that it is sent again after a change.
+"""Snapshots of what a function or class refers to, so that it is sent again after a change.
 
-A function that is sent by value is pickled with the current values of its globals and cells.
+A function that is sent by value is pickled with the current values of its globals and cells, a class with its
+attributes and bases.
 """
 
 from __future__ import annotations
 
 import dis
 import weakref
+from functools import cached_property
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +25,13 @@ _OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"}  # the globals th
 
 
 class Snapshot:
-    """The globals and cells of a function or class, and of those it refers to, at one time."""
+    """The globals, cells and attributes of a function or class, and of those it refers to, at one time."""
 
     def __init__(self, root: Any, is_by_value: Any) -> None:
         # Weak references only: a lambda with a tensor, for example, must not outlive its owner's reference.
         self._seen: list[tuple[weakref.ref[FunctionType], int | None, str, Callable[[], Any]]] = []
         self._versions: list[tuple[weakref.ref[FunctionType], str, int]] = []
+        self._classes: list[tuple[weakref.ref[type], dict[str, Callable[[], Any]]]] = []
         visited: set[int] = set()
         todo = [root]
         while todo:
@@ -45,10 +48,16 @@ class Snapshot:
                         self._versions.append((weakref.ref(function), name, version))
                     if isinstance(value, (FunctionType, type)) and is_by_value(value):
                         todo.append(value)
+            if isinstance(thing, type):
+                attributes = _attributes(thing)
+                references = {name: reference(value) for name, value in attributes.items()}
+                self._classes.append((weakref.ref(thing), references))
+                related = (*thing.__bases__, *attributes.values())
+                todo += [other for other in related if isinstance(other, type) and is_by_value(other)]
 
-    def changes(self) -> list[tuple[FunctionType, bool]]:
-        """Return functions for which a name was rebound, each with True if the name is one of its closure."""
-        found = []
+    def changes(self) -> list[tuple[Any, bool]]:
+        """Return objects for which a name was rebound, each with True if the name is one of its closure."""
+        found: list[tuple[Any, bool]] = []
         for find, index, name, value in self._seen:
             function = find()
             if function is None:
@@ -61,17 +70,40 @@ class Snapshot:
             function = find()
             if function is not None and main_globals.latest(name) != version:
                 found.append((function, False))
+        for find_class, references in self._classes:
+            thing = find_class()
+            if thing is not None:
+                now = _attributes(thing)
+                same = now.keys() == references.keys()
+                if not (same and all(refers_to(references[name], value) for name, value in now.items())):
+                    found.append((thing, False))
         return found
 
 
 def _functions(thing: Any) -> Iterator[FunctionType]:
     if isinstance(thing, FunctionType):
         yield thing
-    else:
-        for member in vars(thing).values():
-            function = getattr(member, "__func__", member)  # of static and class methods
-            if isinstance(function, FunctionType):
-                yield function
+        return
+    for member in vars(thing).copy().values():
+        parts = [member]
+        if isinstance(member, (staticmethod, classmethod, property, cached_property)):
+            parts = [getattr(member, name, None) for name in ("__func__", "fget", "fset", "fdel", "func")]
+        for part in parts:
+            if isinstance(part, FunctionType):
+                yield part
+
+
+def _attributes(thing: type) -> dict[str, Any]:
+    """Return attributes that a program may assign; not what Python and enums add, nor descriptors.
+
+    Those would refer to the class, and a reference to them keep it alive.
+    """
+    return {
+        name: value
+        for name, value in vars(thing).copy().items()  # which another thread may change
+        if not (name.startswith("_") and name.endswith("_"))
+        and (isinstance(value, FunctionType) or not hasattr(type(value), "__get__"))
+    }
 
 
 def _references(function: FunctionType) -> Iterator[tuple[int | None, str, Any]]:

@@ -11,17 +11,15 @@ import signal
 import struct
 import time
 import traceback
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import shmtensor._core as _core
 from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from shmtensor.multiprocessing._lifetime.signals import blocked
 
 __all__ = ["Exited", "Raised", "ReportPipe", "Returned"]
 
@@ -57,24 +55,18 @@ _HEADER = struct.Struct("<Q")
 _PIECE = 1 << 16
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Block SIGTERM: tensors that were pickled and not sent would stay allocated until the next `gc`."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class Sender:
-    """The worker's end."""
+    """The worker's end.
+
+    SIGTERM is blocked while it sends: tensors that were pickled and not sent would stay allocated until the
+    next `gc`.
+    """
 
     def __init__(self, fd: Any) -> None:
         self._fd: int = fd.detach() if hasattr(fd, "detach") else fd
 
     def returned(self, value: Any) -> None:
-        with _uninterrupted(), _core.MessageScope() as message:
+        with blocked(signal.SIGTERM), _core.MessageScope() as message:
             try:
                 report = Returned(bytes(ForkingPickler.dumps(value)), "", time.monotonic())
             except Exception as error:  # most callers do not read results: not a failure yet
@@ -84,14 +76,14 @@ class Sender:
 
     def exited(self, code: Any) -> None:
         known = code if code is None or isinstance(code, int) else str(code)
-        with _uninterrupted():
+        with blocked(signal.SIGTERM):
             self._send(Exited(known, time.monotonic()), _core.MessageScope())
 
     def raised(self, error: BaseException) -> bool:
         """Report an exception; return False if the parent has closed the pipe."""
         now = time.monotonic()
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        with _uninterrupted(), _core.MessageScope() as message:
+        with blocked(signal.SIGTERM), _core.MessageScope() as message:
             try:
                 content = bytes(ForkingPickler.dumps(error))
             except Exception:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -13,7 +15,8 @@ import warnings
 from multiprocessing import spawn
 from typing import Any
 
-from shmtensor.multiprocessing._lifetime.fork_safe import reset_in_forked_children
+from shmtensor.multiprocessing._lifetime.fork_safe import no_fork, reset_in_forked_children
+from shmtensor.multiprocessing._lifetime.signals import blocked
 from shmtensor.multiprocessing._worker_server import stdlib_private
 
 __all__ = ["REPLY", "client", "set_server_preload"]
@@ -27,21 +30,84 @@ _ENTRY = (
 )
 
 
+class _Server:
+    """A worker server, and the connection to it. Threads: one at a time."""
+
+    def __init__(self, preload: tuple[str, ...]) -> None:
+        stdlib_private.check()
+        self.credentials = _credentials()
+        path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]  # noqa: PTH100, PTH109
+        command = [os.fsdecode(spawn.get_executable()), *stdlib_private.interpreter_arguments(), "-c"]
+        self._process: subprocess.Popen[bytes] | None = None
+        with contextlib.ExitStack() as failed:
+            with no_fork():  # a child that has `theirs` would hide the end of the server
+                self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                failed.callback(self.close)
+                reset_in_forked_children(self)
+                with theirs, blocked(signal.SIGINT):  # until the server ignores it
+                    for end in (self._socket, theirs):
+                        end.settimeout(None)  # a program may have set a default
+                    code = _ENTRY.format(path=path, fd=theirs.fileno(), names=preload)
+                    self._process = subprocess.Popen(
+                        [*command, code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                    )
+            problems = self._socket.recv(1 << 16)
+            if not problems:
+                msg = "the worker server could not start; see its standard error"
+                raise ChildProcessError(msg)
+            failed.pop_all()
+        self.problems = "" if problems == b"ready" else problems.decode(errors="replace")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def request(self, descriptors: list[int]) -> tuple[int, int, list[int]] | None:
+        """Return the reply to one request, or None if the server had ended before it read the request."""
+        try:
+            socket.send_fds(self._socket, [b"start"], descriptors)
+            message, fds, _, _ = socket.recv_fds(self._socket, REPLY.size, 1)
+        except (BrokenPipeError, ConnectionResetError):
+            return None
+        if not message:
+            raise ChildProcessError(_ENDED)
+        return (*REPLY.unpack(message), fds)
+
+    def close(self) -> None:
+        """Close the connection; the server ends after the workers that it has started."""
+        self._socket.close()
+        if self._process is not None:
+            _detached_servers.append(self._process)
+            self._process = None
+        _detached_servers[:] = [server for server in _detached_servers if server.poll() is None]
+
+    def reset_in_child(self) -> None:
+        self._socket.close()
+        if self._process is not None:
+            self._process.returncode = 0  # only the parent can wait for it
+
+
 class Client:
-    """The connection to the server. Threads: any."""
+    """Starts workers by a server, which is started when it is first needed. Threads: any.
+
+    A signal handler or finalizer may start a worker while its thread waits for a reply: the server is not
+    available to it then, so that it starts another one.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._server: subprocess.Popen[bytes] | None = None
+        self._lock = threading.RLock()
+        self._server: _Server | None = None  # without a pending reply
         self._preload: tuple[str, ...] = ()
-        self._reply_pending = False  # to the last request
 
     def set_preload(self, names: tuple[str, ...]) -> None:
         with self._lock:
             if names != self._preload:
                 self._preload = names
-                self._stop()
+                self._keep(None)
 
     def start_worker(self, descriptors: list[int]) -> tuple[int, int]:
         """Request a worker that gets these descriptors; return its pid and a pidfd."""
@@ -49,32 +115,10 @@ class Client:
             msg = f"a worker of start method 'server' can inherit {_MAX_DESCRIPTORS} descriptors, not "
             raise ValueError(msg + str(len(descriptors)))
         with self._lock:
-            answer = self._request(descriptors)
-            if answer is None:
-                self._stop()
-                answer = self._request(descriptors)
-            if answer is None:
-                raise ChildProcessError(_ENDED)
-            return answer
-
-    def _request(self, descriptors: list[int]) -> tuple[int, int] | None:
-        """Send one request; return None if the server had ended before it read the request."""
-        if self._reply_pending:  # a late reply would be mistaken for the reply to this request
-            self._stop()
-        if self._socket is None:
-            self._start()
-        connection = self._socket
-        assert connection is not None
-        self._reply_pending = True
-        try:
-            socket.send_fds(connection, [b"start"], descriptors)
-            message, fds, _, _ = socket.recv_fds(connection, REPLY.size, 1)
-        except (BrokenPipeError, ConnectionResetError):
-            return None
-        if not message:
+            reply = self._request(descriptors) or self._request(descriptors)
+        if reply is None:
             raise ChildProcessError(_ENDED)
-        self._reply_pending = False
-        error, pid = REPLY.unpack(message)
+        error, pid, fds = reply
         if not error and not fds:
             error = errno.EMFILE  # how the kernel reports that this process has no free descriptor
         if error:
@@ -84,48 +128,42 @@ class Client:
             )
         return pid, fds[0]
 
-    def _start(self) -> None:
-        stdlib_private.check()
-        reset_in_forked_children(self)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for end in (ours, theirs):
-            end.settimeout(None)  # a program may have set a default
-        self._reply_pending = True
-        self._socket = ours
-        path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]  # noqa: PTH100, PTH109
-        code = _ENTRY.format(path=path, fd=theirs.fileno(), names=self._preload)
-        executable = os.fsdecode(spawn.get_executable())
-        with theirs:
-            self._server = subprocess.Popen(
-                [executable, *stdlib_private.interpreter_arguments(), "-c", code], pass_fds=[theirs.fileno()]
-            )
-        problems = ours.recv(1 << 16)
-        if not problems:
-            msg = "the worker server could not start; see its standard error"
-            raise ChildProcessError(msg)
-        self._reply_pending = False
-        if problems != b"ready":
-            warnings.warn(f"the worker server could not preload {problems.decode()}", stacklevel=6)
+    def _request(self, descriptors: list[int]) -> tuple[int, int, list[int]] | None:
+        server, self._server = self._usable_server(), None
+        reply = None
+        try:
+            reply = server.request(descriptors)
+        finally:
+            if reply is None:
+                server.close()  # a late reply would be mistaken for the reply to the next request
+            else:
+                self._keep(server)
+        return reply
 
-    def _stop(self) -> None:
-        """Close the connection; the server ends after the workers that it has started."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        self._reply_pending = False
-        if self._server is not None:
-            _detached_servers.append(self._server)
-            self._server = None
-        _detached_servers[:] = [server for server in _detached_servers if server.poll() is None]
+    def _usable_server(self) -> _Server:
+        if self._server is not None and self._server.credentials != _credentials():
+            self._keep(None)  # its workers would have rights that this process has given up
+        if self._server is None:
+            reset_in_forked_children(self)
+            server = _Server(self._preload)
+            self._keep(server)
+            if server.problems:
+                warnings.warn(f"the worker server could not preload {server.problems}", stacklevel=8)
+            return server
+        return self._server
+
+    def _keep(self, server: _Server | None) -> None:
+        before, self._server = self._server, server
+        if before is not None:
+            before.close()
 
     def reset_in_child(self) -> None:
-        self._lock = threading.Lock()
-        if self._server is not None:
-            self._server.returncode = 0  # only the parent can wait for it
-            self._server = None
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._lock = threading.RLock()
+        self._server = None
+
+
+def _credentials() -> object:
+    return os.getresuid(), os.getresgid(), os.getgroups()
 
 
 _detached_servers: list[subprocess.Popen[bytes]] = []

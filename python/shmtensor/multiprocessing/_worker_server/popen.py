@@ -51,31 +51,29 @@ class Popen(popen_fork.Popen):
     def _launch(self, process_obj: Any) -> None:
         reducer.activate()
         code_files = code_store.files()
-        standard = [fd for fd in (1, 2) if _is_open(fd)]
+        standard = [fd for fd in (0, 1, 2) if _is_open(fd)]
         content = self._pickle(process_obj, Preparation(process_obj.name, list(code_files), standard))
         tracker = resource_tracker.getfd()
         assert tracker is not None
-        with contextlib.ExitStack() as kept:
-            with contextlib.ExitStack() as given:
-                message = os.memfd_create("shmtensor-worker", os.MFD_CLOEXEC)
-                given.callback(os.close, message)
-                _write(message, content)
-                status, status_w = socket.socketpair()
-                status.settimeout(None)  # a program may have set a default
-                kept.enter_context(status)
-                given.enter_context(status_w)
-                sentinel_r, sentinel = os.pipe()  # readable in the worker when this process ends
-                given.callback(os.close, sentinel_r)
-                kept.callback(os.close, sentinel)
-                own = [message, status_w.fileno(), sentinel_r, tracker]
-                self.pid, self.sentinel = client.start_worker(
-                    [*own, *standard, *code_files.values(), *self._fds]
-                )
-                kept.callback(os.close, self.sentinel)
-                # A worker that does not receive GO exits: if this start fails, the worker has run nothing.
-                os.write(sentinel, GO)
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as given:
+            message = os.memfd_create("shmtensor-worker", os.MFD_CLOEXEC)
+            given.callback(os.close, message)
+            _write(message, content)
+            status, status_w = socket.socketpair()
+            status.settimeout(None)  # a program may have set a default
+            kept.enter_context(status)
+            given.enter_context(status_w)
+            sentinel_r, sentinel = os.pipe()  # readable in the worker when this process ends
+            given.callback(os.close, sentinel_r)
+            kept.callback(os.close, sentinel)
+            own = [message, status_w.fileno(), sentinel_r, tracker]
+            self.pid, self.sentinel = client.start_worker([*own, *standard, *code_files.values(), *self._fds])
+            kept.callback(os.close, self.sentinel)
             self._status = status
             self.finalizer = util.Finalize(self, kept.pop_all().close)
+            process_obj._popen = self  # a start that fails from here on kills the worker
+            # A worker that does not receive GO exits: if this start fails, the worker has run nothing.
+            os.write(sentinel, GO)
 
     def _pickle(self, process_obj: Any, preparation: Preparation) -> memoryview:
         try:

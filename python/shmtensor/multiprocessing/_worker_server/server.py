@@ -117,6 +117,7 @@ def main(fd: int, names: tuple[str, ...]) -> None:
     """Run the server; `fd` is its connection to the client."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the program and its workers
     bootstrap.remember(signal.SIGINT, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by the client until now
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # some launchers ignore it, and waitpid would then fail
     server = Server(fd)
     problems = []
