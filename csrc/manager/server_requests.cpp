@@ -65,6 +65,7 @@ void Server::serve(int descriptor) {
     if (!received->fds.empty()) fd = std::move(received->fds.front());
     answer(at->second, message, std::move(fd), received->sender);
   } catch (const Error& error) {
+    if (message.kind == Kind::watch_pipe) return;  // the client waits for no answer
     try {
       refuse(at->second.socket, message, error.what());
     } catch (const Error&) {
@@ -76,6 +77,7 @@ void Server::serve(int descriptor) {
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   if (message.kind == Kind::hello) return hello(client, message, std::move(fd));
   if (message.kind == Kind::child) return identify_child(client, sender);
+  if (message.kind == Kind::watch_pipe) return watch_pipe(client, message, std::move(fd));
   if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
   }

@@ -8,6 +8,8 @@
 #include "base/report.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
+#include "os/pipe_readers.hpp"
+#include "os/unix_diag.hpp"
 #include "session/session.hpp"
 
 namespace shmtensor {
@@ -129,6 +131,29 @@ void Session::send_registration(const Arena& arena) {
   } catch (const Error& error) {
     report("cannot re-register an arena: " + std::string(error.what()));
   }
+}
+
+std::optional<std::uint32_t> Session::watch_pipe(int descriptor) noexcept {
+  if (member_.lost()) return std::nullopt;
+  ensure_manager();
+  const std::lock_guard guard(connection_mutex_);
+  if (!connection_) return std::nullopt;
+  Message message = message_for(Kind::watch_pipe, id());
+  message.pipe = pipe_number(descriptor);
+  Fd location;
+  if (message.pipe != 0) {
+    location = open_pipe_location(descriptor, message.pipe);
+    if (!location) return 0;
+  } else {
+    // The socket at the other end, found before the message is written: later this end may be gone.
+    // The manager searches in the network namespace of this connection.
+    const auto reader = UnixDiag(connection_.socket()).peer_of(descriptor);
+    if (!reader) return 0;
+    message.pipe = reader->inode;
+    message.number = reader->cookie;
+  }
+  if (!connection_.tell(message, location.get())) return std::nullopt;
+  return message.pipe;
 }
 
 Statistics Session::statistics() {

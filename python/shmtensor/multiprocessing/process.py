@@ -13,6 +13,7 @@ from typing import Any
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor.multiprocessing import start_method
+from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
@@ -50,6 +51,7 @@ class _Sharing(multiprocessing.process.BaseProcess):
     _inherited: _Inherited | None = None
     _parent_death: ParentDeathPipe | None = None
     _message: _core.MessageScope | None = None
+    _arguments: ArgumentsPipe | None = None
 
     def start(self) -> None:
         """Start the child. Tensors among the arguments are sent as handles.
@@ -59,7 +61,8 @@ class _Sharing(multiprocessing.process.BaseProcess):
         self._inherited = _Inherited.from_this_process()
         if self._parent_death is None:
             self._parent_death = pipe_for_child()
-        message = _core.MessageScope()
+        self._arguments = ArgumentsPipe()
+        message = _core.MessageScope(self._arguments.outgoing)
         try:
             with message:
                 super().start()
@@ -67,6 +70,8 @@ class _Sharing(multiprocessing.process.BaseProcess):
             if self._parent_death is not None:
                 self._parent_death.close()
             raise
+        finally:
+            self._arguments.close()
         # Kept as long as this object, which `multiprocessing` keeps until the child has ended: deleting it
         # cancels what the child did not load.
         self._message = message
@@ -75,6 +80,8 @@ class _Sharing(multiprocessing.process.BaseProcess):
             self._parent_death.started(self.pid)
 
     def _bootstrap(self, *args: Any, **kwargs: Any) -> int:
+        if self._arguments is not None:
+            self._arguments.close()
         if self._parent_death is not None:
             self._parent_death.arm()
         if self._inherited is not None:
