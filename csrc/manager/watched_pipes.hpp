@@ -22,8 +22,8 @@ class WatchedPipes {
   static constexpr std::uint64_t kIntervalMilliseconds = 5'000;
   static constexpr std::size_t kMost = 4096;
 
-  /// `known` is a Unix socket that stays open as long as this object. No more than `most` pipes
-  /// are watched, and sockets.
+  /// `known` is a Unix socket that stays open as long as this object. At most `most` pipes are
+  /// watched, sockets included.
   explicit WatchedPipes(const Fd& known, std::size_t most = limit()) : known_(known), most_(most) {}
 
   /// Watches a pipe, unless it is watched already or too many are. `location` is from

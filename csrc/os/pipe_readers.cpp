@@ -34,6 +34,7 @@ std::uint32_t pipe_number(int descriptor) noexcept {
 }
 
 Fd open_pipe_location(int descriptor, std::uint32_t number) noexcept {
+  if (number == 0) return {};
   Fd location = open_again(descriptor, O_PATH);
   return is_pipe_location(location, number) ? std::move(location) : Fd();
 }

@@ -133,27 +133,25 @@ void Session::send_registration(const Arena& arena) {
   }
 }
 
-std::optional<std::uint32_t> Session::watch_pipe(int descriptor) noexcept {
-  if (member_.lost()) return std::nullopt;
+Session::Watched Session::watch_pipe(int descriptor) noexcept {
+  if (member_.lost()) return {};
   ensure_manager();
-  const std::lock_guard guard(connection_mutex_);
-  if (!connection_) return std::nullopt;
   Message message = message_for(Kind::watch_pipe, id());
   message.pipe = pipe_number(descriptor);
-  Fd location;
-  if (message.pipe != 0) {
-    location = open_pipe_location(descriptor, message.pipe);
-    if (!location) return 0;
-  } else {
+  const Fd location = open_pipe_location(descriptor, message.pipe);
+  const std::lock_guard guard(connection_mutex_);
+  if (!connection_) return {message.pipe, false};
+  if (message.pipe == 0) {
     // The socket at the other end, found before the message is written: later this end may be gone.
     // The manager searches in the network namespace of this connection.
     const auto reader = UnixDiag(connection_.socket()).peer_of(descriptor);
-    if (!reader) return 0;
+    if (!reader) return {0, true};
     message.pipe = reader->inode;
     message.number = reader->cookie;
+  } else if (!location) {
+    return {0, true};
   }
-  if (!connection_.tell(message, location.get())) return std::nullopt;
-  return message.pipe;
+  return {message.pipe, connection_.tell(message, location.get())};
 }
 
 Statistics Session::statistics() {
