@@ -258,7 +258,7 @@ void Arena::try_free_block(BlockNumber block) noexcept {
 
 // The ticket is published before the epoch changes, and the epoch changes before the message can be
 // read. So a process that checked the tickets too early fails to free the block.
-Ticket Arena::send(BlockNumber block, bool to_keep) {
+Ticket Arena::send(BlockNumber block, bool to_keep, std::uint32_t pipe) {
   member_.require_slot();
   std::atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
   if ((senders.load() & bit_of(member_.slot())) == 0) {
@@ -269,7 +269,7 @@ Ticket Arena::send(BlockNumber block, bool to_keep) {
   }
   SHMTENSOR_FAULT_POINT("send.before_ticket");
   const Ticket ticket =
-      member_.writer().issue(segment_->number(), block, generation(block), to_keep);
+      member_.writer().issue(segment_->number(), block, generation(block), to_keep, pipe);
   SHMTENSOR_FAULT_POINT("send.before_epoch");
   std::atomic<std::uint64_t>& state = segment_->record(block).word;
   std::uint64_t word = state.load();

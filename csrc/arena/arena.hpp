@@ -119,8 +119,9 @@ class Arena {
   /// `unpin_and_try_free` after it releases the lock.
   [[nodiscard]] bool release(LocalTable::Lock& lock, BlockNumber block) noexcept;
 
-  /// Publishes a ticket for a block that this process holds. Throws OutOfMemory.
-  [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false);
+  /// Publishes a ticket for a block that this process holds; see TransitWriter::issue. Throws
+  /// OutOfMemory.
+  [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false, std::uint32_t pipe = 0);
   /// Cancels a ticket that no process will read.
   void cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
 

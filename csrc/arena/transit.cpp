@@ -79,13 +79,14 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
 }
 
 Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
-                            bool to_keep) {
+                            bool to_keep, std::uint32_t pipe) {
   const std::uint64_t key = TransitTable::block_key(arena, block);
   const std::uint64_t mark = high(generation) | coarse_seconds();
   const LockGuard guard(lock_);
   std::atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
-      to_keep ? kNoGroup : find_group(bucket.load(std::memory_order_relaxed), key, generation);
+      to_keep ? kNoGroup
+              : find_group(bucket.load(std::memory_order_relaxed), key, generation, pipe);
   if (index == kNoGroup) {  // a new group at the head of the chain
     index = take_group();
     TicketGroup& group = table_.groups[index];
@@ -95,8 +96,9 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
     group.word.store(word, std::memory_order_release);
     group.block.store(key, std::memory_order_release);
     group.mark.store(mark, std::memory_order_release);
+    table_.pipes[index].store(pipe, std::memory_order_release);
     group.next.store(bucket.load(std::memory_order_relaxed), std::memory_order_release);
-    private_[index] = {0, false, to_keep};
+    private_[index] = {0, false, to_keep, pipe};
     SHMTENSOR_FAULT_POINT("send.group_ready");
     bucket.store(GroupLink::pack(index, serial_of(word)));
   } else {
@@ -125,14 +127,14 @@ std::atomic<std::uint64_t>& TransitWriter::bucket_of(std::uint64_t key) {
 // group that was never created counts as its end, and the search follows at most as many links as
 // there are groups.
 std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
-                                        Generation generation) const noexcept {
+                                        Generation generation, std::uint32_t pipe) const noexcept {
   std::uint64_t bits = first;
   for (std::size_t steps = 0; bits != 0 && steps < private_.size(); ++steps) {
     const std::uint32_t index = GroupLink(bits).index;
     if (index >= private_.size()) break;
     const TicketGroup& group = table_.groups[index];
     if (private_[index].issued != kAll && !private_[index].to_keep &&
-        group.block.load(std::memory_order_relaxed) == key &&
+        private_[index].pipe == pipe && group.block.load(std::memory_order_relaxed) == key &&
         group.mark.load(std::memory_order_relaxed) >> 32 == generation) {
       return index;
     }
@@ -170,6 +172,7 @@ std::uint32_t TransitWriter::take_group() {
         "or delete the queues, or call shmtensor.gc(older_than=...)");
   }
   reserve_stride(offsetof(TransitTable, groups) + std::uint64_t{count} * sizeof(TicketGroup));
+  reserve_stride(offsetof(TransitTable, pipes) + std::uint64_t{count} * sizeof table_.pipes[0]);
   private_.emplace_back();
   table_.group_count.store(count + 1);
   return count;

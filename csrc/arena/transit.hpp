@@ -54,6 +54,9 @@ struct TransitTable {
                                                             ///< used
   alignas(kStride) std::atomic<std::uint64_t> buckets[kBuckets];
   alignas(kStride) TicketGroup groups[kGroups];
+  alignas(kStride) std::atomic<std::uint32_t> pipes[kGroups];  ///< the pipe of a group's messages;
+                                                               ///< constant while the serial is;
+                                                               ///< 0: not known
 
   static constexpr std::uint64_t block_key(ArenaNumber arena, BlockNumber block) noexcept {
     return std::uint64_t{arena} << 32 | block;
@@ -114,9 +117,10 @@ class TransitWriter {
   TransitWriter(const SessionMemory& memory, SlotNumber sender);
 
   /// Publishes a ticket for a block that this process holds. A ticket with `to_keep` does not share
-  /// a group with tickets without it. Throws OutOfMemory.
+  /// a group with tickets without it, nor with those of messages in other pipes than `pipe` (see
+  /// `pipe_number`; 0: not known). Throws OutOfMemory.
   [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation,
-                             bool to_keep = false);
+                             bool to_keep = false, std::uint32_t pipe = 0);
 
   /// Makes sure that other processes can search for the block's tickets. Throws OutOfMemory.
   void reserve(ArenaNumber arena, BlockNumber block);
@@ -128,11 +132,13 @@ class TransitWriter {
     std::uint32_t issued = 0xffffffff;  ///< bits issued since the group was linked
     bool spare = false;                 ///< on the spare list, not linked
     bool to_keep = false;               ///< its tickets are, or will be, persistent
+    std::uint32_t pipe = 0;
   };
 
   [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
   [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,
-                                         Generation generation) const noexcept REQUIRES(lock_);
+                                         Generation generation, std::uint32_t pipe) const noexcept
+      REQUIRES(lock_);
   std::uint32_t take_group() REQUIRES(lock_);
   void unlink(std::uint32_t index) noexcept REQUIRES(lock_);
   [[nodiscard]] bool spent(std::uint32_t index) const noexcept REQUIRES(lock_);

@@ -23,6 +23,7 @@
 #include "bindings/tensor/copy_in.hpp"
 #include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/message_scope.hpp"
+#include "bindings/transfer/outgoing_pipe.hpp"
 #include "bindings/transfer/reducers.hpp"
 
 PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
@@ -39,6 +40,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_lifetime(module);
   add_tensor(module);
   add_copy_in(module);
+  add_outgoing_pipe(module);
   add_message_scope(module);
   add_reducers(module);
   add_item_sequence(module);

@@ -116,16 +116,16 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
   if (entry.orphan) entry.reclaimed = 0;
 }
 
-std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
-                                     std::uint64_t older_than_milliseconds) {
+template <typename Chosen>
+std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&& chosen) {
   std::uint64_t spent = 0;
   for_each_table(memory, [&](TransitTable& table) {
-    table.for_each_live([&](std::uint32_t, TicketGroup& group, std::uint32_t) {
+    table.for_each_live([&](std::uint32_t index, TicketGroup& group, std::uint32_t) {
       std::uint64_t word = group.word.load();
       const std::uint64_t block = group.block.load();
       const auto sent = static_cast<std::uint32_t>(group.mark.load());
       if (sent == TicketGroup::kKept) return;  // belongs to a name, which `unpublish` removes
-      if (std::uint64_t{seconds_since(sent)} * 1000 < older_than_milliseconds) return;
+      if (!chosen(sent, table.pipes[index].load())) return;
       const auto live = static_cast<std::uint32_t>(word);
       // Replaced only if unchanged: a ticket that was published since belongs to another message.
       if (!group.word.compare_exchange_strong(word, word & ~std::uint64_t{0xffffffff})) return;
@@ -139,12 +139,27 @@ std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
       }
     });
   });
+  return spent;
+}
+
+std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
+                                     std::uint64_t older_than_milliseconds) {
+  const std::uint64_t spent = cancel_tickets(memory, [&](std::uint32_t sent, std::uint32_t) {
+    return std::uint64_t{seconds_since(sent)} * 1000 >= older_than_milliseconds;
+  });
   for (auto& [number, entry] : entries_) {
     if (!entry.orphan) continue;
     note_freed(entry);
     if (entry.freed != 0) entry.reclaimed = 0;
   }
   return spent;
+}
+
+void ArenaRegistry::cancel_messages_in(const SessionMemory& memory,
+                                       std::span<const std::uint32_t> pipes) {
+  cancel_tickets(memory, [pipes](std::uint32_t, std::uint32_t pipe) {
+    return std::ranges::binary_search(pipes, pipe);
+  });
 }
 
 bool ArenaRegistry::has_orphans() const {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,9 @@ class ArenaRegistry {
   /// Cancels tickets of at least the given age. Returns their number.
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
 
+  /// Cancels the tickets of messages in these pipes, which are sorted.
+  void cancel_messages_in(const SessionMemory& memory, std::span<const std::uint32_t> pipes);
+
   /// Releases the unused memory of orphan arenas, within one allowance per call, and closes orphan
   /// arenas without blocks.
   void reclaim_orphans();
@@ -80,6 +84,9 @@ class ArenaRegistry {
   };
 
   void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
+  /// Cancels the tickets of the groups that `chosen(sent, pipe)` selects. Returns their number.
+  template <typename Chosen>
+  std::uint64_t cancel_tickets(const SessionMemory& memory, Chosen&& chosen);
   void free_marked(Entry& entry, BlockNumber block);
   static void note_freed(Entry& entry);
   /// Returns false if the orphan arena can be closed.

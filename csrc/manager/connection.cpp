@@ -201,9 +201,11 @@ std::optional<Reply> Connection::exchange(const Message& request, int descriptor
   return reply;
 }
 
-bool Connection::tell(const Message& message) noexcept {
+bool Connection::tell(const Message& message, int descriptor) noexcept {
+  if (!socket_.still_is(identity_)) return false;
   try {
-    send_message(socket_, bytes_of(message));
+    send_message(socket_, bytes_of(message),
+                 descriptor >= 0 ? std::span(&descriptor, 1) : std::span<const int>(), Wait::never);
     return true;
   } catch (...) {
     return false;

@@ -35,9 +35,11 @@ class Connection {
   /// short timeout for the next ones, on any connection of this process.
   [[nodiscard]] std::optional<Reply> ask(const Message& request, int descriptor = -1);
 
-  /// For the fork handler of a child: sends a message without waiting for an answer.
-  bool tell(const Message& message) noexcept;
+  /// Sends a message that has no answer, with a copy of `descriptor` unless that is -1. Never
+  /// waits. Returns false if the message could not be sent now.
+  bool tell(const Message& message, int descriptor = -1) noexcept;
 
+  [[nodiscard]] const Fd& socket() const noexcept { return socket_; }
   explicit operator bool() const noexcept { return static_cast<bool>(socket_); }
 
   /// Closes the descriptor. If the program closed it before, only forgets its number. A forked

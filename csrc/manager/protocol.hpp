@@ -16,7 +16,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 
 /// The timeout of a request.
 inline constexpr std::chrono::milliseconds kTimeout{10'000};
@@ -40,6 +40,8 @@ enum class MessageKind : std::uint16_t {
   keep_chunk,      ///< arena, chunk; carries the descriptor of a chunk of device memory
   find_chunk,      ///< arena, chunk
   drop_chunk,      ///< arena, chunk: its owner has freed the chunk
+  watch_pipe,      ///< pipe: messages are sent into it; carries its location, or for a socket that
+                   ///< reads them `number` is its cookie; no answer
   // replies
   welcome = 64,  ///< slot, incarnation; carries the session's memory
   done,          ///< the request was carried out
@@ -76,6 +78,7 @@ struct Message {
   std::uint32_t unfinished = 0;  ///< answer to collect: more memory can be released; ask again
   Join join = Join::existing;
   std::int32_t parent = 0;
+  std::uint32_t pipe = 0;
   std::uint64_t number = 0;
   Statistics statistics;
   std::array<char, 256> text{};

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -55,6 +56,7 @@ void Server::run() {
       }
     }
     if (slots_) recheck_slots();
+    check_pipes();
     registry_.reclaim_orphans();
   }
   // The session may still be in use by processes that have no connection to this manager.
@@ -64,6 +66,15 @@ void Server::run() {
 }
 
 int Server::timeout() {
+  const int slots = timeout_for_slots();
+  const std::optional<std::uint64_t> check = pipes_.next_check();
+  if (!check || slots == 0) return slots;
+  const std::uint64_t now = coarse_milliseconds();
+  const int pipes = now < *check ? static_cast<int>(*check - now) : 0;
+  return slots < 0 ? pipes : std::min(slots, pipes);
+}
+
+int Server::timeout_for_slots() {
   if (registry_.unfinished()) return 0;
   if (registry_.has_orphans()) return kOrphanMilliseconds;
   if (!slots_ || !slots_->any_known()) return kIdleMilliseconds;

@@ -10,6 +10,7 @@
 #include "manager/arena_registry.hpp"
 #include "manager/protocol.hpp"
 #include "manager/slot_table.hpp"
+#include "manager/watched_pipes.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
 
@@ -52,6 +53,7 @@ class Server {
   int add_client(Fd socket);
   void close_client(int descriptor) noexcept;
   [[nodiscard]] int timeout();
+  [[nodiscard]] int timeout_for_slots();
   [[nodiscard]] bool finished();
 
   // server_requests.cpp
@@ -70,6 +72,10 @@ class Server {
   void keep_chunk(const Client& client, const Message& message, Fd fd);
   void find_chunk(const Client& client, const Message& message);
   void drop_chunk(const Client& client, const Message& message);
+
+  // server_pipes.cpp
+  void watch_pipe(const Client& client, const Message& message, Fd fd);
+  void check_pipes();
 
   // server_session.cpp
   void find_or_start(const Message& message, Fd fd);
@@ -94,6 +100,7 @@ class Server {
   std::uint32_t claimed_ = 0;  ///< identifies this manager in the session's memory
   std::unique_ptr<SlotTable> slots_;
   ArenaRegistry registry_;
+  WatchedPipes pipes_{listener_};
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
   std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a

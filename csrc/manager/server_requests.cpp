@@ -66,6 +66,7 @@ void Server::serve(int descriptor) {
     if (!received->fds.empty()) fd = std::move(received->fds.front());
     answer(at->second, message, std::move(fd), received->sender);
   } catch (const Error& error) {
+    if (message.kind == MessageKind::watch_pipe) return;  // the client waits for no answer
     try {
       refuse(at->second.socket, message, error.what());
     } catch (const Error&) {
@@ -77,6 +78,7 @@ void Server::serve(int descriptor) {
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
+  if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));
   if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
   }

@@ -86,6 +86,14 @@ class Session : private cuda::ChunkKeeper {
   /// ends, so that messages outlive their sender.
   void ensure_manager() noexcept;
 
+  /// A pipe or socket into which this process sends, see WatchedPipes.
+  struct Watched {
+    std::uint32_t number = 0;  ///< for tickets of messages in it; 0 if it cannot be watched
+    bool settled = false;      ///< false if the manager could not be told now: try again
+  };
+  /// Lets the manager watch a pipe. Never waits for the manager.
+  [[nodiscard]] Watched watch_pipe(int descriptor) noexcept;
+
   [[nodiscard]] Statistics statistics();
   /// Reclaims free memory, releases idle pages to the system, and cancels tickets of the whole
   /// session of at least the given age. Returns the number of tickets.

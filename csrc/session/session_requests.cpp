@@ -9,6 +9,8 @@
 #include "manager/recovery.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
+#include "os/pipe_readers.hpp"
+#include "os/unix_diag.hpp"
 #include "session/session.hpp"
 
 namespace shmtensor {
@@ -152,6 +154,27 @@ void Session::send_registration(const Arena& arena) {
   } catch (const Error& error) {
     report("cannot re-register an arena: " + std::string(error.what()));
   }
+}
+
+Session::Watched Session::watch_pipe(int descriptor) noexcept {
+  if (member_.lost()) return {};
+  ensure_manager();
+  Message message = message_for(MessageKind::watch_pipe, id());
+  message.pipe = pipe_number(descriptor);
+  const Fd location = open_pipe_location(descriptor, message.pipe);
+  const LockGuard guard(connection_mutex_);
+  if (!connection_) return {message.pipe, false};
+  if (message.pipe == 0) {
+    // The socket at the other end, found before the message is written: later this end may be gone.
+    // The manager searches in the network namespace of this connection.
+    const auto reader = UnixDiag(connection_.socket()).peer_of(descriptor);
+    if (!reader) return {0, true};
+    message.pipe = reader->inode;
+    message.number = reader->cookie;
+  } else if (!location) {
+    return {0, true};
+  }
+  return {message.pipe, connection_.tell(message, location.get())};
 }
 
 Statistics Session::statistics() {

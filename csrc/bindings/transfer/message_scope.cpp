@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "bindings/session/session_access.hpp"
@@ -62,7 +64,8 @@ void cancel_tickets(const py::bytes& tickets) {
 
 }  // namespace
 
-MessageScope::MessageScope(Purpose purpose) : forks_(Runtime::get().forks()), purpose_(purpose) {}
+MessageScope::MessageScope(Purpose purpose, std::shared_ptr<OutgoingPipe> pipe)
+    : forks_(Runtime::get().forks()), purpose_(purpose), pipe_(std::move(pipe)) {}
 
 MessageScope::~MessageScope() {
   close();
@@ -101,11 +104,6 @@ MessageScope* MessageScope::sender() noexcept {
   return nullptr;
 }
 
-bool MessageScope::is_persistent() noexcept {
-  const MessageScope* scope = sender();
-  return scope != nullptr && scope->purpose_ == Purpose::persistent;
-}
-
 // Also in a forked child that runs on inside its parent's scope: the tickets are not its own to
 // consume.
 bool MessageScope::borrows() noexcept {
@@ -116,11 +114,13 @@ bool MessageScope::borrows() noexcept {
   });
 }
 
-void MessageScope::record(Arena& arena, BlockNumber block, Generation generation,
-                          const Ticket& ticket) {
-  if (MessageScope* scope = sender()) {
-    scope->sent_.push_back({PinnedArena(arena), block, generation, ticket});
-  }
+Ticket MessageScope::issue(Arena& arena, BlockNumber block, Generation generation) {
+  MessageScope* scope = sender();
+  if (scope == nullptr) return arena.send(block);
+  const std::uint32_t pipe = scope->pipe_ != nullptr ? scope->pipe_->number_for(arena.memory()) : 0;
+  const Ticket ticket = arena.send(block, scope->purpose_ == Purpose::persistent, pipe);
+  scope->sent_.push_back({PinnedArena(arena), block, generation, ticket});
+  return ticket;
 }
 
 bool MessageScope::is_ours() const noexcept {
@@ -181,6 +181,11 @@ py::bytes MessageScope::tickets() const {
 
 void add_message_scope(py::module_& module) {
   py::class_<MessageScope>(module, "MessageScope")
+      .def(py::init([](std::shared_ptr<OutgoingPipe> pipe) {
+             return std::make_unique<MessageScope>(MessageScope::Purpose::transient,
+                                                   std::move(pipe));
+           }),
+           py::arg("pipe"))
       .def(py::init([](std::string_view purpose) {
              return std::make_unique<MessageScope>(to_purpose(purpose));
            }),

@@ -8,6 +8,7 @@
 
 #include "arena/arena.hpp"
 #include "bindings/support/python.hpp"
+#include "bindings/transfer/outgoing_pipe.hpp"
 #include "session/pinned_arena.hpp"
 
 namespace shmtensor::python {
@@ -28,7 +29,8 @@ class MessageScope {
     borrowed,    ///< reads a published name: consumes no ticket, since others will read it too
   };
 
-  explicit MessageScope(Purpose purpose);
+  /// `pipe` is the pipe into which the message will be written, if that is known.
+  explicit MessageScope(Purpose purpose, std::shared_ptr<OutgoingPipe> pipe = nullptr);
   /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
   /// call `__exit__` then.
   ~MessageScope();
@@ -55,12 +57,10 @@ class MessageScope {
   /// The tickets as bytes, for `cancel_tickets`.
   [[nodiscard]] py::bytes tickets() const;
 
-  /// Return true if tickets that this thread issues now are persistent.
-  [[nodiscard]] static bool is_persistent() noexcept;
+  /// Issues a ticket for the message of this thread, if there is one.
+  [[nodiscard]] static Ticket issue(Arena& arena, BlockNumber block, Generation generation);
   /// Return true if messages that this thread reads now are borrowed.
   [[nodiscard]] static bool borrows() noexcept;
-  /// Adds a ticket that this thread has issued to its message, if there is one.
-  static void record(Arena& arena, BlockNumber block, Generation generation, const Ticket& ticket);
 
  private:
   /// A scope in the list of its thread; null after it was closed.
@@ -89,6 +89,7 @@ class MessageScope {
   std::shared_ptr<Link> link_;  ///< null unless open
   std::uint32_t forks_;
   Purpose purpose_;
+  std::shared_ptr<OutgoingPipe> pipe_;
 };
 
 void add_message_scope(py::module_& module);

@@ -33,10 +33,12 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   check_signature(session->key(), bytes);
   const PinnedArena arena = arena_of(*session, handle);
   const auto stale = [&] {
-    return StaleHandle("cannot use a tensor's handle: block " + std::to_string(handle.block) +
-                       " of arena " + std::to_string(handle.arena) +
-                       " was freed; the message was loaded before, or gc cancelled it for its age, "
-                       "and no process has held the tensor since");
+    return StaleHandle(
+        "cannot use a tensor's handle: block " + std::to_string(handle.block) + " of arena " +
+        std::to_string(handle.arena) +
+        " was freed; the message was loaded before, gc cancelled it for its age, or "
+        "it was taken from a pipe and not loaded within 10 seconds after the last "
+        "reading end of the pipe was closed; and no process has held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
   // This may fail for lack of address space, so it comes before the ticket is consumed. Opening
@@ -90,9 +92,8 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
   const Ticket ticket = with_descriptor(arena.memory().id(), [&] {
-    return arena.send(backing.block, MessageScope::is_persistent());
+    return MessageScope::issue(arena, backing.block, generation);
   });
-  MessageScope::record(arena, backing.block, generation, ticket);
   if (arena.memory().manager_changed()) {
     const GilRelease release;
     Runtime::get().ensure_managers();

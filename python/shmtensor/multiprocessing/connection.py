@@ -31,17 +31,25 @@ class Connection(std.Connection):
     """One end of a pipe; see `multiprocessing.connection.Connection`."""
 
     pickler = ForkingPickler
+    outgoing: _core.OutgoingPipe | None = None  # the pipe, for messages of this process; made by the first
 
     def send(self, obj: Any) -> None:
         """Send an object; tensors in it travel as handles. On failure the message is cancelled."""
         self._check_closed()  # type: ignore[attr-defined]
         self._check_writable()  # type: ignore[attr-defined]
-        with _core.MessageScope() as message:
+        with _core.MessageScope(self.outgoing or outgoing_pipe(self)) as message:
             write_message(self, message, self.pickler.dumps(obj))
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
         return loads_or_release(self.recv_bytes())
+
+
+def outgoing_pipe(connection: Connection) -> _core.OutgoingPipe:
+    """Return the pipe of an open connection, for the messages that this process sends into it."""
+    if connection.outgoing is None:
+        connection.outgoing = _core.OutgoingPipe(connection.fileno())
+    return connection.outgoing
 
 
 def write_message(

@@ -13,6 +13,7 @@ from typing import Any
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor.multiprocessing import start_method
+from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
@@ -52,6 +53,7 @@ class _Sharing(multiprocessing.process.BaseProcess):
     _inherited: _Inherited | None = None
     _parent_death: ParentDeathPipe | None = None
     _message: _core.MessageScope | None = None
+    _arguments: ArgumentsPipe | None = None
 
     def start(self) -> None:
         """Start the child. Tensors among the arguments are sent as handles.
@@ -62,18 +64,22 @@ class _Sharing(multiprocessing.process.BaseProcess):
         self._inherited = _Inherited.from_this_process()
         if self._parent_death is None:
             self._parent_death = pipe_for_child()
-        with _core.MessageScope() as message:
-            try:
-                super().start()
-                # Kept as long as this object, which `multiprocessing` keeps until the child has ended:
-                # deleting it cancels what the child did not load.
-                self._message = message
-                if self._parent_death is not None:
-                    assert self.pid is not None
-                    self._parent_death.started(self.pid)
-            except BaseException:
-                self._undo_start()  # before the scope cancels the message, which the child may be reading
-                raise
+        self._arguments = ArgumentsPipe()
+        try:
+            with _core.MessageScope(self._arguments.outgoing) as message:
+                try:
+                    super().start()
+                    # Kept as long as this object, which `multiprocessing` keeps until the child has ended:
+                    # deleting it cancels what the child did not load.
+                    self._message = message
+                    if self._parent_death is not None:
+                        assert self.pid is not None
+                        self._parent_death.started(self.pid)
+                except BaseException:
+                    self._undo_start()  # before the scope cancels the message, which the child may be reading
+                    raise
+        finally:
+            self._arguments.close()
 
     def _undo_start(self) -> None:
         if self._popen is not None:  # type: ignore[attr-defined]
@@ -83,6 +89,8 @@ class _Sharing(multiprocessing.process.BaseProcess):
             self._parent_death.close()
 
     def _bootstrap(self, *args: Any, **kwargs: Any) -> int:
+        if self._arguments is not None:
+            self._arguments.close()
         if self._parent_death is not None:
             self._parent_death.arm()
         if self._inherited is not None:

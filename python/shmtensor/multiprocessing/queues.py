@@ -10,7 +10,7 @@ from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
-from shmtensor.multiprocessing.connection import loads_or_release, take_over, write_message
+from shmtensor.multiprocessing.connection import loads_or_release, outgoing_pipe, take_over, write_message
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
 
@@ -39,8 +39,8 @@ class _Pickled:
 
     __slots__ = ("content", "message")
 
-    def __init__(self, obj: Any, pickler: Any) -> None:
-        with _core.MessageScope() as self.message:
+    def __init__(self, obj: Any, pickler: Any, pipe: _core.OutgoingPipe | None) -> None:
+        with _core.MessageScope(pipe) as self.message:
             self.content = bytes(pickler.dumps(obj))
 
 
@@ -63,10 +63,13 @@ ForkingPickler.register(_Pickled, _reduce_pickled)
 class _PickledByPut:
     pickler: Any = ForkingPickler
     _writer: Any
+    _outgoing: _core.OutgoingPipe | None = None
 
     def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an object; tensors in it travel as handles. Pickling errors are raised here."""
-        super().put(_Pickled(obj, self.pickler), block, timeout)  # type: ignore[misc]
+        if self._outgoing is None and not self._writer.closed:
+            self._outgoing = _core.OutgoingPipe(self._writer.fileno())
+        super().put(_Pickled(obj, self.pickler, self._outgoing), block, timeout)  # type: ignore[misc]
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)  # type: ignore[misc]
@@ -114,8 +117,9 @@ class SimpleQueue(_SimpleQueue):
 
     def put(self, obj: Any) -> None:
         """Add an object; tensors in it travel as handles."""
-        with _core.MessageScope() as message:
-            write_message(self._writer, message, self._writer.pickler.dumps(obj), self._wlock)
+        writer = self._writer
+        with _core.MessageScope(writer.outgoing or outgoing_pipe(writer)) as message:
+            write_message(writer, message, writer.pickler.dumps(obj), self._wlock)
 
     def get(self) -> Any:
         """Take the first object. If it cannot be unpickled, the tensors in it are freed."""

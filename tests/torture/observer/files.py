@@ -16,12 +16,12 @@ KIB = 1024
 PART = 64 * KIB
 PLANES = 16
 ARENA_FORMAT = (b"starena1", 2)  # magic and version
-SESSION_FORMAT = (b"stsessa1", 1)
+SESSION_FORMAT = (b"stsessa1", 2)
 SLOTS = 1024
 HEAD = 128 * KIB  # of a session's memory: header and slots, in pieces of 64 KiB
 BUCKETS = 1 << 16
 GROUPS = PART + BUCKETS * 8  # where a transit table's groups begin
-TABLE = GROUPS + (1 << 20) * 32
+TABLE = GROUPS + (1 << 20) * (32 + 4)  # a group, and its pipe
 
 
 def align_up(value: int, step: int) -> int:

@@ -1,0 +1,26 @@
+#include "bindings/transfer/outgoing_pipe.hpp"
+
+#include <memory>
+
+#include "bindings/support/gil.hpp"
+#include "session/runtime.hpp"
+
+namespace shmtensor::python {
+
+// If the manager cannot be told now, because it is stopped or has just ended, the next ticket tries
+// again.
+void OutgoingPipe::watch(const SessionMemory& memory) noexcept {
+  const GilRelease release;
+  const std::shared_ptr<Session> session = Runtime::get().find(memory.id());
+  if (session == nullptr) return;
+  const auto [number, settled] = session->watch_pipe(descriptor_);
+  if (number != 0 || settled) number_.store(number, std::memory_order_relaxed);
+  if (settled) watched_by_.store(manager_of(memory), std::memory_order_relaxed);
+}
+
+void add_outgoing_pipe(py::module_& module) {
+  py::class_<OutgoingPipe, std::shared_ptr<OutgoingPipe>>(module, "OutgoingPipe")
+      .def(py::init<int>(), py::arg("fd"));
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,59 @@
+// The pipes that carry messages of a session, watched for readers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "os/fd.hpp"
+#include "os/unix_diag.hpp"
+
+namespace shmtensor {
+
+/// A pipe without a reader never gets one again, so its messages will not be read; only a process
+/// that has read some of them already may still load those. It has the grace period for that.
+/// docs/design/tickets.md has the argument.
+/// Threads: one.
+class WatchedPipes {
+ public:
+  static constexpr std::uint64_t kGraceMilliseconds = 10'000;
+  static constexpr std::uint64_t kIntervalMilliseconds = 5'000;
+  static constexpr std::size_t kMost = 4096;
+
+  /// `known` is a Unix socket that stays open as long as this object. At most `most` pipes are
+  /// watched, sockets included.
+  explicit WatchedPipes(const Fd& known, std::size_t most = limit()) : known_(known), most_(most) {}
+
+  /// Watches a pipe, unless it is watched already or too many are. `location` is from
+  /// `open_pipe_location`.
+  void add(std::uint32_t number, Fd location, std::uint64_t now);
+  /// The same for the reading end of a socket pair, whose number is the inode number.
+  void add(const UnixSocketId& reader, std::uint64_t now);
+
+  /// Checks every pipe, and returns the numbers of those that have had no reader for the grace
+  /// period, which are not watched any more.
+  [[nodiscard]] std::vector<std::uint32_t> check(std::uint64_t now);
+
+  /// Returns when to check next; nothing while no pipe is watched.
+  [[nodiscard]] std::optional<std::uint64_t> next_check() const noexcept;
+
+  [[nodiscard]] std::size_t count() const noexcept { return pipes_.size(); }
+
+ private:
+  struct Pipe {
+    Fd location;          ///< empty for a socket pair
+    UnixSocketId reader;  ///< of a socket pair
+    std::optional<std::uint64_t> unreadable_since;
+  };
+  [[nodiscard]] static std::size_t limit();
+  void add(std::uint32_t number, Pipe pipe, std::uint64_t now);
+
+  const Fd& known_;
+  std::size_t most_;
+  std::unordered_map<std::uint32_t, Pipe> pipes_;
+  std::uint64_t next_check_ = 0;
+};
+
+}  // namespace shmtensor
