@@ -37,6 +37,9 @@ class Allocator {
   /// already, or has been allocated again since.
   void reclaim(BlockNumber block);
 
+  /// Return true if no block and no range is allocated.
+  [[nodiscard]] bool empty() const noexcept { return space_.taken() == 0; }
+
   /// Calls `visit(block)` for every allocated block.
   template <typename Visit>
   void for_each_allocated(Visit&& visit) {

@@ -23,6 +23,8 @@ class ArenaRegistry {
   /// unused slots are cleared.
   void add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
            const SlotSet& unused);
+  /// The arena becomes an orphan arena while its owner lives. Does nothing if there is none.
+  void retire(ArenaNumber number);
   [[nodiscard]] const Segment* find(ArenaNumber number) const;
   [[nodiscard]] std::size_t owned_by(SlotNumber slot) const;
 
@@ -79,6 +81,7 @@ class ArenaRegistry {
     std::uint64_t reclaimed = 0;
   };
 
+  static void make_orphan(Entry& entry);
   void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
   void free_marked(Entry& entry, BlockNumber block);
   static void note_freed(Entry& entry);

@@ -36,6 +36,7 @@ enum class Kind : std::uint16_t {
   keep_chunk,      ///< arena, chunk; carries the descriptor of a chunk of device memory
   find_chunk,      ///< arena, chunk
   drop_chunk,      ///< arena, chunk: its owner has freed the chunk
+  retire_arena,    ///< arena: its owner allocates there no more and has unmapped it
   // replies
   welcome = 64,  ///< slot, incarnation; carries the session's memory
   done,          ///< the request was carried out

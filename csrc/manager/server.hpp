@@ -70,6 +70,8 @@ class Server {
   void keep_chunk(const Client& client, const Message& message, Fd fd);
   void find_chunk(const Client& client, const Message& message);
   void drop_chunk(const Client& client, const Message& message);
+  void retire_arena(const Client& client, const Message& message);
+  [[nodiscard]] bool owns(const Client& client, const Segment& segment);
 
   // server_session.cpp
   void find_or_start(const Message& message, Fd fd);

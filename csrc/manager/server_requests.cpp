@@ -23,7 +23,8 @@ bool is_socket(const Fd& fd) {
 
 // The requests that only a member may make; an observer has no slot.
 constexpr std::array kMemberRequests{Kind::register_arena, Kind::find_arena, Kind::keep_chunk,
-                                     Kind::find_chunk,     Kind::drop_chunk, Kind::fork};
+                                     Kind::find_chunk,     Kind::drop_chunk, Kind::retire_arena,
+                                     Kind::fork};
 
 bool needs_slot(Kind request) noexcept {
   return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();
@@ -102,6 +103,8 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
       return find_chunk(client, message);
     case Kind::drop_chunk:
       return drop_chunk(client, message);
+    case Kind::retire_arena:
+      return retire_arena(client, message);
     case Kind::fork:
       return prepare_fork(client, std::move(fd));
     default:

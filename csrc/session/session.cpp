@@ -65,11 +65,15 @@ Session::Session(std::unique_ptr<SessionMemory> memory, Connection connection, S
       budget_(budget) {}
 
 std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
-  Arena* arena = current_[index_of(place)].load(std::memory_order_acquire);
-  if (arena == nullptr || !is_on(*arena, place)) return std::nullopt;
+  PinnedArena arena;
+  {
+    const std::lock_guard guard(registry_lock_);
+    if (Arena* current = current_[index_of(place)]) arena = PinnedArena(*current);
+  }
+  if (!arena || !is_on(*arena, place)) return std::nullopt;
   const std::optional<BlockNumber> number = arena->allocate_warm(size);
   if (!number) return std::nullopt;
-  return Block{arena, *number};
+  return Block{arena.get(), *number};
 }
 
 Block Session::allocate(std::uint64_t size, Place place) {
@@ -81,7 +85,7 @@ Block Session::allocate(std::uint64_t size, Place place) {
   std::unique_lock connection(connection_mutex_, std::defer_lock);
   if (on_device) std::lock(creation, connection);
   for (int round = 0; round < kRounds; ++round) {
-    const std::size_t seen = own_arenas(place).size();
+    const ArenaNumber seen = newest_arena(place);
     if (const std::optional<Block> block = allocate_in_own(size, place)) return *block;
     if (!on_device) {
       if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
@@ -90,7 +94,7 @@ Block Session::allocate(std::uint64_t size, Place place) {
       creation.lock();
     }
     // One thread makes the arena that all of them are waiting for.
-    if (own_arenas(place).size() == seen) make_arena(size, place);
+    if (newest_arena(place) == seen) make_arena(size, place);
     if (!on_device) creation.unlock();
   }
   throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
@@ -98,10 +102,10 @@ Block Session::allocate(std::uint64_t size, Place place) {
 
 std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
   const auto attempt = [&]() -> std::optional<Block> {
-    for (Arena* arena : own_arenas(place)) {
+    for (const PinnedArena& arena : own_arenas(place)) {
       if (const auto number = arena->allocate(size)) {
-        current_[index_of(place)].store(arena, std::memory_order_release);
-        return Block{arena, *number};
+        set_current(place, arena.get());
+        return Block{arena.get(), *number};
       }
     }
     return std::nullopt;
@@ -118,7 +122,7 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Place place) {
     return attempt();
   } catch (const OutOfMemory&) {
     // All on the host give their idle pages back, for a table that cannot grow also those tried.
-    for (Arena* arena : own_arenas()) {
+    for (const PinnedArena& arena : own_arenas()) {
       if (arena->segment().strategy() != Strategy::device) arena->collect(0);
     }
     drop_unused_orphans();
@@ -133,23 +137,72 @@ std::vector<PinnedArena> Session::pin_all() {
   return all;
 }
 
-std::vector<Arena*> Session::own_arenas() {
-  std::vector<Arena*> found;
+std::vector<PinnedArena> Session::own_arenas() {
+  std::vector<PinnedArena> found;
   const std::lock_guard guard(registry_lock_);
   for (auto& [number, arena] : arenas_) {
-    if (arena->owned()) found.push_back(arena.get());
+    if (arena->owned()) found.emplace_back(*arena);
   }
   return found;
 }
 
-std::vector<Arena*> Session::own_arenas(Place place) {
-  std::vector<Arena*> found = own_arenas();
-  std::erase_if(found, [place](const Arena* arena) { return !is_on(*arena, place); });
+std::vector<PinnedArena> Session::own_arenas(Place place) {
+  std::vector<PinnedArena> found = own_arenas();
+  std::erase_if(found, [place](const PinnedArena& arena) { return !is_on(*arena, place); });
   return found;
+}
+
+ArenaNumber Session::newest_arena(Place place) {
+  ArenaNumber newest = 0;
+  for (const PinnedArena& arena : own_arenas(place)) {
+    newest = std::max(newest, arena->segment().number());
+  }
+  return newest;
+}
+
+void Session::set_current(Place place, Arena* arena) noexcept {
+  const std::lock_guard guard(registry_lock_);
+  current_[index_of(place)] = arena;
+}
+
+// Unmaps arenas of this process in which nothing is allocated, and gives them up: for the manager
+// and for peers they are orphan arenas from now on. The header comes first, so that also a manager
+// that finds the arena later knows. Called with the creation locked, which keeps a fork away.
+void Session::retire_empty() {
+  std::vector<std::unique_ptr<Arena>> retired;
+  {
+    const std::lock_guard guard(registry_lock_);
+    for (auto at = arenas_.begin(); at != arenas_.end();) {
+      Arena& arena = *at->second;
+      const bool current = std::ranges::find(current_, &arena) != std::end(current_);
+      // Each thread that uses an arena has pinned it, and pins it with the list locked.
+      if (!arena.owned() || is_on_device(arena.segment().strategy()) || current ||
+          arena.in_use() || !arena.is_empty()) {
+        ++at;
+        continue;
+      }
+      retired.push_back(std::move(at->second));
+      at = arenas_.erase(at);
+    }
+  }
+  for (const auto& arena : retired) {
+    arena->segment().header().orphaned.store(1);
+    SHMTENSOR_FAULT_POINT("retire.before_request");
+    Message message = message_for(Kind::retire_arena, id());
+    message.arena = arena->segment().number();
+    try {
+      static_cast<void>(ask(message));
+    } catch (const Error&) {
+      // The manager keeps an empty file until this process ends.
+    }
+  }
 }
 
 void Session::make_arena(std::uint64_t size, Place place) {
   member_.require_slot();
+  // What does not fit may take the address space of arenas in which nothing is allocated.
+  set_current(place, nullptr);
+  retire_empty();
   const Strategy strategy = place.strategy;
   DeviceId device{};
   if (strategy == Strategy::device) {
@@ -170,8 +223,8 @@ void Session::make_arena(std::uint64_t size, Place place) {
     throw;
   }
   SHMTENSOR_FAULT_POINT("register.after");
-  Arena* arena = add(std::move(segment), true).get();  // owned, so it stays without a pin
-  current_[index_of(place)].store(arena, std::memory_order_release);
+  const PinnedArena arena = add(std::move(segment), true);
+  set_current(place, arena.get());
 }
 
 PinnedArena Session::add(std::unique_ptr<Segment> segment, bool owned) {
@@ -258,11 +311,15 @@ void Session::drop_unused_orphans() {
 
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
   const std::uint64_t spent = cancel_tickets(older_than_milliseconds);
-  for (Arena* arena : own_arenas()) {
+  for (const PinnedArena& arena : own_arenas()) {
     std::unique_lock connection(connection_mutex_,
                                 std::defer_lock);  // before arenas: see `allocate`
     if (arena->segment().strategy() == Strategy::device) connection.lock();
     arena->collect(0);
+  }
+  {
+    const std::lock_guard creation(creation_mutex_);
+    retire_empty();
   }
   for (const PinnedArena& arena : pin_all()) arena->data().drop_gone();
   drop_unused_orphans();

@@ -120,8 +120,11 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Place place);
   void make_arena(std::uint64_t size, Place place);
-  [[nodiscard]] std::vector<Arena*> own_arenas(Place place);
-  [[nodiscard]] std::vector<Arena*> own_arenas();
+  void retire_empty();
+  [[nodiscard]] std::vector<PinnedArena> own_arenas(Place place);
+  [[nodiscard]] std::vector<PinnedArena> own_arenas();
+  [[nodiscard]] ArenaNumber newest_arena(Place place);
+  void set_current(Place place, Arena* arena) noexcept;
 
   // The requests of arenas of device memory to the manager.
   void keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
@@ -130,7 +133,8 @@ class Session : private cuda::ChunkKeeper {
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<PinnedArena> pin_all();
 
-  std::mutex creation_mutex_;  // one thread makes an arena of its own; locked before the connection
+  std::mutex creation_mutex_;  // one thread makes or retires arenas of its own; locked before the
+                               // connection
 
   // The connection is closed last. When it breaks, the manager checks the lock of this process's
   // slot, which is released with the session's memory.
@@ -147,7 +151,7 @@ class Session : private cuda::ChunkKeeper {
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_;
   static constexpr std::size_t kPlaces = 20;
-  std::atomic<Arena*> current_[kPlaces]{};  // the first arena to try, by place
+  Arena* current_[kPlaces]{};  // the first arena to try, by place; protected by registry_lock_
 
   // During a fork:
   std::vector<PinnedArena> forked_;  // arenas that were there when it began

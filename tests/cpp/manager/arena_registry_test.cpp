@@ -57,6 +57,16 @@ TEST_F(DirectoryTest, EmptyOrphanIsReclaimedIncrementallyAndRemoved) {
   EXPECT_LE(file_usage(*file), before - 2 * kLarge);
 }
 
+TEST_F(DirectoryTest, ArenaRetiredBeforeItIsFoundIsAnOrphan) {
+  arena_->segment().header().orphaned.store(1);
+  arenas_in_session_.add(Segment::open(memory_->id(), arena_->segment().number(),
+                                       (*arena_->segment().file()).duplicate()),
+                         true, *memory_, {});
+  EXPECT_TRUE(arenas_in_session_.has_orphans());
+  arenas_in_session_.reclaim_orphans();
+  EXPECT_EQ(arenas_in_session_.find(arena_->segment().number()), nullptr);
+}
+
 TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
   ASSERT_TRUE(arena_->allocate(kLarge));
   const BlockNumber kept = *arena_->allocate(5 * kMiB);
