@@ -59,14 +59,13 @@ std::byte* HostDataSegment::at(std::uint64_t offset, std::uint64_t size, Access 
     throw SessionError("a block of arena " + std::to_string(segment_.number()) +
                        " refers to memory outside of the arena");
   }
-  return segment_.data(access) + offset;
+  return segment_.data(access, offset, size);
 }
 
 std::byte* HostDataSegment::at_once(std::uint64_t offset, std::uint64_t size,
                                     Access access) noexcept {
-  std::byte* const start = segment_.data_if_mapped(access);
-  const bool there = start != nullptr && inside(offset, size) && in_known_file(offset + size);
-  return there ? start + offset : nullptr;
+  if (!inside(offset, size) || !in_known_file(offset + size)) return nullptr;
+  return segment_.data_if_mapped(access, offset, size);
 }
 
 std::uint64_t HostDataSegment::alignment(std::uint64_t size) const noexcept {
@@ -195,12 +194,14 @@ std::string HostDataSegment::reserve(Run run, std::uint64_t needed) {
   std::string why = shortage_of(std::max(size, needed), *budget_);
   if (!why.empty()) return why;
   const Segment::File file = segment_.file();
-  std::byte* const data = segment_.data(Access::read_write);
+  segment_.map_all(Access::read_write);
   if (!budget_->try_reserve(size)) return over_limit(*budget_);  // another thread was faster
   try {
     if (reserve_pages(*file, segment_.layout().data() + offset, size)) {
       reserved_ += size;
-      populate(data + offset, size, Access::read_write);
+      // A window is not worth its address space only to be populated.
+      std::byte* const data = segment_.data_if_mapped(Access::read_write, offset, size);
+      if (data != nullptr) populate(data, size, Access::read_write);
       return {};
     }
   } catch (...) {

@@ -21,10 +21,13 @@ constexpr std::uint64_t kHugePage = 2 * kMiB;
 
 [[noreturn]] void throw_map(std::uint64_t size) {
   throw_os("map " + std::to_string(size) +
-           " bytes of address space (check RLIMIT_AS and vm.max_map_count)");
+           " bytes of address space (check RLIMIT_AS, vm.max_map_count and, after mlockall, "
+           "RLIMIT_MEMLOCK)");
 }
 
 }  // namespace
+
+bool is_address_shortage(int code) noexcept { return code == ENOMEM || code == EAGAIN; }
 
 std::uint64_t page_size() noexcept {
   static const auto size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -43,6 +43,10 @@ class Mapping {
   std::uint64_t size_ = 0;
 };
 
+/// Return true if the errno value of a mapping that failed means that address space, mappings or
+/// lockable memory ran out.
+[[nodiscard]] bool is_address_shortage(int code) noexcept;
+
 /// Fills the page tables of a mapped range and allocates pages that are holes (MADV_POPULATE_*,
 /// Linux 5.14). Returns false if the kernel does not support it or memory is short; then pages are
 /// allocated when they are touched.

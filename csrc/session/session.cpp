@@ -290,7 +290,13 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   return arena;
 }
 
-void Session::drop_unused_orphans() {
+void Session::unmap_unused() {
+  unmap_peers(false);
+  const std::lock_guard creation(creation_mutex_);
+  retire_empty();
+}
+
+void Session::unmap_peers(bool orphans_only) {
   if (member_.lost()) return;
   // Messages may still carry blocks of these arenas. A manager that takes over finds an arena only
   // if a process has it open, so this process keeps them until a manager has them.
@@ -300,7 +306,8 @@ void Session::drop_unused_orphans() {
   const std::lock_guard guard(registry_lock_);
   for (auto at = arenas_.begin(); at != arenas_.end();) {
     const Arena& arena = *at->second;
-    if (arena.owned() || arena.in_use() || arena.segment().header().orphaned.load() == 0) {
+    const bool orphan = arena.segment().header().orphaned.load() != 0;
+    if (arena.owned() || arena.in_use() || (orphans_only && !orphan)) {
       ++at;
       continue;
     }

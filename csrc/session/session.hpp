@@ -85,7 +85,11 @@ class Session : private cuda::ChunkKeeper {
 
   /// Unmaps orphan arenas in which this process holds nothing, unless they are open in no other
   /// process. Idle mappings of device memory would keep it allocated.
-  void drop_unused_orphans();
+  void drop_unused_orphans() { unmap_peers(true); }
+
+  /// For a process that is short of address space: unmaps all arenas in which it holds nothing.
+  /// Those of living processes can be attached again.
+  void unmap_unused();
 
   /// Return true if this process holds a block of the session or owns an arena in it.
   [[nodiscard]] bool in_use() noexcept;
@@ -121,6 +125,7 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Place place);
   void make_arena(std::uint64_t size, Place place);
   void retire_empty();
+  void unmap_peers(bool orphans_only);
   [[nodiscard]] std::vector<PinnedArena> own_arenas(Place place);
   [[nodiscard]] std::vector<PinnedArena> own_arenas();
   [[nodiscard]] ArenaNumber newest_arena(Place place);

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
-from tests.helpers.children import run_python
+from tests.helpers.children import run_program, run_python
 
 # A small limit makes small arenas, a sixteenth of it.
 LIMIT = """
@@ -169,3 +171,98 @@ def test_threads_allocate_while_others_retire(strategy) -> None:
     """
     done = run_python(LIMIT + f"    STRATEGY = {strategy!r}\n" + program)
     assert done.stdout == "fine\n", done
+
+
+# A consumer that limits itself, and producers without a limit, whose arenas reserve the machine's memory.
+CONSUMER = """
+    import multiprocessing, shmtensor.multiprocessing as mp
+
+    def produce(outbox, done, mib, count, seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(count):
+            outbox.put(st.full(int(rng.integers(1, mib * MIB)), seed, np.uint8))
+        done.get()
+
+    def with_producers(producers, mib, count, consume):
+        context = mp.get_context("spawn")
+        outbox, done = context.SimpleQueue(), context.SimpleQueue()
+        processes = [
+            context.Process(target=produce, args=(outbox, done, mib, count, seed)) for seed in range(producers)
+        ]
+        for process in processes:
+            process.start()
+        consume(outbox)
+        for _ in processes:
+            done.put(None)
+        for process in processes:
+            process.join()
+            assert process.exitcode == 0
+"""
+
+
+def run_file(tmp_path, code: str, strategy: str):
+    """As a file, since the start method spawn imports the program."""
+    path = tmp_path / "program.py"
+    path.write_text(dedent(LIMIT) + dedent(CONSUMER) + dedent(code))
+    return run_program(path, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+
+
+def test_limited_consumer_maps_windows_of_large_arenas(strategy, tmp_path) -> None:
+    """It was refused 24 bytes, since it mapped the whole reserve of its peer's arena."""
+    code = """
+    def consume(outbox):
+        limit(2 << 10)
+        held = [outbox.get() for _ in range(20)]
+        assert all((t.numpy() == v).all() for t in held for v in t.numpy()[:1]), held
+        held[0].numpy()[:] = 77
+        assert (ForkingPickler.loads(ForkingPickler.dumps(held[0])).numpy() == 77).all()
+        if os.fork() == 0:
+            os._exit(0 if (held[0].numpy() == 77).all() else 1)
+        assert os.wait()[1] == 0
+        own = st.ones(MIB)
+        assert own.numpy().sum() == MIB
+        print("fine")
+
+    if __name__ == "__main__":
+        with_producers(1, 20, 20, consume)
+    """
+    done = run_file(tmp_path, code, strategy)
+    assert done.stdout == "fine\n", done
+
+
+def test_limited_consumer_unmaps_arenas_that_it_does_not_use(strategy, tmp_path) -> None:
+    """Each peer's tables take a third of a gibibyte of address space."""
+    code = """
+    def consume(outbox):
+        limit(2 << 10)
+        seen = [int(outbox.get().numpy()[-1]) for _ in range(2 * 8)]
+        assert sorted(seen) == sorted(2 * list(range(8))), seen
+        print("fine")
+
+    if __name__ == "__main__":
+        with_producers(8, 1, 2, consume)
+    """
+    done = run_file(tmp_path, code, strategy)
+    assert done.stdout == "fine\n", done
+
+
+def test_refusal_names_the_limit_and_loses_nothing(strategy, tmp_path) -> None:
+    code = """
+    def consume(outbox):
+        message = outbox._reader.recv_bytes()
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (used + 64 * MIB, hard))
+        try:
+            ForkingPickler.loads(message)
+        except OSError as error:
+            print("RLIMIT_AS" in str(error))
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        print(ForkingPickler.loads(message).numpy()[-1])
+
+    if __name__ == "__main__":
+        with_producers(1, 1, 1, consume)
+    """
+    done = run_file(tmp_path, code, strategy)
+    assert done.stdout == "True\n0\n", done
