@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "arena/reclaim.hpp"
 #include "os/limits.hpp"
 #include "os/mapping.hpp"
@@ -92,19 +94,21 @@ TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
 TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
   constexpr BlockNumber kBlocks = 160;
   const Segment& segment = arena_->segment();
-  for (BlockNumber block = 0; block < kBlocks; ++block) {
-    ASSERT_EQ(*arena_->allocate(100 * kKiB), block);
-    segment.holders(0, block).fetch_or(bit_of(1));
+  std::vector<BlockNumber> blocks;
+  for (BlockNumber i = 0; i < kBlocks; ++i) {
+    blocks.push_back(*arena_->allocate(100 * kKiB));
+    segment.holders(0, blocks.back()).fetch_or(bit_of(1));
   }
   const Segment::File file = segment.file();
   add_orphan(*arena_);
   tend(*file);
   const std::uint64_t full = file_usage(*file);
-  BlockNumber next = 0;
+  std::size_t next = 0;
   const auto free_one = [&] {
-    segment.holders(0, next).store(0);
-    ASSERT_TRUE(try_free(segment, next, *memory_));
-    segment.freed().mark(next++);
+    const BlockNumber block = blocks[next++];
+    segment.holders(0, block).store(0);
+    ASSERT_TRUE(try_free(segment, block, *memory_));
+    segment.freed().mark(block);
     tend(*file);
   };
   while (next < kBlocks / 8 - 1) free_one();
