@@ -105,10 +105,10 @@ void ArenaRegistry::free_marked(Entry& entry, BlockNumber block) {
   entry.reclaimed = 0;
 }
 
-void ArenaRegistry::sweep(const SessionMemory& memory, SlotNumber dead) {
+void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead) {
   for (auto& pair : entries_) {
     Entry& entry = pair.second;
-    if (!entry.orphan && entry.segment->header().owner == dead) make_orphan(entry);
+    if (!entry.orphan && dead.has(entry.segment->header().owner)) make_orphan(entry);
     clear_dead(entry, memory, dead);
   }
 }

@@ -39,8 +39,8 @@ class ArenaRegistry {
   /// block.
   void notify_owners() const noexcept;
 
-  /// Clears the bits of a dead slot in all arenas. The slot's own arenas become orphan arenas.
-  void sweep(const SessionMemory& memory, SlotNumber dead);
+  /// Clears the bits of dead slots in all arenas. The arenas that they own become orphan arenas.
+  void sweep(const SessionMemory& memory, const SlotSet& dead);
 
   /// Cancels tickets of at least the given age. Returns their number.
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);

@@ -86,6 +86,7 @@ class Server {
   void check_slot(SlotNumber slot);
   void recheck_slots();
   void reclaim_slot(SlotNumber slot);
+  void sweep_dead();
 
   SessionId session_;
   Fd listener_;
@@ -96,6 +97,7 @@ class Server {
   std::uint32_t claimed_ = 0;  ///< identifies this manager in the session's memory
   std::unique_ptr<SlotTable> slots_;
   ArenaRegistry registry_;
+  SlotSet dead_;  ///< slots to be swept together, before the next request is answered
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
   std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a

@@ -75,6 +75,7 @@ void Server::serve(int descriptor) {
 }
 
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
+  sweep_dead();
   if (message.kind == Kind::hello) return hello(client, message, std::move(fd));
   if (message.kind == Kind::child) return identify_child(client, sender);
   if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
@@ -151,6 +152,7 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
           reclaim_slot(given);
         }
       });
+      sweep_dead();
       const auto slot =
           slots_->assign(process, message.parent, std::move(pidfd), client.socket.get());
       if (!slot) return refuse(client.socket, message, "all 1024 slots of the session are taken");

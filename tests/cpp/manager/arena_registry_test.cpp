@@ -69,6 +69,30 @@ TEST_F(DirectoryTest, ArenaRetiredBeforeItIsFoundIsAnOrphan) {
   EXPECT_EQ(arenas_in_session_.find(arena_->segment().number()), nullptr);
 }
 
+TEST_F(DirectoryTest, OneSweepDoesForSeveralDeadSlots) {
+  Peer other(*memory_, 65);
+  const auto theirs = other.make_arena();
+  const auto seen = other.open_arena(arena_->segment());
+  for (const Arena* arena : {arena_.get(), theirs.get()}) {
+    arenas_in_session_.add(Segment::open(memory_->id(), arena->segment().number(),
+                                         (*arena->segment().file()).duplicate()),
+                           true, *memory_, {});
+  }
+  const BlockNumber both = *arena_->allocate(64);
+  const BlockNumber living = *arena_->allocate(64);
+  const Segment& segment = arena_->segment();
+  ASSERT_TRUE(testing::receive(*seen, testing::send(*arena_, both)));
+  segment.holders(0, living).fetch_or(bit_of(1));
+  SlotSet dead(0);
+  dead.add(65);
+  arenas_in_session_.sweep(*memory_, dead);
+  EXPECT_FALSE(testing::word_of(*arena_, both).live());
+  EXPECT_TRUE(testing::word_of(*arena_, living).live());
+  EXPECT_EQ(segment.holders(0, living).load(), bit_of(1));
+  EXPECT_EQ(segment.header().orphaned.load(), 1u);
+  EXPECT_EQ(theirs->segment().header().orphaned.load(), 1u);
+}
+
 TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
   ASSERT_TRUE(arena_->allocate(kLarge));
   const BlockNumber kept = *arena_->allocate(5 * kMiB);
