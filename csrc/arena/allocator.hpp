@@ -57,8 +57,8 @@ class Allocator {
 
  private:
   // Numbers are made in tiles and used in strides, so that blocks that are allocated one after the
-  // other, and may be used by different processors, share no cache line: a line has the holders of 8
-  // blocks, or 2 records. The capacity of a segment is a multiple of a tile.
+  // other, and may be used by different processors, share no cache line: a line has the holders of
+  // 8 blocks, or 2 records. The capacity of a segment is a multiple of a tile.
   static constexpr std::size_t kTile = 1024;
   static constexpr std::size_t kStride = 8;
 

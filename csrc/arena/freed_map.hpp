@@ -11,10 +11,10 @@ namespace shmtensor {
 
 /// Three levels of bits in shared memory: one bit per block, one bit per word of the first level,
 /// and 64 bits for the whole. A process that frees a block sets its bit and then the bits above it
-/// that are not set. The owner clears all bits from the top down. Every step is one idempotent atomic operation. A
-/// bit that is set twice or late does no harm, because the owner checks the block's word before it
-/// reclaims the block. If a process is killed before it sets the upper bits, the owner finds the
-/// bit when it compares the block table with its bookkeeping.
+/// that are not set. The owner clears all bits from the top down. Every step is one idempotent
+/// atomic operation. A bit that is set twice or late does no harm, because the owner checks the
+/// block's word before it reclaims the block. If a process is killed before it sets the upper bits,
+/// the owner finds the bit when it compares the block table with its bookkeeping.
 ///
 /// Processes: every process may call `mark`; only the owner calls `take`, protected by its lock.
 class FreedMap {

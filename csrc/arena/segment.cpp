@@ -142,8 +142,7 @@ std::byte* Segment::data(Access access, std::uint64_t offset, std::uint64_t size
   map_all(access);
   if (std::byte* start = data_if_mapped(access, offset, size)) return start;
   const std::uint64_t end = offset + std::max<std::uint64_t>(size, 1);
-  map(access, align_down(offset, kWindow),
-      std::min(align_up(end, kWindow), layout_.data_reserve));
+  map(access, align_down(offset, kWindow), std::min(align_up(end, kWindow), layout_.data_reserve));
   return data_if_mapped(access, offset, size);
 }
 
@@ -164,8 +163,8 @@ bool Segment::may_map_all() const noexcept {
 }
 
 void Segment::map(Access access, std::uint64_t begin, std::uint64_t end) const {
-  windows(access).add(
-      begin, Mapping::of_file(*file(), layout_.data() + begin, end - begin, access));
+  windows(access).add(begin,
+                      Mapping::of_file(*file(), layout_.data() + begin, end - begin, access));
 }
 
 std::uint64_t Segment::data_in_file() const {

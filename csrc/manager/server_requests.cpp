@@ -22,9 +22,9 @@ bool is_socket(const Fd& fd) {
 }
 
 // The requests that only a member may make; an observer has no slot.
-constexpr std::array kMemberRequests{Kind::register_arena, Kind::find_arena, Kind::keep_chunk,
-                                     Kind::find_chunk,     Kind::drop_chunk, Kind::retire_arena,
-                                     Kind::fork};
+constexpr std::array kMemberRequests{
+    Kind::register_arena, Kind::find_arena,   Kind::keep_chunk, Kind::find_chunk,
+    Kind::drop_chunk,     Kind::retire_arena, Kind::fork};
 
 bool needs_slot(Kind request) noexcept {
   return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();

@@ -32,8 +32,8 @@ constexpr std::uint64_t kHugePage = 2 * kMiB;
 // Return true if this process has called mlockall(MCL_FUTURE) without MCL_ONFAULT: the kernel has
 // populated and locked a page that nobody touched.
 bool locks_future_mappings() noexcept {
-  void* const page = ::mmap(nullptr, page_size(), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const page =
+      ::mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return false;
   unsigned char resident = 0;
   const bool locks = ::mincore(page, page_size(), &resident) == 0 && (resident & 1) != 0;
@@ -111,8 +111,7 @@ Mapping Mapping::of_file(const Fd& file, std::uint64_t offset, std::uint64_t siz
 
 Mapping Mapping::anonymous(std::uint64_t size) {
   size = align_up(size, page_size());
-  void* data =
-      ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) throw_map(size);
   Mapping mapping(static_cast<std::byte*>(data), size);
   permit(mapping.data(), size, PROT_READ | PROT_WRITE, locks_future_mappings());

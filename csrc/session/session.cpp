@@ -176,8 +176,8 @@ void Session::retire_empty() {
       Arena& arena = *at->second;
       const bool current = std::ranges::find(current_, &arena) != std::end(current_);
       // Each thread that uses an arena has pinned it, and pins it with the list locked.
-      if (!arena.owned() || is_on_device(arena.segment().strategy()) || current ||
-          arena.in_use() || !arena.is_empty()) {
+      if (!arena.owned() || is_on_device(arena.segment().strategy()) || current || arena.in_use() ||
+          !arena.is_empty()) {
         ++at;
         continue;
       }

@@ -175,7 +175,7 @@ def test_threads_allocate_while_others_retire(strategy) -> None:
 
 # A consumer that limits itself, and producers without a limit, whose arenas reserve the machine's memory.
 CONSUMER = """
-    import multiprocessing, shmtensor.multiprocessing as mp
+    import shmtensor.multiprocessing as mp
 
     def produce(outbox, done, mib, count, seed):
         rng = np.random.default_rng(seed)
@@ -186,9 +186,8 @@ CONSUMER = """
     def with_producers(producers, mib, count, consume):
         context = mp.get_context("spawn")
         outbox, done = context.SimpleQueue(), context.SimpleQueue()
-        processes = [
-            context.Process(target=produce, args=(outbox, done, mib, count, seed)) for seed in range(producers)
-        ]
+        arguments = [(outbox, done, mib, count, seed) for seed in range(producers)]
+        processes = [context.Process(target=produce, args=each) for each in arguments]
         for process in processes:
             process.start()
         consume(outbox)

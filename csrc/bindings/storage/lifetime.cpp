@@ -33,7 +33,8 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
       } else {
         // Without its last block, the arena may be retired by another thread.
         PinnedArena due;
-        if (backing.arena->owned() && backing.arena->trim_is_due()) due = PinnedArena(*backing.arena);
+        if (backing.arena->owned() && backing.arena->trim_is_due())
+          due = PinnedArena(*backing.arena);
         release_block(storage, backing);
         if (due) trim_in_passing(*due);
       }
