@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "base/align.hpp"
@@ -12,8 +13,7 @@
 namespace shmtensor {
 
 /// Windows stay mapped until the object is destroyed, so addresses in them stay valid. They may
-/// overlap; two threads may map the same one. Published without a lock, so that no fork finds a
-/// lock held.
+/// overlap. Published without a lock, so that no fork finds a lock held.
 /// Threads: all members may be called simultaneously.
 class Windows {
  public:
@@ -36,11 +36,14 @@ class Windows {
     return nullptr;
   }
 
-  /// Adds a window that maps the data from `offset` on.
+  /// Adds a window that maps the data from `offset` on, unless another thread was faster.
   void add(std::uint64_t offset, Mapping memory) {
-    auto* const window = new Window{offset, std::move(memory), newest()};
-    while (!newest_.compare_exchange_weak(window->before, window)) {
-    }
+    const std::uint64_t size = memory.size();
+    std::unique_ptr<Window> window(new Window{offset, std::move(memory), newest()});
+    do {
+      if (find(offset, size) != nullptr) return;
+    } while (!newest_.compare_exchange_weak(window->before, window.get()));
+    window.release();
   }
 
   [[nodiscard]] int count() const noexcept {

@@ -65,6 +65,7 @@ Session::Session(std::unique_ptr<SessionMemory> memory, Connection connection, S
       budget_(budget) {}
 
 std::optional<Block> Session::allocate_warm(std::uint64_t size, Place place) {
+  member_.require_slot();  // before any lock, as in `allocate`
   PinnedArena arena;
   {
     const std::lock_guard guard(registry_lock_);
