@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include <atomic>
+#include <vector>
 
 #include "arena/reclaim.hpp"
 #include "support/world.hpp"
@@ -20,6 +21,11 @@ struct Shared {
   World world;
   BlockNumber block = *world.arena->allocate(4 * kKiB);
   Sent sent = send(*world.arena, block);
+  std::vector<Sent> neighbours = [this] {
+    std::vector<Sent> all;
+    for (int i = 0; i < 8; ++i) all.push_back(send(*world.arena, *world.arena->allocate(64)));
+    return all;
+  }();
 };
 std::unique_ptr<Shared> g_shared;  // NOLINT: what Google Benchmark's threads can share
 
@@ -67,6 +73,18 @@ void acquire_first(benchmark::State& state) {
   }
 }
 BENCHMARK(acquire_first)->Setup(set_up)->Teardown(tear_down)->ThreadRange(1, 8);
+
+// The same for blocks that were allocated one after the other, each used by one thread.
+void acquire_neighbours(benchmark::State& state) {
+  const Peer process = process_of(state);
+  const auto arena = process.open_arena(g_shared->world.arena->segment());
+  const Sent& sent = g_shared->neighbours[static_cast<std::size_t>(state.thread_index())];
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(receive(*arena, sent));
+    arena->release(sent.block);
+  }
+}
+BENCHMARK(acquire_neighbours)->Setup(set_up)->Teardown(tear_down)->ThreadRange(1, 8);
 
 // A block that its owner holds: an attempt to free it fails.
 void try_free_held(benchmark::State& state) {

@@ -45,11 +45,15 @@ std::optional<NewBlock> Allocator::take(YieldingLock& lock, std::uint64_t size) 
 // Called before anything is allocated, since it may throw.
 bool Allocator::spare_number() {
   if (!free_numbers_.empty()) return true;
-  if (ranges_.size() >= segment_.capacity()) return false;
-  if (ranges_.size() == ranges_.capacity()) ranges_.reserve(2 * ranges_.size() + 1);
+  const std::size_t first = ranges_.size();
+  if (first + kTile > segment_.capacity()) return false;
+  if (first == ranges_.capacity()) ranges_.reserve(2 * first + kTile);
   free_numbers_.reserve(ranges_.capacity());  // so that freeing never has to allocate
-  free_numbers_.push_back(static_cast<BlockNumber>(ranges_.size()));
-  ranges_.push_back(RangeAllocator::kNone);
+  ranges_.resize(first + kTile, RangeAllocator::kNone);
+  for (std::size_t i = kTile; i-- > 0;) {
+    const std::size_t number = i % (kTile / kStride) * kStride + i / (kTile / kStride);
+    free_numbers_.push_back(static_cast<BlockNumber>(first + number));
+  }
   return true;
 }
 

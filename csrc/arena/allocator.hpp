@@ -37,6 +37,9 @@ class Allocator {
   /// already, or has been allocated again since.
   void reclaim(BlockNumber block);
 
+  /// Return true if no block and no range is allocated.
+  [[nodiscard]] bool empty() const noexcept { return space_.taken() == 0; }
+
   /// Calls `visit(block)` for every allocated block.
   template <typename Visit>
   void for_each_allocated(Visit&& visit) {
@@ -53,6 +56,12 @@ class Allocator {
   }
 
  private:
+  // Numbers are made in tiles and used in strides, so that blocks that are allocated one after the
+  // other, and may be used by different processors, share no cache line: a line has the holders of
+  // 8 blocks, or 2 records. The capacity of a segment is a multiple of a tile.
+  static constexpr std::size_t kTile = 1024;
+  static constexpr std::size_t kStride = 8;
+
   [[nodiscard]] bool spare_number();
   [[nodiscard]] bool make_number(YieldingLock& lock) REQUIRES(lock);
   [[nodiscard]] BlockNumber take_number() noexcept;

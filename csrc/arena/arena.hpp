@@ -86,6 +86,9 @@ class Arena {
   /// extents to the system.
   void collect(std::uint64_t idle_milliseconds);
   [[nodiscard]] std::uint64_t reserved() const noexcept;
+  /// Return true if no block is allocated here, hence none is held or in a message, and no page of
+  /// data is reserved. False if another thread has locked the bookkeeping.
+  [[nodiscard]] bool is_empty() noexcept;
   /// Return true if idle pages are to be released to the system. The caller then calls
   /// `trim_in_passing` without the GIL.
   [[nodiscard]] bool trim_is_due() const noexcept {

@@ -56,12 +56,14 @@ std::string ExtentTable::reserve(Run run, std::uint64_t needed) {
   std::string why = shortage_of(std::max(size, needed), *budget_);
   if (!why.empty()) return why;
   const Segment::File file = segment_.file();
-  std::byte* const data = segment_.data(Access::read_write);
+  segment_.map_all(Access::read_write);
   if (!budget_->try_reserve(size)) return over_limit(*budget_);  // another thread was faster
   try {
     if (reserve_pages(*file, segment_.layout().data() + offset, size)) {
       reserved_ += size;
-      populate(data + offset, size, Access::read_write);
+      // A window is not worth its address space only to be populated.
+      std::byte* const data = segment_.data_if_mapped(Access::read_write, offset, size);
+      if (data != nullptr) populate(data, size, Access::read_write);
       return {};
     }
   } catch (...) {

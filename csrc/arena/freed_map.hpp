@@ -10,11 +10,11 @@
 namespace shmtensor {
 
 /// Three levels of bits in shared memory: one bit per block, one bit per word of the first level,
-/// and 64 bits for the whole. A process that frees a block sets its bit and then the bits above it.
-/// The owner clears all bits from the top down. Every step is one idempotent atomic operation. A
-/// bit that is set twice or late does no harm, because the owner checks the block's word before it
-/// reclaims the block. If a process is killed before it sets the upper bits, the owner finds the
-/// bit when it compares the block table with its bookkeeping.
+/// and 64 bits for the whole. A process that frees a block sets its bit and then the bits above it
+/// that are not set. The owner clears all bits from the top down. Every step is one idempotent
+/// atomic operation. A bit that is set twice or late does no harm, because the owner checks the
+/// block's word before it reclaims the block. If a process is killed before it sets the upper bits,
+/// the owner finds the bit when it compares the block table with its bookkeeping.
 ///
 /// Processes: every process may call `mark`; only the owner calls `take`, protected by its lock.
 class FreedMap {
@@ -25,8 +25,8 @@ class FreedMap {
 
   void mark(BlockNumber block) const noexcept {
     low_[block / 64].fetch_or(std::uint64_t{1} << block % 64);
-    middle_[block / 4096].fetch_or(std::uint64_t{1} << block / 64 % 64);
-    top_->fetch_or(std::uint64_t{1} << block / span());
+    set(middle_[block / 4096], std::uint64_t{1} << block / 64 % 64);
+    set(*top_, std::uint64_t{1} << block / span());
   }
 
   [[nodiscard]] bool any() const noexcept { return top_->load(std::memory_order_relaxed) != 0; }
@@ -47,6 +47,12 @@ class FreedMap {
   }
 
  private:
+  // A bit of an upper level is often set already, in a cache line that all processes that free
+  // blocks write. The owner clears it before it reads the levels below, where the bit of this call
+  // has been set.
+  static void set(std::atomic<std::uint64_t>& word, std::uint64_t bit) noexcept {
+    if ((word.load() & bit) == 0) word.fetch_or(bit);
+  }
   [[nodiscard]] std::uint32_t span() const noexcept { return max_blocks_ / 64; }
 
   template <typename Visit>

@@ -36,14 +36,13 @@ std::byte* HostDataSegment::at(std::uint64_t offset, std::uint64_t size, Access 
     throw SessionError("a block of arena " + std::to_string(segment_.number()) +
                        " refers to memory outside of the arena");
   }
-  return segment_.data(access) + offset;
+  return segment_.data(access, offset, size);
 }
 
 std::byte* HostDataSegment::at_once(std::uint64_t offset, std::uint64_t size,
                                     Access access) noexcept {
-  std::byte* const start = segment_.data_if_mapped(access);
-  const bool there = start != nullptr && inside(offset, size) && in_known_file(offset + size);
-  return there ? start + offset : nullptr;
+  if (!inside(offset, size) || !in_known_file(offset + size)) return nullptr;
+  return segment_.data_if_mapped(access, offset, size);
 }
 
 std::uint64_t HostDataSegment::alignment(std::uint64_t size) const noexcept {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "os/futex.hpp"
+#include "os/limits.hpp"
 #include "os/memfd.hpp"
 #include "os/page_reservation.hpp"
 #include "os/process.hpp"
@@ -47,6 +48,7 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
   segment->number_ = number;
   segment->strategy_ = strategy;
   segment->layout_ = layout;
+  segment->made_here_ = true;
   const std::string name = arena_name(session, number);
   const bool named = strategy == Strategy::file_system;
   Fd file = named ? create_shm(name) : create_memfd(name);
@@ -133,17 +135,36 @@ void Segment::map_control(const Fd& file) {
 
 Segment::~Segment() {
   if (!file_.still_is(identity_)) static_cast<void>(file_.release());
-  for (const auto& start : data_) Mapping::adopt(start.load(), layout_.data_reserve);
 }
 
-std::byte* Segment::data(Access access) const {
-  std::atomic<std::byte*>& slot = data_[static_cast<std::size_t>(access)];
-  if (std::byte* start = slot.load(std::memory_order_acquire)) return start;
-  Mapping mapping = Mapping::of_file(*file(), layout_.data(), layout_.data_reserve, access);
-  std::byte* first = nullptr;
-  if (!slot.compare_exchange_strong(first, mapping.data()))
-    return first;  // another thread was faster
-  return mapping.release();
+std::byte* Segment::data(Access access, std::uint64_t offset, std::uint64_t size) const {
+  if (std::byte* start = data_if_mapped(access, offset, size)) return start;
+  map_all(access);
+  if (std::byte* start = data_if_mapped(access, offset, size)) return start;
+  const std::uint64_t end = offset + std::max<std::uint64_t>(size, 1);
+  map(access, align_down(offset, kWindow), std::min(align_up(end, kWindow), layout_.data_reserve));
+  return data_if_mapped(access, offset, size);
+}
+
+void Segment::map_all(Access access) const {
+  if (!may_map_all() || data_if_mapped(access, 0, layout_.data_reserve) != nullptr) return;
+  try {
+    map(access, 0, layout_.data_reserve);
+  } catch (const OsError& error) {
+    if (!is_address_shortage(error.code())) throw;
+  }
+}
+
+// The reserve of an arena follows from the limits of its owner. A peer with a limit uses no more of
+// it for one arena than an owner would.
+bool Segment::may_map_all() const noexcept {
+  const std::uint64_t limit = address_space_limit();
+  return made_here_ || limit == kUnlimited || layout_.data_reserve <= limit / 16;
+}
+
+void Segment::map(Access access, std::uint64_t begin, std::uint64_t end) const {
+  windows(access).add(begin,
+                      Mapping::of_file(*file(), layout_.data() + begin, end - begin, access));
 }
 
 std::uint64_t Segment::data_in_file() const {
@@ -221,9 +242,7 @@ void Segment::grow_capacity() const {
 }
 
 int Segment::mapping_count() const noexcept {
-  int count = 1;
-  for (const auto& start : data_) count += start.load() != nullptr ? 1 : 0;
-  return count;
+  return 1 + windows_[0].count() + windows_[1].count();
 }
 
 }  // namespace shmtensor

@@ -11,6 +11,7 @@
 
 #include "arena/freed_map.hpp"
 #include "arena/layout.hpp"
+#include "arena/windows.hpp"
 #include "os/fd.hpp"
 #include "os/mapping.hpp"
 
@@ -82,13 +83,17 @@ class Segment {
   /// Notifies the owner, if it waits, that a block may have been freed.
   void notify_owner() const noexcept;
 
-  /// Returns the address of the data segment in this process. Mapped at the first call for each
-  /// access. Throws OsError if address space is short.
-  std::byte* data(Access access) const;
-  /// The same; null while the segment is not mapped.
-  [[nodiscard]] std::byte* data_if_mapped(Access access) const noexcept {
-    return data_[static_cast<std::size_t>(access)].load(std::memory_order_acquire);
+  /// Returns the address of a range of the data segment in this process. The first call for each
+  /// access maps the whole segment, or, where address space is short, a window around the range.
+  /// Throws OsError if there is no room for that either.
+  std::byte* data(Access access, std::uint64_t offset, std::uint64_t size) const;
+  /// The same; null while the range is not mapped.
+  [[nodiscard]] std::byte* data_if_mapped(Access access, std::uint64_t offset,
+                                          std::uint64_t size) const noexcept {
+    return windows(access).find(offset, size);
   }
+  /// Maps the whole data segment, unless address space is short.
+  void map_all(Access access) const;
 
   /// Returns the bytes of the data segment that are in the file, independent of the header; the
   /// file cannot be shortened. If there is no descriptor to query, or any process could shorten the
@@ -128,7 +133,14 @@ class Segment {
   [[nodiscard]] int mapping_count() const noexcept;
 
  private:
+  static constexpr std::uint64_t kWindow = 16 * kMiB;
+
   Segment() = default;
+  [[nodiscard]] Windows& windows(Access access) const noexcept {
+    return windows_[static_cast<std::size_t>(access)];
+  }
+  void map(Access access, std::uint64_t begin, std::uint64_t end) const;
+  [[nodiscard]] bool may_map_all() const noexcept;
   [[nodiscard]] std::atomic<std::uint64_t>* words(std::uint64_t offset) const noexcept {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(control_.data() + offset);
   }
@@ -141,9 +153,9 @@ class Segment {
   FileIdentity identity_;
   Fd file_;  // empty for a named object
   std::function<Fd()> fetch_;
+  bool made_here_ = false;
   Mapping control_;
-  mutable std::atomic<std::byte*> data_[2]{};  // mappings by Access; published without a lock, so
-                                               // that no fork finds a lock held
+  mutable Windows windows_[2];  // of the data segment, by Access
 };
 
 }  // namespace shmtensor

@@ -18,6 +18,10 @@ class SlotSet {
   void add(SlotNumber slot) noexcept {
     if (slot < kMaxSlots) bits_[plane_of(slot)] |= bit_of(slot);
   }
+  [[nodiscard]] bool has(std::uint32_t slot) const noexcept {
+    const auto number = static_cast<SlotNumber>(slot);
+    return slot < kMaxSlots && (bits_[plane_of(number)] & bit_of(number)) != 0;
+  }
   [[nodiscard]] std::uint64_t in_plane(std::uint32_t plane) const noexcept { return bits_[plane]; }
   /// Returns a bit for each plane that has a slot of the set.
   [[nodiscard]] std::uint32_t planes() const noexcept {

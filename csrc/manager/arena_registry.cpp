@@ -46,12 +46,22 @@ std::uint64_t count_in_flight(const SessionMemory& memory) {
 void ArenaRegistry::add(std::unique_ptr<Segment> segment, bool owner_lives,
                         const SessionMemory& memory, const SlotSet& unused) {
   const ArenaNumber number = segment->number();
-  if (!owner_lives) segment->header().orphaned.store(1);
   Entry entry;
   entry.segment = std::move(segment);
-  entry.orphan = !owner_lives;
+  // The owner may have retired it before this manager found it.
+  if (!owner_lives || entry.segment->header().orphaned.load() != 0) make_orphan(entry);
   const auto [at, added] = entries_.try_emplace(number, std::move(entry));
   if (added) clear_dead(at->second, memory, unused);
+}
+
+void ArenaRegistry::make_orphan(Entry& entry) {
+  entry.segment->header().orphaned.store(1);
+  entry.orphan = true;
+  entry.reclaimed = 0;
+}
+
+void ArenaRegistry::retire(ArenaNumber number) {
+  if (const auto at = entries_.find(number); at != entries_.end()) make_orphan(at->second);
 }
 
 const Segment* ArenaRegistry::find(ArenaNumber number) const {
@@ -95,14 +105,10 @@ void ArenaRegistry::free_marked(Entry& entry, BlockNumber block) {
   entry.reclaimed = 0;
 }
 
-void ArenaRegistry::sweep(const SessionMemory& memory, SlotNumber dead) {
+void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead) {
   for (auto& pair : entries_) {
     Entry& entry = pair.second;
-    if (!entry.orphan && entry.segment->header().owner == dead) {
-      entry.segment->header().orphaned.store(1);
-      entry.orphan = true;
-      entry.reclaimed = 0;
-    }
+    if (!entry.orphan && dead.has(entry.segment->header().owner)) make_orphan(entry);
     clear_dead(entry, memory, dead);
   }
 }

@@ -24,6 +24,8 @@ class ArenaRegistry {
   /// unused slots are cleared.
   void add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
            const SlotSet& unused);
+  /// The arena becomes an orphan arena while its owner lives. Does nothing if there is none.
+  void retire(ArenaNumber number);
   [[nodiscard]] const Segment* find(ArenaNumber number) const;
   [[nodiscard]] std::size_t owned_by(SlotNumber slot) const;
 
@@ -38,8 +40,8 @@ class ArenaRegistry {
   /// block.
   void notify_owners() const noexcept;
 
-  /// Clears the bits of a dead slot in all arenas. The slot's own arenas become orphan arenas.
-  void sweep(const SessionMemory& memory, SlotNumber dead);
+  /// Clears the bits of dead slots in all arenas. The arenas that they own become orphan arenas.
+  void sweep(const SessionMemory& memory, const SlotSet& dead);
 
   /// Cancels tickets of at least the given age. Returns their number.
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);
@@ -83,6 +85,7 @@ class ArenaRegistry {
     std::uint64_t reclaimed = 0;
   };
 
+  static void make_orphan(Entry& entry);
   void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
   /// Cancels the tickets of the groups that `chosen(sent, pipe)` selects. Returns their number.
   template <typename Chosen>

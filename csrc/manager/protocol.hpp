@@ -40,6 +40,7 @@ enum class MessageKind : std::uint16_t {
   keep_chunk,      ///< arena, chunk; carries the descriptor of a chunk of device memory
   find_chunk,      ///< arena, chunk
   drop_chunk,      ///< arena, chunk: its owner has freed the chunk
+  retire_arena,    ///< arena: its owner allocates there no more and has unmapped it
   watch_pipe,      ///< pipe: messages are sent into it; carries its location, or for a socket that
                    ///< reads them `number` is its cookie; no answer
   // replies

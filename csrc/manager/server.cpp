@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "os/clock.hpp"
@@ -42,7 +43,11 @@ Server::~Server() {
 
 void Server::run() {
   while (!finished()) {
-    for (const std::uint64_t ready : poller_.wait(timeout())) {
+    std::vector<std::uint64_t> all = poller_.wait(timeout());
+    // Ended processes come first, so that one sweep is enough for all of them before requests are
+    // answered.
+    std::ranges::stable_partition(all, [](std::uint64_t ready) { return ready >> 32 == kProcess; });
+    for (const std::uint64_t ready : all) {
       const auto value = static_cast<std::uint32_t>(ready);
       switch (ready >> 32) {
         case kListener:
@@ -56,6 +61,7 @@ void Server::run() {
       }
     }
     if (slots_) recheck_slots();
+    sweep_dead();
     check_pipes();
     registry_.reclaim_orphans();
   }

@@ -72,6 +72,8 @@ class Server {
   void keep_chunk(const Client& client, const Message& message, Fd fd);
   void find_chunk(const Client& client, const Message& message);
   void drop_chunk(const Client& client, const Message& message);
+  void retire_arena(const Client& client, const Message& message);
+  [[nodiscard]] bool owns(const Client& client, const Segment& segment);
 
   // server_pipes.cpp
   void watch_pipe(const Client& client, const Message& message, Fd fd);
@@ -90,6 +92,7 @@ class Server {
   void check_slot(SlotNumber slot);
   void recheck_slots();
   void reclaim_slot(SlotNumber slot);
+  void sweep_dead();
 
   SessionId session_;
   Fd listener_;
@@ -100,6 +103,7 @@ class Server {
   std::uint32_t claimed_ = 0;  ///< identifies this manager in the session's memory
   std::unique_ptr<SlotTable> slots_;
   ArenaRegistry registry_;
+  SlotSet dead_;  ///< slots to be swept together, before the next request is answered
   WatchedPipes pipes_{listener_};
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;

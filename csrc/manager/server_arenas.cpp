@@ -80,14 +80,29 @@ void Server::find_chunk(const Client& client, const Message& message) {
 // know it.
 void Server::drop_chunk(const Client& client, const Message& message) {
   if (const Segment* segment = registry_.find(message.arena)) {
-    const ArenaHeader& header = segment->header();
-    if (static_cast<SlotNumber>(header.owner) != client.slot ||
-        header.owner_incarnation != (*slots_)[client.slot].incarnation) {
+    if (!owns(client, *segment)) {
       return refuse(client.socket, message, "only the owner of an arena may release its chunks");
     }
     registry_.drop_chunk(message.arena, message.chunk);
   }
   reply(client.socket, message, MessageKind::done);
+}
+
+void Server::retire_arena(const Client& client, const Message& message) {
+  if (const Segment* segment = registry_.find(message.arena)) {
+    if (!owns(client, *segment)) {
+      return refuse(client.socket, message, "only the owner of an arena may retire it");
+    }
+    SHMTENSOR_FAULT_POINT("manager.retire");
+    registry_.retire(message.arena);
+  }
+  reply(client.socket, message, MessageKind::done);
+}
+
+bool Server::owns(const Client& client, const Segment& segment) {
+  const ArenaHeader& header = segment.header();
+  return static_cast<SlotNumber>(header.owner) == client.slot &&
+         header.owner_incarnation == (*slots_)[client.slot].incarnation;
 }
 
 }  // namespace shmtensor

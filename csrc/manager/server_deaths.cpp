@@ -31,7 +31,7 @@ void Server::remove_client(int descriptor) {
 }
 
 void Server::check_slot(SlotNumber slot) {
-  if (!slots_ || !(*slots_)[slot].taken) return;
+  if (!slots_ || !(*slots_)[slot].taken || dead_.has(slot)) return;
   const bool watched = static_cast<bool>((*slots_)[slot].pidfd);
   if (slots_->has_left(slot)) return reclaim_slot(slot);
   if (!watched) watch(slot);  // a forked child may have stored its pid
@@ -52,11 +52,23 @@ void Server::recheck_slots() {
 void Server::reclaim_slot(SlotNumber slot) {
   if (!slots_->withdraw(slot)) return;
   close_client((*slots_)[slot].connection);
-  registry_.sweep(*memory_, slot);
+  dead_.add(slot);
+}
+
+// One walk over all blocks for all slots that were found dead in a turn of the loop.
+void Server::sweep_dead() {
+  if (dead_.planes() == 0) return;
+  registry_.sweep(*memory_, dead_);
   SHMTENSOR_FAULT_POINT("manager.before_release");
-  slots_->release(slot);
+  std::uint64_t count = 0;
+  slots_->for_each_in_use([&](SlotNumber slot) {
+    if (!dead_.has(slot)) return;
+    slots_->release(slot);
+    ++count;
+  });
+  dead_ = {};
   // When owners see this change, they compare the block table with their bookkeeping.
-  memory_->header().deaths.fetch_add(1);
+  memory_->header().deaths.fetch_add(count);
   registry_.notify_owners();
   // Last, because processes may wait for the blocks of the dead process.
   if (!knows_all_arenas_) return;

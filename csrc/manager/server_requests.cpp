@@ -22,9 +22,10 @@ bool is_socket(const Fd& fd) {
 }
 
 // The requests that only a member may make; an observer has no slot.
-constexpr std::array kMemberRequests{MessageKind::register_arena, MessageKind::find_arena,
-                                     MessageKind::keep_chunk,     MessageKind::find_chunk,
-                                     MessageKind::drop_chunk,     MessageKind::fork};
+constexpr std::array kMemberRequests{
+    MessageKind::register_arena, MessageKind::find_arena,   MessageKind::keep_chunk,
+    MessageKind::find_chunk,     MessageKind::drop_chunk,   MessageKind::retire_arena,
+    MessageKind::fork};
 
 bool needs_slot(MessageKind request) noexcept {
   return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();
@@ -76,6 +77,7 @@ void Server::serve(int descriptor) {
 }
 
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
+  sweep_dead();
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));
@@ -105,6 +107,8 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
       return find_chunk(client, message);
     case MessageKind::drop_chunk:
       return drop_chunk(client, message);
+    case MessageKind::retire_arena:
+      return retire_arena(client, message);
     case MessageKind::fork:
       return prepare_fork(client, std::move(fd));
     default:
@@ -151,6 +155,7 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
           reclaim_slot(given);
         }
       });
+      sweep_dead();
       const auto slot =
           slots_->assign(process, message.parent, std::move(pidfd), client.socket.get());
       if (!slot) return refuse(client.socket, message, "all 1024 slots of the session are taken");

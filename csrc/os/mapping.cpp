@@ -1,6 +1,7 @@
 #include "os/mapping.hpp"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <string>
@@ -13,6 +14,9 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
+#if !defined(MLOCK_ONFAULT)
+#define MLOCK_ONFAULT 1
+#endif
 
 namespace shmtensor {
 namespace {
@@ -21,10 +25,33 @@ constexpr std::uint64_t kHugePage = 2 * kMiB;
 
 [[noreturn]] void throw_map(std::uint64_t size) {
   throw_os("map " + std::to_string(size) +
-           " bytes of address space (check RLIMIT_AS and vm.max_map_count)");
+           " bytes of address space (check RLIMIT_AS, vm.max_map_count and, after mlockall, "
+           "RLIMIT_MEMLOCK)");
+}
+
+// Return true if this process has called mlockall(MCL_FUTURE) without MCL_ONFAULT: the kernel has
+// populated and locked a page that nobody touched.
+bool locks_future_mappings() noexcept {
+  void* const page =
+      ::mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return false;
+  unsigned char resident = 0;
+  const bool locks = ::mincore(page, page_size(), &resident) == 0 && (resident & 1) != 0;
+  ::munmap(page, page_size());
+  return locks;
+}
+
+// Permits access to a mapping that was made without. In a process that locks its memory, the kernel
+// populates a mapping that it makes with access. The files here consist of holes for the most part,
+// which would get pages, so their pages are locked when they are touched.
+void permit(std::byte* data, std::uint64_t size, int protection, bool locks) {
+  if (locks) ::syscall(SYS_mlock2, data, size, MLOCK_ONFAULT);
+  if (::mprotect(data, size, protection) != 0) throw_map(size);
 }
 
 }  // namespace
+
+bool is_address_shortage(int code) noexcept { return code == ENOMEM || code == EAGAIN; }
 
 std::uint64_t page_size() noexcept {
   static const auto size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -59,17 +86,15 @@ Mapping Mapping::of_file(const Fd& file, std::uint64_t offset, std::uint64_t siz
   // Huge pages need addresses congruent with file offsets: reserve a range with room to align, map
   // the file over the aligned part, and unmap the rest.
   const std::uint64_t room = size + kHugePage;
+  const bool locks = locks_future_mappings();
   void* raw = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) throw_map(room);
+  if (locks) ::munlock(raw, room);  // RLIMIT_MEMLOCK would count both mappings
   const auto start = reinterpret_cast<std::uintptr_t>(raw);
   const std::uintptr_t aligned = align_up(start, kHugePage);
-  const int protection = access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE;
   auto* data = reinterpret_cast<std::byte*>(aligned);
-  // After mlockall(MCL_FUTURE) the kernel allocates every page of a mapping that can be accessed
-  // when it is made. Of one that becomes accessible later it locks each page when it is touched.
   if (::mmap(data, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.get(),
-             static_cast<off_t>(offset)) == MAP_FAILED ||
-      ::mprotect(data, size, protection) != 0) {
+             static_cast<off_t>(offset)) == MAP_FAILED) {
     const int code = errno;
     ::munmap(raw, room);
     errno = code;
@@ -79,15 +104,18 @@ Mapping Mapping::of_file(const Fd& file, std::uint64_t offset, std::uint64_t siz
   const std::uintptr_t tail = aligned + size;
   if (start + room > tail) ::munmap(reinterpret_cast<void*>(tail), start + room - tail);
   ::madvise(data, size, MADV_DONTDUMP);
-  return {data, size};
+  Mapping mapping(data, size);
+  permit(data, size, access == Access::read_only ? PROT_READ : PROT_READ | PROT_WRITE, locks);
+  return mapping;
 }
 
 Mapping Mapping::anonymous(std::uint64_t size) {
   size = align_up(size, page_size());
-  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) throw_map(size);
-  return {static_cast<std::byte*>(data), size};
+  Mapping mapping(static_cast<std::byte*>(data), size);
+  permit(mapping.data(), size, PROT_READ | PROT_WRITE, locks_future_mappings());
+  return mapping;
 }
 
 bool populate(std::byte* start, std::uint64_t size, Access access) noexcept {

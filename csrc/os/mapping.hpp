@@ -21,7 +21,8 @@ class Mapping {
 
   /// Maps `[offset, offset + size)` of the file, shared, aligned to 2 MiB. The range may extend
   /// past the end of the file. Touching a page past the end raises SIGBUS, so callers check the
-  /// committed size first. The range is excluded from core dumps.
+  /// committed size first. The range is excluded from core dumps. In a process that has called
+  /// mlockall, pages are allocated and locked when they are touched.
   static Mapping of_file(const Fd& file, std::uint64_t offset, std::uint64_t size, Access access);
 
   /// Maps private zeroed memory. Its pages are allocated when they are touched.
@@ -42,6 +43,10 @@ class Mapping {
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
 };
+
+/// Return true if the errno value of a mapping that failed means that address space, mappings or
+/// lockable memory ran out.
+[[nodiscard]] bool is_address_shortage(int code) noexcept;
 
 /// Fills the page tables of a mapped range and allocates pages that are holes (MADV_POPULATE_*,
 /// Linux 5.14). Returns false if the kernel does not support it or memory is short; then pages are

@@ -67,11 +67,16 @@ Session::Session(std::unique_ptr<SessionMemory> memory, Connection connection, S
       budget_(budget) {}
 
 std::optional<Block> Session::allocate_warm(std::uint64_t size, Placement placement) {
-  Arena* arena = current_[index_of(placement)].load(std::memory_order_acquire);
-  if (arena == nullptr || !is_on(*arena, placement)) return std::nullopt;
+  member_.require_slot();  // before any lock, as in `allocate`
+  PinnedArena arena;
+  {
+    const LockGuard guard(registry_lock_);
+    if (Arena* current = current_[index_of(placement)]) arena = PinnedArena(*current);
+  }
+  if (!arena || !is_on(*arena, placement)) return std::nullopt;
   const std::optional<BlockNumber> number = arena->allocate_warm(size);
   if (!number) return std::nullopt;
-  return Block{arena, *number};
+  return Block{arena.get(), *number};
 }
 
 Block Session::allocate(std::uint64_t size, Placement placement) {
@@ -82,14 +87,14 @@ Block Session::allocate(std::uint64_t size, Placement placement) {
 
 Block Session::allocate_on_host(std::uint64_t size, Placement placement) {
   for (int round = 0; round < kRounds; ++round) {
-    const std::size_t seen = own_arenas(placement).size();
+    const ArenaNumber seen = newest_arena(placement);
     if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
     if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
       throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
     }
     // One thread makes the arena that all of them are waiting for.
     const LockGuard creation(creation_mutex_);
-    if (own_arenas(placement).size() == seen) make_arena(size, placement);
+    if (newest_arena(placement) == seen) make_arena(size, placement);
   }
   throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
 }
@@ -107,10 +112,10 @@ Block Session::allocate_on_device(std::uint64_t size, Placement placement) {
 
 std::optional<Block> Session::allocate_in_own(std::uint64_t size, Placement placement) {
   const auto attempt = [&]() -> std::optional<Block> {
-    for (Arena* arena : own_arenas(placement)) {
+    for (const PinnedArena& arena : own_arenas(placement)) {
       if (const auto number = arena->allocate(size)) {
-        current_[index_of(placement)].store(arena, std::memory_order_release);
-        return Block{arena, *number};
+        set_current(placement, arena.get());
+        return Block{arena.get(), *number};
       }
     }
     return std::nullopt;
@@ -127,7 +132,7 @@ std::optional<Block> Session::allocate_in_own(std::uint64_t size, Placement plac
     return attempt();
   } catch (const OutOfMemory&) {
     // All on the host give their idle pages back, for a table that cannot grow also those tried.
-    for (Arena* arena : own_arenas()) {
+    for (const PinnedArena& arena : own_arenas()) {
       if (arena->segment().strategy() != Strategy::device) arena->collect(0);
     }
     drop_unused_orphans();
@@ -143,23 +148,72 @@ std::vector<PinnedArena> Session::pin_all() {
   return all;
 }
 
-std::vector<Arena*> Session::own_arenas() {
-  std::vector<Arena*> found;
+std::vector<PinnedArena> Session::own_arenas() {
+  std::vector<PinnedArena> found;
   const LockGuard guard(registry_lock_);
   for (auto& [number, arena] : arenas_) {
-    if (arena->owned()) found.push_back(arena.get());
+    if (arena->owned()) found.emplace_back(*arena);
   }
   return found;
 }
 
-std::vector<Arena*> Session::own_arenas(Placement placement) {
-  std::vector<Arena*> found = own_arenas();
-  std::erase_if(found, [placement](const Arena* arena) { return !is_on(*arena, placement); });
+std::vector<PinnedArena> Session::own_arenas(Placement placement) {
+  std::vector<PinnedArena> found = own_arenas();
+  std::erase_if(found, [placement](const PinnedArena& arena) { return !is_on(*arena, placement); });
   return found;
+}
+
+ArenaNumber Session::newest_arena(Placement placement) {
+  ArenaNumber newest = 0;
+  for (const PinnedArena& arena : own_arenas(placement)) {
+    newest = std::max(newest, arena->segment().number());
+  }
+  return newest;
+}
+
+void Session::set_current(Placement placement, Arena* arena) noexcept {
+  const LockGuard guard(registry_lock_);
+  current_[index_of(placement)] = arena;
+}
+
+// Unmaps arenas of this process in which nothing is allocated, and gives them up: for the manager
+// and for peers they are orphan arenas from now on. The header comes first, so that also a manager
+// that finds the arena later knows. Called with the creation locked, which keeps a fork away.
+void Session::retire_empty() {
+  std::vector<std::unique_ptr<Arena>> retired;
+  {
+    const LockGuard guard(registry_lock_);
+    for (auto at = arenas_.begin(); at != arenas_.end();) {
+      Arena& arena = *at->second;
+      const bool current = std::ranges::find(current_, &arena) != std::end(current_);
+      // Each thread that uses an arena has pinned it, and pins it with the list locked.
+      if (!arena.owned() || is_on_device(arena.segment().strategy()) || current || arena.in_use() ||
+          !arena.is_empty()) {
+        ++at;
+        continue;
+      }
+      retired.push_back(std::move(at->second));
+      at = arenas_.erase(at);
+    }
+  }
+  for (const auto& arena : retired) {
+    arena->segment().header().orphaned.store(1);
+    SHMTENSOR_FAULT_POINT("retire.before_request");
+    Message message = message_for(MessageKind::retire_arena, id());
+    message.arena = arena->segment().number();
+    try {
+      static_cast<void>(ask(message));
+    } catch (const Error&) {
+      // The manager keeps an empty file until this process ends.
+    }
+  }
 }
 
 void Session::make_arena(std::uint64_t size, Placement placement) {
   member_.require_slot();
+  // What does not fit may take the address space of arenas in which nothing is allocated.
+  set_current(placement, nullptr);
+  retire_empty();
   const Strategy strategy = placement.strategy;
   DeviceId device{};
   if (strategy == Strategy::device) {
@@ -180,8 +234,8 @@ void Session::make_arena(std::uint64_t size, Placement placement) {
     throw;
   }
   SHMTENSOR_FAULT_POINT("register.after");
-  Arena* arena = add(std::move(segment), true).get();  // owned, so it stays without a pin
-  current_[index_of(placement)].store(arena, std::memory_order_release);
+  const PinnedArena arena = add(std::move(segment), true);
+  set_current(placement, arena.get());
 }
 
 PinnedArena Session::add(std::unique_ptr<Segment> segment, bool owned) {
@@ -247,7 +301,13 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   return arena;
 }
 
-void Session::drop_unused_orphans() {
+void Session::unmap_unused() {
+  unmap_peers(false);
+  const LockGuard creation(creation_mutex_);
+  retire_empty();
+}
+
+void Session::unmap_peers(bool orphans_only) {
   if (!member_.has_slot()) return;
   // Messages may still carry blocks of these arenas. A manager that takes over finds an arena only
   // if a process has it open, so this process keeps them until a manager has them.
@@ -257,7 +317,8 @@ void Session::drop_unused_orphans() {
   const LockGuard guard(registry_lock_);
   for (auto at = arenas_.begin(); at != arenas_.end();) {
     const Arena& arena = *at->second;
-    if (arena.owned() || arena.in_use() || arena.segment().header().orphaned.load() == 0) {
+    const bool orphan = arena.segment().header().orphaned.load() != 0;
+    if (arena.owned() || arena.in_use() || (orphans_only && !orphan)) {
       ++at;
       continue;
     }
@@ -268,13 +329,17 @@ void Session::drop_unused_orphans() {
 
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
   const std::uint64_t spent = cancel_tickets(older_than_milliseconds);
-  for (Arena* arena : own_arenas()) {
+  for (const PinnedArena& arena : own_arenas()) {
     if (arena->segment().strategy() != Strategy::device) {
       arena->collect(0);
       continue;
     }
     const LockGuard connection(connection_mutex_);  // before arenas: see `allocate_on_device`
     arena->collect(0);
+  }
+  {
+    const LockGuard creation(creation_mutex_);
+    retire_empty();
   }
   for (const PinnedArena& arena : pin_all()) arena->data().drop_gone();
   drop_unused_orphans();

@@ -105,7 +105,11 @@ class Session : private cuda::ChunkKeeper {
 
   /// Unmaps orphan arenas in which this process holds nothing, unless they are open in no other
   /// process. Idle mappings of device memory would keep it allocated.
-  void drop_unused_orphans();
+  void drop_unused_orphans() { unmap_peers(true); }
+
+  /// For a process that is short of address space: unmaps all arenas in which it holds nothing.
+  /// Those of living processes can be attached again.
+  void unmap_unused();
 
   /// Return true if this process holds a block of the session or owns an arena in it.
   [[nodiscard]] bool in_use() noexcept;
@@ -144,8 +148,12 @@ class Session : private cuda::ChunkKeeper {
   [[nodiscard]] Block allocate_on_device(std::uint64_t size, Placement placement);
   [[nodiscard]] std::optional<Block> allocate_in_own(std::uint64_t size, Placement placement);
   void make_arena(std::uint64_t size, Placement placement) REQUIRES(creation_mutex_);
-  [[nodiscard]] std::vector<Arena*> own_arenas(Placement placement);
-  [[nodiscard]] std::vector<Arena*> own_arenas();
+  [[nodiscard]] std::vector<PinnedArena> own_arenas(Placement placement);
+  [[nodiscard]] std::vector<PinnedArena> own_arenas();
+  void retire_empty() REQUIRES(creation_mutex_);
+  void unmap_peers(bool orphans_only);
+  [[nodiscard]] ArenaNumber newest_arena(Placement placement);
+  void set_current(Placement placement, Arena* arena) noexcept;
 
   // The requests of arenas of device memory to the manager.
   void keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
@@ -154,7 +162,8 @@ class Session : private cuda::ChunkKeeper {
   void drop(ArenaNumber arena, std::uint32_t chunk) override;
   [[nodiscard]] std::vector<PinnedArena> pin_all();
 
-  Mutex creation_mutex_;  // one thread makes an arena of its own; locked before the connection
+  Mutex creation_mutex_;  // one thread makes or retires arenas of its own; locked before the
+                          // connection
 
   // The connection is closed last. When it breaks, the manager checks the lock of this process's
   // slot, which is released with the session's memory.
@@ -171,7 +180,7 @@ class Session : private cuda::ChunkKeeper {
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_ GUARDED_BY(registry_lock_);
   static constexpr std::size_t kPlacements = 20;
-  std::atomic<Arena*> current_[kPlacements]{};  // the first arena to try, by placement
+  Arena* current_[kPlacements] GUARDED_BY(registry_lock_){};  // the first arena to try
 
   // During a fork:
   std::vector<PinnedArena> forked_;  // arenas that were there when it began

@@ -101,7 +101,7 @@ bool Session::unlock_in_child() noexcept {
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
   connection_.close();
   member_.become(child_slot_, no_child_slot_);
-  for (auto& place : current_) place.store(nullptr);
+  std::ranges::fill(current_, nullptr);
   bool holds = false;
   for (const PinnedArena& arena : forked_) {
     holds = holds || (arena->survives_fork() && arena->holds_any());

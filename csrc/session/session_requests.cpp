@@ -157,7 +157,7 @@ void Session::send_registration(const Arena& arena) {
 }
 
 Session::Watched Session::watch_pipe(int descriptor) noexcept {
-  if (member_.lost()) return {};
+  if (!member_.has_slot()) return {};
   ensure_manager();
   Message message = message_for(MessageKind::watch_pipe, id());
   message.pipe = pipe_number(descriptor);

@@ -10,6 +10,7 @@ import gc
 import os
 import pickle
 import random
+import resource
 import signal
 import sys
 import time
@@ -43,6 +44,12 @@ def await_item(box: Mailbox):
         assert time.monotonic() < deadline, "nothing was received"
         box.wait()
     return item
+
+
+def retire_arenas() -> None:
+    """Make tensors that need arenas of their own, one after the other."""
+    for mib in 130, 140:
+        st.empty(mib << 20, np.uint8)
 
 
 def run_all_operations(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
@@ -84,6 +91,8 @@ def run_all_operations(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
             grown = st.full(3 << 20, 1, np.uint8)
             assert grown.numpy()[-1] == 1
             del grown
+            if "retire" in fault:
+                retire_arenas()
         session = st.stats()["session"]
         if fault.startswith(("session.", "manager.")):
             for pid in manager_pids(session):
@@ -116,6 +125,8 @@ def main(fault: str, method: str, times: int) -> None:
             pass
     if fault.startswith("manager."):
         os.environ["SHMTENSOR_FAULT"] = fault  # applies to managers that this process starts
+    if "retire" in fault:  # small arenas
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))
     context = mp.get_context(method)
     before = 0
     held: list = [(7, st.full(100, 7, np.int64))]

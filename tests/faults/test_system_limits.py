@@ -254,7 +254,7 @@ def test_message_can_be_read_again_after_failed_mapping(strategy) -> None:
         os.wait()
         readonly = pickle.loads(first)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + {64 * MIB}, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (used + {8 * MIB}, resource.RLIM_INFINITY))
         with pytest.raises(OSError, match="RLIMIT_AS"):
             pickle.loads(second)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -31,9 +31,12 @@ void release_backing(Storage* storage, const Backing& backing) noexcept {
       if (backing.device >= 0) {
         device_support().release(storage, backing);
       } else {
-        const bool owned = backing.arena->owned();  // such an arena stays
+        // Without its last block, the arena may be retired by another thread.
+        PinnedArena due;
+        if (backing.arena->owned() && backing.arena->trim_is_due())
+          due = PinnedArena(*backing.arena);
         release_block(storage, backing);
-        if (owned) trim_if_due(*backing.arena);
+        if (due) trim_in_passing(*due);
       }
       break;
     case Backing::Kind::borrowed:

@@ -16,14 +16,31 @@ namespace {
 
 // A process that holds the block has its bytes mapped already, perhaps with more rights.
 void map_data(Arena& arena, BlockNumber block, Access access) {
-  const Segment& segment = arena.segment();
-  if (segment.strategy() == Strategy::external) access = Access::read_only;  // of its description
-  if (segment.strategy() == Strategy::device || arena.local().holds(block) ||
-      segment.data_if_mapped(access) != nullptr) {
-    return;
+  const Strategy strategy = arena.segment().strategy();
+  if (strategy == Strategy::external) access = Access::read_only;  // of its description
+  if (strategy == Strategy::device || arena.local().holds(block)) return;
+  static_cast<void>(bytes_of(&arena, block, access));
+}
+
+// The arena of a handle, with what a receiver needs mapped: the block's bytes, if there is such a
+// block, and the sender's tickets.
+PinnedArena mapped_arena(Session& session, const Handle& handle) {
+  const auto attempt = [&] {
+    PinnedArena arena = arena_of(session, handle);
+    static_cast<void>(session.memory().transit(handle.ticket.sender));
+    if (handle.block < arena->segment().capacity()) map_data(*arena, handle.block, handle.access);
+    return arena;
+  };
+  try {
+    return attempt();
+  } catch (const OsError& error) {
+    if (!is_address_shortage(error.code())) throw;
   }
-  const GilRelease release;
-  static_cast<void>(segment.data(access));
+  {
+    const GilRelease release;
+    session.unmap_unused();
+  }
+  return attempt();
 }
 
 }  // namespace
@@ -31,7 +48,10 @@ void map_data(Arena& arena, BlockNumber block, Access access) {
 py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
   check_signature(session->key(), bytes);
-  const PinnedArena arena = arena_of(*session, handle);
+  // Mapping may fail for lack of address space, so it comes before the ticket is consumed. Opening
+  // device memory may fail, too, but takes so long that a reader may be killed during it: the block
+  // is freed then, because its ticket is consumed already.
+  const PinnedArena arena = mapped_arena(*session, handle);
   const auto stale = [&] {
     return StaleHandle(
         "cannot use a tensor's handle: block " + std::to_string(handle.block) + " of arena " +
@@ -41,10 +61,6 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
         "reading end of the pipe was closed; and no process has held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
-  // This may fail for lack of address space, so it comes before the ticket is consumed. Opening
-  // device memory may fail, too, but takes so long that a reader may be killed during it: the block
-  // is freed then, because its ticket is consumed already.
-  map_data(*arena, handle.block, handle.access);
   TransitTable& transit = *with_descriptor(
       session->id(), [&] { return &session->memory().transit(handle.ticket.sender); });
   Ticket ticket = handle.ticket;

@@ -44,7 +44,7 @@ class AllocatorTest : public WorldTest {
   }
   [[nodiscard]] std::uint64_t usage() const { return file_usage(*segment_->file()); }
   [[nodiscard]] std::byte* at(const NewBlock& piece) const {
-    return segment_->data(Access::read_write) + piece.offset;
+    return segment_->data(Access::read_write, piece.offset, 1);
   }
 
   std::unique_ptr<Segment> segment_;

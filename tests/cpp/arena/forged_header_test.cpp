@@ -46,7 +46,7 @@ class Flipping {
 class ChangingNumbers : public testing::WorldTest {
  protected:
   void expect_inside() {
-    const std::byte* start = reader_->segment().data(Access::read_only);
+    const std::byte* start = reader_->segment().data(Access::read_only, 0, 1);
     for (int turn = 0; turn < kTurns; ++turn) {
       try {
         const std::span<std::byte> bytes = reader_->bytes(block_, Access::read_only);

@@ -97,13 +97,13 @@ TEST_P(SegmentTest, DataIsMappedOnDemandWithRequestedAccess) {
   const auto peer = open(*segment);
   EXPECT_EQ(segment->mapping_count(), 1);
   ASSERT_TRUE(reserve_pages(*segment->file(), kSmall.data(), page_size()));
-  std::byte* const data = segment->data(Access::read_write);
-  EXPECT_EQ(segment->data(Access::read_write), data) << "once";
+  std::byte* const data = segment->data(Access::read_write, 0, 1);
+  EXPECT_EQ(segment->data(Access::read_write, 0, 1), data) << "once";
   EXPECT_EQ(segment->mapping_count(), 2);
   data[5] = std::byte{42};
-  std::byte* const seen = peer->data(Access::read_only);
+  std::byte* const seen = peer->data(Access::read_only, 0, 1);
   EXPECT_EQ(seen[5], std::byte{42});
-  EXPECT_NE(peer->data(Access::read_write), seen);
+  EXPECT_NE(peer->data(Access::read_write, 0, 1), seen);
   EXPECT_EQ(peer->mapping_count(), 3);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % (2 * kMiB), 0u);
 }
@@ -156,7 +156,7 @@ TEST_F(MemfdSegmentTest, ReleasedDescriptorIsFetchedOnDemand) {
     return (*segment->file()).duplicate();
   });
   EXPECT_FALSE(peer->keeps_descriptor());
-  EXPECT_NE(peer->data(Access::read_only), nullptr);
+  EXPECT_NE(peer->data(Access::read_only, 0, 1), nullptr);
   EXPECT_EQ(fetched, 1);
   EXPECT_EQ((*peer->file()).identity(), segment->identity());
   peer->drop_descriptor([] { return create_memfd("another"); });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 #include "arena/reclaim.hpp"
 #include "os/limits.hpp"
@@ -59,6 +60,40 @@ TEST_F(DirectoryTest, EmptyOrphanIsReclaimedIncrementallyAndRemoved) {
   EXPECT_LE(file_usage(*file), before - 2 * kLarge);
 }
 
+TEST_F(DirectoryTest, ArenaRetiredBeforeItIsFoundIsAnOrphan) {
+  arena_->segment().header().orphaned.store(1);
+  arenas_in_session_.add(Segment::open(memory_->id(), arena_->segment().number(),
+                                       (*arena_->segment().file()).duplicate()),
+                         true, *memory_, {});
+  EXPECT_TRUE(arenas_in_session_.has_orphans());
+  arenas_in_session_.reclaim_orphans();
+  EXPECT_EQ(arenas_in_session_.find(arena_->segment().number()), nullptr);
+}
+
+TEST_F(DirectoryTest, OneSweepDoesForSeveralDeadSlots) {
+  Peer other(*memory_, 65);
+  const auto theirs = other.make_arena();
+  const auto seen = other.open_arena(arena_->segment());
+  for (const Arena* arena : {arena_.get(), theirs.get()}) {
+    arenas_in_session_.add(Segment::open(memory_->id(), arena->segment().number(),
+                                         (*arena->segment().file()).duplicate()),
+                           true, *memory_, {});
+  }
+  const BlockNumber both = *arena_->allocate(64);
+  const BlockNumber living = *arena_->allocate(64);
+  const Segment& segment = arena_->segment();
+  ASSERT_TRUE(testing::receive(*seen, testing::send(*arena_, both)));
+  segment.holders(0, living).fetch_or(bit_of(1));
+  SlotSet dead(0);
+  dead.add(65);
+  arenas_in_session_.sweep(*memory_, dead);
+  EXPECT_FALSE(testing::word_of(*arena_, both).live());
+  EXPECT_TRUE(testing::word_of(*arena_, living).live());
+  EXPECT_EQ(segment.holders(0, living).load(), bit_of(1));
+  EXPECT_EQ(segment.header().orphaned.load(), 1u);
+  EXPECT_EQ(theirs->segment().header().orphaned.load(), 1u);
+}
+
 TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
   ASSERT_TRUE(arena_->allocate(kLarge));
   const BlockNumber kept = *arena_->allocate(5 * kMiB);
@@ -84,19 +119,21 @@ TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
 TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
   constexpr BlockNumber kBlocks = 160;
   const Segment& segment = arena_->segment();
-  for (BlockNumber block = 0; block < kBlocks; ++block) {
-    ASSERT_EQ(*arena_->allocate(100 * kKiB), block);
-    segment.holders(0, block).fetch_or(bit_of(1));
+  std::vector<BlockNumber> blocks;
+  for (BlockNumber i = 0; i < kBlocks; ++i) {
+    blocks.push_back(*arena_->allocate(100 * kKiB));
+    segment.holders(0, blocks.back()).fetch_or(bit_of(1));
   }
   const Segment::File file = segment.file();
   add_orphan(*arena_);
   tend(*file);
   const std::uint64_t full = file_usage(*file);
-  BlockNumber next = 0;
+  std::size_t next = 0;
   const auto free_one = [&] {
-    segment.holders(0, next).store(0);
-    ASSERT_TRUE(try_free(segment, next, *memory_));
-    segment.freed().mark(next++);
+    const BlockNumber block = blocks[next++];
+    segment.holders(0, block).store(0);
+    ASSERT_TRUE(try_free(segment, block, *memory_));
+    segment.freed().mark(block);
     tend(*file);
   };
   while (next < kBlocks / 8 - 1) free_one();

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <memory>
+#include <vector>
 
 #include "arena/segment.hpp"
 #include "os/shm_object.hpp"
@@ -72,6 +74,27 @@ TEST_F(ServerDeaths, SlotOfKilledMemberIsReusedWithNewIncarnation) {
   const Joined next = join();
   EXPECT_EQ(next.slot, word_->slot);
   EXPECT_EQ(next.incarnation, word_->incarnation + 1);
+}
+
+TEST_F(ServerDeaths, MembersThatDieTogetherAreSweptBeforeTheNextRequest) {
+  constexpr int kMembers = 10;
+  const Joined member = join();
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 1; i <= kMembers; ++i) {
+    children.push_back(std::make_unique<Child>([&, i] {
+      const Joined doomed = join();
+      word_->turn.set(i);
+      ::pause();
+    }));
+    ASSERT_TRUE(word_->turn.reaches(i));
+  }
+  EXPECT_EQ(statistics(*member.client).processes, kMembers + 1u);
+  ::kill(server_->pid(), SIGSTOP);
+  for (const auto& child : children) child->kill_and_reap();
+  ::kill(server_->pid(), SIGCONT);
+  EXPECT_EQ(statistics(*member.client).processes, 1u) << "before the next request is answered";
+  EXPECT_EQ(member.memory->header().deaths.load(), std::uint64_t{kMembers});
+  EXPECT_EQ(join().slot, 1u);
 }
 
 TEST_F(ServerDeaths, BlocksAndEmptyArenaOfDeadMemberAreFreed) {
