@@ -144,8 +144,9 @@ void Arena::collect(std::uint64_t idle_milliseconds) {
 std::uint64_t Arena::reserved() const noexcept { return owned() ? data_->reserved() : 0; }
 
 bool Arena::is_empty() noexcept {
-  const std::unique_lock guard(lock_, std::try_to_lock);
-  return guard && allocator_->empty() && data_->reserved() == 0;
+  if (!lock_.try_lock()) return false;
+  const LockGuard guard(lock_, std::adopt_lock);
+  return allocator_->empty() && data_->reserved() == 0;
 }
 
 void Arena::take_freed() {

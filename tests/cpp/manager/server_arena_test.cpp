@@ -92,24 +92,24 @@ TEST_F(ServerArenas, AreListedOneByOneForObserversToo) {
 
 TEST_F(ServerArenas, RetiredArenaIsClosedWhenNoBlockLives) {
   const auto segment = make(Strategy::file_system);
-  ASSERT_EQ(tell(*segment)->message.kind, Kind::done);
+  ASSERT_EQ(tell(*segment)->message.kind, MessageKind::done);
   segment->record(5).size.store(100);
   segment->record(5).word.store(BlockWord::live_at(0).bits());
-  Message message = message_for(Kind::retire_arena, id_);
+  Message message = message_for(MessageKind::retire_arena, id_);
   message.arena = 1;
   EXPECT_NE(refusal(other_.client->ask(message)).find("only the owner"), std::string::npos);
   EXPECT_EQ(segment->header().orphaned.load(), 0u);
-  EXPECT_EQ(member_.client->ask(message)->message.kind, Kind::done);
-  EXPECT_EQ(member_.client->ask(message)->message.kind, Kind::done) << "again, after a reconnect";
+  EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done);
+  EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done) << "again, after a reconnect";
   EXPECT_EQ(segment->header().orphaned.load(), 1u);
-  EXPECT_EQ(find(1)->message.kind, Kind::done) << "as an orphan arena with a block";
+  EXPECT_EQ(find(1)->message.kind, MessageKind::done) << "as an orphan arena with a block";
   segment->record(5).word.store(BlockWord::free_at(1).bits());
   segment->freed().mark(5);
   EXPECT_TRUE(testing::eventually([&] { return statistics(*other_.client).arenas == 0; }));
-  EXPECT_EQ(find(1)->message.kind, Kind::unknown);
+  EXPECT_EQ(find(1)->message.kind, MessageKind::unknown);
   EXPECT_TRUE(list_shm(arena_name(id_, 1)).empty());
   message.arena = 2;
-  EXPECT_EQ(member_.client->ask(message)->message.kind, Kind::done) << "unknown to a new manager";
+  EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done) << "unknown to a new manager";
 }
 
 TEST_F(ServerArenas, RejectsInvalidArenasWithoutSideEffects) {
