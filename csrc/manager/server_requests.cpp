@@ -22,10 +22,13 @@ bool is_socket(const Fd& fd) {
 }
 
 // The requests that only a member may make; an observer has no slot.
-constexpr std::array kMemberRequests{
-    MessageKind::register_arena, MessageKind::find_arena,   MessageKind::keep_chunk,
-    MessageKind::find_chunk,     MessageKind::drop_chunk,   MessageKind::retire_arena,
-    MessageKind::fork};
+constexpr std::array kMemberRequests{MessageKind::register_arena,
+                                     MessageKind::find_arena,
+                                     MessageKind::keep_chunk,
+                                     MessageKind::find_chunk,
+                                     MessageKind::drop_chunk,
+                                     MessageKind::retire_arena,
+                                     MessageKind::fork};
 
 bool needs_slot(MessageKind request) noexcept {
   return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();

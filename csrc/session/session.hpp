@@ -2,6 +2,7 @@
 // manager.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,7 +52,7 @@ class Session : private cuda::ChunkKeeper {
   };
 
   /// Whether a session that has no manager gets one.
-  enum class Start {
+  enum class Start : std::uint8_t {
     never,
     if_it_lives,  ///< if a process has the session's memory, since the manager was killed then
     always,       ///< and starts a session that does not exist

@@ -34,7 +34,7 @@ class OutgoingPipe {
   static std::uint64_t manager_of(const SessionMemory& session) noexcept {
     return session.id().low + session.header().manager_starts.load(std::memory_order_relaxed);
   }
-  void watch(const SessionMemory& session) noexcept;
+  void watch(const SessionMemory& memory) noexcept;
 
   const int descriptor_;
   std::atomic<std::uint32_t> number_{0};

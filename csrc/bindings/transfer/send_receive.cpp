@@ -107,9 +107,8 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
-  const Ticket ticket = with_descriptor(arena.memory().id(), [&] {
-    return MessageScope::issue(arena, backing.block, generation);
-  });
+  const Ticket ticket = with_descriptor(
+      arena.memory().id(), [&] { return MessageScope::issue(arena, backing.block, generation); });
   if (arena.memory().manager_changed()) {
     const GilRelease release;
     Runtime::get().ensure_managers();

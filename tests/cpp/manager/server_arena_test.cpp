@@ -100,7 +100,8 @@ TEST_F(ServerArenas, RetiredArenaIsClosedWhenNoBlockLives) {
   EXPECT_NE(refusal(other_.client->ask(message)).find("only the owner"), std::string::npos);
   EXPECT_EQ(segment->header().orphaned.load(), 0u);
   EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done);
-  EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done) << "again, after a reconnect";
+  EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done)
+      << "again, after a reconnect";
   EXPECT_EQ(segment->header().orphaned.load(), 1u);
   EXPECT_EQ(find(1)->message.kind, MessageKind::done) << "as an orphan arena with a block";
   segment->record(5).word.store(BlockWord::free_at(1).bits());
@@ -109,7 +110,8 @@ TEST_F(ServerArenas, RetiredArenaIsClosedWhenNoBlockLives) {
   EXPECT_EQ(find(1)->message.kind, MessageKind::unknown);
   EXPECT_TRUE(list_shm(arena_name(id_, 1)).empty());
   message.arena = 2;
-  EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done) << "unknown to a new manager";
+  EXPECT_EQ(member_.client->ask(message)->message.kind, MessageKind::done)
+      << "unknown to a new manager";
 }
 
 TEST_F(ServerArenas, RejectsInvalidArenasWithoutSideEffects) {

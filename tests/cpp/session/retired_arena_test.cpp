@@ -13,7 +13,8 @@ namespace {
 class RetiredArena : public testing::ServerTest {
  protected:
   Budget budget_;
-  const std::unique_ptr<Session> session_ = Session::connect(id_, Session::Start::always, {}, budget_);
+  const std::unique_ptr<Session> session_ =
+      Session::connect(id_, Session::Start::always, {}, budget_);
 };
 
 TEST_F(RetiredArena, IsUnmappedWhileThreadsAllocate) {
