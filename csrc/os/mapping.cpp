@@ -30,7 +30,7 @@ constexpr std::uint64_t kHugePage = 2 * kMiB;
 }
 
 // Return true if this process has called mlockall(MCL_FUTURE) without MCL_ONFAULT: the kernel has
-// populated and locked a page that nobody touched.
+// populated and locked a page that was not touched.
 bool locks_future_mappings() noexcept {
   void* const page =
       ::mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

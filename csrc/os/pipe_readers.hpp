@@ -21,7 +21,7 @@ namespace shmtensor {
 [[nodiscard]] bool is_pipe_location(const Fd& location, std::uint32_t number) noexcept;
 
 /// Return false if no reading end of the pipe is open in any process, nor on its way in a message
-/// of a socket: then nobody can read the pipe any more. Also true if that cannot be determined.
+/// of a socket: then no process can read the pipe any more. Also true if that cannot be determined.
 ///
 /// The pipe is opened for writing for some microseconds. A reader that finds the pipe empty in that
 /// time waits, or gets EAGAIN, as if a writer were left; it is woken when the descriptor is closed.

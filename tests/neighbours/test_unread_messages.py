@@ -1,4 +1,4 @@
-"""Messages that nobody can read any more are cancelled; those that somebody may still read stay."""
+"""Messages that no process can read any more are cancelled; those that a process may still read stay."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class OutgoingPipe {
  public:
   explicit OutgoingPipe(int descriptor) noexcept : descriptor_(descriptor) {}
 
-  /// Returns the number for tickets of messages in this pipe; 0 if nobody can watch it.
+  /// Returns the number for tickets of messages in this pipe; 0 if it cannot be watched.
   [[nodiscard]] std::uint32_t number_for(const SessionMemory& session) noexcept {
     if (watched_by_.load(std::memory_order_relaxed) != manager_of(session) ||
         session.manager_changed()) {
