@@ -1,4 +1,5 @@
-// Watches the pipes that carry messages, and cancels the messages that no process can read any more.
+// Watches the pipes that carry messages, and cancels the messages that no process can read any
+// more.
 #include <optional>
 #include <utility>
 #include <vector>
