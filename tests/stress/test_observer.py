@@ -159,7 +159,7 @@ def test_observer_reports_broken_pattern(subject) -> None:
 
 def test_observer_reports_block_given_to_two_owners(subject) -> None:
     _, arena = subject.arena()
-    subject.write(PART + 1 * 32 + 8, arena.blocks[0].offset)
+    subject.write(PART + arena.blocks[1].number * 32 + 8, arena.blocks[0].offset)
     assert any("overlap" in problem for problem in subject.problems())
 
 
