@@ -87,8 +87,8 @@ def test_arena_in_transit_is_registered_with_next_manager() -> None:
             os.write(takers, b"%d" % pickle.loads(first).numpy().sum())
             signal.pause()
         assert os.WIFSTOPPED(os.waitpid(taker, os.WUNTRACED)[1])
-        for _ in range(2):
-            st.stats()  # when the second is answered, so is the taker
+        for _ in range(3):
+            st.stats()  # when the third is answered, so are the taker's first two messages
         kill_manager_of(session)
         os.kill(maker, signal.SIGKILL)
         os.waitpid(maker, 0)
