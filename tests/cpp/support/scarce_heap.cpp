@@ -24,5 +24,12 @@ void* allocate(std::size_t size) {
 }  // namespace shmtensor::testing
 
 void* operator new(std::size_t size) { return shmtensor::testing::allocate(size); }
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  try {
+    return shmtensor::testing::allocate(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
