@@ -151,13 +151,14 @@ def test_manager_of_other_user_is_rejected(tmp_path, mapping) -> None:
                 with contextlib.suppress(OSError):
                     os.write(log, line.recv(1024))
 
-    with stranger(listen):
-        os.read(read_end, 1)
-        done = run_as_nobody(
-            mapping, write_program(tmp_path, "import shmtensor as st\nst.ones(1)"), SHMTENSOR_SESSION=session
-        )
-    for descriptor in (log, read_end, write_end):
-        os.close(descriptor)
+    program = write_program(tmp_path, "import shmtensor as st\nst.ones(1)")
+    try:
+        with stranger(listen):
+            os.read(read_end, 1)
+            done = run_as_nobody(mapping, program, SHMTENSOR_SESSION=session)
+    finally:
+        for descriptor in (log, read_end, write_end):
+            os.close(descriptor)
     assert done.stderr.splitlines()[-1].startswith("shmtensor.errors.SessionError: "), done
     assert "belongs to another user" in done.stderr
     assert heard.read_bytes() == b"", "no message was sent to it"
