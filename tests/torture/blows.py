@@ -32,21 +32,28 @@ class Interrupted(BaseException):
     """A signal handler raised it."""
 
 
+_armed = False  # whether the handler raises: it may run late, after the call that it was set for
+
+
 def _interrupt(*_: object) -> None:
-    raise Interrupted
+    if _armed:
+        raise Interrupted
 
 
 def _interrupted(body: Callable[[], None], seconds: float) -> None:
     """Call a function; after that time a signal handler raises in it."""
+    global _armed
     try:
         try:
+            _armed = True
             signal.signal(signal.SIGALRM, _interrupt)
             signal.setitimer(signal.ITIMER_REAL, seconds)
             body()
         finally:
+            _armed = False
             signal.setitimer(signal.ITIMER_REAL, 0)
     except Interrupted:
-        pass
+        _armed = False
 
 
 def _is_alone(actor_state: ActorState) -> bool:
