@@ -5,10 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 import threading
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from tests.cuda.device import Array
 from tests.cuda.harness import case
 from tests.cuda.segment import Part, Segment
 from tests.helpers.children import manager_pid, run_python
+from tests.helpers.interrupts import call_with_interrupt
 
 
 @case
@@ -101,37 +100,6 @@ def test_interpreter_runs_while_an_export_waits_for_the_manager() -> None:
     assert exported[0].is_shared()
 
 
-class HandlerError(Exception):
-    """What the handler of a signal may raise."""
-
-
-def call_with_interrupt(function: Any, instruction: int) -> bool:
-    """Raise at that instruction of the module; return False if the call has fewer instructions."""
-    passed = 0
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal passed
-        if frame.f_code.co_filename != cuda_events.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            passed += 1
-            if passed == instruction:
-                raise HandlerError
-        return trace
-
-    sys.settrace(trace)
-    try:
-        function()
-    except HandlerError:
-        pass
-    finally:
-        sys.settrace(None)
-        if cuda_events._lock.locked():  # raised between the end of a `with` and its `__exit__`
-            cuda_events._lock.release()
-    return passed >= instruction
-
-
 @case
 def test_handler_that_raises_in_a_collection_loses_no_event() -> None:
     instruction, reached = 0, True
@@ -139,7 +107,9 @@ def test_handler_that_raises_in_a_collection_loses_no_event() -> None:
         instruction += 1
         event = st.cuda.Event()
         del event
-        reached = call_with_interrupt(cuda_events.collect, instruction)
+        reached = call_with_interrupt(cuda_events.collect, cuda_events, instruction)
+        if cuda_events._lock.locked():  # raised between the end of a `with` and its `__exit__`
+            cuda_events._lock.release()
         cuda_events.collect()
         assert not cuda_events._own, f"at instruction {instruction}"
     assert instruction > 20

@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
-
 import pytest
 
 import shmtensor as st
 import shmtensor._core as _core
 from shmtensor import named_objects
 from tests.helpers.children import run_python
+from tests.helpers.interrupts import call_with_interrupt
 from tests.helpers.live_resources import assert_no_leaks
-
-
-class HandlerError(Exception):
-    """What the handler of a signal may raise between any two instructions."""
-
-
-def call_with_interrupt(function: Callable[[], Any], instruction: int) -> bool:
-    """Raise at that instruction of the module; return False if the call has fewer instructions."""
-    passed = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal passed
-        if frame.f_code.co_filename != named_objects.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            passed += 1
-            if passed == instruction:
-                raise HandlerError
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    except HandlerError:
-        pass
-    finally:
-        sys.settrace(before)
-    return passed >= instruction
 
 
 def publish(name: str) -> None:
@@ -68,7 +34,7 @@ def test_handler_that_raises_anywhere_leaves_no_name_locked(call) -> None:
         while reached:
             instruction += 1
             prepare(name)
-            reached = call_with_interrupt(lambda: change(name), instruction)
+            reached = call_with_interrupt(lambda: change(name), named_objects, instruction)
             stage = _core.name_read(_core.name_number(name.encode(), True))[1]
             assert stage != "busy", f"at instruction {instruction}"
             st.publish(name, 1)
