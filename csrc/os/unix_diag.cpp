@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/align.hpp"
+
 namespace shmtensor {
 namespace {
 
@@ -26,8 +28,6 @@ std::uint32_t inode_of(int socket) noexcept {
   const bool found = ::fstat(socket, &info) == 0 && S_ISSOCK(info.st_mode);
   return found ? static_cast<std::uint32_t>(info.st_ino) : 0;
 }
-
-constexpr std::size_t aligned(std::size_t size) noexcept { return (size + 3) / 4 * 4; }
 
 template <typename T>
 T read_at(const std::byte* bytes) noexcept {
@@ -78,7 +78,7 @@ UnixDiag::Answer UnixDiag::ask(std::uint32_t inode, std::uint64_t cookie) noexce
   const auto size = static_cast<std::size_t>(received < 0 ? 0 : received);
   if (size < sizeof(nlmsghdr)) return answer;
   const auto header = read_at<nlmsghdr>(bytes.data());
-  std::size_t at = aligned(sizeof(nlmsghdr));
+  std::size_t at = align_up(sizeof(nlmsghdr), NLMSG_ALIGNTO);
   if (header.nlmsg_type == NLMSG_ERROR && size >= at + sizeof(int)) {
     const int error = -read_at<int>(&bytes[at]);
     if (error > 0) answer.error = error;
@@ -93,14 +93,14 @@ UnixDiag::Answer UnixDiag::ask(std::uint32_t inode, std::uint64_t cookie) noexce
     std::uint16_t size;
     std::uint16_t type;
   };
-  for (at += aligned(sizeof found); at + sizeof(Attribute) <= size;) {
+  for (at += align_up(sizeof found, NLMSG_ALIGNTO); at + sizeof(Attribute) <= size;) {
     const auto attribute = read_at<Attribute>(&bytes[at]);
     if (attribute.size < sizeof attribute) break;
     const std::size_t value = at + sizeof attribute;
     if (attribute.type == UNIX_DIAG_PEER && value + sizeof answer.peer <= size) {
       answer.peer = read_at<std::uint32_t>(&bytes[value]);
     }
-    at += aligned(attribute.size);
+    at += align_up(attribute.size, NLMSG_ALIGNTO);
   }
   return answer;
 }
