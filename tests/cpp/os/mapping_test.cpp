@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,7 +20,6 @@ namespace shmtensor {
 namespace {
 
 using testing::exit_of;
-using testing::in_child;
 
 Fd file_of(std::uint64_t size) {
   Fd file = create_memfd("shmtensor-mapping-test");
@@ -51,25 +49,6 @@ std::string flags_of(const std::byte* address) {
     if (found && line.starts_with("VmFlags:")) return line + " ";
   }
   return "";
-}
-
-// A session's tables take 290 MiB, of which a process touches a few pages.
-TEST(MappingTest, LockedMemoryIsAllocatedWhenTouched) {
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-  if (limit.rlim_cur < 16 * kMiB && ::geteuid() != 0) GTEST_SKIP() << "RLIMIT_MEMLOCK is small";
-  const Fd file = file_of(4 * kMiB);
-  in_child([&] {
-    ASSERT_EQ(::mlockall(MCL_FUTURE), 0);
-    for (const Access access : {Access::read_only, Access::read_write}) {
-      const Mapping mapping = Mapping::of_file(file, 0, 4 * kMiB, access);
-      if (access == Access::read_write) mapping.data()[kMiB] = std::byte{1};
-      struct stat info{};
-      ASSERT_EQ(::fstat(file.get(), &info), 0);
-      EXPECT_LE(static_cast<std::uint64_t>(info.st_blocks) * 512,
-                access == Access::read_only ? 0 : 2 * page_size());
-    }
-  });
 }
 
 TEST(Mapping, IsAlignedToHugePages) {
@@ -165,6 +144,9 @@ TEST(Mapping, ErrorNamesTheLimits) {
 
 // The kernel filled the tables of an arena, 290 MiB, for a tensor of 80 bytes.
 TEST(Mapping, IsNotPopulatedInAProcessThatLocksItsMemory) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  if (limit.rlim_cur < 16 * kMiB && ::geteuid() != 0) GTEST_SKIP() << "RLIMIT_MEMLOCK is small";
   EXPECT_EQ(exit_of([&] {
               const Fd file = file_of(kMiB);
               ASSERT_EQ(::mlockall(MCL_FUTURE), 0);
