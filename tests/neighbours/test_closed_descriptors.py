@@ -60,6 +60,26 @@ WITH_OTHERS = """
     print(session)
 """
 
+RECEIVER = """
+    messages, answers = os.pipe2(os.O_DIRECT)  # each read returns one write
+    if (daemon := os.fork()) == 0:
+        os.dup2(messages, 500)
+        close_all_but(500)
+        try:
+            for value in 7, 9:
+                assert pickle.loads(os.read(500, 4096)).tolist() == [value] * 1000
+            os._exit(0)
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+    if (sender := os.fork()) == 0:  # its tickets are not mapped, nor is its arena
+        for sent in tensor, st.full(1000, 9):
+            os.write(answers, bytes(ForkingPickler.dumps(sent)))
+        os._exit(0)
+    os.waitpid(sender, 0)
+    print(os.waitpid(daemon, 0)[1])
+"""
+
 ALONE = """
     close_all_but(500)
     kill_manager_of(session)
@@ -80,6 +100,13 @@ def test_daemon_without_descriptors_can_send(manager, first) -> None:
     assert done.returncode == 0, done.stderr
     session = done.stdout.strip()
     wait_until(lambda: not manager_pids(session), what="the manager to end")
+
+
+def test_daemon_without_descriptors_can_receive() -> None:
+    """It must map the tickets of a sender that is new to it, then its arena."""
+    done = run_python(PRELUDE + RECEIVER, env=ROOT)
+    assert done.stdout == "0\n", done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 def test_lost_session_of_a_lone_daemon_is_reported() -> None:

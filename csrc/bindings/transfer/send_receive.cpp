@@ -22,14 +22,20 @@ void map_data(Arena& arena, BlockNumber block, Access access) {
   static_cast<void>(bytes_of(&arena, block, access));
 }
 
-// The arena of a handle, with what a receiver needs mapped: the block's bytes, if there is such a
-// block, and the sender's tickets.
-PinnedArena mapped_arena(Session& session, const Handle& handle) {
-  const auto attempt = [&] {
+/// What a receiver needs mapped.
+struct Source {
+  PinnedArena arena;
+  TransitTable& transit;  ///< the sender's tickets
+};
+
+// Also maps the block's bytes, if there is such a block.
+Source map_source(Session& session, const Handle& handle) {
+  const auto attempt = [&]() -> Source {
     PinnedArena arena = arena_of(session, handle);
-    static_cast<void>(session.memory().transit(handle.ticket.sender));
+    TransitTable* const transit = with_descriptor(
+        session.id(), [&] { return &session.memory().transit(handle.ticket.sender); });
     if (handle.block < arena->segment().capacity()) map_data(*arena, handle.block, handle.access);
-    return arena;
+    return {std::move(arena), *transit};
   };
   try {
     return attempt();
@@ -51,7 +57,7 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   // Mapping may fail for lack of address space, so it comes before the ticket is consumed. Opening
   // device memory may fail, too, but takes so long that a reader may be killed during it: the block
   // is freed then, because its ticket is consumed already.
-  const PinnedArena arena = mapped_arena(*session, handle);
+  const auto [arena, transit] = map_source(*session, handle);
   const auto stale = [&] {
     return StaleHandle(
         "cannot use a tensor's handle: block " + std::to_string(handle.block) + " of arena " +
@@ -61,8 +67,6 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
         "reading end of the pipe was closed; and no process has held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
-  TransitTable& transit = *with_descriptor(
-      session->id(), [&] { return &session->memory().transit(handle.ticket.sender); });
   Ticket ticket = handle.ticket;
   if (MessageScope::borrows()) ticket.group = TransitTable::kGroups;  // no group has this number
   PyObject* known = nullptr;
