@@ -85,7 +85,7 @@ class Segment {
 
   /// Returns the address of a range of the data segment in this process. The first call for each
   /// access maps the whole segment, or, where address space is short, a window around the range.
-  /// Throws OsError if there is no room for that either.
+  /// Throws OsError if neither fits.
   std::byte* data(Access access, std::uint64_t offset, std::uint64_t size) const;
   /// The same; null while the range is not mapped.
   [[nodiscard]] std::byte* data_if_mapped(Access access, std::uint64_t offset,

@@ -33,7 +33,7 @@ class UnixDiag {
 
  private:
   struct Answer {
-    int error = 0;  ///< as the kernel's; EIO if there is no valid answer
+    int error = 0;  ///< the kernel's; EIO if its answer is not valid
     std::uint64_t cookie = 0;
     std::uint32_t peer = 0;
   };

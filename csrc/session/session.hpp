@@ -58,8 +58,8 @@ class Session : private cuda::ChunkKeeper {
     always,       ///< and starts a session that does not exist
   };
 
-  /// Connects to the session. Null if there is no such session and `start` does not start it, or
-  /// its manager. Throws SessionError, OsError.
+  /// Connects to the session. Returns null if the session does not exist, or has no manager, and
+  /// `start` does not permit starting it. Throws SessionError, OsError.
   static std::unique_ptr<Session> connect(const SessionId& id, Start start,
                                           const Settings& settings, Budget& budget);
 
