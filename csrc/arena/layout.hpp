@@ -36,7 +36,7 @@ constexpr bool is_on_device(Strategy strategy) noexcept {
 using DeviceId = std::array<std::uint8_t, 16>;
 
 inline constexpr std::uint64_t kArenaMagic = 0x3161'6e65'7261'7473;  // "starena1"
-inline constexpr std::uint32_t kArenaVersion = 2;
+inline constexpr std::uint32_t kArenaVersion = 3;
 
 /// 1,024 slots are 16 planes of 64 bits. A plane has one word per block, so a session of up to 64
 /// processes uses one plane only, and the bits of a dead slot are stored in one contiguous range.
@@ -79,12 +79,14 @@ struct ArenaHeader {
   DeviceId device;              ///< for Strategy::device
 
   alignas(64) std::atomic<std::uint32_t> capacity;  ///< block records whose pages exist
-  std::atomic<std::uint32_t> planes;                ///< bit p: the pages of plane p exist, for all
-                                                    ///< block records
+  std::atomic<std::uint32_t> planes;                ///< bit p: plane p may have bits that count, so
+                                                    ///< every process reads it; its pages exist
   std::atomic<std::uint32_t> capacity_wanted;       ///< the capacity that the owner is creating
   std::atomic<std::uint32_t> planes_wanted;         ///< bit p: a process is creating plane p
   std::atomic<std::uint64_t> committed;             ///< bytes of the data segment in the file
   std::atomic<std::uint32_t> orphaned;              ///< the manager found the owner dead
+  std::atomic<std::uint32_t> planes_made;           ///< bit p: the pages of plane p exist, for all
+                                                    ///< block records; never cleared
 
   alignas(64) std::atomic<std::uint64_t> freed_top;  ///< see FreedMap
 

@@ -33,7 +33,9 @@ template <typename Freed>
 void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& dead,
            Freed&& freed) {
   const std::uint32_t capacity = segment.capacity();
-  const std::uint32_t concerned = segment.planes() & dead.planes();
+  // Also in a retired plane: a process that prepares a fork may set bits for a child whose slot the
+  // manager has cancelled.
+  const std::uint32_t concerned = segment.planes_made() & dead.planes();
   for (BlockNumber block = 0; block < capacity; ++block) {
     for (std::uint32_t planes = concerned; planes != 0; planes &= planes - 1) {
       const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));

@@ -96,6 +96,12 @@ struct TransitTable {
   /// no age. The group must have been issued with `to_keep`. May be repeated.
   void keep(const Ticket& ticket) noexcept;
 
+  [[nodiscard]] bool any_live() const noexcept {
+    const std::uint32_t count = std::min(group_count.load(), kGroups);
+    return std::any_of(groups, groups + count, [](const TicketGroup& group) {
+      return static_cast<std::uint32_t>(group.word.load()) != 0;
+    });
+  }
   /// Calls `visit(index, group, live bits)` for the groups with live tickets.
   template <typename Visit>
   void for_each_live(Visit&& visit) {

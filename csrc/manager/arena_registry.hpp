@@ -64,6 +64,10 @@ class ArenaRegistry {
   static void count(const Segment& segment, Statistics& statistics);
   /// Returns the arena with the next higher number; null after the last.
   [[nodiscard]] const Segment* after(ArenaNumber number) const;
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [number, entry] : entries_) visit(*entry.segment);
+  }
 
  private:
   static constexpr std::uint64_t kAll = ~std::uint64_t{0};

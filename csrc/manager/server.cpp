@@ -63,6 +63,7 @@ void Server::run() {
     if (slots_) recheck_slots();
     sweep_dead();
     check_pipes();
+    retire_planes();
     registry_.reclaim_orphans();
   }
   // The session may still be in use by processes that have no connection to this manager.
@@ -72,12 +73,14 @@ void Server::run() {
 }
 
 int Server::timeout() {
-  const int slots = timeout_for_slots();
-  const std::optional<std::uint64_t> check = pipes_.next_check();
-  if (!check || slots == 0) return slots;
-  const std::uint64_t now = coarse_milliseconds();
-  const int pipes = now < *check ? static_cast<int>(*check - now) : 0;
-  return slots < 0 ? pipes : std::min(slots, pipes);
+  int least = timeout_for_slots();
+  for (const std::optional<std::uint64_t> check : {pipes_.next_check(), planes_check_at_}) {
+    if (!check || least == 0) continue;
+    const std::uint64_t now = coarse_milliseconds();
+    const int left = now < *check ? static_cast<int>(*check - now) : 0;
+    least = least < 0 ? left : std::min(least, left);
+  }
+  return least;
 }
 
 int Server::timeout_for_slots() {

@@ -49,6 +49,7 @@ void Server::add_arena(std::unique_ptr<Segment> segment) {
   const SlotTable::Occupant& owner = (*slots_)[static_cast<SlotNumber>(header.owner)];
   registry_.add(std::move(segment), owner.taken && owner.incarnation == header.owner_incarnation,
                 *memory_, slots_->unused());
+  planes_check_at_ = 0;
 }
 
 }  // namespace shmtensor

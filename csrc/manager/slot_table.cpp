@@ -54,15 +54,22 @@ std::optional<SlotNumber> SlotTable::choose() {
   std::optional<SlotNumber> second_best;
   for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
     if (occupants_[slot].taken) continue;
-    bool in_flight = false;
-    if (memory_.slot(slot).incarnation.load() != 0) {
-      memory_.transit(slot).for_each_live(
-          [&](std::uint32_t, const TicketGroup&, std::uint32_t) { in_flight = true; });
-    }
-    if (!in_flight) return slot;
+    if (!has_unread(slot)) return slot;
     if (!second_best) second_best = slot;
   }
   return second_best;
+}
+
+bool SlotTable::has_unread(SlotNumber slot) const {
+  return memory_.slot(slot).incarnation.load() != 0 && memory_.transit(slot).any_live();
+}
+
+bool SlotTable::has_unread_in_plane(std::uint32_t plane) const {
+  const auto first = static_cast<SlotNumber>(plane * 64);
+  for (SlotNumber slot = first; slot < first + 64; ++slot) {
+    if (has_unread(slot)) return true;
+  }
+  return false;
 }
 
 std::optional<SlotNumber> SlotTable::assign(ProcessIdentity process, std::int32_t parent, Fd pidfd,
@@ -175,6 +182,14 @@ bool SlotTable::any_known() const {
     if (occupants_[slot].taken && !is_unknown(slot)) return true;
   }
   return false;
+}
+
+std::uint32_t SlotTable::planes_in_use() const noexcept {
+  SlotSet used;
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    if (occupants_[slot].taken) used.add(slot);
+  }
+  return used.planes();
 }
 
 SlotSet SlotTable::unused() const noexcept {

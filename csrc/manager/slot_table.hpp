@@ -62,6 +62,11 @@ class SlotTable {
   [[nodiscard]] bool is_awaited(SlotNumber slot) const;
 
   [[nodiscard]] SlotSet unused() const noexcept;
+  /// Returns a bit for each plane of which a slot is in use or reserved.
+  [[nodiscard]] std::uint32_t planes_in_use() const noexcept;
+  /// Return true if a message of a present or former process in one of the plane's slots is unread.
+  /// Throws OsError if address space is short.
+  [[nodiscard]] bool has_unread_in_plane(std::uint32_t plane) const;
 
   template <typename Visit>
   void for_each_in_use(Visit&& visit) {
@@ -75,6 +80,7 @@ class SlotTable {
 
  private:
   std::optional<SlotNumber> choose();
+  [[nodiscard]] bool has_unread(SlotNumber slot) const;
   std::optional<SlotNumber> occupy(Occupant occupant, std::int32_t parent);
   void identify_by_table(SlotNumber slot);
   void remember_parent(std::int32_t pid);

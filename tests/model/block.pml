@@ -37,6 +37,10 @@
 #ifndef PLANES
 #define PLANES 1   /* 2: the last process has its bits in a plane, that is a word, of its own; 3: one before */
 #endif
+#ifndef RETIRE
+#define RETIRE 0   /* 1, with PLANES=2: the last process's plane is read only while it is announced; the manager
+                      retires it. With FORK=1 a former process of the slot has announced it */
+#endif
 #ifndef READS
 #define READS 1    /* how often the bytes of a message may be loaded */
 #endif
@@ -63,6 +67,9 @@ byte freed_low;       /* FreedMap: a bit for each block, */
 bool freed_top;       /* and one over all */
 byte deaths_counted;  /* SessionHeader::deaths */
 bool orphaned;        /* ArenaHeader::orphaned */
+bool plane = (RETIRE == 0 || FORK || (START_HELD & LAST) != 0); /* ArenaHeader::planes: the bit of the last process's plane */
+bool reserved = (FORK == 0);        /* the manager has given the last process its slot */
+bool retiring;        /* ghost: the manager, which is one thread, assigns no slot in between */
 
 byte given;           /* the owner's bookkeeping: Allocator::ranges_, private to it */
 byte use[N];          /* ghost: the blocks whose bytes a process has in use */
@@ -85,14 +92,26 @@ inline check_free(b) {
 
 /* try_free (csrc/arena/reclaim.cpp). `won`: this process freed it. */
 #define TICKET_SEEN(b) (ticket[k].live && ticket[k].block == b && ticket[k].generation == s_generation && (s_senders & bit(ticket[k].sender)))
+#if RETIRE
+#define READ_PLANES READ(seen = plane);
+#define SEEN(bits, all) (all -> (bits) : (bits) & ~LAST)
+#else
+#define READ_PLANES
+#define SEEN(bits, all) (bits)
+#endif
+#ifdef PLANES_ONCE
+#define READ_PLANES_AGAIN
+#else
+#define READ_PLANES_AGAIN READ_PLANES
+#endif
 #define LOOK_AT_TICKETS(b) \
-  if :: !busy -> READ(s_senders = block[b].senders; k = 0); \
+  if :: !busy -> READ_PLANES READ(s_senders = SEEN(block[b].senders, seen); k = 0); \
        do :: k < T && !busy -> READ(busy = TICKET_SEEN(b); k++) :: else -> break od; k = 0; s_senders = 0 \
      :: else fi
 #define LOOK_AT_HOLDERS(b) \
   if :: !busy && PLANES == 1 -> READ(busy = block[b].holders != 0) \
-     :: !busy && PLANES == 2 -> READ(busy = (block[b].holders & ~LAST) != 0); \
-        if :: !busy -> READ(busy = (block[b].holders & LAST) != 0) :: else fi \
+     :: !busy && PLANES == 2 -> READ_PLANES_AGAIN READ(busy = (block[b].holders & ~LAST) != 0); \
+        if :: !busy && (RETIRE == 0 || seen) -> READ(busy = (block[b].holders & LAST) != 0) :: else fi \
      :: !busy && PLANES == 3 -> READ(busy = (block[b].holders & LAST) != 0); \
         if :: !busy -> READ(busy = (block[b].holders & ~LAST) != 0) :: else fi \
      :: else fi
@@ -121,7 +140,7 @@ inline check_free(b) {
                block[b].generation = block[b].generation + NEXT_GENERATION \
             :: else fi) \
      :: else fi; \
-  s_generation = 0; s_epoch = 0; busy = false
+  s_generation = 0; s_epoch = 0; busy = false; seen = false
 
 /* FreedMap::mark, two of its three levels. */
 #define MARK(ANY) ANY(freed_low = freed_low | bit(b)); ANY(freed_top = true)
@@ -143,12 +162,12 @@ inline take_freed() {
   if :: deaths_counted != deaths_seen -> READ(deaths_seen = deaths_counted); READ(RECLAIM(0)); READ(RECLAIM(B - 1)) :: else fi
 }
 
-/* Arena::allocate and activate. `S` of all senders is cleared: nobody can send this generation yet. */
+/* Arena::allocate and activate. `S` is cleared in the announced planes: nobody can send this generation yet. */
 inline allocate() {
   take_freed();
   if :: !(given & 1) -> b = 0 :: B > 1 && !(given & 2) -> b = B - 1 :: else -> b = NONE fi;
   if :: b != NONE ->
-       STEP(given = given | bit(b); allocations++; block[b].senders = 0);
+       STEP(given = given | bit(b); allocations++; block[b].senders = block[b].senders - SEEN(block[b].senders, plane));
 #ifdef LIVE_FIRST
        STEP(assert(!block[b].live); block[b].live = true; block[b].epoch = 0);
        STEP(block[b].holders = block[b].holders | bit(me); use[me] = use[me] | bit(b))
@@ -214,22 +233,33 @@ inline receive() {
 /* Session::prepare_child, Arena::hold_for_child: the child's bit, then the epoch. Who is killed on the
    way leaves a slot of which the manager hears that nobody lives in it. */
 #define FSTEP(x) if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; dead[N - 1] = true; born = true; use[me] = 0; goto killed } :: d_step { x } fi
+/* SlotTable::assign_to_child, then Segment::ensure_plane. */
+#if RETIRE
+#define RESERVE \
+  if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; dead[N - 1] = true; born = true; use[me] = 0; goto killed } \
+     :: atomic { !retiring -> reserved = true } fi; \
+  FSTEP(plane = true);
+#else
+#define RESERVE
+#endif
 #ifdef NO_FORK_EPOCH
 #define CHILD_BUMP(x) skip
 #else
 #define CHILD_BUMP(x) FSTEP(block[x].epoch++)
 #endif
 inline fork() {
+  RESERVE
   if :: use[me] & 1 -> FSTEP(block[0].holders = block[0].holders | LAST); CHILD_BUMP(0) :: else fi;
   if :: B > 1 && (use[me] & 2) -> FSTEP(block[B - 1].holders = block[B - 1].holders | LAST); CHILD_BUMP(B - 1) :: else fi;
   FSTEP(use[N - 1] = use[me]; born = true)
 }
 
 proctype Process(byte me) {
-  byte n; byte b; byte t; byte k; byte s_generation; byte s_epoch; byte s_senders; bool busy; bool won; bool held;
+  byte n; byte b; byte t; byte k; byte s_generation; byte s_epoch; byte s_senders; bool busy; bool won; bool held; bool seen;
   byte low; byte deaths_seen;
   if :: me == N - 1 -> (born) :: else fi;
   if :: dead[me] -> goto killed :: else fi;
+  if :: RETIRE && !FORK && me == N - 1 -> STEP(plane = true) :: else fi; /* Segment::ensure_plane */
   do
   :: n < OPS -> n++;
      if
@@ -249,7 +279,7 @@ proctype Process(byte me) {
   if :: FORK && me == 1 && !born -> d_step { born = true; dead[N - 1] = true; vacated[N - 1] = true } :: else fi;
 killed:
   skip;
-  d_step { n = 0; b = 0; t = 0; k = 0; s_generation = 0; s_epoch = 0; s_senders = 0; busy = false; won = false; held = false; low = 0; deaths_seen = 0; done[me] = true; if :: FORK && me == 1 && !born -> born = true; dead[N - 1] = true; vacated[N - 1] = true :: else fi }
+  d_step { n = 0; b = 0; t = 0; k = 0; s_generation = 0; s_epoch = 0; s_senders = 0; busy = false; won = false; held = false; seen = false; low = 0; deaths_seen = 0; done[me] = true; if :: FORK && me == 1 && !born -> born = true; dead[N - 1] = true; vacated[N - 1] = true :: else fi }
 }
 
 /* sweep (csrc/arena/reclaim.hpp), for a dead slot or, after a manager's death, for none. */
@@ -263,7 +293,7 @@ inline sweep() {
   do
   :: b < B ->
      if :: p != NONE -> MSTEP(had = (block[b].holders & bit(p)) != 0; block[b].holders = block[b].holders & ~bit(p)) :: else had = true fi;
-     READ(busy = block[b].holders != 0 || !(SWEEP_TRIES));
+     READ(busy = SEEN(block[b].holders, plane) != 0 || !(SWEEP_TRIES));
      if :: !busy -> TRY_FREE(MSTEP); if :: won -> MARK(MSTEP) :: else fi :: else busy = false fi;
      b++
   :: else -> break
@@ -276,19 +306,32 @@ inline spend() {
   TRY_FREE(MSTEP); if :: won -> MARK(MSTEP) :: else fi; b = 0
 }
 
+/* Server::retire_planes. A slot without a process issues no ticket, so both conditions stay true. */
+#ifdef RETIRE_IN_USE
+#define SLOT_FREE 1
+#else
+#define SLOT_FREE (!reserved || (dead[N - 1] && vacated[N - 1]) || (!dead[N - 1] && done[N - 1]))
+#endif
+#ifdef RETIRE_UNREAD
+#define NO_TICKET 1
+#else
+#define NO_TICKET (!(ticket[0].live && ticket[0].sender == N - 1) && !(ticket[T - 1].live && ticket[T - 1].sender == N - 1))
+#endif
+
 proctype Manager() {
-  byte p; byte b; byte t; byte k; byte s_generation; byte s_epoch; byte s_senders; bool busy; bool won; bool had;
+  byte p; byte b; byte t; byte k; byte s_generation; byte s_epoch; byte s_senders; bool busy; bool won; bool had; bool seen;
   byte low; byte me = 0;
   goto serve;
 adopt: /* Server::adopt_session */
   skip;
-  d_step { busy = false; won = false; s_generation = 0; s_epoch = 0; s_senders = 0; k = 0; t = 0; b = 0; p = NONE };
+  d_step { busy = false; won = false; seen = false; retiring = false; s_generation = 0; s_epoch = 0; s_senders = 0; k = 0; t = 0; b = 0; p = NONE };
   sweep(); MSTEP(deaths_counted++);
 serve:
   do
   :: atomic { dead[0] && !vacated[0] -> p = 0 } -> goto vacate
   :: atomic { dead[1] && !vacated[1] -> p = 1 } -> goto vacate
   :: atomic { dead[N - 1] && !vacated[N - 1] -> p = N - 1 } -> goto vacate
+  :: atomic { RETIRE && plane && SLOT_FREE && NO_TICKET -> retiring = true }; MSTEP(plane = false); retiring = false
   :: atomic { collects < COLLECTS && ticket[0].live -> collects++; t = 0 }; spend()
   :: atomic { COLLECTS && T > 1 && collects < COLLECTS && ticket[T - 1].live -> collects++; t = T - 1 }; spend()
   :: done[0] && done[1] && done[N - 1] && (!dead[0] || vacated[0]) && (!dead[1] || vacated[1]) && (!dead[N - 1] || vacated[N - 1]) -> break

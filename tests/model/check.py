@@ -43,6 +43,14 @@ RIGHT = [
     Case("a send fails during gc", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=1 UNSEND=1 COLLECTS=1"),
     Case("the manager dies too", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=1 MANAGER_DEATHS=1 START_HELD=3"),
     Case("a plane of its own", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=2 PLANES=2"),
+    Case(
+        "a plane is retired, and the manager dies",
+        "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=1 MANAGER_DEATHS=1 START_HELD=5 PLANES=2 RETIRE=1",
+    ),
+    Case(
+        "a retired plane is used again",
+        "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=1 FORK=1 START_HELD=3 PLANES=2 RETIRE=1",
+    ),
     Case("queue: a pair, and the manager dies", PAIR + "MESSAGES=3 DEATHS=2 MANAGER_DEATHS=1", QUEUE),
     Case("queue: two producers", "PRODUCERS=2 CONSUMERS=1 MESSAGES=3 DEATHS=1", QUEUE),
     Case("queue: two consumers", "PRODUCERS=1 CONSUMERS=2 MESSAGES=3 DEATHS=1", QUEUE),
@@ -66,6 +74,12 @@ WRONG = [
         "a freed block keeps its generation",
         "B=1 T=2 OPS=3 DEATHS=0 READS=2 START_HELD=3 SAME_GENERATION",
     ),
+    Case("a plane is retired while its slot is in use", SMALL + "OPS=2 PLANES=2 RETIRE=1 RETIRE_IN_USE"),
+    Case(
+        "a plane is retired before its messages are read",
+        "B=1 T=1 OPS=1 DEATHS=0 START_HELD=5 PLANES=2 RETIRE=1 RETIRE_UNREAD",
+    ),
+    Case("planes are not read again after the tickets", SMALL + "OPS=2 PLANES=2 RETIRE=1 PLANES_ONCE"),
     Case("queue: a ticket before its record", PAIR + "MESSAGES=2 TICKET_BEFORE_RECORD", QUEUE),
     Case("queue: a record is valid while it is written", "CONSUMERS=1 MESSAGES=4 ROOM=2 KEEP_VALID", QUEUE),
     Case("queue: a message is counted as taken before the claim", PAIR + "COUNT_BEFORE_CLAIM", QUEUE),
