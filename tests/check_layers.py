@@ -17,10 +17,12 @@ LAYERS = {
     "containers": ["base"],
     "os": ["base"],
     "arena": ["os", "base"],
-    "manager": ["arena", "os", "base"],
+    "queue": ["arena", "os", "base"],
+    "manager": ["queue", "arena", "os", "base"],
     "cuda": ["arena", "os", "base"],
     "session": ["cuda", "manager", "arena", "os", "base"],
-    "bindings": ["session", "cuda", "manager", "arena", "os", "containers", "base"],
+    "channel": ["session", "queue", "arena", "os", "base"],
+    "bindings": ["channel", "session", "queue", "cuda", "manager", "arena", "os", "containers", "base"],
 }
 
 # The same for the folders of bindings. Its files outside of them register what the folders define.
@@ -30,6 +32,7 @@ BINDINGS = {
     "storage": ["session", "support"],
     "tensor": ["storage", "support"],
     "transfer": ["tensor", "storage", "session", "support"],
+    "channel": ["transfer", "tensor", "storage", "session", "support"],
     "containers": ["support"],
     "cuda": ["tensor", "storage", "session", "support"],
 }

@@ -27,6 +27,7 @@ PUBLIC = [
         "full",
     ),
     *("empty_like", "full_like", "ones_like", "zeros_like"),
+    *("Queue", "ShutDown"),
     *("gc", "multiprocessing", "ones", "set_limit", "stats", "zeros"),
 ]
 PUBLIC_MP = [

@@ -25,7 +25,7 @@ void sweep_dead_slot(benchmark::State& state) {
       world.arena->segment().holders(plane_of(1), block).fetch_or(bit_of(1));
     }
     state.ResumeTiming();
-    sweep(theirs->segment(), *world.memory, 1, [](BlockNumber) {});
+    sweep(theirs->segment(), *world.memory, 1, [](BlockNumber) {}, [](BlockNumber, FreeResult) {});
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }

@@ -95,7 +95,7 @@ RangeAllocator::Range Allocator::take_range(std::uint64_t size) {
 void Allocator::reclaim(BlockNumber block) {
   if (block >= ranges_.size() || ranges_[block] == RangeAllocator::kNone) return;
   const BlockWord word(segment_.record(block).word.load());
-  if (word.live()) return;
+  if (!word.is_free()) return;
   touch(ranges_[block]);
   space_.free(ranges_[block]);
   ranges_[block] = RangeAllocator::kNone;

@@ -116,6 +116,7 @@ BlockNumber Arena::activate(const NewBlock& made, std::uint64_t size) {
   LocalTable::Lock lock(local_, block);
   record.offset.store(made.offset, std::memory_order_relaxed);
   record.size.store(size, std::memory_order_relaxed);
+  record.contents.store(0, std::memory_order_relaxed);
   // Processes can send this generation only after they hold it, so none of them has set a bit yet.
   // Their stores come after the store that makes the word live. A process that checks an older
   // generation and sees an old bit searches for a ticket and finds none.
@@ -219,6 +220,30 @@ bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation gen
   return held;
 }
 
+// A live ticket keeps its generation from being freed, so a claim that succeeds is for the present
+// one. The bit comes before the claim, as in `hold_first`.
+bool Arena::take(LocalTable::Lock& lock, const NamedTicket& named, TransitTable& transit) noexcept {
+  const bool first = lock.count() == 0;
+  std::atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
+  if (first) {
+    SHMTENSOR_FAULT_POINT("hold.before_bit");
+    holders.fetch_or(bit_of(member_.slot()));
+    SHMTENSOR_FAULT_POINT("hold.before_claim");
+    pin();
+  }
+  const bool claimed = transit.claim(named.ticket, named.arena, named.block, named.generation);
+  if (claimed) {
+    SHMTENSOR_FAULT_POINT("hold.after_claim");
+    lock.set_count(lock.count() + 1);
+  } else if (first) {
+    SHMTENSOR_FAULT_POINT("hold.before_undo");
+    holders.fetch_and(~bit_of(member_.slot()));
+  } else {
+    pin();
+  }
+  return claimed;
+}
+
 void Arena::unpin_and_try_free(BlockNumber block) noexcept {
   SHMTENSOR_FAULT_POINT("release.before_free");
   try_free_block(block);
@@ -248,7 +273,10 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
 }
 
 void Arena::try_free_block(BlockNumber block) noexcept {
-  if (!member_.has_slot() || !try_free(*segment_, block, member_.memory())) return;
+  if (!member_.has_slot()) return;
+  const FreeResult result = try_free(*segment_, block, member_.memory());
+  if (result == FreeResult::draining) member_.request_drain(segment_->number(), block);
+  if (result != FreeResult::freed) return;
   SHMTENSOR_FAULT_POINT("free.before_mark");
   // A release may run with the GIL held and does not wait for the lock. As with a block that a peer
   // freed, the owner finds the block at its next allocation.
@@ -265,6 +293,24 @@ void Arena::try_free_block(BlockNumber block) noexcept {
 // The ticket is published before the epoch changes, and the epoch changes before the message can be
 // read. So a process that checked the tickets too early fails to free the block.
 Ticket Arena::send(BlockNumber block, bool to_keep, std::uint32_t pipe) {
+  announce_sender(block);
+  const Ticket ticket =
+      member_.writer().issue(segment_->number(), block, generation(block), to_keep, pipe);
+  change_epoch(block);
+  SHMTENSOR_FAULT_POINT("send.before_message");
+  return ticket;
+}
+
+Ticket Arena::send(BlockNumber block, TicketRecord& record) {
+  announce_sender(block);
+  const Ticket ticket =
+      member_.writer().issue(segment_->number(), block, generation(block), record);
+  change_epoch(block);
+  SHMTENSOR_FAULT_POINT("send.before_message");
+  return ticket;
+}
+
+void Arena::announce_sender(BlockNumber block) {
   member_.require_slot();
   std::atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
   if ((senders.load() & bit_of(member_.slot())) == 0) {
@@ -274,15 +320,14 @@ Ticket Arena::send(BlockNumber block, bool to_keep, std::uint32_t pipe) {
     senders.fetch_or(bit_of(member_.slot()));
   }
   SHMTENSOR_FAULT_POINT("send.before_ticket");
-  const Ticket ticket =
-      member_.writer().issue(segment_->number(), block, generation(block), to_keep, pipe);
+}
+
+void Arena::change_epoch(BlockNumber block) noexcept {
   SHMTENSOR_FAULT_POINT("send.before_epoch");
   std::atomic<std::uint64_t>& state = segment_->record(block).word;
   std::uint64_t word = state.load();
   while (!state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) {
   }
-  SHMTENSOR_FAULT_POINT("send.before_message");
-  return ticket;
 }
 
 void Arena::cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {

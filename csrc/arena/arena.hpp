@@ -12,6 +12,7 @@
 #include "arena/local_table.hpp"
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
+#include "arena/ticket_record.hpp"
 #include "arena/transit.hpp"
 #include "arena/yielding_lock.hpp"
 #include "os/fork_mark.hpp"
@@ -19,17 +20,31 @@
 
 namespace shmtensor {
 
+/// Lets the manager cancel the tickets that a draining block contains.
+class DrainRequests {
+ public:
+  virtual void drain(ArenaNumber arena, BlockNumber block) noexcept = 0;
+
+ protected:
+  ~DrainRequests() = default;
+};
+
 /// This process as a member of a session.
 /// Threads: all members except `become` may be called simultaneously.
 class Member {
  public:
-  Member(const SessionMemory& memory, SlotNumber slot) noexcept : memory_(memory), slot_(slot) {}
+  /// `drains` is null in a test that has no manager.
+  Member(const SessionMemory& memory, SlotNumber slot, DrainRequests* drains = nullptr) noexcept
+      : memory_(memory), slot_(slot), drains_(drains) {}
   ~Member() { delete writer_.load(); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
   [[nodiscard]] const SessionMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] SlotNumber slot() const noexcept { return slot_; }
+  void request_drain(ArenaNumber arena, BlockNumber block) const noexcept {
+    if (drains_ != nullptr) drains_->drain(arena, block);
+  }
   /// Created at the first send. Throws OutOfMemory.
   [[nodiscard]] TransitWriter& writer() const;
 
@@ -52,6 +67,7 @@ class Member {
 
   const SessionMemory& memory_;
   SlotNumber slot_;
+  DrainRequests* drains_;
   std::string why_no_slot_;
   mutable std::atomic<TransitWriter*> writer_{nullptr};
   TransitWriter* locked_for_fork_ = nullptr;
@@ -111,6 +127,10 @@ class Arena {
     lock.set_count(lock.count() + 1);
     return true;
   }
+  /// The same for the message of a queue, of which another process may have claimed the ticket:
+  /// returns true only to the one that claims it.
+  [[nodiscard]] bool take(LocalTable::Lock& lock, const NamedTicket& named,
+                          TransitTable& transit) noexcept;
   /// Frees the block if it is unused, and removes the pin of its holder.
   void unpin_and_try_free(BlockNumber block) noexcept;
 
@@ -125,6 +145,13 @@ class Arena {
   /// Publishes a ticket for a block that this process holds; see TransitWriter::issue. Throws
   /// OutOfMemory.
   [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false, std::uint32_t pipe = 0);
+  /// The same with a ticket that is named in a record, in a block that this process holds.
+  Ticket send(BlockNumber block, TicketRecord& record);
+  /// Declares, or with an empty value revokes, that a block of this process contains ticket
+  /// records. Their names are cleared; no other process knows the block yet, or still knows it.
+  void set_contents(BlockNumber block, const TicketContents& contents) noexcept {
+    segment_->record(block).contents.store(contents.bits());
+  }
   /// Cancels a ticket that no process will read.
   void cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
 
@@ -169,6 +196,8 @@ class Arena {
   BlockNumber activate(const NewBlock& made, std::uint64_t size) REQUIRES(lock_);
   void take_freed() REQUIRES(lock_);
   void compare_with_table() REQUIRES(lock_);
+  void announce_sender(BlockNumber block);
+  void change_epoch(BlockNumber block) noexcept;
   void try_free_block(BlockNumber block) noexcept;
   void note_operation() noexcept REQUIRES(lock_);
 

@@ -10,6 +10,9 @@ namespace shmtensor {
 
 /// generation:32 | epoch:31 | live:1
 ///
+/// A block that is not live is free if its epoch is 0. Otherwise it is draining: it contains
+/// tickets of other blocks, which the manager cancels before it frees the block.
+///
 /// The generation counts how often the record has been allocated. It changes when the block is
 /// freed, so a handle with an older generation is stale. A record whose generations are used up is
 /// never allocated again. The epoch counts the events that make a block busy and are not visible in
@@ -33,6 +36,8 @@ class BlockWord {
 
   [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return bits_; }
   [[nodiscard]] constexpr bool live() const noexcept { return (bits_ & kLive) != 0; }
+  [[nodiscard]] constexpr bool is_free() const noexcept { return (bits_ & 0xffffffff) == 0; }
+  [[nodiscard]] constexpr bool is_draining() const noexcept { return !live() && !is_free(); }
   [[nodiscard]] constexpr Generation generation() const noexcept {
     return static_cast<Generation>(bits_ >> 32);
   }
@@ -43,6 +48,9 @@ class BlockWord {
   [[nodiscard]] constexpr BlockWord next_epoch() const noexcept {
     const std::uint64_t low = ((bits_ & 0xffffffff) + 2) & 0xffffffff;
     return BlockWord((bits_ & ~std::uint64_t{0xffffffff}) | low);
+  }
+  [[nodiscard]] constexpr BlockWord draining() const noexcept {
+    return BlockWord((std::uint64_t{generation()} << 32) | 2);
   }
   [[nodiscard]] constexpr BlockWord freed() const noexcept {
     return free_at(generation() == kLastGeneration ? kLastGeneration : generation() + 1);

@@ -46,10 +46,10 @@ constexpr std::uint32_t plane_of(SlotNumber slot) noexcept { return slot / 64; }
 constexpr std::uint64_t bit_of(SlotNumber slot) noexcept { return std::uint64_t{1} << slot % 64; }
 
 struct alignas(32) BlockRecord {
-  std::atomic<std::uint64_t> word;    ///< BlockWord
-  std::atomic<std::uint64_t> offset;  ///< into the data segment; constant while live
-  std::atomic<std::uint64_t> size;    ///< as requested; constant while live
-  std::uint64_t reserved;
+  std::atomic<std::uint64_t> word;      ///< BlockWord
+  std::atomic<std::uint64_t> offset;    ///< into the data segment; constant while live
+  std::atomic<std::uint64_t> size;      ///< as requested; constant while live
+  std::atomic<std::uint64_t> contents;  ///< TicketContents; 0: the block contains no tickets
 };
 static_assert(sizeof(BlockRecord) == 32);
 

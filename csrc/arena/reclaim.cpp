@@ -35,18 +35,23 @@ bool has_holder(const Segment& segment, BlockNumber block) noexcept {
   return false;
 }
 
-bool try_free(const Segment& segment, BlockNumber block, const SessionMemory& memory) noexcept {
+FreeResult try_free(const Segment& segment, BlockNumber block,
+                    const SessionMemory& memory) noexcept {
   std::atomic<std::uint64_t>& state = segment.record(block).word;
   const BlockWord word(state.load());
-  if (!word.live()) return false;
-  if (in_flight(segment, block, word.generation(), memory)) return false;
+  if (!word.live()) return FreeResult::none;
+  if (in_flight(segment, block, word.generation(), memory)) return FreeResult::none;
   // has_holder reads the planes again. A process that claimed a ticket, so that the search above
   // did not find it, had announced its plane before the claim.
   SHMTENSOR_FAULT_POINT("free.tickets_seen");
-  if (has_holder(segment, block)) return false;
+  if (has_holder(segment, block)) return FreeResult::none;
   SHMTENSOR_FAULT_POINT("free.holders_seen");
+  // Constant since the first ticket of the block, or changed by a holder only.
+  const bool drains = segment.record(block).contents.load() != 0;
   std::uint64_t expected = word.bits();
-  return state.compare_exchange_strong(expected, word.freed().bits());
+  const BlockWord next = drains ? word.draining() : word.freed();
+  if (!state.compare_exchange_strong(expected, next.bits())) return FreeResult::none;
+  return drains ? FreeResult::draining : FreeResult::freed;
 }
 
 }  // namespace shmtensor

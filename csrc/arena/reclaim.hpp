@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cstdint>
 
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
@@ -9,14 +10,21 @@
 
 namespace shmtensor {
 
-/// Frees the block if it has no live ticket and no holder bit. Returns true in the one process that
-/// freed it, which notifies the owner. Other processes do nothing: a process that still holds the
-/// block, or claims a ticket for it, tries again when it releases the block.
+/// What became of a block that a process tried to free.
+enum class FreeResult : std::uint8_t {
+  none,      ///< it is in use, or another process freed it
+  freed,     ///< by this process, which notifies the owner
+  draining,  ///< by this process, which lets the manager cancel the tickets that the block contains
+};
+
+/// Frees the block if it has no live ticket and no holder bit; a block that contains tickets begins
+/// to drain. A process that still holds the block, or claims a ticket for it, tries again when it
+/// releases the block.
 ///
 /// The order of the reads is part of the protocol, see docs/design/block.md: the word, then
 /// tickets, then holder bits, then a compare-and-swap of the word with the value that was read.
-[[nodiscard]] bool try_free(const Segment& segment, BlockNumber block,
-                            const SessionMemory& memory) noexcept;
+[[nodiscard]] FreeResult try_free(const Segment& segment, BlockNumber block,
+                                  const SessionMemory& memory) noexcept;
 
 /// Return true if a ticket for this generation of the block is live. Also true if that cannot be
 /// determined.
@@ -28,10 +36,12 @@ namespace shmtensor {
 
 /// Repairs an arena after processes have died: clears the bits of the dead slots, and tries to free
 /// every block without a holder, because a process may have been killed after it cleared its bit
-/// and before it tried. Calls `freed(block)` for each block that this frees. May be repeated.
-template <typename Freed>
-void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& dead,
-           Freed&& freed) {
+/// and before it tried. Calls `lost(block)` before it clears the bits of dead slots on a block that
+/// contains tickets, and `unused(block, result)` for each block that this frees, or that drains.
+/// May be repeated.
+template <typename Lost, typename Unused>
+void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& dead, Lost&& lost,
+           Unused&& unused) {
   const std::uint32_t capacity = segment.capacity();
   // Also in a retired plane: a process that prepares a fork may set bits for a child whose slot the
   // manager has cancelled.
@@ -41,9 +51,15 @@ void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& d
       const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));
       const std::uint64_t bits = dead.in_plane(plane);
       std::atomic<std::uint64_t>& holders = segment.holders(plane, block);
-      if ((holders.load() & bits) != 0) holders.fetch_and(~bits);
+      if ((holders.load() & bits) == 0) continue;
+      if (segment.record(block).contents.load() != 0) lost(block);
+      holders.fetch_and(~bits);
     }
-    if (!has_holder(segment, block) && try_free(segment, block, memory)) freed(block);
+    const BlockWord word(segment.record(block).word.load());
+    if (word.is_free() || has_holder(segment, block)) continue;
+    const FreeResult result =
+        word.is_draining() ? FreeResult::draining : try_free(segment, block, memory);
+    if (result != FreeResult::none) unused(block, result);
   }
 }
 

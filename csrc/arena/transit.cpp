@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "arena/session_memory.hpp"
+#include "arena/ticket_record.hpp"
 #include "base/error.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
@@ -62,6 +63,19 @@ bool TransitTable::has_live(ArenaNumber arena, BlockNumber block,
   return true;
 }
 
+// As in `claim`: the word is read before and after what is constant while it is.
+bool TransitTable::is_live(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
+                           Generation generation) const noexcept {
+  if (ticket.group >= kGroups || ticket.group >= group_count.load()) return false;
+  const TicketGroup& group = groups[ticket.group];
+  const auto live = [&] {
+    const std::uint64_t word = group.word.load();
+    return serial_of(word) == ticket.serial && (live_of(word) & 1u << ticket.bit % 32) != 0;
+  };
+  return live() && group.block.load() == block_key(arena, block) &&
+         static_cast<Generation>(group.mark.load() >> 32) == generation && live();
+}
+
 void TransitTable::keep(const Ticket& ticket) noexcept {
   if (ticket.group >= kGroups) return;
   std::atomic<std::uint64_t>& mark = groups[ticket.group].mark;
@@ -80,9 +94,26 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
 
 Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
                             bool to_keep, std::uint32_t pipe) {
-  const std::uint64_t key = TransitTable::block_key(arena, block);
-  const std::uint64_t mark = high(generation) | coarse_seconds();
   const LockGuard guard(lock_);
+  const Ticket ticket = prepare(TransitTable::block_key(arena, block), generation, to_keep, pipe);
+  publish(ticket);
+  return ticket;
+}
+
+Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
+                            TicketRecord& record) {
+  const LockGuard guard(lock_);
+  const Ticket ticket = prepare(TransitTable::block_key(arena, block), generation, true, 0);
+  table_.keep(ticket);
+  record.write({arena, block, generation, ticket});
+  SHMTENSOR_FAULT_POINT("send.recorded");
+  publish(ticket);
+  return ticket;
+}
+
+Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, bool to_keep,
+                              std::uint32_t pipe) {
+  const std::uint64_t mark = high(generation) | coarse_seconds();
   std::atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
       to_keep ? kNoGroup
@@ -108,8 +139,12 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
   const auto bit = static_cast<std::uint8_t>(std::countr_one(private_[index].issued));
   private_[index].issued |= 1u << bit;
   SHMTENSOR_FAULT_POINT("send.before_publish");
-  const std::uint64_t word = table_.groups[index].word.fetch_or(std::uint64_t{1} << bit);
-  return {sender_, bit, index, serial_of(word)};
+  return {sender_, bit, index,
+          serial_of(table_.groups[index].word.load(std::memory_order_relaxed))};
+}
+
+void TransitWriter::publish(const Ticket& ticket) noexcept {
+  table_.groups[ticket.group].word.fetch_or(std::uint64_t{1} << ticket.bit);
 }
 
 void TransitWriter::reserve(ArenaNumber arena, BlockNumber block) {

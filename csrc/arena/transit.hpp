@@ -92,6 +92,10 @@ struct TransitTable {
     return false;
   }
 
+  /// Return true if the ticket is live and belongs to this block.
+  [[nodiscard]] bool is_live(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
+                             Generation generation) const noexcept;
+
   /// Makes the tickets of this ticket's group persistent: they belong to a published name and have
   /// no age. The group must have been issued with `to_keep`. May be repeated.
   void keep(const Ticket& ticket) noexcept;
@@ -114,6 +118,7 @@ struct TransitTable {
 };
 
 class SessionMemory;
+struct TicketRecord;
 
 /// The sender's side.
 /// Threads: several may call `issue`; `lock` is public for the fork handler.
@@ -127,6 +132,9 @@ class TransitWriter {
   /// `pipe_number`; 0: not known). Throws OutOfMemory.
   [[nodiscard]] Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation,
                              bool to_keep = false, std::uint32_t pipe = 0);
+  /// The same for a ticket that is named in a record, which is written before the ticket is
+  /// published. It is kept until the record's queue is freed. Throws OutOfMemory.
+  Ticket issue(ArenaNumber arena, BlockNumber block, Generation generation, TicketRecord& record);
 
   /// Makes sure that other processes can search for the block's tickets. Throws OutOfMemory.
   void reserve(ArenaNumber arena, BlockNumber block);
@@ -141,6 +149,10 @@ class TransitWriter {
     std::uint32_t pipe = 0;
   };
 
+  /// A ticket that is not published yet.
+  [[nodiscard]] Ticket prepare(std::uint64_t key, Generation generation, bool to_keep,
+                               std::uint32_t pipe) REQUIRES(lock_);
+  void publish(const Ticket& ticket) noexcept REQUIRES(lock_);
   [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
   [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,
                                          Generation generation, std::uint32_t pipe) const noexcept

@@ -1,4 +1,6 @@
 // The extension module shmtensor._core: each part registers its own types and functions.
+#include "bindings/channel/encoding.hpp"
+#include "bindings/channel/queue_type.hpp"
 #include "bindings/containers/item_packer.hpp"
 #include "bindings/containers/item_sequence.hpp"
 #include "bindings/containers/key_index.hpp"
@@ -43,6 +45,8 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_outgoing_pipe(module);
   add_message_scope(module);
   add_reducers(module);
+  add_encoding(module);
+  add_queue(module);
   add_item_sequence(module);
   add_item_packer(module);
   add_key_index(module);

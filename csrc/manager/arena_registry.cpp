@@ -10,6 +10,7 @@
 #include "arena/reclaim.hpp"
 #include "base/align.hpp"
 #include "base/error.hpp"
+#include "manager/drain.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
 #include "os/mapping.hpp"
@@ -115,11 +116,44 @@ void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead) {
 
 void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead) {
   SHMTENSOR_FAULT_POINT("manager.sweep");
-  shmtensor::sweep(*entry.segment, memory, dead,
-                   [&](BlockNumber block) { free_marked(entry, block); });
+  const Segment& segment = *entry.segment;
+  Drain drain(*this, memory);
+  shmtensor::sweep(
+      segment, memory, dead,
+      [&](BlockNumber block) {
+        const auto contents = TicketContents::of(segment.record(block).contents.load());
+        if (contents.kind != TicketContents::Kind::queue) return;
+        const std::span<std::byte> bytes = bytes_in(segment, block);
+        if (bytes.size() < sizeof(QueueHeader)) return;
+        repair_queue(*reinterpret_cast<QueueHeader*>(bytes.data()), dead, drain);
+      },
+      [&](BlockNumber block, FreeResult result) {
+        if (result == FreeResult::freed) return free_marked(entry, block);
+        drain.add(segment.number(), block);
+      });
+  drain.run();
   // A process that freed the last block of an orphan arena may have been killed before it marked
   // that.
   if (entry.orphan) entry.reclaimed = 0;
+}
+
+void ArenaRegistry::drain(const SessionMemory& memory, ArenaNumber number, BlockNumber block) {
+  Drain drain(*this, memory);
+  drain.add(number, block);
+  drain.run();
+}
+
+FreeResult ArenaRegistry::try_free_block(const SessionMemory& memory, ArenaNumber number,
+                                         BlockNumber block) {
+  const auto at = entries_.find(number);
+  if (at == entries_.end() || block >= at->second.segment->capacity()) return FreeResult::none;
+  const FreeResult result = try_free(*at->second.segment, block, memory);
+  if (result == FreeResult::freed) free_marked(at->second, block);
+  return result;
+}
+
+void ArenaRegistry::note_free(ArenaNumber number, BlockNumber block) {
+  if (const auto at = entries_.find(number); at != entries_.end()) free_marked(at->second, block);
 }
 
 template <typename Chosen>
@@ -136,12 +170,10 @@ std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&
       // Replaced only if unchanged: a ticket that was published since belongs to another message.
       if (!group.word.compare_exchange_strong(word, word & ~std::uint64_t{0xffffffff})) return;
       spent += static_cast<std::uint64_t>(std::popcount(live));
-      const auto entry = entries_.find(static_cast<ArenaNumber>(block >> 32));
-      if (entry == entries_.end()) return;
+      const auto arena = static_cast<ArenaNumber>(block >> 32);
       const auto number = static_cast<BlockNumber>(block);
-      const Segment& segment = *entry->second.segment;
-      if (number < segment.capacity() && try_free(segment, number, memory)) {
-        free_marked(entry->second, number);
+      if (try_free_block(memory, arena, number) == FreeResult::draining) {
+        drain(memory, arena, number);
       }
     });
   });
@@ -244,7 +276,7 @@ bool ArenaRegistry::reclaim_gaps(Entry& entry, ReclaimQuota& quota) {
   const std::uint32_t capacity = segment.capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
     const BlockRecord& record = segment.record(block);
-    if (!BlockWord(record.word.load()).live()) continue;
+    if (BlockWord(record.word.load()).is_free()) continue;
     const std::uint64_t offset = record.offset.load();
     const std::uint64_t size = record.size.load();
     if (!fits(offset, size, end - data)) {  // a damaged record: release nothing
@@ -287,7 +319,7 @@ bool ArenaRegistry::reclaim_chunks(Entry& entry) {
   const std::uint32_t capacity = segment.capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
     const BlockRecord& record = segment.record(block);
-    if (!BlockWord(record.word.load()).live()) continue;
+    if (BlockWord(record.word.load()).is_free()) continue;
     any = true;
     const std::uint64_t chunk = record.offset.load() >> kChunkShift;
     if (chunk >= kMaxChunks) return true;  // a damaged record: release nothing

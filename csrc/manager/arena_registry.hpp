@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "arena/reclaim.hpp"
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "arena/slot_set.hpp"
@@ -40,8 +41,16 @@ class ArenaRegistry {
   /// block.
   void notify_owners() const noexcept;
 
-  /// Clears the bits of dead slots in all arenas. The arenas that they own become orphan arenas.
+  /// Clears the bits of dead slots in all arenas, and repairs the queues that they held. The arenas
+  /// that they own become orphan arenas.
   void sweep(const SessionMemory& memory, const SlotSet& dead);
+
+  /// Cancels the tickets that a draining block contains, and frees it.
+  void drain(const SessionMemory& memory, ArenaNumber number, BlockNumber block);
+  /// Frees the block if it is unused. A block that contains tickets is to be drained by the caller.
+  FreeResult try_free_block(const SessionMemory& memory, ArenaNumber number, BlockNumber block);
+  /// Lets the owner of an arena know that a block is free.
+  void note_free(ArenaNumber number, BlockNumber block);
 
   /// Cancels tickets of at least the given age. Returns their number.
   std::uint64_t collect(const SessionMemory& memory, std::uint64_t older_than_milliseconds);

@@ -43,6 +43,7 @@ enum class MessageKind : std::uint16_t {
   retire_arena,    ///< arena: its owner allocates there no more and has unmapped it
   watch_pipe,      ///< pipe: messages are sent into it; carries its location, or for a socket that
                    ///< reads them `number` is its cookie; no answer
+  drain,           ///< arena, number: a block that contains tickets is unused; no answer
   // replies
   welcome = 64,  ///< slot, incarnation; carries the session's memory
   done,          ///< the request was carried out

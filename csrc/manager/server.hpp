@@ -76,6 +76,8 @@ class Server {
   void retire_arena(const Client& client, const Message& message);
   [[nodiscard]] bool owns(const Client& client, const Segment& segment);
 
+  void drain(const Client& client, const Message& message);
+
   // server_pipes.cpp
   void watch_pipe(const Client& client, const Message& message, Fd fd);
   void check_pipes();

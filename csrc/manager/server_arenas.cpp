@@ -99,6 +99,11 @@ void Server::retire_arena(const Client& client, const Message& message) {
   reply(client.socket, message, MessageKind::done);
 }
 
+void Server::drain(const Client& client, const Message& message) {
+  if (client.slot == kNoSlot) return;
+  registry_.drain(*memory_, message.arena, static_cast<BlockNumber>(message.number));
+}
+
 bool Server::owns(const Client& client, const Segment& segment) {
   const ArenaHeader& header = segment.header();
   return static_cast<SlotNumber>(header.owner) == client.slot &&

@@ -30,6 +30,10 @@ constexpr std::array kMemberRequests{MessageKind::register_arena,
                                      MessageKind::retire_arena,
                                      MessageKind::fork};
 
+bool is_notice(MessageKind kind) noexcept {
+  return kind == MessageKind::watch_pipe || kind == MessageKind::drain;
+}
+
 bool needs_slot(MessageKind request) noexcept {
   return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();
 }
@@ -70,7 +74,7 @@ void Server::serve(int descriptor) {
     if (!received->fds.empty()) fd = std::move(received->fds.front());
     answer(at->second, message, std::move(fd), received->sender);
   } catch (const Error& error) {
-    if (message.kind == MessageKind::watch_pipe) return;  // the client waits for no answer
+    if (is_notice(message.kind)) return;  // the client waits for no answer
     try {
       refuse(at->second.socket, message, error.what());
     } catch (const Error&) {
@@ -84,6 +88,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));
+  if (message.kind == MessageKind::drain) return drain(client, message);
   if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
   }

@@ -6,6 +6,15 @@
 
 namespace shmtensor {
 
+/// Tells the processor that the thread spins.
+inline void pause_processor() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 /// Spins a little, then yields the processor: the thread that is waited for may be preempted. To a
 /// real-time thread the scheduler returns immediately after a yield if the other one has a lower
 /// priority, so in the end this sleeps.
@@ -13,11 +22,7 @@ class Backoff {
  public:
   void pause() noexcept {
     if (++turns_ % kSpins != 0) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#elif defined(__aarch64__)
-      asm volatile("yield");
-#endif
+      pause_processor();
     } else if (turns_ < kSpins * kYields) {
       sched_yield();
     } else {

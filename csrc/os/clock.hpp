@@ -16,6 +16,14 @@ inline std::uint64_t coarse_milliseconds() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec) / 1000000;
 }
 
+/// Nanoseconds since boot, exactly; for durations within this process.
+inline std::uint64_t monotonic_nanoseconds() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 inline std::uint32_t coarse_seconds() noexcept {
   return static_cast<std::uint32_t>(coarse_milliseconds() / 1000);
 }

@@ -10,6 +10,19 @@ namespace shmtensor {
 /// checks the word again.
 void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t expected) noexcept;
 
+enum class WaitEnd : std::uint8_t {
+  woken,  ///< or the word was not `expected`
+  timed_out,
+  interrupted,  ///< by a signal
+};
+
+/// The same with a timeout.
+WaitEnd wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                        std::uint64_t nanoseconds) noexcept;
+
+/// Wakes at most `count` threads that wait for the word, in any process. Returns how many it woke.
+std::uint32_t wake(std::atomic<std::uint32_t>& word, std::uint32_t count) noexcept;
+
 /// Wakes all threads that wait for the word, in every process.
 void wake_all(std::atomic<std::uint32_t>& word) noexcept;
 

@@ -1,6 +1,7 @@
 #include "os/limits.hpp"
 
 #include <dirent.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -115,6 +116,13 @@ void raise_soft_limit(int resource) noexcept {
   if (::getrlimit(which, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(which, &limit);
+}
+
+// A kernel with more processors than the set has room for answers EINVAL.
+int usable_processors() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : CPU_SETSIZE;
 }
 
 std::uint64_t open_descriptors() noexcept {

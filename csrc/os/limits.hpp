@@ -31,6 +31,9 @@ struct AvailableMemory {
 /// Raises a soft limit (RLIMIT_NOFILE and the like) to the hard one.
 void raise_soft_limit(int resource) noexcept;
 
+/// Returns the number of processors on which this thread may run.
+[[nodiscard]] int usable_processors() noexcept;
+
 /// Returns the number of open descriptors of this process.
 [[nodiscard]] std::uint64_t open_descriptors() noexcept;
 

@@ -11,6 +11,7 @@ template <typename Base>
 class CAPABILITY("mutex") AnnotatedMutex {
  public:
   void lock() ACQUIRE() { base_.lock(); }
+  bool try_lock() TRY_ACQUIRE(true) { return base_.try_lock(); }
   void unlock() RELEASE() { base_.unlock(); }
 
  private:

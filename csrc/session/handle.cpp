@@ -55,7 +55,7 @@ Handle decode(std::span<const std::byte> bytes) {
   }
   Wire wire{};
   std::memcpy(&wire, bytes.data(), sizeof wire);
-  if (wire.version != kHandleVersion || wire.sender >= kMaxSlots) {
+  if (wire.version != kHandleVersion || wire.sender > kInMessage) {
     throw StaleHandle(
         "cannot read a tensor's handle: it is damaged, or was written by another version of "
         "shmtensor");

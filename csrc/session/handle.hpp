@@ -14,6 +14,10 @@
 
 namespace shmtensor {
 
+/// As the sender of a handle's ticket: the ticket is not in the handle, but in the record of that
+/// number in the message, see MessageScope.
+inline constexpr SlotNumber kInMessage = kMaxSlots;
+
 /// Identifies a block, and the ticket of the message that carries the handle.
 struct Handle {
   SessionId session;

@@ -33,7 +33,7 @@ Session::Session(std::unique_ptr<SessionMemory> memory, Connection connection, S
                  std::uint32_t incarnation, std::string program, Budget& budget)
     : connection_(std::move(connection)),
       memory_(std::move(memory)),
-      member_(*memory_, slot),
+      member_(*memory_, slot, this),
       incarnation_(incarnation),
       program_(std::move(program)),
       budget_(budget) {}

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "arena/arena.hpp"
@@ -42,7 +43,7 @@ struct Placement {
 };
 
 /// Threads: all members except those for forks may be called simultaneously.
-class Session : private cuda::ChunkKeeper {
+class Session : private cuda::ChunkKeeper, private DrainRequests {
  public:
   /// `program` is the path of the manager; `parent` is the pid of a process that may still read
   /// this one's messages after it has ended, or 0.
@@ -65,6 +66,8 @@ class Session : private cuda::ChunkKeeper {
 
   [[nodiscard]] const SessionId& id() const noexcept { return memory_->id(); }
   [[nodiscard]] SlotNumber slot() const noexcept { return member_.slot(); }
+  /// Throws SessionError if this process has no slot.
+  void require_slot() const { member_.require_slot(); }
   [[nodiscard]] SipKey key() const noexcept { return memory_->header().key; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }
 
@@ -128,7 +131,10 @@ class Session : private cuda::ChunkKeeper {
   void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS;
   /// Gives the child a slot and makes it a holder, or reports why not.
   void prepare_child() noexcept;
-  void lock_registry_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { registry_lock_.lock(); }
+  void lock_registry_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
+    registry_lock_.lock();
+    drains_lock_.lock();
+  }
   void unlock_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS;
   /// Returns false if the child inherited nothing and may forget the session.
   bool unlock_in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
@@ -140,7 +146,10 @@ class Session : private cuda::ChunkKeeper {
   void reserve_child_slot();
   bool enter_as_child() noexcept;
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
-  Reply ask(Message message, int descriptor = -1);
+  Reply ask(const Message& message, int descriptor = -1);
+  Reply ask_locked(const Message& message, int descriptor) REQUIRES(connection_mutex_);
+  void drain(ArenaNumber arena, BlockNumber block) noexcept override;
+  void send_drains() noexcept;
   void reconnect() REQUIRES(connection_mutex_);
   void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);
@@ -177,6 +186,9 @@ class Session : private cuda::ChunkKeeper {
   std::uint32_t incarnation_;
   std::string program_;
   Budget& budget_;
+
+  SpinLock drains_lock_;
+  std::vector<std::pair<ArenaNumber, BlockNumber>> drains_ GUARDED_BY(drains_lock_);
 
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_ GUARDED_BY(registry_lock_);

@@ -58,6 +58,7 @@ void Session::reserve_child_slot() {
 }
 
 void Session::unlock_in_parent() noexcept {
+  drains_lock_.unlock();
   registry_lock_.unlock();
   child_socket_.reset();
   member_.unlock_after_fork();
@@ -117,6 +118,8 @@ bool Session::unlock_in_child() noexcept {
     report("a process was forked without a slot in the session (" + no_child_slot_ +
            "): the tensors it inherited are not protected");
   }
+  drains_.clear();  // the parent sends these requests
+  drains_lock_.unlock();
   registry_lock_.unlock();
   // A recursive mutex stores the thread id of its owner, which is different in the child.
   std::construct_at(&connection_mutex_);

@@ -56,9 +56,17 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Start start,
   throw_connection_closed(id);
 }
 
-Reply Session::ask(Message message, int descriptor) {
+Reply Session::ask(const Message& message, int descriptor) {
   member_.require_slot();
-  const LockGuard guard(connection_mutex_);
+  Reply reply = [&] {
+    const LockGuard guard(connection_mutex_);
+    return ask_locked(message, descriptor);
+  }();
+  send_drains();
+  return reply;
+}
+
+Reply Session::ask_locked(const Message& message, int descriptor) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!connection_) reconnect();
     if (std::optional<Reply> reply = connection_.ask(message, descriptor)) return std::move(*reply);
@@ -109,6 +117,7 @@ void Session::ensure_manager() noexcept {
     if (!memory_->manager_changed()) return;  // another thread was faster
     connection_.shut_down();
     reconnect();
+    send_drains();
   } catch (const std::exception& error) {
     memory_->accept_manager();  // prevents another attempt at every send
     report(std::string(
@@ -175,6 +184,33 @@ Session::Watched Session::watch_pipe(int descriptor) noexcept {
     return {0, true};
   }
   return {message.pipe, connection_.tell(message, location.get())};
+}
+
+// A release may run with the GIL held and does not wait for the connection: the thread that uses it
+// sends the requests afterwards. If this process is killed before, or has no memory for the list,
+// the manager finds the block in its next sweep.
+void Session::drain(ArenaNumber arena, BlockNumber block) noexcept {
+  try {
+    const LockGuard guard(drains_lock_);
+    drains_.emplace_back(arena, block);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  send_drains();
+}
+
+void Session::send_drains() noexcept {
+  Message message = message_for(MessageKind::drain, id());
+  for (;;) {
+    if (!connection_mutex_.try_lock()) return;
+    const LockGuard connection(connection_mutex_, std::adopt_lock);
+    const LockGuard guard(drains_lock_);
+    if (drains_.empty()) return;
+    message.arena = drains_.back().first;
+    message.number = drains_.back().second;
+    if (!connection_ || !connection_.tell(message)) return;
+    drains_.pop_back();
+  }
 }
 
 Statistics Session::statistics() {

@@ -63,6 +63,8 @@ from shmtensor.tensor import Tensor
 if TYPE_CHECKING:
     from shmtensor import cuda, errors, memory, multiprocessing
     from shmtensor._doctor import doctor
+    from shmtensor._queue.errors import ShutDown
+    from shmtensor._queue.queue import Queue
 
 __all__ = [
     "BuildError",
@@ -72,10 +74,12 @@ __all__ = [
     "NotPublishedError",
     "OutOfSharedMemory",
     "ProducerGone",
+    "Queue",
     "SessionError",
     "SharedDict",
     "SharedList",
     "ShmTensorError",
+    "ShutDown",
     "StaleHandleError",
     "Storage",
     "Tensor",
@@ -114,12 +118,15 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        # `st.multiprocessing`, `st.errors`, `st.memory`, `st.cuda` and `st.doctor` need no import of
-        # their own, and cost nothing until they are used.
+        # These need no import of their own, and cost nothing until they are used.
         if name in {"cuda", "multiprocessing", "errors", "memory"}:
             import importlib
 
             return importlib.import_module(f"shmtensor.{name}")
+        if name in {"Queue", "ShutDown"}:
+            from shmtensor._queue import errors, queue
+
+            return queue.Queue if name == "Queue" else errors.ShutDown
         if name == "doctor":
             from shmtensor._doctor import doctor
 

@@ -90,6 +90,18 @@ py::object wrap_block(Arena* arena, BlockNumber block, Access access) {
   return other != nullptr ? py::reinterpret_steal<py::object>(other) : object;
 }
 
+py::object adopt_block(Arena* arena, BlockNumber block, Access access) {
+  PyObject* known = nullptr;
+  {
+    LocalTable::Lock lock(arena->local(), block);
+    known = find_object(lock, access);
+    // The object has a reference of its own, so this is not the last.
+    if (known != nullptr) static_cast<void>(arena->release(lock, block));
+  }
+  if (known != nullptr) return py::reinterpret_steal<py::object>(known);
+  return wrap_block(arena, block, access);
+}
+
 py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed) {
   Session& session = home();
   std::optional<Block> block = session.allocate_warm(size, strategy);

@@ -18,6 +18,9 @@ namespace shmtensor::python {
 /// one, which `find_object` finds from then on.
 [[nodiscard]] py::object wrap_block(Arena* arena, BlockNumber block, Access access);
 
+/// The same for a block that was received: looks for the known object first.
+[[nodiscard]] py::object adopt_block(Arena* arena, BlockNumber block, Access access);
+
 /// A storage over a new block of this process's arena. Starts a session if there is none.
 [[nodiscard]] py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed);
 

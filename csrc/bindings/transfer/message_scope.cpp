@@ -17,7 +17,7 @@ namespace shmtensor::python {
 namespace {
 
 /// A ticket in the bytes that `tickets` returns.
-struct TicketRecord {
+struct TicketBytes {
   std::uint32_t arena;
   std::uint32_t strategy;
   std::uint32_t block;
@@ -27,7 +27,7 @@ struct TicketRecord {
   std::uint32_t group;
   std::uint32_t serial;
 };
-static_assert(sizeof(TicketRecord) == 32);
+static_assert(sizeof(TicketBytes) == 32);
 
 MessageScope::Purpose to_purpose(std::string_view name) {
   using enum MessageScope::Purpose;
@@ -38,7 +38,7 @@ MessageScope::Purpose to_purpose(std::string_view name) {
                         "'; there are 'transient', 'persistent' and 'borrowed'");
 }
 
-void cancel_ticket(Session& session, const TicketRecord& record) {
+void cancel_ticket(Session& session, const TicketBytes& record) {
   PinnedArena arena;
   try {
     arena = session.attach(record.arena, static_cast<Strategy>(record.strategy));
@@ -55,7 +55,7 @@ void cancel_ticket(Session& session, const TicketRecord& record) {
 void cancel_tickets(const py::bytes& tickets) {
   const std::string_view text = tickets;
   Session& session = home();
-  TicketRecord record{};
+  TicketBytes record{};
   for (std::size_t at = 0; at + sizeof record <= text.size(); at += sizeof record) {
     std::memcpy(&record, text.data() + at, sizeof record);
     cancel_ticket(session, record);
@@ -66,6 +66,16 @@ void cancel_tickets(const py::bytes& tickets) {
 
 MessageScope::MessageScope(Purpose purpose, std::shared_ptr<OutgoingPipe> pipe)
     : forks_(Runtime::get().forks()), purpose_(purpose), pipe_(std::move(pipe)) {}
+
+MessageScope::MessageScope(const SessionId& session) : MessageScope(Purpose::queued) {
+  session_ = session;
+}
+
+MessageScope::MessageScope(const SessionId& session, std::vector<NamedTicket> records)
+    : MessageScope(Purpose::records) {
+  session_ = session;
+  records_ = std::move(records);
+}
 
 MessageScope::~MessageScope() {
   close();
@@ -98,7 +108,7 @@ MessageScope* MessageScope::sender() noexcept {
   const Links& links = open_links();
   for (auto at = links.rbegin(); at != links.rend(); ++at) {
     MessageScope* scope = (*at)->load();
-    if (scope == nullptr || scope->purpose_ == Purpose::borrowed) continue;
+    if (scope == nullptr || scope->reads()) continue;
     return scope->is_ours() ? scope : nullptr;
   }
   return nullptr;
@@ -117,6 +127,12 @@ bool MessageScope::borrows() noexcept {
 Ticket MessageScope::issue(Arena& arena, BlockNumber block, Generation generation) {
   MessageScope* scope = sender();
   if (scope == nullptr) return arena.send(block);
+  if (scope->purpose_ == Purpose::queued && arena.memory().id() == scope->session_) {
+    scope->sent_.push_back({PinnedArena(arena), block, generation, Ticket{.sender = kInMessage}});
+    LocalTable::Lock lock(arena.local(), block);
+    lock.set_count(lock.count() + 1);  // the tensor that is pickled has one
+    return {.sender = kInMessage, .group = static_cast<std::uint32_t>(scope->sent_.size() - 1)};
+  }
   const std::uint32_t pipe = scope->pipe_ != nullptr ? scope->pipe_->number_for(arena.memory()) : 0;
   const Ticket ticket = arena.send(block, scope->purpose_ == Purpose::persistent, pipe);
   scope->sent_.push_back({PinnedArena(arena), block, generation, ticket});
@@ -145,12 +161,43 @@ void MessageScope::write(int fd, const py::object& header, const py::object& con
   delivered();
 }
 
+// A ticket of another session is in its handle, and needs no record.
+void MessageScope::issue_into(std::span<TicketRecord* const> records) {
+  for (std::size_t i = 0; i < sent_.size(); ++i) {
+    Sent& sent = sent_[i];
+    if (sent.ticket.sender != kInMessage) continue;
+    sent.ticket = sent.arena->send(sent.block, *records[i]);
+    sent.arena->release(sent.block);
+  }
+}
+
+Ticket MessageScope::ticket_of(const Handle& handle) {
+  if (handle.ticket.sender != kInMessage) return handle.ticket;
+  const Links& links = open_links();
+  for (auto at = links.rbegin(); at != links.rend(); ++at) {
+    const MessageScope* scope = (*at)->load();
+    if (scope == nullptr || scope->purpose_ != Purpose::records ||
+        scope->session_ != handle.session || handle.ticket.group >= scope->records_.size()) {
+      continue;
+    }
+    return scope->records_[handle.ticket.group].ticket;
+  }
+  throw StaleHandle(
+      "cannot use a tensor's handle: it belongs to a message of a queue, and was taken out of it "
+      "unread");
+}
+
 void MessageScope::delivered() noexcept { clear(); }
 
 void MessageScope::discard() noexcept {
   if (is_ours()) {
-    for (const Sent& sent : sent_)
-      sent.arena->cancel_send(sent.block, sent.generation, sent.ticket);
+    for (const Sent& sent : sent_) {
+      if (sent.ticket.sender == kInMessage) {
+        sent.arena->release(sent.block);
+      } else {
+        sent.arena->cancel_send(sent.block, sent.generation, sent.ticket);
+      }
+    }
   }
   clear();
 }
@@ -166,14 +213,14 @@ py::bytes MessageScope::tickets() const {
   std::string text;
   for (const Sent& sent : sent_) {
     const Segment& segment = sent.arena->segment();
-    const TicketRecord record{.arena = segment.number(),
-                              .strategy = static_cast<std::uint32_t>(segment.strategy()),
-                              .block = sent.block,
-                              .generation = sent.generation,
-                              .sender = sent.ticket.sender,
-                              .bit = sent.ticket.bit,
-                              .group = sent.ticket.group,
-                              .serial = sent.ticket.serial};
+    const TicketBytes record{.arena = segment.number(),
+                             .strategy = static_cast<std::uint32_t>(segment.strategy()),
+                             .block = sent.block,
+                             .generation = sent.generation,
+                             .sender = sent.ticket.sender,
+                             .bit = sent.ticket.bit,
+                             .group = sent.ticket.group,
+                             .serial = sent.ticket.serial};
     text.append(reinterpret_cast<const char*>(&record), sizeof record);
   }
   return text;

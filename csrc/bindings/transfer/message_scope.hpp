@@ -4,11 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "arena/arena.hpp"
+#include "arena/ticket_record.hpp"
 #include "bindings/support/python.hpp"
 #include "bindings/transfer/outgoing_pipe.hpp"
+#include "session/handle.hpp"
 #include "session/pinned_arena.hpp"
 
 namespace shmtensor::python {
@@ -27,10 +30,14 @@ class MessageScope {
     transient,   ///< a message that one reader consumes
     persistent,  ///< the handles of a published name; `keep` follows
     borrowed,    ///< reads a published name: consumes no ticket, since others will read it too
+    queued,      ///< a message that names its tickets in records; `issue_into` follows
+    records,     ///< reads such a message: the handles refer to the records by their numbers
   };
 
   /// `pipe` is the pipe into which the message will be written, if that is known.
   explicit MessageScope(Purpose purpose, std::shared_ptr<OutgoingPipe> pipe = nullptr);
+  /// Queued. Tensors of other sessions have their tickets in their handles.
+  explicit MessageScope(const SessionId& session);
   /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
   /// call `__exit__` then.
   ~MessageScope();
@@ -44,6 +51,21 @@ class MessageScope {
   /// cancelled, because no process can read it. Decided here, where no signal handler of Python's
   /// runs between the last byte and `delivered`.
   void write(int fd, const py::object& header, const py::object& content, const py::object& lock);
+
+  // --- queued ---
+
+  /// The number of tickets that the message needs. Until they are issued, the scope has a reference
+  /// to each block.
+  [[nodiscard]] std::size_t needed() const noexcept { return sent_.size(); }
+  /// Issues the tickets. The records are in a block of the message's session. Throws OutOfMemory.
+  void issue_into(std::span<TicketRecord* const> records);
+
+  // --- records ---
+
+  MessageScope(const SessionId& session, std::vector<NamedTicket> records);
+  /// The ticket of a handle: its own, or that of the record to which it refers. Throws StaleHandle
+  /// if the thread reads no message with that record.
+  [[nodiscard]] static Ticket ticket_of(const Handle& handle);
 
   /// The tickets now belong to the reader of the message.
   void delivered() noexcept;
@@ -80,6 +102,9 @@ class MessageScope {
   /// inside its parent's scope, which is not its own.
   static MessageScope* sender() noexcept;
 
+  [[nodiscard]] bool reads() const noexcept {
+    return purpose_ == Purpose::borrowed || purpose_ == Purpose::records;
+  }
   /// Return true if this process made the scope, not one that it is a fork or a raw copy of.
   [[nodiscard]] bool is_ours() const noexcept;
   /// Empties the list without a change of an arena's pins unless the scope is ours.
@@ -90,6 +115,8 @@ class MessageScope {
   std::uint32_t forks_;
   Purpose purpose_;
   std::shared_ptr<OutgoingPipe> pipe_;
+  SessionId session_;                 ///< queued, records
+  std::vector<NamedTicket> records_;  ///< records
 };
 
 void add_message_scope(py::module_& module);

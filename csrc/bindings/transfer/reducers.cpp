@@ -9,6 +9,7 @@
 #include "bindings/support/errors.hpp"
 #include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/send_receive.hpp"
+#include "bindings/transfer/tensor_view.hpp"
 #include "session/handle.hpp"
 
 namespace shmtensor::python {
@@ -18,64 +19,10 @@ PyObject* g_rebuild_tensor = nullptr;
 PyObject* g_rebuild_view = nullptr;
 PyObject* g_rebuild_storage = nullptr;
 
-/// This follows the handle of a tensor; then the shape, and the strides unless in C order.
-struct ViewHeader {
-  std::uint8_t dtype;
-  std::uint8_t dims;
-  std::uint8_t read_only;
-  std::uint8_t contiguous;
-  std::uint32_t reserved;
-  std::int64_t offset;
-};
-static_assert(sizeof(ViewHeader) == 16);
-
-constexpr std::size_t kMaxView = sizeof(ViewHeader) + 2 * kMaxDims * sizeof(std::int64_t);
-
-class ViewBytes {
- public:
-  explicit ViewBytes(const Tensor& tensor) noexcept {
-    const ViewHeader view{tensor.dtype_code, tensor.dims, tensor.read_only,
-                          tensor.contiguous, 0,           tensor.offset};
-    append(&view, sizeof view);
-    append(tensor.shape().data(), tensor.shape().size_bytes());
-    if (!tensor.contiguous) append(tensor.strides().data(), tensor.strides().size_bytes());
-  }
-  [[nodiscard]] std::span<const std::byte> get() const noexcept { return {bytes_.data(), size_}; }
-
- private:
-  void append(const void* data, std::size_t size) noexcept {
-    std::memcpy(bytes_.data() + size_, data, size);
-    size_ += size;
-  }
-  std::array<std::byte, kMaxView> bytes_;
-  std::size_t size_ = 0;
-};
-
 std::span<const std::byte> to_span(PyObject* bytes) {
   if (!PyBytes_Check(bytes)) throw py::type_error("a handle is a bytes object");
   return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
           static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
-}
-
-py::object tensor_from_view(const py::object& storage, std::span<const std::byte> bytes,
-                            PyObject* dtype) {
-  const auto damaged = [] {
-    return StaleHandle("cannot read a tensor's handle: its shape is damaged");
-  };
-  if (bytes.size() < sizeof(ViewHeader)) throw damaged();
-  ViewHeader view{};
-  std::memcpy(&view, bytes.data(), sizeof view);
-  const std::size_t numbers = std::size_t{view.dims} * (view.contiguous != 0 ? 1 : 2);
-  if (view.dims > kMaxDims || bytes.size() != sizeof view + numbers * sizeof(std::int64_t)) {
-    throw damaged();
-  }
-  std::array<std::int64_t, 2 * kMaxDims> values;
-  std::memcpy(values.data(), bytes.data() + sizeof view, numbers * sizeof(std::int64_t));
-  const std::span all(values.data(), numbers);
-  const Dtype type = dtype != nullptr ? to_dtype(py::reinterpret_borrow<py::object>(dtype))
-                                      : dtype_of_code(view.dtype);
-  return new_tensor(storage, type, all.first(view.dims), all.subspan(view.dims), view.offset,
-                    view.read_only != 0);
 }
 
 // (function, (bytes,)) or (function, (first, bytes)); a dtype without a code follows.

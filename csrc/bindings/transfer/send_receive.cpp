@@ -29,11 +29,11 @@ struct Source {
 };
 
 // Also maps the block's bytes, if there is such a block.
-Source map_source(Session& session, const Handle& handle) {
+Source map_source(Session& session, const Handle& handle, SlotNumber sender) {
   const auto attempt = [&]() -> Source {
     PinnedArena arena = arena_of(session, handle);
-    TransitTable* const transit = with_descriptor(
-        session.id(), [&] { return &session.memory().transit(handle.ticket.sender); });
+    TransitTable* const transit =
+        with_descriptor(session.id(), [&] { return &session.memory().transit(sender); });
     if (handle.block < arena->segment().capacity()) map_data(*arena, handle.block, handle.access);
     return {std::move(arena), *transit};
   };
@@ -57,7 +57,8 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   // Mapping may fail for lack of address space, so it comes before the ticket is consumed. Opening
   // device memory may fail, too, but takes so long that a reader may be killed during it: the block
   // is freed then, because its ticket is consumed already.
-  const auto [arena, transit] = map_source(*session, handle);
+  Ticket ticket = MessageScope::ticket_of(handle);
+  const auto [arena, transit] = map_source(*session, handle, ticket.sender);
   const auto stale = [&] {
     return StaleHandle(
         "cannot use a tensor's handle: block " + std::to_string(handle.block) + " of arena " +
@@ -67,7 +68,6 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
         "reading end of the pipe was closed; and no process has held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
-  Ticket ticket = handle.ticket;
   if (MessageScope::borrows()) ticket.group = TransitTable::kGroups;  // no group has this number
   PyObject* known = nullptr;
   bool held = false;
@@ -91,7 +91,8 @@ void cancel_handle(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle, Session::Start::never);
   check_signature(session->key(), bytes);
   const PinnedArena arena = arena_of(*session, handle);
-  if (handle.block >= arena->segment().capacity()) return;
+  // A ticket in a record belongs to the message of a queue, which cancels it.
+  if (handle.block >= arena->segment().capacity() || handle.ticket.sender == kInMessage) return;
   arena->cancel_send(handle.block, handle.generation, handle.ticket);
 }
 

@@ -93,8 +93,9 @@ TEST_F(ArenaKills, LoseNoBlockAndFreeNoneTooEarly) {
     });
   };
   const auto swept = [&](SlotNumber worker) {
-    sweep(arena->segment(), *memory_, static_cast<SlotNumber>(worker + 1),
-          [&](BlockNumber block) { arena->segment().freed().mark(block); });
+    sweep(
+        arena->segment(), *memory_, static_cast<SlotNumber>(worker + 1), [](BlockNumber) {},
+        [&](BlockNumber block, FreeResult) { arena->segment().freed().mark(block); });
     memory_->header().deaths.fetch_add(1);
   };
   std::uint64_t value = 0;

@@ -39,10 +39,12 @@ class ArenaProcesses : public testing::WorldTest, public ::testing::WithParamInt
   [[nodiscard]] bool is_live(BlockNumber block) const { return word_of(*arena_, block).live(); }
   [[nodiscard]] int sweep_after(SlotNumber dead) const {
     int freed = 0;
-    sweep(arena_->segment(), *memory_, dead, [&](BlockNumber block) {
-      arena_->segment().freed().mark(block);
-      ++freed;
-    });
+    sweep(
+        arena_->segment(), *memory_, dead, [](BlockNumber) {},
+        [&](BlockNumber block, FreeResult) {
+          arena_->segment().freed().mark(block);
+          ++freed;
+        });
     memory_->header().deaths.fetch_add(1);
     return freed;
   }
@@ -142,7 +144,9 @@ TEST_P(ArenaProcesses, OwnerDeathKeepsBlocksThatOthersHold) {
   const auto segment = Segment::open(memory_->id(), 2, open_path(path));
   const auto arena = peer_.open_arena(*segment);
   owner.kill_and_reap();
-  sweep(*segment, *memory_, 2, [](BlockNumber) { ADD_FAILURE() << "it is in flight"; });
+  sweep(
+      *segment, *memory_, 2, [](BlockNumber) {},
+      [](BlockNumber, FreeResult) { ADD_FAILURE() << "it is in flight"; });
   const BlockNumber block = mail_->sent[0].block;
   ASSERT_TRUE(receive(*arena, mail_->sent[0]));
   EXPECT_EQ(arena->bytes(block, Access::read_only)[1], std::byte{7});

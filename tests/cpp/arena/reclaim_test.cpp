@@ -38,11 +38,13 @@ class TryFreeTest : public testing::WorldTest {
     return TransitWriter(*memory_, sender).issue(1, kBlock, generation);
   }
   [[nodiscard]] bool free_it(BlockNumber block = kBlock) const {
-    return try_free(*segment_, block, *memory_);
+    return try_free(*segment_, block, *memory_) == FreeResult::freed;
   }
   [[nodiscard]] std::set<BlockNumber> swept(SlotNumber dead) const {
     std::set<BlockNumber> freed;
-    sweep(*segment_, *memory_, dead, [&](BlockNumber block) { freed.insert(block); });
+    sweep(
+        *segment_, *memory_, dead, [](BlockNumber) {},
+        [&](BlockNumber block, FreeResult) { freed.insert(block); });
     return freed;
   }
 

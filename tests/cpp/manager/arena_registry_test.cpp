@@ -109,7 +109,7 @@ TEST_F(DirectoryTest, GapsBetweenBlocksAreReclaimedIncrementally) {
   EXPECT_LE(file_usage(*file), before - 2 * kLarge);
   EXPECT_EQ(arena_->bytes(kept, Access::read_only)[4 * kMiB], std::byte{3});
   segment.holders(0, kept).store(0);
-  ASSERT_TRUE(try_free(segment, kept, *memory_));
+  ASSERT_EQ(try_free(segment, kept, *memory_), FreeResult::freed);
   segment.freed().mark(kept);
   EXPECT_EQ(tend(*file), 0) << "empty extents cost little";
   EXPECT_FALSE(arenas_in_session_.has_orphans());
@@ -132,7 +132,7 @@ TEST_F(DirectoryTest, AnOrphanIsWalkedWhenEnoughOfItWasFreed) {
   const auto free_one = [&] {
     const BlockNumber block = blocks[next++];
     segment.holders(0, block).store(0);
-    ASSERT_TRUE(try_free(segment, block, *memory_));
+    ASSERT_EQ(try_free(segment, block, *memory_), FreeResult::freed);
     segment.freed().mark(block);
     tend(*file);
   };

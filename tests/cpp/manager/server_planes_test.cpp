@@ -159,7 +159,7 @@ TEST_F(ServerPlanes, HolderInReannouncedPlaneKeepsTheBlock) {
   arena_->release(block);
   use_in_second_plane([&](Arena& arena) {
     ASSERT_TRUE(testing::receive(arena, there));
-    EXPECT_FALSE(try_free(arena_->segment(), block, *owner_->memory));
+    EXPECT_EQ(try_free(arena_->segment(), block, *owner_->memory), FreeResult::none);
   });
   EXPECT_TRUE(eventually([&] { return live_blocks(arena_->segment()) == 0; }));
   EXPECT_TRUE(has_planes(kFirst));

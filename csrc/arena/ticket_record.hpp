@@ -1,0 +1,89 @@
+// The name of a ticket, written where other processes find it: in a block that contains messages.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "arena/transit.hpp"
+#include "base/ids.hpp"
+
+namespace shmtensor {
+
+/// A ticket and the block that it keeps allocated.
+struct NamedTicket {
+  ArenaNumber arena = 0;
+  BlockNumber block = 0;
+  Generation generation = 0;
+  Ticket ticket;
+};
+
+/// The sender writes the record before it issues the ticket, so a ticket whose sender was killed
+/// can be cancelled. A record of a ticket that was never issued, or is consumed, does no harm:
+/// a claim of it fails.
+///
+/// Processes: one writes at a time; every process may read.
+struct TicketRecord {
+  std::atomic<std::uint64_t> block;  ///< arena:32 | block:32
+  std::atomic<std::uint64_t> mark;   ///< generation:32 | serial:32
+  std::atomic<std::uint64_t> name;   ///< group:32 | sender:16 | bit:8 | 1; 0: names no ticket
+
+  void write(const NamedTicket& named) noexcept {
+    clear();  // so that no reader combines the parts of two tickets
+    block.store(std::uint64_t{named.arena} << 32 | named.block);
+    mark.store(std::uint64_t{named.generation} << 32 | named.ticket.serial);
+    name.store(std::uint64_t{named.ticket.group} << 32 | std::uint64_t{named.ticket.sender} << 16 |
+               std::uint64_t{named.ticket.bit} << 8 | 1);
+  }
+  void clear() noexcept { name.store(0); }
+
+  /// Nothing if the record names no ticket.
+  [[nodiscard]] std::optional<NamedTicket> read() const noexcept {
+    const std::uint64_t named = name.load();
+    if ((named & 1) == 0) return std::nullopt;
+    const std::uint64_t where = block.load();
+    const std::uint64_t when = mark.load();
+    return NamedTicket{.arena = static_cast<ArenaNumber>(where >> 32),
+                       .block = static_cast<BlockNumber>(where),
+                       .generation = static_cast<Generation>(when >> 32),
+                       .ticket = {.sender = static_cast<SlotNumber>(named >> 16),
+                                  .bit = static_cast<std::uint8_t>(named >> 8),
+                                  .group = static_cast<std::uint32_t>(named >> 32),
+                                  .serial = static_cast<std::uint32_t>(when)}};
+  }
+};
+static_assert(sizeof(TicketRecord) == 24);
+
+/// Which ticket records a block contains: kind:8 | stride:8 | first:16 | count:32. The stride is
+/// in units of 32 bytes, `first` the offset of the first record. Zero: no records.
+struct TicketContents {
+  enum class Kind : std::uint8_t {
+    none = 0,
+    message = 1,  ///< or a ring of messages
+    queue = 2,    ///< the first block of a queue, which has locks and waiters
+  };
+
+  Kind kind = Kind::none;
+  std::uint32_t stride = 0;  ///< bytes
+  std::uint32_t first = 0;   ///< bytes
+  std::uint32_t count = 0;
+
+  [[nodiscard]] constexpr std::uint64_t bits() const noexcept {
+    return std::uint64_t{static_cast<std::uint8_t>(kind)} << 56 |
+           std::uint64_t{stride / 32 & 0xff} << 48 | std::uint64_t{first & 0xffff} << 32 | count;
+  }
+  static constexpr TicketContents of(std::uint64_t bits) noexcept {
+    return {.kind = static_cast<Kind>(bits >> 56),
+            .stride = static_cast<std::uint32_t>(bits >> 48 & 0xff) * 32,
+            .first = static_cast<std::uint32_t>(bits >> 32 & 0xffff),
+            .count = static_cast<std::uint32_t>(bits)};
+  }
+  /// Return true if all records are aligned and inside a block of that size.
+  [[nodiscard]] constexpr bool fit(std::uint64_t size) const noexcept {
+    if (count == 0) return true;
+    return stride >= 32 && first % 8 == 0 &&
+           first + std::uint64_t{count - 1} * stride + sizeof(TicketRecord) <= size;
+  }
+};
+
+}  // namespace shmtensor

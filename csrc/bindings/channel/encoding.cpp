@@ -1,0 +1,218 @@
+#include "bindings/channel/encoding.hpp"
+
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+#include "bindings/channel/item_reader.hpp"
+#include "bindings/channel/parcel.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "bindings/transfer/tensor_view.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+enum Kind : std::uint8_t { kItem = 1, kTensor = 2, kPickle = 3, kBytes = 4, kText = 5 };
+// The content is in a parcel.
+constexpr std::uint32_t kInParcel = 0x100;
+
+PyObject* g_dumps = nullptr;
+PyObject* g_loads = nullptr;
+
+std::span<const std::byte> bytes_in(PyObject* bytes) noexcept {
+  return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
+          static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
+py::object loads(std::span<const std::byte> content) {
+  // The unpickler reads from the memory of the message, and copies what it keeps.
+  const py::object view = checked(
+      PyMemoryView_FromMemory(const_cast<char*>(reinterpret_cast<const char*>(content.data())),
+                              static_cast<Py_ssize_t>(content.size()), PyBUF_READ));
+  py::object object = checked(PyObject_CallOneArg(g_loads, view.ptr()));
+  view.attr("release")();
+  return object;
+}
+
+py::object decode_content(std::uint32_t kind, std::span<const std::byte> content) {
+  const auto* text = reinterpret_cast<const char*>(content.data());
+  const auto size = static_cast<Py_ssize_t>(content.size());
+  switch (kind) {
+    case kItem:
+      return ItemReader(content).read();
+    case kPickle:
+      return loads(content);
+    case kBytes:
+      return checked(PyBytes_FromStringAndSize(text, size));
+    case kText:
+      return checked(PyUnicode_DecodeUTF8(text, size, nullptr));
+    default:
+      throw StaleHandle("a message of a queue is damaged, or of another version of shmtensor");
+  }
+}
+
+}  // namespace
+
+EncodedMessage::EncodedMessage(Session& session, py::object object) : object_(std::move(object)) {
+  encode(session);
+}
+
+void EncodedMessage::encode(Session& session) {
+  PyObject* const given = object_.ptr();
+  if (refer_to_tensor(session)) return;
+  if (PyBytes_CheckExact(given)) return place(session, kBytes, bytes_in(given));
+  if (PyUnicode_CheckExact(given)) {
+    Py_ssize_t size = 0;
+    if (const char* text = PyUnicode_AsUTF8AndSize(given, &size)) {
+      return place(session, kText, std::as_bytes(std::span(text, static_cast<std::size_t>(size))));
+    }
+    PyErr_Clear();  // it has surrogates
+    return pickle(session);
+  }
+  if (append_item(given, true)) return place(session, kItem, bytes_);
+  pickle(session);
+}
+
+EncodedMessage::~EncodedMessage() {
+  if (scope_ == nullptr) return;
+  scope_->discard();
+  if (parcel_) parcel_.set_contents({});  // the tickets are cancelled
+}
+
+void EncodedMessage::delivered() noexcept {
+  if (scope_ != nullptr) scope_->delivered();
+  scope_.reset();
+}
+
+bool EncodedMessage::refer_to_tensor(const Session& session) {
+  if (!is_tensor(object_.ptr())) return false;
+  const auto& tensor = *reinterpret_cast<const Tensor*>(object_.ptr());
+  const Backing& backing = reinterpret_cast<const Storage*>(tensor.storage)->backing();
+  if (tensor.dtype_code == kNoCode || backing.kind != Backing::Kind::block || backing.device >= 0 ||
+      backing.arena->memory().id() != session.id()) {
+    return false;
+  }
+  const ViewBytes view(tensor);
+  if (view.get().size() > MessageEntry::kContent) return false;
+  bytes_.assign(view.get().begin(), view.get().end());
+  const bool read_only = tensor.read_only || backing.access == Access::read_only;
+  message_ = {.kind = kTensor,
+              .content = bytes_,
+              .block = {backing.arena, backing.block},
+              .access = read_only ? Access::read_only : Access::read_write};
+  return true;
+}
+
+void EncodedMessage::append(const void* data, std::size_t size) {
+  const auto* from = static_cast<const std::byte*>(data);
+  bytes_.insert(bytes_.end(), from, from + size);
+}
+
+// Returns false for an object that must be pickled; what was appended is of no use then.
+bool EncodedMessage::append_item(PyObject* object, bool may_nest) {
+  const auto tag = [this](ItemTag value) { append(&value, 1); };
+  const auto text = [&](ItemTag value, const void* data, Py_ssize_t size) {
+    const auto length = static_cast<std::uint64_t>(size);
+    tag(value);
+    append(&length, sizeof length);
+    append(data, length);
+    return true;
+  };
+  if (object == Py_None) return tag(ItemTag::none), true;
+  if (object == Py_True) return tag(ItemTag::yes), true;
+  if (object == Py_False) return tag(ItemTag::no), true;
+  if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow != 0) return false;
+    tag(ItemTag::integer);
+    append(&value, sizeof value);
+    return true;
+  }
+  if (PyFloat_CheckExact(object)) {
+    const double value = PyFloat_AS_DOUBLE(object);
+    tag(ItemTag::real);
+    append(&value, sizeof value);
+    return true;
+  }
+  if (PyBytes_CheckExact(object)) {
+    return text(ItemTag::bytes, PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object));
+  }
+  if (PyUnicode_CheckExact(object)) {
+    Py_ssize_t size = 0;
+    const char* utf8 = PyUnicode_AsUTF8AndSize(object, &size);
+    if (utf8 == nullptr) PyErr_Clear();
+    return utf8 != nullptr && text(ItemTag::text, utf8, size);
+  }
+  if (!may_nest || !PyTuple_CheckExact(object)) return false;
+  const auto count = static_cast<std::uint64_t>(PyTuple_GET_SIZE(object));
+  tag(ItemTag::tuple);
+  append(&count, sizeof count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (!append_item(PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(i)), false)) return false;
+  }
+  return true;
+}
+
+void EncodedMessage::pickle(Session& session) {
+  scope_ = std::make_unique<MessageScope>(session.id());
+  scope_->open();
+  py::object pickled;
+  try {
+    pickled = checked(PyObject_CallOneArg(g_dumps, object_.ptr()));
+  } catch (...) {
+    scope_->close();
+    throw;
+  }
+  scope_->close();
+  if (!PyBytes_CheckExact(pickled.ptr())) throw py::type_error("the pickler must return bytes");
+  object_ = std::move(pickled);
+  place(session, kPickle, bytes_in(object_.ptr()));
+}
+
+void EncodedMessage::place(Session& session, std::uint32_t kind,
+                           std::span<const std::byte> content) {
+  const bool has_tickets = scope_ != nullptr && scope_->needed() != 0;
+  if (!has_tickets && content.size() <= MessageEntry::kContent) {
+    message_ = {.kind = kind, .content = content, .block = {}};
+    return;
+  }
+  parcel_ = make_parcel(session, content, scope_.get());
+  message_ = {.kind = kind | kInParcel, .content = {}, .block = *parcel_};
+}
+
+py::object decode_message(Incoming message) {
+  const std::span<const std::byte> content(message.content.data(), message.size);
+  if (message.kind == kTensor && message.block) {
+    const Block block = message.block.release();
+    return tensor_from_view(adopt_block(block.arena, block.number, message.access), content,
+                            nullptr);
+  }
+  if ((message.kind & kInParcel) == 0 || !message.block) {
+    return decode_content(message.kind, content);
+  }
+  const SessionId session = message.block->arena->memory().id();
+  IncomingParcel parcel(std::move(message.block));
+  const std::span<const std::byte> inside = parcel.content();
+  MessageScope scope(session, parcel.tickets());
+  scope.open();
+  py::object object = decode_content(message.kind & ~kInParcel, inside);
+  scope.close();
+  return object;
+}
+
+void discard_message(Incoming message) {
+  if ((message.kind & kInParcel) == 0 || !message.block) return;
+  static_cast<void>(IncomingParcel(std::move(message.block)).content());
+}
+
+void add_encoding(py::module_& module) {
+  module.def("register_queue_pickler", [](const py::object& dumps, const py::object& loads) {
+    g_dumps = py::object(dumps).release().ptr();
+    g_loads = py::object(loads).release().ptr();
+  });
+}
+
+}  // namespace shmtensor::python

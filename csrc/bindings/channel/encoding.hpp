@@ -1,0 +1,54 @@
+// A Python object as the message of a queue.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bindings/support/python.hpp"
+#include "bindings/transfer/message_scope.hpp"
+#include "channel/queue.hpp"
+
+namespace shmtensor::python {
+
+/// The message of an object. A tensor in host memory, None, bool, int, float, bytes, str, and flat
+/// tuples of those but the tensor, take no pickle. Unless the message is delivered, its tickets are
+/// cancelled.
+/// Threads: one.
+class EncodedMessage {
+ public:
+  /// Throws what the pickler throws, and OutOfMemory.
+  EncodedMessage(Session& session, py::object object);
+  ~EncodedMessage();
+  EncodedMessage(const EncodedMessage&) = delete;
+  EncodedMessage& operator=(const EncodedMessage&) = delete;
+
+  [[nodiscard]] const Outgoing& get() const noexcept { return message_; }
+  void delivered() noexcept;
+
+ private:
+  void encode(Session& session);
+  [[nodiscard]] bool refer_to_tensor(const Session& session);
+  [[nodiscard]] bool append_item(PyObject* object, bool may_nest);
+  void append(const void* data, std::size_t size);
+  void pickle(Session& session);
+  void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
+
+  py::object object_;             // with the tensor's block, or the bytes
+  std::vector<std::byte> bytes_;  // of a small object
+  Outgoing message_;
+  HeldBlock parcel_;
+  std::unique_ptr<MessageScope> scope_;  // of a pickle; destroyed before the parcel
+};
+
+/// The object of a message. Throws what the unpickler throws, and StaleHandle if the message is
+/// damaged; the tickets of the message are consumed in any case.
+[[nodiscard]] py::object decode_message(Incoming message);
+
+/// Cancels the tickets of a message that no process will read.
+void discard_message(Incoming message);
+
+void add_encoding(py::module_& module);
+
+}  // namespace shmtensor::python

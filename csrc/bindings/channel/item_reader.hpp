@@ -1,0 +1,43 @@
+// Simple objects as bytes in a message: without the pickler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+/// The first byte of an item. A number of 8 bytes follows for integer and real; a length of 8
+/// bytes, and the content, for bytes and text; a count of 8 bytes, and the items, for a tuple.
+enum class ItemTag : std::uint8_t {
+  none = 0,
+  yes = 1,
+  no = 2,
+  integer = 3,
+  real = 4,
+  bytes = 5,
+  text = 6,
+  tuple = 7,
+};
+
+/// Threads: one.
+class ItemReader {
+ public:
+  explicit ItemReader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+
+  /// Throws StaleHandle if the bytes are not an item.
+  [[nodiscard]] py::object read() { return read_item(true); }
+
+ private:
+  [[nodiscard]] py::object read_item(bool may_nest);
+  [[nodiscard]] py::object read_tuple();
+  [[nodiscard]] const std::byte* take(std::uint64_t size);
+  template <typename T>
+  [[nodiscard]] T take_value();
+
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace shmtensor::python

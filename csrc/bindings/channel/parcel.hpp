@@ -1,0 +1,53 @@
+// A message that does not fit into the entry of a queue: a block with its bytes and its tickets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "arena/ticket_record.hpp"
+#include "bindings/transfer/message_scope.hpp"
+#include "session/held_block.hpp"
+
+namespace shmtensor::python {
+
+/// The layout: header | ticket records | content. A reader claims the tickets and then declares
+/// that the block contains none, so that it can be freed without the manager's help.
+struct ParcelHeader {
+  std::uint64_t tickets;
+  std::uint64_t reserved[3];
+};
+struct ParcelRecord {
+  TicketRecord ticket;
+  std::uint64_t reserved;
+};
+static_assert(sizeof(ParcelHeader) == 32 && sizeof(ParcelRecord) == 32);
+
+/// A new parcel, with the tickets of the scope, which may be null. Called with the GIL. Throws
+/// OutOfMemory.
+[[nodiscard]] HeldBlock make_parcel(Session& session, std::span<const std::byte> content,
+                                    MessageScope* scope);
+
+/// A parcel that was taken out of a queue.
+/// Threads: one, with the GIL.
+class IncomingParcel {
+ public:
+  explicit IncomingParcel(HeldBlock block) noexcept : block_(std::move(block)) {}
+  ~IncomingParcel();
+  IncomingParcel(const IncomingParcel&) = delete;
+  IncomingParcel& operator=(const IncomingParcel&) = delete;
+
+  /// Throws StaleHandle if the block is damaged.
+  [[nodiscard]] std::span<const std::byte> content();
+  [[nodiscard]] std::vector<NamedTicket> tickets() const;
+
+ private:
+  [[nodiscard]] std::span<const ParcelRecord> records() const noexcept;
+
+  HeldBlock block_;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace shmtensor::python

@@ -1,0 +1,12 @@
+// The methods of queues.
+#pragma once
+
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+extern PyMethodDef g_queue_methods[];
+
+void add_queue_exceptions(py::module_& module);
+
+}  // namespace shmtensor::python

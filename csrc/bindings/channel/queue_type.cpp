@@ -1,0 +1,95 @@
+#include "bindings/channel/queue_type.hpp"
+
+#include <structmember.h>
+
+#include <memory>
+#include <utility>
+
+#include "base/error.hpp"
+#include "bindings/channel/queue_methods.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "bindings/support/errors.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+PyObject* get_maxsize(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(object_of(self).open->queue.limit());
+}
+
+PyObject* get_closed(PyObject* self, void*) {
+  return PyBool_FromLong(object_of(self).closed.load());
+}
+
+PyObject* get_is_shutdown(PyObject* self, void*) {
+  return PyBool_FromLong(object_of(self).open->queue.is_shut_down());
+}
+
+// Of a storage that `new_queue_storage` made, here or in another process.
+PyObject* queue_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  return guarded([&] {
+    PyObject* storage = PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
+    if (storage == nullptr || !is_storage(storage)) throw py::type_error("a queue needs a storage");
+    const Backing& backing = reinterpret_cast<Storage*>(storage)->backing();
+    if (backing.kind != Backing::Kind::block || backing.device >= 0) {
+      throw py::type_error("the storage of a queue is shared memory of the host");
+    }
+    std::shared_ptr<Session> session = Runtime::get().find(backing.arena->memory().id());
+    if (!session) throw SessionError("the session of the queue has ended");
+    auto open =
+        std::make_unique<OpenQueue>(std::move(session), Block{backing.arena, backing.block});
+    py::object object = checked(type->tp_alloc(type, 0));
+    QueueObject& made = object_of(object.ptr());
+    made.storage = Py_NewRef(storage);
+    made.open = open.release();
+    new (&made.closed) std::atomic<bool>(false);
+    return object.release().ptr();
+  });
+}
+
+void queue_dealloc(PyObject* self) {
+  QueueObject& object = object_of(self);
+  if (object.weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  delete object.open;
+  Py_XDECREF(object.storage);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+py::object new_queue_storage(std::uint64_t limit) {
+  py::object storage = new_shared_storage(sizeof(QueueHeader), default_strategy(), false);
+  const Backing& backing = as_storage(storage)->backing();
+  Queue::create({backing.arena, backing.block}, limit);
+  return storage;
+}
+
+PyGetSetDef g_properties[] = {
+    {"maxsize", get_maxsize, nullptr, "Number of messages that fit; 0: no limit.", nullptr},
+    {"closed", get_closed, nullptr, "True after `close` in this process.", nullptr},
+    {"is_shutdown", get_is_shutdown, nullptr, "True after `shutdown` in any process.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef g_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(QueueObject, weak_references), READONLY, nullptr},
+    {"_storage", T_OBJECT_EX, offsetof(QueueObject, storage), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+}  // namespace
+
+void add_queue(py::module_& module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_new, slot(queue_new)},     {Py_tp_dealloc, slot(queue_dealloc)},
+      {Py_tp_methods, g_queue_methods}, {Py_tp_getset, g_properties},
+      {Py_tp_members, g_members},       {0, nullptr},
+  };
+  static PyType_Spec spec = {"shmtensor._core.QueueBase", sizeof(QueueObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  module.add_object("QueueBase", checked(PyType_FromSpec(&spec)).release());
+  module.def("new_queue_storage", &new_queue_storage);
+  add_queue_exceptions(module);
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,38 @@
+// The type of queues in shared memory.
+#pragma once
+
+#include "bindings/support/python.hpp"
+// Python's headers come before all others.
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "channel/queue.hpp"
+
+namespace shmtensor::python {
+
+/// What a queue needs in this process. The storage keeps the block held.
+struct OpenQueue {
+  OpenQueue(std::shared_ptr<Session> joined, const Block& block)
+      : session(std::move(joined)), queue(*session, block) {}
+
+  std::shared_ptr<Session> session;
+  Queue queue;
+};
+
+/// The Python object; `shmtensor.Queue` derives from it and adds no fields.
+/// Threads: all functions may be called at the same time on one object.
+struct QueueObject {
+  PyObject_HEAD PyObject* weak_references;
+  PyObject* storage;
+  OpenQueue* open;
+  std::atomic<bool> closed;
+};
+
+[[nodiscard]] inline QueueObject& object_of(PyObject* self) noexcept {
+  return *reinterpret_cast<QueueObject*>(self);
+}
+
+void add_queue(py::module_& module);
+
+}  // namespace shmtensor::python

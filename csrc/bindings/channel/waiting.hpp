@@ -1,0 +1,76 @@
+// Waits for a queue, with Python's timeouts and signals.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "bindings/session/session_access.hpp"
+#include "bindings/support/gil.hpp"
+#include "channel/queue.hpp"
+#include "channel/queue_call.hpp"
+#include "os/clock.hpp"
+
+namespace shmtensor::python {
+
+/// How long a call may wait, as the arguments `block` and `timeout` say it.
+/// Threads: one.
+class Patience {
+ public:
+  /// `timeout` in seconds; infinite: no limit.
+  Patience(bool block, double timeout) noexcept : block_(block), timeout_(timeout) {}
+
+  /// Return true if a call waits for a message, or for room.
+  [[nodiscard]] bool blocks() const noexcept { return block_; }
+  /// What is left at the first and each later call; zero at the end. A call that does not block
+  /// waits for a lock, or for the kernel, for a moment only: their owner may be stopped.
+  [[nodiscard]] std::chrono::nanoseconds left() noexcept {
+    const std::uint64_t now = monotonic_nanoseconds();
+    if (end_ == 0) end_ = now + allowance();
+    return std::chrono::nanoseconds(now < end_ ? static_cast<std::int64_t>(end_ - now) : 0);
+  }
+
+ private:
+  static constexpr std::uint64_t kMoment = 20'000'000;
+  static constexpr double kLongest = 1e9;  // seconds
+
+  [[nodiscard]] std::uint64_t allowance() const noexcept {
+    if (!block_) return kMoment;
+    return static_cast<std::uint64_t>(std::fmin(std::fmax(timeout_, 0.0), kLongest) * 1e9);
+  }
+
+  bool block_;
+  double timeout_;
+  std::uint64_t end_ = 0;
+};
+
+/// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
+/// The attempt after a wait is made before the thread waits for the GIL, which another thread may
+/// have for long: other processes must not wait for a lock in that time. Throws the error of a
+/// signal handler.
+template <typename Try>
+Attempt attempt_until(Queue& queue, QueueCall& call, Patience& patience, Try&& attempt) {
+  const auto cannot_wait = [&](Attempt result) {
+    const bool waits = result == Attempt::full || result == Attempt::empty;
+    return result == Attempt::done || result == Attempt::shut_down || (waits && !patience.blocks());
+  };
+  const SessionId session = queue.session().id();
+  Attempt result = with_descriptor(session, attempt);
+  while (!cannot_wait(result)) {
+    const std::chrono::nanoseconds left = patience.left();
+    if (left.count() == 0) return result;
+    with_descriptor(session, [&] {
+      const GilRelease release;
+      queue.prepare(result, call, left);
+      result = attempt();
+    });
+    if (result != Attempt::done && PyErr_CheckSignals() != 0) {
+      queue.pass_wakeup_on();
+      throw py::error_already_set();
+    }
+  }
+  return result;
+}
+
+}  // namespace shmtensor::python

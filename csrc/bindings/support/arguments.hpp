@@ -1,0 +1,46 @@
+// Arguments of functions that Python calls without a tuple.
+#pragma once
+
+#include "bindings/support/python.hpp"
+// Python's headers come before all others.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace shmtensor::python {
+
+/// The arguments of a call, by position or by name; null for those that were not given. Throws
+/// TypeError.
+template <std::size_t kCount>
+std::array<PyObject*, kCount> parse(const char* function, PyObject* const* given, Py_ssize_t count,
+                                    PyObject* names, const std::array<const char*, kCount>& known,
+                                    std::size_t required) {
+  std::array<PyObject*, kCount> values{};
+  const auto wrong = [&](const std::string& what) {
+    return py::type_error(std::string(function) + "() " + what);
+  };
+  if (static_cast<std::size_t>(count) > kCount) throw wrong("takes fewer arguments");
+  std::copy_n(given, count, values.begin());
+  const Py_ssize_t named = names != nullptr ? PyTuple_GET_SIZE(names) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    std::size_t at = 0;
+    while (at < kCount && PyUnicode_CompareWithASCIIString(name, known[at]) != 0) ++at;
+    if (at == kCount) {
+      throw wrong("got an unexpected keyword argument '" + std::string(py::str(name)) + "'");
+    }
+    if (values[at] != nullptr) {
+      throw wrong("got multiple values for argument '" + std::string(known[at]) + "'");
+    }
+    values[at] = given[count + i];
+  }
+  for (std::size_t i = 0; i < required; ++i) {
+    if (values[i] == nullptr) {
+      throw wrong("missing required argument: '" + std::string(known[i]) + "'");
+    }
+  }
+  return values;
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,319 @@
+#include "channel/queue.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "channel/queue_call.hpp"
+#include "os/backoff.hpp"
+#include "os/clock.hpp"
+#include "os/fault_point.hpp"
+#include "queue/owner_lock.hpp"
+#include "queue/wait_flag.hpp"
+
+namespace shmtensor {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// After this time a process that waits checks whether there is a manager: a killed one repairs
+// nothing.
+constexpr nanoseconds kSlice = std::chrono::seconds(1);
+constexpr nanoseconds kLockSlice = std::chrono::milliseconds(100);
+// An owner that runs unlocks in this many turns.
+constexpr int kLockTurns = 20;
+constexpr std::uint32_t kGrowth = 4;
+
+QueueHeader& header_of(const Block& block) {
+  const std::span<std::byte> bytes = block.arena->bytes(block.number, Access::read_write);
+  if (bytes.size() < sizeof(QueueHeader)) throw SessionError("not a queue: the block is too small");
+  return *reinterpret_cast<QueueHeader*>(bytes.data());
+}
+
+bool try_lock(QueueEnd& end, SlotNumber slot) noexcept {
+  OwnerLock lock(end.lock);
+  Backoff backoff;
+  for (int turn = 0; turn < kLockTurns; ++turn) {
+    if (lock.try_lock(slot)) return true;
+    backoff.pause();
+  }
+  return false;
+}
+
+}  // namespace
+
+// The names of the records are cleared before the block is declared to contain them: the memory of
+// a new block has the bytes of an earlier one.
+void Queue::create(const Block& block, std::uint64_t limit) {
+  QueueHeader& header = header_of(block);
+  std::memset(static_cast<void*>(&header), 0, sizeof header);
+  header.limit.store(limit);
+  header.magic.store(kQueueMagic);
+  block.arena->set_contents(block.number, QueueHeader::contents());
+}
+
+Queue::Queue(Session& session, const Block& block) : session_(session), header_(header_of(block)) {
+  if (header_.magic.load() != kQueueMagic) throw SessionError("not a queue of this version");
+}
+
+Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
+  session_.require_slot();
+  call.end_ = &header_.tail;
+  if (call.locked_ == nullptr && !try_lock(header_.tail, session_.slot())) return Attempt::locked;
+  call.locked_ = nullptr;
+  Attempt result{};
+  {
+    const OwnerLockGuard guard(OwnerLock(header_.tail.lock));
+    SHMTENSOR_FAULT_POINT("queue.put_locked");
+    result = put_locked(message, call);
+    SHMTENSOR_FAULT_POINT("queue.put_unlock");
+  }
+  SHMTENSOR_FAULT_POINT("queue.put_notify");
+  if (result == Attempt::done) WaitFlag(header_.getters).notify(1);
+  return result;
+}
+
+Attempt Queue::try_take(Incoming& message, QueueCall& call) {
+  session_.require_slot();
+  call.end_ = &header_.head;
+  if (call.locked_ == nullptr && !try_lock(header_.head, session_.slot())) return Attempt::locked;
+  call.locked_ = nullptr;
+  Attempt result{};
+  {
+    const OwnerLockGuard guard(OwnerLock(header_.head.lock));
+    SHMTENSOR_FAULT_POINT("queue.take_locked");
+    result = take_locked(message, call);
+    SHMTENSOR_FAULT_POINT("queue.take_unlock");
+  }
+  SHMTENSOR_FAULT_POINT("queue.take_notify");
+  if (result == Attempt::done) WaitFlag(header_.putters).notify(1);
+  return result;
+}
+
+// The ticket is named in the entry before it is issued, and the count of messages commits both.
+Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
+  if (is_shut_down()) return Attempt::shut_down;
+  const std::uint64_t tail = header_.tail.count.load();
+  const std::uint64_t head = header_.head.count.load();
+  if (limit() != 0 && tail - head >= limit()) return Attempt::full;
+  Ring ring = ring_at(header_, header_.tail.ring.load(), call);
+  if (!ring) return Attempt::unmapped;
+  const bool next_is_free =
+      header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
+  if (tail - std::max(head, ring.start()) >= ring.room()) {
+    if (!next_is_free) return Attempt::full;
+    if (!call.ring_) {
+      call.entries_ = static_cast<std::uint32_t>(ring.room() + 1) * kGrowth;
+      return Attempt::ring;
+    }
+    begin_ring(call, tail);
+    ring = ring_at(header_, header_.tail.ring.load(), call);
+  } else if (head == tail && next_is_free && ring.begins_at(tail) && tail != ring.start() &&
+             header_.ring(header_.tail.ring.load()).ticket.read()) {
+    return_to_first_ring(tail);
+    ring = ring_at(header_, header_.tail.ring.load(), call);
+  }
+  MessageEntry& entry = ring.entry(tail);
+  if (entry.ticket.name.load(std::memory_order_relaxed) != 0) entry.ticket.clear();
+  entry.kind.store(message.kind, std::memory_order_relaxed);
+  entry.size.store(static_cast<std::uint16_t>(message.content.size()), std::memory_order_relaxed);
+  std::memcpy(entry.content.data(), message.content.data(), message.content.size());
+  if (message.block.arena != nullptr) {
+    const auto strategy = message.block.arena->segment().strategy();
+    entry.strategy.store(static_cast<std::uint8_t>(strategy), std::memory_order_relaxed);
+    entry.access.store(message.access, std::memory_order_relaxed);
+    static_cast<void>(message.block.arena->send(message.block.number, entry.ticket));
+  }
+  SHMTENSOR_FAULT_POINT("queue.put_count");
+  header_.tail.count.store(tail + 1);
+  return Attempt::done;
+}
+
+// The reference that this process has on the block is released after the lock.
+void Queue::begin_ring(QueueCall& call, std::uint64_t tail) {
+  const std::uint32_t number = header_.tail.ring.load() + 1;
+  RingRecord& record = header_.ring(number);
+  record.ticket.clear();
+  record.start.store(tail);
+  record.strategy.store(call.ring_->arena->segment().strategy());
+  static_cast<void>(call.ring_->arena->send(call.ring_->number, record.ticket));
+  SHMTENSOR_FAULT_POINT("queue.ring_count");
+  header_.tail.ring.store(number);
+  call.ring_is_used_ = true;
+}
+
+// After a rush, the empty queue uses the small ring in its first block again, and the large one is
+// freed by the next process that takes a message.
+void Queue::return_to_first_ring(std::uint64_t tail) noexcept {
+  const std::uint32_t number = header_.tail.ring.load() + 1;
+  RingRecord& record = header_.ring(number);
+  record.ticket.clear();
+  record.start.store(tail);
+  SHMTENSOR_FAULT_POINT("queue.ring_count");
+  header_.tail.ring.store(number);
+}
+
+// A message whose ticket is consumed was taken by a process that was killed before it counted it.
+Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
+  for (;;) {
+    const std::uint64_t head = header_.head.count.load();
+    if (const Attempt lack = retire_rings(call, head); lack != Attempt::done) return lack;
+    if (head == header_.tail.count.load()) {
+      return is_shut_down() ? Attempt::shut_down : Attempt::empty;
+    }
+    const Ring ring = ring_at(header_, header_.head.ring.load(), call);
+    if (!ring) return Attempt::unmapped;
+    const MessageEntry& entry = ring.entry(head);
+    const std::optional<NamedTicket> named = entry.ticket.read();
+    message.kind = entry.kind.load(std::memory_order_relaxed);
+    message.size =
+        std::min<std::uint32_t>(entry.size.load(std::memory_order_relaxed), MessageEntry::kContent);
+    std::memcpy(message.content.data(), entry.content.data(), message.size);
+    bool taken = !named;
+    if (named) {
+      const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_relaxed));
+      message.access = entry.access.load(std::memory_order_relaxed);
+      Arena* const arena = call.arena(QueueCall::kMessage, named->arena, strategy);
+      if (!call.can_use(arena, *named, message.access)) return Attempt::unmapped;
+      taken = arena != nullptr && claim(*named, *arena);
+      if (taken) message.block = HeldBlock({arena, named->block});
+    }
+    SHMTENSOR_FAULT_POINT("queue.take_count");
+    header_.head.count.store(head + 1);
+    if (taken) return Attempt::done;
+    WaitFlag(header_.putters).notify(1);
+    if (named && call.arena_is_gone(named->arena)) throw_lost(*named);
+  }
+}
+
+bool Queue::claim(const NamedTicket& named, Arena& arena) {
+  if (named.block >= arena.segment().capacity() || named.ticket.sender >= kMaxSlots) return false;
+  TransitTable& transit = session_.memory().transit(named.ticket.sender);
+  bool taken = false;
+  {
+    LocalTable::Lock lock(arena.local(), named.block);
+    taken = arena.take(lock, named, transit);
+  }
+  if (!taken) arena.unpin_and_try_free(named.block);
+  return taken;
+}
+
+// All messages of the oldest ring were taken. Each step may be repeated: a ticket that is consumed
+// keeps nothing, so the block may be another one by then, but an attempt to free it does no harm.
+Attempt Queue::retire_rings(QueueCall& call, std::uint64_t head) {
+  for (;;) {
+    const std::uint32_t number = header_.head.ring.load();
+    if (number == header_.tail.ring.load() || header_.ring(number + 1).start.load() != head) {
+      return Attempt::done;
+    }
+    const RingRecord& record = header_.ring(number);
+    if (const std::optional<NamedTicket> named = record.ticket.read()) {
+      Arena* const arena = call.arena(QueueCall::kRing, named->arena, record.strategy.load());
+      if (arena == nullptr && !call.arena_is_gone(named->arena)) return Attempt::unmapped;
+      if (arena != nullptr && named->block < arena->segment().capacity() &&
+          named->ticket.sender < kMaxSlots) {
+        const TransitTable& transit = session_.memory().transit(named->ticket.sender);
+        if (transit.is_live(named->ticket, named->arena, named->block, named->generation)) {
+          arena->set_contents(named->block, {});  // so that any process can free it
+        }
+        SHMTENSOR_FAULT_POINT("queue.ring_cancel");
+        arena->cancel_send(named->block, named->generation, named->ticket);
+      }
+    }
+    SHMTENSOR_FAULT_POINT("queue.ring_retire");
+    header_.head.ring.store(number + 1);
+  }
+}
+
+void Queue::throw_lost(const NamedTicket& named) {
+  throw StaleHandle("a message was lost: its arena " + std::to_string(named.arena) +
+                    " no longer exists, because the manager was killed together with all processes "
+                    "that had it open");
+}
+
+void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
+  switch (attempt) {
+    case Attempt::locked:
+      if (OwnerLock(call.end_->lock).lock_within(session_.slot(), std::min(time, kLockSlice))) {
+        call.locked_ = call.end_;
+      } else {
+        session_.ensure_manager();
+      }
+      return;
+    case Attempt::empty:
+      return wait(header_.getters, [this] { return size() != 0 || is_shut_down(); }, time);
+    case Attempt::full:
+      return wait(
+          header_.putters,
+          [this] {
+            const bool ring =
+                header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
+            return (ring && (limit() == 0 || size() < limit())) || is_shut_down();
+          },
+          time);
+    case Attempt::unmapped:
+      return call.map_missing();
+    case Attempt::ring:
+      return call.make_ring();
+    case Attempt::done:
+    case Attempt::shut_down:
+      return;
+  }
+}
+
+template <typename Ready>
+void Queue::wait(std::atomic<std::uint32_t>& word, Ready&& ready, nanoseconds time) noexcept {
+  const std::uint64_t begin = monotonic_nanoseconds();
+  const std::uint64_t window = spin_.window(begin);
+  if (window != 0) {
+    const std::uint64_t end =
+        begin + std::min(window, static_cast<std::uint64_t>(std::max(time.count(), 0L)));
+    do {
+      for (int i = 0; i < 8; ++i) {
+        if (ready()) return spin_.note(monotonic_nanoseconds() - begin);
+        pause_processor();
+      }
+    } while (monotonic_nanoseconds() < end);
+  }
+  WaitFlag flag(word);
+  flag.announce();
+  SHMTENSOR_FAULT_POINT("queue.announced");
+  if (ready()) return;
+  const WaitEnd end = flag.sleep(std::min(time, kSlice));
+  spin_.note(monotonic_nanoseconds() - begin);
+  if (end == WaitEnd::timed_out) session_.ensure_manager();
+}
+
+std::uint64_t Queue::size() const noexcept {
+  // The head is read first: the difference is never negative, and exact if no process acts.
+  const std::uint64_t head = header_.head.count.load();
+  return header_.tail.count.load() - head;
+}
+
+bool Queue::task_done() noexcept {
+  std::uint64_t done = header_.done.load();
+  do {
+    if (done >= header_.tail.count.load()) return false;
+  } while (!header_.done.compare_exchange_weak(done, done + 1));
+  if (all_done()) WaitFlag(header_.joiners).wake_everyone();
+  return true;
+}
+
+void Queue::wait_until_done(nanoseconds time) noexcept {
+  wait(header_.joiners, [this] { return all_done(); }, time);
+}
+
+void Queue::shut_down() noexcept {
+  header_.stage.store(QueueStage::shut_down);
+  WaitFlag(header_.getters).wake_everyone();
+  WaitFlag(header_.putters).wake_everyone();
+}
+
+void Queue::pass_wakeup_on() noexcept {
+  WaitFlag(header_.getters).notify(1);
+  WaitFlag(header_.putters).notify(1);
+}
+
+}  // namespace shmtensor

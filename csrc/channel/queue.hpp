@@ -1,0 +1,109 @@
+// A queue of messages in shared memory: many processes put, many take, in order.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "channel/spin_window.hpp"
+#include "queue/layout.hpp"
+#include "queue/rings.hpp"
+#include "session/held_block.hpp"
+
+namespace shmtensor {
+
+/// What a message carries besides its content.
+struct Outgoing {
+  std::uint32_t kind = 0;              ///< for the reader
+  std::span<const std::byte> content;  ///< at most MessageEntry::kContent bytes
+  Block block;                         ///< held by the caller; none if `arena` is null
+  Access access = Access::read_write;  ///< of the reader
+};
+
+struct Incoming {
+  std::uint32_t kind = 0;
+  std::uint32_t size = 0;
+  std::array<std::byte, MessageEntry::kContent> content;
+  HeldBlock block;  ///< may be empty
+  Access access = Access::read_write;
+};
+
+/// What became of an attempt to put or take a message.
+enum class Attempt : std::uint8_t {
+  done,
+  full,
+  empty,
+  shut_down,
+  locked,    ///< another process, or thread, has the lock
+  unmapped,  ///< an arena must be mapped first
+  ring,      ///< a larger ring is needed
+};
+
+class QueueCall;
+
+/// The queue in one block, as this process uses it. The caller keeps the block held, and its arena
+/// mapped, as long as the object exists.
+///
+/// An attempt never sleeps, so it may be made with the GIL. What it lacks, `prepare` provides, or
+/// waits for a short time, without the GIL.
+/// Threads, processes: all members may be called simultaneously. A thread may be killed at any
+/// instruction.
+class Queue {
+ public:
+  /// Makes a queue in a new block of sizeof(QueueHeader) bytes. `limit` is the number of messages
+  /// that fit; 0: as many as memory permits.
+  static void create(const Block& block, std::uint64_t limit);
+
+  /// Throws SessionError if the block has no queue.
+  Queue(Session& session, const Block& block);
+  [[nodiscard]] Session& session() const noexcept { return session_; }
+
+  /// Throws OutOfMemory if the table of tickets is full.
+  [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call);
+  /// Throws StaleHandle if the message was lost together with its arena.
+  [[nodiscard]] Attempt try_take(Incoming& message, QueueCall& call);
+
+  /// After an attempt that was not `done`: provides what it lacked, or waits until it may succeed,
+  /// at most a second and at most for `time`. Throws OutOfMemory, SessionError, OsError.
+  void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
+
+  /// Messages that were put and not taken.
+  [[nodiscard]] std::uint64_t size() const noexcept;
+  [[nodiscard]] std::uint64_t limit() const noexcept { return header_.limit.load(); }
+
+  /// Returns false if it was called more often than messages were put.
+  [[nodiscard]] bool task_done() noexcept;
+  [[nodiscard]] bool all_done() const noexcept {
+    return header_.done.load() >= header_.tail.count.load();
+  }
+  /// Waits until `all_done` may be true, at most for this time.
+  void wait_until_done(std::chrono::nanoseconds time) noexcept;
+
+  void shut_down() noexcept;
+  [[nodiscard]] bool is_shut_down() const noexcept {
+    return header_.stage.load() != QueueStage::open;
+  }
+
+  /// For a thread that was woken and does not continue: wakes others in its place.
+  void pass_wakeup_on() noexcept;
+
+ private:
+  [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call);
+  [[nodiscard]] Attempt take_locked(Incoming& message, QueueCall& call);
+  [[nodiscard]] Attempt retire_rings(QueueCall& call, std::uint64_t head);
+  void begin_ring(QueueCall& call, std::uint64_t tail);
+  void return_to_first_ring(std::uint64_t tail) noexcept;
+  [[nodiscard]] bool claim(const NamedTicket& named, Arena& arena);
+  [[noreturn]] static void throw_lost(const NamedTicket& named);
+  template <typename Ready>
+  void wait(std::atomic<std::uint32_t>& word, Ready&& ready,
+            std::chrono::nanoseconds time) noexcept;
+
+  Session& session_;
+  QueueHeader& header_;
+  SpinWindow spin_;
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,23 @@
+#include "channel/spin_window.hpp"
+
+#include "os/limits.hpp"
+
+namespace shmtensor {
+
+std::uint64_t SpinWindow::window(std::uint64_t now) noexcept {
+  const std::uint64_t window = window_.load(std::memory_order_relaxed);
+  if (window == 0) return 0;
+  if (now >= recheck_at_.load(std::memory_order_relaxed)) {
+    recheck_at_.store(now + kRecheck, std::memory_order_relaxed);
+    alone_.store(usable_processors() < 2, std::memory_order_relaxed);
+  }
+  return alone_.load(std::memory_order_relaxed) ? 0 : window;
+}
+
+void SpinWindow::note(std::uint64_t waited) noexcept {
+  const std::uint64_t window = window_.load(std::memory_order_relaxed);
+  const std::uint64_t next = waited < kShort ? kMost : window < kLeast ? 0 : window / 2;
+  window_.store(next, std::memory_order_relaxed);
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,32 @@
+// Decides for how long a thread spins before it sleeps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace shmtensor {
+
+/// Spinning pays if the wait ends sooner than a sleeping thread would be woken, after about 50
+/// microseconds. The window follows the waits that were observed: a short one opens it, a long one
+/// halves it, until the thread does not spin at all. With one processor, it never spins.
+/// Threads: all members may be called simultaneously; an update that is lost does no harm.
+class SpinWindow {
+ public:
+  /// How many nanoseconds to spin in a wait that begins now.
+  [[nodiscard]] std::uint64_t window(std::uint64_t now) noexcept;
+  /// A wait took so many nanoseconds.
+  void note(std::uint64_t waited) noexcept;
+
+ private:
+  static constexpr std::uint64_t kMost = 100'000;
+  static constexpr std::uint64_t kLeast = 2'000;
+  // Two threads that answer each other, and both sleep, wait about this long.
+  static constexpr std::uint64_t kShort = 200'000;
+  static constexpr std::uint64_t kRecheck = 100'000'000;
+
+  std::atomic<std::uint64_t> window_{kMost};
+  std::atomic<std::uint64_t> recheck_at_{0};
+  std::atomic<bool> alone_{false};
+};
+
+}  // namespace shmtensor

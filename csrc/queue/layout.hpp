@@ -1,0 +1,92 @@
+// The layout of a queue's shared memory. docs/design/queue.md draws it and proves its protocol.
+//
+// The first block of a queue has its locks, its counts, and a ring for a few messages. Each further
+// ring is a block of its own, four times as large as the one before.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "arena/layout.hpp"
+#include "arena/ticket_record.hpp"
+#include "os/mapping.hpp"
+
+namespace shmtensor {
+
+inline constexpr std::uint64_t kQueueMagic = 0x3165'7565'7571'7473;  // "stqueue1"
+
+/// A message. It is up to 96 bytes, or one block with its ticket, or both.
+struct MessageEntry {
+  static constexpr std::size_t kContent = 96;
+
+  TicketRecord ticket;
+  std::atomic<std::uint32_t> kind;     ///< for the layer above
+  std::atomic<std::uint16_t> size;     ///< of the content
+  std::atomic<std::uint8_t> strategy;  ///< of the arena of the ticket's block
+  std::atomic<Access> access;          ///< with which its reader maps the block
+  std::array<std::byte, kContent> content;
+};
+static_assert(sizeof(MessageEntry) == 128);
+
+/// Where a ring is. A ring without a ticket is the one in the queue's first block.
+struct RingRecord {
+  TicketRecord ticket;
+  std::atomic<std::uint64_t> start;  ///< the count of messages that were put before its first one
+  std::atomic<Strategy> strategy;    ///< of the arena
+  std::array<std::byte, 92> padding;
+};
+static_assert(sizeof(RingRecord) == 128);
+
+/// The end of the queue at which messages are put (tail) or taken (head). Only the process that has
+/// the lock writes the other fields.
+struct alignas(64) QueueEnd {
+  std::atomic<std::uint32_t> lock;   ///< OwnerLock
+  std::atomic<std::uint32_t> ring;   ///< number of the ring in use
+  std::atomic<std::uint64_t> count;  ///< messages that were put or taken
+};
+
+enum class QueueStage : std::uint8_t {
+  open = 0,
+  shut_down = 1,  ///< no message can be put; the messages that are there can be taken
+};
+
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one cache line for each writer
+struct QueueHeader {
+  static constexpr std::uint32_t kRings = 16;
+  static constexpr std::uint32_t kFirstRing = 32;
+
+  std::atomic<std::uint64_t> magic;
+  std::atomic<std::uint64_t> limit;  ///< messages that fit; 0: as many as memory permits
+  QueueEnd tail;
+  QueueEnd head;
+  alignas(64) std::atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
+  alignas(64) std::atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room
+  alignas(64) std::atomic<QueueStage> stage;
+  std::atomic<std::uint32_t> joiners;                ///< WaitFlag: until all messages are done
+  std::atomic<std::uint64_t> done;                   ///< messages for which `task_done` was called
+  alignas(64) std::array<RingRecord, kRings> rings;  ///< ring n is in record n % kRings
+  std::array<MessageEntry, kFirstRing> first_ring;
+
+  [[nodiscard]] RingRecord& ring(std::uint32_t number) noexcept { return rings[number % kRings]; }
+
+  /// The ticket records in the first block.
+  [[nodiscard]] static TicketContents contents() noexcept {
+    return {.kind = TicketContents::Kind::queue,
+            .stride = sizeof(MessageEntry),
+            .first = offsetof(QueueHeader, rings),
+            .count = kRings + kFirstRing};
+  }
+};
+
+/// The ticket records in the block of a ring.
+[[nodiscard]] constexpr TicketContents ring_contents(std::uint32_t entries) noexcept {
+  return {.kind = TicketContents::Kind::message,
+          .stride = sizeof(MessageEntry),
+          .first = 0,
+          .count = entries};
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,62 @@
+#include "queue/repair.hpp"
+
+#include <optional>
+
+#include "os/fault_point.hpp"
+#include "queue/owner_lock.hpp"
+#include "queue/wait_flag.hpp"
+
+namespace shmtensor {
+namespace {
+
+void cancel_named(const TicketRecord& record, TicketCanceller& tickets) {
+  if (const std::optional<NamedTicket> named = record.read()) tickets.cancel(*named);
+}
+
+// A message that was not counted was not put: its ticket is cancelled. So is that of a ring which
+// is not in use yet. The record of the next ring may still be that of the oldest one, if all are
+// used.
+void repair_tail(QueueHeader& queue, TicketCanceller& tickets) {
+  const std::uint32_t number = queue.tail.ring.load();
+  if (const Ring ring = ring_at(queue, number, tickets)) {
+    cancel_named(ring.entry(queue.tail.count.load()).ticket, tickets);
+  }
+  if (number + 1 - queue.head.ring.load() < QueueHeader::kRings) {
+    cancel_named(queue.ring(number + 1).ticket, tickets);
+  }
+}
+
+// A message whose ticket was claimed was taken, so it is counted.
+void repair_head(QueueHeader& queue, TicketCanceller& tickets) {
+  const std::uint64_t head = queue.head.count.load();
+  if (head == queue.tail.count.load()) return;
+  const Ring ring = ring_at(queue, ring_of_head(queue, head), tickets);
+  if (!ring) return;
+  const std::optional<NamedTicket> named = ring.entry(head).ticket.read();
+  if (named && !tickets.is_live(*named)) queue.head.count.store(head + 1);
+}
+
+}  // namespace
+
+void repair_queue(QueueHeader& queue, const SlotSet& dead, TicketCanceller& tickets) {
+  OwnerLock tail(queue.tail.lock);
+  if (dead.has(tail.owner())) {
+    repair_tail(queue, tickets);
+    SHMTENSOR_FAULT_POINT("manager.queue_repaired");
+    tail.unlock_for_dead();
+  }
+  OwnerLock head(queue.head.lock);
+  if (dead.has(head.owner())) {
+    repair_head(queue, tickets);
+    SHMTENSOR_FAULT_POINT("manager.queue_repaired");
+    head.unlock_for_dead();
+  }
+  // Of those that wait, a dead process may have been the one that was woken.
+  tail.wake_waiters();
+  head.wake_waiters();
+  for (std::atomic<std::uint32_t>* word : {&queue.getters, &queue.putters, &queue.joiners}) {
+    WaitFlag(*word).wake_everyone();
+  }
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,1 @@
+"""Queues in shared memory."""

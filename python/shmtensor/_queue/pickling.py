@@ -1,0 +1,105 @@
+"""The pickler of queues: kept between messages, with large buffers in shared memory."""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+import threading
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+
+import shmtensor._core as _core
+
+if TYPE_CHECKING:
+    from shmtensor.storage import Storage
+
+# A smaller buffer is copied into the message.
+_THRESHOLD = 64 * 1024
+
+
+class _Reducers(dict[type, Any]):
+    """The reducers of `multiprocessing`, then those of `copyreg`. Only those of this package are kept."""
+
+    def __missing__(self, kind: type) -> Any:
+        reducers: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+        try:
+            reducer = reducers[kind]
+        except KeyError:
+            return copyreg.dispatch_table[kind]
+        if kind.__module__.startswith("shmtensor."):
+            self[kind] = reducer
+        return reducer
+
+
+_REDUCERS = _Reducers()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self) -> None:
+        self.file = io.BytesIO()
+        self.buffers: list[Storage] = []
+        super().__init__(self.file, 5, buffer_callback=self._keep_in_band)
+        self.dispatch_table = _REDUCERS
+
+    def _keep_in_band(self, buffer: pickle.PickleBuffer) -> bool:
+        try:
+            raw = buffer.raw()
+        except BufferError:  # not contiguous
+            return True
+        if raw.nbytes < _THRESHOLD:
+            return True
+        storage = _core.new_storage(raw.nbytes, False)
+        memoryview(storage)[:] = raw
+        self.buffers.append(storage)
+        return False
+
+    def dumps(self, value: object) -> bytes:
+        try:
+            self.dump(value)
+            stream = self.file.getvalue()
+            if not self.buffers:
+                return stream
+            # The storages follow the stream, in a pickle that has nothing else.
+            buffers, self.buffers = self.buffers, []
+            self.file.seek(0)
+            self.file.truncate()
+            self.clear_memo()
+            self.dump(_WithBuffers(stream, buffers))
+            return self.file.getvalue()
+        finally:
+            self.buffers = []
+            self.file.seek(0)
+            self.file.truncate()
+            self.clear_memo()
+
+
+class _Kept(threading.local):
+    pickler: _Pickler | None = None
+
+
+_kept = _Kept()
+
+
+def dumps(value: object) -> bytes:
+    """Return the pickle of a message."""
+    pickler, _kept.pickler = _kept.pickler or _Pickler(), None  # a reducer may put a message, too
+    try:
+        return pickler.dumps(value)
+    finally:
+        _kept.pickler = pickler
+
+
+class _WithBuffers:
+    """A pickle whose buffers are in shared memory: unpickled, it is the value."""
+
+    def __init__(self, stream: bytes, buffers: list[Storage]) -> None:
+        self._parts = stream, buffers
+
+    def __reduce__(self) -> Any:
+        return load_with_buffers, self._parts
+
+
+def load_with_buffers(stream: bytes, buffers: list[Storage]) -> Any:
+    """Return the value of a pickle; its arrays use the memory of the storages."""
+    return pickle.loads(stream, buffers=buffers)

@@ -1,0 +1,113 @@
+"""Queue: messages between processes through shared memory."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+import queue
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar
+
+import shmtensor._core as _core
+from shmtensor._queue.errors import ShutDown
+from shmtensor._queue.pickling import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from shmtensor.storage import Storage
+
+__all__ = ["Queue"]
+
+Item = TypeVar("Item")
+
+_core.register_queue_exceptions(queue.Full, queue.Empty, ShutDown)
+_core.register_queue_pickler(dumps, pickle.loads)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class Queue(_core.QueueBase, Generic[Item]):
+    """A first-in, first-out queue in shared memory, for any number of processes that put and get.
+
+    A queue travels through any queue or pipe, as an argument of a process, and by `publish` and `attach`.
+    Every process that has it uses the same queue. It has no thread and no descriptor. When no process has
+    it any more, its unread messages are freed.
+
+    A tensor in a message is a handle, as in `multiprocessing`: the receiver uses the same memory. Any other
+    object is pickled; its buffers of at least 64 KiB (NumPy arrays, data frames) are copied once, into
+    shared memory that the receiver then uses.
+
+    A process may be killed at any time: the others continue. A message is received at most once, and lost
+    only if the process that received it is killed, or the one that puts it before `put` returns.
+
+    Parameters
+    ----------
+    maxsize
+        Number of messages that fit; 0 for no limit but memory.
+
+    Raises
+    ------
+    ValueError
+        If `maxsize` is negative.
+    OutOfSharedMemory
+        If there is not enough memory.
+
+    See Also
+    --------
+    shmtensor.multiprocessing.Queue : the class of the standard library, with handles.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, maxsize: SupportsIndex = 0) -> Self:
+        size = operator.index(maxsize)
+        if size < 0:
+            raise ValueError("maxsize is not negative; 0 means no limit")
+        return super().__new__(cls, _core.new_queue_storage(size))
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        ForkingPickler.register(cls, _reduce_queue)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise TypeError(
+            "a queue cannot be copied or pickled: send it through multiprocessing, another queue or publish"
+        )
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield messages until the queue is shut down and empty."""
+        while True:
+            try:
+                item = self.get()
+            except ShutDown:
+                return
+            yield item
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.qsize()} messages"
+        return f"<{type(self).__name__}: {state}, maxsize {self.maxsize}>"
+
+
+def _reduce_queue(queue: Queue[Any]) -> tuple[Any, ...]:
+    return _rebuild_queue, (type(queue), queue._storage)
+
+
+def _rebuild_queue(kind: type[Queue[Any]], storage: Storage) -> Queue[Any]:
+    return _core.QueueBase.__new__(kind, storage)
+
+
+ForkingPickler.register(Queue, _reduce_queue)

@@ -1,0 +1,205 @@
+"""What arrives when an object is put."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import gc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import shmtensor as st
+from tests.helpers.live_resources import assert_no_leaks
+
+
+def through(item: object) -> object:
+    q = st.Queue()
+    q.put(item)
+    return q.get()
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Pair(tuple):  # noqa: SLOT001 - an attribute is what the test is about
+    pass
+
+
+class Text(str):  # noqa: SLOT000 - as above
+    pass
+
+
+simple = some.none() | some.booleans() | some.integers() | some.floats() | some.binary() | some.text()
+anything = some.recursive(
+    simple | some.complex_numbers(),
+    lambda inner: some.lists(inner) | some.tuples(inner, inner) | some.dictionaries(some.text(), inner),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(anything)
+def test_any_item_arrives_equal(item: object) -> None:
+    arrived = through(item)
+    assert type(arrived) is type(item)
+    assert repr(arrived) == repr(item)  # NaN is not equal to itself
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        *(b"x" * 95, b"x" * 96, b"x" * 97, b"x" * 1_000_000, "y" * 96, "y" * 97, "\u20ac" * 40, "\ud800"),
+        *(2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**4000, (), ((),), (1, (2,)), (1.5, None, b"", "")),
+        *(tuple(range(1000)), (b"z" * 70_000, "w" * 70_000), bytearray(b"abc"), memoryview, Colour.RED),
+        *(Fraction(1, 3), Text("a"), Pair((1, 2)), {1: {2: [3]}}, collections.OrderedDict(a=1), Ellipsis),
+    ],
+    ids=lambda item: repr(item)[:20],
+)
+def test_edge_cases_arrive_equal(item: object) -> None:
+    arrived = through(item)
+    assert type(arrived) is type(item)
+    assert arrived == item
+
+
+def test_tensor_is_the_same_memory() -> None:
+    tensor = st.ones((3, 4))
+    arrived = through(tensor)
+    arrived[0] = 7
+    assert tensor.tolist()[0] == [7] * 4
+    assert arrived.storage() is tensor.storage()
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        *(lambda t: t[1:, ::2], lambda t: t.T, lambda t: t[2, 3], lambda t: t[:0], lambda t: t[None, None]),
+        lambda t: t.reshape(1, 1, 1, 1, 4, 6),
+        lambda t: t.T.reshape((6, 4, 1, 1))[::-1, ::2],
+        lambda t: t[:, None, :, None, None, None][::2, :, ::-1],
+    ],
+)
+def test_view_keeps_shape_and_strides(view) -> None:
+    tensor = view(st.asarray(np.arange(24.0).reshape(4, 6)))
+    arrived = through(tensor)
+    assert (arrived.shape, arrived.dtype) == (tensor.shape, tensor.dtype)
+    assert arrived.is_contiguous() or arrived.strides == tensor.strides
+    assert arrived.storage() is tensor.storage()
+    np.testing.assert_array_equal(arrived.numpy(), tensor.numpy())
+
+
+def test_readonly_tensor_stays_readonly() -> None:
+    arrived = through(st.frombuffer(b"constant", np.uint8))
+    assert arrived.readonly
+    assert bytes(arrived.numpy()) == b"constant"
+
+
+@pytest.mark.parametrize("dtype", [[("a", "i4"), ("b", "f8")], ">f4", "S7", "M8[s]"])
+def test_dtype_without_a_code_arrives(dtype) -> None:
+    tensor = st.zeros(5, np.dtype(dtype))
+    assert through(tensor).dtype == tensor.dtype
+
+
+def test_tensor_that_occurs_twice_arrives_as_one() -> None:
+    tensor = st.ones(3)
+    arrived = through([tensor, {"again": tensor}])
+    assert arrived[0] is arrived[1]["again"]
+
+
+def test_tensors_in_containers_are_the_same_memory() -> None:
+    with assert_no_leaks():
+        tensors = [st.full(3, number) for number in range(100)]
+        arrived = through({"all": tensors, "first": tensors[0][1:]})
+        assert [t.tolist() for t in arrived["all"]] == [[n] * 3 for n in range(100)]
+        arrived["first"][0] = 9
+        assert tensors[0].tolist() == [0, 9, 0]
+        del tensors, arrived
+
+
+def test_large_array_is_copied_once_and_writable() -> None:
+    with assert_no_leaks():
+        array = np.arange(1_000_000.0)
+        arrived = through({"x": array, "small": np.ones(3)})
+        array[:] = 0
+        assert arrived["x"][-1] == 999_999
+        arrived["x"][0] = 5
+        arrived["small"][0] = 2
+        assert st.stats()["bytes_live"] >= array.nbytes
+        del arrived
+
+
+def test_item_that_cannot_be_pickled_leaves_nothing() -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        with pytest.raises((TypeError, AttributeError)):
+            q.put([st.ones(1000), np.ones(100_000), lambda: None])
+        assert q.empty()
+        q.put(1)
+        assert q.get() == 1
+        del q
+
+
+class FailsToLoad:
+    def __init__(self, tensor: st.Tensor) -> None:
+        self.tensor = tensor
+
+    def __reduce__(self):
+        return _fail, (self.tensor, st.zeros(10))
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("on purpose")
+
+
+def test_item_that_cannot_be_unpickled_leaves_nothing() -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        q.put([FailsToLoad(st.ones(10)), st.ones(20)])
+        with pytest.raises(RuntimeError, match="on purpose"):
+            q.get()
+        gc.collect()
+        assert q.empty()
+        q.put(2)
+        assert q.get() == 2
+        del q
+
+
+class PutsIntoAnother:
+    def __init__(self, q: st.Queue) -> None:
+        self.q = q
+
+    def __reduce__(self):
+        self.q.put([st.ones(2), "inner"])
+        return list, ((1, 2),)
+
+
+def test_reducer_may_put_into_a_queue() -> None:
+    with assert_no_leaks():
+        inner = st.Queue()
+        assert through([st.zeros(3), PutsIntoAnother(inner), st.zeros(4)])[1] == [1, 2]
+        assert inner.get()[1] == "inner"
+        del inner
+
+
+def test_reducer_registered_later_is_used() -> None:
+    class Special:
+        pass
+
+    from multiprocessing.reduction import ForkingPickler
+
+    globals()["Special"] = Special
+    ForkingPickler.register(Special, lambda _: (int, ("5",)))
+    assert through([Special()]) == [5]
+    del ForkingPickler._extra_reducers[Special]
+    assert through([1.5 + 2j]) == [1.5 + 2j]
+
+
+def test_storage_arrives() -> None:
+    storage = st.Storage(100)
+    memoryview(storage)[:3] = b"abc"
+    assert through(storage) is storage
+    assert through([storage])[0] is storage

@@ -1,0 +1,239 @@
+"""The methods of a queue within one process."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import queue
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+from tests.helpers.live_resources import assert_no_leaks
+
+
+def test_items_come_in_the_order_of_put() -> None:
+    q = st.Queue()
+    for number in range(200):
+        q.put(number)
+    assert [q.get() for _ in range(200)] == list(range(200))
+
+
+def test_size_is_exact() -> None:
+    q = st.Queue(3)
+    assert (q.qsize(), q.empty(), q.full()) == (0, True, False)
+    q.put(1)
+    assert (q.qsize(), q.empty(), q.full()) == (1, False, False)
+    q.put_many([2, 3])
+    assert (q.qsize(), q.empty(), q.full()) == (3, False, True)
+    assert q.maxsize == 3
+
+
+@pytest.mark.parametrize("put", [st.Queue.put_nowait, lambda q, item: q.put(item, block=False)])
+def test_full_queue_refuses(put) -> None:
+    with assert_no_leaks():
+        q = st.Queue(1)
+        q.put(1)
+        with pytest.raises(queue.Full):
+            put(q, [st.ones(3)])
+        assert q.get() == 1
+        del q
+
+
+@pytest.mark.parametrize("get", [st.Queue.get_nowait, lambda q: q.get(False), lambda q: q.get(timeout=0.02)])
+def test_empty_queue_refuses(get) -> None:
+    with pytest.raises(queue.Empty):
+        get(st.Queue())
+
+
+def test_put_waits_for_room_until_the_timeout() -> None:
+    q = st.Queue(1)
+    q.put(1)
+    begin = time.monotonic()
+    with pytest.raises(queue.Full):
+        q.put(2, True, 0.1)
+    assert time.monotonic() - begin >= 0.1
+    assert q.get_many() == [1]
+
+
+@pytest.mark.parametrize("limit", [1, 31, 32, 33, 100])
+def test_limit_is_exact(limit: int) -> None:
+    q = st.Queue(limit)
+    for turn in range(3):
+        for number in range(limit):
+            q.put_nowait((turn, number))
+        with pytest.raises(queue.Full):
+            q.put_nowait(None)
+        assert [q.get() for _ in range(limit)] == [(turn, number) for number in range(limit)]
+
+
+def test_queue_grows_and_shrinks() -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        with assert_no_leaks():
+            for count in (10_000, 40, 5, 3_000):
+                q.put_many(range(count))
+                assert q.get_many() == list(range(count))
+            q.put_many(range(5_000))  # until a ring begins again
+            for number in range(5_000):
+                assert q.get() == number
+                q.put(number)
+            q.get_many()
+            q.put_many(range(20_000))
+            q.get_many()
+            for _ in range(40_000):
+                q.put(None)
+                q.get()
+        del q
+
+
+def test_get_many_returns_at_most_what_was_asked() -> None:
+    q = st.Queue()
+    q.put_many("abcde")
+    assert q.get_many(2) == ["a", "b"]
+    assert q.get_many(most=10) == ["c", "d", "e"]
+    with pytest.raises(queue.Empty):
+        q.get_many(block=False)
+    with pytest.raises(ValueError, match="positive"):
+        q.get_many(0)
+
+
+def test_put_many_stops_at_the_timeout() -> None:
+    q = st.Queue(2)
+    with pytest.raises(queue.Full):
+        q.put_many(range(5), timeout=0.05)
+    assert q.get_many() == [0, 1]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**70)])
+def test_negative_size_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        st.Queue(size)
+
+
+def test_wrong_arguments_are_type_errors() -> None:
+    q = st.Queue()
+    with pytest.raises(TypeError):
+        st.Queue("3")
+    with pytest.raises(TypeError, match="missing required argument: 'item'"):
+        q.put()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wait'"):
+        q.put(1, wait=False)
+    with pytest.raises(TypeError, match="multiple values"):
+        q.put(1, item=2)
+    with pytest.raises(ValueError, match="non-negative"):
+        q.get(timeout=-1)
+    with pytest.raises(ValueError, match="not a number"):
+        q.get(timeout=float("nan"))
+    assert q.empty()
+
+
+def test_tasks_are_counted() -> None:
+    q = st.Queue()
+    with pytest.raises(ValueError, match="too many times"):
+        q.task_done()
+    q.join()
+    q.put_many([1, 2])
+    ended = threading.Event()
+    waiter = threading.Thread(target=lambda: (q.join(), ended.set()))
+    waiter.start()
+    for _ in range(2):
+        q.get()
+        assert not ended.wait(0.02)
+        q.task_done()
+    assert ended.wait(30)
+    waiter.join()
+
+
+def test_shutdown_ends_put_and_later_get() -> None:
+    q = st.Queue()
+    q.put_many([1, 2])
+    q.shutdown()
+    assert q.is_shutdown
+    with pytest.raises(st.ShutDown):
+        q.put(3)
+    assert list(q) == [1, 2]
+    with pytest.raises(st.ShutDown):
+        q.get_nowait()
+
+
+def test_immediate_shutdown_discards() -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        for _ in range(3):
+            q.put_many([st.ones(100), [st.zeros(5)], np.ones(100_000), 1])
+        q.shutdown(immediate=True)
+        q.join()
+        with pytest.raises(st.ShutDown):
+            q.get()
+        del q
+
+
+@pytest.mark.parametrize("call", [lambda q: q.get(), lambda q: q.put(1), list])
+def test_shutdown_wakes_who_waits(call) -> None:
+    q = st.Queue(1)
+    if getattr(call, "__code__", None) and "put" in call.__code__.co_names:
+        q.put(0)
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(call(q))
+        except st.ShutDown as error:
+            results.append(type(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.05)
+    q.shutdown()
+    thread.join(30)
+    assert results in ([st.ShutDown], [[]])
+
+
+def test_closed_queue_refuses() -> None:
+    with st.Queue() as q:
+        q.put(1)
+    assert q.closed
+    for call in (q.get, q.qsize, lambda: q.put(1), lambda: q.put_many([])):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    assert "closed" in repr(q)
+
+
+def test_repr_tells_size() -> None:
+    q = st.Queue(7)
+    q.put(1)
+    assert repr(q) == "<Queue: 1 messages, maxsize 7>"
+
+
+def test_plain_pickle_refuses() -> None:
+    # It copies the bytes of a storage, and the copy of a queue would name tickets of the queue.
+    with pytest.raises(TypeError, match="multiprocessing"):
+        pickle.dumps(st.Queue())
+    with pytest.raises(TypeError, match="multiprocessing"):
+        copy.copy(st.Queue())
+
+
+def test_threads_share_a_queue() -> None:
+    q: st.Queue[int] = st.Queue(10)
+    got: list[int] = []
+    lock = threading.Lock()
+
+    def consume() -> None:
+        for item in q:
+            with lock:
+                got.append(item)
+
+    consumers = [threading.Thread(target=consume) for _ in range(3)]
+    producers = [threading.Thread(target=lambda n=n: q.put_many(range(n, n + 500))) for n in (0, 500, 1000)]
+    for thread in consumers + producers:
+        thread.start()
+    for thread in producers:
+        thread.join(60)
+    q.shutdown()
+    for thread in consumers:
+        thread.join(60)
+    assert sorted(got) == list(range(1500))
