@@ -14,6 +14,7 @@
 #include "manager/watched_pipes.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
+#include "os/unix_socket.hpp"
 
 namespace shmtensor {
 
@@ -60,6 +61,7 @@ class Server {
   // server_requests.cpp
   static void reply(const Fd& socket, Message message, MessageKind kind, const Fd* fd = nullptr);
   static void refuse(const Fd& socket, Message message, const std::string& why);
+  [[nodiscard]] bool is_of_session(const Received& received, const Message& message) const noexcept;
   void serve(int descriptor);
   void answer(Client& client, Message& message, Fd fd, pid_t sender);
   void hello(Client& client, const Message& message, Fd fd);
@@ -80,6 +82,7 @@ class Server {
 
   // server_pipes.cpp
   void watch_pipe(const Client& client, const Message& message, Fd fd);
+  void watch_last_pipes(int descriptor);
   void check_pipes();
 
   // server_planes.cpp

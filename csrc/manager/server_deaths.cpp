@@ -51,7 +51,9 @@ void Server::recheck_slots() {
 
 void Server::reclaim_slot(SlotNumber slot) {
   if (!slots_->withdraw(slot)) return;
-  close_client((*slots_)[slot].connection);
+  const int connection = (*slots_)[slot].connection;
+  watch_last_pipes(connection);
+  close_client(connection);
   dead_.add(slot);
 }
 

@@ -1,19 +1,48 @@
 // Watches the pipes that carry messages, and cancels the messages that no process can read any
 // more.
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "manager/server.hpp"
 #include "os/clock.hpp"
+#include "os/unix_socket.hpp"
 
 namespace shmtensor {
+namespace {
+
+// More messages than a socket's buffer takes.
+constexpr int kMostQueued = 4096;
+
+}  // namespace
 
 void Server::watch_pipe(const Client& client, const Message& message, Fd fd) {
   if (client.slot == kNoSlot) return;
   const std::uint64_t now = coarse_milliseconds();
   if (fd) return pipes_.add(message.pipe, std::move(fd), now);
   pipes_.add(UnixSocketId{message.pipe, message.number}, now);
+}
+
+// A member issues tickets as soon as it has sent `watch_pipe`. If it is killed then, its end may be
+// noticed first. It can read no reply any more, so its other requests are not answered.
+void Server::watch_last_pipes(int descriptor) {
+  const auto at = clients_.find(descriptor);
+  if (at == clients_.end()) return;
+  for (int i = 0; i < kMostQueued; ++i) {
+    try {
+      Message message;
+      std::optional<Received> received = receive_message(
+          at->second.socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
+      if (!received || received->size == 0) return;
+      if (!is_of_session(*received, message) || message.kind != MessageKind::watch_pipe) continue;
+      watch_pipe(at->second, message,
+                 received->fds.empty() ? Fd() : std::move(received->fds.front()));
+    } catch (const Error&) {
+      // The kernel reports once, before the messages, that the sender left replies unread.
+    }
+  }
 }
 
 void Server::check_pipes() {

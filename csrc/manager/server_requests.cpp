@@ -52,6 +52,11 @@ void Server::refuse(const Fd& socket, Message message, const std::string& why) {
   reply(socket, message, MessageKind::refused);
 }
 
+bool Server::is_of_session(const Received& received, const Message& message) const noexcept {
+  return received.size == sizeof message && message.magic == kProtocolMagic &&
+         message.version == kProtocolVersion && message.session == session_;
+}
+
 void Server::serve(int descriptor) {
   const auto at = clients_.find(descriptor);
   if (at == clients_.end()) return;
@@ -64,8 +69,7 @@ void Server::serve(int descriptor) {
       remove_client(descriptor);
       return;
     }
-    if (received->size != sizeof message || message.magic != kProtocolMagic ||
-        message.version != kProtocolVersion || message.session != session_) {
+    if (!is_of_session(*received, message)) {
       refuse(at->second.socket, {}, "malformed request");
       remove_client(descriptor);
       return;
@@ -78,7 +82,8 @@ void Server::serve(int descriptor) {
     try {
       refuse(at->second.socket, message, error.what());
     } catch (const Error&) {
-      remove_client(descriptor);  // the client does not read
+      watch_last_pipes(descriptor);
+      remove_client(descriptor);  // the client does not read, or has ended with replies unread
     }
   }
 }

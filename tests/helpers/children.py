@@ -49,11 +49,13 @@ def run_python(
     return run_command([sys.executable, "-c", textwrap.dedent(code), *arguments], timeout=timeout, env=env)
 
 
-def wait_until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "the condition") -> None:
-    """Poll until the condition holds; raise after `timeout` seconds."""
+def wait_until(
+    condition: Callable[[], bool], timeout: float = 10.0, what: str | Callable[[], str] = "the condition"
+) -> None:
+    """Poll until the condition holds; raise after `timeout` seconds, and then call `what` for the text."""
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
+        assert time.monotonic() < deadline, f"waited {timeout} s for {what() if callable(what) else what}"
         time.sleep(0.01)
 
 

@@ -87,6 +87,11 @@ WRONG = [
     Case("queue: no message is skipped for a dead consumer", "PRODUCERS=1 MESSAGES=2 NO_SKIP", QUEUE),
     Case("queue: a waiter checks, then announces itself", PAIR + "MESSAGES=2 LOOK_BEFORE_ANNOUNCING", QUEUE),
     Case("queue: the word is cleared without a wake", "PRODUCERS=1 MESSAGES=2 CLEAR_WITHOUT_WAKE", QUEUE),
+    Case(
+        "queue: the word does not count how often it is cleared",
+        "PRODUCERS=2 CONSUMERS=1 MESSAGES=4 ROOM=2 DEATHS=1 NO_COUNT",
+        QUEUE,
+    ),
     Case("queue: a sweep wakes no waiter", "PRODUCERS=1 MESSAGES=1 NO_WAKE_IN_SWEEP", QUEUE),
 ]
 

@@ -4,7 +4,9 @@
    lock writes its owner, so a process that takes over the lock of a dead one, a waiter or the manager, knows
    what to repair: a ticket of a message that was not put yet, or a message that was taken and is still
    counted. A producer records the name of a ticket in the entry before it issues the ticket, and the count of
-   messages commits both. Waiters sleep on a word that tells whether any process may be asleep.
+   messages commits both. Waiters sleep on a word that has a bit, set while any process may be asleep, and a
+   count of how often that was cleared: a process that announced itself before the word was cleared must not
+   fall asleep because another one announced itself after.
 
    Any process may be killed before any step. Every access to shared memory is one step, and sequentially
    consistent. Every message carries a tensor, so it has a ticket: what a death could lose or leave behind.
@@ -42,6 +44,7 @@ Entry entry[RING];       /* the record of the message's ticket, written in two h
 byte head; byte tail;    /* counts of messages taken and put */
 byte lock_word[2];       /* owner of the lock of the tail (0) and of the head (1), or FREE */
 bool waiting[2];         /* a process may be asleep: until there is a message (0), until there is room (1) */
+byte fresh[2];           /* for the count: as bits, the waiters since whose announcement it is unchanged */
 bool ticket[MESSAGES];   /* live: the block of the message is allocated */
 
 /* The kernel */
@@ -74,9 +77,9 @@ inline wake_one(k) {
 /* Wake one waiter: without a waiter this is one load. If none was asleep, the word is cleared; then a process
    that fell asleep in between is woken, and one that is about to fall asleep finds the word changed. */
 #ifdef CLEAR_WITHOUT_WAKE
-#define CLEAR(DO, k) DO(waiting[k] = false)
+#define CLEAR(DO, k) DO(waiting[k] = false; fresh[k] = 0)
 #else
-#define CLEAR(DO, k) DO(waiting[k] = false); DO(asleep[k] = 0)
+#define CLEAR(DO, k) DO(waiting[k] = false; fresh[k] = 0); DO(asleep[k] = 0)
 #endif
 #define NOTIFY(k) \
   STEP(ok = waiting[k]); \
@@ -86,21 +89,27 @@ inline wake_one(k) {
   ok = false
 
 /* Announce, look, sleep. The kernel compares the word and puts the process to sleep in one step. */
-#ifdef LOOK_BEFORE_ANNOUNCING
-#define ANNOUNCE_AND_LOOK(k, ready) STEP(ok = ready); STEP(waiting[k] = true)
+#ifdef NO_COUNT
+#define UNCHANGED(k) waiting[k]
 #else
-#define ANNOUNCE_AND_LOOK(k, ready) STEP(waiting[k] = true); STEP(ok = ready)
+#define UNCHANGED(k) fresh[k] & bit(me)
+#endif
+#define ANNOUNCE(k) STEP(waiting[k] = true; fresh[k] = fresh[k] | bit(me))
+#ifdef LOOK_BEFORE_ANNOUNCING
+#define ANNOUNCE_AND_LOOK(k, ready) STEP(ok = ready); ANNOUNCE(k)
+#else
+#define ANNOUNCE_AND_LOOK(k, ready) ANNOUNCE(k); STEP(ok = ready)
 #endif
 #define WAIT(k, ready) \
   ANNOUNCE_AND_LOOK(k, ready); \
   if :: !ok -> \
-        STEP(if :: waiting[k] -> asleep[k] = asleep[k] | bit(me) :: else fi); \
+        STEP(if :: UNCHANGED(k) -> asleep[k] = asleep[k] | bit(me) :: else fi); \
 end_asleep: \
         if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; asleep[k] = asleep[k] & ~bit(me); goto killed } \
            :: !(asleep[k] & bit(me)) \
         fi \
      :: else fi; \
-  ok = false
+  d_step { ok = false; fresh[k] = fresh[k] & ~bit(me) }
 
 /* What a dead owner of the lock may have left: of the tail, a ticket of a message that it had not put yet; of
    the head, a message whose ticket it had claimed. Then all waiters check again. Each step may be

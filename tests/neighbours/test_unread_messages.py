@@ -108,7 +108,7 @@ def test_killed_processes_leave_no_message() -> None:
         start_and_kill_both()
     gc.collect()
     assert in_flight() > 100, in_flight()
-    wait_until(lambda: in_flight() == 0, timeout=LONGER + 10, what=f"{in_flight()} messages")
+    wait_until(lambda: in_flight() == 0, timeout=LONGER + 10, what=lambda: f"{in_flight()} messages")
     wait_until(lambda: st.stats()["blocks"] == 0, what="the blocks")
     assert watched() == 0
     print("passed")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tests.helpers.children import descendants
 from tests.torture import run_state as states
 from tests.torture.observer import processes
 from tests.torture.observer.leftovers import ProcessResources, session_leftovers
@@ -77,11 +78,12 @@ class Checkpoints:
             self.reap()
 
     def describe(self, pids: list[int]) -> str:
-        """Return the stacks and states of processes that hang."""
-        pids = [*pids, *processes.managers(self.state.session)]
+        """Return the stacks and states of processes that hang, and of their children."""
+        pids = [*pids, *sorted(set().union(*map(descendants, pids))), *processes.managers(self.state.session)]
         for pid in pids:
-            if self.board is not None and pid in self.board[1:, states.PID]:
-                os.kill(pid, signal.SIGUSR2)
+            if processes.catches(pid, signal.SIGUSR2):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR2)
         time.sleep(0.5)
         texts = [f"{pid}: {processes.describe(pid)}" for pid in pids]
         with suppress(FileNotFoundError):

@@ -15,6 +15,8 @@ from tests.torture.observer.snapshot import opened
 if TYPE_CHECKING:
     from tests.torture.director import Director
 
+TAKEOVER = 60.0  # upper bound on the seconds until another manager has taken over, on a busy machine
+
 WEIGHTS = {
     "kill": 60,
     "kill just started": 16,
@@ -88,7 +90,7 @@ class FaultInjector:
 
     def kill_manager(self, rank: int) -> None:
         if self._kill_managers() and not self.director.state.allow_data_loss:
-            self.pause_until = time.monotonic() + 5  # upper bound; see _waits_for_manager
+            self.pause_until = time.monotonic() + TAKEOVER
 
     def stop_manager(self, rank: int) -> None:
         for pid in processes.managers(self.director.state.session):
@@ -168,6 +170,7 @@ class FaultInjector:
         if back or time.monotonic() > self.pause_until:
             self.pause_until = 0.0
             self.counts["managers back"] += bool(back)
+            self.counts["managers late"] += not back
         return bool(self.pause_until)
 
     def _send(self, pid: int, kind: int) -> bool:

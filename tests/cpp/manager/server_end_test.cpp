@@ -22,6 +22,8 @@ class ServerEnds : public testing::ServerTest {
  protected:
   /// Ends like a member that sent `tickets` messages and died; `parent` may read them.
   void die_with_tickets(BlockNumber tickets, std::int32_t parent) {
+    // The manager may notice the end before this process does.
+    const Shared<std::uint64_t> left;
     Child member([&] {
       testing::Client client(id_);
       client.parent = parent;
@@ -31,9 +33,10 @@ class ServerEnds : public testing::ServerTest {
       for (BlockNumber block = 0; block < tickets; ++block) {
         static_cast<void>(writer.issue(1, block, 0));
       }
+      *left = coarse_milliseconds();
     });
     EXPECT_EQ(member.wait(), 0);
-    since_ = coarse_milliseconds();
+    since_ = *left;
   }
   [[nodiscard]] bool listens() const {
     return connect_abstract(object_name(id_), kTimeout).has_value();

@@ -58,6 +58,14 @@ def describe(pid: int) -> str:
     return ", ".join(texts)
 
 
+def catches(pid: int, number: int) -> bool:
+    """Return True if the process has a handler for this signal."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as file:
+        if caught := re.search(r"^SigCgt:\s*(\w+)", file.read(), re.MULTILINE):
+            return bool(int(caught[1], 16) >> (number - 1) & 1)
+    return False
+
+
 def threads(pid: int) -> set[int]:
     try:
         return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
