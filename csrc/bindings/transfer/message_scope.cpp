@@ -1,6 +1,5 @@
 #include "bindings/transfer/message_scope.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -72,46 +71,36 @@ MessageScope::~MessageScope() {
   discard();
 }
 
-MessageScope::Links& MessageScope::open_links() noexcept {
-  thread_local Links links;
-  return links;
-}
-
 void MessageScope::open() {
   close();
-  Links& links = open_links();
-  std::erase_if(links, [](const auto& link) { return link->load() == nullptr; });
-  auto link = std::make_shared<Link>(this);
-  links.push_back(link);
-  link_ = std::move(link);
+  link_ = OpenScopes::add(this);
 }
 
-// Perhaps in another thread than the one that opened it, which then removes the link later.
+// Perhaps in another thread or context than the one that opened it, whose list keeps the link until
+// it opens another scope.
 void MessageScope::close() noexcept {
   if (link_ == nullptr) return;
   link_->store(nullptr);
-  std::erase(open_links(), link_);
   link_.reset();
 }
 
 MessageScope* MessageScope::sender() noexcept {
-  const Links& links = open_links();
-  for (auto at = links.rbegin(); at != links.rend(); ++at) {
-    MessageScope* scope = (*at)->load();
-    if (scope == nullptr || scope->purpose_ == Purpose::borrowed) continue;
-    return scope->is_ours() ? scope : nullptr;
-  }
-  return nullptr;
+  MessageScope* found = nullptr;
+  OpenScopes::present().find([&](MessageScope& scope) {
+    if (scope.purpose_ == Purpose::borrowed) return false;
+    if (scope.is_ours()) found = &scope;
+    return true;
+  });
+  return found;
 }
 
 // Also in a forked child that runs on inside its parent's scope: the tickets are not its own to
 // consume.
 bool MessageScope::borrows() noexcept {
-  const Links& links = open_links();
-  return std::any_of(links.begin(), links.end(), [](const auto& link) {
-    const MessageScope* scope = link->load();
-    return scope != nullptr && scope->purpose_ == Purpose::borrowed;
-  });
+  bool found = false;
+  OpenScopes::present().find(
+      [&](const MessageScope& scope) { return found = scope.purpose_ == Purpose::borrowed; });
+  return found;
 }
 
 Ticket MessageScope::issue(Arena& arena, BlockNumber block, Generation generation) {
@@ -180,6 +169,7 @@ py::bytes MessageScope::tickets() const {
 }
 
 void add_message_scope(py::module_& module) {
+  add_open_scopes();
   py::class_<MessageScope>(module, "MessageScope")
       .def(py::init([](std::shared_ptr<OutgoingPipe> pipe) {
              return std::make_unique<MessageScope>(MessageScope::Purpose::transient,
