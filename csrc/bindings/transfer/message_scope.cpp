@@ -107,8 +107,11 @@ Ticket MessageScope::issue(Arena& arena, BlockNumber block, Generation generatio
   MessageScope* scope = sender();
   if (scope == nullptr) return arena.send(block);
   const std::uint32_t pipe = scope->pipe_ != nullptr ? scope->pipe_->number_for(arena.memory()) : 0;
+  // A ticket that is not noted would never be cancelled, so what may throw comes before it.
+  std::vector<Sent>& sent = scope->sent_;
+  if (sent.size() == sent.capacity()) sent.reserve(2 * sent.size() + 1);
   const Ticket ticket = arena.send(block, scope->purpose_ == Purpose::persistent, pipe);
-  scope->sent_.push_back({PinnedArena(arena), block, generation, ticket});
+  sent.push_back({PinnedArena(arena), block, generation, ticket});
   return ticket;
 }
 
