@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "arena/host_data_segment.hpp"
 #include "arena/reclaim.hpp"
@@ -43,9 +44,9 @@ void Member::unlock_after_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
 
 // The parent's writer is not destroyed: a thread that does not exist in the child may have been
 // using it.
-void Member::become(SlotNumber slot, const std::string& why_none) {
+void Member::become(SlotNumber slot, std::string why_none) noexcept {
   slot_ = slot;
-  why_no_slot_ = why_none;
+  why_no_slot_ = std::move(why_none);
   writer_.store(nullptr);
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "arena/allocator.hpp"
 #include "arena/budget.hpp"
@@ -53,7 +54,7 @@ class Member {
   /// Sets the slot of a forked child; kNoSlot if it has none, for the given reason. In that case
   /// inherited blocks are not protected, and the child must not release them: the bits belong to
   /// the parent.
-  void become(SlotNumber slot, const std::string& why_none = {});
+  void become(SlotNumber slot, std::string why_none = {}) noexcept;
   /// Returns false if no holder bit protects the blocks of this process: it has no slot, or is a
   /// raw copy of the process that has the slot.
   [[nodiscard]] bool has_slot() const noexcept { return slot_ != kNoSlot && !is_raw_copy(); }
@@ -183,6 +184,19 @@ class Arena {
   /// unlock.
   void hold_for_child(SlotNumber child);
   void unlock_after_fork() noexcept NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
+  /// Adds the arena to the front of the list of those that a fork locks. The arenas themselves are
+  /// the list, since a fork must succeed without heap memory.
+  void link_for_fork(Arena* next) noexcept {
+    next_in_fork_ = next;
+    in_fork_ = true;
+  }
+  /// Returns the next one of the list.
+  Arena* unlink_after_fork() noexcept {
+    in_fork_ = false;
+    return std::exchange(next_in_fork_, nullptr);
+  }
+  [[nodiscard]] Arena* next_in_fork() const noexcept { return next_in_fork_; }
+  [[nodiscard]] bool in_fork() const noexcept { return in_fork_; }
   /// In the child: marks the arena as not owned, and all blocks as unlocked.
   void disown() noexcept;
   /// Return true if a forked child can use the memory of the arena. It cannot use device memory, so
@@ -207,6 +221,8 @@ class Arena {
   LocalTable local_;
   std::atomic<std::uint32_t> pins_{0};
   std::atomic<bool> trim_is_due_{false};
+  Arena* next_in_fork_ = nullptr;  // of the thread that forks, as is the next one
+  bool in_fork_ = false;
   YieldingLock lock_;
   std::unique_ptr<Allocator> allocator_ PT_GUARDED_BY(lock_);
   std::uint64_t deaths_seen_ GUARDED_BY(lock_) = 0;

@@ -22,7 +22,8 @@ bool in_flight(const Segment& segment, BlockNumber block, Generation generation,
     }
     return false;
   } catch (const std::exception& error) {
-    report(std::string("block leaked: ") + error.what());
+    // A ticket table cannot be mapped. The manager, which has it mapped, tries again.
+    if (!memory.postpone_free()) report("cannot free a block: ", error.what());
     return true;
   }
 }

@@ -84,6 +84,14 @@ bool SessionMemory::enter(SlotNumber number, SlotStatus kept) noexcept {
   const SlotStatus in = lock ? SlotStatus::active : SlotStatus::unlocked;
   if (!slot(number).status.compare_exchange_strong(kept, in)) return false;
   lock_ = std::move(lock);
+  entered_.store(number);
+  return true;
+}
+
+bool SessionMemory::postpone_free() const noexcept {
+  const SlotNumber entered = entered_.load();
+  if (entered == kNoSlot) return false;
+  slot(entered).frees_postponed.store(1);
   return true;
 }
 

@@ -45,6 +45,9 @@ struct alignas(64) SlotRecord {
                                      ///< or 0
   std::atomic<std::uint64_t> start_time;
   std::atomic<std::uint64_t> pid_namespace;
+  std::atomic<std::uint32_t>
+      frees_postponed;  ///< 1: the process could not check whether a block is
+                        ///< free; the manager checks all of them, and stores 0
 };
 
 /// In the word of the manager: the kernel does not change the word when the thread ends, which
@@ -89,6 +92,9 @@ class SessionMemory {
   /// Enters the slot that is reserved for this process (`kept`: joining, or forking for the child
   /// of a fork). Returns false if the manager has cancelled the reservation.
   [[nodiscard]] bool enter(SlotNumber number, SlotStatus kept) noexcept;
+  /// Leaves it to the manager to free a block that this process cannot check. Returns false if this
+  /// process has not entered a slot.
+  [[nodiscard]] bool postpone_free() const noexcept;
   /// Return true if the slot's process is alive and maps this memory. Also true if that cannot be
   /// determined.
   [[nodiscard]] bool is_alive(SlotNumber number) const noexcept;
@@ -170,6 +176,7 @@ class SessionMemory {
   FileIdentity identity_;
   Mapping head_;
   ProcessLock lock_;
+  std::atomic<SlotNumber> entered_{kNoSlot};
   mutable std::atomic<std::uint32_t> known_manager_{0};
   mutable std::atomic<std::uint32_t> known_starts_{0};
   mutable std::array<std::atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_

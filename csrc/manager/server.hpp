@@ -103,6 +103,7 @@ class Server {
   void recheck_slots();
   void reclaim_slot(SlotNumber slot);
   void sweep_dead();
+  void try_postponed_frees();
 
   SessionId session_;
   Fd listener_;

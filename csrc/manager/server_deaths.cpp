@@ -57,6 +57,20 @@ void Server::reclaim_slot(SlotNumber slot) {
   dead_.add(slot);
 }
 
+// For members that could not map a ticket table. A process that fails to check a block after this
+// clears the mark marks its slot again.
+void Server::try_postponed_frees() {
+  if (!slots_) return;
+  bool any = false;
+  slots_->for_each_in_use([&](SlotNumber slot) {
+    std::atomic<std::uint32_t>& postponed = memory_->slot(slot).frees_postponed;
+    if (postponed.load() == 0) return;
+    postponed.store(0);
+    any = true;
+  });
+  if (any) registry_.sweep(*memory_, {});
+}
+
 // One walk over all blocks for all slots that were found dead in a turn of the loop.
 void Server::sweep_dead() {
   if (dead_.planes() == 0) return;

@@ -90,6 +90,7 @@ void Server::serve(int descriptor) {
 
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   sweep_dead();
+  try_postponed_frees();
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "base/error.hpp"
@@ -108,6 +109,11 @@ void Runtime::leave_unused() noexcept {
   ensure_managers();  // so that arenas known only to this process and a killed manager are kept
   std::vector<std::shared_ptr<Session>> left;  // closed after the lock is released
   const LockGuard guard(list_lock_);
+  try {
+    left.reserve(sessions_.size());
+  } catch (const std::bad_alloc&) {
+    return;  // a later call leaves them
+  }
   for (std::size_t i = 0; i < sessions_.size();) {
     // No other thread can get a reference while the list is locked.
     if (sessions_[i].get() == home_.load() || sessions_[i]->id() == home_id_ ||
@@ -123,9 +129,11 @@ void Runtime::leave_unused() noexcept {
 void Runtime::ensure_managers() noexcept {
   if (is_raw_copy()) return;
   std::vector<std::shared_ptr<Session>> all;
-  {
+  try {
     const LockGuard guard(list_lock_);
     all = sessions_;
+  } catch (const std::bad_alloc&) {
+    return;  // the next call, at a send for example, tries again
   }
   for (const auto& session : all) session->ensure_manager();
   reap_managers();
@@ -164,18 +172,18 @@ void Runtime::in_child() noexcept {
   cuda::note_fork();
   runtime.budget_.reset();
   Session* home = runtime.home_.load();
-  // A session from which nothing was inherited is forgotten and not destroyed, since a thread that
-  // does not exist in the child may have been using it. The child can join it again.
-  std::vector<std::shared_ptr<Session>> kept;
+  // A session from which nothing was inherited is forgotten; the child can join it again.
+  std::size_t kept = 0;
   for (std::shared_ptr<Session>& session : runtime.sessions_) {
     if (session->unlock_in_child()) {
-      kept.push_back(std::move(session));
+      if (&runtime.sessions_[kept] != &session) runtime.sessions_[kept] = std::move(session);
+      ++kept;
       continue;
     }
     if (session.get() == home) runtime.home_.store(nullptr);
-    new std::shared_ptr<Session>(std::move(session));  // NOLINT: never destroyed
+    Session::never_destroy(std::move(session));
   }
-  runtime.sessions_ = std::move(kept);
+  runtime.sessions_.resize(kept);
   LocalTable::resume_locking();
   runtime.list_lock_.unlock();
   runtime.join_mutex_.unlock();

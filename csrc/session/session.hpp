@@ -128,7 +128,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
 
   // --- fork; in this order, with LocalTable::stop_locking after the first. The locks are held from
   // the first function to the last, which the analysis cannot follow. ---
-  void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS;
+  void lock_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS;
   /// Gives the child a slot and makes it a holder, or reports why not.
   void prepare_child() noexcept;
   void lock_registry_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
@@ -138,6 +138,12 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   void unlock_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS;
   /// Returns false if the child inherited nothing and may forget the session.
   bool unlock_in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
+  /// Forgets a session of the parent, which a thread that does not exist in the child may have been
+  /// using.
+  static void never_destroy(std::shared_ptr<Session> session) noexcept {
+    Session& kept = *session;
+    kept.itself_ = std::move(session);
+  }
 
  private:
   Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
@@ -145,6 +151,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
 
   void reserve_child_slot();
   bool enter_as_child() noexcept;
+  void unlock_forked() noexcept NO_THREAD_SAFETY_ANALYSIS;
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(const Message& message, int descriptor = -1);
   Reply ask_locked(const Message& message, int descriptor) REQUIRES(connection_mutex_);
@@ -196,11 +203,12 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   Arena* current_[kPlacements] GUARDED_BY(registry_lock_){};  // the first arena to try
 
   // During a fork:
-  std::vector<PinnedArena> forked_;  // arenas that were there when it began
+  Arena* forked_ = nullptr;  // the first of the arenas that were there when it began
   Fd child_socket_;
   SlotNumber child_slot_ = kNoSlot;
   std::uint32_t child_incarnation_ = 0;
-  std::string no_child_slot_;  // why the child has none
+  std::string no_child_slot_;        // why the child has none
+  std::shared_ptr<Session> itself_;  // in a child that has forgotten it
 };
 
 }  // namespace shmtensor

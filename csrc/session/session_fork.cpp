@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -13,13 +14,42 @@
 #include "session/session.hpp"
 
 namespace shmtensor {
+namespace {
 
-void Session::lock_for_fork() {
+// A fork is not refused for want of heap memory, nor may a fork handler throw.
+void note(std::string& place, const char* text) noexcept {
+  try {
+    place = text;
+  } catch (const std::bad_alloc&) {
+    place = "no memory";  // short enough for the string itself
+  }
+}
+
+}  // namespace
+
+void Session::lock_for_fork() noexcept {
   creation_mutex_.lock();
   connection_mutex_.lock();
-  forked_ = pin_all();
-  for (const PinnedArena& arena : forked_) arena->lock_for_fork();
+  {
+    const LockGuard guard(registry_lock_);
+    for (auto& [number, arena] : arenas_) {
+      arena->pin();
+      arena->link_for_fork(std::exchange(forked_, arena.get()));
+    }
+  }
+  for (Arena* arena = forked_; arena != nullptr; arena = arena->next_in_fork()) {
+    arena->lock_for_fork();
+  }
   member_.lock_for_fork();
+}
+
+void Session::unlock_forked() noexcept {
+  while (forked_ != nullptr) {
+    Arena& arena = *forked_;
+    forked_ = arena.unlink_after_fork();
+    arena.unlock_after_fork();
+    arena.unpin();  // last: another thread may unmap it now
+  }
 }
 
 void Session::prepare_child() noexcept {
@@ -27,14 +57,14 @@ void Session::prepare_child() noexcept {
   try {
     reserve_child_slot();
   } catch (const std::exception& error) {
-    no_child_slot_ = error.what();
-    report("cannot assign a slot to a forked child: " + no_child_slot_);
+    note(no_child_slot_, error.what());
+    report("cannot assign a slot to a forked child: ", no_child_slot_.c_str());
   }
 }
 
 void Session::reserve_child_slot() {
   bool holds = false;
-  for (const PinnedArena& arena : forked_) {
+  for (Arena* arena = forked_; arena != nullptr; arena = arena->next_in_fork()) {
     arena->wait_for_fork();
     holds = holds || (arena->survives_fork() && arena->holds_any());
   }
@@ -44,7 +74,7 @@ void Session::reserve_child_slot() {
   const Reply reply = ask(message_for(MessageKind::fork, id()), ours.get());
   SHMTENSOR_FAULT_POINT("fork.before_bits");
   const auto slot = static_cast<SlotNumber>(reply.message.slot);
-  for (const PinnedArena& arena : forked_) {
+  for (Arena* arena = forked_; arena != nullptr; arena = arena->next_in_fork()) {
     try {
       arena->hold_for_child(slot);
     } catch (const Error&) {
@@ -62,10 +92,7 @@ void Session::unlock_in_parent() noexcept {
   registry_lock_.unlock();
   child_socket_.reset();
   member_.unlock_after_fork();
-  for (const PinnedArena& arena : forked_) {
-    arena->unlock_after_fork();
-  }
-  forked_.clear();
+  unlock_forked();
   connection_mutex_.unlock();
   creation_mutex_.unlock();
 }
@@ -84,7 +111,7 @@ bool Session::enter_as_child() noexcept {
 bool Session::unlock_in_child() noexcept {
   // A manager that took over cancels the slot of a child that does not enter for a long time.
   if (child_slot_ != kNoSlot && !enter_as_child()) {
-    no_child_slot_ = "it was stopped before it could enter its slot";
+    note(no_child_slot_, "it was stopped before it could enter its slot");
     child_slot_ = kNoSlot;
     child_socket_.reset();
   }
@@ -92,34 +119,31 @@ bool Session::unlock_in_child() noexcept {
   // exist in the child; the child holds none of its blocks. The same applies to an arena in which
   // this process has no plane for its bits.
   for (auto& [number, arena] : arenas_) {
-    const bool added = std::none_of(forked_.begin(), forked_.end(), [&](const PinnedArena& one) {
-      return one.get() == arena.get();
-    });
+    const bool added = !arena->in_fork();
     const bool mute = child_slot_ != kNoSlot && arena->survives_fork() &&
                       !arena->segment().has_plane(child_slot_);
     if (added || mute) static_cast<void>(arena.release());
   }
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
   connection_.close();
-  member_.become(child_slot_, no_child_slot_);
   std::ranges::fill(current_, nullptr);
   bool holds = false;
-  for (const PinnedArena& arena : forked_) {
+  for (Arena* arena = forked_; arena != nullptr; arena = arena->next_in_fork()) {
     holds = holds || (arena->survives_fork() && arena->holds_any());
     arena->disown();
-    arena->unlock_after_fork();
   }
-  forked_.clear();
+  unlock_forked();
   if (child_slot_ != kNoSlot) {
     connection_ = Connection(std::move(child_socket_));
     connection_.tell(message_for(MessageKind::child, id()));
     incarnation_ = child_incarnation_;
   } else if (holds) {
-    report("a process was forked without a slot in the session (" + no_child_slot_ +
-           "): the tensors it inherited are not protected");
+    report("a process was forked without a slot; the tensors it inherited are not protected: ",
+           no_child_slot_.c_str());
   }
   drains_.clear();  // the parent sends these requests
   drains_lock_.unlock();
+  member_.become(child_slot_, std::move(no_child_slot_));
   registry_lock_.unlock();
   // A recursive mutex stores the thread id of its owner, which is different in the child.
   std::construct_at(&connection_mutex_);

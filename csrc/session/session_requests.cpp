@@ -120,8 +120,7 @@ void Session::ensure_manager() noexcept {
     send_drains();
   } catch (const std::exception& error) {
     memory_->accept_manager();  // prevents another attempt at every send
-    report(std::string(
-               "no manager is running; messages sent by this process will be lost if it exits: ") +
+    report("no manager is running; messages sent by this process will be lost if it exits: ",
            error.what());
   }
 }
@@ -161,7 +160,7 @@ void Session::send_registration(const Arena& arena) {
     // A named arena whose owner is dead, and which was removed when nothing in it was in use.
     if (error.code() != ENOENT) throw;
   } catch (const Error& error) {
-    report("cannot re-register an arena: " + std::string(error.what()));
+    report("cannot re-register an arena: ", error.what());
   }
 }
 

@@ -2,60 +2,34 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.cgroups import MemoryCgroup
 from tests.helpers.children import run_command, run_python, write_program
 
 MIB = 1 << 20
 
 
 @pytest.fixture
-def memory_cgroup(tmp_path) -> Iterator[Path]:
-    """Create a memory cgroup of 128 MiB, of version 1 or 2, below this process's own."""
-    own = Path("/proc/self/cgroup").read_text().splitlines()
-    parents = [
-        (Path(base), path, file)
-        for line in own
-        for _, controllers, path in [line.split(":", 2)]
-        for base, file, wanted in [
-            ("/sys/fs/cgroup", "memory.max", ""),
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory"),
-        ]
-        if controllers == wanted
-    ]
-    for base, path, file in parents:
-        group = base / path.lstrip("/") / f"shmtensor-test-{os.getpid()}"
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            (group / file).write_text(str(128 * MIB))
-        except OSError:
-            group.rmdir()
-            continue
-        yield group
-        deadline = time.monotonic() + 20  # a manager ends after its last process
-        while (group / "cgroup.procs").read_text():
-            assert time.monotonic() < deadline, "a process is left in the group"
-            time.sleep(0.02)
-        group.rmdir()
-        return
-    pytest.skip("needs the right to make a memory cgroup")
+def memory_cgroup() -> Iterator[MemoryCgroup]:
+    """Create a memory cgroup of 128 MiB."""
+    group = MemoryCgroup.make(128 * MIB)
+    if group is None:
+        pytest.skip("needs the right to make a memory cgroup")
+    yield group
+    group.remove()
 
 
 def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> None:
     """Beyond its limit the out-of-memory killer would act, in `fallocate` as in a page fault."""
     program = f"""
         import os
-        with open("{memory_cgroup}/cgroup.procs", "w") as procs:
+        with open("{memory_cgroup.folder}/cgroup.procs", "w") as procs:
             procs.write(str(os.getpid()))
         import numpy as np
         import shmtensor as st
@@ -64,7 +38,7 @@ def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> N
             try:
                 return st.full(size, 7, np.uint8)
             except st.OutOfSharedMemory as error:
-                assert "memory cgroup {memory_cgroup}" in str(error), error
+                assert "memory cgroup {memory_cgroup.folder}" in str(error), error
 
         assert refused({200 * MIB}) is None
         kept = []
@@ -86,12 +60,10 @@ def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> N
 
 def test_processes_that_fill_a_memory_cgroup_together_are_not_killed(strategy, memory_cgroup) -> None:
     """Regression: each process found enough memory, all of them allocated it, and the kernel killed one."""
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        if (memory_cgroup / name).exists():
-            (memory_cgroup / name).write_text(str(640 * MIB))
+    memory_cgroup.set_limit(640 * MIB)
     program = f"""
         import multiprocessing, os
-        with open("{memory_cgroup}/cgroup.procs", "w") as procs:
+        with open("{memory_cgroup.folder}/cgroup.procs", "w") as procs:
             procs.write(str(os.getpid()))
         import shmtensor as st
 

@@ -143,3 +143,26 @@ def test_unknown_purpose_raises() -> None:
 
     with pytest.raises(ValueError, match="unknown purpose 'other'"):
         _core.MessageScope("other")  # type: ignore[arg-type]
+
+
+def test_ticket_that_cannot_be_noted_is_not_issued() -> None:
+    """Regression: a ticket was issued before there was heap memory to note it for its message."""
+    run("""
+    import resource
+    scope = open_scope()
+    send()  # maps the table of tickets
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (8 << 20), before[1]))
+    try:
+        for _ in range(900_000):
+            _core.reduce_tensor(tensor)
+    except MemoryError:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    else:
+        raise AssertionError("the list of tickets fits")
+    close(scope)
+    scope.discard()
+    assert st.stats()["in_flight"] == 0, st.stats()
+    """)

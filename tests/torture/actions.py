@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.torture import run_state as states
 from tests.torture.blows import BLOWS
+from tests.torture.greenlets import GREENLETS
+from tests.torture.limits import LIMITED
 from tests.torture.mp_workload import exchange
 from tests.torture.patterns import new_tag
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
@@ -49,10 +52,12 @@ class ActorState:
 
     def receive(self, content: bytes | None) -> Letter | None:
         """Load a message for the first time; this must succeed."""
-        if content is None:
-            return None
+        return None if content is None else self.first(lambda: load(content))
+
+    def first(self, read: Callable[[], Any]) -> Any:
+        """Call a function that loads a message for the first time; return None if the tensors are lost."""
         try:
-            letter = load(content)
+            message = read()
         except st.StaleHandleError:
             if not self.state.allow_data_loss:
                 raise
@@ -60,7 +65,7 @@ class ActorState:
             self.actor.row[states.LOST] += 1
             return None
         self.actor.row[states.RECEIVED] += 1
-        return letter
+        return message
 
 
 def allocate(actor_state: ActorState, rng: random.Random) -> None:
@@ -183,5 +188,5 @@ def receive_all(actor_state: ActorState) -> None:
 ACTIONS = [
     (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
-    (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS,
+    (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS, *GREENLETS, *LIMITED,
 ]  # fmt: skip

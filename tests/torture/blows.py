@@ -10,6 +10,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
 
@@ -56,12 +57,12 @@ def _interrupted(body: Callable[[], None], seconds: float) -> None:
         _armed = False
 
 
-def _is_alone(actor_state: ActorState) -> bool:
+def is_alone(actor_state: ActorState) -> bool:
     """Return True if no second thread runs actions, or did so when this process was forked."""
     return actor_state.actor.helper is None and not (actor_state.is_helper or actor_state.has_orphan_thread)
 
 
-def _in_child(
+def in_child(
     actor_state: ActorState,
     body: Callable[[], None],
     fork: Callable[[], int],
@@ -90,7 +91,7 @@ def _in_child(
         raise AssertionError(f"the child exited with {status}")
 
 
-def _check(actor_state: ActorState) -> None:
+def check_all(actor_state: ActorState) -> None:
     for letter in actor_state.held:
         if why := letter.mismatch():
             raise AssertionError(why)
@@ -128,7 +129,7 @@ def receive_with_few_descriptors(actor_state: ActorState, rng: random.Random) ->
     if content is None:
         return
     letter = None
-    if _is_alone(actor_state):
+    if is_alone(actor_state):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         free = os.dup(0)
         os.close(free)
@@ -146,12 +147,12 @@ def receive_with_few_descriptors(actor_state: ActorState, rng: random.Random) ->
 
 def make_raw_copy(actor_state: ActorState, rng: random.Random) -> None:
     """Fork by the system call: the copy can read what its parent holds, and changes nothing."""
-    if not _is_alone(actor_state) or not actor_state.held:  # without a session, a copy may start one
+    if not is_alone(actor_state) or not actor_state.held:  # without a session, a copy may start one
         return
 
     def copy() -> None:
         try:
-            _check(actor_state)
+            check_all(actor_state)
         except AssertionError:
             time.sleep(
                 1
@@ -165,7 +166,7 @@ def make_raw_copy(actor_state: ActorState, rng: random.Random) -> None:
         raise AssertionError("a raw copy allocates")
 
     kill_after = rng.random() * 0.003 if rng.random() < 0.3 else None
-    _in_child(actor_state, copy, lambda: _libc.syscall(_CLONE, signal.SIGCHLD, 0, 0, 0, 0), kill_after)
+    in_child(actor_state, copy, lambda: _libc.syscall(_CLONE, signal.SIGCHLD, 0, 0, 0, 0), kill_after)
 
 
 def visit_namespace(actor_state: ActorState, rng: random.Random) -> None:
@@ -173,22 +174,24 @@ def visit_namespace(actor_state: ActorState, rng: random.Random) -> None:
 
     A manager that is started there is killed with the namespace, so rounds without data loss do not do this.
     """
-    if not _is_alone(actor_state) or actor_state.actor.is_forked or not actor_state.state.allow_data_loss:
+    if not is_alone(actor_state) or actor_state.actor.is_forked or not actor_state.state.allow_data_loss:
         return
 
     def inside() -> None:
-        _check(actor_state)
+        check_all(actor_state)
         letter = new_letter(new_tag(rng.getrandbits(48)), 1000)
         rng.choice(actor_state.state.boxes).send(letter)
         receive_with_few_descriptors(actor_state, rng)
-        _check(actor_state)
+        check_all(actor_state)
         _core.ensure_managers()
 
     def enter() -> None:
         if _libc.unshare(_CLONE_NEWPID) == 0:  # which needs privileges
-            _in_child(actor_state, inside, os.fork, rng.random() * 0.02 if rng.random() < 0.3 else None)
+            kill_after = rng.random() * 0.02 if rng.random() < 0.3 else None
+            with suppress(OSError):  # if a manager was started before the fork, its namespace has ended
+                in_child(actor_state, inside, os.fork, kill_after)
 
-    _in_child(actor_state, enter, os.fork)
+    in_child(actor_state, enter, os.fork)
 
 
 def post_interleaved(actor_state: ActorState, rng: random.Random) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
+from tests.helpers.cgroups import MemoryCgroup
 from tests.helpers.datagrams import Mailbox
 from tests.torture import run_state as states
 from tests.torture.checkpoints import Violation
@@ -25,6 +26,7 @@ from tests.torture.observer import processes
 from tests.torture.observer.leftovers import ProcessResources, shared_pages
 from tests.torture.run_state import RunState
 
+GROUP_SIZE = 192 << 20
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: forked children of killed actors, and managers, become its children
 
 
@@ -51,8 +53,15 @@ def main() -> None:
     begin, pages = time.monotonic(), shared_pages()
     folder = Path(tempfile.mkdtemp(prefix="torture-"))
     boxes = [Mailbox() for _ in range(int(actors))]
+    cgroup = MemoryCgroup.make(GROUP_SIZE, "shmtensor-torture")
     run_state = RunState(
-        name, _core.home_id(), folder / "run_state", boxes, int(actors), allow_data_loss=rng.random() < 0.25
+        name,
+        _core.home_id(),
+        folder / "run_state",
+        boxes,
+        int(actors),
+        allow_data_loss=rng.random() < 0.25,
+        cgroup=cgroup,
     )
     director = Director(run_state)
     result: dict = {"round": number, "allow_data_loss": run_state.allow_data_loss}
@@ -70,10 +79,17 @@ def main() -> None:
             sweep_names()
         rows = director.board[1:].sum(axis=0).tolist()
         counts = director.counts
-        for what, column in (("received", states.RECEIVED), ("operations", states.OPERATIONS)):
+        for what, column in (
+            ("received", states.RECEIVED),
+            ("operations", states.OPERATIONS),
+            ("refused under a limit", states.REFUSED),
+            ("switches of greenlets", states.SWITCHES),
+        ):
             counts[what] += rows[column]
         counts["forks"] += rows[states.FORKS]
         counts["lost with all holders of the memfd"] += rows[states.LOST]
+        if cgroup is not None and (kills := cgroup.kills()):
+            raise Violation(f"the out-of-memory killer killed {kills} processes of the memory cgroup")
         director.board = None  # its mapping has a descriptor
         director.check_start(before)
         shutil.rmtree(folder)
@@ -83,6 +99,8 @@ def main() -> None:
         )
         result["fault"] += "\n" + director.describe([])
         director.injector.kill_all(director.family())
+    if cgroup is not None:
+        cgroup.remove()
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     result["counts"] = dict(director.counts)
     result["processor_seconds"] = sum(u.ru_utime + u.ru_stime for u in usage)

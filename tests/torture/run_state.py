@@ -13,12 +13,13 @@ from typing import IO
 
 import numpy as np
 
+from tests.helpers.cgroups import MemoryCgroup
 from tests.helpers.datagrams import Mailbox
 
 RUN, PAUSE, DRAIN, COLLECT, END = range(5)  # orders
 
 # One row per process: its pid and counters.
-PID, OPERATIONS, RECEIVED, FORKS, LOST, ENDING = range(6)
+PID, OPERATIONS, RECEIVED, FORKS, LOST, ENDING, REFUSED, SWITCHES = range(8)
 ORDER, DIRECTOR = range(2)  # in row 0
 KINDS = 8  # an order and its number are one word, so that a reader sees both or neither
 
@@ -35,6 +36,7 @@ class RunState:
     boxes: list[Mailbox]
     actors: int
     allow_data_loss: bool  # the manager may be killed together with others, which may lose memfds
+    cgroup: MemoryCgroup | None = None  # a small one; None without the right to make one
 
     @property
     def board_path(self) -> Path:

@@ -1,8 +1,8 @@
 #include "bindings/transfer/message_scope.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,60 +82,53 @@ MessageScope::~MessageScope() {
   discard();
 }
 
-MessageScope::Links& MessageScope::open_links() noexcept {
-  thread_local Links links;
-  return links;
-}
-
 void MessageScope::open() {
   close();
-  Links& links = open_links();
-  std::erase_if(links, [](const auto& link) { return link->load() == nullptr; });
-  auto link = std::make_shared<Link>(this);
-  links.push_back(link);
-  link_ = std::move(link);
+  link_ = OpenScopes::add(this);
 }
 
-// Perhaps in another thread than the one that opened it, which then removes the link later.
+// Perhaps in another thread or context than the one that opened it, whose list keeps the link until
+// it opens another scope.
 void MessageScope::close() noexcept {
   if (link_ == nullptr) return;
   link_->store(nullptr);
-  std::erase(open_links(), link_);
   link_.reset();
 }
 
 MessageScope* MessageScope::sender() noexcept {
-  const Links& links = open_links();
-  for (auto at = links.rbegin(); at != links.rend(); ++at) {
-    MessageScope* scope = (*at)->load();
-    if (scope == nullptr || scope->reads()) continue;
-    return scope->is_ours() ? scope : nullptr;
-  }
-  return nullptr;
+  MessageScope* found = nullptr;
+  OpenScopes::present().find([&](MessageScope& scope) {
+    if (scope.reads()) return false;
+    if (scope.is_ours()) found = &scope;
+    return true;
+  });
+  return found;
 }
 
 // Also in a forked child that runs on inside its parent's scope: the tickets are not its own to
 // consume.
 bool MessageScope::borrows() noexcept {
-  const Links& links = open_links();
-  return std::any_of(links.begin(), links.end(), [](const auto& link) {
-    const MessageScope* scope = link->load();
-    return scope != nullptr && scope->purpose_ == Purpose::borrowed;
-  });
+  bool found = false;
+  OpenScopes::present().find(
+      [&](const MessageScope& scope) { return found = scope.purpose_ == Purpose::borrowed; });
+  return found;
 }
 
 Ticket MessageScope::issue(Arena& arena, BlockNumber block, Generation generation) {
   MessageScope* scope = sender();
   if (scope == nullptr) return arena.send(block);
+  // A ticket that is not noted would never be cancelled, so what may throw comes before it.
+  std::vector<Sent>& sent = scope->sent_;
+  if (sent.size() == sent.capacity()) sent.reserve(2 * sent.size() + 1);
   if (scope->purpose_ == Purpose::queued && arena.memory().id() == scope->session_) {
-    scope->sent_.push_back({PinnedArena(arena), block, generation, Ticket{.sender = kInMessage}});
+    sent.push_back({PinnedArena(arena), block, generation, Ticket{.sender = kInMessage}});
     LocalTable::Lock lock(arena.local(), block);
     lock.set_count(lock.count() + 1);  // the tensor that is pickled has one
-    return {.sender = kInMessage, .group = static_cast<std::uint32_t>(scope->sent_.size() - 1)};
+    return {.sender = kInMessage, .group = static_cast<std::uint32_t>(sent.size() - 1)};
   }
   const std::uint32_t pipe = scope->pipe_ != nullptr ? scope->pipe_->number_for(arena.memory()) : 0;
   const Ticket ticket = arena.send(block, scope->purpose_ == Purpose::persistent, pipe);
-  scope->sent_.push_back({PinnedArena(arena), block, generation, ticket});
+  sent.push_back({PinnedArena(arena), block, generation, ticket});
   return ticket;
 }
 
@@ -173,15 +166,16 @@ void MessageScope::issue_into(std::span<TicketRecord* const> records) {
 
 Ticket MessageScope::ticket_of(const Handle& handle) {
   if (handle.ticket.sender != kInMessage) return handle.ticket;
-  const Links& links = open_links();
-  for (auto at = links.rbegin(); at != links.rend(); ++at) {
-    const MessageScope* scope = (*at)->load();
-    if (scope == nullptr || scope->purpose_ != Purpose::records ||
-        scope->session_ != handle.session || handle.ticket.group >= scope->records_.size()) {
-      continue;
+  std::optional<Ticket> found;
+  OpenScopes::present().find([&](const MessageScope& scope) {
+    if (scope.purpose_ != Purpose::records || scope.session_ != handle.session ||
+        handle.ticket.group >= scope.records_.size()) {
+      return false;
     }
-    return scope->records_[handle.ticket.group].ticket;
-  }
+    found = scope.records_[handle.ticket.group].ticket;
+    return true;
+  });
+  if (found) return *found;
   throw StaleHandle(
       "cannot use a tensor's handle: it belongs to a message of a queue, and was taken out of it "
       "unread");
@@ -227,6 +221,7 @@ py::bytes MessageScope::tickets() const {
 }
 
 void add_message_scope(py::module_& module) {
+  add_open_scopes();
   py::class_<MessageScope>(module, "MessageScope")
       .def(py::init([](std::shared_ptr<OutgoingPipe> pipe) {
              return std::make_unique<MessageScope>(MessageScope::Purpose::transient,

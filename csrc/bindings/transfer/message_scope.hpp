@@ -1,7 +1,6 @@
 // The tickets of a message, from pickling to delivery.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,6 +9,7 @@
 #include "arena/arena.hpp"
 #include "arena/ticket_record.hpp"
 #include "bindings/support/python.hpp"
+#include "bindings/transfer/open_scopes.hpp"
 #include "bindings/transfer/outgoing_pipe.hpp"
 #include "session/handle.hpp"
 #include "session/pinned_arena.hpp"
@@ -18,8 +18,8 @@ namespace shmtensor::python {
 
 /// While a scope is open in a thread, the tensors that the thread pickles or unpickles belong to
 /// its message: the pickler's hooks take no argument of ours. Scopes nest; a ticket belongs to the
-/// last one that was opened and is still open. Scopes may be closed in any order, as two greenlets
-/// of one thread do, and destroyed by any thread.
+/// last one that was opened in its context and is still open. Scopes may be closed in any order,
+/// and destroyed by any thread. Greenlets of one thread have a context each (`OpenScopes`).
 ///
 /// A message that is not delivered, because pickling or writing failed or its queue was destroyed,
 /// has its tickets cancelled, so that nothing stays allocated for a reader that will never come.
@@ -79,16 +79,12 @@ class MessageScope {
   /// The tickets as bytes, for `cancel_tickets`.
   [[nodiscard]] py::bytes tickets() const;
 
-  /// Issues a ticket for the message of this thread, if there is one.
+  /// Issues a ticket for the message that is being pickled here, if there is one.
   [[nodiscard]] static Ticket issue(Arena& arena, BlockNumber block, Generation generation);
-  /// Return true if messages that this thread reads now are borrowed.
+  /// Return true if messages that are read here and now are borrowed.
   [[nodiscard]] static bool borrows() noexcept;
 
  private:
-  /// A scope in the list of its thread; null after it was closed.
-  using Link = std::atomic<MessageScope*>;
-  using Links = std::vector<std::shared_ptr<Link>>;
-
   struct Sent {
     PinnedArena arena;
     BlockNumber block;
@@ -96,8 +92,6 @@ class MessageScope {
     Ticket ticket;
   };
 
-  /// The scopes that this thread has opened, and not closed.
-  static Links& open_links() noexcept;
   /// The scope to which a ticket belongs that this thread issues, or null. A forked child runs on
   /// inside its parent's scope, which is not its own.
   static MessageScope* sender() noexcept;
@@ -111,7 +105,7 @@ class MessageScope {
   void clear() noexcept;
 
   std::vector<Sent> sent_;
-  std::shared_ptr<Link> link_;  ///< null unless open
+  std::shared_ptr<ScopeLink> link_;  ///< null unless open
   std::uint32_t forks_;
   Purpose purpose_;
   std::shared_ptr<OutgoingPipe> pipe_;

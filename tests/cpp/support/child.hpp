@@ -54,7 +54,9 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  void kill(int signal = SIGKILL) const noexcept { ::kill(pid_, signal); }
+  void kill(int signal = SIGKILL) const noexcept {
+    if (pid_ > 0) ::kill(pid_, signal);  // 0, after the child has ended, is the whole process group
+  }
 
   /// Returns the exit code, or the negative number of the signal that ended it. At the deadline the
   /// child is killed and the test fails.

@@ -1,0 +1,77 @@
+// A session in a process whose heap is exhausted: nothing that cannot throw needs heap memory.
+#include "support/scarce_heap.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "session/session.hpp"
+#include "support/server.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr std::uint64_t kMost = 60;  // allocations that a call makes
+
+class ScarceSession : public testing::ServerTest {
+ protected:
+  Block allocate(std::byte value) {
+    const Block block = session_->allocate(1000, Strategy::file_descriptor);
+    block.arena->bytes(block.number, Access::read_write)[999] = value;
+    return block;
+  }
+
+  Budget budget_;
+  const std::unique_ptr<Session> session_ =
+      Session::connect(id_, Session::Start::always, {}, budget_);
+};
+
+// Regression: the fork handlers ended the process. A child for which there was not enough memory
+// has no slot, and can read.
+TEST_F(ScarceSession, Forks) {
+  const Block block = allocate(std::byte{7});
+  int with_slot = 0;
+  for (std::uint64_t left = 0; left < kMost; ++left) {
+    pid_t child = 0;
+    {
+      const testing::ScarceHeap heap(left);
+      session_->lock_for_fork();
+      LocalTable::stop_locking();
+      session_->prepare_child();
+      session_->lock_registry_for_fork();
+      child = ::fork();
+      if (child == 0) {
+        const bool holds = session_->unlock_in_child();
+        LocalTable::resume_locking();
+        const bool reads =
+            block.arena->bytes(block.number, Access::read_write)[999] == std::byte{7};
+        const bool slot = session_->slot() != kNoSlot;
+        if (slot) block.arena->release(block.number);
+        ::_exit(holds && reads ? (slot ? 1 : 0) : 2);
+      }
+      session_->unlock_in_parent();
+      LocalTable::resume_locking();
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << status << " with " << left << " allocations";
+    ASSERT_LT(WEXITSTATUS(status), 2) << left;
+    with_slot += WEXITSTATUS(status);
+  }
+  EXPECT_GT(with_slot, 0);
+  block.arena->release(block.number);
+  EXPECT_TRUE(testing::eventually([&] { return session_->statistics().blocks == 0; }));
+}
+
+// Regression: a failed attempt to report that no manager can be started ended the process.
+TEST_F(ScarceSession, MissesItsManager) {
+  server_.reset();
+  for (std::uint64_t left = 0; left < kMost; ++left) {
+    const testing::ScarceHeap heap(left);
+    session_->ensure_manager();
+  }
+  EXPECT_EQ(session_->watch_pipe(-1).number, 0u);
+}
+
+}  // namespace
+}  // namespace shmtensor
