@@ -278,10 +278,10 @@ void Queue::wait(std::atomic<std::uint32_t>& word, Ready&& ready, nanoseconds ti
     } while (monotonic_nanoseconds() < end);
   }
   WaitFlag flag(word);
-  flag.announce();
+  const std::uint32_t announced = flag.announce();
   SHMTENSOR_FAULT_POINT("queue.announced");
   if (ready()) return;
-  const WaitEnd end = flag.sleep(std::min(time, kSlice));
+  const WaitEnd end = flag.sleep(announced, std::min(time, kSlice));
   spin_.note(monotonic_nanoseconds() - begin);
   if (end == WaitEnd::timed_out) session_.ensure_manager();
 }

@@ -13,7 +13,8 @@ constexpr int kTurns = 64;
 }  // namespace
 
 // As a mutex with three states: a thread that has waited cannot know whether others wait, too, so
-// it takes the lock as awaited.
+// it takes the lock as awaited, or leaves it marked as awaited if its time is over: it may be the
+// one that was woken.
 bool OwnerLock::lock_within(SlotNumber slot, std::chrono::nanoseconds time) noexcept {
   Backoff backoff;
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -23,11 +24,11 @@ bool OwnerLock::lock_within(SlotNumber slot, std::chrono::nanoseconds time) noex
   const std::uint64_t end = monotonic_nanoseconds() + static_cast<std::uint64_t>(time.count());
   for (;;) {
     if (take(slot, kAwaited)) return true;
-    const std::uint64_t now = monotonic_nanoseconds();
-    if (now >= end) return false;
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     if (seen == 0) continue;
     if ((seen & kAwaited) == 0 && !word_.compare_exchange_strong(seen, seen | kAwaited)) continue;
+    const std::uint64_t now = monotonic_nanoseconds();
+    if (now >= end) return false;
     if (wait_for_change(word_, seen | kAwaited, end - now) == WaitEnd::interrupted) return false;
   }
 }

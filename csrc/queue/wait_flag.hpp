@@ -1,6 +1,7 @@
 // A word of shared memory on which processes sleep until a state changes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -9,10 +10,13 @@
 
 namespace shmtensor {
 
-/// Not zero while a process may be asleep. A process that waits announces itself, reads the
-/// state again, then sleeps; a process that changes the state reads the word afterwards. All
-/// four accesses are sequentially consistent, so one of the two sees the other. Without a waiter, a
+/// clears:31 | a process may be asleep:1. A process that waits announces itself, checks the state
+/// again, then sleeps; a process that changes the state checks the word afterwards. All four
+/// accesses are sequentially consistent, so one of the two sees the other. Without a waiter, a
 /// change costs one load.
+///
+/// A process sleeps only while the word is the one that it announced. So a word that was cleared
+/// after its check, and announced again by another process, lets it check again.
 ///
 /// Processes: all members may be called simultaneously. A thread may be killed at any instruction;
 /// then the manager calls `wake_everyone`, because the dead process may have been the only one that
@@ -21,19 +25,23 @@ class WaitFlag {
  public:
   explicit WaitFlag(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
-  void announce() noexcept { word_.store(1); }
-  /// Returns after a wake-up, the time, or a signal.
-  WaitEnd sleep(std::chrono::nanoseconds time) noexcept {
-    return wait_for_change(word_, 1, static_cast<std::uint64_t>(time.count()));
+  /// Returns the word, for `sleep`.
+  [[nodiscard]] std::uint32_t announce() noexcept { return word_.fetch_or(1) | 1; }
+  /// Returns after a wake-up, the time, or a signal; immediately if the word has changed since.
+  WaitEnd sleep(std::uint32_t announced, std::chrono::nanoseconds time) noexcept {
+    return wait_for_change(word_, announced,
+                           static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
   }
   /// Wakes as many processes as can use the change.
   void notify(std::uint32_t processes) noexcept {
-    if (word_.load() != 0 && wake(word_, processes) < processes) wake_everyone();
+    if ((word_.load() & 1) != 0 && wake(word_, processes) < processes) wake_everyone();
   }
   /// A process that fell asleep before the word was cleared is woken, and one that is about to
   /// sleep finds the word changed.
   void wake_everyone() noexcept {
-    word_.store(0);
+    std::uint32_t word = word_.load();
+    while (!word_.compare_exchange_weak(word, (word | 1) + 1)) {
+    }
     wake_all(word_);
   }
 

@@ -1,0 +1,230 @@
+#include "queue/owner_lock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support/child.hpp"
+#include "support/shared.hpp"
+
+namespace shmtensor {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Child;
+using testing::eventually;
+using testing::Shared;
+
+constexpr std::uint32_t kAwaited = 1u << 31;
+
+struct Locked {
+  std::atomic<std::uint32_t> word{0};
+  std::uint64_t count = 0;  ///< changed by the owner only
+  std::atomic<std::uint32_t> inside{0};
+  std::atomic<std::uint32_t> wrong{0};
+  std::atomic<std::uint32_t> passes{0};
+  testing::Turn turn;
+};
+
+/// Takes and releases the lock, and notices whether another owner was inside.
+void pass(Locked& locked, SlotNumber slot) {
+  OwnerLock lock(locked.word);
+  while (!lock.lock_within(slot, 1s)) {
+  }
+  const OwnerLockGuard guard(lock);
+  locked.inside.store(slot);
+  locked.count = locked.count + 1;
+  if (locked.inside.load() != slot || lock.owner() != slot) locked.wrong.fetch_add(1);
+  locked.passes.fetch_add(1);
+}
+
+TEST(OwnerLock, NamesItsOwner) {
+  std::atomic<std::uint32_t> word{0};
+  OwnerLock lock(word);
+  EXPECT_GE(lock.owner(), kMaxSlots);
+  ASSERT_TRUE(lock.try_lock(0));
+  EXPECT_EQ(lock.owner(), 0u);
+  EXPECT_FALSE(lock.try_lock(1));
+  lock.unlock();
+  ASSERT_TRUE(lock.try_lock(kMaxSlots - 1));
+  EXPECT_EQ(lock.owner(), kMaxSlots - 1u);
+  lock.unlock();
+  EXPECT_EQ(word.load(), 0u);
+}
+
+TEST(OwnerLock, ExcludesThreadsOfOneProcess) {
+  constexpr int kPasses = 20'000;
+  Locked locked;
+  {
+    std::vector<std::jthread> threads;
+    for (SlotNumber slot = 1; slot <= 3; ++slot) {
+      threads.emplace_back([&, slot] {
+        for (int i = 0; i < kPasses; ++i) pass(locked, slot);
+      });
+    }
+  }
+  EXPECT_EQ(locked.count, 3u * kPasses);
+  EXPECT_EQ(locked.wrong.load(), 0u);
+  EXPECT_EQ(locked.word.load(), 0u);
+}
+
+TEST(OwnerLock, ExcludesProcesses) {
+  constexpr int kPasses = 10'000;
+  const Shared<Locked> locked;
+  {
+    std::array<std::unique_ptr<Child>, 3> children;
+    for (SlotNumber slot = 0; slot < 3; ++slot) {
+      children[slot] = std::make_unique<Child>([&, slot] {
+        for (int i = 0; i < kPasses; ++i) pass(*locked, slot);
+      });
+    }
+    for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
+  }
+  EXPECT_EQ(locked->count, 3u * kPasses);
+  EXPECT_EQ(locked->wrong.load(), 0u);
+}
+
+TEST(OwnerLock, AWaitEndsInTime) {
+  std::atomic<std::uint32_t> word{0};
+  OwnerLock lock(word);
+  ASSERT_TRUE(lock.try_lock(1));
+  for (const std::chrono::nanoseconds time : {0ns, 1ns, std::chrono::nanoseconds(5ms), -1ns}) {
+    EXPECT_FALSE(lock.lock_within(2, time));
+    EXPECT_EQ(lock.owner(), 1u);
+  }
+  lock.unlock();
+  EXPECT_TRUE(lock.lock_within(2, 0ns));
+}
+
+// It may have been the one that was woken, while another process took the lock: the others sleep
+// until that process unlocks, so it must know of them.
+TEST(OwnerLock, AWaiterThatGivesUpLeavesTheLockAwaited) {
+  std::atomic<std::uint32_t> word{0};
+  OwnerLock lock(word);
+  ASSERT_TRUE(lock.try_lock(1));
+  EXPECT_EQ(word.load() & kAwaited, 0u);
+  EXPECT_FALSE(lock.lock_within(2, 0ns));
+  EXPECT_NE(word.load() & kAwaited, 0u);
+}
+
+TEST(OwnerLock, AnUnlockWakesAWaiterInAnotherProcess) {
+  const Shared<Locked> locked;
+  OwnerLock lock(locked->word);
+  ASSERT_TRUE(lock.try_lock(1));
+  Child child([&] {
+    OwnerLock theirs(locked->word);
+    EXPECT_TRUE(theirs.lock_within(2, 3600s));
+  });
+  ASSERT_TRUE(eventually([&] { return (locked->word.load() & kAwaited) != 0; }));
+  lock.unlock();
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(lock.owner(), 2u) << "it ended with the lock";
+}
+
+TEST(OwnerLock, ASignalEndsAWait) {
+  const Shared<Locked> locked;
+  OwnerLock lock(locked->word);
+  ASSERT_TRUE(lock.try_lock(1));
+  Child child([&] {
+    struct sigaction action{};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    locked->turn.set(1);
+    OwnerLock theirs(locked->word);
+    EXPECT_FALSE(theirs.lock_within(2, 3600s));
+    locked->turn.set(2);
+  });
+  ASSERT_TRUE(locked->turn.reaches(1));
+  // It may not be asleep yet at the first signal.
+  EXPECT_TRUE(eventually([&] {
+    if (locked->turn.get() == 1) child.kill(SIGUSR1);
+    return locked->turn.get() == 2;
+  }));
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(lock.owner(), 1u);
+}
+
+TEST(OwnerLock, WaitersContinueAfterTheLockOfADeadOwnerIsUnlocked) {
+  const Shared<Locked> locked;
+  Child owner([&] {
+    OwnerLock lock(locked->word);
+    ASSERT_TRUE(lock.try_lock(1));
+    locked->turn.set(1);
+    ::pause();
+  });
+  ASSERT_TRUE(locked->turn.reaches(1));
+  std::array<std::unique_ptr<Child>, 3> waiters;
+  for (SlotNumber i = 0; i < 3; ++i) {
+    waiters[i] = std::make_unique<Child>([&, slot = static_cast<SlotNumber>(i + 2)] {
+      OwnerLock lock(locked->word);
+      ASSERT_TRUE(lock.lock_within(slot, 3600s));
+      locked->passes.fetch_add(1);
+      lock.unlock();
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return (locked->word.load() & kAwaited) != 0; }));
+  owner.kill_and_reap();
+  EXPECT_EQ(OwnerLock(locked->word).owner(), 1u) << "no waiter takes it from a dead process";
+  EXPECT_EQ(locked->passes.load(), 0u);
+  OwnerLock(locked->word).unlock_for_dead();
+  for (const auto& waiter : waiters) EXPECT_EQ(waiter->wait(), 0);
+  EXPECT_EQ(locked->passes.load(), 3u);
+}
+
+// Of two waiters, the one that an unlock wakes is killed: the sweep lets the other check.
+TEST(OwnerLock, AKilledWaiterKeepsNoOtherWaiting) {
+  const Shared<Locked> locked;
+  std::mt19937 random(7);
+  for (int round = 0; round < 30; ++round) {
+    OwnerLock lock(locked->word);
+    ASSERT_TRUE(lock.try_lock(1));
+    const auto wait_as = [&](SlotNumber slot) {
+      return std::make_unique<Child>([&, slot] {
+        OwnerLock theirs(locked->word);
+        ASSERT_TRUE(theirs.lock_within(slot, 3600s));
+        theirs.unlock();
+      });
+    };
+    const auto doomed = wait_as(2);
+    const auto other = wait_as(3);
+    ASSERT_TRUE(eventually([&] { return (locked->word.load() & kAwaited) != 0; }));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+    lock.unlock();
+    doomed->kill_and_reap();
+    if (lock.owner() == 2) lock.unlock_for_dead();
+    lock.wake_waiters();
+    EXPECT_EQ(other->wait(), 0);
+    ASSERT_EQ(locked->word.load() & ~kAwaited, 0u);
+    locked->word.store(0);
+  }
+}
+
+TEST(OwnerLock, OwnersThatAreKilledLoseTheLockOnly) {
+  const Shared<Locked> locked;
+  std::mt19937 random(11);
+  std::array<std::unique_ptr<Child>, 3> children;
+  const auto start = [&](SlotNumber slot) {
+    children[slot] = std::make_unique<Child>([&, slot] {
+      for (;;) pass(*locked, slot);
+    });
+  };
+  for (SlotNumber slot = 0; slot < 3; ++slot) start(slot);
+  for (int kill = 0; kill < 60 && !HasFailure(); ++kill) {
+    const std::uint32_t before = locked->passes.load();
+    EXPECT_TRUE(eventually([&] { return locked->passes.load() > before + 100; }));
+    const auto slot = static_cast<SlotNumber>(random() % 3);
+    children[slot]->kill_and_reap();
+    OwnerLock lock(locked->word);
+    if (lock.owner() == slot) lock.unlock_for_dead();
+    lock.wake_waiters();
+    start(slot);
+  }
+  EXPECT_EQ(locked->wrong.load(), 0u);
+}
+
+}  // namespace
+}  // namespace shmtensor
