@@ -36,6 +36,17 @@ bool has_holder(const Segment& segment, BlockNumber block) noexcept {
   return false;
 }
 
+// The bit may be on a free block: that of a process that was killed while it resolved a stale
+// handle.
+bool keep_live(const Segment& segment, BlockNumber block) noexcept {
+  std::atomic<std::uint64_t>& state = segment.record(block).word;
+  std::uint64_t word = state.load();
+  while (BlockWord(word).live()) {
+    if (state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) return true;
+  }
+  return false;
+}
+
 FreeResult try_free(const Segment& segment, BlockNumber block,
                     const SessionMemory& memory) noexcept {
   std::atomic<std::uint64_t>& state = segment.record(block).word;

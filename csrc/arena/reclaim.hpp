@@ -34,10 +34,15 @@ enum class FreeResult : std::uint8_t {
 /// Return true if any slot holds the block.
 [[nodiscard]] bool has_holder(const Segment& segment, BlockNumber block) noexcept;
 
+/// Returns true if the block is live, and stays so until its holder bits are cleared, of which the
+/// caller has seen one: a process that read them before the bit was set fails to free the block.
+[[nodiscard]] bool keep_live(const Segment& segment, BlockNumber block) noexcept;
+
 /// Repairs an arena after processes have died: clears the bits of the dead slots, and tries to free
 /// every block without a holder, because a process may have been killed after it cleared its bit
-/// and before it tried. Calls `lost(block)` before it clears the bits of dead slots on a block that
-/// contains tickets, and `unused(block, result)` for each block that this frees, or that drains.
+/// and before it tried. Calls `lost(block)` before it clears the bits of dead slots on a live block
+/// that contains tickets, and `unused(block, result)` for each block that this frees, or that
+/// drains.
 /// May be repeated.
 template <typename Lost, typename Unused>
 void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& dead, Lost&& lost,
@@ -52,7 +57,7 @@ void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& d
       const std::uint64_t bits = dead.in_plane(plane);
       std::atomic<std::uint64_t>& holders = segment.holders(plane, block);
       if ((holders.load() & bits) == 0) continue;
-      if (segment.record(block).contents.load() != 0) lost(block);
+      if (segment.record(block).contents.load() != 0 && keep_live(segment, block)) lost(block);
       holders.fetch_and(~bits);
     }
     const BlockWord word(segment.record(block).word.load());

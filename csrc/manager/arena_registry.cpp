@@ -46,13 +46,24 @@ std::uint64_t count_in_flight(const SessionMemory& memory) {
 
 void ArenaRegistry::add(std::unique_ptr<Segment> segment, bool owner_lives,
                         const SessionMemory& memory, const SlotSet& unused) {
-  const ArenaNumber number = segment->number();
-  Entry entry;
-  entry.segment = std::move(segment);
-  // The owner may have retired it before this manager found it.
-  if (!owner_lives || entry.segment->header().orphaned.load() != 0) make_orphan(entry);
-  const auto [at, added] = entries_.try_emplace(number, std::move(entry));
-  if (added) clear_dead(at->second, memory, unused);
+  std::vector<Found> found;
+  found.push_back({std::move(segment), owner_lives});
+  add(std::move(found), memory, unused);
+}
+
+void ArenaRegistry::add(std::vector<Found> found, const SessionMemory& memory,
+                        const SlotSet& unused) {
+  std::vector<Entry*> added;
+  for (auto& [segment, owner_lives] : found) {
+    const ArenaNumber number = segment->number();
+    Entry entry;
+    entry.segment = std::move(segment);
+    // The owner may have retired it before this manager found it.
+    if (!owner_lives || entry.segment->header().orphaned.load() != 0) make_orphan(entry);
+    const auto [at, is_new] = entries_.try_emplace(number, std::move(entry));
+    if (is_new) added.push_back(&at->second);
+  }
+  for (Entry* entry : added) clear_dead(*entry, memory, unused);
 }
 
 void ArenaRegistry::make_orphan(Entry& entry) {
@@ -123,9 +134,9 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
       [&](BlockNumber block) {
         const auto contents = TicketContents::of(segment.record(block).contents.load());
         if (contents.kind != TicketContents::Kind::queue) return;
-        const std::span<std::byte> bytes = bytes_in(segment, block);
-        if (bytes.size() < sizeof(QueueHeader)) return;
-        repair_queue(*reinterpret_cast<QueueHeader*>(bytes.data()), dead, drain);
+        const auto bytes = bytes_in(segment, block);
+        if (!bytes || bytes->size() < sizeof(QueueHeader)) return;
+        repair_queue(*reinterpret_cast<QueueHeader*>(bytes->data()), dead, drain);
       },
       [&](BlockNumber block, FreeResult result) {
         if (result == FreeResult::freed) return free_marked(entry, block);

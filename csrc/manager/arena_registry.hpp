@@ -25,6 +25,13 @@ class ArenaRegistry {
   /// unused slots are cleared.
   void add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
            const SlotSet& unused);
+  struct Found {
+    std::unique_ptr<Segment> segment;
+    bool owner_lives = false;
+  };
+  /// The same for several arenas. All are known before the first is repaired: a queue in one may
+  /// have its messages in another.
+  void add(std::vector<Found> found, const SessionMemory& memory, const SlotSet& unused);
   /// The arena becomes an orphan arena while its owner lives. Does nothing if there is none.
   void retire(ArenaNumber number);
   [[nodiscard]] const Segment* find(ArenaNumber number) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,13 +35,16 @@ class Drain final : public TicketCanceller {
 
  private:
   void empty(ArenaNumber arena, BlockNumber block);
+  [[nodiscard]] TransitTable* table_of(SlotNumber sender) const;
 
   ArenaRegistry& arenas_;
   const SessionMemory& memory_;
   std::vector<std::pair<ArenaNumber, BlockNumber>> blocks_;
 };
 
-/// The bytes of a block; empty if its record is damaged or they cannot be mapped.
-[[nodiscard]] std::span<std::byte> bytes_in(const Segment& segment, BlockNumber block);
+/// The bytes of a block; empty if its record is damaged. Nothing if they cannot be mapped now:
+/// descriptors or address space are short.
+[[nodiscard]] std::optional<std::span<std::byte>> bytes_in(const Segment& segment,
+                                                           BlockNumber block);
 
 }  // namespace shmtensor

@@ -95,6 +95,7 @@ class Server {
   void adopt_session(std::unique_ptr<SessionMemory> memory);
   void find_arenas();
   void add_arena(std::unique_ptr<Segment> segment);
+  [[nodiscard]] bool owner_lives(const Segment& segment);
 
   // server_deaths.cpp
   void watch(SlotNumber slot);

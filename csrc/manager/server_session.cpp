@@ -1,5 +1,6 @@
 // Creates the memory of a new session, or adopts that of a session whose manager was killed.
 #include <utility>
+#include <vector>
 
 #include "manager/recovery.hpp"
 #include "manager/server.hpp"
@@ -38,18 +39,25 @@ void Server::adopt_session(std::unique_ptr<SessionMemory> memory) {
 
 void Server::find_arenas() {
   FoundArenas found = recover_arenas(session_);
+  std::vector<ArenaRegistry::Found> arenas;
   for (auto& segment : found.segments) {
-    if (registry_.find(segment->number()) == nullptr) add_arena(std::move(segment));
+    const bool lives = owner_lives(*segment);
+    arenas.push_back({std::move(segment), lives});
   }
+  registry_.add(std::move(arenas), *memory_, slots_->unused());
   knows_all_arenas_ = found.all;
 }
 
 void Server::add_arena(std::unique_ptr<Segment> segment) {
-  const ArenaHeader& header = segment->header();
-  const SlotTable::Occupant& owner = (*slots_)[static_cast<SlotNumber>(header.owner)];
-  registry_.add(std::move(segment), owner.taken && owner.incarnation == header.owner_incarnation,
-                *memory_, slots_->unused());
+  const bool lives = owner_lives(*segment);
+  registry_.add(std::move(segment), lives, *memory_, slots_->unused());
   planes_check_at_ = 0;
+}
+
+bool Server::owner_lives(const Segment& segment) {
+  const ArenaHeader& header = segment.header();
+  const SlotTable::Occupant& owner = (*slots_)[static_cast<SlotNumber>(header.owner)];
+  return owner.taken && owner.incarnation == header.owner_incarnation;
 }
 
 }  // namespace shmtensor

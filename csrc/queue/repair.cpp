@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "base/error.hpp"
+#include "base/report.hpp"
 #include "os/fault_point.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
@@ -13,12 +15,22 @@ void cancel_named(const TicketRecord& record, TicketCanceller& tickets) {
   if (const std::optional<NamedTicket> named = record.read()) tickets.cancel(*named);
 }
 
+// A damaged queue is unlocked like any other: a process that uses it reports the damage.
+Ring usable_ring(QueueHeader& queue, std::uint32_t number, TicketCanceller& tickets) {
+  try {
+    return ring_at(queue, number, tickets);
+  } catch (const SessionError& error) {
+    report(error.what());
+    return {};
+  }
+}
+
 // A message that was not counted was not put: its ticket is cancelled. So is that of a ring which
 // is not in use yet. The record of the next ring may still be that of the oldest one, if all are
 // used.
 void repair_tail(QueueHeader& queue, TicketCanceller& tickets) {
   const std::uint32_t number = queue.tail.ring.load();
-  if (const Ring ring = ring_at(queue, number, tickets)) {
+  if (const Ring ring = usable_ring(queue, number, tickets)) {
     cancel_named(ring.entry(queue.tail.count.load()).ticket, tickets);
   }
   if (number + 1 - queue.head.ring.load() < QueueHeader::kRings) {
@@ -30,7 +42,7 @@ void repair_tail(QueueHeader& queue, TicketCanceller& tickets) {
 void repair_head(QueueHeader& queue, TicketCanceller& tickets) {
   const std::uint64_t head = queue.head.count.load();
   if (head == queue.tail.count.load()) return;
-  const Ring ring = ring_at(queue, ring_of_head(queue, head), tickets);
+  const Ring ring = usable_ring(queue, ring_of_head(queue, head), tickets);
   if (!ring) return;
   const std::optional<NamedTicket> named = ring.entry(head).ticket.read();
   if (named && !tickets.is_live(*named)) queue.head.count.store(head + 1);

@@ -23,6 +23,9 @@ Ring ring_at(QueueHeader& queue, std::uint32_t number, RingMapper& mapper) {
     throw SessionError("a queue is damaged: the block of a ring has " +
                        std::to_string(bytes.size()) + " bytes");
   }
+  if (!is_aligned(bytes)) {
+    throw SessionError("a queue is damaged: the block of a ring is not aligned");
+  }
   return {bytes, start};
 }
 

@@ -24,6 +24,12 @@ class RingMapper {
                                                       Strategy strategy) = 0;
 };
 
+/// Return true if the atomics of a queue can be in these bytes. The blocks of an arena are aligned,
+/// unless another process damaged their records.
+[[nodiscard]] inline bool is_aligned(std::span<const std::byte> bytes) noexcept {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(QueueHeader) == 0;
+}
+
 /// A ring whose block is mapped. Its number of entries is a power of two.
 class Ring {
  public:
@@ -59,7 +65,7 @@ class Ring {
   return moved ? number + 1 : number;
 }
 
-/// Empty if this process has not mapped the arena. Throws SessionError if the block is too small.
+/// Empty if this process has not mapped the arena. Throws SessionError if the block is damaged.
 [[nodiscard]] Ring ring_at(QueueHeader& queue, std::uint32_t number, RingMapper& mapper);
 
 }  // namespace shmtensor

@@ -1,8 +1,9 @@
-// A member of the session writes anything into an arena and the session's memory, before or after
-// the manager opens them. The manager processes both as after a death, and neither crashes nor runs
-// indefinitely.
+// A member of the session writes anything into an arena, a queue in it, and the session's memory,
+// before or after the manager opens them. The manager processes all as after a death, and neither
+// crashes nor runs indefinitely.
 #include <array>
 #include <cstddef>
+#include <cstring>
 
 #include "arena/arena.hpp"
 #include "arena/session_memory.hpp"
@@ -12,12 +13,38 @@
 #include "manager/slot_table.hpp"
 #include "os/random.hpp"
 #include "patch.hpp"
+#include "queue/layout.hpp"
 
 using namespace shmtensor;
 
 namespace {
 
 constexpr SegmentLayout kSmall{4096, 64 << 20};
+
+// A queue that the dead member has locked, with a message in a ring of its own.
+BlockNumber make_queue(Arena& arena) {
+  const BlockNumber block = *arena.allocate(sizeof(QueueHeader));
+  const std::span<std::byte> bytes = arena.bytes(block, Access::read_write);
+  std::memset(bytes.data(), 0, bytes.size());
+  auto& queue = *reinterpret_cast<QueueHeader*>(bytes.data());
+  queue.magic.store(kQueueMagic);
+  arena.set_contents(block, QueueHeader::contents());
+  const BlockNumber ring = *arena.allocate(4 * sizeof(MessageEntry));
+  const std::span<std::byte> entries = arena.bytes(ring, Access::read_write);
+  std::memset(entries.data(), 0, entries.size());
+  arena.set_contents(ring, ring_contents(4));
+  queue.ring(1).strategy.store(Strategy::file_descriptor);
+  arena.send(ring, queue.ring(1).ticket);
+  arena.release(ring);
+  const BlockNumber message = *arena.allocate(64);
+  arena.send(message, reinterpret_cast<MessageEntry*>(entries.data())[0].ticket);
+  arena.release(message);
+  queue.tail.ring.store(1);
+  queue.tail.count.store(1);
+  queue.tail.lock.store(2);
+  queue.head.lock.store(2);
+  return block;
+}
 
 }  // namespace
 
@@ -34,16 +61,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Arena arena(std::move(created), member, &budget);
   const BlockNumber block = *arena.allocate(64);
   static_cast<void>(arena.send(block));
+  const BlockNumber queue = make_queue(arena);
 
   const SegmentLayout& layout = arena.segment().layout();
-  const std::array<fuzz::Target, 7> targets{{
+  const std::array<fuzz::Target, 8> targets{{
       {arena_file, 0, sizeof(ArenaHeader)},
-      {arena_file, layout.records(), 4 * sizeof(BlockRecord)},
+      {arena_file, layout.records(), 6 * sizeof(BlockRecord)},
       {arena_file, layout.holders(0), 64},
       {arena_file, layout.senders(0), 64},
       {arena_file, layout.freed(), 256},
       {memory->file(), 0, offsetof(SessionHeader, slots) + 4 * sizeof(SlotRecord)},
       {memory->file(), SessionMemory::transit_offset(1), 4096},
+      {arena_file, layout.data() + arena.segment().record(queue).offset.load(),
+       sizeof(QueueHeader) + 4 * sizeof(MessageEntry)},
   }};
   const auto patch_some = [&](int most) {
     for (int i = 0; i < most && !input.empty(); ++i) {
@@ -63,6 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(count_in_flight(*opened));
     static_cast<void>(directory.owned_by(1));
     directory.sweep(*opened, 1);
+    directory.drain(*opened, 1, queue);
     static_cast<void>(directory.collect(*opened, 0));
     directory.reclaim_orphans();
     directory.notify_owners();

@@ -22,7 +22,7 @@ using cuda::IpcDescriptor;
 using cuda::MappedMemory;
 using cuda::PhysicalMemory;
 
-constexpr std::uint64_t kChunk = 2 * kMiB;
+constexpr std::uint64_t kChunkSize = 2 * kMiB;
 
 /// Stands in for the manager.
 class Keeper : public cuda::ChunkKeeper {
@@ -54,7 +54,7 @@ struct World {
   World() {
     driver_with_context();
     std::vector<PhysicalMemory> chunks;
-    for (int i = 0; i < 3; ++i) chunks.push_back(PhysicalMemory::create(gpu, kChunk));
+    for (int i = 0; i < 3; ++i) chunks.push_back(PhysicalMemory::create(gpu, kChunkSize));
     mapped = MappedMemory::map(gpu, chunks.data(), chunks.size(), Access::read_write);
   }
 
@@ -92,10 +92,10 @@ class Pieces : public SimTest {};
 TEST_F(Pieces, ChunkIsExportedOnceAndItsNumberReused) {
   in_child([] {
     World world;
-    const auto first = world.share(kChunk - 10, 20);
+    const auto first = world.share(kChunkSize - 10, 20);
     EXPECT_EQ(first.base, world.mapped.start());
-    EXPECT_EQ(first.size, 2 * kChunk);
-    const auto second = world.share(kChunk, 2 * kChunk);
+    EXPECT_EQ(first.size, 2 * kChunkSize);
+    const auto second = world.share(kChunkSize, 2 * kChunkSize);
     EXPECT_EQ(world.keeper.kept, 3) << "the middle one was exported already";
     EXPECT_EQ(first.chunks[1].chunk, second.chunks[0].chunk);
     world.shared.drop(*world.segment, world.keeper, first.chunks);
@@ -109,7 +109,7 @@ TEST_F(Pieces, ChunkIsExportedOnceAndItsNumberReused) {
 TEST_F(Pieces, FailedExportLeaksNothing) {
   in_child([] {
     World world;
-    EXPECT_THROW(static_cast<void>(world.share(2 * kChunk, kChunk + 1)), cuda::CudaError);
+    EXPECT_THROW(static_cast<void>(world.share(2 * kChunkSize, kChunkSize + 1)), cuda::CudaError);
     EXPECT_TRUE(world.keeper.chunks.empty());
     world.keeper.fails = true;
     EXPECT_THROW(static_cast<void>(world.share(0, 1)), SessionError);
@@ -125,8 +125,8 @@ TEST_F(Pieces, NumberIsNotUsedAgainIfManagerDoesNotReply) {
     world.keeper.late = true;
     EXPECT_THROW(static_cast<void>(world.share(0, 1)), SessionError);
     world.keeper.late = false;
-    write_device(world.gpu.driver(), world.mapped.start() + kChunk, {42});
-    const auto range = world.share(kChunk, 1);
+    write_device(world.gpu.driver(), world.mapped.start() + kChunkSize, {42});
+    const auto range = world.share(kChunkSize, 1);
     const auto opened = world.open(world.describe(range), range.chunks);
     EXPECT_EQ(read_device(world.gpu.driver(), opened->start(), 1)[0], 42);
 
@@ -138,10 +138,10 @@ TEST_F(Pieces, NumberIsNotUsedAgainIfManagerDoesNotReply) {
     DeviceDataSegment others(*segment, world.gpu, keeper, false);
     RangeAllocator space;
     keeper.late = true;
-    EXPECT_THROW(static_cast<void>(mine.grow(space, kChunk)), SessionError);
+    EXPECT_THROW(static_cast<void>(mine.grow(space, kChunkSize)), SessionError);
     keeper.late = false;
-    ASSERT_TRUE(mine.grow(space, kChunk));
-    const std::uint64_t offset = space.offset(space.allocate(kChunk));
+    ASSERT_TRUE(mine.grow(space, kChunkSize));
+    const std::uint64_t offset = space.offset(space.allocate(kChunkSize));
     const auto address = [offset](DeviceDataSegment& data) {
       return reinterpret_cast<cuda::DevicePtr>(data.at(offset, 1, Access::read_write));
     };
@@ -156,7 +156,7 @@ TEST_F(Pieces, NumberIsNotUsedAgainIfTableIsDamaged) {
     World world;
     const auto first = world.share(0, 1);
     world.segment->chunk(first.chunks[0].chunk).size.store(0);
-    EXPECT_NE(world.share(kChunk, 1).chunks[0].chunk, first.chunks[0].chunk);
+    EXPECT_NE(world.share(kChunkSize, 1).chunks[0].chunk, first.chunks[0].chunk);
   });
 }
 
@@ -177,7 +177,7 @@ TEST_F(Pieces, DescriptorIsRemovedEvenIfManagerDoesNotReply) {
 TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
   in_child([] {
     World world;
-    const auto range = world.share(0, 2 * kChunk);
+    const auto range = world.share(0, 2 * kChunkSize);
     const IpcDescriptor good = world.describe(range);
     const auto refuse = [&](auto&& change) {
       IpcDescriptor description = good;
@@ -189,28 +189,28 @@ TEST_F(Pieces, RejectsForgedDescriptorsAndOpensValidOnesOnce) {
     refuse([](IpcDescriptor& description, auto&) { description.offset = description.base_size; });
     refuse([](IpcDescriptor& description, auto&) { description.size += 1; });
     refuse([](IpcDescriptor& description, auto&) { description.size = ~std::uint64_t{0} - 50; });
-    refuse([](IpcDescriptor& description, auto&) { description.base_size += kChunk; });
+    refuse([](IpcDescriptor& description, auto&) { description.base_size += kChunkSize; });
     refuse([](IpcDescriptor& description, auto&) { description.chunks = 1; });
     refuse([](IpcDescriptor&, auto& chunks) { chunks[1].chunk = kMaxChunks; });
     refuse([](IpcDescriptor&, auto& chunks) { chunks[1].chunk = 40; });  // no process has it
-    refuse([](IpcDescriptor&, auto& chunks) { chunks[0].size = ~std::uint64_t{0} - kChunk; });
+    refuse([](IpcDescriptor&, auto& chunks) { chunks[0].size = ~std::uint64_t{0} - kChunkSize; });
     refuse([](IpcDescriptor&, auto& chunks) { chunks.pop_back(); });
     IpcDescriptor swapped = good;
     std::vector<ExportedChunk> lying = range.chunks;
     lying[0].size /= 2;
-    lying[1].size += kChunk / 2;
+    lying[1].size += kChunkSize / 2;
     EXPECT_THROW(static_cast<void>(world.open(swapped, lying)), cuda::CudaError) << "other sizes";
 
     const auto opened = world.open(good, range.chunks);
     EXPECT_EQ(opened.get(), world.open(good, range.chunks).get());
     refuse([&](IpcDescriptor& description, auto& chunks) {  // of the same name, but larger
-      chunks[1].size += kChunk;
-      description.base_size += kChunk;
-      description.offset = 2 * kChunk;
-      description.size = kChunk;
+      chunks[1].size += kChunkSize;
+      description.base_size += kChunkSize;
+      description.offset = 2 * kChunkSize;
+      description.size = kChunkSize;
     });
-    write_device(world.gpu.driver(), world.mapped.start() + kChunk, {42});
-    EXPECT_EQ(read_device(world.gpu.driver(), opened->start() + kChunk, 1)[0], 42);
+    write_device(world.gpu.driver(), world.mapped.start() + kChunkSize, {42});
+    EXPECT_EQ(read_device(world.gpu.driver(), opened->start() + kChunkSize, 1)[0], 42);
   });
 }
 
