@@ -157,6 +157,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   Reply ask_locked(const Message& message, int descriptor) REQUIRES(connection_mutex_);
   void drain(ArenaNumber arena, BlockNumber block) noexcept override;
   void send_drains() noexcept;
+  Watched watch_pipe_locked(int descriptor) noexcept;
   void reconnect() REQUIRES(connection_mutex_);
   void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);

@@ -95,6 +95,7 @@ void Session::unlock_in_parent() noexcept {
   unlock_forked();
   connection_mutex_.unlock();
   creation_mutex_.unlock();
+  send_drains();
 }
 
 bool Session::enter_as_child() noexcept {

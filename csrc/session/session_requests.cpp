@@ -104,19 +104,24 @@ void Session::reconnect() {
 
 void Session::restore_descriptor() {
   member_.require_slot();
-  const LockGuard guard(connection_mutex_);
-  if (memory_->descriptor_or_none() >= 0) return;
-  connection_.shut_down();
-  reconnect();
+  {
+    const LockGuard guard(connection_mutex_);
+    if (memory_->descriptor_or_none() >= 0) return;
+    connection_.shut_down();
+    reconnect();
+  }
+  send_drains();
 }
 
 void Session::ensure_manager() noexcept {
   if (!member_.has_slot() || !memory_->manager_changed()) return;
   try {
-    const LockGuard guard(connection_mutex_);
-    if (!memory_->manager_changed()) return;  // another thread was faster
-    connection_.shut_down();
-    reconnect();
+    {
+      const LockGuard guard(connection_mutex_);
+      if (!memory_->manager_changed()) return;  // another thread was faster
+      connection_.shut_down();
+      reconnect();
+    }
     send_drains();
   } catch (const std::exception& error) {
     memory_->accept_manager();  // prevents another attempt at every send
@@ -167,6 +172,12 @@ void Session::send_registration(const Arena& arena) {
 Session::Watched Session::watch_pipe(int descriptor) noexcept {
   if (!member_.has_slot()) return {};
   ensure_manager();
+  const Watched watched = watch_pipe_locked(descriptor);
+  send_drains();
+  return watched;
+}
+
+Session::Watched Session::watch_pipe_locked(int descriptor) noexcept {
   Message message = message_for(MessageKind::watch_pipe, id());
   message.pipe = pipe_number(descriptor);
   const Fd location = open_pipe_location(descriptor, message.pipe);
@@ -198,9 +209,15 @@ void Session::drain(ArenaNumber arena, BlockNumber block) noexcept {
   send_drains();
 }
 
+// The list is checked again after the connection was unlocked: a thread that added to it before
+// that could not lock the connection.
 void Session::send_drains() noexcept {
   Message message = message_for(MessageKind::drain, id());
   for (;;) {
+    {
+      const LockGuard guard(drains_lock_);
+      if (drains_.empty()) return;
+    }
     if (!connection_mutex_.try_lock()) return;
     const LockGuard connection(connection_mutex_, std::adopt_lock);
     const LockGuard guard(drains_lock_);
