@@ -24,12 +24,24 @@ constexpr nanoseconds kSlice = std::chrono::seconds(1);
 constexpr nanoseconds kLockSlice = std::chrono::milliseconds(100);
 // An owner that runs unlocks in this many turns.
 constexpr int kLockTurns = 20;
-constexpr std::uint32_t kGrowth = 4;
+constexpr std::uint64_t kGrowth = 4;
+constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 31;  // of a ring
+
+// Any process of the session can write to the memory of a queue, so a number in it may be wrong.
+[[noreturn]] void throw_damaged() {
+  throw SessionError("a queue is damaged: its counts are wrong");
+}
 
 QueueHeader& header_of(const Block& block) {
   const std::span<std::byte> bytes = block.arena->bytes(block.number, Access::read_write);
   if (bytes.size() < sizeof(QueueHeader)) throw SessionError("not a queue: the block is too small");
+  if (!is_aligned(bytes)) throw SessionError("not a queue: its block is not aligned");
   return *reinterpret_cast<QueueHeader*>(bytes.data());
+}
+
+Access access_of(const MessageEntry& entry) noexcept {
+  const Access access = entry.access.load(std::memory_order_relaxed);
+  return access == Access::read_only ? Access::read_only : Access::read_write;
 }
 
 bool try_lock(QueueEnd& end, SlotNumber slot) noexcept {
@@ -99,21 +111,25 @@ Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
   const std::uint64_t head = header_.head.count.load();
   if (limit() != 0 && tail - head >= limit()) return Attempt::full;
   Ring ring = ring_at(header_, header_.tail.ring.load(), call);
-  if (!ring) return Attempt::unmapped;
+  const bool is_gone = !ring && call.is_gone(header_.ring(header_.tail.ring.load()));
+  if (!ring && !is_gone) return Attempt::unmapped;
   const bool next_is_free =
       header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
-  if (tail - std::max(head, ring.start()) >= ring.room()) {
+  if (is_gone || tail - std::max(head, ring.start()) >= ring.room()) {
     if (!next_is_free) return Attempt::full;
     if (!call.ring_) {
-      call.entries_ = static_cast<std::uint32_t>(ring.room() + 1) * kGrowth;
+      const std::uint64_t entries = is_gone ? QueueHeader::kFirstRing : ring.room() + 1;
+      call.entries_ = static_cast<std::uint32_t>(std::min(entries * kGrowth, kMostEntries));
       return Attempt::ring;
     }
     begin_ring(call, tail);
     ring = ring_at(header_, header_.tail.ring.load(), call);
+    if (!ring) throw_damaged();
   } else if (head == tail && next_is_free && ring.begins_at(tail) && tail != ring.start() &&
              header_.ring(header_.tail.ring.load()).ticket.read()) {
     return_to_first_ring(tail);
     ring = ring_at(header_, header_.tail.ring.load(), call);
+    if (!ring) throw_damaged();
   }
   MessageEntry& entry = ring.entry(tail);
   if (entry.ticket.name.load(std::memory_order_relaxed) != 0) entry.ticket.clear();
@@ -163,8 +179,19 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     if (head == header_.tail.count.load()) {
       return is_shut_down() ? Attempt::shut_down : Attempt::empty;
     }
-    const Ring ring = ring_at(header_, header_.head.ring.load(), call);
-    if (!ring) return Attempt::unmapped;
+    // The count is read before the number: if no producer has begun the next ring since, all
+    // messages that are counted are in this one.
+    std::uint64_t end = header_.tail.count.load();
+    const std::uint32_t number = header_.head.ring.load();
+    if (number != header_.tail.ring.load()) end = header_.ring(number + 1).start.load();
+    const Ring ring = ring_at(header_, number, call);
+    if (!ring) {
+      if (!call.is_gone(header_.ring(number))) return Attempt::unmapped;
+      header_.head.count.store(end);
+      WaitFlag(header_.putters).wake_everyone();
+      throw_lost(call.gone_.back());
+    }
+    if (end - head > ring.room()) throw_damaged();
     const MessageEntry& entry = ring.entry(head);
     const std::optional<NamedTicket> named = entry.ticket.read();
     message.kind = entry.kind.load(std::memory_order_relaxed);
@@ -174,8 +201,8 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     bool taken = !named;
     if (named) {
       const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_relaxed));
-      message.access = entry.access.load(std::memory_order_relaxed);
-      Arena* const arena = call.arena(QueueCall::kMessage, named->arena, strategy);
+      message.access = access_of(entry);
+      Arena* const arena = call.arena(named->arena, strategy);
       if (!call.can_use(arena, *named, message.access)) return Attempt::unmapped;
       taken = arena != nullptr && claim(*named, *arena);
       if (taken) message.block = HeldBlock({arena, named->block});
@@ -184,7 +211,14 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     header_.head.count.store(head + 1);
     if (taken) return Attempt::done;
     WaitFlag(header_.putters).notify(1);
-    if (named && call.arena_is_gone(named->arena)) throw_lost(*named);
+    if (named && call.arena_is_gone(named->arena)) {
+      if (named->ticket.sender < kMaxSlots) {
+        session_.memory()
+            .transit(named->ticket.sender)
+            .claim(named->ticket, named->arena, named->block, named->generation);
+      }
+      throw_lost(named->arena);
+    }
   }
 }
 
@@ -205,12 +239,13 @@ bool Queue::claim(const NamedTicket& named, Arena& arena) {
 Attempt Queue::retire_rings(QueueCall& call, std::uint64_t head) {
   for (;;) {
     const std::uint32_t number = header_.head.ring.load();
+    if (header_.tail.ring.load() - number >= QueueHeader::kRings) throw_damaged();
     if (number == header_.tail.ring.load() || header_.ring(number + 1).start.load() != head) {
       return Attempt::done;
     }
     const RingRecord& record = header_.ring(number);
     if (const std::optional<NamedTicket> named = record.ticket.read()) {
-      Arena* const arena = call.arena(QueueCall::kRing, named->arena, record.strategy.load());
+      Arena* const arena = call.arena(named->arena, record.strategy.load());
       if (arena == nullptr && !call.arena_is_gone(named->arena)) return Attempt::unmapped;
       if (arena != nullptr && named->block < arena->segment().capacity() &&
           named->ticket.sender < kMaxSlots) {
@@ -224,11 +259,12 @@ Attempt Queue::retire_rings(QueueCall& call, std::uint64_t head) {
     }
     SHMTENSOR_FAULT_POINT("queue.ring_retire");
     header_.head.ring.store(number + 1);
+    WaitFlag(header_.putters).notify(1);
   }
 }
 
-void Queue::throw_lost(const NamedTicket& named) {
-  throw StaleHandle("a message was lost: its arena " + std::to_string(named.arena) +
+void Queue::throw_lost(ArenaNumber arena) {
+  throw StaleHandle("messages were lost: their arena " + std::to_string(arena) +
                     " no longer exists, because the manager was killed together with all processes "
                     "that had it open");
 }
@@ -305,8 +341,14 @@ void Queue::wait_until_done(nanoseconds time) noexcept {
   wait(header_.joiners, [this] { return all_done(); }, time);
 }
 
-void Queue::shut_down() noexcept {
+// With the lock, so that no message is put after another process has seen that the queue is shut
+// down and empty. If its owner is stopped, the queue is shut down all the same.
+void Queue::shut_down() {
+  session_.require_slot();
+  OwnerLock lock(header_.tail.lock);
+  const bool locked = lock.lock_within(session_.slot(), kLockSlice);
   header_.stage.store(QueueStage::shut_down);
+  if (locked) lock.unlock();
   WaitFlag(header_.getters).wake_everyone();
   WaitFlag(header_.putters).wake_everyone();
 }

@@ -62,7 +62,8 @@ class Queue {
 
   /// Throws OutOfMemory if the table of tickets is full.
   [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call);
-  /// Throws StaleHandle if the message was lost together with its arena.
+  /// Throws StaleHandle if the message was lost together with its arena, or with all messages in
+  /// its ring; the next attempt continues with the message after them.
   [[nodiscard]] Attempt try_take(Incoming& message, QueueCall& call);
 
   /// After an attempt that was not `done`: provides what it lacked, or waits until it may succeed,
@@ -81,7 +82,8 @@ class Queue {
   /// Waits until `all_done` may be true, at most for this time.
   void wait_until_done(std::chrono::nanoseconds time) noexcept;
 
-  void shut_down() noexcept;
+  /// Throws SessionError if this process has no slot.
+  void shut_down();
   [[nodiscard]] bool is_shut_down() const noexcept {
     return header_.stage.load() != QueueStage::open;
   }
@@ -96,7 +98,7 @@ class Queue {
   void begin_ring(QueueCall& call, std::uint64_t tail);
   void return_to_first_ring(std::uint64_t tail) noexcept;
   [[nodiscard]] bool claim(const NamedTicket& named, Arena& arena);
-  [[noreturn]] static void throw_lost(const NamedTicket& named);
+  [[noreturn]] static void throw_lost(ArenaNumber arena);
   template <typename Ready>
   void wait(std::atomic<std::uint32_t>& word, Ready&& ready,
             std::chrono::nanoseconds time) noexcept;

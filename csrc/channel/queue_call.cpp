@@ -9,35 +9,36 @@ namespace shmtensor {
 
 QueueCall::~QueueCall() {
   if (locked_ != nullptr) OwnerLock(locked_->lock).unlock();
-  if (ring_ && !ring_is_used_) ring_.set_contents({});
 }
 
 std::span<std::byte> QueueCall::map_ring(const NamedTicket& named, Strategy strategy) {
-  Arena* const from = arena(kRing, named.arena, strategy);
-  if (from == nullptr || named.block >= from->segment().capacity()) return {};
+  if (arena_is_gone(named.arena)) return {};
+  Arena* const from = find(ring_arena_, named.arena, strategy);
+  if (from == nullptr) return {};
+  if (named.block >= from->segment().capacity()) {
+    throw SessionError("a queue is damaged: the block of a ring does not exist");
+  }
   return from->bytes(named.block, Access::read_write);
 }
 
-Arena* QueueCall::arena(Purpose purpose, ArenaNumber number, Strategy strategy) noexcept {
-  PinnedArena& pinned = pinned_[purpose];
-  if (!pinned || pinned->segment().number() != number) pinned = session_.find(number);
-  if (!pinned) {
+Arena* QueueCall::find(PinnedArena& pin, ArenaNumber number, Strategy strategy) noexcept {
+  if (!pin || pin->segment().number() != number) pin = session_.find(number);
+  if (!pin && !arena_is_gone(number)) {
     missing_ = number;
     strategy_ = strategy;
-    purpose_ = purpose;
   }
-  return pinned.get();
+  return pin.get();
 }
 
 bool QueueCall::can_use(Arena* arena, const NamedTicket& named, Access access) noexcept {
   if (arena == nullptr) return arena_is_gone(named.arena);
-  if (is_on_device(arena->segment().strategy()) || named.block == block_ ||
+  const bool was_mapped = named.block == block_ && named.arena == block_arena_;
+  if (was_mapped || is_on_device(arena->segment().strategy()) ||
       named.block >= arena->segment().capacity() ||
       arena->bytes_at_once(named.block, access).data() != nullptr) {
     return true;
   }
-  missing_ = named.arena;
-  purpose_ = kMessage;
+  block_arena_ = named.arena;
   block_ = named.block;
   access_ = access;
   return false;
@@ -45,16 +46,20 @@ bool QueueCall::can_use(Arena* arena, const NamedTicket& named, Access access) n
 
 // A damaged record is noticed by the reader of the message, after it has been taken.
 void QueueCall::map_missing() {
-  PinnedArena& pinned = pinned_[purpose_];
-  try {
-    if (!pinned) pinned = session_.attach(missing_, strategy_);
-    if (purpose_ == kMessage && block_ < pinned->segment().capacity()) {
-      static_cast<void>(pinned->bytes(block_, access_));
+  if (missing_) {
+    try {
+      attached_ = session_.attach(*missing_, strategy_);
+    } catch (const StaleHandle&) {
+      gone_.push_back(*missing_);
     }
-  } catch (const StaleHandle&) {
-    gone_ = missing_;
+    missing_.reset();
+    return;
+  }
+  if (!pinned_ || block_ >= pinned_->segment().capacity()) return;
+  try {
+    static_cast<void>(pinned_->bytes(block_, access_));
   } catch (const SessionError&) {
-    if (!pinned) throw;
+    // can_use returns true for this block from now on
   }
 }
 

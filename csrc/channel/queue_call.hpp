@@ -1,9 +1,11 @@
 // What a process needs for one message, over several attempts to put or take it.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "queue/layout.hpp"
 #include "queue/rings.hpp"
@@ -15,7 +17,7 @@ namespace shmtensor {
 class QueueCall final : private RingMapper {
  public:
   explicit QueueCall(Session& session) noexcept : session_(session) {}
-  ~QueueCall() override;
+  ~QueueCall();
   QueueCall(const QueueCall&) = delete;
   QueueCall& operator=(const QueueCall&) = delete;
 
@@ -25,13 +27,19 @@ class QueueCall final : private RingMapper {
   static constexpr BlockNumber kNoBlock = ~BlockNumber{0};
 
   [[nodiscard]] std::span<std::byte> map_ring(const NamedTicket& named, Strategy strategy) override;
-  /// What an arena is needed for. A call keeps one mapped for each: to map one may unmap others.
-  enum Purpose : std::uint8_t { kRing, kMessage };
-
-  /// The arena, which stays mapped until the next call for the same purpose; null if it must be
-  /// mapped first.
-  [[nodiscard]] Arena* arena(Purpose purpose, ArenaNumber number, Strategy strategy) noexcept;
-  [[nodiscard]] bool arena_is_gone(ArenaNumber number) const noexcept { return gone_ == number; }
+  /// The arena of a message, or of a ring to be freed, which stays mapped until the next call; null
+  /// if it must be mapped first.
+  [[nodiscard]] Arena* arena(ArenaNumber number, Strategy strategy) noexcept {
+    return find(pinned_, number, strategy);
+  }
+  [[nodiscard]] Arena* find(PinnedArena& pin, ArenaNumber number, Strategy strategy) noexcept;
+  [[nodiscard]] bool arena_is_gone(ArenaNumber number) const noexcept {
+    return std::ranges::find(gone_, number) != gone_.end();
+  }
+  [[nodiscard]] bool is_gone(const RingRecord& ring) const noexcept {
+    const std::optional<NamedTicket> named = ring.ticket.read();
+    return named && arena_is_gone(named->arena);
+  }
   /// Return true if the bytes of a block on the host are mapped, so that nothing can fail after its
   /// ticket is claimed; also true if they, or the arena, cannot be mapped at all.
   [[nodiscard]] bool can_use(Arena* arena, const NamedTicket& named, Access access) noexcept;
@@ -41,14 +49,18 @@ class QueueCall final : private RingMapper {
   void make_ring();
 
   Session& session_;
-  QueueEnd* end_ = nullptr;            ///< of the attempt
-  QueueEnd* locked_ = nullptr;         ///< the end that was locked between two attempts
-  std::array<PinnedArena, 2> pinned_;  ///< by purpose
-  Purpose purpose_ = kRing;            ///< of the missing arena
-  ArenaNumber missing_ = 0;
+  QueueEnd* end_ = nullptr;     ///< of the attempt
+  QueueEnd* locked_ = nullptr;  ///< the end that was locked between two attempts
+  // Orphan arenas without a pin are unmapped when another arena is mapped, and a message needs two:
+  // that of its ring and its own.
+  PinnedArena ring_arena_;
+  PinnedArena pinned_;
+  PinnedArena attached_;  ///< the one that was mapped last
+  std::optional<ArenaNumber> missing_;
   Strategy strategy_ = Strategy::file_descriptor;  ///< of the missing arena
-  ArenaNumber gone_ = 0;                           ///< an arena that no process has open
-  BlockNumber block_ = kNoBlock;                   ///< of which the bytes were mapped
+  std::vector<ArenaNumber> gone_;                  ///< arenas that no process has open
+  ArenaNumber block_arena_ = 0;
+  BlockNumber block_ = kNoBlock;  ///< of which the bytes were mapped
   Access access_ = Access::read_write;
   std::uint32_t entries_ = 0;  ///< of the missing ring
   HeldBlock ring_;             ///< a new ring
