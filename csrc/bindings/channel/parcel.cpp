@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <optional>
 
 #include "base/error.hpp"
@@ -41,13 +42,18 @@ HeldBlock make_parcel(Session& session, std::span<const std::byte> content, Mess
 
 // If a ticket is live, the reader stopped in the middle: the manager cancels it.
 IncomingParcel::~IncomingParcel() {
-  const SessionMemory& memory = block_->arena->memory();
-  const std::vector<NamedTicket> named = tickets();
-  const bool consumed = std::none_of(named.begin(), named.end(), [&](const NamedTicket& one) {
-    return memory.transit(one.ticket.sender)
-        .is_live(one.ticket, one.arena, one.block, one.generation);
-  });
-  if (consumed) block_.set_contents({});
+  try {
+    const SessionMemory& memory = block_->arena->memory();
+    const std::vector<NamedTicket> named = tickets();
+    const bool consumed =
+        !bytes_.empty() && std::none_of(named.begin(), named.end(), [&](const NamedTicket& one) {
+          return memory.transit(one.ticket.sender)
+              .is_live(one.ticket, one.arena, one.block, one.generation);
+        });
+    if (consumed) block_.set_contents({});
+  } catch (const std::exception&) {
+    // Memory or address space is short, so it is not known whether a ticket is live.
+  }
 }
 
 std::span<const std::byte> IncomingParcel::content() {

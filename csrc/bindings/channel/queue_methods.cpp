@@ -10,6 +10,7 @@
 #include "bindings/channel/waiting.hpp"
 #include "bindings/support/arguments.hpp"
 #include "bindings/support/errors.hpp"
+#include "bindings/support/gil.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -197,7 +198,10 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     const int discard = immediate == nullptr ? 0 : PyObject_IsTrue(immediate);
     if (discard < 0) throw py::error_already_set();
     Queue& queue = usable(self);
-    queue.shut_down();
+    {
+      const GilRelease release;
+      queue.shut_down();
+    }
     if (discard == 0) return Py_NewRef(Py_None);
     QueueCall call(queue.session());
     for (Incoming message;; message = {}) {

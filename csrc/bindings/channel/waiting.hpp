@@ -46,31 +46,38 @@ class Patience {
 };
 
 /// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
-/// The attempt after a wait is made before the thread waits for the GIL, which another thread may
-/// have for long: other processes must not wait for a lock in that time. Throws the error of a
-/// signal handler.
+/// Throws the error of a signal handler.
+///
+/// The lock of an end that `prepare` took is used, or released, before the GIL is acquired again
+/// and before signal handlers run: another process would wait for the threads of this one, and a
+/// handler may fork, or use the same queue.
 template <typename Try>
 Attempt attempt_until(Queue& queue, QueueCall& call, Patience& patience, Try&& attempt) {
-  const auto cannot_wait = [&](Attempt result) {
-    const bool waits = result == Attempt::full || result == Attempt::empty;
-    return result == Attempt::done || result == Attempt::shut_down || (waits && !patience.blocks());
-  };
-  const SessionId session = queue.session().id();
-  Attempt result = with_descriptor(session, attempt);
-  while (!cannot_wait(result)) {
-    const std::chrono::nanoseconds left = patience.left();
-    if (left.count() == 0) return result;
-    with_descriptor(session, [&] {
-      const GilRelease release;
-      queue.prepare(result, call, left);
-      result = attempt();
-    });
-    if (result != Attempt::done && PyErr_CheckSignals() != 0) {
-      queue.pass_wakeup_on();
-      throw py::error_already_set();
+  const SessionId& id = queue.session().id();
+  Attempt result = with_descriptor(id, attempt);
+  try {
+    for (;;) {
+      if (result == Attempt::done || result == Attempt::shut_down) return result;
+      const bool waits = result == Attempt::full || result == Attempt::empty;
+      if (waits && !patience.blocks()) return result;
+      const std::chrono::nanoseconds left = patience.left();
+      if (left.count() == 0) {
+        if (!waits) queue.pass_wakeup_on();
+        return result;
+      }
+      result = with_descriptor(id, [&, lack = result] {
+        const GilRelease release;
+        queue.prepare(lack, call, left);
+        return attempt();
+      });
+      // After a message was taken, its reader handles the signal.
+      if (result == Attempt::done || result == Attempt::shut_down) return result;
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
+  } catch (...) {
+    queue.pass_wakeup_on();
+    throw;
   }
-  return result;
 }
 
 }  // namespace shmtensor::python
