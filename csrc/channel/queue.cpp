@@ -172,18 +172,21 @@ void Queue::return_to_first_ring(std::uint64_t tail) noexcept {
 }
 
 // A message whose ticket is consumed was taken by a process that was killed before it counted it.
+//
+// The stage is read before the count: what was put before the shutdown is taken after it. The count
+// is read before the rings: a producer that begins a ring counts the first message there last, so
+// the ring of a message that was counted is known.
 Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
   for (;;) {
+    const bool stopped = is_shut_down();
     const std::uint64_t head = header_.head.count.load();
+    const std::uint64_t tail = header_.tail.count.load();
     if (const Attempt lack = retire_rings(call, head); lack != Attempt::done) return lack;
-    if (head == header_.tail.count.load()) {
-      return is_shut_down() ? Attempt::shut_down : Attempt::empty;
-    }
-    // The count is read before the number: if no producer has begun the next ring since, all
-    // messages that are counted are in this one.
-    std::uint64_t end = header_.tail.count.load();
+    SHMTENSOR_FAULT_POINT("queue.take_rings");
+    if (head == tail) return stopped ? Attempt::shut_down : Attempt::empty;
     const std::uint32_t number = header_.head.ring.load();
-    if (number != header_.tail.ring.load()) end = header_.ring(number + 1).start.load();
+    const bool last = number == header_.tail.ring.load();
+    const std::uint64_t end = last ? tail : header_.ring(number + 1).start.load();
     const Ring ring = ring_at(header_, number, call);
     if (!ring) {
       if (!call.is_gone(header_.ring(number))) return Attempt::unmapped;

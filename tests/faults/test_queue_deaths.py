@@ -1,0 +1,78 @@
+"""Deaths of users of a queue at chosen instants; `test_kill_points.py` kills at every fault point."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tests.helpers.children import run_python
+
+ROOT = Path(__file__).resolve().parents[2]
+FAULT_POINTS = Path(sys.prefix) / "fault-points"
+
+PREAMBLE = """
+    import os, signal, time
+    import shmtensor as st
+    from tests.helpers.children import kill_manager_of, wait_until
+
+    def process(work):
+        ours, theirs = os.pipe()
+        if (pid := os.fork()) == 0:
+            work()
+            os.write(theirs, b"!")
+            signal.pause()
+            os._exit(0)
+        assert os.read(ours, 1) == b"!"
+        os.close(ours), os.close(theirs)
+        return pid
+
+    def kill(pid):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    def wait_for_sweep():
+        wait_until(lambda: st.stats()["processes"] == 1, what="the dead to be noticed")
+
+    messages = st.Queue()
+    session, blocks = st.stats()["session"], st.stats()["blocks"]
+"""
+
+EMPTIED = """
+    del messages
+    wait_until(lambda: st.stats()["blocks"] == blocks - 1, what="the blocks to be free")
+    print("fine")
+"""
+
+
+def run(program: str, **env: str) -> None:
+    done = run_python(PREAMBLE + program + EMPTIED, env={"PYTHONPATH": str(ROOT)} | env)
+    assert done.stdout == "fine\n", done
+
+
+def test_consumer_stopped_while_a_producer_changes_the_ring() -> None:
+    """Regression: a consumer took an old message out of the ring before, in place of the new one."""
+    run(
+        """
+    for i in range(40):  # the second ring begins with message 31
+        messages.put(i)
+    for i in range(40):
+        assert messages.get() == i
+    for i in range(40, 31 + 128):
+        messages.put(i)
+        assert messages.get() == i
+    os.environ["SHMTENSOR_FAULT_SIGNAL"] = str(int(signal.SIGSTOP))
+    ours, theirs = os.pipe()
+    if (consumer := os.fork()) == 0:
+        os.environ["SHMTENSOR_FAULT"] = "queue.take_rings"
+        os.write(theirs, str(messages.get(timeout=20)).encode())
+        os._exit(0)
+    assert os.WIFSTOPPED(os.waitpid(consumer, os.WUNTRACED)[1])
+    messages.put(31 + 128)  # the queue is empty: its first ring is used again
+    os.kill(consumer, signal.SIGCONT)
+    assert os.read(ours, 10) == b"159"
+    os.waitpid(consumer, 0)
+    wait_for_sweep()
+    """,
+        PYTHONPATH=os.pathsep.join([str(FAULT_POINTS), str(ROOT)]),
+    )
