@@ -73,6 +73,7 @@ Queue::Queue(Session& session, const Block& block) : session_(session), header_(
 Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
   session_.require_slot();
   call.end_ = &header_.tail;
+  call.ring_arena_ = &tail_arena_;
   if (call.locked_ == nullptr && !try_lock(header_.tail, session_.slot())) return Attempt::locked;
   call.locked_ = nullptr;
   Attempt result{};
@@ -90,6 +91,7 @@ Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
 Attempt Queue::try_take(Incoming& message, QueueCall& call) {
   session_.require_slot();
   call.end_ = &header_.head;
+  call.ring_arena_ = &head_arena_;
   if (call.locked_ == nullptr && !try_lock(header_.head, session_.slot())) return Attempt::locked;
   call.locked_ = nullptr;
   Attempt result{};

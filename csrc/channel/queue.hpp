@@ -105,6 +105,12 @@ class Queue {
 
   Session& session_;
   QueueHeader& header_;
+  // The arenas of the rings in use stay mapped, also after the death of their owners: attaching the
+  // arena of a message unmaps orphan arenas in which this process holds nothing, and the next
+  // manager finds an arena only if a process has it open. Only the thread that has the lock of the
+  // end changes them.
+  PinnedArena tail_arena_;
+  PinnedArena head_arena_;
   SpinWindow spin_;
 };
 

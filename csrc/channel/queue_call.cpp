@@ -13,7 +13,7 @@ QueueCall::~QueueCall() {
 
 std::span<std::byte> QueueCall::map_ring(const NamedTicket& named, Strategy strategy) {
   if (arena_is_gone(named.arena)) return {};
-  Arena* const from = find(ring_arena_, named.arena, strategy);
+  Arena* const from = find(*ring_arena_, named.arena, strategy);
   if (from == nullptr) return {};
   if (named.block >= from->segment().capacity()) {
     throw SessionError("a queue is damaged: the block of a ring does not exist");

@@ -53,7 +53,7 @@ class QueueCall final : private RingMapper {
   QueueEnd* locked_ = nullptr;  ///< the end that was locked between two attempts
   // Orphan arenas without a pin are unmapped when another arena is mapped, and a message needs two:
   // that of its ring and its own.
-  PinnedArena ring_arena_;
+  PinnedArena* ring_arena_ = nullptr;  ///< of the queue's end
   PinnedArena pinned_;
   PinnedArena attached_;  ///< the one that was mapped last
   std::optional<ArenaNumber> missing_;

@@ -50,6 +50,84 @@ def run(program: str, **env: str) -> None:
     assert done.stdout == "fine\n", done
 
 
+def test_ring_and_message_of_dead_processes_are_mapped_together() -> None:
+    """Regression: a consumer mapped the ring's arena and unmapped the message's for it, and vice versa."""
+    run("""
+    maker = process(lambda: [messages.put(i) for i in range(40)])
+    sender = process(lambda: messages.put(st.full(3, 40)))
+    kill(maker), kill(sender)
+    wait_for_sweep()
+    assert [messages.get(timeout=20) for _ in range(40)] == list(range(40))
+    assert messages.get(timeout=20).tolist() == [40] * 3
+    """)
+
+
+def test_ring_in_use_outlives_its_maker_and_the_manager() -> None:
+    run("""
+    maker = process(lambda: [messages.put(i) for i in range(40)])
+    messages.put(40)  # maps the ring
+    assert [messages.get(timeout=20) for _ in range(35)] == list(range(35))
+    kill(maker)
+    wait_for_sweep()
+    other = process(lambda: st.ones(3))
+    extra = st.Queue()
+    extra.put(st.ones(3))
+    kill_manager_of(session)
+    assert [messages.get(timeout=20) for _ in range(6)] == list(range(35, 41))
+    kill(other)
+    wait_for_sweep()
+    del extra
+    """)
+
+
+def test_lost_ring_raises_once() -> None:
+    """Regression: a queue whose ring was lost together with its arena was never usable again."""
+    run("""
+    def lose():
+        maker = process(lambda: [messages.put(i) for i in range(40)])
+        os.kill(maker, signal.SIGSTOP)  # it cannot bring its arena to another manager
+        kill_manager_of(session)
+        kill(maker)
+        wait_for_sweep()
+
+    def rest():
+        got = [messages.get(timeout=20) for _ in range(31)]
+        try:
+            got.append(messages.get(timeout=20))
+        except st.StaleHandleError:
+            return got
+        raise AssertionError(got)
+
+    lose()
+    assert rest() == list(range(31))
+    assert messages.empty()
+    messages.put("next")
+    assert messages.get(timeout=20) == "next"
+    while messages.empty() is False:
+        messages.get()
+    """)
+
+
+def test_put_after_a_lost_ring() -> None:
+    run("""
+    maker = process(lambda: [messages.put(i) for i in range(40)])
+    os.kill(maker, signal.SIGSTOP)
+    kill_manager_of(session)
+    kill(maker)
+    wait_for_sweep()
+    for i in range(100):
+        messages.put(("new", i), timeout=20)
+    assert [messages.get(timeout=20) for _ in range(31)] == list(range(31))
+    try:
+        messages.get(timeout=20)
+    except st.StaleHandleError as error:
+        assert "messages were lost" in str(error)
+    else:
+        raise AssertionError("nothing was lost")
+    assert [messages.get(timeout=20) for _ in range(100)] == [("new", i) for i in range(100)]
+    """)
+
+
 def test_consumer_stopped_while_a_producer_changes_the_ring() -> None:
     """Regression: a consumer took an old message out of the ring before, in place of the new one."""
     run(
