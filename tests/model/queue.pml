@@ -1,17 +1,18 @@
-/* The protocol of a queue in shared memory that survives SIGKILL. The code comes after this model.
+/* The protocol of a queue in shared memory that survives SIGKILL: csrc/queue, csrc/channel/queue.cpp. Its rings
+   are rings.pml's subject.
 
    A ring of entries; producers under one lock and consumers under another. The compare-and-swap that takes a
-   lock writes its owner, so a process that takes over the lock of a dead one, a waiter or the manager, knows
-   what to repair: a ticket of a message that was not put yet, or a message that was taken and is still
-   counted. A producer records the name of a ticket in the entry before it issues the ticket, and the count of
-   messages commits both. Waiters sleep on a word that has a bit, set while any process may be asleep, and a
-   count of how often that was cleared: a process that announced itself before the word was cleared must not
-   fall asleep because another one announced itself after.
+   lock writes its owner. Only the manager takes a lock from a dead process: as long as the word names the dead
+   owner, it repairs what that may have left, a ticket of a message that was not put yet, or a message that was
+   taken and is still counted. Then it unlocks, and last it clears what makes the death known: the holder bits
+   and the slot. A producer records the name of a ticket in the entry before it issues the ticket, and the count
+   of messages commits both. Waiters sleep on a word that is set while any process may be asleep.
 
    Any process may be killed before any step. Every access to shared memory is one step, and sequentially
    consistent. Every message carries a tensor, so it has a ticket: what a death could lose or leave behind.
-   That a claimed ticket keeps the block for its claimer is block.pml's subject. Sizes and mutations are set by
-   -D; tests/model/check.py has the configurations. */
+   That a claimed ticket keeps the block for its claimer is block.pml's subject. A process that waits for a lock
+   sleeps for a bounded time, then checks the word again: here it waits. Sizes and mutations are set by -D;
+   tests/model/check.py has the configurations. */
 #ifndef PRODUCERS
 #define PRODUCERS 2
 #endif
@@ -32,7 +33,6 @@
 #endif
 
 #define N (PRODUCERS + CONSUMERS)
-#define MANAGER N
 #define FREE 255
 #define NONE 255
 #define RING (ROOM + 1)
@@ -44,7 +44,7 @@ Entry entry[RING];       /* the record of the message's ticket, written in two h
 byte head; byte tail;    /* counts of messages taken and put */
 byte lock_word[2];       /* owner of the lock of the tail (0) and of the head (1), or FREE */
 bool waiting[2];         /* a process may be asleep: until there is a message (0), until there is room (1) */
-byte fresh[2];           /* for the count: as bits, the waiters since whose announcement it is unchanged */
+byte fresh[2];           /* the word is as it was when these announced themselves: it counts how often it is cleared */
 bool ticket[MESSAGES];   /* live: the block of the message is allocated */
 
 /* The kernel */
@@ -74,8 +74,14 @@ inline wake_one(k) {
 /* As STEP, for a step with a choice in it. */
 #define CHOICE(x) if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; goto killed } :: atomic { x } fi
 
-/* Wake one waiter: without a waiter this is one load. If none was asleep, the word is cleared; then a process
-   that fell asleep in between is woken, and one that is about to fall asleep finds the word changed. */
+/* Wake one waiter: without a waiter this is one load. If none was asleep, the word is cleared and counts that;
+   then a process that fell asleep in between is woken, and one that is about to fall asleep finds the word
+   changed, also if another one has announced itself since. */
+#ifdef CLEAR_WITHOUT_COUNT
+#define CHANGED(k) !waiting[k]
+#else
+#define CHANGED(k) !(fresh[k] & bit(me))
+#endif
 #ifdef CLEAR_WITHOUT_WAKE
 #define CLEAR(DO, k) DO(waiting[k] = false; fresh[k] = 0)
 #else
@@ -89,59 +95,51 @@ inline wake_one(k) {
   ok = false
 
 /* Announce, look, sleep. The kernel compares the word and puts the process to sleep in one step. */
-#ifdef NO_COUNT
-#define UNCHANGED(k) waiting[k]
-#else
-#define UNCHANGED(k) fresh[k] & bit(me)
-#endif
 #define ANNOUNCE(k) STEP(waiting[k] = true; fresh[k] = fresh[k] | bit(me))
 #ifdef LOOK_BEFORE_ANNOUNCING
 #define ANNOUNCE_AND_LOOK(k, ready) STEP(ok = ready); ANNOUNCE(k)
 #else
-#define ANNOUNCE_AND_LOOK(k, ready) ANNOUNCE(k); STEP(ok = ready)
+#define ANNOUNCE_AND_LOOK(k, ready) \
+  ANNOUNCE(k); STEP(ok = ready; if :: ok -> fresh[k] = fresh[k] & ~bit(me) :: else fi)
 #endif
 #define WAIT(k, ready) \
   ANNOUNCE_AND_LOOK(k, ready); \
   if :: !ok -> \
-        STEP(if :: UNCHANGED(k) -> asleep[k] = asleep[k] | bit(me) :: else fi); \
+        STEP(if :: CHANGED(k) :: else -> asleep[k] = asleep[k] | bit(me) fi; fresh[k] = fresh[k] & ~bit(me)); \
 end_asleep: \
         if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; asleep[k] = asleep[k] & ~bit(me); goto killed } \
            :: !(asleep[k] & bit(me)) \
         fi \
      :: else fi; \
-  d_step { ok = false; fresh[k] = fresh[k] & ~bit(me) }
+  ok = false
 
 /* What a dead owner of the lock may have left: of the tail, a ticket of a message that it had not put yet; of
-   the head, a message whose ticket it had claimed. Then all waiters check again. Each step may be
-   repeated. */
+   the head, a message whose ticket it had claimed. Each step may be repeated by the next manager. */
 #ifdef NO_CANCEL
-#define REPAIR_TAIL(DO)
+#define REPAIR_TAIL
 #else
-#define REPAIR_TAIL(DO) \
-  DO(ok = entry[tail % RING].valid; r = MESSAGE_IN(tail % RING)); \
-  if :: ok -> DO(ticket[r] = false) :: else fi; r = 0
+#define REPAIR_TAIL \
+  MSTEP(ok = entry[tail % RING].valid; r = MESSAGE_IN(tail % RING)); \
+  if :: ok -> MSTEP(ticket[r] = false) :: else fi; r = 0
 #endif
 #ifdef NO_SKIP
-#define REPAIR_HEAD(DO)
+#define REPAIR_HEAD
 #else
-#define REPAIR_HEAD(DO) \
-  DO(ok = head < tail; r = MESSAGE_IN(head % RING)); \
-  if :: ok -> DO(ok = !ticket[r]) :: else fi; r = 0; \
-  if :: ok -> DO(head++) :: else fi
+#define REPAIR_HEAD \
+  MSTEP(ok = head < tail; r = MESSAGE_IN(head % RING)); \
+  if :: ok -> MSTEP(ok = !ticket[r]) :: else fi; r = 0; \
+  if :: ok -> MSTEP(head++) :: else fi
 #endif
-#define REPAIR(DO, which) \
-  if :: which == 0 -> REPAIR_TAIL(DO) :: else -> REPAIR_HEAD(DO) fi; \
-  CLEAR(DO, 0); CLEAR(DO, 1); ok = false
+#ifdef UNLOCK_BEFORE_REPAIR
+#define RELEASE_DEAD(which, REPAIR) MSTEP(lock_word[which] = FREE); REPAIR
+#else
+#define RELEASE_DEAD(which, REPAIR) REPAIR; MSTEP(lock_word[which] = FREE)
+#endif
 
-/* Take the lock, also of a dead process. A waiter sleeps for a bounded time only, then checks
-   again. */
-#define IS_DEAD(owner) ((owner) < N && dead[owner])
 #define LOCK(which) \
   if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; goto killed } \
      :: atomic { lock_word[which] == FREE -> lock_word[which] = me } \
-     :: atomic { IS_DEAD(lock_word[which]) -> lock_word[which] = me; ok = true } \
-  fi; \
-  if :: ok -> REPAIR(STEP, which) :: else fi
+  fi
 #define UNLOCK(which) STEP(lock_word[which] = FREE)
 
 #ifdef KEEP_VALID
@@ -162,7 +160,7 @@ end_asleep: \
 #endif
 
 proctype producer(byte me) {
-  byte m; byte r; bool ok;
+  byte m; bool ok;
   do
   :: atomic { next_message < MESSAGES -> m = next_message; producer_of[m] = me; next_message++ };
 again:
@@ -188,7 +186,7 @@ killed:
 }
 
 proctype consumer(byte me) {
-  byte m; byte r; bool ok;
+  byte m; bool ok;
   do
   :: LOCK(1);
      STEP(ok = head < tail);
@@ -215,16 +213,13 @@ killed:
   skip
 }
 
-/* The manager sweeps each death: it takes over the locks of the dead process, and wakes all waiters, since
-   one that was woken may have been killed before it could act. */
+/* The manager sweeps each death: it repairs what the dead process had locked, and wakes all waiters, since one
+   that was woken may have been killed before it could act. A new manager finds the deaths that were not swept,
+   and repeats. */
 proctype manager() {
-  byte p; byte r; byte which; bool ok;
+  byte p; byte r; bool ok;
 restart:
-  atomic { p = 0; which = 0; ok = false; r = 0;   /* a lock of the manager before is a dead process's */
-           if :: lock_word[0] == MANAGER -> ok = true :: else fi };
-  if :: ok -> REPAIR(MSTEP, 0); MSTEP(lock_word[0] = FREE) :: else fi;
-  d_step { if :: lock_word[1] == MANAGER -> ok = true :: else fi };
-  if :: ok -> REPAIR(MSTEP, 1); MSTEP(lock_word[1] = FREE) :: else fi;
+  atomic { p = 0; ok = false; r = 0 };
 end:
   do
   :: atomic { dead[0] && !swept[0] -> p = 0 }; goto sweep
@@ -232,14 +227,14 @@ end:
   :: atomic { N > 2 && dead[2 % N] && !swept[2 % N] -> p = 2 }; goto sweep
   :: atomic { N > 3 && dead[3 % N] && !swept[3 % N] -> p = 3 }; goto sweep
 sweep:
-     which = 0;
-     do
-     :: which < 2 ->
-        MSTEP(ok = lock_word[which] == p; if :: ok -> lock_word[which] = MANAGER :: else fi);
-        if :: ok -> REPAIR(MSTEP, which); MSTEP(lock_word[which] = FREE) :: else fi;
-        which++
-     :: else -> break
-     od;
+#ifdef SWEPT_BEFORE_REPAIR
+     MSTEP(swept[p] = true);
+#endif
+     MSTEP(ok = lock_word[0] == p);
+     if :: ok -> RELEASE_DEAD(0, REPAIR_TAIL) :: else fi;
+     MSTEP(ok = lock_word[1] == p);
+     if :: ok -> RELEASE_DEAD(1, REPAIR_HEAD) :: else fi;
+     ok = false;
 #ifndef NO_WAKE_IN_SWEEP
      CLEAR(MSTEP, 0); CLEAR(MSTEP, 1);
 #endif
