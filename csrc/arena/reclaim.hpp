@@ -61,9 +61,13 @@ void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& d
       holders.fetch_and(~bits);
     }
     const BlockWord word(segment.record(block).word.load());
-    if (word.is_free() || has_holder(segment, block)) continue;
-    const FreeResult result =
-        word.is_draining() ? FreeResult::draining : try_free(segment, block, memory);
+    if (word.is_draining()) {
+      // Also with a holder bit: it is of a process that tries a stale handle, and clears it.
+      unused(block, FreeResult::draining);
+      continue;
+    }
+    if (!word.live() || has_holder(segment, block)) continue;
+    const FreeResult result = try_free(segment, block, memory);
     if (result != FreeResult::none) unused(block, result);
   }
 }

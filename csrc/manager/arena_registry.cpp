@@ -352,7 +352,7 @@ void ArenaRegistry::count(Statistics& statistics) const {
 void ArenaRegistry::count(const Segment& segment, Statistics& statistics) {
   const std::uint32_t capacity = segment.capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
-    if (!BlockWord(segment.record(block).word.load()).live()) continue;
+    if (BlockWord(segment.record(block).word.load()).is_free()) continue;
     ++statistics.blocks;
     statistics.bytes_live += segment.record(block).size.load();
   }

@@ -136,6 +136,13 @@ TEST_F(TryFreeTest, SweepFindsUnreferencedBlocks) {
   EXPECT_EQ(swept(kNoSlot), (std::set<BlockNumber>{kBlock}));
 }
 
+// The bit of a process that tries a stale handle: it clears the bit, and does not drain the block.
+TEST_F(TryFreeTest, SweepFindsDrainingBlocksWithHolderBit) {
+  segment_->record(kBlock).word.store(word().draining().bits());
+  hold(6);
+  EXPECT_EQ(swept(kNoSlot), (std::set<BlockNumber>{kBlock}));
+}
+
 TEST_F(TryFreeTest, SweepOfEmptySetClearsNothing) {
   for (const SlotNumber slot : std::initializer_list<SlotNumber>{0, 63, 1023}) hold(slot);
   EXPECT_TRUE(swept(kNoSlot).empty());
