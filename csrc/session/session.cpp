@@ -75,7 +75,7 @@ Block Session::allocate_on_host(std::uint64_t size, Placement placement) {
 // arenas.
 Block Session::allocate_on_device(std::uint64_t size, Placement placement) {
   const LockGuard creation(creation_mutex_);
-  const LockGuard connection(connection_mutex_);
+  const ConnectionGuard connection(*this);
   if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
   make_arena(size, placement);
   if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
@@ -155,7 +155,7 @@ std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
       arena->collect(0);
       continue;
     }
-    const LockGuard connection(connection_mutex_);  // before arenas: see `allocate_on_device`
+    const ConnectionGuard connection(*this);  // before arenas: see `allocate_on_device`
     arena->collect(0);
   }
   {

@@ -149,15 +149,35 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
           std::uint32_t incarnation, std::string program, Budget& budget);
 
+  /// Has the connection locked. A thread that finds it locked leaves its requests to drain blocks
+  /// to the one that has it, which sends them afterwards.
+  class SCOPED_CAPABILITY ConnectionGuard {
+   public:
+    explicit ConnectionGuard(Session& session) ACQUIRE(session.connection_mutex_)
+        : session_(session) {
+      session_.connection_mutex_.lock();
+    }
+    ~ConnectionGuard() RELEASE() {
+      session_.connection_mutex_.unlock();
+      session_.send_drains();
+    }
+    ConnectionGuard(const ConnectionGuard&) = delete;
+    ConnectionGuard& operator=(const ConnectionGuard&) = delete;
+
+   private:
+    Session& session_;
+  };
+
   void reserve_child_slot();
   bool enter_as_child() noexcept;
   void unlock_forked() noexcept NO_THREAD_SAFETY_ANALYSIS;
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(const Message& message, int descriptor = -1);
-  Reply ask_locked(const Message& message, int descriptor) REQUIRES(connection_mutex_);
   void drain(ArenaNumber arena, BlockNumber block) noexcept override;
   void send_drains() noexcept;
-  Watched watch_pipe_locked(int descriptor) noexcept;
+  [[nodiscard]] bool has_drains() noexcept;
+  /// Returns false if the manager could not be told now.
+  [[nodiscard]] bool send_drains_locked() noexcept REQUIRES(connection_mutex_);
   void reconnect() REQUIRES(connection_mutex_);
   void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);

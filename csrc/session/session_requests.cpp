@@ -58,15 +58,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Start start,
 
 Reply Session::ask(const Message& message, int descriptor) {
   member_.require_slot();
-  Reply reply = [&] {
-    const LockGuard guard(connection_mutex_);
-    return ask_locked(message, descriptor);
-  }();
-  send_drains();
-  return reply;
-}
-
-Reply Session::ask_locked(const Message& message, int descriptor) {
+  const ConnectionGuard guard(*this);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!connection_) reconnect();
     if (std::optional<Reply> reply = connection_.ask(message, descriptor)) return std::move(*reply);
@@ -104,25 +96,19 @@ void Session::reconnect() {
 
 void Session::restore_descriptor() {
   member_.require_slot();
-  {
-    const LockGuard guard(connection_mutex_);
-    if (memory_->descriptor_or_none() >= 0) return;
-    connection_.shut_down();
-    reconnect();
-  }
-  send_drains();
+  const ConnectionGuard guard(*this);
+  if (memory_->descriptor_or_none() >= 0) return;
+  connection_.shut_down();
+  reconnect();
 }
 
 void Session::ensure_manager() noexcept {
   if (!member_.has_slot() || !memory_->manager_changed()) return;
   try {
-    {
-      const LockGuard guard(connection_mutex_);
-      if (!memory_->manager_changed()) return;  // another thread was faster
-      connection_.shut_down();
-      reconnect();
-    }
-    send_drains();
+    const ConnectionGuard guard(*this);
+    if (!memory_->manager_changed()) return;  // another thread was faster
+    connection_.shut_down();
+    reconnect();
   } catch (const std::exception& error) {
     memory_->accept_manager();  // prevents another attempt at every send
     report("no manager is running; messages sent by this process will be lost if it exits: ",
@@ -172,16 +158,10 @@ void Session::send_registration(const Arena& arena) {
 Session::Watched Session::watch_pipe(int descriptor) noexcept {
   if (!member_.has_slot()) return {};
   ensure_manager();
-  const Watched watched = watch_pipe_locked(descriptor);
-  send_drains();
-  return watched;
-}
-
-Session::Watched Session::watch_pipe_locked(int descriptor) noexcept {
   Message message = message_for(MessageKind::watch_pipe, id());
   message.pipe = pipe_number(descriptor);
   const Fd location = open_pipe_location(descriptor, message.pipe);
-  const LockGuard guard(connection_mutex_);
+  const ConnectionGuard guard(*this);
   if (!connection_) return {message.pipe, false};
   if (message.pipe == 0) {
     // The socket at the other end, found before the message is written: later this end may be gone.
@@ -204,29 +184,35 @@ void Session::drain(ArenaNumber arena, BlockNumber block) noexcept {
     const LockGuard guard(drains_lock_);
     drains_.emplace_back(arena, block);
   } catch (const std::bad_alloc&) {
+    static_cast<void>(memory_->postpone_free());
     return;
   }
   send_drains();
 }
 
-// The list is checked again after the connection was unlocked: a thread that added to it before
-// that could not lock the connection.
+// The list is checked after the connection was unlocked: a thread that found it locked has left its
+// request in the list before.
 void Session::send_drains() noexcept {
-  Message message = message_for(MessageKind::drain, id());
-  for (;;) {
-    {
-      const LockGuard guard(drains_lock_);
-      if (drains_.empty()) return;
-    }
-    if (!connection_mutex_.try_lock()) return;
+  while (has_drains() && connection_mutex_.try_lock()) {
     const LockGuard connection(connection_mutex_, std::adopt_lock);
-    const LockGuard guard(drains_lock_);
-    if (drains_.empty()) return;
+    if (!send_drains_locked()) return;
+  }
+}
+
+bool Session::has_drains() noexcept {
+  const LockGuard guard(drains_lock_);
+  return !drains_.empty();
+}
+
+bool Session::send_drains_locked() noexcept {
+  Message message = message_for(MessageKind::drain, id());
+  const LockGuard guard(drains_lock_);
+  for (; !drains_.empty(); drains_.pop_back()) {
     message.arena = drains_.back().first;
     message.number = drains_.back().second;
-    if (!connection_ || !connection_.tell(message)) return;
-    drains_.pop_back();
+    if (!connection_ || !connection_.tell(message)) return false;
   }
+  return true;
 }
 
 Statistics Session::statistics() {
