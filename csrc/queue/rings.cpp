@@ -19,7 +19,7 @@ Ring ring_at(QueueHeader& queue, std::uint32_t number, RingMapper& mapper) {
   if (!named) return {std::as_writable_bytes(std::span(queue.first_ring)), start};
   const std::span<std::byte> bytes = mapper.map_ring(*named, record.strategy.load());
   if (bytes.data() == nullptr) return {};
-  if (bytes.size() < 2 * sizeof(MessageEntry)) {
+  if (bytes.size() < Ring::kLeastBytes) {
     throw SessionError("a queue is damaged: the block of a ring has " +
                        std::to_string(bytes.size()) + " bytes");
   }

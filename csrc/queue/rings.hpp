@@ -1,6 +1,7 @@
 // Finds the entries of a queue's messages, in any process that has the queue mapped.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -33,6 +34,8 @@ class RingMapper {
 /// A ring whose block is mapped. Its number of entries is a power of two.
 class Ring {
  public:
+  static constexpr std::size_t kLeastBytes = 2 * sizeof(MessageEntry);
+
   Ring() noexcept = default;
   /// Uses as many entries of the bytes as are a power of two.
   Ring(std::span<std::byte> bytes, std::uint64_t start) noexcept;
