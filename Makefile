@@ -159,7 +159,8 @@ $(VENV)/.pip:
 
 $(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim tests/fuzz/*.?pp tests/fuzz/corpus* tests/faults/*.cpp tests/faults/CMakeLists.txt -type f) | $(VENV)/.group-build build/gtest/.found
 	$(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_WERROR=ON \
+	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON \
+	  -DSHMTENSOR_WERROR=ON \
 	  -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 	$(CMAKE) --build $(CPP_BUILD)
 	touch $@
