@@ -97,13 +97,10 @@ bool Drain::is_live(const NamedTicket& named) {
          table->is_live(named.ticket, named.arena, named.block, named.generation);
 }
 
-// A queue with a damaged ring is unlocked, too: the processes that use it raise then.
 std::span<std::byte> Drain::map_ring(const NamedTicket& named, Strategy /*strategy*/) {
   const Segment* segment = arenas_.find(named.arena);
   if (segment == nullptr || named.block >= segment->capacity()) return {};
-  const std::span<std::byte> bytes =
-      bytes_in(*segment, named.block).value_or(std::span<std::byte>());
-  return bytes.size() >= Ring::kLeastBytes ? bytes : std::span<std::byte>();
+  return bytes_in(*segment, named.block).value_or(std::span<std::byte>());
 }
 
 }  // namespace shmtensor
