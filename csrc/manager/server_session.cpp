@@ -46,6 +46,7 @@ void Server::find_arenas() {
   }
   registry_.add(std::move(arenas), *memory_, slots_->unused());
   knows_all_arenas_ = found.all;
+  planes_check_at_ = 0;
 }
 
 void Server::add_arena(std::unique_ptr<Segment> segment) {
