@@ -19,9 +19,12 @@ from tests.helpers.children import run_program, run_python
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(sys.prefix) / "fault-points"
 PROGRAM = Path(__file__).with_name("kill_points_program.py")
+QUEUE_PROGRAM = Path(__file__).with_name("queue_kill_points_program.py")
 
 # Points that a process passes only once.
 ONE_PASS = {"fork.child", "manager.adopt", "manager.claim"}
+# Points that only users of a queue pass, or their manager.
+OF_QUEUE = ("queue.", "send.recorded", "manager.queue_repaired", "manager.drained")
 
 
 def points() -> list[str]:
@@ -34,7 +37,18 @@ def points() -> list[str]:
 
 def test_every_step_has_kill_points() -> None:
     steps = {point.split(".")[0] for point in points()}
-    assert steps >= {"allocate", "hold", "send", "release", "free", "fork", "register", "session", "manager"}
+    assert steps >= {
+        "allocate",
+        "hold",
+        "send",
+        "release",
+        "free",
+        "fork",
+        "register",
+        "session",
+        "manager",
+        "queue",
+    }
 
 
 @pytest.mark.parametrize("point", points())
@@ -48,7 +62,8 @@ def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
         tokens = tmp_path / "-".join(map(str, way))
         tokens.mkdir()
         env = {"PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT)]), "SHMTENSOR_FAULT_TOKENS": str(tokens)}
-        return run_program(PROGRAM, f"{point}:{nth}", method, str(times), env=env, timeout=60)
+        program = QUEUE_PROGRAM if point.startswith(OF_QUEUE) else PROGRAM
+        return run_program(program, f"{point}:{nth}", method, str(times), env=env, timeout=120)
 
     with ThreadPoolExecutor(2) as pool:
         for way, done in zip(ways, pool.map(run, ways), strict=True):

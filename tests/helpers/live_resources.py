@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import shmtensor as st
+from tests.torture.observer.snapshot import opened
 
 
 def live_resources() -> tuple[int, int, int]:
@@ -14,6 +16,12 @@ def live_resources() -> tuple[int, int, int]:
     gc.collect()
     stats = st.stats()
     return stats["blocks"], stats["bytes_live"], stats["in_flight"]
+
+
+def live_tickets() -> int:
+    """Return the number of live tickets of this session; the statistics have none of queues."""
+    with opened(st.stats()["session"], [os.getpid()]) as (memory, _):
+        return sum(group.tickets for group in memory.groups)
 
 
 @contextmanager
