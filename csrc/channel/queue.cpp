@@ -10,6 +10,7 @@
 #include "os/backoff.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
+#include "os/limits.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
 
@@ -79,6 +80,7 @@ Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
   Attempt result{};
   {
     const OwnerLockGuard guard(OwnerLock(header_.tail.lock));
+    header_.tail.processor.store(present_processor(), std::memory_order_relaxed);
     SHMTENSOR_FAULT_POINT("queue.put_locked");
     result = put_locked(message, call);
     SHMTENSOR_FAULT_POINT("queue.put_unlock");
@@ -97,6 +99,7 @@ Attempt Queue::try_take(Incoming& message, QueueCall& call) {
   Attempt result{};
   {
     const OwnerLockGuard guard(OwnerLock(header_.head.lock));
+    header_.head.processor.store(present_processor(), std::memory_order_relaxed);
     SHMTENSOR_FAULT_POINT("queue.take_locked");
     result = take_locked(message, call);
     SHMTENSOR_FAULT_POINT("queue.take_unlock");
@@ -284,10 +287,11 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
       }
       return;
     case Attempt::empty:
-      return wait(header_.getters, [this] { return size() != 0 || is_shut_down(); }, time);
+      return wait(
+          header_.getters, header_.tail, [this] { return size() != 0 || is_shut_down(); }, time);
     case Attempt::full:
       return wait(
-          header_.putters,
+          header_.putters, header_.head,
           [this] {
             const bool ring =
                 header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
@@ -305,9 +309,10 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
 }
 
 template <typename Ready>
-void Queue::wait(std::atomic<std::uint32_t>& word, Ready&& ready, nanoseconds time) noexcept {
+void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
+                 nanoseconds time) noexcept {
   const std::uint64_t begin = monotonic_nanoseconds();
-  const std::uint64_t window = spin_.window(begin);
+  const std::uint64_t window = spin_.window(begin, other.processor.load(std::memory_order_relaxed));
   if (window != 0) {
     const std::uint64_t end =
         begin + std::min(window, static_cast<std::uint64_t>(std::max(time.count(), 0L)));
@@ -343,7 +348,7 @@ bool Queue::task_done() noexcept {
 }
 
 void Queue::wait_until_done(nanoseconds time) noexcept {
-  wait(header_.joiners, [this] { return all_done(); }, time);
+  wait(header_.joiners, header_.head, [this] { return all_done(); }, time);
 }
 
 // With the lock, so that no message is put after another process has seen that the queue is shut

@@ -100,7 +100,7 @@ class Queue {
   [[nodiscard]] bool claim(const NamedTicket& named, Arena& arena);
   [[noreturn]] static void throw_lost(ArenaNumber arena);
   template <typename Ready>
-  void wait(std::atomic<std::uint32_t>& word, Ready&& ready,
+  void wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
             std::chrono::nanoseconds time) noexcept;
 
   Session& session_;

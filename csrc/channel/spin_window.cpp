@@ -4,14 +4,14 @@
 
 namespace shmtensor {
 
-std::uint64_t SpinWindow::window(std::uint64_t now) noexcept {
+std::uint64_t SpinWindow::window(std::uint64_t now, int other) noexcept {
   const std::uint64_t window = window_.load(std::memory_order_relaxed);
   if (window == 0) return 0;
   if (now >= recheck_at_.load(std::memory_order_relaxed)) {
     recheck_at_.store(now + kRecheck, std::memory_order_relaxed);
-    alone_.store(usable_processors() < 2, std::memory_order_relaxed);
+    pinned_.store(usable_processors() < 2, std::memory_order_relaxed);
   }
-  return alone_.load(std::memory_order_relaxed) ? 0 : window;
+  return pinned_.load(std::memory_order_relaxed) && other == present_processor() ? 0 : window;
 }
 
 void SpinWindow::note(std::uint64_t waited) noexcept {

@@ -8,12 +8,14 @@ namespace shmtensor {
 
 /// Spinning pays if the wait ends sooner than a sleeping thread would be woken, after about 50
 /// microseconds. The window follows the waits that were observed: a short one opens it, a long one
-/// halves it, until the thread does not spin at all. With one processor, it never spins.
-/// Threads: all members may be called simultaneously; an update that is lost does no harm.
+/// halves it, until the thread does not spin at all. A thread that may run on one processor only
+/// never spins there for a process that was on the same one: that could not run meanwhile. Threads:
+/// all members may be called simultaneously; an update that is lost does no harm.
 class SpinWindow {
  public:
-  /// How many nanoseconds to spin in a wait that begins now.
-  [[nodiscard]] std::uint64_t window(std::uint64_t now) noexcept;
+  /// How many nanoseconds to spin in a wait that begins now. `other` is the processor on which the
+  /// other end of the queue was used last.
+  [[nodiscard]] std::uint64_t window(std::uint64_t now, int other) noexcept;
   /// A wait took so many nanoseconds.
   void note(std::uint64_t waited) noexcept;
 
@@ -26,7 +28,7 @@ class SpinWindow {
 
   std::atomic<std::uint64_t> window_{kMost};
   std::atomic<std::uint64_t> recheck_at_{0};
-  std::atomic<bool> alone_{false};
+  std::atomic<bool> pinned_{false};
 };
 
 }  // namespace shmtensor

@@ -118,6 +118,8 @@ void raise_soft_limit(int resource) noexcept {
   ::setrlimit(which, &limit);
 }
 
+int present_processor() noexcept { return ::sched_getcpu(); }
+
 // A kernel with more processors than the set has room for answers EINVAL.
 int usable_processors() noexcept {
   cpu_set_t set;

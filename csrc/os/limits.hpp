@@ -31,6 +31,9 @@ struct AvailableMemory {
 /// Raises a soft limit (RLIMIT_NOFILE and the like) to the hard one.
 void raise_soft_limit(int resource) noexcept;
 
+/// Returns the number of the processor on which this thread runs; -1 if that is not known.
+[[nodiscard]] int present_processor() noexcept;
+
 /// Returns the number of processors on which this thread may run.
 [[nodiscard]] int usable_processors() noexcept;
 

@@ -43,9 +43,10 @@ static_assert(sizeof(RingRecord) == 128);
 /// The end of the queue at which messages are put (tail) or taken (head). Only the process that has
 /// the lock writes the other fields.
 struct alignas(64) QueueEnd {
-  std::atomic<std::uint32_t> lock;   ///< OwnerLock
-  std::atomic<std::uint32_t> ring;   ///< number of the ring in use
-  std::atomic<std::uint64_t> count;  ///< messages that were put or taken
+  std::atomic<std::uint32_t> lock;      ///< OwnerLock
+  std::atomic<std::uint32_t> ring;      ///< number of the ring in use
+  std::atomic<std::uint64_t> count;     ///< messages that were put or taken
+  std::atomic<std::int32_t> processor;  ///< of the last attempt
 };
 
 enum class QueueStage : std::uint8_t {
