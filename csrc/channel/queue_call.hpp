@@ -17,7 +17,7 @@ namespace shmtensor {
 class QueueCall final : private RingMapper {
  public:
   explicit QueueCall(Session& session) noexcept : session_(session) {}
-  ~QueueCall();
+  ~QueueCall() override;
   QueueCall(const QueueCall&) = delete;
   QueueCall& operator=(const QueueCall&) = delete;
 
