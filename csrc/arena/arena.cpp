@@ -232,7 +232,7 @@ bool Arena::take(LocalTable::Lock& lock, const NamedTicket& named, TransitTable&
     SHMTENSOR_FAULT_POINT("hold.before_claim");
     pin();
   }
-  const bool claimed = transit.claim(named.ticket, named.arena, named.block, named.generation);
+  const bool claimed = transit.claim(named);
   if (claimed) {
     SHMTENSOR_FAULT_POINT("hold.after_claim");
     lock.set_count(lock.count() + 1);

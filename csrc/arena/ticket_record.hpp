@@ -10,14 +10,6 @@
 
 namespace shmtensor {
 
-/// A ticket and the block that it keeps allocated.
-struct NamedTicket {
-  ArenaNumber arena = 0;
-  BlockNumber block = 0;
-  Generation generation = 0;
-  Ticket ticket;
-};
-
 /// The sender writes the record before it issues the ticket, so a ticket whose sender was killed
 /// can be cancelled. A record of a ticket that was never issued, or is consumed, does no harm:
 /// a claim of it fails.

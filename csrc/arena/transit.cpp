@@ -64,16 +64,16 @@ bool TransitTable::has_live(ArenaNumber arena, BlockNumber block,
 }
 
 // As in `claim`: the word is read before and after what is constant while it is.
-bool TransitTable::is_live(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
-                           Generation generation) const noexcept {
+bool TransitTable::is_live(const NamedTicket& named) const noexcept {
+  const Ticket& ticket = named.ticket;
   if (ticket.group >= kGroups || ticket.group >= group_count.load()) return false;
   const TicketGroup& group = groups[ticket.group];
   const auto live = [&] {
     const std::uint64_t word = group.word.load();
     return serial_of(word) == ticket.serial && (live_of(word) & 1u << ticket.bit % 32) != 0;
   };
-  return live() && group.block.load() == block_key(arena, block) &&
-         static_cast<Generation>(group.mark.load() >> 32) == generation && live();
+  return live() && group.block.load() == block_key(named.arena, named.block) &&
+         static_cast<Generation>(group.mark.load() >> 32) == named.generation && live();
 }
 
 void TransitTable::keep(const Ticket& ticket) noexcept {

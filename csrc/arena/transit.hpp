@@ -20,6 +20,14 @@ struct Ticket {
   std::uint32_t serial = 0;
 };
 
+/// A ticket and the block that it keeps allocated.
+struct NamedTicket {
+  ArenaNumber arena = 0;
+  BlockNumber block = 0;
+  Generation generation = 0;
+  Ticket ticket;
+};
+
 /// Up to 32 tickets of one sender for one generation of one block. While `serial` is constant, so
 /// are block and generation. A group is linked into its bucket before its first ticket is
 /// published, and stays linked while a ticket is live.
@@ -92,9 +100,12 @@ struct TransitTable {
     return false;
   }
 
-  /// Return true if the ticket is live and belongs to this block.
-  [[nodiscard]] bool is_live(const Ticket& ticket, ArenaNumber arena, BlockNumber block,
-                             Generation generation) const noexcept;
+  bool claim(const NamedTicket& named) noexcept {
+    return claim(named.ticket, named.arena, named.block, named.generation);
+  }
+
+  /// Return true if the ticket is live and belongs to its block.
+  [[nodiscard]] bool is_live(const NamedTicket& named) const noexcept;
 
   /// Makes the tickets of this ticket's group persistent: they belong to a published name and have
   /// no age. The group must have been issued with `to_keep`. May be repeated.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "channel/queue_call.hpp"
@@ -71,39 +72,38 @@ Queue::Queue(Session& session, const Block& block) : session_(session), header_(
   if (header_.magic.load() != kQueueMagic) throw SessionError("not a queue of this version");
 }
 
-Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
+template <typename Change>
+Attempt Queue::with_lock(QueueEnd& end, QueueCall& call, Change&& change) {
   session_.require_slot();
-  call.end_ = &header_.tail;
-  call.ring_arena_ = &tail_arena_;
-  if (call.locked_ == nullptr && !try_lock(header_.tail, session_.slot())) return Attempt::locked;
+  call.end_ = &end;
+  if (call.locked_ == nullptr && !try_lock(end, session_.slot())) return Attempt::locked;
   call.locked_ = nullptr;
-  Attempt result{};
-  {
-    const OwnerLockGuard guard(OwnerLock(header_.tail.lock));
-    header_.tail.processor.store(present_processor(), std::memory_order_relaxed);
+  const OwnerLockGuard guard(OwnerLock(end.lock));
+  end.processor.store(present_processor(), std::memory_order_relaxed);
+  return change();
+}
+
+Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
+  call.ring_arena_ = &tail_arena_;
+  const Attempt result = with_lock(header_.tail, call, [&] {
     SHMTENSOR_FAULT_POINT("queue.put_locked");
-    result = put_locked(message, call);
+    const Attempt made = put_locked(message, call);
     SHMTENSOR_FAULT_POINT("queue.put_unlock");
-  }
+    return made;
+  });
   SHMTENSOR_FAULT_POINT("queue.put_notify");
   if (result == Attempt::done) WaitFlag(header_.getters).notify(1);
   return result;
 }
 
 Attempt Queue::try_take(Incoming& message, QueueCall& call) {
-  session_.require_slot();
-  call.end_ = &header_.head;
   call.ring_arena_ = &head_arena_;
-  if (call.locked_ == nullptr && !try_lock(header_.head, session_.slot())) return Attempt::locked;
-  call.locked_ = nullptr;
-  Attempt result{};
-  {
-    const OwnerLockGuard guard(OwnerLock(header_.head.lock));
-    header_.head.processor.store(present_processor(), std::memory_order_relaxed);
+  const Attempt result = with_lock(header_.head, call, [&] {
     SHMTENSOR_FAULT_POINT("queue.take_locked");
-    result = take_locked(message, call);
+    const Attempt made = take_locked(message, call);
     SHMTENSOR_FAULT_POINT("queue.take_unlock");
-  }
+    return made;
+  });
   SHMTENSOR_FAULT_POINT("queue.take_notify");
   if (result == Attempt::done) WaitFlag(header_.putters).notify(1);
   return result;
@@ -115,25 +115,27 @@ Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
   const std::uint64_t tail = header_.tail.count.load();
   const std::uint64_t head = header_.head.count.load();
   if (limit() != 0 && tail - head >= limit()) return Attempt::full;
-  Ring ring = ring_at(header_, header_.tail.ring.load(), call);
-  const bool is_gone = !ring && call.is_gone(header_.ring(header_.tail.ring.load()));
+  const std::uint32_t number = header_.tail.ring.load();
+  const RingRecord& record = header_.ring(number);
+  Ring ring = ring_at(header_, number, call);
+  const bool is_gone = !ring && call.is_gone(record);
   if (!ring && !is_gone) return Attempt::unmapped;
-  const bool next_is_free =
-      header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
-  if (is_gone || tail - std::max(head, ring.start()) >= ring.room()) {
-    if (!next_is_free) return Attempt::full;
-    if (!call.ring_) {
-      const std::uint64_t entries = is_gone ? QueueHeader::kFirstRing : ring.room() + 1;
-      call.entries_ = static_cast<std::uint32_t>(std::min(entries * kGrowth, kMostEntries));
-      return Attempt::ring;
-    }
-    begin_ring(call, tail);
-    ring = ring_at(header_, header_.tail.ring.load(), call);
-    if (!ring) throw_damaged();
-  } else if (head == tail && next_is_free && ring.begins_at(tail) && tail != ring.start() &&
-             header_.ring(header_.tail.ring.load()).ticket.read()) {
-    return_to_first_ring(tail);
-    ring = ring_at(header_, header_.tail.ring.load(), call);
+  const bool is_full = is_gone || tail - std::max(head, ring.start()) >= ring.room();
+  const bool next_is_free = number + 1 - header_.head.ring.load() < QueueHeader::kRings;
+  if (is_full && !next_is_free) return Attempt::full;
+  if (is_full && !call.ring_) {
+    const std::uint64_t entries = is_gone ? QueueHeader::kFirstRing : ring.room() + 1;
+    call.entries_ = static_cast<std::uint32_t>(std::min(entries * kGrowth, kMostEntries));
+    return Attempt::ring;
+  }
+  // After a rush, the empty queue uses the small ring in its first block again, and the large one
+  // is freed by the next process that takes a message.
+  const bool returns = !is_full && head == tail && next_is_free && ring.begins_at(tail) &&
+                       tail != ring.start() && record.ticket.read();
+  if (is_full || returns) {
+    begin_ring(number + 1, tail, is_full ? &call.ring_ : nullptr);
+    if (is_full) call.used_ring_ = std::move(call.ring_);
+    ring = ring_at(header_, number + 1, call);
     if (!ring) throw_damaged();
   }
   MessageEntry& entry = ring.entry(tail);
@@ -152,26 +154,15 @@ Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
   return Attempt::done;
 }
 
-// The reference that this process has on the block is released after the lock.
-void Queue::begin_ring(QueueCall& call, std::uint64_t tail) {
-  const std::uint32_t number = header_.tail.ring.load() + 1;
+// A ring without a block is the small one in the queue's first block.
+void Queue::begin_ring(std::uint32_t number, std::uint64_t start, const HeldBlock* block) {
   RingRecord& record = header_.ring(number);
   record.ticket.clear();
-  record.start.store(tail);
-  record.strategy.store(call.ring_->arena->segment().strategy());
-  static_cast<void>(call.ring_->arena->send(call.ring_->number, record.ticket));
-  SHMTENSOR_FAULT_POINT("queue.ring_count");
-  header_.tail.ring.store(number);
-  call.ring_is_used_ = true;
-}
-
-// After a rush, the empty queue uses the small ring in its first block again, and the large one is
-// freed by the next process that takes a message.
-void Queue::return_to_first_ring(std::uint64_t tail) noexcept {
-  const std::uint32_t number = header_.tail.ring.load() + 1;
-  RingRecord& record = header_.ring(number);
-  record.ticket.clear();
-  record.start.store(tail);
+  record.start.store(start);
+  if (block != nullptr) {
+    record.strategy.store((*block)->arena->segment().strategy());
+    static_cast<void>((*block)->arena->send((*block)->number, record.ticket));
+  }
   SHMTENSOR_FAULT_POINT("queue.ring_count");
   header_.tail.ring.store(number);
 }
@@ -221,9 +212,7 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     WaitFlag(header_.putters).notify(1);
     if (named && call.arena_is_gone(named->arena)) {
       if (named->ticket.sender < kMaxSlots) {
-        session_.memory()
-            .transit(named->ticket.sender)
-            .claim(named->ticket, named->arena, named->block, named->generation);
+        session_.memory().transit(named->ticket.sender).claim(*named);
       }
       throw_lost(named->arena);
     }
@@ -258,7 +247,7 @@ Attempt Queue::retire_rings(QueueCall& call, std::uint64_t head) {
       if (arena != nullptr && named->block < arena->segment().capacity() &&
           named->ticket.sender < kMaxSlots) {
         const TransitTable& transit = session_.memory().transit(named->ticket.sender);
-        if (transit.is_live(named->ticket, named->arena, named->block, named->generation)) {
+        if (transit.is_live(*named)) {
           arena->set_contents(named->block, {});  // so that any process can free it
         }
         SHMTENSOR_FAULT_POINT("queue.ring_cancel");

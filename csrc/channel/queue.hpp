@@ -92,11 +92,12 @@ class Queue {
   void pass_wakeup_on() noexcept;
 
  private:
+  template <typename Change>
+  [[nodiscard]] Attempt with_lock(QueueEnd& end, QueueCall& call, Change&& change);
   [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call);
   [[nodiscard]] Attempt take_locked(Incoming& message, QueueCall& call);
   [[nodiscard]] Attempt retire_rings(QueueCall& call, std::uint64_t head);
-  void begin_ring(QueueCall& call, std::uint64_t tail);
-  void return_to_first_ring(std::uint64_t tail) noexcept;
+  void begin_ring(std::uint32_t number, std::uint64_t start, const HeldBlock* block);
   [[nodiscard]] bool claim(const NamedTicket& named, Arena& arena);
   [[noreturn]] static void throw_lost(ArenaNumber arena);
   template <typename Ready>

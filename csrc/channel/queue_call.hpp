@@ -64,7 +64,7 @@ class QueueCall final : private RingMapper {
   Access access_ = Access::read_write;
   std::uint32_t entries_ = 0;  ///< of the missing ring
   HeldBlock ring_;             ///< a new ring
-  bool ring_is_used_ = false;  ///< it belongs to the queue
+  HeldBlock used_ring_;        ///< a new ring that belongs to the queue; released after the lock
 };
 
 }  // namespace shmtensor

@@ -85,7 +85,7 @@ TransitTable* Drain::table_of(SlotNumber sender) const {
 void Drain::cancel(const NamedTicket& named) {
   TransitTable* const table = table_of(named.ticket.sender);
   if (table == nullptr) return;
-  table->claim(named.ticket, named.arena, named.block, named.generation);
+  table->claim(named);
   if (arenas_.try_free_block(memory_, named.arena, named.block) == FreeResult::draining) {
     add(named.arena, named.block);
   }
@@ -93,8 +93,7 @@ void Drain::cancel(const NamedTicket& named) {
 
 bool Drain::is_live(const NamedTicket& named) {
   const TransitTable* const table = table_of(named.ticket.sender);
-  return table != nullptr &&
-         table->is_live(named.ticket, named.arena, named.block, named.generation);
+  return table != nullptr && table->is_live(named);
 }
 
 std::span<std::byte> Drain::map_ring(const NamedTicket& named, Strategy /*strategy*/) {
