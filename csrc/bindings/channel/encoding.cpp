@@ -21,11 +21,6 @@ constexpr std::uint32_t kInParcel = 0x100;
 PyObject* g_dumps = nullptr;
 PyObject* g_loads = nullptr;
 
-std::span<const std::byte> bytes_in(PyObject* bytes) noexcept {
-  return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
-          static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
-}
-
 py::object loads(std::span<const std::byte> content) {
   // The unpickler reads from the memory of the message, and copies what it keeps.
   const py::object view = checked(
@@ -62,7 +57,7 @@ EncodedMessage::EncodedMessage(Session& session, py::object object) : object_(st
 void EncodedMessage::encode(Session& session) {
   PyObject* const given = object_.ptr();
   if (refer_to_tensor(session)) return;
-  if (PyBytes_CheckExact(given)) return place(session, kBytes, bytes_in(given));
+  if (PyBytes_CheckExact(given)) return place(session, kBytes, bytes_of_object(given));
   if (PyUnicode_CheckExact(given)) {
     Py_ssize_t size = 0;
     if (const char* text = PyUnicode_AsUTF8AndSize(given, &size)) {
@@ -169,7 +164,7 @@ void EncodedMessage::pickle(Session& session) {
   scope_->close();
   if (!PyBytes_CheckExact(pickled.ptr())) throw py::type_error("the pickler must return bytes");
   object_ = std::move(pickled);
-  place(session, kPickle, bytes_in(object_.ptr()));
+  place(session, kPickle, bytes_of_object(object_.ptr()));
 }
 
 void EncodedMessage::place(Session& session, std::uint32_t kind,

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "bindings/session/session_access.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/gil.hpp"
 
@@ -17,12 +18,7 @@ HeldBlock make_parcel(Session& session, std::span<const std::byte> content, Mess
   const std::size_t count = scope != nullptr ? scope->needed() : 0;
   const std::size_t head = sizeof(ParcelHeader) + count * sizeof(ParcelRecord);
   const std::uint64_t size = head + content.size();
-  std::optional<Block> block = session.allocate_warm(size, Strategy::file_descriptor);
-  if (!block) {
-    const GilRelease release;
-    block = session.allocate(size, Strategy::file_descriptor);
-  }
-  HeldBlock parcel(*block);
+  HeldBlock parcel(allocate_block(session, size, Strategy::file_descriptor));
   const std::span<std::byte> bytes = bytes_of(parcel->arena, parcel->number, Access::read_write);
   std::memset(bytes.data(), 0, head);
   reinterpret_cast<ParcelHeader*>(bytes.data())->tickets = count;
@@ -44,42 +40,31 @@ HeldBlock make_parcel(Session& session, std::span<const std::byte> content, Mess
 IncomingParcel::~IncomingParcel() {
   try {
     const SessionMemory& memory = block_->arena->memory();
-    const std::vector<NamedTicket> named = tickets();
     const bool consumed =
-        !bytes_.empty() && std::none_of(named.begin(), named.end(), [&](const NamedTicket& one) {
-          return memory.transit(one.ticket.sender)
-              .is_live(one.ticket, one.arena, one.block, one.generation);
+        !bytes_.empty() && std::ranges::none_of(tickets_, [&](const NamedTicket& named) {
+          return memory.transit(named.ticket.sender).is_live(named);
         });
     if (consumed) block_.set_contents({});
   } catch (const std::exception&) {
-    // Memory or address space is short, so it is not known whether a ticket is live.
+    // Address space is short, so it is not known whether a ticket is live.
   }
 }
 
 std::span<const std::byte> IncomingParcel::content() {
   bytes_ = bytes_of(block_->arena, block_->number, Access::read_write);
   if (bytes_.size() < sizeof(ParcelHeader)) throw StaleHandle("a message of a queue is damaged");
-  const std::size_t head = sizeof(ParcelHeader) + records().size_bytes();
-  return bytes_.subspan(head);
-}
-
-std::span<const ParcelRecord> IncomingParcel::records() const noexcept {
-  if (bytes_.size() < sizeof(ParcelHeader)) return {};
-  const std::uint64_t count =
+  const std::size_t count =
       std::min<std::uint64_t>(reinterpret_cast<const ParcelHeader*>(bytes_.data())->tickets,
                               (bytes_.size() - sizeof(ParcelHeader)) / sizeof(ParcelRecord));
-  return {reinterpret_cast<const ParcelRecord*>(bytes_.data() + sizeof(ParcelHeader)), count};
-}
-
-std::vector<NamedTicket> IncomingParcel::tickets() const {
-  std::vector<NamedTicket> found;
-  for (const ParcelRecord& record : records()) {
+  const std::span records(
+      reinterpret_cast<const ParcelRecord*>(bytes_.data() + sizeof(ParcelHeader)), count);
+  for (const ParcelRecord& record : records) {
     const std::optional<NamedTicket> named = record.ticket.read();
     // A handle refers to its record by the number.
-    found.push_back(
+    tickets_.push_back(
         named && named->ticket.sender < kMaxSlots ? *named : NamedTicket{.ticket = {.sender = 0}});
   }
-  return found;
+  return bytes_.subspan(sizeof(ParcelHeader) + records.size_bytes());
 }
 
 }  // namespace shmtensor::python

@@ -39,15 +39,15 @@ class IncomingParcel {
   IncomingParcel(const IncomingParcel&) = delete;
   IncomingParcel& operator=(const IncomingParcel&) = delete;
 
-  /// Throws StaleHandle if the block is damaged.
+  /// To be called once. Throws StaleHandle if the block is damaged.
   [[nodiscard]] std::span<const std::byte> content();
-  [[nodiscard]] std::vector<NamedTicket> tickets() const;
+  /// In the order of the records; after `content`.
+  [[nodiscard]] std::span<const NamedTicket> tickets() const noexcept { return tickets_; }
 
  private:
-  [[nodiscard]] std::span<const ParcelRecord> records() const noexcept;
-
   HeldBlock block_;
-  std::span<std::byte> bytes_;
+  std::span<std::byte> bytes_;  ///< empty until `content`
+  std::vector<NamedTicket> tickets_;
 };
 
 }  // namespace shmtensor::python

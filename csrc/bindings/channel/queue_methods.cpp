@@ -220,16 +220,12 @@ PyObject* close(PyObject* self, PyObject*) {
   return Py_NewRef(Py_None);
 }
 
-template <typename Function>
-PyCFunction fast(Function* body) noexcept {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(body));
-}
 constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
 
 }  // namespace
 
 PyMethodDef g_queue_methods[] = {
-    {"put", fast(put), kFast,
+    {"put", method(put), kFast,
      "put($self, item, block=True, timeout=None)\n"
      "--\n"
      "\n"
@@ -254,7 +250,7 @@ PyMethodDef g_queue_methods[] = {
      "    If the queue is closed in this process.\n"
      "OutOfSharedMemory\n"
      "    If there is not enough memory; the queue is unchanged."},
-    {"get", fast(get), kFast,
+    {"get", method(get), kFast,
      "get($self, block=True, timeout=None)\n"
      "--\n"
      "\n"
@@ -288,7 +284,7 @@ PyMethodDef g_queue_methods[] = {
      "--\n"
      "\n"
      "Return the first item if there is one, as ``get(block=False)``."},
-    {"put_many", fast(put_many), kFast,
+    {"put_many", method(put_many), kFast,
      "put_many($self, items, block=True, timeout=None)\n"
      "--\n"
      "\n"
@@ -297,7 +293,7 @@ PyMethodDef g_queue_methods[] = {
      "Other processes may put items between them. `timeout` limits the whole call; the items that "
      "were put until\n"
      "then stay in the queue. Raises what `put` raises."},
-    {"get_many", fast(get_many), kFast,
+    {"get_many", method(get_many), kFast,
      "get_many($self, most=None, block=True, timeout=None)\n"
      "--\n"
      "\n"
@@ -308,17 +304,18 @@ PyMethodDef g_queue_methods[] = {
      "qsize($self, /)\n"
      "--\n"
      "\n"
-     "Return the number of items; exact while no process puts or gets."},
+     "Return the number of items; exact if no process puts or gets in the meantime."},
     {"empty", empty, METH_NOARGS,
      "empty($self, /)\n"
      "--\n"
      "\n"
-     "Return True if there is no item; exact while no process puts or gets."},
+     "Return True if the queue is empty; exact if no process puts or gets in the meantime."},
     {"full", full, METH_NOARGS,
      "full($self, /)\n"
      "--\n"
      "\n"
-     "Return True if `maxsize` items are there; exact while no process puts or gets."},
+     "Return True if the queue has `maxsize` items; exact if no process puts or gets in the "
+     "meantime."},
     {"task_done", task_done, METH_NOARGS,
      "task_done($self, /)\n"
      "--\n"
@@ -334,7 +331,7 @@ PyMethodDef g_queue_methods[] = {
      "--\n"
      "\n"
      "Wait until `task_done` was called for every item that was put."},
-    {"shutdown", fast(shutdown), kFast,
+    {"shutdown", method(shutdown), kFast,
      "shutdown($self, immediate=False)\n"
      "--\n"
      "\n"

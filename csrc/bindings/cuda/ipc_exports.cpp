@@ -139,16 +139,7 @@ py::list collect() {
   return to_list(owners);
 }
 
-Block take_block(std::uint64_t size) {
-  const Placement place(Strategy::external);
-  Session& session = home();
-  std::optional<Block> block = session.allocate_warm(size, place);
-  if (!block) {
-    const GilRelease release;
-    block = session.allocate(size, place);
-  }
-  return *block;
-}
+Block take_block(std::uint64_t size) { return allocate_block(home(), size, Strategy::external); }
 
 // The driver's bytes for an allocation; asked for once, while any part of it is shared.
 cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& facts)

@@ -1,6 +1,7 @@
 #include "bindings/session/session_access.hpp"
 
 #include <cstdint>
+#include <optional>
 
 #include "bindings/support/gil.hpp"
 #include "os/fork_mark.hpp"
@@ -43,6 +44,12 @@ Session& home() {
   }
   publish(runtime.home_id());
   return *session;
+}
+
+Block allocate_block(Session& session, std::uint64_t size, Placement placement) {
+  if (const std::optional<Block> warm = session.allocate_warm(size, placement)) return *warm;
+  const GilRelease release;
+  return session.allocate(size, placement);
 }
 
 std::string home_id() {

@@ -19,6 +19,10 @@ namespace shmtensor::python {
 /// The id of that session, chosen now if need be; does not start it.
 [[nodiscard]] std::string home_id();
 
+/// A new block with one reference. Releases the GIL if that takes a call of the system. Throws
+/// OutOfMemory, SessionError.
+[[nodiscard]] Block allocate_block(Session& session, std::uint64_t size, Placement placement);
+
 /// The session of a handle; joined at the first call. Throws StaleHandle if it has ended, or has no
 /// manager and `start` starts none.
 [[nodiscard]] std::shared_ptr<Session> session_of(

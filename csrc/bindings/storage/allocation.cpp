@@ -103,14 +103,9 @@ py::object adopt_block(Arena* arena, BlockNumber block, Access access) {
 }
 
 py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed) {
-  Session& session = home();
-  std::optional<Block> block = session.allocate_warm(size, strategy);
-  if (!block) {
-    const GilRelease release;
-    block = session.allocate(size, strategy);
-  }
-  py::object object = wrap_block(block->arena, block->number, Access::read_write);
-  trim_if_due(*block->arena);
+  const Block block = allocate_block(home(), size, strategy);
+  py::object object = wrap_block(block.arena, block.number, Access::read_write);
+  trim_if_due(*block.arena);
   if (zeroed) {
     std::byte* data = as_storage(object)->first.data;
     without_gil_if(size >= kLong, [&] { std::memset(data, 0, size); });

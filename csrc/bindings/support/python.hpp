@@ -2,6 +2,9 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+// Python's headers come before all others.
+#include <cstddef>
+#include <span>
 
 namespace shmtensor::python {
 
@@ -11,6 +14,18 @@ namespace py = pybind11;
 template <typename Function>
 void* slot(Function* function) noexcept {
   return reinterpret_cast<void*>(function);
+}
+
+/// A function as PyMethodDef takes it, whose flags tell its real arguments.
+template <typename Function>
+PyCFunction method(Function* function) noexcept {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+/// The content of a bytes object.
+inline std::span<const std::byte> bytes_of_object(PyObject* bytes) noexcept {
+  return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
+          static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }
 
 /// Takes over a new reference. If it is null, throws the Python error that is set.

@@ -256,8 +256,7 @@ PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 PyMethodDef g_tensor_functions[] = {
-    {"empty", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty)), METH_FASTCALL,
-     nullptr},
+    {"empty", method(empty), METH_FASTCALL, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -71,10 +71,10 @@ MessageScope::MessageScope(const SessionId& session) : MessageScope(Purpose::que
   session_ = session;
 }
 
-MessageScope::MessageScope(const SessionId& session, std::vector<NamedTicket> records)
+MessageScope::MessageScope(const SessionId& session, std::span<const NamedTicket> records)
     : MessageScope(Purpose::records) {
   session_ = session;
-  records_ = std::move(records);
+  records_ = records;
 }
 
 MessageScope::~MessageScope() {

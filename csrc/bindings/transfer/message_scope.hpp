@@ -62,7 +62,8 @@ class MessageScope {
 
   // --- records ---
 
-  MessageScope(const SessionId& session, std::vector<NamedTicket> records);
+  /// The tickets of the records stay with the caller.
+  MessageScope(const SessionId& session, std::span<const NamedTicket> records);
   /// The ticket of a handle: its own, or that of the record to which it refers. Throws StaleHandle
   /// if the thread reads no message with that record.
   [[nodiscard]] static Ticket ticket_of(const Handle& handle);
@@ -109,8 +110,8 @@ class MessageScope {
   std::uint32_t forks_;
   Purpose purpose_;
   std::shared_ptr<OutgoingPipe> pipe_;
-  SessionId session_;                 ///< queued, records
-  std::vector<NamedTicket> records_;  ///< records
+  SessionId session_;                     ///< queued, records
+  std::span<const NamedTicket> records_;  ///< records
 };
 
 void add_message_scope(py::module_& module);

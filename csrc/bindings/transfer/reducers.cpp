@@ -21,8 +21,7 @@ PyObject* g_rebuild_storage = nullptr;
 
 std::span<const std::byte> to_span(PyObject* bytes) {
   if (!PyBytes_Check(bytes)) throw py::type_error("a handle is a bytes object");
-  return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
-          static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+  return bytes_of_object(bytes);
 }
 
 // (function, (bytes,)) or (function, (first, bytes)); a dtype without a code follows.
@@ -132,17 +131,12 @@ PyObject* cancel(PyObject*, PyObject* bytes) {
   });
 }
 
-template <typename Function>
-PyCFunction function(Function* body) noexcept {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(body));
-}
-
 PyMethodDef g_functions[] = {
     {"reduce_tensor", reduce_tensor_now, METH_O, nullptr},
     {"reduce_storage", reduce_storage_now, METH_O, nullptr},
     {"reduce_after_event", reduce_after_event, METH_O, nullptr},
-    {"rebuild_tensor", function(rebuild_tensor), METH_FASTCALL, nullptr},
-    {"rebuild_view", function(rebuild_view), METH_FASTCALL, nullptr},
+    {"rebuild_tensor", method(rebuild_tensor), METH_FASTCALL, nullptr},
+    {"rebuild_view", method(rebuild_view), METH_FASTCALL, nullptr},
     {"rebuild_storage", rebuild_storage, METH_O, nullptr},
     {"cancel_handle", cancel, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},

@@ -56,19 +56,19 @@ class _Pickler(pickle.Pickler):
 
     def dumps(self, value: object) -> bytes:
         try:
-            self.dump(value)
-            stream = self.file.getvalue()
+            stream = self._pickle(value)
             if not self.buffers:
                 return stream
             # The storages follow the stream, in a pickle that has nothing else.
-            buffers, self.buffers = self.buffers, []
-            self.file.seek(0)
-            self.file.truncate()
-            self.clear_memo()
-            self.dump(_WithBuffers(stream, buffers))
-            return self.file.getvalue()
+            return self._pickle(_WithBuffers(stream, self.buffers))
         finally:
             self.buffers = []
+
+    def _pickle(self, value: object) -> bytes:
+        try:
+            self.dump(value)
+            return self.file.getvalue()
+        finally:
             self.file.seek(0)
             self.file.truncate()
             self.clear_memo()
