@@ -130,10 +130,7 @@ def test_queue_that_only_the_dead_had_is_freed(item: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
         st.stats()
-        import time
-        end = time.monotonic() + 20
-        while live_resources() != before and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(lambda: live_resources() == before)
         assert live_resources() == before, live_resources()
     """
     run_python(program)
