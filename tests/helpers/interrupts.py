@@ -22,7 +22,9 @@ def call_with_interrupt(function: Callable[[], Any], module: ModuleType, instruc
         nonlocal passed
         if frame.f_code.co_filename != module.__file__:
             return None
-        frame.f_trace_opcodes = True
+        if not frame.f_trace_opcodes:
+            frame.f_trace_opcodes = True
+            sys.settrace(trace)  # Python 3.12 reports instructions only after this
         if event == "opcode":
             passed += 1
             if passed == instruction:
