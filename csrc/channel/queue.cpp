@@ -68,7 +68,11 @@ void Queue::create(const Block& block, std::uint64_t limit) {
   block.arena->set_contents(block.number, QueueHeader::contents());
 }
 
-Queue::Queue(Session& session, const Block& block) : session_(session), header_(header_of(block)) {
+Queue::Queue(Session& session, const Block& block)
+    : session_(session),
+      header_(header_of(block)),
+      arena_(block.arena->segment().number()),
+      block_(block.number) {
   if (header_.magic.load() != kQueueMagic) throw SessionError("not a queue of this version");
 }
 
@@ -151,6 +155,7 @@ Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
   }
   SHMTENSOR_FAULT_POINT("queue.put_count");
   header_.tail.count.store(tail + 1);
+  tell_watchers(QueueEvent::message);
   return Attempt::done;
 }
 
@@ -186,7 +191,7 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     const Ring ring = ring_at(header_, number, call);
     if (!ring) {
       if (!call.is_gone(header_.ring(number))) return Attempt::unmapped;
-      header_.head.count.store(end);
+      count_taken(end);
       WaitFlag(header_.putters).wake_everyone();
       throw_lost(call.gone_.back());
     }
@@ -207,7 +212,7 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
       if (taken) message.block = HeldBlock({arena, named->block});
     }
     SHMTENSOR_FAULT_POINT("queue.take_count");
-    header_.head.count.store(head + 1);
+    count_taken(head + 1);
     if (taken) return Attempt::done;
     WaitFlag(header_.putters).notify(1);
     if (named && call.arena_is_gone(named->arena)) {
@@ -217,6 +222,11 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
       throw_lost(named->arena);
     }
   }
+}
+
+void Queue::count_taken(std::uint64_t head) noexcept {
+  header_.head.count.store(head);
+  tell_watchers(QueueEvent::room);
 }
 
 bool Queue::claim(const NamedTicket& named, Arena& arena) {
@@ -277,16 +287,11 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
       return;
     case Attempt::empty:
       return wait(
-          header_.getters, header_.tail, [this] { return size() != 0 || is_shut_down(); }, time);
+          header_.getters, header_.tail, [this] { return has_happened(QueueEvent::message); },
+          time);
     case Attempt::full:
       return wait(
-          header_.putters, header_.head,
-          [this] {
-            const bool ring =
-                header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
-            return (ring && (limit() == 0 || size() < limit())) || is_shut_down();
-          },
-          time);
+          header_.putters, header_.head, [this] { return has_happened(QueueEvent::room); }, time);
     case Attempt::unmapped:
       return call.map_missing();
     case Attempt::ring:
@@ -348,8 +353,45 @@ void Queue::shut_down() {
   const bool locked = lock.lock_within(session_.slot(), kLockSlice);
   header_.stage.store(QueueStage::shut_down);
   if (locked) lock.unlock();
-  WaitFlag(header_.getters).wake_everyone();
-  WaitFlag(header_.putters).wake_everyone();
+  for (const QueueEvent event : {QueueEvent::message, QueueEvent::room}) {
+    WaitFlag(header_.waiters(event)).wake_everyone();
+    if (WatchFlag(header_.watch(event)).is_used()) {
+      static_cast<void>(session_.wake_watchers({.arena = arena_, .block = block_, .event = event}));
+    }
+  }
+}
+
+bool Queue::has_happened(QueueEvent event) const noexcept {
+  if (is_shut_down()) return true;
+  if (event == QueueEvent::message) return size() != 0;
+  const bool ring = header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
+  return ring && (limit() == 0 || size() < limit());
+}
+
+int Queue::watch(QueueEvent event) {
+  session_.require_slot();
+  return watches_[index(event)].open(session_, watched(event));
+}
+
+void Queue::settle(QueueEvent event) noexcept {
+  watches_[index(event)].settle(session_, watched(event));
+}
+
+WatchedEvent Queue::watched(QueueEvent event) noexcept {
+  QueueEnd& end = event == QueueEvent::message ? header_.tail : header_.head;
+  return {.queue = {.arena = arena_, .block = block_, .event = event},
+          .lock = OwnerLock(end.lock),
+          .flag = WatchFlag(header_.watch(event)),
+          .has_happened = [this, event] { return has_happened(event); }};
+}
+
+// With the lock under which the event happened.
+void Queue::tell_watchers(QueueEvent event) noexcept {
+  WatchFlag flag(header_.watch(event));
+  if (!flag.is_armed()) return;
+  SHMTENSOR_FAULT_POINT("queue.counted");
+  if (session_.wake_watchers({.arena = arena_, .block = block_, .event = event})) flag.disarm();
+  SHMTENSOR_FAULT_POINT("queue.disarmed");
 }
 
 void Queue::pass_wakeup_on() noexcept {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "channel/queue_watch.hpp"
 #include "channel/spin_window.hpp"
 #include "queue/layout.hpp"
 #include "queue/rings.hpp"
@@ -88,6 +89,17 @@ class Queue {
     return header_.stage.load() != QueueStage::open;
   }
 
+  /// Returns a descriptor that is readable while the event may have happened. It stays open as long
+  /// as this object. Throws OsError, SessionError.
+  [[nodiscard]] int watch(QueueEvent event);
+  /// After an attempt, in a process that watches: makes the descriptor unreadable if the event has
+  /// not happened. May wait for the manager.
+  void settle(QueueEvent event) noexcept;
+  /// Return true if `settle` has something to do.
+  [[nodiscard]] bool must_settle(QueueEvent event) const noexcept {
+    return watches_[index(event)].is_open(session_.slot()) && !has_happened(event);
+  }
+
   /// For a thread that was woken and does not continue: wakes others in its place.
   void pass_wakeup_on() noexcept;
 
@@ -98,6 +110,13 @@ class Queue {
   [[nodiscard]] Attempt take_locked(Incoming& message, QueueCall& call);
   [[nodiscard]] Attempt retire_rings(QueueCall& call, std::uint64_t head);
   void begin_ring(std::uint32_t number, std::uint64_t start, const HeldBlock* block);
+  [[nodiscard]] static std::size_t index(QueueEvent event) noexcept {
+    return static_cast<std::size_t>(event);
+  }
+  [[nodiscard]] WatchedEvent watched(QueueEvent event) noexcept;
+  [[nodiscard]] bool has_happened(QueueEvent event) const noexcept;
+  void tell_watchers(QueueEvent event) noexcept;
+  void count_taken(std::uint64_t head) noexcept;
   [[nodiscard]] bool claim(const NamedTicket& named, Arena& arena);
   [[noreturn]] static void throw_lost(ArenaNumber arena);
   template <typename Ready>
@@ -106,6 +125,8 @@ class Queue {
 
   Session& session_;
   QueueHeader& header_;
+  ArenaNumber arena_;
+  BlockNumber block_;
   // The arenas of the rings in use stay mapped, also after the death of their owners: attaching the
   // arena of a message unmaps orphan arenas in which this process holds nothing, and the next
   // manager finds an arena only if a process has it open. Only the thread that has the lock of the
@@ -113,6 +134,7 @@ class Queue {
   PinnedArena tail_arena_;
   PinnedArena head_arena_;
   SpinWindow spin_;
+  std::array<QueueWatch, 2> watches_;  ///< by event
 };
 
 }  // namespace shmtensor

@@ -12,11 +12,12 @@
 #include <string>
 
 #include "base/ids.hpp"
+#include "queue/watch_flag.hpp"
 
 namespace shmtensor {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 
 /// The timeout of a request.
 inline constexpr std::chrono::milliseconds kTimeout{10'000};
@@ -44,6 +45,9 @@ enum class MessageKind : std::uint16_t {
   watch_pipe,      ///< pipe: messages are sent into it; carries its location, or for a socket that
                    ///< reads them `number` is its cookie; no answer
   drain,           ///< arena, number: a block that contains tickets is unused; no answer
+  watch_queue,     ///< arena, number: the block of a queue; event; carries a socket, into which the
+                   ///< manager sends a byte at each wake_watchers
+  wake_watchers,   ///< arena, number, event: it may have happened to the queue; no answer
   // replies
   welcome = 64,  ///< slot, incarnation; carries the session's memory
   done,          ///< the request was carried out
@@ -81,6 +85,7 @@ struct Message {
   Join join = Join::existing;
   std::int32_t parent = 0;
   std::uint32_t pipe = 0;
+  QueueEvent event = QueueEvent::message;
   std::uint64_t number = 0;
   Statistics statistics;
   std::array<char, 256> text{};

@@ -56,6 +56,9 @@ void Server::run() {
         case kClient:
           serve(static_cast<int>(value));
           break;
+        case kQueue:
+          remove_queue(static_cast<int>(value));
+          break;
         default:
           check_slot(static_cast<SlotNumber>(value));
       }

@@ -12,6 +12,7 @@
 #include "manager/protocol.hpp"
 #include "manager/slot_table.hpp"
 #include "manager/watched_pipes.hpp"
+#include "manager/watched_queues.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
 #include "os/unix_socket.hpp"
@@ -35,6 +36,7 @@ class Server {
   static constexpr std::uint64_t kListener = 0;
   static constexpr std::uint64_t kClient = 1;
   static constexpr std::uint64_t kProcess = 2;
+  static constexpr std::uint64_t kQueue = 3;
   static constexpr std::uint64_t tag(std::uint64_t kind, std::uint64_t value) noexcept {
     return kind << 32 | value;
   }
@@ -61,6 +63,7 @@ class Server {
   // server_requests.cpp
   static void reply(const Fd& socket, Message message, MessageKind kind, const Fd* fd = nullptr);
   static void refuse(const Fd& socket, Message message, const std::string& why);
+  [[nodiscard]] static bool is_socket(const Fd& fd);
   [[nodiscard]] bool is_of_session(const Received& received, const Message& message) const noexcept;
   void serve(int descriptor);
   void answer(Client& client, Message& message, Fd fd, pid_t sender);
@@ -84,6 +87,11 @@ class Server {
   void watch_pipe(const Client& client, const Message& message, Fd fd);
   void watch_last_pipes(int descriptor);
   void check_pipes();
+
+  // server_queues.cpp
+  void watch_queue(const Client& client, const Message& message, Fd fd);
+  void wake_watchers(const Client& client, const Message& message);
+  void remove_queue(int descriptor);
 
   // server_planes.cpp
   void retire_planes();
@@ -117,6 +125,7 @@ class Server {
   ArenaRegistry registry_;
   SlotSet dead_;  ///< slots to be swept together, before the next request is answered
   WatchedPipes pipes_{listener_};
+  WatchedQueues queues_;
   /// Milliseconds; time of the next check for planes to retire. Nothing while there are none.
   std::optional<std::uint64_t> planes_check_at_;
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over

@@ -87,6 +87,7 @@ void Server::sweep_dead() {
   // When owners see this change, they compare the block table with their bookkeeping.
   memory_->header().deaths.fetch_add(count);
   registry_.notify_owners();
+  queues_.wake_all();  // one of them may have changed a queue and not told
   // Last, because processes may wait for the blocks of the dead process.
   if (!knows_all_arenas_) return;
   remove_unregistered(session_, [this](ArenaNumber arena) { return registry_.find(arena); });

@@ -16,22 +16,15 @@
 namespace shmtensor {
 namespace {
 
-bool is_socket(const Fd& fd) {
-  struct stat info{};
-  return ::fstat(fd.get(), &info) == 0 && S_ISSOCK(info.st_mode);
-}
-
 // The requests that only a member may make; an observer has no slot.
-constexpr std::array kMemberRequests{MessageKind::register_arena,
-                                     MessageKind::find_arena,
-                                     MessageKind::keep_chunk,
-                                     MessageKind::find_chunk,
-                                     MessageKind::drop_chunk,
-                                     MessageKind::retire_arena,
-                                     MessageKind::fork};
+constexpr std::array kMemberRequests{MessageKind::register_arena, MessageKind::find_arena,
+                                     MessageKind::keep_chunk,     MessageKind::find_chunk,
+                                     MessageKind::drop_chunk,     MessageKind::retire_arena,
+                                     MessageKind::watch_queue,    MessageKind::fork};
 
 bool is_notice(MessageKind kind) noexcept {
-  return kind == MessageKind::watch_pipe || kind == MessageKind::drain;
+  return kind == MessageKind::watch_pipe || kind == MessageKind::drain ||
+         kind == MessageKind::wake_watchers;
 }
 
 bool needs_slot(MessageKind request) noexcept {
@@ -50,6 +43,11 @@ void Server::reply(const Fd& socket, Message message, MessageKind kind, const Fd
 void Server::refuse(const Fd& socket, Message message, const std::string& why) {
   message.set_text(why);
   reply(socket, message, MessageKind::refused);
+}
+
+bool Server::is_socket(const Fd& fd) {
+  struct stat info{};
+  return ::fstat(fd.get(), &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
 bool Server::is_of_session(const Received& received, const Message& message) const noexcept {
@@ -95,6 +93,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));
   if (message.kind == MessageKind::drain) return drain(client, message);
+  if (message.kind == MessageKind::wake_watchers) return wake_watchers(client, message);
   if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
   }
@@ -124,6 +123,8 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
       return drop_chunk(client, message);
     case MessageKind::retire_arena:
       return retire_arena(client, message);
+    case MessageKind::watch_queue:
+      return watch_queue(client, message, std::move(fd));
     case MessageKind::fork:
       return prepare_fork(client, std::move(fd));
     default:

@@ -17,6 +17,8 @@ class Poller {
   /// `wait` returns `tag` when the descriptor is readable or the peer has closed its end.
   void add(const Fd& fd, std::uint64_t tag);
   void remove(const Fd& fd) noexcept;
+  /// Readable while `wait` would return a tag.
+  [[nodiscard]] const Fd& descriptor() const noexcept { return epoll_; }
 
   /// Returns the tags of ready descriptors; none if `milliseconds` passed first (-1 waits
   /// indefinitely).

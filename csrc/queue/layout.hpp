@@ -13,6 +13,7 @@
 #include "arena/layout.hpp"
 #include "arena/ticket_record.hpp"
 #include "os/mapping.hpp"
+#include "queue/watch_flag.hpp"
 
 namespace shmtensor {
 
@@ -64,7 +65,9 @@ struct QueueHeader {
   QueueEnd tail;
   QueueEnd head;
   alignas(64) std::atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
+  std::atomic<std::uint32_t> message_watch;        ///< WatchFlag
   alignas(64) std::atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room
+  std::atomic<std::uint32_t> room_watch;           ///< WatchFlag
   alignas(64) std::atomic<QueueStage> stage;
   std::atomic<std::uint32_t> joiners;                ///< WaitFlag: until all messages are done
   std::atomic<std::uint64_t> done;                   ///< messages for which `task_done` was called
@@ -72,6 +75,15 @@ struct QueueHeader {
   std::array<MessageEntry, kFirstRing> first_ring;
 
   [[nodiscard]] RingRecord& ring(std::uint32_t number) noexcept { return rings[number % kRings]; }
+
+  /// A WaitFlag.
+  [[nodiscard]] std::atomic<std::uint32_t>& waiters(QueueEvent event) noexcept {
+    return event == QueueEvent::message ? getters : putters;
+  }
+  /// A WatchFlag.
+  [[nodiscard]] std::atomic<std::uint32_t>& watch(QueueEvent event) noexcept {
+    return event == QueueEvent::message ? message_watch : room_watch;
+  }
 
   /// The ticket records in the first block.
   [[nodiscard]] static TicketContents contents() noexcept {

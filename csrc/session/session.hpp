@@ -98,6 +98,13 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   /// Lets the manager watch a pipe. Never waits for the manager.
   [[nodiscard]] Watched watch_pipe(int descriptor) noexcept;
 
+  /// Lets the manager send a byte into the socket when the event may have happened. Throws
+  /// SessionError, OsError.
+  void watch_queue(const WatchedQueue& queue, const Fd& socket);
+  /// Lets the manager wake the processes that watch a queue. Never waits for it. Returns false if
+  /// it could not be told now: try again.
+  [[nodiscard]] bool wake_watchers(const WatchedQueue& queue) noexcept;
+
   [[nodiscard]] Statistics statistics();
   /// Reclaims free memory, releases idle pages to the system, and cancels tickets of the whole
   /// session of at least the given age. Returns the number of tickets.
@@ -133,7 +140,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   void prepare_child() noexcept;
   void lock_registry_for_fork() noexcept NO_THREAD_SAFETY_ANALYSIS {
     registry_lock_.lock();
-    drains_lock_.lock();
+    notices_lock_.lock();
   }
   void unlock_in_parent() noexcept NO_THREAD_SAFETY_ANALYSIS;
   /// Returns false if the child inherited nothing and may forget the session.
@@ -149,8 +156,8 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
           std::uint32_t incarnation, std::string program, Budget& budget);
 
-  /// Has the connection locked. A thread that finds it locked leaves its requests to drain blocks
-  /// to the one that has it, which sends them afterwards.
+  /// Has the connection locked. A thread that finds it locked leaves its notices to the one that
+  /// has it, which sends them afterwards.
   class SCOPED_CAPABILITY ConnectionGuard {
    public:
     explicit ConnectionGuard(Session& session) ACQUIRE(session.connection_mutex_)
@@ -159,7 +166,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
     }
     ~ConnectionGuard() RELEASE() {
       session_.connection_mutex_.unlock();
-      session_.send_drains();
+      session_.send_notices();
     }
     ConnectionGuard(const ConnectionGuard&) = delete;
     ConnectionGuard& operator=(const ConnectionGuard&) = delete;
@@ -174,10 +181,20 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   std::uint64_t cancel_tickets(std::uint64_t older_than_milliseconds);
   Reply ask(const Message& message, int descriptor = -1);
   void drain(ArenaNumber arena, BlockNumber block) noexcept override;
-  void send_drains() noexcept;
-  [[nodiscard]] bool has_drains() noexcept;
+  /// A message to the manager that has no answer.
+  struct Notice {
+    MessageKind kind{};
+    WatchedQueue block;
+
+    bool operator==(const Notice&) const = default;
+  };
+  /// Sends the notice, or leaves it to the thread that uses the connection. Never waits. Returns
+  /// false if it can only be sent with a later one.
+  bool leave(const Notice& notice);
+  bool send_notices() noexcept;
+  [[nodiscard]] bool has_notices() noexcept;
   /// Returns false if the manager could not be told now.
-  [[nodiscard]] bool send_drains_locked() noexcept REQUIRES(connection_mutex_);
+  [[nodiscard]] bool send_notices_locked() noexcept REQUIRES(connection_mutex_);
   void reconnect() REQUIRES(connection_mutex_);
   void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);
@@ -215,8 +232,8 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   std::string program_;
   Budget& budget_;
 
-  SpinLock drains_lock_;
-  std::vector<std::pair<ArenaNumber, BlockNumber>> drains_ GUARDED_BY(drains_lock_);
+  SpinLock notices_lock_;
+  std::vector<Notice> notices_ GUARDED_BY(notices_lock_);
 
   SpinLock registry_lock_;
   std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_ GUARDED_BY(registry_lock_);

@@ -88,14 +88,14 @@ void Session::reserve_child_slot() {
 }
 
 void Session::unlock_in_parent() noexcept {
-  drains_lock_.unlock();
+  notices_lock_.unlock();
   registry_lock_.unlock();
   child_socket_.reset();
   member_.unlock_after_fork();
   unlock_forked();
   connection_mutex_.unlock();
   creation_mutex_.unlock();
-  send_drains();
+  send_notices();
 }
 
 bool Session::enter_as_child() noexcept {
@@ -142,8 +142,8 @@ bool Session::unlock_in_child() noexcept {
     report("a process was forked without a slot; the tensors it inherited are not protected: ",
            no_child_slot_.c_str());
   }
-  drains_.clear();  // the parent sends these requests
-  drains_lock_.unlock();
+  notices_.clear();  // the parent sends these
+  notices_lock_.unlock();
   member_.become(child_slot_, std::move(no_child_slot_));
   registry_lock_.unlock();
   // A recursive mutex stores the thread id of its owner, which is different in the child.

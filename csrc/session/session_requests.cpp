@@ -1,4 +1,5 @@
 // A session's connection to its manager: requests, and reconnection after the manager was killed.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -176,40 +177,64 @@ Session::Watched Session::watch_pipe(int descriptor) noexcept {
   return {message.pipe, connection_.tell(message, location.get())};
 }
 
-// A release may run with the GIL held and does not wait for the connection: the thread that uses it
-// sends the requests afterwards. If this process is killed before, or has no memory for the list,
-// the manager finds the block in its next sweep.
+// A release may run with the GIL held and does not wait for the connection. If this process is
+// killed before the notice is sent, or has no memory for it, the manager finds the block in its
+// next sweep.
 void Session::drain(ArenaNumber arena, BlockNumber block) noexcept {
   try {
-    const LockGuard guard(drains_lock_);
-    drains_.emplace_back(arena, block);
+    leave({.kind = MessageKind::drain, .block = {.arena = arena, .block = block}});
   } catch (const std::bad_alloc&) {
     static_cast<void>(memory_->postpone_free());
-    return;
   }
-  send_drains();
+}
+
+void Session::watch_queue(const WatchedQueue& queue, const Fd& socket) {
+  Message message = message_for(MessageKind::watch_queue, id());
+  message.arena = queue.arena;
+  message.number = queue.block;
+  message.event = queue.event;
+  static_cast<void>(ask(message, socket.get()));
+}
+
+bool Session::wake_watchers(const WatchedQueue& queue) noexcept {
+  try {
+    return leave({.kind = MessageKind::wake_watchers, .block = queue});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+bool Session::leave(const Notice& notice) {
+  {
+    const LockGuard guard(notices_lock_);
+    if (std::ranges::find(notices_, notice) == notices_.end()) notices_.push_back(notice);
+  }
+  return send_notices();
 }
 
 // The list is checked after the connection was unlocked: a thread that found it locked has left its
-// request in the list before.
-void Session::send_drains() noexcept {
-  while (has_drains() && connection_mutex_.try_lock()) {
+// notice in the list before.
+bool Session::send_notices() noexcept {
+  while (has_notices() && connection_mutex_.try_lock()) {
     const LockGuard connection(connection_mutex_, std::adopt_lock);
-    if (!send_drains_locked()) return;
+    if (!send_notices_locked()) return false;
   }
+  return true;
 }
 
-bool Session::has_drains() noexcept {
-  const LockGuard guard(drains_lock_);
-  return !drains_.empty();
+bool Session::has_notices() noexcept {
+  const LockGuard guard(notices_lock_);
+  return !notices_.empty();
 }
 
-bool Session::send_drains_locked() noexcept {
-  Message message = message_for(MessageKind::drain, id());
-  const LockGuard guard(drains_lock_);
-  for (; !drains_.empty(); drains_.pop_back()) {
-    message.arena = drains_.back().first;
-    message.number = drains_.back().second;
+bool Session::send_notices_locked() noexcept {
+  const LockGuard guard(notices_lock_);
+  for (; !notices_.empty(); notices_.pop_back()) {
+    const Notice& notice = notices_.back();
+    Message message = message_for(notice.kind, id());
+    message.arena = notice.block.arena;
+    message.number = notice.block.block;
+    message.event = notice.block.event;
     if (!connection_ || !connection_.tell(message)) return false;
   }
   return true;

@@ -46,6 +46,7 @@ def use_queues(fault: str, there: st.Queue, back: st.Queue, own: st.Queue, progr
         assert number_in(source.get(timeout=WAIT)) == counts[which]
         counts[which] += 1
 
+    back.fileno()
     for _ in range(ROUNDS):
         try:
             back.get(timeout=0.001)
@@ -66,6 +67,7 @@ def use_queues(fault: str, there: st.Queue, back: st.Queue, own: st.Queue, progr
             put(own, PUT_OWN)
         get(own, GOT_OWN)
         unread = st.Queue()
+        unread.fileno()
         unread.put([st.ones(3), st.ones(4)])
         del unread
     gc.collect()

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.children import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,3 +156,78 @@ def test_consumer_stopped_while_a_producer_changes_the_ring() -> None:
     """,
         PYTHONPATH=os.pathsep.join([str(FAULT_POINTS), str(ROOT)]),
     )
+
+
+WATCHED = """
+    import queue, select
+    answers = st.Queue()
+
+    def watch():
+        ready = os.fork()
+        if ready == 0:
+            messages.fileno()
+            answers.put("watching")
+            while True:
+                assert select.select([messages], [], [], 20)[0]
+                try:
+                    answers.put(messages.get_nowait())
+                    break
+                except queue.Empty:
+                    pass
+            os._exit(0)
+        assert answers.get(timeout=20) == "watching"
+        return ready
+
+    def put(fault, signal_number):
+        sender = os.fork()
+        if sender == 0:
+            os.environ["SHMTENSOR_FAULT"] = fault
+            os.environ["SHMTENSOR_FAULT_SIGNAL"] = str(int(signal_number))
+            messages.put("the dead one's")
+            os._exit(0)
+        status = os.waitpid(sender, os.WUNTRACED)[1]
+        assert os.WIFSTOPPED(status) or os.WIFSIGNALED(status), status
+        return sender
+
+    def check(watcher, expected):
+        assert answers.get(timeout=20) == expected
+        os.waitpid(watcher, 0)
+        wait_for_sweep()
+        del globals()["answers"]
+"""
+
+
+def run_watched(program: str) -> None:
+    done = run_python(
+        PREAMBLE + WATCHED + program + EMPTIED,
+        env={"PYTHONPATH": os.pathsep.join([str(FAULT_POINTS), str(ROOT)])},
+    )
+    assert done.stdout == "fine\n", done
+
+
+@pytest.mark.parametrize("point", ["queue.counted", "queue.disarmed", "queue.put_notify"])
+def test_descriptor_is_readable_although_the_producer_was_killed(point: str) -> None:
+    run_watched(f"""
+    watcher = watch()
+    put("{point}", signal.SIGKILL)
+    check(watcher, "the dead one's")
+    """)
+
+
+def test_producer_killed_before_it_has_put_wakes_in_vain_at_most() -> None:
+    run_watched("""
+    watcher = watch()
+    put("queue.put_count", signal.SIGKILL)
+    messages.put("another's")
+    check(watcher, "another's")
+    """)
+
+
+def test_stopped_producer_stops_no_other() -> None:
+    run_watched("""
+    watcher = watch()
+    stopped = put("queue.put_notify", signal.SIGSTOP)
+    check.__globals__["wait_for_sweep"] = lambda: None
+    check(watcher, "the dead one's")
+    kill(stopped)
+    """)

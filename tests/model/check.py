@@ -33,6 +33,7 @@ class Case:
 QUEUE = "queue.pml"
 RINGS = "rings.pml"
 DRAIN = "drain.pml"
+WATCH = "watch.pml"
 PAIR = "PRODUCERS=1 CONSUMERS=1 "
 
 RIGHT = [
@@ -65,6 +66,10 @@ RIGHT = [
     Case("rings: two records", "RECORDS=2 MESSAGES=6", RINGS),
     Case("drain: a death and the manager's", "DEATHS=1 MANAGER_DEATHS=1", DRAIN),
     Case("drain: two deaths", "DEATHS=2 MANAGER_DEATHS=0", DRAIN),
+    Case("watch: two producers, a death", "PRODUCERS=2 DEATHS=1", WATCH),
+    Case("watch: two producers, and the manager dies", "PRODUCERS=2 MANAGER_DEATHS=1", WATCH),
+    Case("watch: a death and the manager's", "DEATHS=1 MANAGER_DEATHS=1", WATCH),
+    Case("watch: the manager dies twice", "MESSAGES=3 MANAGER_DEATHS=2", WATCH),
 ]
 
 SMALL = "B=1 T=1 ALLOCS=1 DEATHS=0 START_HELD=3 "
@@ -119,6 +124,12 @@ WRONG = [
     Case("drain: a block is free before its tickets are cancelled", "FREE_BEFORE_CANCEL", DRAIN),
     Case("drain: a sweep skips a draining block with a holder bit", "SKIP_HELD", DRAIN),
     Case("drain: a process holds a draining block", "HOLD_DRAINING", DRAIN),
+    Case("watch: a producer tells after it has unlocked", "TELL_AFTER_UNLOCK", WATCH),
+    Case("watch: the flag is armed without the lock", "ARM_WITHOUT_LOCK", WATCH),
+    Case("watch: a wake-up on its way is not awaited", "NO_AWAIT", WATCH),
+    Case("watch: the wake-up that was read is forgotten", "FORGET_THE_READ_WAKEUP", WATCH),
+    Case("watch: a new socket is not told", "MANAGER_DEATHS=1 NO_TELL_WHEN_NEW", WATCH),
+    Case("watch: a sweep wakes no watcher", "DEATHS=1 NO_WAKE_IN_SWEEP", WATCH),
 ]
 
 

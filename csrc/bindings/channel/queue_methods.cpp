@@ -51,11 +51,19 @@ Patience to_patience(PyObject* block, PyObject* timeout) {
   return {blocks != 0, blocks != 0 ? to_timeout(timeout) : 0};
 }
 
-// Messages outlive this process only if there is a manager.
+// Messages outlive this process only if there is a manager, and a process that watches the queue
+// may not have been told.
 void ensure_manager(Queue& queue) {
   if (!queue.session().memory().manager_changed()) return;
   const GilRelease release;
   queue.session().ensure_manager();
+}
+
+// After an attempt, in a process that waits for the queue by a descriptor.
+void settle(Queue& queue, QueueEvent event) {
+  if (!queue.must_settle(event)) return;
+  const GilRelease release;
+  queue.settle(event);
 }
 
 void put_one(Queue& queue, PyObject* item, Patience& patience) {
@@ -63,6 +71,7 @@ void put_one(Queue& queue, PyObject* item, Patience& patience) {
   QueueCall call(queue.session());
   const Attempt result =
       attempt_until(queue, call, patience, [&] { return queue.try_put(encoded.get(), call); });
+  settle(queue, QueueEvent::room);
   if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
   if (result != Attempt::done) raise(g_exceptions.full);
   encoded.delivered();
@@ -75,8 +84,10 @@ py::object get_one(Queue& queue, Patience& patience) {
     QueueCall call(queue.session());
     const Attempt result =
         attempt_until(queue, call, patience, [&] { return queue.try_take(message, call); });
+    settle(queue, QueueEvent::message);
     if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
     if (result != Attempt::done) raise(g_exceptions.empty);
+    ensure_manager(queue);
   }
   return decode_message(std::move(message));
 }
@@ -152,6 +163,7 @@ PyObject* get_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
       if (attempt_until(queue, call, none, attempt) != Attempt::done) break;
       items.append(decode_message(std::move(message)));
     }
+    settle(queue, QueueEvent::message);
     return items.release().ptr();
   });
 }
@@ -212,6 +224,19 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
       static_cast<void>(queue.task_done());
     }
     return Py_NewRef(Py_None);
+  });
+}
+
+template <QueueEvent event>
+PyObject* watch(PyObject* self, PyObject*) {
+  return guarded([&] {
+    Queue& queue = usable(self);
+    int descriptor = -1;
+    {
+      const GilRelease release;
+      descriptor = queue.watch(event);
+    }
+    return PyLong_FromLong(descriptor);
   });
 }
 
@@ -340,6 +365,27 @@ PyMethodDef g_queue_methods[] = {
      "Processes that wait are woken. With `immediate`, the items that are there are discarded and "
      "counted as\n"
      "done."},
+    {"fileno", watch<QueueEvent::message>, METH_NOARGS,
+     "fileno($self, /)\n"
+     "--\n"
+     "\n"
+     "Return a descriptor that becomes readable when there is an item, or the queue is shut down.\n"
+     "\n"
+     "For `select`, `multiprocessing.connection.wait` and event loops. It stays open as long as "
+     "this object; do not\n"
+     "read from it or close it. If another process takes the item first, it is readable until the "
+     "next `get`\n"
+     "here: use `get_nowait`. A forked child has a descriptor of its own.\n"
+     "\n"
+     "Raises\n"
+     "------\n"
+     "SessionError, OSError\n"
+     "    If the manager, or this process, has no descriptor left."},
+    {"_fileno_of_room", watch<QueueEvent::room>, METH_NOARGS,
+     "_fileno_of_room($self, /)\n"
+     "--\n"
+     "\n"
+     "Return a descriptor that becomes readable when there is room, or the queue is shut down."},
     {"close", close, METH_NOARGS,
      "close($self, /)\n"
      "--\n"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 import pickle
 import queue
+from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar
 
 import shmtensor._core as _core
 from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.pickling import dumps
+from shmtensor._queue.readiness import wait_until_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +38,8 @@ class Queue(_core.QueueBase, Generic[Item]):
     """A first-in, first-out queue in shared memory, for any number of processes that put and get.
 
     A queue travels through any queue or pipe, as an argument of a process, and by `publish` and `attach`.
-    Every process that has it uses the same queue. It has no thread and no descriptor. When no process has
-    it any more, its unread messages are freed.
+    Every process that has it uses the same queue. It has no thread, and a descriptor only if `fileno`, `aget`
+    or `aput` was called. When no process has it any more, its unread messages are freed.
 
     A tensor in a message is a handle, as in `multiprocessing`: the receiver uses the same memory. Any other
     object is pickled; its buffers of at least 64 KiB (NumPy arrays, data frames) are copied once, into
@@ -79,6 +81,37 @@ class Queue(_core.QueueBase, Generic[Item]):
         raise TypeError(
             "a queue cannot be copied or pickled: send it through multiprocessing, another queue or publish"
         )
+
+    async def aget(self) -> Item:
+        """Remove the first item and return it; the event loop runs other tasks until there is one.
+
+        A task that is cancelled, or reaches a timeout, takes no item.
+
+        Raises
+        ------
+        ShutDown
+            If the queue was shut down and is empty.
+        """
+        while True:
+            with suppress(queue.Empty):
+                item: Item = self.get_nowait()
+                return item
+            await wait_until_readable(self.fileno())
+
+    async def aput(self, item: Item) -> None:
+        """Put an item at the end; the event loop runs other tasks until there is room.
+
+        A task that is cancelled, or reaches a timeout, has put nothing.
+
+        Raises
+        ------
+        ShutDown
+            If the queue was shut down.
+        """
+        while True:
+            with suppress(queue.Full):
+                return self.put_nowait(item)
+            await wait_until_readable(self._fileno_of_room())
 
     def __iter__(self) -> Iterator[Item]:
         """Yield messages until the queue is shut down and empty."""

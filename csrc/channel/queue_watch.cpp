@@ -1,0 +1,114 @@
+#include "channel/queue_watch.hpp"
+
+#include <array>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/report.hpp"
+#include "os/fault_point.hpp"
+#include "os/unix_socket.hpp"
+
+namespace shmtensor {
+namespace {
+
+constexpr auto kLockTime = std::chrono::milliseconds(100);
+constexpr int kWakeupMilliseconds = 100;
+constexpr int kTurns = 3;
+
+// Returns false if the manager has closed its end.
+bool read_wakeups(const Fd& socket) noexcept {
+  try {
+    std::array<std::byte, 8> wakeup{};
+    for (;;) {
+      const std::optional<Received> received = receive_message(socket, wakeup, Wait::never);
+      if (!received) return true;
+      if (received->size == 0) return false;
+    }
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+QueueWatch::~QueueWatch() { delete ends_.load(); }
+
+int QueueWatch::open(Session& session, const WatchedEvent& event) {
+  const SlotNumber slot = session.slot();
+  Ends* present = ends_.load();
+  if (present == nullptr || present->slot != slot) {
+    auto made = std::make_unique<Ends>();
+    made->slot = slot;
+    made->changes = event.flag.changes();
+    connect(*made, session, event.queue);
+    if (ends_.compare_exchange_strong(present, made.get())) {
+      static_cast<void>(made.release());
+      delete present;  // the parent's, which no thread of this process uses
+      settle(session, event);
+    }
+  }
+  return find(slot)->poller.descriptor().get();
+}
+
+void QueueWatch::connect(Ends& ends, Session& session, const WatchedQueue& queue) {
+  auto [ours, managers] = socket_pair();
+  session.watch_queue(queue, managers);
+  ends.poller.add(ours, 0);
+  ends.socket = std::move(ours);
+  ends.must_tell = true;
+}
+
+// A get that has taken a message must return it, so an error is reported and not thrown.
+void QueueWatch::settle(Session& session, const WatchedEvent& event) noexcept {
+  Ends& ends = *find(session.slot());
+  try {
+    const LockGuard guard(ends.mutex);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      switch (try_settle(ends, session, event)) {
+        case Settled::yes:
+          return;
+        case Settled::awaits_wakeup:
+          static_cast<void>(ends.poller.wait(kWakeupMilliseconds));
+          ends.must_tell = true;
+          if (read_wakeups(ends.socket)) break;
+          [[fallthrough]];
+        case Settled::has_no_manager:
+          connect(ends, session, event.queue);
+      }
+    }
+    static_cast<void>(session.wake_watchers(event.queue));  // the next call settles
+  } catch (const std::exception& error) {
+    report("the descriptor of a queue stays readable: ", error.what());
+  }
+}
+
+// With the lock, the event cannot happen. If the flag was disarmed since the last time, the manager
+// was told: its wake-up is waited for without the lock, so that it does not come after the next
+// one was armed.
+QueueWatch::Settled QueueWatch::try_settle(Ends& ends, Session& session,
+                                           const WatchedEvent& event) {
+  OwnerLock lock = event.lock;
+  if (!lock.lock_within(session.slot(), kLockTime)) return Settled::yes;
+  const OwnerLockGuard guard(lock);
+  WatchFlag flag = event.flag;
+  if (event.has_happened()) {
+    // The process that made it happen could not tell the manager, or found the flag disarmed.
+    if ((flag.is_armed() || ends.must_tell) && session.wake_watchers(event.queue)) {
+      ends.must_tell = false;
+      flag.disarm();
+    }
+    return Settled::yes;
+  }
+  const std::uint32_t changes = flag.changes();
+  if (std::exchange(ends.changes, changes) != changes) return Settled::awaits_wakeup;
+  flag.arm();
+  ends.must_tell = false;
+  SHMTENSOR_FAULT_POINT("queue.armed");
+  return read_wakeups(ends.socket) ? Settled::yes : Settled::has_no_manager;
+}
+
+}  // namespace shmtensor
