@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "manager/recovery.hpp"
 #include "os/clock.hpp"
 
 namespace shmtensor {
@@ -56,6 +57,10 @@ std::vector<Observer::ArenaSummary> Observer::arenas() {
     found.push_back({message.arena, static_cast<SlotNumber>(reply->message.slot),
                      static_cast<Strategy>(reply->message.strategy), reply->message.statistics});
   }
+}
+
+std::vector<std::unique_ptr<Segment>> Observer::segments() const {
+  return std::move(recover_arenas(memory_->id()).segments);
 }
 
 Statistics Observer::statistics() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -106,6 +107,9 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   [[nodiscard]] bool wake_watchers(const WatchedQueue& queue) noexcept;
 
   [[nodiscard]] Statistics statistics();
+  /// Calls `visit` with each arena of host memory that this process can open now, and closes it
+  /// afterwards. Throws SessionError.
+  void visit_arenas(const std::function<void(const Segment&)>& visit);
   /// Reclaims free memory, releases idle pages to the system, and cancels tickets of the whole
   /// session of at least the given age. Returns the number of tickets.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
@@ -197,6 +201,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   [[nodiscard]] bool send_notices_locked() noexcept REQUIRES(connection_mutex_);
   void reconnect() REQUIRES(connection_mutex_);
   void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
+  [[nodiscard]] Fd find_memfd(ArenaNumber number);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] Block allocate_on_host(std::uint64_t size, Placement placement);

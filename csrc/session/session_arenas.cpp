@@ -19,6 +19,11 @@ constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
 cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
 
+StaleHandle gone(const SessionId& session, ArenaNumber number) {
+  return StaleHandle("cannot use a tensor's handle: arena " + std::to_string(number) +
+                     " of session " + session.hex() + " no longer exists, nor do its tensors");
+}
+
 // Reserves address space for all memory of the machine; unused address space costs nothing. A
 // process with a limit on address space uses a part of that limit. A larger tensor gets an arena of
 // its own.
@@ -125,36 +130,33 @@ PinnedArena Session::find(ArenaNumber number) noexcept {
   return at != arenas_.end() ? PinnedArena(*at->second) : PinnedArena();
 }
 
+Fd Session::find_memfd(ArenaNumber number) {
+  Message message = message_for(MessageKind::find_arena, id());
+  message.arena = number;
+  Reply reply = ask(message);
+  if (reply.message.kind == MessageKind::unknown || !reply.fd) throw gone(id(), number);
+  return std::move(reply.fd);
+}
+
 PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   if (PinnedArena arena = find(number)) return arena;
   member_.require_slot();
   drop_unused_orphans();
-  const auto gone = [this, number] {  // the segment may keep this function
-    return StaleHandle("cannot use a tensor's handle: arena " + std::to_string(number) +
-                       " of session " + id().hex() + " no longer exists, nor do its tensors");
-  };
   std::unique_ptr<Segment> segment;
   if (strategy == Strategy::file_system) {
     try {
       segment = Segment::open_named(id(), number);
     } catch (const OsError& error) {
-      if (error.code() == ENOENT) throw gone();
+      if (error.code() == ENOENT) throw gone(id(), number);
       throw;
     }
   } else {
-    const auto fetch = [this, number, gone] {
-      Message message = message_for(MessageKind::find_arena, id());
-      message.arena = number;
-      Reply reply = ask(message);
-      if (reply.message.kind == MessageKind::unknown || !reply.fd) throw gone();
-      return std::move(reply.fd);
-    };
-    Fd file = fetch();
+    Fd file = find_memfd(number);
     const bool scarce = static_cast<std::uint64_t>(file.get()) > descriptor_limit() / 2;
     segment = Segment::open(id(), number, std::move(file));
     // Unless descriptors are short, the descriptor is kept, so that a new manager can be told about
     // the arena if this manager and the owner are killed.
-    if (scarce) segment->drop_descriptor(fetch);
+    if (scarce) segment->drop_descriptor([this, number] { return find_memfd(number); });
   }
   segment->ensure_plane(member_.slot());
   PinnedArena arena = add(std::move(segment), false);
@@ -162,6 +164,25 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   // would have found it.
   ensure_manager();
   return arena;
+}
+
+void Session::visit_arenas(const std::function<void(const Segment&)>& visit) {
+  Message message = message_for(MessageKind::next_arena, id());
+  for (;;) {
+    const Message found = ask(message).message;
+    if (found.kind != MessageKind::done) return;
+    message.arena = found.arena;
+    const auto strategy = static_cast<Strategy>(found.strategy);
+    if (is_on_device(strategy)) continue;
+    try {
+      const auto segment = strategy == Strategy::file_system
+                               ? Segment::open_named(id(), found.arena)
+                               : Segment::open(id(), found.arena, find_memfd(found.arena));
+      visit(*segment);
+    } catch (const Error&) {
+      // It ended in this time, or descriptors are short.
+    }
+  }
 }
 
 void Session::unmap_unused() {

@@ -21,6 +21,8 @@ class Stats(TypedDict):
     bytes_live: int
     bytes_reserved: int
     in_flight: int
+    queues: int
+    queued: int
     descriptors: int
     mappings: int
 
@@ -34,6 +36,8 @@ _NO_SESSION = Stats(
     bytes_live=0,
     bytes_reserved=0,
     in_flight=0,
+    queues=0,
+    queued=0,
     descriptors=0,
     mappings=0,
 )
@@ -49,7 +53,8 @@ def stats() -> Stats:
         `slot` (the number of the process in the session), `descriptors` and `mappings` (that shmtensor
         keeps open in this process). For the whole session: `processes`, `arenas`, `blocks` (those held by a
         process or by an unread message), `bytes_live` (in these blocks), `bytes_reserved` (pages of all
-        arenas, including their tables), `in_flight` (unread messages that refer to a tensor).
+        arenas, including their tables), `in_flight` (unread messages that refer to a tensor), `queues`
+        (`st.Queue`) and `queued` (their unread messages, with and without tensors).
 
     Raises
     ------

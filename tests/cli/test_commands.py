@@ -137,8 +137,8 @@ def test_top_shows_a_tree_once_without_a_terminal(capsys, session) -> None:
     assert "of which shared tensors" in text
     code, text = run(capsys, "top", "--json", str(os.getpid()))
     seen = json.loads(text)
-    assert seen[0]["pid"] == os.getpid()
-    assert seen[0]["tensors"] >= tensor.nbytes
+    assert seen["processes"][0]["pid"] == os.getpid()
+    assert seen["processes"][0]["tensors"] >= tensor.nbytes
     code, text = run(capsys, "top", "--count", "2", "--interval", "0.01", str(os.getpid()))
     assert text.count("total ") == 2
 

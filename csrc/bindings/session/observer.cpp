@@ -2,14 +2,39 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bindings/session/name_table.hpp"
 #include "bindings/session/session_access.hpp"
+#include "queue/summary.hpp"
 #include "session/observer.hpp"
 #include "session/session_name.hpp"
 
 namespace shmtensor::python {
 namespace {
+
+py::list queues_of(const Observer& observer) {
+  std::vector<QueueSummary> found;
+  for (const auto& segment : observer.segments()) {
+    add_queues(*segment, observer.memory(), found);
+  }
+  py::list queues;
+  for (const QueueSummary& queue : found) {
+    py::dict one;
+    one["arena"] = queue.arena;
+    one["block"] = queue.block;
+    one["state"] = queue.damaged ? "damaged" : queue.shut_down ? "shut down" : "open";
+    one["messages"] = queue.messages;
+    one["limit"] = queue.limit;
+    one["put"] = queue.put;
+    one["processes"] = queue.processes;
+    one["rings"] = queue.rings;
+    one["waits_to_get"] = queue.getters;
+    one["waits_to_put"] = queue.putters;
+    queues.append(one);
+  }
+  return queues;
+}
 
 py::object observe(const std::string& id) {
   std::optional<Observer> observer = Observer::open(session_named(id));
@@ -54,6 +79,7 @@ py::object observe(const std::string& id) {
   }
   result["in_flight"] = in_flight;
   result["names"] = names_of(observer->memory());
+  result["queues"] = queues_of(*observer);
   return result;
 }
 

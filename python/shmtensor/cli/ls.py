@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from shmtensor._values import human_bytes
 from shmtensor.cli._arguments import add_sessions, observe_sessions
 from shmtensor.cli._output import add_json, echo, print_json, print_table
+from shmtensor.cli._queues import show_queues
 
 if TYPE_CHECKING:
     import argparse
@@ -18,10 +19,10 @@ def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "ls",
-        help="list sessions, processes, arenas, unread messages and names",
+        help="list sessions, processes, arenas, unread messages, queues and names",
         description="List the sessions of this user: processes, arenas with live and idle bytes, unread "
-        "messages with sender and age, names. Does not join them. Exit status: 0; 1 if a given session "
-        "does not exist.",
+        "messages with sender and age, queues, names. Does not join them. Exit status: 0; 1 if a given "
+        "session does not exist.",
     )
     add_sessions(parser, "only these")
     add_json(parser)
@@ -68,6 +69,7 @@ def _show(one: dict[str, Any]) -> None:
     ]
     if messages:
         print_table(("in flight from", "PID", "messages", "age", "block"), messages, "  ")
+    show_queues(one["queues"])
     names = [(n["name"], n["stage"], n["pid"] or "gone", f"{n['age']} s") for n in one["names"]]
     if names:
         print_table(("name", "stage", "by PID", "age"), names, "  ")

@@ -1,4 +1,4 @@
-"""``shmtensor top``: the memory of a process tree, and the part of it that is shared tensors."""
+"""``shmtensor top``: the memory of a process tree, its part in shared tensors, and its queues."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from shmtensor._procfs import command_line
 from shmtensor._values import human_bytes
-from shmtensor.cli._arguments import count, seconds
+from shmtensor.cli._arguments import count, observe_sessions, seconds
 from shmtensor.cli._output import add_json, echo, print_json, print_table
+from shmtensor.cli._queues import show_queues
 from shmtensor.memory import ProcessMemory, process_memory, process_tree
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "top",
-        help="show the memory of a process tree",
+        help="show the memory and the queues of a process tree",
         description="Show the memory of processes and their descendants, and the part of it that is shared "
-        "tensors; repeatedly on a terminal, else once. Exit status: 0; 1 if there is no such process.",
+        "tensors, and the queues of their sessions; repeatedly on a terminal, else once. Exit status: 0; 1 "
+        "if there is no such process.",
     )
     parser.add_argument(
         "pids", nargs="*", type=int, metavar="PID", help="default: all processes that use shmtensor"
@@ -86,9 +88,21 @@ def _shmtensor_pids() -> list[int]:
     return sorted(found)
 
 
+def _sessions_of(found: dict[int, ProcessMemory]) -> list[dict[str, Any]]:
+    """Return the sessions in which one of the processes is."""
+    pids = {pid for pid, memory in found.items() if memory.tensors}
+    if not pids:
+        return []
+    seen, _ = observe_sessions([])
+    return [one for one in seen if pids.intersection(process["pid"] for process in one["processes"])]
+
+
 def _show(found: dict[int, ProcessMemory], *, as_json: bool) -> None:
+    sessions = _sessions_of(found)
     if as_json:
-        print_json([{"pid": pid, **asdict(memory)} for pid, memory in found.items()])
+        processes = [{"pid": pid, **asdict(memory)} for pid, memory in found.items()]
+        queues = [{"session": one["session"], **queue} for one in sessions for queue in one["queues"]]
+        print_json({"processes": processes, "queues": queues})
         return
     names = ("rss", "pss", "uss", "shared", "tensors", "tensors_pss")
     rows = [
@@ -99,3 +113,7 @@ def _show(found: dict[int, ProcessMemory], *, as_json: bool) -> None:
     total = sum(memory.pss for memory in found.values())
     tensors = sum(memory.tensors_pss for memory in found.values())
     echo(f"total {human_bytes(total)}, of which shared tensors {human_bytes(tensors)}")
+    for one in sessions:
+        if one["queues"]:
+            echo(f"queues of session {one['session']}")
+            show_queues(one["queues"])

@@ -1,0 +1,40 @@
+// A queue seen from outside: by a process that neither holds it nor takes its locks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "arena/segment.hpp"
+#include "arena/session_memory.hpp"
+#include "base/ids.hpp"
+
+namespace shmtensor {
+
+struct QueueSummary {
+  ArenaNumber arena = 0;
+  BlockNumber block = 0;
+  std::uint64_t limit = 0;     ///< messages that fit; 0: as many as memory permits
+  std::uint64_t messages = 0;  ///< unread
+  std::uint64_t put = 0;       ///< since the queue was made
+  std::uint32_t rings = 0;     ///< that have unread messages, or the next message
+  std::uint32_t processes = 0;
+  bool getters = false;  ///< a process has announced that it waits, and no message was put since
+  bool putters = false;  ///< likewise; no message was taken since
+  bool shut_down = false;
+  bool damaged = false;  ///< a process wrote impossible numbers; the others are 0 then
+};
+
+/// Returns the queue in the block. Nothing if there is none, or if it was freed in the meantime.
+///
+/// Reads the file instead of a mapping: the block may be freed, and its pages released, at any
+/// instant, and to touch such a page would allocate it, or be fatal where memory is exhausted.
+/// Throws SessionError, OsError if the file cannot be read.
+[[nodiscard]] std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber block,
+                                                          const SessionMemory& memory);
+
+/// Adds the queues of an arena.
+void add_queues(const Segment& segment, const SessionMemory& memory,
+                std::vector<QueueSummary>& found);
+
+}  // namespace shmtensor

@@ -1,0 +1,200 @@
+"""Queues seen from outside: `shmtensor ls`, `shmtensor top`, `st.stats`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor.cli import main
+from tests.helpers.children import end, run_python, wait_until
+from tests.helpers.live_resources import assert_no_leaks
+
+
+def ls() -> list[dict[str, Any]]:
+    """Return the queues of this session, as another process prints them."""
+    session = st.stats()["session"]
+    code = "import sys; from shmtensor.cli import main; sys.exit(main(['ls', '--json', *sys.argv[1:]]))"
+    done = run_python(code, arguments=(session,))
+    assert done.returncode == 0, done.stderr
+    (seen,) = json.loads(done.stdout)
+    return seen["queues"]
+
+
+def only_one() -> dict[str, Any]:
+    (queue,) = ls()
+    return queue
+
+
+def test_numbers(strategy: str) -> None:
+    q = st.Queue(maxsize=7)
+    for number in range(5):
+        q.put(number if number % 2 else st.full(3, number))
+    q.get()
+    seen = only_one()
+    del seen["arena"], seen["block"]
+    waiting = dict.fromkeys(("waits_to_get", "waits_to_put"), False)
+    expected = {"state": "open", "messages": 4, "limit": 7, "put": 5, "processes": 1, "rings": 1}
+    assert seen == expected | waiting
+    q.shutdown()
+    assert only_one()["state"] == "shut down"
+
+
+def test_rings_in_use() -> None:
+    q = st.Queue()
+    for number in range(1000):
+        q.put(number)
+    assert only_one()["rings"] > 1
+    for _ in range(1000):
+        q.get()
+    q.put(0)
+    q.get()
+    seen = only_one()
+    assert (seen["messages"], seen["put"], seen["rings"]) == (0, 1001, 1)
+
+
+def wait_for_message(q: st.Queue[Any]) -> None:
+    q.get()
+
+
+def wait_for_room(q: st.Queue[Any]) -> None:
+    q.put(1)
+
+
+def test_processes_and_waiters() -> None:
+    q: st.Queue[Any] = st.Queue(1)
+    getter = mp.Process(target=wait_for_message, args=(q,))
+    getter.start()
+    wait_until(lambda: only_one()["waits_to_get"], timeout=60, what="the child to wait")
+    assert only_one()["processes"] == 2
+    q.put(0)
+    end(getter)
+    assert not only_one()["waits_to_get"]
+    q.put(0)
+    putter = mp.Process(target=wait_for_room, args=(q,))
+    putter.start()
+    wait_until(lambda: only_one()["waits_to_put"], timeout=60, what="the child to wait")
+    q.get()
+    end(putter)
+    seen = only_one()
+    assert (seen["waits_to_put"], seen["put"]) == (False, 3)
+    wait_until(lambda: only_one()["processes"] == 1, what="the child's bit to be cleared")
+
+
+def test_queue_that_only_a_message_carries_has_no_process() -> None:
+    outer, inner = st.Queue(), st.Queue()
+    inner.put(1)
+    outer.put(inner)
+    del inner
+    found = sorted((one["processes"], one["messages"]) for one in ls())
+    assert found == [(0, 1), (1, 1)]
+
+
+def hammer(q: st.Queue[Any], stop: Any) -> None:
+    while not stop.is_set():
+        for number in range(10):
+            q.put(st.full(2, number) if number % 3 == 0 else number)
+        for _ in range(10):
+            q.get()
+
+
+def test_right_while_processes_put_and_get() -> None:
+    q: st.Queue[Any] = st.Queue(40)
+    stop = mp.Event()
+    workers = [mp.Process(target=hammer, args=(q, stop)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        put = 0
+        for _ in range(10):
+            seen = only_one()
+            assert seen["state"] == "open"
+            assert seen["messages"] <= 20
+            assert seen["put"] >= put
+            put = seen["put"]
+    finally:
+        stop.set()
+        for worker in workers:
+            end(worker)
+    assert only_one()["messages"] == q.qsize() == 0
+
+
+def test_observed_queue_is_freed() -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        q.put(st.ones(3))
+        ls()
+        st.stats()
+        del q
+        assert ls() == []
+
+
+def test_stats_count_queues_and_messages() -> None:
+    before = st.stats()
+    first, second = st.Queue(), st.Queue()
+    for number in range(40):
+        first.put(number)
+    second.put(st.ones(1))
+    after = st.stats()
+    assert after["queues"] == before["queues"] + 2
+    assert after["queued"] == before["queued"] + 41
+    assert (after["descriptors"], after["mappings"]) == (st.stats()["descriptors"], st.stats()["mappings"])
+
+
+def keep(q: st.Queue[Any], ready: Any, stop: Any) -> None:
+    mine = st.Queue()
+    mine.put_nowait("x")
+    ready.set()
+    stop.wait(60)
+    q.put(len(ls()))
+
+
+def test_stats_count_queues_in_arenas_of_others() -> None:
+    q: st.Queue[Any] = st.Queue()
+    ready, stop = mp.Event(), mp.Event()
+    child = mp.Process(target=keep, args=(q, ready, stop))
+    child.start()
+    assert ready.wait(60)
+    assert (st.stats()["queues"], st.stats()["queued"]) == (2, 1)
+    stop.set()
+    assert q.get(timeout=60) == 2
+    end(child)
+
+
+def test_stopped_producer_does_not_stop_the_observer() -> None:
+    q: st.Queue[Any] = st.Queue(1)
+    stop = mp.Event()
+    child = mp.Process(target=hammer, args=(q, stop))
+    child.start()
+    wait_until(lambda: only_one()["put"] > 0, timeout=60, what="a message")
+    os.kill(child.pid, signal.SIGSTOP)
+    try:
+        assert only_one()["state"] == "open"
+        assert st.stats()["queues"] == 1
+    finally:
+        child.kill()
+        child.join(30)
+
+
+@pytest.mark.parametrize("command", ["ls", "top"])
+def test_tables(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    q = st.Queue(maxsize=77)
+    q.put(st.ones(1000))
+    word = st.stats()["session"] if command == "ls" else str(os.getpid())
+    capsys.readouterr()
+    assert main([command, word]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (head,) = [number for number, line in enumerate(lines) if line.split()[:2] == ["queue", "state"]]
+    assert lines[head].split() == [
+        *("queue", "state", "messages", "limit", "put", "processes", "rings", "waiting")
+    ]
+    assert lines[head + 1].split()[1:] == ["open", "1", "77", "1", "1", "1"]
+    assert main([command, "--json", word]) == 0
+    found = json.loads(capsys.readouterr().out)
+    queues = found[0]["queues"] if command == "ls" else found["queues"]
+    assert [one["limit"] for one in queues] == [77]
