@@ -21,7 +21,7 @@ from bench.report import cells
 from bench.summary import summary
 
 ROOT = Path(__file__).parent.parent
-HERE = [peer for peer in ("shmtensor", "SharedMemory") if missing(peer) is None]
+HERE = [peer for peer in ("shmtensor", "shmtensor-queue", "SharedMemory") if missing(peer) is None]
 SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
 
 

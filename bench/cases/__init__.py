@@ -17,6 +17,7 @@ CASES = {
     "fanout": "fanout",
     "grid": "grid",
     "pool": "pool",
+    "queue": "queues",
     "copyin": "copyin",
     "alloc": "alloc",
     "import": "imports",

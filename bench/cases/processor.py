@@ -13,7 +13,7 @@ from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
 
-__all__ = ["CASE"]
+__all__ = ["CASE", "used"]
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
 TIMES = 500
@@ -23,7 +23,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
     return ["4 KiB, fresh"] if options.quick else [f"{size}, fresh" for size in SIZES]
 
 
-def _used(pid: int) -> float:
+def used(pid: int) -> float:
     """Return the seconds that the threads of a process have run (see proc(5), schedstat)."""
     tasks = Path(f"/proc/{pid}/task")
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
@@ -37,10 +37,10 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         pids = (os.getpid(), there.process.pid)
 
         def each(send: Callable[[], object]) -> float:
-            before = sum(map(_used, pids))
+            before = sum(map(used, pids))
             for _ in range(times):
                 send()
-            return (sum(map(_used, pids)) - before) / times
+            return (sum(map(used, pids)) - before) / times
 
         def measure(variant: str) -> Measure:
             nbytes = SIZES[variant.removesuffix(", fresh")]

@@ -67,7 +67,9 @@ class PeerWithConsumer(Peer, Protocol):
 PEERS = {
     "shmtensor": ("shmtensor", "shmtensor"),
     "shmtensor-fs": ("shmtensor_named", "shmtensor"),
+    "shmtensor-queue": ("shmtensor_queue", "shmtensor"),
     "pickle": ("pickled", None),
+    "pickle-queue": ("standard_queue", None),
     "SharedMemory": ("standard", None),
     "torch-fd": ("torch_descriptor", "torch"),
     "torch-fs": ("torch_named", "torch"),

@@ -27,6 +27,13 @@ class Ring:
     def get(self) -> Any:
         return self._queue.get(timeout=float(1 << 20))
 
+    def put_many(self, messages: list[Any]) -> None:
+        self._queue.put_many(messages)
+
+    def get_many(self, most: int) -> list[Any]:
+        messages: list[Any] = self._queue.get_many(max_messages_to_get=most, timeout=float(1 << 20))
+        return messages
+
     def close(self) -> None:
         self._queue.close()
 
