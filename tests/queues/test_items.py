@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import shmtensor as st
+from shmtensor._queue.pickling import _kept, _Pickler
 from tests.helpers.live_resources import assert_no_leaks
 
 
@@ -166,6 +167,23 @@ def test_item_that_cannot_be_unpickled_leaves_nothing() -> None:
         q.put(2)
         assert q.get() == 2
         del q
+
+
+def test_exception_at_the_end_of_a_pickle_leaves_no_memo() -> None:
+    """Regression: after a signal handler had raised there, the next pickle referred to the last one."""
+
+    class Interrupted(_Pickler):
+        def clear_memo(self) -> None:
+            raise KeyboardInterrupt
+
+    q: st.Queue = st.Queue()
+    shared = ["an object of both messages"]
+    _kept.pickler = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        q.put([shared])
+    Interrupted.clear_memo = _Pickler.clear_memo
+    q.put([shared])
+    assert q.get() == [shared]
 
 
 class PutsIntoAnother:

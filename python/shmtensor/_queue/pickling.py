@@ -84,10 +84,9 @@ _kept = _Kept()
 def dumps(value: object) -> bytes:
     """Return the pickle of a message."""
     pickler, _kept.pickler = _kept.pickler or _Pickler(), None  # a reducer may put a message, too
-    try:
-        return pickler.dumps(value)
-    finally:
-        _kept.pickler = pickler
+    content = pickler.dumps(value)
+    _kept.pickler = pickler  # after an exception, perhaps that of a signal handler, its memo may be full
+    return content
 
 
 class _WithBuffers:
