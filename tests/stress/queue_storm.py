@@ -250,7 +250,8 @@ class Storm:
             result.problems.append(f"{int((counts > 1).sum())} messages were received twice")
         for life in [SUPERVISOR, *self.roles[0]]:
             step = 4 if life == SUPERVISOR else 1
-            numbers = values[(values // NUMBERS) == life] % NUMBERS // step
+            begin, end = np.searchsorted(values, [life * NUMBERS, (life + 1) * NUMBERS])
+            numbers = values[begin:end] % NUMBERS // step
             done = self.board.done(life)
             if len(numbers) and numbers[-1] > done:
                 result.problems.append(f"process {life} put {done}, and {numbers[-1]} was received")
