@@ -36,8 +36,10 @@ PROGRAM = """
         content = bytes(ForkingPickler.dumps(letters[2].tensor))
         message.delivered()
     del letters[2]
+    queues = []
     def report():
-        held = [(l.tensor.data_ptr(), l.tensor.nbytes) for l in letters]
+        storages = [l.tensor.storage() for l in letters] + [q._storage for q in queues]
+        held = [(storage.data_ptr(), storage.nbytes) for storage in storages]
         with open(path, "w") as file:
             json.dump({"holdings": held, "exact": True, "forked": False}, file)
     report()
@@ -50,8 +52,14 @@ PROGRAM = """
         elif line.startswith("map"):
             with open(name, "r+b") as file:
                 kept.append([mmap.mmap(file.fileno(), 4096) for _ in range(2)])
+        elif line.startswith("queue"):
+            queues.append(st.Queue(10))
+            for i in range(3):
+                queues[0].put((i, letters[0]))
+            report()
         elif line.startswith("empty"):
             letters.clear()
+            queues.clear()
             st.gc(older_than=0)
             report()
         elif line.startswith("say nothing of one"):
@@ -179,6 +187,38 @@ def test_observer_reports_use_of_freed_block(subject) -> None:
 def test_observer_reports_holder_bit_without_use(subject) -> None:
     subject.order("say nothing of one")
     assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
+
+
+def test_observer_reports_queue_that_is_locked_or_damaged(subject) -> None:
+    subject.order("queue")
+    assert subject.problems() == [], "its messages have no pattern"
+    ((queue,),) = [subject.snapshot().queues]
+    assert (queue.limit, queue.tail.count, queue.head.count) == (10, 3, 0)
+    at = queue.arena.data_at + queue.block.offset
+    for offset, word, problem in [
+        (64, 1, "is locked: tail 0x1, head 0x0"),
+        (128, 5, "is locked: tail 0x0, head 0x5"),
+        (72, 11, "has 11 messages, and its limit is 10"),
+        (136, 4, "has more messages taken than put"),
+        (0, 7, "begins with"),
+    ]:
+        path, _ = subject.arena()
+        fd = os.open(path, os.O_RDWR)
+        before = os.pread(fd, 8, at + offset)
+        subject.write(at + offset, word)
+        assert any(problem in found for found in subject.problems()), problem
+        os.pwrite(fd, before, at + offset)
+        os.close(fd)
+    assert subject.problems() == []
+    subject.order("empty")
+    assert judge_empty(subject.snapshot()) == []
+
+
+def test_observer_reports_draining_block(subject) -> None:
+    subject.write(PART + 77 * 32, 2)
+    assert subject.problems() == ["blocks [77] of arena 1 are still draining"]
+    subject.write(PART + 77 * 32, 1 << 32)
+    assert subject.problems() == []
 
 
 def test_observer_reports_ticket_of_future_generation(subject) -> None:

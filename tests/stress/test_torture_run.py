@@ -24,6 +24,8 @@ def test_short_torture_run_finds_no_problem(tmp_path) -> None:
     assert not result["faults"]
     assert result["kills"] > 5
     assert result["counts"]["received"] > 20, "the actors exchanged messages"
+    assert result["counts"]["received from queues"] > 20
+    assert result["counts"]["queues drained"] > 0
     assert result["counts"]["switches of greenlets"] > 0
     assert result["counts"]["checkpoints"] >= 4
     assert result["counts"]["blocks seen"] > 0, "the observer read blocks"

@@ -16,6 +16,7 @@ from tests.torture.greenlets import GREENLETS
 from tests.torture.limits import LIMITED
 from tests.torture.mp_workload import exchange
 from tests.torture.patterns import new_tag
+from tests.torture.queues import QUEUES, SharedQueue, drain_queues, meet
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
 
 if TYPE_CHECKING:
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
 
 MOST = 30  # maximum number of letters held
 STRATEGIES = ("file_descriptor", "file_system")
-KINDS = ("Queue", "SimpleQueue", "Pipe", "Pool", "Process", "JoinableQueue")
+KINDS = ("Queue", "SimpleQueue", "Pipe", "Pool", "Process", "JoinableQueue", "st.Queue")
 
 
 class ActorState:
-    """The tensors that one thread of an actor holds."""
+    """The tensors and queues that one thread of an actor holds."""
 
     LEAVE = object()
 
     def __init__(self, actor: Actor, is_helper: bool = False) -> None:
         self.actor, self.state, self.is_helper = actor, actor.state, is_helper
         self.held: list[Letter] = []
+        self.queues: list[SharedQueue] = []
         self.has_orphan_thread = False
         self.made = 0
 
@@ -51,8 +53,12 @@ class ActorState:
             del self.held[: MOST // 2]
 
     def receive(self, content: bytes | None) -> Letter | None:
-        """Load a message for the first time; this must succeed."""
-        return None if content is None else self.first(lambda: load(content))
+        """Load a message for the first time; this must succeed. Keep a queue, and return a letter."""
+        message = None if content is None else self.first(lambda: load(content))
+        if isinstance(message, SharedQueue):
+            meet(self, message)
+            return None
+        return message
 
     def first(self, read: Callable[[], Any]) -> Any:
         """Call a function that loads a message for the first time; return None if the tensors are lost."""
@@ -172,12 +178,12 @@ def collect_garbage(actor_state: ActorState, rng: random.Random) -> None:
 
 
 def receive_all(actor_state: ActorState) -> None:
-    """Receive all messages and release their tensors."""
+    """Receive all messages, and release their tensors and all queues."""
     rng = random.Random(0)
     while True:
         contents = [box.receive_bytes() for box in actor_state.state.boxes]
         contents.append(read_file(actor_state.state.mail, rng))
-        if not any(contents):
+        if not any(contents) and not drain_queues(actor_state):
             return
         for content in contents:
             if (letter := actor_state.receive(content)) is not None:
@@ -189,4 +195,5 @@ ACTIONS = [
     (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
     (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS, *GREENLETS, *LIMITED,
+    *QUEUES,
 ]  # fmt: skip

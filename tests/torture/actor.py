@@ -9,12 +9,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import shmtensor as st
 from shmtensor import _core
+from shmtensor.storage import Storage
 from tests.torture import run_state as states
 from tests.torture.actions import ACTIONS, ActorState, receive_all
 from tests.torture.mp_workload import watch_parent
+from tests.torture.queues import MOST, drain_queues, meet
 from tests.torture.run_state import COLLECT, DRAIN, END, RUN, RunState
 
 
@@ -77,6 +80,7 @@ class Actor:
         (action,) = rng.choices(self.kinds, self.weights)
         if action(actor_state, rng) is actor_state.LEAVE:
             self.life = 0
+        del actor_state.queues[:-MOST]
         self.life -= 1
         self.row[states.OPERATIONS] += 1
 
@@ -87,6 +91,7 @@ class Actor:
             self.helper.wait_until_idle(number)
         if order in (DRAIN, COLLECT):
             if self.is_forked:
+                drain_queues(self.actor_state)
                 return False
             self.release_all()
         if order == DRAIN:
@@ -94,19 +99,28 @@ class Actor:
         if order == COLLECT:
             st.gc(older_than=0)
         _core.ensure_managers()  # a running manager must notice dead processes
-        held = [(s.data_ptr(), s.nbytes) for s in (letter.tensor.storage() for letter in self.letters())]
-        self.state.report(sorted(set(held)), self.exact, self.is_forked)
+        held = {(storage.data_ptr(), storage.nbytes) for storage in self.storages()}
+        self.state.report(sorted(held), self.exact, self.is_forked)
         return True
 
-    def letters(self):
-        yield from self.actor_state.held
+    def actor_states(self) -> Iterator[ActorState]:
+        yield self.actor_state
         if self.helper is not None:
-            yield from self.helper.actor_state.held
+            yield self.helper.actor_state
+
+    def storages(self) -> Iterator[Storage]:
+        for actor_state in self.actor_states():
+            yield from (letter.tensor.storage() for letter in actor_state.held)
+            yield from (shared.queue._storage for shared in actor_state.queues)
 
     def release_all(self) -> None:
-        self.actor_state.held.clear()
+        """Release all tensors, and leave the queues of the second thread to this one."""
+        for actor_state in self.actor_states():
+            actor_state.held.clear()
         if self.helper is not None:
-            self.helper.actor_state.held.clear()
+            for shared in self.helper.actor_state.queues:
+                meet(self.actor_state, shared)
+            self.helper.actor_state.queues.clear()
 
     def fork(self, actor_state: ActorState) -> None:
         """Fork a child that continues with all tensors of this process."""

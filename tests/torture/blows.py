@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from tests.torture import run_state as states
 from tests.torture.patterns import new_tag
+from tests.torture.queues import put_letter, take_letter
 from tests.torture.transports import new_letter
 
 if TYPE_CHECKING:
@@ -123,8 +125,19 @@ def receive_interrupted(actor_state: ActorState, rng: random.Random) -> None:
     _interrupted(receive, 1e-5 + rng.random() * 3e-4)
 
 
+def use_queues_interrupted(actor_state: ActorState, rng: random.Random) -> None:
+    """Put and take while a signal handler raises: the next call works, and one message is lost at most."""
+    if not actor_state.is_helper:
+        for action in (put_letter, take_letter):
+            _interrupted(partial(action, actor_state, rng), 1e-5 + rng.random() * 3e-4)
+            action(actor_state, rng)
+
+
 def receive_with_few_descriptors(actor_state: ActorState, rng: random.Random) -> None:
-    """Receive with at most three descriptors left; what fails succeeds later, with the same bytes."""
+    """Receive with at most three descriptors left; what fails succeeds later, with the same bytes.
+
+    A queue's message whose tensors cannot be mapped is lost.
+    """
     content = rng.choice(actor_state.state.boxes).receive_bytes()
     if content is None:
         return
@@ -136,6 +149,8 @@ def receive_with_few_descriptors(actor_state: ActorState, rng: random.Random) ->
         resource.setrlimit(resource.RLIMIT_NOFILE, (free + rng.randrange(4), hard))
         try:
             letter = actor_state.receive(content)
+            for action in (put_letter, take_letter):
+                action(actor_state, rng)
         except (OSError, st.SessionError, st.OutOfSharedMemory):
             pass
         finally:
@@ -159,11 +174,15 @@ def make_raw_copy(actor_state: ActorState, rng: random.Random) -> None:
             )  # a copy whose parent was killed, and holds nothing any more, is killed in this time
             raise
         actor_state.held.clear()
-        try:
-            st.empty(100)
-        except st.SessionError:
-            return
-        raise AssertionError("a raw copy allocates")
+        calls: list[Callable[[], object]] = [partial(st.empty, 100)]
+        for shared in actor_state.queues:
+            calls += [shared.queue.get_nowait, partial(shared.queue.put_nowait, 1)]
+        for call in calls:
+            try:
+                call()
+            except st.SessionError:
+                continue
+            raise AssertionError("a raw copy allocates, or uses a queue")
 
     kill_after = rng.random() * 0.003 if rng.random() < 0.3 else None
     in_child(actor_state, copy, lambda: _libc.syscall(_CLONE, signal.SIGCHLD, 0, 0, 0, 0), kill_after)
@@ -182,6 +201,8 @@ def visit_namespace(actor_state: ActorState, rng: random.Random) -> None:
         letter = new_letter(new_tag(rng.getrandbits(48)), 1000)
         rng.choice(actor_state.state.boxes).send(letter)
         receive_with_few_descriptors(actor_state, rng)
+        put_letter(actor_state, rng)
+        take_letter(actor_state, rng)
         check_all(actor_state)
         _core.ensure_managers()
 
@@ -215,6 +236,6 @@ def post_interleaved(actor_state: ActorState, rng: random.Random) -> None:
 
 
 BLOWS = [
-    (send_interrupted, 0.3), (receive_interrupted, 1), (receive_with_few_descriptors, 1),
-    (make_raw_copy, 0.3), (visit_namespace, 0.3), (post_interleaved, 2),
+    (send_interrupted, 0.3), (receive_interrupted, 1), (use_queues_interrupted, 1),
+    (receive_with_few_descriptors, 1), (make_raw_copy, 0.3), (visit_namespace, 0.3), (post_interleaved, 2),
 ]  # fmt: skip

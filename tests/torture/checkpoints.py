@@ -20,6 +20,7 @@ from tests.torture.observer.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from tests.torture.faults import FaultInjector
+    from tests.torture.ledger import Ledger
 
 TIMEOUT = 60.0  # for all processes to become idle: spawn takes seconds on a busy machine
 SETTLE = 10.0  # for the manager to notice dead processes
@@ -37,6 +38,7 @@ class Checkpoints:
     counts: Counter[str]
     actors: dict
     injector: FaultInjector
+    ledger: Ledger
 
     def family(self) -> list[int]:
         """Return all live processes of this round except the manager."""
@@ -57,6 +59,7 @@ class Checkpoints:
             self.check_violations()
             snapshot = take_snapshot(self.state.session, self.family(), self.state.report_path)
             snapshot.allow_data_loss = self.state.allow_data_loss
+            snapshot.may_keep_tickets = self.state.allow_data_loss and self.state.has_queues
             problems = rule(snapshot)
             if not problems:
                 break
@@ -107,6 +110,11 @@ class Checkpoints:
             if path.name.startswith("letter-"):
                 raise Violation(f"{path.name} was not read")
             path.unlink()
+
+    def check_queues(self) -> None:
+        """Check that every message of the queues was received once, after all processes drained them."""
+        if problems := self.ledger.judge(self.state.allow_data_loss):
+            raise Violation("\n".join(problems))
 
     def check_start(self, before: ProcessResources, timeout: float = 15.0) -> None:
         """Check that nothing is left of the session, and that this process has no additional resources."""

@@ -12,6 +12,7 @@ from tests.torture import run_state as states
 from tests.torture.actor import play
 from tests.torture.checkpoints import TIMEOUT, Checkpoints, Violation
 from tests.torture.faults import FaultInjector
+from tests.torture.ledger import Ledger
 from tests.torture.observer import processes
 from tests.torture.observer.rules import judge, judge_empty
 from tests.torture.run_state import COLLECT, DRAIN, END, PAUSE, RUN, RunState
@@ -21,8 +22,8 @@ METHOD_WEIGHTS = (92, 6, 2)
 
 
 class Director(Checkpoints):
-    def __init__(self, run_state: RunState) -> None:
-        self.state = run_state
+    def __init__(self, run_state: RunState, ledger: Ledger) -> None:
+        self.state, self.ledger = run_state, ledger
         self.rng = random.Random(run_state.seed)
         run_state.make()
         self.board = run_state.board()
@@ -68,6 +69,7 @@ class Director(Checkpoints):
             if time.monotonic() > deadline:
                 raise Violation(f"process {process.pid} does not exit:\n{self.describe([process.pid])}")
             time.sleep(0.0005)
+            self.ledger.read()
 
     def play(self, seconds: float, drains: bool) -> None:
         """Run a phase of random actions and faults, then a checkpoint."""
@@ -85,6 +87,7 @@ class Director(Checkpoints):
         self.checkpoint(PAUSE, judge)
         if drains:
             self.checkpoint(DRAIN, judge)
+            self.check_queues()
             self.check_boxes()
             self.checkpoint(COLLECT, judge)
             self.checkpoint(COLLECT, judge_empty)  # again: orphan arenas end when no process maps them
@@ -105,6 +108,9 @@ class Director(Checkpoints):
     def check_violations(self) -> None:
         if violations := self.state.violations():
             raise Violation("an actor reports:\n" + "\n".join(violations))
+        self.ledger.read()
+        if self.ledger.problems:
+            raise Violation("\n".join(self.ledger.problems))
 
     def end(self, abrupt: bool) -> None:
         """End all actors by order, or kill them and the manager simultaneously."""

@@ -53,6 +53,7 @@ class FaultInjector:
         deadline = time.monotonic() + 10
         while self._waits_for_manager() and time.monotonic() < deadline:
             time.sleep(0.01)
+            self.director.ledger.read()
 
     def kill(self, rank: int) -> None:
         self._kill(self.director.actors[rank].pid, "actors killed")

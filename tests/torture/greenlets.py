@@ -11,7 +11,9 @@ import greenlet
 
 import shmtensor.multiprocessing as mp
 from tests.torture import run_state as states
+from tests.torture.ledger import Event
 from tests.torture.patterns import new_tag
+from tests.torture.queues import Numbered, choose_timeout, new_number, put, take_letter
 from tests.torture.transports import Letter, new_letter
 
 if TYPE_CHECKING:
@@ -111,7 +113,16 @@ def act_in_greenlets(actor_state: ActorState, rng: random.Random) -> None:
         if reader.poll(0) and (letter := actor_state.first(reader.recv)) is not None:
             actor_state.keep(letter)
 
-    bodies = rng.choices([post, write, collect, read], [3, 3, 2, 1], k=rng.randrange(2, 6))
+    def put_switching() -> None:
+        if actor_state.queues:
+            shared, number = rng.choice(actor_state.queues), new_number()
+            try:
+                put(actor_state, shared, number, Numbered(number, choose()), choose_timeout(rng))
+            except Refused:
+                actor_state.state.ledger.note((Event.REFUSED, shared.number, number))
+
+    kinds = [post, write, collect, read, put_switching, lambda: take_letter(actor_state, rng)]
+    bodies = rng.choices(kinds, [3, 3, 2, 1, 3, 2], k=rng.randrange(2, 6))
     with reader, writer:
         actor_state.actor.row[states.SWITCHES] += run_interleaved(bodies, rng, rng.random() < 0.1)
         while reader.poll(0):

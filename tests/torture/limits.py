@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.torture import queues
 from tests.torture import run_state as states
 from tests.torture.blows import check_all, in_child, is_alone
 from tests.torture.imposed import KIB, LIMITS, MIB
@@ -164,6 +165,18 @@ def read_mail(limited: Limited) -> None:
         limited.actor_state.keep(letter)
 
 
+def put_letter(limited: Limited) -> None:
+    queues.put_letter(limited.actor_state, limited.rng)
+
+
+def put_burst(limited: Limited) -> None:
+    queues.put_burst(limited.actor_state, limited.rng)
+
+
+def take_letter(limited: Limited) -> None:
+    queues.take_letter(limited.actor_state, limited.rng)
+
+
 def gc(limited: Limited) -> None:
     st.gc()
 
@@ -189,7 +202,8 @@ def fork(limited: Limited) -> None:
 
 ACTIONS = (
     allocate, allocate_much, release, make_view, post, post, post_private, write, write, collect, collect,
-    collect, write_mail, read_mail, gc, fork,
+    collect, write_mail, read_mail, gc, fork, put_letter,
+    put_letter, put_burst, take_letter, take_letter,
 )  # fmt: skip
 
 

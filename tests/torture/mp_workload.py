@@ -14,6 +14,7 @@ import signal
 import threading
 from multiprocessing import connection
 
+import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.torture.transports import Letter
 
@@ -83,7 +84,8 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
         put, reader, closing = ours.send, ours, [ours, theirs]
         process = context.Process(target=echo_pipe, args=(theirs,))
     else:
-        inbox, outbox = getattr(context, kind)(), getattr(context, kind)()
+        make = st.Queue if kind == "st.Queue" else getattr(context, kind)
+        inbox, outbox = make(), make()
         put, reader, closing = inbox.put, outbox, [inbox, outbox]
         process = context.Process(target=echo_queues, args=(inbox, outbox))
     process.start()
@@ -101,6 +103,8 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
 
 def _take(reader) -> Letter:
     """Receive from a queue or a pipe."""
+    if isinstance(reader, st.Queue):
+        return reader.get(timeout=TIMEOUT)
     if not getattr(reader, "_reader", reader).poll(TIMEOUT):
         raise Broken(f"no message within {TIMEOUT} s")
     return reader.get() if hasattr(reader, "get") else reader.recv()

@@ -22,6 +22,7 @@ from tests.helpers.datagrams import Mailbox
 from tests.torture import run_state as states
 from tests.torture.checkpoints import Violation
 from tests.torture.director import Director
+from tests.torture.ledger import Ledger
 from tests.torture.observer import processes
 from tests.torture.observer.leftovers import ProcessResources, shared_pages
 from tests.torture.run_state import RunState
@@ -53,18 +54,22 @@ def main() -> None:
     begin, pages = time.monotonic(), shared_pages()
     folder = Path(tempfile.mkdtemp(prefix="torture-"))
     boxes = [Mailbox() for _ in range(int(actors))]
+    ledger = Ledger()
     cgroup = MemoryCgroup.make(GROUP_SIZE, "shmtensor-torture")
+    allow_data_loss = rng.random() < 0.25
     run_state = RunState(
         name,
         _core.home_id(),
         folder / "run_state",
         boxes,
+        ledger.writer,
         int(actors),
-        allow_data_loss=rng.random() < 0.25,
+        allow_data_loss,
+        has_queues=not allow_data_loss or rng.random() < 0.5,
         cgroup=cgroup,
     )
-    director = Director(run_state)
-    result: dict = {"round": number, "allow_data_loss": run_state.allow_data_loss}
+    director = Director(run_state, ledger)
+    result: dict = {"round": number, "allow_data_loss": allow_data_loss}
     try:
         for _ in range(int(slices)):
             director.play(float(seconds), drains=rng.random() < 0.6)
@@ -74,11 +79,13 @@ def main() -> None:
         director.end(abrupt)
         for box in boxes:
             box.close()
+        ledger.close()
         if abrupt:
             time.sleep(0.1)
             sweep_names()
         rows = director.board[1:].sum(axis=0).tolist()
         counts = director.counts
+        counts.update(ledger.counts)
         for what, column in (
             ("received", states.RECEIVED),
             ("operations", states.OPERATIONS),

@@ -15,6 +15,7 @@ import numpy as np
 
 from tests.helpers.cgroups import MemoryCgroup
 from tests.helpers.datagrams import Mailbox
+from tests.torture.ledger import LedgerWriter
 
 RUN, PAUSE, DRAIN, COLLECT, END = range(5)  # orders
 
@@ -34,8 +35,10 @@ class RunState:
     session: str
     folder: Path
     boxes: list[Mailbox]
+    ledger: LedgerWriter
     actors: int
     allow_data_loss: bool  # the manager may be killed together with others, which may lose memfds
+    has_queues: bool
     cgroup: MemoryCgroup | None = None  # a small one; None without the right to make one
 
     @property

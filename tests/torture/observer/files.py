@@ -21,6 +21,7 @@ SLOTS = 1024
 HEAD = 128 * KIB  # of a session's memory: header and slots, in pieces of 64 KiB
 BUCKETS = 1 << 16
 GROUPS = PART + BUCKETS * 8  # where a transit table's groups begin
+DRAINING = 2  # the lower half of such a block's word: not live, epoch 1
 TABLE = GROUPS + (1 << 20) * (32 + 4)  # a group, and its pipe
 
 
@@ -89,6 +90,7 @@ class Block:
     offset: int
     size: int
     holders: frozenset[int]
+    contents: int  # which ticket records it has; 0: none
 
 
 class ArenaFile:
@@ -113,6 +115,7 @@ class ArenaFile:
         self.identity = (info.st_dev, info.st_ino)
         self.bytes = info.st_blocks * 512
         self.data_pages = self._has_data(fd)
+        self.draining: list[int] = []
         self.blocks = self._blocks(fd)
 
     def _has_data(self, fd: int) -> bool:
@@ -138,9 +141,10 @@ class ArenaFile:
                 slots = {plane * 64 + i for i in range(64) if value >> i & 1}
                 held.setdefault(number, set()).update(slots)
         live = np.flatnonzero(records[:, 0] & np.uint64(1)).tolist()
+        self.draining = np.flatnonzero((records[:, 0] & np.uint64(0xFFFFFFFF)) == DRAINING).tolist()
         found = []
         for number in sorted({*live, *held}):
-            word, offset, size, _ = records[number].tolist()
+            word, offset, size, contents = records[number].tolist()
             holders = frozenset(held.get(number, ()))
-            found.append(Block(number, word >> 32, bool(word & 1), offset, size, holders))
+            found.append(Block(number, word >> 32, bool(word & 1), offset, size, holders, contents))
         return found

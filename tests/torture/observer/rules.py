@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.torture.observer.files import ArenaFile, Block
+from tests.torture.observer.queues import MAGIC
 from tests.torture.observer.snapshot import Holding, Member, Snapshot, name
 
 
 def judge(snapshot: Snapshot) -> list[str]:
     """Return all problems of a session; none if it is consistent."""
-    rules = [patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings]
+    rules = [
+        patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings,
+        queues, draining_blocks,
+    ]  # fmt: skip
     if snapshot.allow_data_loss:
         rules.remove(tickets)  # their arenas may be lost with owner and manager
     return [problem for rule in rules for problem in rule(snapshot)]
@@ -20,9 +24,12 @@ def judge(snapshot: Snapshot) -> list[str]:
 def judge_empty(snapshot: Snapshot) -> list[str]:
     """Return the problems of a session without holders after `gc`."""
     problems = judge(snapshot)
-    if snapshot.session.groups:
+    if snapshot.session.groups and not snapshot.may_keep_tickets:
         problems.append(f"tickets are live after gc: {snapshot.session.groups}")
+    kept = {(group.arena, group.block) for group in snapshot.session.groups if snapshot.may_keep_tickets}
     for arena in snapshot.arenas.values():
+        if any((arena.number, block.number) in kept for block in arena.blocks):
+            continue
         problems.extend(f"{name(arena, block)} still exists" for block in arena.blocks)
         if arena.data_pages:
             problems.append(f"pages of arena {arena.number} were not released (owner: slot {arena.owner})")
@@ -95,6 +102,27 @@ def tickets(snapshot: Snapshot) -> Iterator[str]:
         block = next((b for b in arena.blocks if b.number == group.block), None)
         if block is not None and group.generation > block.generation:
             yield f"a ticket for generation {group.generation} of {name(arena, block)}"
+
+
+def queues(snapshot: Snapshot) -> Iterator[str]:
+    """While no process puts or takes, no queue is locked, or has more messages than its limit."""
+    for queue in snapshot.queues:
+        text, tail, head = f"the queue in {name(queue.arena, queue.block)}", queue.tail, queue.head
+        if queue.magic != MAGIC:
+            yield f"{text} begins with {queue.magic!r}"
+        if tail.lock or head.lock:
+            yield f"{text} is locked: tail {tail.lock:#x}, head {head.lock:#x}"
+        if tail.count < head.count or tail.ring < head.ring:
+            yield f"{text} has more messages taken than put: {tail}, {head}"
+        if queue.limit and tail.count - head.count > queue.limit:
+            yield f"{text} has {tail.count - head.count} messages, and its limit is {queue.limit}"
+
+
+def draining_blocks(snapshot: Snapshot) -> Iterator[str]:
+    """The manager has freed every draining block."""
+    for arena in snapshot.arenas.values():
+        if arena.draining:
+            yield f"blocks {arena.draining} of arena {arena.number} are still draining"
 
 
 def _find(snapshot: Snapshot, member: Member, holding: Holding) -> tuple[ArenaFile, Block] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.torture.observer import processes
 from tests.torture.observer.files import ArenaFile, Block, SessionFile
+from tests.torture.observer.queues import QueueBlock, read_queue
 from tests.torture.patterns import mismatch
 
 
@@ -41,8 +42,10 @@ class Snapshot:
     members: dict[int, Member]  # by pid
     alive: set[int]  # slots with a live process
     broken: list[tuple[ArenaFile, Block, str]]  # patterns
+    queues: list[QueueBlock]
     managers: list[int]
     allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
+    may_keep_tickets: bool = False  # those that only a lost queue has named; gc does not cancel them
 
 
 @contextmanager
@@ -82,6 +85,7 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
         if memory is None:
             raise ValueError(f"no process maps the memory of session {session}")
         broken = [problem for fd, arena in arenas for problem in _broken(fd, arena)]
+        found_queues = [read_queue(fd, arena, block) for fd, arena in arenas for block in arena.blocks]
     alive, members = set(), {}
     for slot in memory.slots.values():
         if not slot.taken or not slot.pid or not processes.is_alive(slot.pid):
@@ -91,7 +95,8 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
         alive.add(slot.number)
         members[slot.pid] = _member(session, slot.pid, report_path(slot.pid))
     found = {arena.number: arena for _, arena in arenas}
-    return Snapshot(memory, found, members, alive, broken, managers)
+    queues = [queue for queue in found_queues if queue is not None]
+    return Snapshot(memory, found, members, alive, broken, queues, managers)
 
 
 def _member(session: str, pid: int, report: Path) -> Member:
@@ -105,7 +110,7 @@ def _member(session: str, pid: int, report: Path) -> Member:
 def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
     found = []
     for block in arena.blocks:
-        if not block.live:
+        if not block.live or block.contents:  # a queue, or a message with tickets, has no pattern
             continue
         content = os.pread(fd, block.size, arena.data_at + block.offset)
         if len(content) != block.size or block.size % 8 or block.size == 0:
