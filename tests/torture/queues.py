@@ -16,6 +16,7 @@ from tests.torture.transports import Letter, new_letter
 if TYPE_CHECKING:
     from tests.torture.actions import ActorState
 
+Queue = st.Queue  # imports it before any fork: a child of a process whose thread imports would wait for ever
 MOST = 4  # queues that a thread keeps after an action
 BACKLOG = 300  # messages; they need rings of three sizes
 LIMITS = (0, 0, 3, 40)
@@ -26,7 +27,7 @@ class SharedQueue(NamedTuple):
     """A queue and its number. Numbers grow with time."""
 
     number: int
-    queue: st.Queue
+    queue: Queue
 
 
 class Numbered(NamedTuple):
@@ -106,7 +107,7 @@ def meet(actor_state: ActorState, shared: SharedQueue) -> None:
 def make_queue(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.state.has_queues:
         return
-    shared = SharedQueue(time.monotonic_ns(), st.Queue(rng.choice(LIMITS)))
+    shared = SharedQueue(time.monotonic_ns(), Queue(rng.choice(LIMITS)))
     meet(actor_state, shared)
     for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
         box.send(shared)
