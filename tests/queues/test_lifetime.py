@@ -41,6 +41,29 @@ def test_unread_messages_are_kept_by_gc() -> None:
     assert q.get().tolist() == [8] * 3
 
 
+class CountsBlocks:
+    """An item that arrives as the number of live blocks when it is unpickled."""
+
+    def __reduce__(self):
+        return _count_blocks, ()
+
+
+def _count_blocks() -> int:
+    return st.stats()["blocks"]
+
+
+def test_loop_over_a_queue_keeps_no_item_while_it_waits() -> None:
+    q = st.Queue()
+    q.put(CountsBlocks())
+    expected = q.get()
+    q.put(st.ones(10))
+    q.put(CountsBlocks())
+    items = iter(q)
+    item = next(items)
+    del item
+    assert next(items) == expected
+
+
 def test_queue_in_an_unread_message_lives() -> None:
     with assert_no_leaks():
         outer, inner = st.Queue(), st.Queue()

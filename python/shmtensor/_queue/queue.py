@@ -121,6 +121,7 @@ class Queue(_core.QueueBase, Generic[Item]):
             except ShutDown:
                 return
             yield item
+            del item  # not kept while the next `get` waits
 
     def __enter__(self) -> Self:
         return self
