@@ -239,7 +239,7 @@ def test_observer_reports_leaked_descriptor(subject) -> None:
 def test_observer_reports_leaked_mapping(subject) -> None:
     path, _ = subject.arena()
     subject.order(f"map {path.rsplit('/', 1)[1]}")
-    assert any("mappings rw-s of inode" in problem for problem in subject.problems())
+    assert any("mappings rw-s of 4096 bytes of inode" in problem for problem in subject.problems())
 
 
 def test_observer_reports_resources_left_by_session(subject) -> None:

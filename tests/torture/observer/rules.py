@@ -183,10 +183,13 @@ def descriptors(snapshot: Snapshot) -> Iterator[str]:
 
 
 def mappings(snapshot: Snapshot) -> Iterator[str]:
-    """No part of a file is mapped twice with the same access."""
+    """No part of a file is mapped twice with the same access.
+
+    A process that was short of address space may have a window, and now all of the data.
+    """
     for member in _tidy(snapshot):
-        seen = Counter((m.identity, m.offset, m.access) for m in member.mappings)
-        for (identity, offset, access), count in seen.items():
+        seen = Counter((m.identity, m.offset, m.end - m.start, m.access) for m in member.mappings)
+        for (identity, offset, size, access), count in seen.items():
             if count > 1:
-                where = f"inode {identity[1]} at {offset:#x}"
+                where = f"{size} bytes of inode {identity[1]} at {offset:#x}"
                 yield f"process {member.pid} has {count} mappings {access} of {where}"
