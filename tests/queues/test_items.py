@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import enum
 import gc
+import weakref
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
@@ -177,11 +179,19 @@ def test_exception_at_the_end_of_a_pickle_leaves_no_memo() -> None:
             raise KeyboardInterrupt
 
     q: st.Queue = st.Queue()
-    shared = ["an object of both messages"]
-    _kept.pickler = Interrupted()
-    with pytest.raises(KeyboardInterrupt):
-        q.put([shared])
-    Interrupted.clear_memo = _Pickler.clear_memo
+    shared = {"an object": "of both messages"}
+    only_first = FailsToLoad(st.ones(3))
+    freed = weakref.ref(only_first)
+    gc.disable()
+    try:
+        _kept.pickler = Interrupted()
+        with suppress(KeyboardInterrupt):
+            q.put([shared, only_first])
+        del only_first
+        assert freed() is None, "the memo keeps it"
+    finally:
+        gc.enable()
+    assert q.empty()
     q.put([shared])
     assert q.get() == [shared]
 

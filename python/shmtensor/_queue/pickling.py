@@ -6,6 +6,7 @@ import copyreg
 import io
 import pickle
 import threading
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
@@ -39,20 +40,9 @@ class _Pickler(pickle.Pickler):
     def __init__(self) -> None:
         self.file = io.BytesIO()
         self.buffers: list[Storage] = []
-        super().__init__(self.file, 5, buffer_callback=self._keep_in_band)
+        # Without a reference to this object: in a cycle, the objects in its memo would live on.
+        super().__init__(self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers))
         self.dispatch_table = _REDUCERS
-
-    def _keep_in_band(self, buffer: pickle.PickleBuffer) -> bool:
-        try:
-            raw = buffer.raw()
-        except BufferError:  # not contiguous
-            return True
-        if raw.nbytes < _THRESHOLD:
-            return True
-        storage = _core.new_storage(raw.nbytes, False)
-        memoryview(storage)[:] = raw
-        self.buffers.append(storage)
-        return False
 
     def dumps(self, value: object) -> bytes:
         try:
@@ -62,7 +52,7 @@ class _Pickler(pickle.Pickler):
             # The storages follow the stream, in a pickle that has nothing else.
             return self._pickle(_WithBuffers(stream, self.buffers))
         finally:
-            self.buffers = []
+            self.buffers.clear()
 
     def _pickle(self, value: object) -> bytes:
         try:
@@ -72,6 +62,20 @@ class _Pickler(pickle.Pickler):
             self.file.seek(0)
             self.file.truncate()
             self.clear_memo()
+
+
+def _keep_in_band(buffers: list[Storage], buffer: pickle.PickleBuffer) -> bool:
+    """Copy a large buffer into shared memory; return True for one that belongs into the pickle."""
+    try:
+        raw = buffer.raw()
+    except BufferError:  # not contiguous
+        return True
+    if raw.nbytes < _THRESHOLD:
+        return True
+    storage = _core.new_storage(raw.nbytes, False)
+    memoryview(storage)[:] = raw
+    buffers.append(storage)
+    return False
 
 
 class _Kept(threading.local):

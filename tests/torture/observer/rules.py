@@ -165,7 +165,8 @@ def holdings(snapshot: Snapshot) -> Iterator[str]:
                 yield f"{name(arena, block)} is used by slot {slot}, which has no holder bit"
         for arena, block in _blocks(snapshot):
             if member.exact and slot in block.holders and (arena.number, block.number) not in reported_blocks:
-                yield f"{name(arena, block)} has a bit of slot {slot}, which does not use it"
+                what = f"{block.size} bytes, contents {block.contents:#x}, pid {member.pid}"
+                yield f"{name(arena, block)} has a bit of slot {slot}, which does not use it ({what})"
 
 
 def _tidy(snapshot: Snapshot) -> Iterator[Member]:
