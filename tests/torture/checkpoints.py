@@ -116,6 +116,14 @@ class Checkpoints:
         if problems := self.ledger.judge(self.state.allow_data_loss):
             raise Violation("\n".join(problems))
 
+    def wait_for_deaths(self) -> None:
+        """Wait for all processes of the session, which were killed: a busy machine ends them later."""
+        deadline = time.monotonic() + TIMEOUT
+        while left := [*self.family(), *processes.managers(self.state.session)]:
+            if time.monotonic() > deadline:
+                raise Violation(f"killed processes do not end: {left}")
+            time.sleep(0.01)
+
     def check_start(self, before: ProcessResources, timeout: float = 15.0) -> None:
         """Check that nothing is left of the session, and that this process has no additional resources."""
         deadline = time.monotonic() + timeout

@@ -81,7 +81,7 @@ def main() -> None:
             box.close()
         ledger.close()
         if abrupt:
-            time.sleep(0.1)
+            director.wait_for_deaths()
             sweep_names()
         rows = director.board[1:].sum(axis=0).tolist()
         counts = director.counts
