@@ -16,7 +16,7 @@ from tests.torture.transports import Letter, new_letter
 if TYPE_CHECKING:
     from tests.torture.actions import ActorState
 
-Queue = st.Queue  # imports it before any fork: a child of a process whose thread imports would wait for ever
+Queue = st.Queue  # imports it before any fork: a child of a process whose thread imports would hang
 MOST = 4  # queues that a thread keeps after an action
 BACKLOG = 300  # messages; they need rings of three sizes
 LIMITS = (0, 0, 3, 40)
