@@ -187,7 +187,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   void drain(ArenaNumber arena, BlockNumber block) noexcept override;
   /// A message to the manager that has no answer.
   struct Notice {
-    MessageKind kind{};
+    MessageKind kind = MessageKind::drain;
     WatchedQueue block;
 
     bool operator==(const Notice&) const = default;
