@@ -88,7 +88,8 @@ def live() -> tuple[int, int]:
 def exchange(name: str, messages: st.Queue) -> None:
     """Check that every message is received once, although the victim is stopped."""
     ours, theirs = os.pipe()
-    puts = name.startswith(("queue.put", "queue.ring_count", "send."))
+    tells = name in ("queue.counted", "queue.disarmed")
+    puts = tells or name.startswith(("queue.put", "queue.ring_count", "send."))
     put: list[int] = [] if puts or name == "queue.announced" else list(range(MESSAGES))
 
     def produce() -> None:
@@ -96,11 +97,15 @@ def exchange(name: str, messages: st.Queue) -> None:
             messages.put(message(number), timeout=WAIT)
 
     def consume() -> None:
+        if name == "queue.armed":
+            messages.fileno()
         for item in messages:
             os.write(theirs, number_in(item).to_bytes(4, "little"))
 
     for number in put:
         messages.put(message(number))
+    if tells:
+        messages.fileno()
     pid = start(produce if puts else consume, name)
     got: list[int] = []
     use_meanwhile(messages, got, put)

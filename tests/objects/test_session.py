@@ -17,6 +17,8 @@ KEYS = {
     "slot": int,
     "processes": int,
     "arenas": int,
+    "queues": int,
+    "queued": int,
     "blocks": int,
     "bytes_live": int,
     "bytes_reserved": int,
