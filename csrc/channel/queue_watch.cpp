@@ -92,7 +92,10 @@ void QueueWatch::settle(Session& session, const WatchedEvent& event) noexcept {
 QueueWatch::Settled QueueWatch::try_settle(Ends& ends, Session& session,
                                            const WatchedEvent& event) {
   OwnerLock lock = event.lock;
-  if (!lock.lock_within(session.slot(), kLockTime)) return Settled::yes;
+  if (!lock.lock_within(session.slot(), kLockTime)) {  // its owner is stopped: stays readable
+    if (ends.must_tell) static_cast<void>(session.wake_watchers(event.queue));
+    return Settled::yes;
+  }
   const OwnerLockGuard guard(lock);
   WatchFlag flag = event.flag;
   if (event.has_happened()) {

@@ -66,8 +66,8 @@ RIGHT = [
     Case("rings: two records", "RECORDS=2 MESSAGES=6", RINGS),
     Case("drain: a death and the manager's", "DEATHS=1 MANAGER_DEATHS=1", DRAIN),
     Case("drain: two deaths", "DEATHS=2 MANAGER_DEATHS=0", DRAIN),
-    Case("watch: two producers, a death", "PRODUCERS=2 DEATHS=1", WATCH),
-    Case("watch: two producers, and the manager dies", "PRODUCERS=2 MANAGER_DEATHS=1", WATCH),
+    Case("watch: two producers, a death", "PRODUCERS=2 MESSAGES=1 DEATHS=1", WATCH),
+    Case("watch: two producers, and the manager dies", "PRODUCERS=2 MESSAGES=1 MANAGER_DEATHS=1", WATCH),
     Case("watch: a death and the manager's", "DEATHS=1 MANAGER_DEATHS=1", WATCH),
     Case("watch: the manager dies twice", "MESSAGES=3 MANAGER_DEATHS=2", WATCH),
 ]
@@ -129,6 +129,7 @@ WRONG = [
     Case("watch: a wake-up on its way is not awaited", "NO_AWAIT", WATCH),
     Case("watch: the wake-up that was read is forgotten", "FORGET_THE_READ_WAKEUP", WATCH),
     Case("watch: a new socket is not told", "MANAGER_DEATHS=1 NO_TELL_WHEN_NEW", WATCH),
+    Case("watch: a stopped process has the lock, and a wake-up was read", "NO_TELL_WHEN_STOPPED", WATCH),
     Case("watch: a sweep wakes no watcher", "DEATHS=1 NO_WAKE_IN_SWEEP", WATCH),
 ]
 

@@ -145,7 +145,15 @@ again:
 #ifdef ARM_WITHOUT_LOCK
   if :: count > 0 -> goto wait :: else fi;
 #else
-  acquire(WATCHER);
+  if
+  :: atomic { lock == FREE -> lock = WATCHER }
+  :: lock != FREE ->  /* its owner is stopped */
+     disturbed = true;
+#ifndef NO_TELL_WHEN_STOPPED
+     if :: must_tell -> notices!1 :: else fi;
+#endif
+     goto wait
+  fi;
 #endif
   if
 #ifndef ARM_WITHOUT_LOCK
