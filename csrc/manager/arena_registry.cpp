@@ -344,17 +344,37 @@ bool ArenaRegistry::reclaim_chunks(Entry& entry) {
   return any;
 }
 
-void ArenaRegistry::count(Statistics& statistics) const {
-  statistics.arenas = entries_.size();
-  for (const auto& [number, entry] : entries_) count(*entry.segment, statistics);
+std::optional<QueueSummary> ArenaRegistry::next_queue(const SessionMemory& memory,
+                                                      ArenaNumber arena,
+                                                      std::uint64_t block) const {
+  for (auto at = entries_.lower_bound(arena); at != entries_.end(); ++at) {
+    const std::uint64_t begin = at->first == arena ? block : 0;
+    const std::uint32_t capacity = at->second.segment->capacity();
+    for (std::uint64_t number = begin; number < capacity; ++number) {
+      const auto queue =
+          summarize_queue(*at->second.segment, static_cast<BlockNumber>(number), memory);
+      if (queue) return queue;
+    }
+  }
+  return std::nullopt;
 }
 
-void ArenaRegistry::count(const Segment& segment, Statistics& statistics) {
+void ArenaRegistry::count(const SessionMemory& memory, Statistics& statistics) const {
+  statistics.arenas = entries_.size();
+  for (const auto& [number, entry] : entries_) count(*entry.segment, memory, statistics);
+}
+
+void ArenaRegistry::count(const Segment& segment, const SessionMemory& memory,
+                          Statistics& statistics) {
   const std::uint32_t capacity = segment.capacity();
   for (BlockNumber block = 0; block < capacity; ++block) {
     if (BlockWord(segment.record(block).word.load()).is_free()) continue;
     ++statistics.blocks;
     statistics.bytes_live += segment.record(block).size.load();
+    if (const auto queue = summarize_queue(segment, block, memory)) {
+      ++statistics.queues;
+      statistics.queued += queue->messages;
+    }
   }
   try {
     statistics.bytes_reserved += file_usage(*segment.file());

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -75,11 +76,15 @@ class ArenaRegistry {
   /// Releases the memory of a file that no process can reach, within the same allowance.
   void empty(Fd file) { pending_.push_back({std::move(file), 0}); }
 
-  void count(Statistics& statistics) const;
+  void count(const SessionMemory& memory, Statistics& statistics) const;
   /// Adds the counts of one arena.
-  static void count(const Segment& segment, Statistics& statistics);
+  static void count(const Segment& segment, const SessionMemory& memory, Statistics& statistics);
   /// Returns the arena with the next higher number; null after the last.
   [[nodiscard]] const Segment* after(ArenaNumber number) const;
+  /// Returns the first queue in this block or after it.
+  [[nodiscard]] std::optional<QueueSummary> next_queue(const SessionMemory& memory,
+                                                       ArenaNumber arena,
+                                                       std::uint64_t block) const;
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (const auto& [number, entry] : entries_) visit(*entry.segment);

@@ -12,12 +12,13 @@
 #include <string>
 
 #include "base/ids.hpp"
+#include "queue/summary.hpp"
 #include "queue/watch_flag.hpp"
 
 namespace shmtensor {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
-inline constexpr std::uint16_t kProtocolVersion = 4;
+inline constexpr std::uint16_t kProtocolVersion = 5;
 
 /// The timeout of a request.
 inline constexpr std::chrono::milliseconds kTimeout{10'000};
@@ -38,6 +39,7 @@ enum class MessageKind : std::uint16_t {
   statistics,      ///< of the session
   collect,         ///< number: cancel tickets of at least that age in milliseconds
   next_arena,      ///< arena: describe the arena with the next higher number
+  next_queue,      ///< arena, number: describe the first queue in this block or after it
   keep_chunk,      ///< arena, chunk; carries the descriptor of a chunk of device memory
   find_chunk,      ///< arena, chunk
   drop_chunk,      ///< arena, chunk: its owner has freed the chunk
@@ -69,6 +71,8 @@ struct Statistics {
   std::uint64_t bytes_live = 0;      ///< in live blocks, as requested
   std::uint64_t bytes_reserved = 0;  ///< pages of all arenas
   std::uint64_t in_flight = 0;       ///< live tickets
+  std::uint64_t queues = 0;
+  std::uint64_t queued = 0;  ///< unread messages in queues
 };
 
 struct Message {
@@ -88,6 +92,7 @@ struct Message {
   QueueEvent event = QueueEvent::message;
   std::uint64_t number = 0;
   Statistics statistics;
+  QueueSummary queue;
   std::array<char, 256> text{};
 
   void set_text(const std::string& value) noexcept {

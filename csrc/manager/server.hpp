@@ -75,6 +75,7 @@ class Server {
   void register_arena(const Client& client, const Message& message, Fd fd);
   void find_arena(const Client& client, const Message& message);
   void next_arena(const Client& client, const Message& message);
+  void next_queue(const Client& client, const Message& message);
   void keep_chunk(const Client& client, const Message& message, Fd fd);
   void find_chunk(const Client& client, const Message& message);
   void drop_chunk(const Client& client, const Message& message);

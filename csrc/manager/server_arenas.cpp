@@ -47,7 +47,7 @@ void Server::next_arena(const Client& client, const Message& message) {
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
   answer.slot = header.orphaned.load() != 0 ? kNoSlot : header.owner;
   answer.statistics = {};
-  ArenaRegistry::count(*segment, answer.statistics);
+  ArenaRegistry::count(*segment, *memory_, answer.statistics);
   reply(client.socket, answer, MessageKind::done);
 }
 

@@ -1,4 +1,4 @@
-// Wakes processes that wait for a queue by a descriptor.
+// Handles requests about queues: wakes processes that wait by a descriptor, and describes queues.
 #include <utility>
 
 #include "manager/server.hpp"
@@ -29,6 +29,13 @@ void Server::watch_queue(const Client& client, const Message& message, Fd fd) {
 
 void Server::wake_watchers(const Client& client, const Message& message) {
   if (client.slot != kNoSlot) queues_.wake(queue_of(message));
+}
+
+void Server::next_queue(const Client& client, const Message& message) {
+  const auto queue = registry_.next_queue(*memory_, message.arena, message.number);
+  Message answer = message;
+  if (queue) answer.queue = *queue;
+  reply(client.socket, answer, queue ? MessageKind::done : MessageKind::unknown);
 }
 
 // The process closed its end, or has ended.

@@ -101,7 +101,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
     case MessageKind::statistics:
       message.statistics.processes = slots_->taken();
       message.statistics.in_flight = count_in_flight(*memory_);
-      registry_.count(message.statistics);
+      registry_.count(*memory_, message.statistics);
       return reply(client.socket, message, MessageKind::done);
     case MessageKind::collect:
       message.number = registry_.collect(*memory_, message.number);
@@ -115,6 +115,8 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
       return find_arena(client, message);
     case MessageKind::next_arena:
       return next_arena(client, message);
+    case MessageKind::next_queue:
+      return next_queue(client, message);
     case MessageKind::keep_chunk:
       return keep_chunk(client, message, std::move(fd));
     case MessageKind::find_chunk:

@@ -6,8 +6,11 @@
 #include <cstddef>
 #include <cstring>
 
+#include "arena/segment.hpp"
+#include "arena/session_memory.hpp"
 #include "arena/ticket_record.hpp"
 #include "base/align.hpp"
+#include "base/error.hpp"
 #include "os/read_file.hpp"
 #include "queue/layout.hpp"
 
@@ -42,7 +45,7 @@ struct Copy {
 
 // If the head is the same in two copies, the second one is of one instant: that at which its tail
 // was copied. Otherwise the earlier head is used, so that no difference is negative.
-std::optional<Copy> copy_header(const Segment& segment, std::uint64_t offset) {
+std::optional<Copy> copy_header(const Segment& segment, std::uint64_t offset) try {
   const Segment::File file = segment.file();
   const std::uint64_t at = segment.layout().data() + offset;
   Copy copy;
@@ -55,6 +58,8 @@ std::optional<Copy> copy_header(const Segment& segment, std::uint64_t offset) {
                  value_at<std::uint32_t>(copy.bytes, kHeadRing) == copy.head_ring;
   }
   return copy;
+} catch (const Error&) {
+  return std::nullopt;  // a named object that was unlinked, or descriptors are short
 }
 
 std::uint32_t count_holders(const Segment& segment, BlockNumber block,
@@ -111,15 +116,6 @@ std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber 
   seen.putters = (value_at<std::uint32_t>(bytes, offsetof(QueueHeader, putters)) & 1) != 0;
   seen.shut_down = stage == static_cast<std::uint8_t>(QueueStage::shut_down);
   return seen;
-}
-
-void add_queues(const Segment& segment, const SessionMemory& memory,
-                std::vector<QueueSummary>& found) {
-  const std::uint32_t capacity = segment.capacity();
-  for (BlockNumber block = 0; block < capacity; ++block) {
-    if (segment.record(block).contents.load(std::memory_order_relaxed) == 0) continue;
-    if (const auto seen = summarize_queue(segment, block, memory)) found.push_back(*seen);
-  }
 }
 
 }  // namespace shmtensor

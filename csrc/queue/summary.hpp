@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
-#include "arena/segment.hpp"
-#include "arena/session_memory.hpp"
 #include "base/ids.hpp"
 
 namespace shmtensor {
+
+class Segment;
+class SessionMemory;
 
 struct QueueSummary {
   ArenaNumber arena = 0;
@@ -25,16 +25,12 @@ struct QueueSummary {
   bool damaged = false;  ///< a process wrote impossible numbers; the others are 0 then
 };
 
-/// Returns the queue in the block. Nothing if there is none, or if it was freed in the meantime.
+/// Returns the queue in the block. Nothing if there is none, if it was freed in the meantime, or if
+/// the arena's file cannot be read.
 ///
 /// Reads the file instead of a mapping: the block may be freed, and its pages released, at any
 /// instant, and to touch such a page would allocate it, or be fatal where memory is exhausted.
-/// Throws SessionError, OsError if the file cannot be read.
 [[nodiscard]] std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber block,
                                                           const SessionMemory& memory);
-
-/// Adds the queues of an arena.
-void add_queues(const Segment& segment, const SessionMemory& memory,
-                std::vector<QueueSummary>& found);
 
 }  // namespace shmtensor

@@ -3,7 +3,6 @@
 #include <bit>
 #include <utility>
 
-#include "manager/recovery.hpp"
 #include "os/clock.hpp"
 
 namespace shmtensor {
@@ -59,8 +58,16 @@ std::vector<Observer::ArenaSummary> Observer::arenas() {
   }
 }
 
-std::vector<std::unique_ptr<Segment>> Observer::segments() const {
-  return std::move(recover_arenas(memory_->id()).segments);
+std::vector<QueueSummary> Observer::queues() {
+  std::vector<QueueSummary> found;
+  Message message = message_for(MessageKind::next_queue, memory_->id());
+  for (;;) {
+    const std::optional<Reply> reply = connection_.ask(message);
+    if (!reply || reply->message.kind != MessageKind::done) return found;
+    const QueueSummary& queue = found.emplace_back(reply->message.queue);
+    message.arena = queue.arena;
+    message.number = std::uint64_t{queue.block} + 1;
+  }
 }
 
 Statistics Observer::statistics() {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "arena/layout.hpp"
-#include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "manager/connection.hpp"
 
@@ -42,9 +41,7 @@ class Observer {
   [[nodiscard]] std::vector<Process> processes() const;
   [[nodiscard]] std::vector<InFlight> in_flight() const;
   [[nodiscard]] std::vector<ArenaSummary> arenas();
-  /// Returns the arenas that a process of this user has open in the same PID namespace, opened
-  /// through that process: the manager gives descriptors to members only.
-  [[nodiscard]] std::vector<std::unique_ptr<Segment>> segments() const;
+  [[nodiscard]] std::vector<QueueSummary> queues();
   [[nodiscard]] Statistics statistics();
   /// Does what `Session::collect` does, without arenas of this process.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);

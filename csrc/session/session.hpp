@@ -107,9 +107,6 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   [[nodiscard]] bool wake_watchers(const WatchedQueue& queue) noexcept;
 
   [[nodiscard]] Statistics statistics();
-  /// Calls `visit` with each arena of host memory that this process can open now, and closes it
-  /// afterwards. Throws SessionError.
-  void visit_arenas(const std::function<void(const Segment&)>& visit);
   /// Reclaims free memory, releases idle pages to the system, and cancels tickets of the whole
   /// session of at least the given age. Returns the number of tickets.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);

@@ -166,25 +166,6 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   return arena;
 }
 
-void Session::visit_arenas(const std::function<void(const Segment&)>& visit) {
-  Message message = message_for(MessageKind::next_arena, id());
-  for (;;) {
-    const Message found = ask(message).message;
-    if (found.kind != MessageKind::done) return;
-    message.arena = found.arena;
-    const auto strategy = static_cast<Strategy>(found.strategy);
-    if (is_on_device(strategy)) continue;
-    try {
-      const auto segment = strategy == Strategy::file_system
-                               ? Segment::open_named(id(), found.arena)
-                               : Segment::open(id(), found.arena, find_memfd(found.arena));
-      visit(*segment);
-    } catch (const Error&) {
-      // It ended in this time, or descriptors are short.
-    }
-  }
-}
-
 void Session::unmap_unused() {
   unmap_peers(false);
   const LockGuard creation(creation_mutex_);

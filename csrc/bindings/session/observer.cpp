@@ -2,24 +2,18 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bindings/session/name_table.hpp"
 #include "bindings/session/session_access.hpp"
-#include "queue/summary.hpp"
 #include "session/observer.hpp"
 #include "session/session_name.hpp"
 
 namespace shmtensor::python {
 namespace {
 
-py::list queues_of(const Observer& observer) {
-  std::vector<QueueSummary> found;
-  for (const auto& segment : observer.segments()) {
-    add_queues(*segment, observer.memory(), found);
-  }
+py::list queues_of(Observer& observer) {
   py::list queues;
-  for (const QueueSummary& queue : found) {
+  for (const QueueSummary& queue : observer.queues()) {
     py::dict one;
     one["arena"] = queue.arena;
     one["block"] = queue.block;

@@ -4,12 +4,10 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "bindings/session/session_access.hpp"
 #include "bindings/support/gil.hpp"
 #include "manager/recovery.hpp"
-#include "queue/summary.hpp"
 #include "session/runtime.hpp"
 #include "session/session_name.hpp"
 
@@ -21,12 +19,9 @@ py::object stats() {
   if (session == nullptr) return py::none();
   Statistics all;
   Session::Usage mine;
-  std::vector<QueueSummary> queues;
   {
     const GilRelease release;
     all = session->statistics();
-    session->visit_arenas(
-        [&](const Segment& segment) { add_queues(segment, session->memory(), queues); });
     mine = session->usage();
   }
   py::dict result;
@@ -38,10 +33,8 @@ py::object stats() {
   result["bytes_live"] = all.bytes_live;
   result["bytes_reserved"] = all.bytes_reserved;
   result["in_flight"] = all.in_flight;
-  result["queues"] = queues.size();
-  std::uint64_t queued = 0;
-  for (const QueueSummary& queue : queues) queued += queue.messages;
-  result["queued"] = queued;
+  result["queues"] = all.queues;
+  result["queued"] = all.queued;
   result["descriptors"] = mine.descriptors;
   result["mappings"] = mine.mappings;
   return result;

@@ -28,9 +28,9 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "top",
         help="show the memory and the queues of a process tree",
-        description="Show the memory of processes and their descendants, and the part of it that is shared "
-        "tensors, and the queues of their sessions; repeatedly on a terminal, else once. Exit status: 0; 1 "
-        "if there is no such process.",
+        description="Show how much memory processes and their descendants use, how much of it is shared "
+        "tensors, and the queues of their sessions. On a terminal, the tables are refreshed until Ctrl-C; "
+        "otherwise they are printed once. Exit status: 0; 1 if there is no such process.",
     )
     parser.add_argument(
         "pids", nargs="*", type=int, metavar="PID", help="default: all processes that use shmtensor"

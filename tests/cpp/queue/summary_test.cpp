@@ -57,21 +57,38 @@ TEST_F(QueueSummaryTest, CountsTheProcessesThatHaveIt) {
   EXPECT_EQ(seen()->processes, 1u);
 }
 
-TEST_F(QueueSummaryTest, IsFoundAmongOtherBlocksUntilItIsFreed) {
+TEST_F(QueueSummaryTest, IsNotSeenInOtherBlocksNorAfterItIsFreed) {
   const BlockNumber plain = *arena_->allocate(sizeof(QueueHeader));
   const BlockNumber parcel = make_container(*arena_, 4);
   const BlockNumber second = make_queue(*arena_);
-  std::vector<QueueSummary> found;
-  add_queues(arena_->segment(), *memory_, found);
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].block, queue_);
-  EXPECT_EQ(found[1].block, second);
   for (const BlockNumber block : {plain, parcel, second}) {
     EXPECT_EQ(summarize_queue(arena_->segment(), block, *memory_).has_value(), block == second);
   }
   arena_->release(second);
   EXPECT_FALSE(summarize_queue(arena_->segment(), second, *memory_)) << "it drains";
   EXPECT_FALSE(summarize_queue(arena_->segment(), ~0u, *memory_));
+}
+
+TEST_F(QueueSummaryTest, TheManagerFindsAndCountsAllQueues) {
+  const BlockNumber second = make_queue(*arena_);
+  testing::Peer other(*memory_, kDead);
+  const auto theirs = other.make_arena();
+  const BlockNumber third = make_queue(*theirs);
+  add_to(registry_, *theirs);
+  header_in(*arena_, second).tail.count.store(5);
+  std::vector<std::pair<ArenaNumber, BlockNumber>> found;
+  std::optional<QueueSummary> seen = registry_.next_queue(*memory_, 0, 0);
+  for (; seen; seen = registry_.next_queue(*memory_, seen->arena, seen->block + 1)) {
+    found.emplace_back(seen->arena, seen->block);
+  }
+  const ArenaNumber own = arena_->segment().number();
+  EXPECT_EQ(found, (std::vector<std::pair<ArenaNumber, BlockNumber>>{
+                       {own, queue_}, {own, second}, {theirs->segment().number(), third}}));
+  EXPECT_FALSE(registry_.next_queue(*memory_, theirs->segment().number(), ~std::uint64_t{0}));
+  Statistics statistics;
+  registry_.count(*memory_, statistics);
+  EXPECT_EQ(statistics.queues, 3u);
+  EXPECT_EQ(statistics.queued, 5u);
 }
 
 TEST_F(QueueSummaryTest, AFileWithoutTheBlockIsNotRead) {
