@@ -119,9 +119,13 @@ class Queue {
   void count_taken(std::uint64_t head) noexcept;
   [[nodiscard]] bool claim(const NamedTicket& named, Arena& arena);
   [[noreturn]] static void throw_lost(ArenaNumber arena);
+  /// Any process of the session can write to the memory of a queue, so a number in it may be wrong.
+  [[noreturn]] static void throw_damaged();
   template <typename Ready>
   void wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
             std::chrono::nanoseconds time) noexcept;
+
+  static constexpr std::chrono::nanoseconds kLockSlice = std::chrono::milliseconds(100);
 
   Session& session_;
   QueueHeader& header_;

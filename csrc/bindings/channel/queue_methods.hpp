@@ -7,6 +7,4 @@ namespace shmtensor::python {
 
 extern PyMethodDef g_queue_methods[];
 
-void add_queue_exceptions(py::module_& module);
-
 }  // namespace shmtensor::python

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "bindings/channel/queue_methods.hpp"
+#include "bindings/channel/queue_transfer.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/errors.hpp"
 

@@ -1,0 +1,145 @@
+// The docstrings of queues' methods.
+#pragma once
+
+namespace shmtensor::python::queue_docs {
+
+inline constexpr char kPut[] = R"(put($self, item, block=True, timeout=None)
+--
+
+Put an item at the end.
+
+Parameters
+----------
+item
+    Any object that can be pickled. A tensor is not copied, and shared from then on.
+block
+    Whether to wait for room if the queue is full.
+timeout
+    Seconds to wait; None for no limit.
+
+Raises
+------
+queue.Full
+    If there was no room in that time.
+ShutDown
+    If the queue was shut down.
+ValueError
+    If the queue is closed in this process.
+OutOfSharedMemory
+    If there is not enough memory; the queue is unchanged.)";
+
+inline constexpr char kGet[] = R"(get($self, block=True, timeout=None)
+--
+
+Remove the first item and return it.
+
+Parameters
+----------
+block
+    Whether to wait for an item if the queue is empty.
+timeout
+    Seconds to wait; None for no limit.
+
+Raises
+------
+queue.Empty
+    If there was no item in that time.
+ShutDown
+    If the queue was shut down and is empty.
+ValueError
+    If the queue is closed in this process.
+StaleHandleError
+    If the item was lost: the manager was killed together with all processes that had its memory
+    open.)";
+
+inline constexpr char kPutNowait[] = R"(put_nowait($self, item, /)
+--
+
+Put an item if there is room, as ``put(item, block=False)``.)";
+
+inline constexpr char kGetNowait[] = R"(get_nowait($self, /)
+--
+
+Return the first item if there is one, as ``get(block=False)``.)";
+
+inline constexpr char kPutMany[] = R"(put_many($self, items, block=True, timeout=None)
+--
+
+Put all items of an iterable in order.
+
+Other processes may put items between them. `timeout` limits the whole call; the items that were
+put until
+then stay in the queue. Raises what `put` raises.)";
+
+inline constexpr char kGetMany[] = R"(get_many($self, most=None, block=True, timeout=None)
+--
+
+Remove the items that are there, at most `most`, and return them as a list.
+
+Waits for the first one only. Raises what `get` raises if there is none.)";
+
+inline constexpr char kQsize[] = R"(qsize($self, /)
+--
+
+Return the number of items; exact if no process puts or gets in the meantime.)";
+
+inline constexpr char kEmpty[] = R"(empty($self, /)
+--
+
+Return True if the queue is empty; exact if no process puts or gets in the meantime.)";
+
+inline constexpr char kFull[] = R"(full($self, /)
+--
+
+Return True if the queue has `maxsize` items; exact if no process puts or gets in the meantime.)";
+
+inline constexpr char kTaskDone[] = R"(task_done($self, /)
+--
+
+Count an item that this process got as done, for `join`.
+
+Raises
+------
+ValueError
+    If it was called more often than items were put.)";
+
+inline constexpr char kJoin[] = R"(join($self, /)
+--
+
+Wait until `task_done` was called for every item that was put.)";
+
+inline constexpr char kShutdown[] = R"(shutdown($self, immediate=False)
+--
+
+Let every later `put` raise `ShutDown`, and every `get` after the last item.
+
+Processes that wait are woken. With `immediate`, the items that are there are discarded and
+counted as done.)";
+
+inline constexpr char kFileno[] = R"(fileno($self, /)
+--
+
+Return a descriptor that becomes readable when there is an item, or the queue is shut down.
+
+For `select`, `multiprocessing.connection.wait` and event loops. It stays open as long as this
+object; do not
+read from it or close it. If another process takes the item first, it is readable until the next
+`get`
+here: use `get_nowait`. A forked child has a descriptor of its own.
+
+Raises
+------
+SessionError, OSError
+    If the manager, or this process, has no descriptor left.)";
+
+inline constexpr char kFilenoOfRoom[] = R"(_fileno_of_room($self, /)
+--
+
+Return a descriptor that becomes readable when there is room, or the queue is shut down.)";
+
+inline constexpr char kClose[] = R"(close($self, /)
+--
+
+Refuse further use in this process; other processes are not affected.)";
+
+}  // namespace shmtensor::python::queue_docs

@@ -1,0 +1,101 @@
+#include "bindings/channel/queue_transfer.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "bindings/channel/encoding.hpp"
+#include "bindings/support/gil.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+/// queue.Full, queue.Empty, and the class for a queue that was shut down.
+struct Exceptions {
+  PyObject* full;
+  PyObject* empty;
+  PyObject* shut_down;
+};
+Exceptions g_exceptions{};
+
+[[noreturn]] void raise(PyObject* type) {
+  PyErr_SetNone(type);
+  throw py::error_already_set();
+}
+
+// Messages outlive this process only if there is a manager, and a process that watches the queue
+// may not have been told.
+void ensure_manager(Queue& queue) {
+  if (!queue.session().memory().manager_changed()) return;
+  const GilRelease release;
+  queue.session().ensure_manager();
+}
+
+// After an attempt, in a process that waits for the queue by a descriptor.
+void settle(Queue& queue, QueueEvent event) {
+  if (!queue.must_settle(event)) return;
+  const GilRelease release;
+  queue.settle(event);
+}
+
+}  // namespace
+
+void put_one(Queue& queue, PyObject* item, Patience& patience) {
+  EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item));
+  QueueCall call(queue.session());
+  const Attempt result =
+      attempt_until(queue, call, patience, [&] { return queue.try_put(encoded.get(), call); });
+  settle(queue, QueueEvent::room);
+  if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
+  if (result != Attempt::done) raise(g_exceptions.full);
+  encoded.delivered();
+  ensure_manager(queue);
+}
+
+py::object get_one(Queue& queue, Patience& patience) {
+  Incoming message;
+  {
+    QueueCall call(queue.session());
+    const Attempt result =
+        attempt_until(queue, call, patience, [&] { return queue.try_take(message, call); });
+    settle(queue, QueueEvent::message);
+    if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
+    if (result != Attempt::done) raise(g_exceptions.empty);
+    ensure_manager(queue);
+  }
+  return decode_message(std::move(message));
+}
+
+py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience) {
+  py::list items;
+  items.append(get_one(queue, patience));
+  QueueCall call(queue.session());
+  for (Incoming message; py::ssize_t(items.size()) < most; message = {}) {
+    Patience none(false, 0);
+    const auto attempt = [&] { return queue.try_take(message, call); };
+    if (attempt_until(queue, call, none, attempt) != Attempt::done) break;
+    items.append(decode_message(std::move(message)));
+  }
+  settle(queue, QueueEvent::message);
+  return items;
+}
+
+void discard_all(Queue& queue) {
+  QueueCall call(queue.session());
+  for (Incoming message;; message = {}) {
+    Patience patience(true, std::numeric_limits<double>::infinity());
+    const auto attempt = [&] { return queue.try_take(message, call); };
+    if (attempt_until(queue, call, patience, attempt) != Attempt::done) return;
+    discard_message(std::move(message));
+    static_cast<void>(queue.task_done());
+  }
+}
+
+void add_queue_exceptions(py::module_& module) {
+  module.def("register_queue_exceptions",
+             [](const py::object& full, const py::object& empty, const py::object& shut_down) {
+               g_exceptions = {py::object(full).release().ptr(), py::object(empty).release().ptr(),
+                               py::object(shut_down).release().ptr()};
+             });
+}
+
+}  // namespace shmtensor::python

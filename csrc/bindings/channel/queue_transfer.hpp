@@ -1,0 +1,22 @@
+// Puts and gets Python objects.
+#pragma once
+
+#include "bindings/channel/waiting.hpp"
+#include "bindings/support/python.hpp"
+#include "channel/queue.hpp"
+
+namespace shmtensor::python {
+
+/// Throw queue.Full, queue.Empty, or the exception for a queue that was shut down.
+void put_one(Queue& queue, PyObject* item, Patience& patience);
+[[nodiscard]] py::object get_one(Queue& queue, Patience& patience);
+
+/// Waits for the first item only, as `get_one`.
+[[nodiscard]] py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience);
+
+/// Takes all messages of a queue that was shut down, and counts them as done.
+void discard_all(Queue& queue);
+
+void add_queue_exceptions(py::module_& module);
+
+}  // namespace shmtensor::python

@@ -1,0 +1,127 @@
+// The end of a queue at which messages are taken. All members are called with its lock.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "channel/queue.hpp"
+#include "channel/queue_call.hpp"
+#include "os/fault_point.hpp"
+#include "queue/wait_flag.hpp"
+
+namespace shmtensor {
+namespace {
+
+Access access_of(const MessageEntry& entry) noexcept {
+  const Access access = entry.access.load(std::memory_order_relaxed);
+  return access == Access::read_only ? Access::read_only : Access::read_write;
+}
+
+}  // namespace
+
+// A message whose ticket is consumed was taken by a process that was killed before it counted it.
+//
+// The stage is read before the count: what was put before the shutdown is taken after it. The count
+// is read before the rings: a producer that begins a ring counts the first message there last, so
+// the ring of a message that was counted is known.
+Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
+  for (;;) {
+    const bool stopped = is_shut_down();
+    const std::uint64_t head = header_.head.count.load();
+    const std::uint64_t tail = header_.tail.count.load();
+    if (const Attempt lack = retire_rings(call, head); lack != Attempt::done) return lack;
+    SHMTENSOR_FAULT_POINT("queue.take_rings");
+    if (head == tail) return stopped ? Attempt::shut_down : Attempt::empty;
+    const std::uint32_t number = header_.head.ring.load();
+    const bool last = number == header_.tail.ring.load();
+    const std::uint64_t end = last ? tail : header_.ring(number + 1).start.load();
+    const Ring ring = ring_at(header_, number, call);
+    if (!ring) {
+      if (!call.is_gone(header_.ring(number))) return Attempt::unmapped;
+      count_taken(end);
+      WaitFlag(header_.putters).wake_everyone();
+      throw_lost(call.gone_.back());
+    }
+    if (end - head > ring.room()) throw_damaged();
+    const MessageEntry& entry = ring.entry(head);
+    const std::optional<NamedTicket> named = entry.ticket.read();
+    message.kind = entry.kind.load(std::memory_order_relaxed);
+    message.size =
+        std::min<std::uint32_t>(entry.size.load(std::memory_order_relaxed), MessageEntry::kContent);
+    std::memcpy(message.content.data(), entry.content.data(), message.size);
+    bool taken = !named;
+    if (named) {
+      const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_relaxed));
+      message.access = access_of(entry);
+      Arena* const arena = call.arena(named->arena, strategy);
+      if (!call.can_use(arena, *named, message.access)) return Attempt::unmapped;
+      taken = arena != nullptr && claim(*named, *arena);
+      if (taken) message.block = HeldBlock({arena, named->block});
+    }
+    SHMTENSOR_FAULT_POINT("queue.take_count");
+    count_taken(head + 1);
+    if (taken) return Attempt::done;
+    WaitFlag(header_.putters).notify(1);
+    if (named && call.arena_is_gone(named->arena)) {
+      if (named->ticket.sender < kMaxSlots) {
+        session_.memory().transit(named->ticket.sender).claim(*named);
+      }
+      throw_lost(named->arena);
+    }
+  }
+}
+
+void Queue::count_taken(std::uint64_t head) noexcept {
+  header_.head.count.store(head);
+  tell_watchers(QueueEvent::room);
+}
+
+bool Queue::claim(const NamedTicket& named, Arena& arena) {
+  if (named.block >= arena.segment().capacity() || named.ticket.sender >= kMaxSlots) return false;
+  TransitTable& transit = session_.memory().transit(named.ticket.sender);
+  bool taken = false;
+  {
+    LocalTable::Lock lock(arena.local(), named.block);
+    taken = arena.take(lock, named, transit);
+  }
+  if (!taken) arena.unpin_and_try_free(named.block);
+  return taken;
+}
+
+// All messages of the oldest ring were taken. Each step may be repeated: a ticket that is consumed
+// keeps nothing, so the block may be another one by then, but an attempt to free it does no harm.
+Attempt Queue::retire_rings(QueueCall& call, std::uint64_t head) {
+  for (;;) {
+    const std::uint32_t number = header_.head.ring.load();
+    if (header_.tail.ring.load() - number >= QueueHeader::kRings) throw_damaged();
+    if (number == header_.tail.ring.load() || header_.ring(number + 1).start.load() != head) {
+      return Attempt::done;
+    }
+    const RingRecord& record = header_.ring(number);
+    if (const std::optional<NamedTicket> named = record.ticket.read()) {
+      Arena* const arena = call.arena(named->arena, record.strategy.load());
+      if (arena == nullptr && !call.arena_is_gone(named->arena)) return Attempt::unmapped;
+      if (arena != nullptr && named->block < arena->segment().capacity() &&
+          named->ticket.sender < kMaxSlots) {
+        const TransitTable& transit = session_.memory().transit(named->ticket.sender);
+        if (transit.is_live(*named)) {
+          arena->set_contents(named->block, {});  // so that any process can free it
+        }
+        SHMTENSOR_FAULT_POINT("queue.ring_cancel");
+        arena->cancel_send(named->block, named->generation, named->ticket);
+      }
+    }
+    SHMTENSOR_FAULT_POINT("queue.ring_retire");
+    header_.head.ring.store(number + 1);
+    WaitFlag(header_.putters).notify(1);
+  }
+}
+
+void Queue::throw_lost(ArenaNumber arena) {
+  throw StaleHandle("messages were lost: their arena " + std::to_string(arena) +
+                    " no longer exists, because the manager was killed together with all processes "
+                    "that had it open");
+}
+
+}  // namespace shmtensor
