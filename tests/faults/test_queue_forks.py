@@ -5,26 +5,62 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 
 import shmtensor as st
+from tests.helpers.children import fork
 from tests.helpers.numbered_messages import message, number_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Self
 
 WAIT = 30.0
 FORKS = 20
 
 
-def in_child(work, expected: int = 0) -> None:
-    """Run `work` in a forked child, and check its exit code."""
-    if (pid := os.fork()) == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == expected
+def in_child(work: Callable[[], object], expected: int = 0) -> None:
+    """Run `work` in a forked child, and check its exit status."""
+    assert os.waitstatus_to_exitcode(os.waitpid(fork(work), 0)[1]) == expected
+
+
+class Threads:
+    """A thread that puts numbered messages, and one that gets them; a child may do so as well."""
+
+    def __init__(self) -> None:
+        self.messages: st.Queue = st.Queue(50)
+        self.put: list[int] = []
+        self.got: list[int] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work) for work in (self._produce, self._consume)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        producer, consumer = self._threads
+        self._stop.set()
+        producer.join(WAIT)
+        self.messages.put("end", timeout=WAIT)
+        consumer.join(WAIT)
+        assert not producer.is_alive()
+        assert not consumer.is_alive()
+
+    def _produce(self) -> None:
+        for number in range(1 << 20):
+            if self._stop.is_set():
+                break
+            self.messages.put(message(number), timeout=WAIT)
+            self.put.append(number)
+
+    def _consume(self) -> None:
+        while not isinstance(item := self.messages.get(timeout=WAIT), str):
+            self.got.append(number_in(item))
 
 
 def test_fork_while_threads_wait_in_get_and_put() -> None:
@@ -59,77 +95,32 @@ def test_fork_while_threads_wait_in_get_and_put() -> None:
 @pytest.mark.timeout(180)
 def test_forks_while_threads_put_and_get() -> None:
     """Each child puts a message of its own; none is lost, and none is received twice."""
-    messages: st.Queue = st.Queue(50)
-    stop = threading.Event()
-    put, got = [], []
-
-    def produce() -> None:
-        for number in range(1 << 20):
-            if stop.is_set():
-                break
-            messages.put(message(number), timeout=WAIT)
-            put.append(number)
-
-    def consume() -> None:
-        while not isinstance(item := messages.get(timeout=WAIT), str):
-            got.append(number_in(item))
-
-    threads = [threading.Thread(target=work) for work in (produce, consume)]
-    for thread in threads:
-        thread.start()
-    for i in range(FORKS):
-        in_child(lambda i=i: messages.put(message((1 << 24) + i), timeout=WAIT))
-    stop.set()
-    threads[0].join(WAIT)
-    messages.put("end", timeout=WAIT)
-    threads[1].join(WAIT)
-    assert not any(thread.is_alive() for thread in threads)
-    assert sorted(got) == put + [(1 << 24) + i for i in range(FORKS)]
-    assert [number for number in got if number < 1 << 24] == put
+    theirs = [(1 << 24) + i for i in range(FORKS)]
+    with Threads() as threads:
+        for number in theirs:
+            in_child(lambda number=number: threads.messages.put(message(number), timeout=WAIT))
+    assert sorted(threads.got) == threads.put + theirs
+    assert [number for number in threads.got if number not in theirs] == threads.put
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("killed", [False, True], ids=["exit", "killed"])
 def test_children_take_messages_while_threads_put_and_get(killed: bool) -> None:
     """The death of a child unlocks nothing that a thread of its parent has locked."""
-    messages: st.Queue = st.Queue(50)
-    stop = threading.Event()
-    put: list[int] = []
-    got: list[int] = []
     ours, theirs = os.pipe()
-
-    def produce() -> None:
-        for number in range(1 << 20):
-            if stop.is_set():
-                break
-            messages.put(message(number), timeout=WAIT)
-            put.append(number)
-
-    def consume() -> None:
-        while not isinstance(item := messages.get(timeout=WAIT), str):
-            got.append(number_in(item))
 
     def take_some() -> None:
         for _ in range(3):
-            os.write(theirs, number_in(messages.get(timeout=WAIT)).to_bytes(4, "little"))
+            os.write(theirs, number_in(threads.messages.get(timeout=WAIT)).to_bytes(4, "little"))
         if killed:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    threads = [threading.Thread(target=work) for work in (produce, consume)]
-    for thread in threads:
-        thread.start()
-    try:
+    with Threads() as threads:
         for _ in range(FORKS):
             in_child(take_some, -signal.SIGKILL if killed else 0)
-    finally:
-        stop.set()
-        threads[0].join(WAIT)
-        messages.put("end", timeout=WAIT)
-        threads[1].join(WAIT)
-    assert not any(thread.is_alive() for thread in threads)
     os.close(theirs)
     with open(ours, "rb") as file:
         content = file.read()
     taken = [int.from_bytes(content[at : at + 4], "little") for at in range(0, len(content), 4)]
     assert len(taken) == 3 * FORKS
-    assert sorted(got + taken) == put
+    assert sorted(threads.got + taken) == threads.put

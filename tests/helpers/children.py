@@ -98,6 +98,18 @@ def kill_manager_of(session: str) -> None:
     wait_until(lambda: pid not in manager_pids(session), what="the manager to be gone")
 
 
+def fork(work: Callable[[], object]) -> int:
+    """Run `work` in a forked child that then exits with 0, or with 1 after an exception; return its id."""
+    if (pid := os.fork()) == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return pid
+
+
 def end(process, timeout: float = 30.0) -> None:
     """Wait for a child of multiprocessing; kill one that does not end in time, and raise."""
     process.join(timeout)

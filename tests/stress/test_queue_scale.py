@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PREAMBLE = """
     import gc, os, sys
     import shmtensor as st
-    from tests.helpers.children import wait_until
+    from tests.helpers.children import fork, wait_until
     from tests.helpers.live_resources import live_tickets
 
     WAIT = 60.0
@@ -23,16 +23,6 @@ PREAMBLE = """
     def live():
         gc.collect()
         return st.stats()["blocks"], live_tickets(), st.stats()["processes"]
-
-    def start(work):
-        if (pid := os.fork()) == 0:
-            status = 1
-            try:
-                work()
-                status = 0
-            finally:
-                os._exit(status)
-        return pid
 
     def end(pids):
         assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * len(pids)
@@ -65,7 +55,7 @@ def test_a_thousand_queues_at_once() -> None:
 
     for i, one in enumerate(queues):
         one.put(st.full(100, i))
-    end([start(answer)])
+    end([fork(answer)])
     assert [one.get(timeout=WAIT).tolist() for one in queues] == [[i + 1] * 100 for i in range(1000)]
     del queues, one
     """)
@@ -91,8 +81,8 @@ def test_64_processes_of_one_queue_receive_each_item_once(processors: str) -> No
         for item in messages:
             received[rank, number_in(item)] += 1
 
-    consumers = [start(lambda rank=rank: consume(rank)) for rank in range(SIDES)]
-    end([start(lambda rank=rank: produce(rank)) for rank in range(SIDES)])
+    consumers = [fork(lambda rank=rank: consume(rank)) for rank in range(SIDES)]
+    end([fork(lambda rank=rank: produce(rank)) for rank in range(SIDES)])
     messages.shutdown()
     end(consumers)
     assert (received.numpy().sum(0) == 1).all()
