@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar
 import shmtensor._core as _core
 from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.pickling import dumps
-from shmtensor._queue.readiness import wait_until_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +91,8 @@ class Queue(_core.QueueBase, Generic[Item]):
         ShutDown
             If the queue was shut down and is empty.
         """
+        from shmtensor._queue.readiness import wait_until_readable
+
         while True:
             with suppress(queue.Empty):
                 item: Item = self.get_nowait()
@@ -108,6 +109,8 @@ class Queue(_core.QueueBase, Generic[Item]):
         ShutDown
             If the queue was shut down.
         """
+        from shmtensor._queue.readiness import wait_until_readable
+
         while True:
             with suppress(queue.Full):
                 return self.put_nowait(item)
