@@ -50,7 +50,8 @@ py::object decode_content(std::uint32_t kind, std::span<const std::byte> content
 
 }  // namespace
 
-EncodedMessage::EncodedMessage(Session& session, py::object object) : object_(std::move(object)) {
+EncodedMessage::EncodedMessage(Session& session, py::object object, PyObject* dumps)
+    : dumps_(dumps != nullptr ? dumps : g_dumps), object_(std::move(object)) {
   encode(session);
 }
 
@@ -156,7 +157,7 @@ void EncodedMessage::pickle(Session& session) {
   scope_->open();
   py::object pickled;
   try {
-    pickled = checked(PyObject_CallOneArg(g_dumps, object_.ptr()));
+    pickled = checked(PyObject_CallOneArg(dumps_, object_.ptr()));
   } catch (...) {
     scope_->close();
     throw;

@@ -18,8 +18,9 @@ namespace shmtensor::python {
 /// Threads: one.
 class EncodedMessage {
  public:
-  /// Throws what the pickler throws, and OutOfMemory.
-  EncodedMessage(Session& session, py::object object);
+  /// `dumps` pickles in place of the pickler of all queues, unless it is null. Throws what the
+  /// pickler throws, and OutOfMemory.
+  EncodedMessage(Session& session, py::object object, PyObject* dumps);
   ~EncodedMessage();
   EncodedMessage(const EncodedMessage&) = delete;
   EncodedMessage& operator=(const EncodedMessage&) = delete;
@@ -35,6 +36,7 @@ class EncodedMessage {
   void pickle(Session& session);
   void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
 
+  PyObject* const dumps_;
   py::object object_;             // with the tensor's block, or the bytes
   std::vector<std::byte> bytes_;  // of a small object
   Outgoing message_;
