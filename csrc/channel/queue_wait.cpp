@@ -56,7 +56,7 @@ void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&
         begin + std::min(window, static_cast<std::uint64_t>(std::max(time.count(), 0L)));
     do {
       for (int i = 0; i < 8; ++i) {
-        if (ready()) return spin_.note(monotonic_nanoseconds() - begin);
+        if (ready()) return spin_.note_spun();
         pause_processor();
       }
     } while (monotonic_nanoseconds() < end);
@@ -66,7 +66,7 @@ void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&
   SHMTENSOR_FAULT_POINT("queue.announced");
   if (ready()) return;
   const WaitEnd end = flag.sleep(announced, std::min(time, kSlice));
-  spin_.note(monotonic_nanoseconds() - begin);
+  spin_.note_slept(monotonic_nanoseconds() - begin);
   if (end == WaitEnd::timed_out) session_.ensure_manager();
 }
 

@@ -14,10 +14,13 @@ std::uint64_t SpinWindow::window(std::uint64_t now, int other) noexcept {
   return pinned_.load(std::memory_order_relaxed) && other == present_processor() ? 0 : window;
 }
 
-void SpinWindow::note(std::uint64_t waited) noexcept {
+void SpinWindow::note_slept(std::uint64_t waited) noexcept {
   const std::uint64_t window = window_.load(std::memory_order_relaxed);
-  const std::uint64_t next = waited < kShort ? kMost : window < kLeast ? 0 : window / 2;
-  window_.store(next, std::memory_order_relaxed);
+  if (window != 0) {
+    window_.store(window < kLeast ? 0 : window / 2, std::memory_order_relaxed);
+  } else if (waited < kShort && short_.fetch_add(1, std::memory_order_relaxed) % kTrial == 0) {
+    window_.store(kMost, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace shmtensor

@@ -7,8 +7,9 @@
 namespace shmtensor {
 
 /// Spinning pays if the wait ends sooner than a sleeping thread would be woken, after about 50
-/// microseconds. The window follows the waits that were observed: a short one opens it, a long one
-/// halves it, until the thread does not spin at all. A thread that may run on one processor only
+/// microseconds. The window follows the waits that were observed: a wait that ended while the
+/// thread spun opens it, one that ended later halves it, until the thread does not spin at all. Of
+/// the short waits then, one in sixteen tries again. A thread that may run on one processor only
 /// never spins there for a process that was on the same one: that could not run meanwhile. Threads:
 /// all members may be called simultaneously; an update that is lost does no harm.
 class SpinWindow {
@@ -16,17 +17,21 @@ class SpinWindow {
   /// How many nanoseconds to spin in a wait that begins now. `other` is the processor on which the
   /// other end of the queue was used last.
   [[nodiscard]] std::uint64_t window(std::uint64_t now, int other) noexcept;
-  /// A wait took so many nanoseconds.
-  void note(std::uint64_t waited) noexcept;
+  /// A wait ended while the thread spun.
+  void note_spun() noexcept { window_.store(kMost, std::memory_order_relaxed); }
+  /// A wait took so many nanoseconds, at the end of which the thread slept.
+  void note_slept(std::uint64_t waited) noexcept;
 
  private:
   static constexpr std::uint64_t kMost = 100'000;
   static constexpr std::uint64_t kLeast = 2'000;
   // Two threads that answer each other, and both sleep, wait about this long.
   static constexpr std::uint64_t kShort = 200'000;
+  static constexpr std::uint32_t kTrial = 16;
   static constexpr std::uint64_t kRecheck = 100'000'000;
 
   std::atomic<std::uint64_t> window_{kMost};
+  std::atomic<std::uint32_t> short_{0};  ///< waits without spinning that were short
   std::atomic<std::uint64_t> recheck_at_{0};
   std::atomic<bool> pinned_{false};
 };

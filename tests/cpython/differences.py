@@ -27,6 +27,7 @@ _IMMEDIATE = "put pickles immediately, and raises in the caller"
 DIFFERENCES = (
     Difference("WithProcessesTestQueue.test_queue_feeder_donot_stop_onexc", _IMMEDIATE),
     Difference("WithProcessesTestQueue.test_queue_feeder_on_queue_feeder_error", _IMMEDIATE),
+    Difference("TestStartMethod.test_mixed_startmethod", "a queue of any context goes to any process"),
     Difference("TestStartMethod.test_get_all", "there is one start method more", before=(3, 14)),
     Difference("TestStartMethod.test_get_all_start_methods", "there is one start method more", since=(3, 14)),
     Difference(

@@ -1,0 +1,48 @@
+#include "channel/spin_window.hpp"
+
+#include <gtest/gtest.h>
+
+namespace shmtensor {
+namespace {
+
+constexpr int kElsewhere = -1;  // no processor's number
+constexpr std::uint64_t kShort = 100'000, kLong = 1'000'000;
+
+class SpinWindowTest : public testing::Test {
+ protected:
+  [[nodiscard]] std::uint64_t window() { return spin_.window(0, kElsewhere); }
+  /// The number of waits that end while the thread sleeps, until it does not spin any more.
+  int close(std::uint64_t waited) {
+    for (int waits = 0; waits < 100; ++waits) {
+      if (window() == 0) return waits;
+      spin_.note_slept(waited);
+    }
+    return 100;
+  }
+
+  SpinWindow spin_;
+};
+
+TEST_F(SpinWindowTest, ClosesAfterWaitsThatSpinningDidNotEnd) {
+  EXPECT_LT(close(kLong), 10);
+  for (int i = 0; i < 100; ++i) spin_.note_slept(kLong);
+  EXPECT_EQ(window(), 0u) << "long waits open nothing";
+  spin_.note_spun();
+  EXPECT_GT(window(), 0u);
+  EXPECT_LT(close(kShort), 10) << "a thread that spins in vain stops, also if its waits are short";
+}
+
+TEST_F(SpinWindowTest, OneOfSixteenShortWaitsTriesAgain) {
+  close(kLong);
+  int trials = 0;
+  for (int i = 0; i < 160; ++i) {
+    spin_.note_slept(kShort);
+    if (window() == 0) continue;
+    ++trials;
+    close(kLong);
+  }
+  EXPECT_EQ(trials, 10);
+}
+
+}  // namespace
+}  // namespace shmtensor
