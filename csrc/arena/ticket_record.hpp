@@ -53,6 +53,7 @@ struct TicketContents {
     none = 0,
     message = 1,  ///< or a ring of messages
     queue = 2,    ///< the first block of a queue, which has locks and waiters
+    broadcast = 3,  ///< likewise
   };
 
   Kind kind = Kind::none;
