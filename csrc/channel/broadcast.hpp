@@ -26,9 +26,9 @@ class Broadcast {
   Broadcast(Session& session, const Block& block);
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
-  /// `done` without an effect if there is no reader. Throws OutOfMemory if the table of tickets is
-  /// full.
-  [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call);
+  /// Without a reader, the result is `done`, and `has_readers` false: the message was not put.
+  /// Throws OutOfMemory if the table of tickets is full.
+  [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call, bool& has_readers);
   /// As Queue::prepare, after an attempt to put.
   void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
   /// For a thread that was woken and does not continue: all others were woken, too.
@@ -51,8 +51,7 @@ class Broadcast {
  private:
   friend class BroadcastReader;
 
-  [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call,
-                                   std::uint64_t& number);
+  [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call, bool has_readers);
   [[nodiscard]] bool find_room(std::uint64_t tail) noexcept;
   /// Return true if nothing is missing to cancel the ticket of the entry.
   [[nodiscard]] bool can_cancel(const MessageEntry& entry, QueueCall& call);
@@ -84,8 +83,8 @@ class BroadcastReader {
   BroadcastReader& operator=(const BroadcastReader&) = delete;
 
   [[nodiscard]] Session& session() const noexcept { return broadcast_.session_; }
-  /// A forked child is not the reader.
-  [[nodiscard]] bool is_ours() const noexcept { return slot_ == session().slot(); }
+  /// Throws SessionError in a forked child, which is not the reader.
+  void require_ours() const;
 
   /// `shut_down` also if the reader has left. Throws StaleHandle if the message was lost together
   /// with its arena; the next attempt continues with the message after it.
@@ -106,6 +105,7 @@ class BroadcastReader {
  private:
   enum class Step : std::uint8_t { taken, again, lacks_memory, lost };
 
+  [[nodiscard]] bool is_ours() const noexcept { return slot_ == session().slot(); }
   void join();
   [[nodiscard]] Attempt take_next(Incoming& message, QueueCall& call) REQUIRES(mutex_);
   [[nodiscard]] Step take(std::uint64_t number, Incoming& message, QueueCall& call)

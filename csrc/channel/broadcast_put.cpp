@@ -11,8 +11,6 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::uint64_t kNone = ~std::uint64_t{0};
-
 // A reader may copy the entry at the same time. It then reads the count of messages: all stores
 // here release, and all loads there acquire, so one that copied any of this finds the count that
 // made the entry the spare one.
@@ -35,15 +33,17 @@ void write(MessageEntry& entry, const Outgoing& message) {
 
 }  // namespace
 
-Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call) {
-  std::uint64_t number = kNone;
+Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call, bool& has_readers) {
+  std::uint64_t number = 0;
   const Attempt result = call.with_lock(ring_.header().tail, [&] {
     SHMTENSOR_FAULT_POINT("broadcast.put_locked");
-    const Attempt made = put_locked(message, call, number);
+    has_readers = readers() != 0;
+    number = ring_.header().tail.count.load();
+    const Attempt made = put_locked(message, call, has_readers);
     SHMTENSOR_FAULT_POINT("broadcast.put_unlock");
     return made;
   });
-  if (result != Attempt::done || number == kNone) return result;
+  if (result != Attempt::done || !has_readers) return result;
   SHMTENSOR_FAULT_POINT("broadcast.put_notify");
   WaitFlag(ring_.header().getters).notify_everyone();
   // All readers may have left meanwhile. The caller holds the block, and tries to free it.
@@ -57,9 +57,9 @@ Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call) {
 
 // The ticket is named in the spare entry before it is issued, and the count of messages commits
 // both. It makes the entry of the oldest message the spare one.
-Attempt Broadcast::put_locked(const Outgoing& message, QueueCall& call, std::uint64_t& number) {
+Attempt Broadcast::put_locked(const Outgoing& message, QueueCall& call, bool has_readers) {
   if (is_shut_down()) return Attempt::shut_down;
-  if (readers() == 0) return Attempt::done;
+  if (!has_readers) return Attempt::done;
   const std::uint64_t tail = ring_.header().tail.count.load();
   if (!find_room(tail)) return Attempt::full;
   const MessageEntry& oldest = ring_.entry(tail + 1);
@@ -69,7 +69,6 @@ Attempt Broadcast::put_locked(const Outgoing& message, QueueCall& call, std::uin
   ring_.header().tail.count.store(tail + 1);
   SHMTENSOR_FAULT_POINT("broadcast.put_cancel");
   cancel(oldest, call);
-  number = tail;
   return Attempt::done;
 }
 

@@ -85,13 +85,16 @@ void BroadcastReader::leave() noexcept {
   WaitFlag(header.getters).wake_everyone();  // threads of this process
 }
 
-Attempt BroadcastReader::try_take(Incoming& message, QueueCall& call) {
+void BroadcastReader::require_ours() const {
   session().require_slot();
-  if (!is_ours()) {
-    throw SessionError(
-        "this reader of a broadcast belongs to the process that made it, not to a forked child: "
-        "call reader() of the broadcast in the child");
-  }
+  if (is_ours()) return;
+  throw SessionError(
+      "this reader of a broadcast belongs to the process that made it, not to its forked child: "
+      "call reader() of the broadcast in the child");
+}
+
+Attempt BroadcastReader::try_take(Incoming& message, QueueCall& call) {
+  require_ours();
   const LockGuard guard(mutex_);
   if (left_.load()) return Attempt::shut_down;
   record_->processor.store(present_processor(), std::memory_order_relaxed);

@@ -103,13 +103,23 @@ end_asleep: \
   if :: t < LIMIT -> ok = true :: else -> ALL_PASSED(STEP, t - LIMIT) fi
 #endif
 
-/* Frees the block of message x if it has neither ticket nor holder; block.pml. */
+/* Frees the block of message x if it has neither ticket nor holder. With COARSE, blocks are freed and held in
+   one step each: that their protocol permits that is block.pml's subject. */
+#ifdef COARSE
+#define CHANGE_EPOCH(x) skip
+#define TRY_FREE(DO, x) \
+  DO(if :: !ticket[x] && holders[x] == 0 -> live[x] = false :: else fi); ok = false
+#define HOLD(x) STEP(ok = live[x]; if :: ok -> holders[x] = holders[x] | bit(me) :: else fi)
+#else
+#define CHANGE_EPOCH(x) epoch[x]++
+#define HOLD(x) STEP(holders[x] = holders[x] | bit(me)); STEP(ok = live[x]; if :: ok -> epoch[x]++ :: else fi)
 #define TRY_FREE(DO, x) \
   DO(ok = live[x]; e = epoch[x]); \
   if :: ok -> DO(ok = !ticket[x]) :: else fi; \
   if :: ok -> DO(ok = holders[x] == 0) :: else fi; \
   if :: ok -> DO(if :: live[x] && epoch[x] == e -> live[x] = false :: else fi) :: else fi; \
   ok = false; e = 0
+#endif
 
 /* Cancels the tickets of the messages from f to before l that all readers have passed. Another message is in
    the entry of one that has left the window. */
@@ -138,7 +148,7 @@ end_asleep: \
   STEP(entry[t % RING].high = t >> 1); \
   STEP(entry[t % RING].valid = true)
 /* The writer holds the block, which is a new one. */
-#define ISSUE STEP(assert(!ticket[t] && !(live[t] && holders[t] & ~bit(me))); ticket[t] = true; epoch[t]++)
+#define ISSUE STEP(assert(!ticket[t] && holders[t] == bit(me)); ticket[t] = true; CHANGE_EPOCH(t))
 #ifdef TICKET_BEFORE_RECORD
 #define RECORD_AND_ISSUE ISSUE; RECORD
 #else
@@ -190,7 +200,10 @@ again:
      if
      :: ok ->
         ok = false;
-        STEP(assert(!live[t]); live[t] = true; holders[t] = bit(me));
+        /* A dead writer's block for the same message is another one, which has been swept here. */
+        if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; goto killed }
+           :: atomic { !live[t] && holders[t] == 0 -> live[t] = true; holders[t] = bit(me) }
+        fi;
         CANCEL_FIRST
         RECORD_AND_ISSUE;
         STEP(tail++);
@@ -218,7 +231,6 @@ killed:
 }
 
 #define R (me - WRITERS)
-#define HOLD(x) STEP(holders[x] = holders[x] | bit(me)); STEP(ok = live[x]; if :: ok -> epoch[x]++ :: else fi)
 #define PASS(x) \
   STEP(next[R] = (x) + 1; assert((x) >= expected[R]); WITHOUT_GAP(x); expected[R] = (x) + 1)
 #ifdef DROP
