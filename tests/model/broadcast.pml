@@ -103,8 +103,8 @@ end_asleep: \
   if :: t < LIMIT -> ok = true :: else -> ALL_PASSED(STEP, t - LIMIT) fi
 #endif
 
-/* Frees the block of message x if it has neither ticket nor holder. With COARSE, blocks are freed and held in
-   one step each: that their protocol permits that is block.pml's subject. */
+/* Frees the block of message x if it has neither ticket nor holder. With COARSE, blocks are freed and held, and
+   names are written and read, in one step each. */
 #ifdef COARSE
 #define CHANGE_EPOCH(x) skip
 #define TRY_FREE(DO, x) \
@@ -142,11 +142,20 @@ end_asleep: \
   fi
 #define UNLOCK STEP(lock_word = FREE)
 
+#ifdef COARSE
+#define RECORD \
+  STEP(entry[t % RING].low = t & 1; entry[t % RING].high = t >> 1; entry[t % RING].valid = true)
+#define COPY STEP(ok = entry[n % RING].valid; h = MESSAGE_IN(n % RING))
+#else
+#define COPY \
+  STEP(ok = entry[n % RING].valid; h = entry[n % RING].low); \
+  STEP(h = h + 2 * entry[n % RING].high)
 #define RECORD \
   STEP(entry[t % RING].valid = false); \
   STEP(entry[t % RING].low = t & 1); \
   STEP(entry[t % RING].high = t >> 1); \
   STEP(entry[t % RING].valid = true)
+#endif
 /* The writer holds the block, which is a new one. */
 #define ISSUE STEP(assert(!ticket[t] && holders[t] == bit(me)); ticket[t] = true; CHANGE_EPOCH(t))
 #ifdef TICKET_BEFORE_RECORD
@@ -277,8 +286,7 @@ proctype reader(byte me) {
         WAIT(0, STEP(ok = tail != n))
      :: else ->
         if :: t - n > LIMIT -> STEP(n = t - LIMIT; next[R] = n) :: else fi;
-        STEP(ok = entry[n % RING].valid; h = entry[n % RING].low);
-        STEP(h = h + 2 * entry[n % RING].high);
+        COPY;
 #ifndef NO_CHECK
         STEP(t = tail; ok = ok && t - n <= LIMIT);
 #endif
