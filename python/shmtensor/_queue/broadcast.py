@@ -42,7 +42,7 @@ class Broadcast(_core.BroadcastBase, Generic[Item]):
     messages are freed.
 
     A message is held once for all readers. A tensor in it is a handle: all readers and the sender use the same
-    memory. So a reader that writes into it writes for all; send ``tensor.readonly()`` to prevent that. Any other
+    memory. So a reader that writes into it writes for all; send ``tensor.as_readonly()`` to prevent that. Any other
     object is pickled once; its buffers of at least 64 KiB (NumPy arrays, data frames) are copied once, into shared
     memory that all readers then use. A message is freed when all readers have read it and deleted what they
     received.
@@ -148,8 +148,8 @@ class BroadcastReader(_core.BroadcastReaderBase, Generic[Item]):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"lag {self.lag()}"
-        return f"<{type(self).__name__}: {state}, missed {self.missed}>"
+        state = "closed, " if self.closed else ""
+        return f"<{type(self).__name__}: {state}missed {self.missed}>"
 
 
 def _reduce_broadcast(broadcast: Broadcast[Any]) -> tuple[Any, ...]:
