@@ -9,6 +9,7 @@
 #include "base/report.hpp"
 #include "channel/queue_call.hpp"
 #include "channel/spin_then_sleep.hpp"
+#include "os/limits.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
 
@@ -80,22 +81,23 @@ void Broadcast::prepare(Attempt attempt, QueueCall& call, std::chrono::nanosecon
       return call.map_missing();
     case Attempt::full:
       return spin_then_sleep(
-          session_, spin_, ring_.header().putters, slowest_processor(),
+          session_, spin_, ring_.header().putters, awaited_processor(-1),
           [this] { return is_shut_down() || has_room(); }, time);
     default:
       return;
   }
 }
 
-// A thread that is bound to one processor does not spin there for a reader.
-int Broadcast::slowest_processor() const noexcept {
-  const std::uint64_t first = ring_.first_unread(~std::uint64_t{0});
-  for (const ReaderRecord& reader : ring_.readers()) {
-    if (reader.reads() && reader.next.load() == first) {
-      return reader.processor.load(std::memory_order_relaxed);
-    }
-  }
-  return -1;
+// While a reader that has messages to read shares the processor with this thread, spinning would
+// only delay what is awaited.
+int Broadcast::awaited_processor(int otherwise) const noexcept {
+  const int here = present_processor();
+  const std::uint64_t tail = ring_.header().tail.count.load();
+  const bool shared = std::ranges::any_of(ring_.readers(), [&](const ReaderRecord& reader) {
+    return reader.reads() && reader.next.load() != tail &&
+           reader.processor.load(std::memory_order_relaxed) == here;
+  });
+  return shared ? kHere : otherwise;
 }
 
 void Broadcast::tell_room() noexcept {

@@ -57,8 +57,8 @@ class Broadcast {
   [[nodiscard]] bool can_cancel(const MessageEntry& entry, QueueCall& call);
   void cancel(const MessageEntry& entry, QueueCall& call) noexcept;
   [[nodiscard]] bool has_room() const noexcept;
-  /// The processor on which a reader took last that has the most to read.
-  [[nodiscard]] int slowest_processor() const noexcept;
+  /// The processor for `spin_then_sleep`.
+  [[nodiscard]] int awaited_processor(int otherwise) const noexcept;
   /// Cancels the tickets of the messages from `begin` that all readers have passed. May wait for
   /// the manager, for an arena.
   void release(std::uint64_t begin) noexcept;

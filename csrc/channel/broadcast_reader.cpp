@@ -190,8 +190,8 @@ void BroadcastReader::prepare(Attempt attempt, QueueCall& call, std::chrono::nan
     case Attempt::empty:
       return spin_then_sleep(
           session(), broadcast_.spin_, header.getters,
-          header.tail.processor.load(std::memory_order_relaxed), [this] { return has_message(); },
-          time);
+          broadcast_.awaited_processor(header.tail.processor.load(std::memory_order_relaxed)),
+          [this] { return has_message(); }, time);
     default:
       return;
   }

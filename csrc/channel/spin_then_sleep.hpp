@@ -19,13 +19,16 @@ namespace shmtensor {
 /// nothing.
 inline constexpr std::chrono::nanoseconds kWaitSlice = std::chrono::seconds(1);
 
+/// As `other`: the process that is awaited needs the processor of this thread.
+inline constexpr int kHere = -2;
+
 /// Returns when `ready()` may be true, or after the time. `word` is a WaitFlag; `other` is the
 /// processor on which the state that is awaited was last changed.
 template <typename Ready>
 void spin_then_sleep(Session& session, SpinWindow& spin, std::atomic<std::uint32_t>& word,
                      int other, Ready&& ready, std::chrono::nanoseconds time) noexcept {
   const std::uint64_t begin = monotonic_nanoseconds();
-  const std::uint64_t window = spin.window(begin, other);
+  const std::uint64_t window = other == kHere ? 0 : spin.window(begin, other);
   if (window != 0) {
     const std::uint64_t end =
         begin + std::min(window, static_cast<std::uint64_t>(std::max(time.count(), 0L)));
