@@ -15,7 +15,7 @@ from bench.peers import load_peer
 __all__ = ["CASE"]
 
 NBYTES = 1 << 20
-MAXSIZE = 4
+MAXSIZE = 16
 READERS = (1, 4)
 PACES = {"as fast as possible": 0.0, "one per ms": 1e-3}
 TIMES = {"as fast as possible": 5000, "one per ms": 1000}
