@@ -28,7 +28,7 @@ def _variants(_peer: str, options: Options) -> list[str]:
 
 
 def _used(pid: int) -> float:
-    """Return the seconds that a process has run, by its clock (see clock_getcpuclockid(3)): exact at any moment."""
+    """Return the seconds that a process has run: by its clock (clock_getcpuclockid(3)), not in ticks."""
     return time.clock_gettime(~pid << 3 | 2)
 
 

@@ -435,7 +435,9 @@ ACTIONS = some.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(maxsize=some.integers(1, 4), on_full=some.sampled_from(["block", "drop_oldest", "raise"]), actions=ACTIONS)
+@given(
+    maxsize=some.integers(1, 4), on_full=some.sampled_from(["block", "drop_oldest", "raise"]), actions=ACTIONS
+)
 def test_any_program_agrees_with_a_model(maxsize: int, on_full, actions) -> None:
     with assert_no_leaks():
         b = st.Broadcast(maxsize, on_full)

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def test_each_process_reads_all_in_order(readers: int) -> None:
         for number in range(300):
             b.put(message(number), timeout=SECONDS)
         b.shutdown()
-        for worker in workers:
+        for _ in workers:
             assert results.get(timeout=SECONDS) == (True, 300, 0)
         for worker in workers:
             end(worker)
@@ -99,20 +100,26 @@ def test_readers_join_and_leave_at_random() -> None:
         del b, results
 
 
+def write_numbers(b: st.Broadcast) -> None:
+    for number in range(1 << 30):
+        b.put(message(number), timeout=SECONDS)
+
+
+def read_numbers(b: st.Broadcast) -> None:
+    with b.reader() as reader:
+        for item in reader:
+            number_in(item)
+
+
 def test_killed_readers_and_writers_stop_nobody() -> None:
     """Readers and writers are killed at random instants while others use the broadcast."""
     chance = random.Random(5)
     with assert_no_leaks():
-        b = st.Broadcast(4)
+        b: st.Broadcast = st.Broadcast(4)
         before = st.stats()["processes"]
         reader = b.reader()
-
-        def write() -> None:
-            for number in range(1 << 30):
-                b.put(message(number), timeout=SECONDS)
-
         for _ in range(15):
-            children = [fork(read_numbers(b)), fork(write)]
+            children = [fork(partial(work, b)) for work in (read_numbers, write_numbers)]
             deadline = time.monotonic() + chance.random() * 0.05
             while time.monotonic() < deadline:
                 with suppress(queue.Empty):
@@ -121,21 +128,12 @@ def test_killed_readers_and_writers_stop_nobody() -> None:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
         wait_until(lambda: st.stats()["processes"] == before, what="the dead to be noticed")
-        wait_until(lambda: b.readers == 1, what="the dead to leave")
+        assert b.readers == 1
         reader.close()
         reader = b.reader()
         b.put("end", timeout=SECONDS)
         assert reader.get(timeout=SECONDS) == "end"
         del b, reader
-
-
-def read_numbers(b: st.Broadcast):
-    def read() -> None:
-        with b.reader() as reader:
-            for item in reader:
-                number_in(item)
-
-    return read
 
 
 def test_stopped_reader_is_waited_for_and_misses_nothing() -> None:
@@ -158,7 +156,7 @@ def test_stopped_reader_is_waited_for_and_misses_nothing() -> None:
 
 def test_stopped_reader_that_is_killed_lets_the_writer_continue() -> None:
     b = st.Broadcast(1)
-    child = fork(read_numbers(b))
+    child = fork(partial(read_numbers, b))
     b.wait_for_readers(1, timeout=SECONDS)
     os.kill(child, signal.SIGSTOP)
     os.waitpid(child, os.WUNTRACED)

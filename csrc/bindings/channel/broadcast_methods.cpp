@@ -1,4 +1,5 @@
-// The methods of broadcasts and their readers.
+#include "bindings/channel/broadcast_methods.hpp"
+
 #include <chrono>
 #include <utility>
 
@@ -46,8 +47,8 @@ PyObject* get_from(PyObject* self, Patience patience) {
   Incoming message;
   {
     QueueCall call(reader.session());
-    const Attempt result = attempt_until(reader, call, patience,
-                                         [&] { return reader.try_take(message, call); });
+    const Attempt result =
+        attempt_until(reader, call, patience, [&] { return reader.try_take(message, call); });
     if (result == Attempt::shut_down) static_cast<void>(open_reader(self));
     raise_unless_done(result, QueueEvent::message);
     ensure_manager(reader.session());
@@ -55,8 +56,7 @@ PyObject* get_from(PyObject* self, Patience patience) {
   return decode_message(std::move(message), Readers::many).release().ptr();
 }
 
-PyObject* broadcast_put(PyObject* self, PyObject* const* given, Py_ssize_t count,
-                        PyObject* names) {
+PyObject* broadcast_put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [item, block, timeout] =
         parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);

@@ -2,11 +2,13 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
+#include "bindings/channel/broadcast_methods.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"
@@ -17,15 +19,15 @@ namespace {
 
 PyTypeObject* g_broadcast_type = nullptr;
 
-constexpr std::string_view kOnFull[] = {"block", "drop_oldest", "raise"};
+constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
 
 py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full) {
-  const auto* const found = std::ranges::find(kOnFull, on_full);
+  const auto* const found =
+      std::ranges::find_if(kOnFull, [on_full](const char* name) { return on_full == name; });
   if (limit == 0 || limit > BroadcastHeader::kMostMessages || found == std::end(kOnFull)) {
     throw py::value_error("no such broadcast");
   }
-  py::object storage =
-      new_shared_storage(BroadcastHeader::bytes(limit), default_strategy(), false);
+  py::object storage = new_shared_storage(BroadcastHeader::bytes(limit), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
   Broadcast::create({backing.arena, backing.block}, limit,
                     static_cast<OnFull>(found - std::begin(kOnFull)));
@@ -103,7 +105,7 @@ PyObject* broadcast_maxsize(PyObject* self, void*) {
 }
 PyObject* broadcast_on_full(PyObject* self, void*) {
   const auto policy = static_cast<std::size_t>(core_of(self).on_full());
-  return PyUnicode_FromString(kOnFull[std::min(policy, std::size(kOnFull) - 1)].data());
+  return PyUnicode_FromString(kOnFull[std::min(policy, std::size(kOnFull) - 1)]);
 }
 PyObject* broadcast_readers(PyObject* self, void*) {
   return PyLong_FromUnsignedLong(core_of(self).readers());

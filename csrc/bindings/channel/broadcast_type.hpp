@@ -44,9 +44,6 @@ struct ReaderObject {
   return *reinterpret_cast<ReaderObject*>(self);
 }
 
-extern PyMethodDef g_broadcast_methods[];
-extern PyMethodDef g_reader_methods[];
-
 void add_broadcast(py::module_& module);
 
 }  // namespace shmtensor::python

@@ -25,8 +25,8 @@ enum class Readers : std::uint8_t {
 /// Threads: one.
 class EncodedMessage {
  public:
-  /// Throws what the pickler throws, OutOfMemory, and, for many readers, TypeError if the object has
-  /// a tensor of another session, of which the ticket is in its handle.
+  /// Throws what the pickler throws, OutOfMemory, and, for many readers, TypeError if the object
+  /// has a tensor of another session, of which the ticket is in its handle.
   EncodedMessage(Session& session, py::object object, Readers readers = Readers::one);
   ~EncodedMessage();
   EncodedMessage(const EncodedMessage&) = delete;

@@ -36,8 +36,8 @@ HeldBlock make_parcel(Session& session, std::span<const std::byte> content, Mess
   return parcel;
 }
 
-// If a ticket is live, the reader stopped in the middle: the manager cancels it, as it cancels those
-// of a shared parcel after the last reader.
+// If a ticket is live, the reader stopped in the middle: the manager cancels it, as it cancels
+// those of a shared parcel after the last reader.
 IncomingParcel::~IncomingParcel() {
   if (shared_) return;
   try {

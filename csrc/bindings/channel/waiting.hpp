@@ -48,9 +48,9 @@ class Patience {
 /// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
 /// Throws the error of a signal handler.
 ///
-/// `Channel` is a queue, a broadcast, or its reader. The lock of an end that `prepare` took is used, or released, before the GIL is acquired again
-/// and before signal handlers run: another process would wait for the threads of this one, and a
-/// handler may fork, or use the same queue.
+/// `Channel` is a queue, a broadcast, or its reader. The lock of an end that `prepare` took is
+/// used, or released, before the GIL is acquired again and before signal handlers run: another
+/// process would wait for the threads of this one, and a handler may fork, or use the same queue.
 template <typename Channel, typename Try>
 Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try&& attempt) {
   const SessionId& id = channel.session().id();

@@ -163,8 +163,8 @@ void MessageScope::write(int fd, const py::object& header, const py::object& con
 }
 
 bool MessageScope::needs_records_only() const noexcept {
-  return std::ranges::all_of(
-      sent_, [](const Sent& sent) { return sent.ticket.sender == kInMessage; });
+  return std::ranges::all_of(sent_,
+                             [](const Sent& sent) { return sent.ticket.sender == kInMessage; });
 }
 
 // A ticket of another session is in its handle, and needs no record.

@@ -34,29 +34,29 @@ class Broadcast(_core.BroadcastBase, Generic[Item]):
     """Messages from a process to all readers, in shared memory.
 
     Each reader gets every item that is put after it has joined, in order. Readers are made by `reader`, in
-    any process, at any time, and leave by `close` or when their process ends. Any process may put; usually one
-    does.
+    any process, at any time, and leave by `close` or when their process ends. Any process may put; usually
+    one does.
 
     A broadcast travels as a `Queue` does: through any queue or pipe, as an argument of a process, and by
     `publish` and `attach`. It has no thread and no descriptor. When no process has it any more, its unread
     messages are freed.
 
-    A message is held once for all readers. A tensor in it is a handle: all readers and the sender use the same
-    memory. So a reader that writes into it writes for all; send ``tensor.as_readonly()`` to prevent that. Any other
-    object is pickled once; its buffers of at least 64 KiB (NumPy arrays, data frames) are copied once, into shared
-    memory that all readers then use. A message is freed when all readers have read it and deleted what they
-    received.
+    A message is held once for all readers. A tensor in it is a handle: all readers and the sender use the
+    same memory. So a reader that writes into it writes for all; send ``tensor.as_readonly()`` to prevent
+    that. Any other object is pickled once; its buffers of at least 64 KiB (NumPy arrays, data frames) are
+    copied once, into shared memory that all readers then use. A message is freed when all readers have read
+    it and deleted what they received.
 
-    A process may be killed at any time: the others continue. A reader that is killed is not waited for; one that
-    is stopped is, unless `on_full` is "drop_oldest".
+    A process may be killed at any time: the others continue. A reader that is killed is not waited for; one
+    that is stopped is, unless `on_full` is "drop_oldest".
 
     Parameters
     ----------
     maxsize
         Number of messages that fit, from 1 to 65,536: how far the slowest reader may be behind.
     on_full
-        What `put` does if the slowest reader is that far behind: "block" waits for it, "drop_oldest" lets it miss
-        the oldest message, "raise" raises `queue.Full`.
+        What `put` does if the slowest reader is that far behind: "block" waits for it, "drop_oldest" lets it
+        miss the oldest message, "raise" raises `queue.Full`.
 
     Raises
     ------
@@ -117,8 +117,8 @@ class Broadcast(_core.BroadcastBase, Generic[Item]):
 class BroadcastReader(_core.BroadcastReaderBase, Generic[Item]):
     """A reader of a `Broadcast`, made by its method `reader`.
 
-    It belongs to the process that made it: a forked child makes its own. It leaves by `close`, when it is deleted,
-    and when its process ends. Several threads may use one reader; each item goes to one of them.
+    It belongs to the process that made it: a forked child makes its own. It leaves by `close`, when it is
+    deleted, and when its process ends. Several threads may use one reader; each item goes to one of them.
     """
 
     __slots__ = ()

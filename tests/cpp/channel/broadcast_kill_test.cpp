@@ -121,8 +121,8 @@ class BroadcastKills : public testing::BroadcastTest {
   }
 };
 
-class BroadcastStorm : public BroadcastKills, public ::testing::WithParamInterface<std::uint64_t> {
-};
+class BroadcastStorm : public BroadcastKills,
+                       public ::testing::WithParamInterface<std::uint64_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Limits, BroadcastStorm, ::testing::Values(1, 3, 100));
 
@@ -182,27 +182,37 @@ struct BroadcastPoint {
   Role role;
 };
 
-class BroadcastFaults : public BroadcastKills, public ::testing::WithParamInterface<BroadcastPoint> {};
+class BroadcastFaults : public BroadcastKills,
+                        public ::testing::WithParamInterface<BroadcastPoint> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Points, BroadcastFaults,
-    ::testing::Values(
-        BroadcastPoint{"broadcast.put_locked", Role::writer}, BroadcastPoint{"broadcast.put_count", Role::writer},
-        BroadcastPoint{"broadcast.put_cancel", Role::writer}, BroadcastPoint{"broadcast.put_unlock", Role::writer},
-        BroadcastPoint{"broadcast.put_notify", Role::writer}, BroadcastPoint{"send.before_ticket", Role::writer},
-        BroadcastPoint{"send.group_ready", Role::writer}, BroadcastPoint{"send.before_publish", Role::writer},
-        BroadcastPoint{"send.recorded", Role::writer}, BroadcastPoint{"send.before_epoch", Role::writer},
-        BroadcastPoint{"send.before_message", Role::writer}, BroadcastPoint{"broadcast.joining", Role::reader},
-        BroadcastPoint{"broadcast.joined", Role::reader}, BroadcastPoint{"broadcast.take_held", Role::reader},
-        BroadcastPoint{"broadcast.take_passed", Role::reader}, BroadcastPoint{"broadcast.left", Role::reader},
-        BroadcastPoint{"hold.before_bit", Role::reader}, BroadcastPoint{"hold.before_claim", Role::reader},
-        BroadcastPoint{"hold.after_claim", Role::reader}, BroadcastPoint{"release.before_bit", Role::reader},
-        BroadcastPoint{"release.before_free", Role::reader}, BroadcastPoint{"queue.announced", Role::reader}),
-    [](const auto& point) {
-      std::string name = point.param.name;
-      std::ranges::replace(name, '.', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Points, BroadcastFaults,
+                         ::testing::Values(BroadcastPoint{"broadcast.put_locked", Role::writer},
+                                           BroadcastPoint{"broadcast.put_count", Role::writer},
+                                           BroadcastPoint{"broadcast.put_cancel", Role::writer},
+                                           BroadcastPoint{"broadcast.put_unlock", Role::writer},
+                                           BroadcastPoint{"broadcast.put_notify", Role::writer},
+                                           BroadcastPoint{"send.before_ticket", Role::writer},
+                                           BroadcastPoint{"send.group_ready", Role::writer},
+                                           BroadcastPoint{"send.before_publish", Role::writer},
+                                           BroadcastPoint{"send.recorded", Role::writer},
+                                           BroadcastPoint{"send.before_epoch", Role::writer},
+                                           BroadcastPoint{"send.before_message", Role::writer},
+                                           BroadcastPoint{"broadcast.joining", Role::reader},
+                                           BroadcastPoint{"broadcast.joined", Role::reader},
+                                           BroadcastPoint{"broadcast.take_held", Role::reader},
+                                           BroadcastPoint{"broadcast.take_passed", Role::reader},
+                                           BroadcastPoint{"broadcast.left", Role::reader},
+                                           BroadcastPoint{"hold.before_bit", Role::reader},
+                                           BroadcastPoint{"hold.before_claim", Role::reader},
+                                           BroadcastPoint{"hold.after_claim", Role::reader},
+                                           BroadcastPoint{"release.before_bit", Role::reader},
+                                           BroadcastPoint{"release.before_free", Role::reader},
+                                           BroadcastPoint{"queue.announced", Role::reader}),
+                         [](const auto& point) {
+                           std::string name = point.param.name;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
 
 TEST_P(BroadcastFaults, LoseNothing) {
   for (const int nth : {1, 2, 7}) {
@@ -262,7 +272,8 @@ INSTANTIATE_TEST_SUITE_P(Points, BroadcastManagerFaults,
                          ::testing::Values("manager.queue_repaired", "manager.readers_removed",
                                            "manager.drained", "manager.before_release"));
 
-// A process with the lock, and the slowest reader, is killed, and the manager while it repairs that.
+// A process with the lock, and the slowest reader, is killed, and the manager while it repairs
+// that.
 TEST_P(BroadcastManagerFaults, AreRepairedByTheNextManager) {
   user_->make(20);
   restart_server(GetParam());

@@ -44,7 +44,7 @@ TEST_F(BroadcastInOneProcess, IsReadByEachReaderInOrder) {
     EXPECT_EQ(user_->broadcast().lag(), 0u);
     EXPECT_FALSE(user_->next(*first));
   }
-  EXPECT_TRUE(stay(1)) << "a message that all have read is freed at once";
+  EXPECT_TRUE(stay(1)) << "a message that all have read is freed immediately";
   first->leave();
   second->leave();
   EXPECT_TRUE(nothing_is_left());
