@@ -49,7 +49,7 @@ class _Channel:
 
         self.channel = channel
         self.done: Any = st.Queue()
-        context: Any = load_peer("shmtensor-queue").context()
+        context: Any = load_peer("shmtensor").context()
         self.readers = [
             context.Process(target=_read, args=(options, channel, self.done), daemon=True)
             for _ in range(readers)
@@ -123,7 +123,7 @@ def _rows(samples: Samples) -> list[Row]:
 CASE = Case(
     name="broadcast",
     summary="processor time of a fresh tensor of 1 MiB to the readers of a broadcast, all processes together",
-    peers=("shmtensor-queue",),
+    peers=("shmtensor",),
     variants=_variants,
     probe=_probe,
     rows=_rows,
