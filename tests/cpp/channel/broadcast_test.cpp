@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "queue/owner_lock.hpp"
+#include "queue/summary.hpp"
 #include "support/broadcast_user.hpp"
 #include "support/shared.hpp"
 
@@ -186,6 +187,39 @@ TEST_F(BroadcastInOneProcess, HasALimitedNumberOfReaders) {
   for (const auto& reader : readers) EXPECT_EQ(user_->next(*reader), 1u);
   EXPECT_TRUE(stay(1));
   readers.clear();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(BroadcastInOneProcess, IsSeenFromOutside) {
+  const auto seen = [&] {
+    return summarize_queue(user_->block().arena->segment(), user_->block().number,
+                           user_->session().memory());
+  };
+  user_->make(7);
+  const auto fast = user_->reader();
+  const auto slow = user_->reader();
+  put_all(0, 5);
+  expect_all(*fast, 0, 5);
+  expect_all(*slow, 0, 2);
+  const auto open = seen();
+  ASSERT_TRUE(open);
+  EXPECT_TRUE(open->is_broadcast());
+  EXPECT_EQ(open->limit, 7u);
+  EXPECT_EQ(open->messages, 3u);
+  EXPECT_EQ(open->put, 5u);
+  EXPECT_EQ(open->readers, 2u);
+  EXPECT_EQ(open->processes, 1u);
+  EXPECT_FALSE(open->shut_down);
+  EXPECT_EQ(user_->session().statistics().queues, 1u);
+  EXPECT_EQ(user_->session().statistics().queued, 3u);
+  user_->broadcast().shut_down();
+  EXPECT_TRUE(seen()->shut_down);
+  user_->header().limit.store(0);
+  EXPECT_TRUE(seen()->damaged);
+  user_->header().limit.store(7);
+  slow->leave();
+  EXPECT_EQ(seen()->messages, 0u);
+  fast->leave();
   EXPECT_TRUE(nothing_is_left());
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "queue/summary.hpp"
 #include "support/broadcast_user.hpp"
 
 namespace shmtensor {
@@ -40,6 +41,13 @@ class HostileBroadcast : public testing::BroadcastTest {
     static_cast<void>(user.broadcast().lag());
     static_cast<void>(user.broadcast().readers());
     user.broadcast().wait_for_readers(1, 1us);
+    const Segment& segment = user.block().arena->segment();
+    const auto seen = summarize_queue(segment, user.block().number, user.session().memory());
+    if (seen && !seen->damaged) {
+      EXPECT_TRUE(seen->is_broadcast());
+      EXPECT_LE(seen->messages, seen->limit);
+      EXPECT_LE(seen->readers, BroadcastHeader::kReaders);
+    }
     one([&] { static_cast<void>(BroadcastReader(user.broadcast())); });
   }
 };
