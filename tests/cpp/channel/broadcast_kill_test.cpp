@@ -245,7 +245,7 @@ TEST_P(BroadcastFaults, OfAStoppedProcessAreNotRepaired) {
   ASSERT_EQ(::waitpid(doomed->pid(), &status, WUNTRACED), doomed->pid());
   ASSERT_TRUE(WIFSTOPPED(status));
   if (GetParam().role == Role::reader) expect_progress(50);
-  EXPECT_EQ(user_->session().statistics().processes, 4u);
+  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 4; }));
   doomed->kill(SIGCONT);
   expect_progress(50);
   other->kill_and_reap();
