@@ -39,7 +39,15 @@ def test_numbers(strategy: str) -> None:
     seen = only_one()
     del seen["arena"], seen["block"]
     waiting = dict.fromkeys(("waits_to_get", "waits_to_put"), False)
-    expected = {"state": "open", "messages": 4, "limit": 7, "put": 5, "processes": 1, "rings": 1, "readers": None}
+    expected = {
+        "state": "open",
+        "messages": 4,
+        "limit": 7,
+        "put": 5,
+        "processes": 1,
+        "rings": 1,
+        "readers": None,
+    }
     assert seen == expected | waiting
     q.shutdown()
     assert only_one()["state"] == "shut down"
@@ -209,7 +217,15 @@ def test_broadcast_with_its_readers() -> None:
     slow.get()
     seen = only_one()
     del seen["arena"], seen["block"]
-    expected = {"state": "open", "messages": 4, "limit": 9, "put": 5, "processes": 1, "rings": 0, "readers": 2}
+    expected = {
+        "state": "open",
+        "messages": 4,
+        "limit": 9,
+        "put": 5,
+        "processes": 1,
+        "rings": 0,
+        "readers": 2,
+    }
     assert seen == expected | dict.fromkeys(("waits_to_get", "waits_to_put"), False)
     slow.close()
     b.shutdown()
