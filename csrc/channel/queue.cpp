@@ -66,6 +66,13 @@ Attempt Queue::try_take(Incoming& message, QueueCall& call) {
   return result;
 }
 
+Attempt Queue::try_count_taken(std::uint64_t& taken, QueueCall& call) {
+  return call.with_lock(header_.head, [&] {
+    taken = header_.head.count.load();
+    return Attempt::done;
+  });
+}
+
 std::uint64_t Queue::size() const noexcept {
   // The head is read first: the difference is never negative, and exact if no process acts.
   const std::uint64_t head = header_.head.count.load();

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "channel/queue_watch.hpp"
@@ -66,6 +68,12 @@ class Queue {
   /// Throws StaleHandle if the message was lost together with its arena, or with all messages in
   /// its ring; the next attempt continues with the message after them.
   [[nodiscard]] Attempt try_take(Incoming& message, QueueCall& call);
+  /// Provides the number of messages that were taken, with the lock of the head: if a process died
+  /// with it, after the repair.
+  [[nodiscard]] Attempt try_count_taken(std::uint64_t& taken, QueueCall& call);
+  /// Lets each later take of this object write the position of its message, plus 1, into a word,
+  /// before it consumes the message. To be called before other threads use the object.
+  void claim_in(std::atomic<std::uint64_t>& word) noexcept { claim_ = &word; }
 
   /// After an attempt that was not `done`: provides what it lacked, or waits until it may succeed,
   /// at most a second and at most for `time`. Throws OutOfMemory, SessionError, OsError.
@@ -73,6 +81,8 @@ class Queue {
 
   /// Messages that were put and not taken.
   [[nodiscard]] std::uint64_t size() const noexcept;
+  /// Messages that were put since the queue was made.
+  [[nodiscard]] std::uint64_t put() const noexcept { return header_.tail.count.load(); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return header_.limit.load(); }
 
   /// Returns false if it was called more often than messages were put.
@@ -115,7 +125,8 @@ class Queue {
   [[nodiscard]] bool has_happened(QueueEvent event) const noexcept;
   void tell_watchers(QueueEvent event) noexcept;
   void count_taken(std::uint64_t head) noexcept;
-  [[nodiscard]] bool claim(const NamedTicket& named, Arena& arena);
+  [[nodiscard]] bool consume(const NamedTicket& named, Arena& arena);
+  [[nodiscard]] bool is_consumed(const std::optional<NamedTicket>& named) const noexcept;
   [[noreturn]] static void throw_lost(ArenaNumber arena);
   /// Any process of the session can write to the memory of a queue, so a number in it may be wrong.
   [[noreturn]] static void throw_damaged();
@@ -134,6 +145,7 @@ class Queue {
   PinnedArena tail_arena_;
   PinnedArena head_arena_;
   SpinWindow spin_;
+  std::atomic<std::uint64_t>* claim_ = nullptr;
   std::array<QueueWatch, 2> watches_;  ///< by event
 };
 

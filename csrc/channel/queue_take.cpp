@@ -25,6 +25,9 @@ Access access_of(const MessageEntry& entry) noexcept {
 // The stage is read before the count: what was put before the shutdown is taken after it. The count
 // is read before the rings: a producer that begins a ring counts the first message there last, so
 // the ring of a message that was counted is known.
+//
+// The claim is written for a message that is not consumed: of several processes with one claim,
+// none or the last one consumed the message.
 Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
   for (;;) {
     const bool stopped = is_shut_down();
@@ -50,15 +53,19 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     message.size =
         std::min<std::uint32_t>(entry.size.load(std::memory_order_relaxed), MessageEntry::kContent);
     std::memcpy(message.content.data(), entry.content.data(), message.size);
-    bool taken = !named;
+    Arena* arena = nullptr;
     if (named) {
       const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_relaxed));
       message.access = access_of(entry);
-      Arena* const arena = call.arena(named->arena, strategy);
+      arena = call.arena(named->arena, strategy);
       if (!call.can_use(arena, *named, message.access)) return Attempt::unmapped;
-      taken = arena != nullptr && claim(*named, *arena);
-      if (taken) message.block = HeldBlock({arena, named->block});
     }
+    if (claim_ != nullptr && !is_consumed(named)) {
+      claim_->store(head + 1);
+      SHMTENSOR_FAULT_POINT("queue.take_claimed");
+    }
+    const bool taken = !named || (arena != nullptr && consume(*named, *arena));
+    if (taken && named) message.block = HeldBlock({arena, named->block});
     SHMTENSOR_FAULT_POINT("queue.take_count");
     count_taken(head + 1);
     if (taken) return Attempt::done;
@@ -77,7 +84,12 @@ void Queue::count_taken(std::uint64_t head) noexcept {
   tell_watchers(QueueEvent::room);
 }
 
-bool Queue::claim(const NamedTicket& named, Arena& arena) {
+bool Queue::is_consumed(const std::optional<NamedTicket>& named) const noexcept {
+  return named && (named->ticket.sender >= kMaxSlots ||
+                   !session_.memory().transit(named->ticket.sender).is_live(*named));
+}
+
+bool Queue::consume(const NamedTicket& named, Arena& arena) {
   if (named.block >= arena.segment().capacity() || named.ticket.sender >= kMaxSlots) return false;
   TransitTable& transit = session_.memory().transit(named.ticket.sender);
   bool taken = false;

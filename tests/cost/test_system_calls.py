@@ -55,15 +55,17 @@ PROGRAM = f"""
     """
 
 
-def test_system_calls_do_not_depend_on_tensor_size(start_method, strategy, tmp_path) -> None:
-    """Calls of both processes and the manager count, for round trips of one tensor, fresh ones and views."""
+FUTEX, GETCPU, SCHED_YIELD = 202, 309, 24  # x86-64
+WAITS = {FUTEX, 204, GETCPU, SCHED_YIELD}
+
+
+def test_round_trip_makes_no_system_call_but_to_wait(start_method, strategy, tmp_path) -> None:
+    """Calls of both processes and the manager count, for bytes, one tensor, fresh ones and views."""
     program = write_program(tmp_path, PROGRAM)
     env = clean_environment(SHMTENSOR_SHARING_STRATEGY=strategy)
     counts = count_system_calls([sys.executable, str(program), start_method], env, timeout=100)
-    plain = counts[BYTES]
-    assert sum(plain.values()) >= 4 * TRIPS, "reads and writes were not seen"
-    for kind in (SAME, FRESH, VIEWS):
-        # Waits for a semaphore and the interpreter's heap need a varying number of calls; one call per
-        # message would add 200.
-        more = {number: count - plain[number] for number, count in counts[kind].items()}
-        assert all(extra < TRIPS / 10 for extra in more.values()), (kind, more, plain)
+    for kind in (BYTES, SAME, FRESH, VIEWS):
+        calls = counts[kind]
+        assert calls[FUTEX] <= 8 * TRIPS, (kind, calls)
+        # The interpreter's heap needs a varying number of calls; one call per message would be 400.
+        assert sum(calls[number] for number in set(calls) - WAITS) < TRIPS / 10, (kind, calls)

@@ -5,6 +5,7 @@ docs/guide/differences.md has the same for users.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 
@@ -13,6 +14,11 @@ class Difference:
     test: str  # class and method
     reason: str
     modules: tuple[str, ...] = ("with_fork", "with_spawn", "with_forkserver", "with_server")
+    since: tuple[int, int] = (3, 10)  # versions of Python
+    before: tuple[int, int] = (3, 99)
+
+    def applies(self, module: str) -> bool:
+        return module in self.modules and self.since <= sys.version_info < self.before
 
 
 _SERVER = ("with_server",)
@@ -21,7 +27,13 @@ _IMMEDIATE = "put pickles immediately, and raises in the caller"
 DIFFERENCES = (
     Difference("WithProcessesTestQueue.test_queue_feeder_donot_stop_onexc", _IMMEDIATE),
     Difference("WithProcessesTestQueue.test_queue_feeder_on_queue_feeder_error", _IMMEDIATE),
-    Difference("TestStartMethod.test_get_all", "there is one start method more"),
+    Difference("TestStartMethod.test_get_all", "there is one start method more", before=(3, 14)),
+    Difference("TestStartMethod.test_get_all_start_methods", "there is one start method more", since=(3, 14)),
+    Difference(
+        "TestStartMethod.test_import_does_not_determine_default_start_method",
+        "its interpreter has no site-packages, where this package is",
+        since=(3, 14),
+    ),
     Difference("_TestImportStar.test_import", "it reads the folder of the package, which has other files"),
     Difference("TestFlags.test_flags", "its interpreter has no site-packages, where this package is"),
     Difference("TestNoForkBomb.test_noforkbomb", "a program without a guard works", _SERVER),
@@ -32,5 +44,6 @@ DIFFERENCES = (
         "WithProcessesTestSharedCTypes.test_synchronize",
         "its Value is of multiprocessing.sharedctypes, with a lock for the standard library's default",
         _SERVER,
+        before=(3, 14),
     ),
 )

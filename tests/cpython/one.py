@@ -6,6 +6,7 @@ Without a class it prints the names of the module's classes.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import unittest
 
@@ -50,6 +51,8 @@ class Results(unittest.TextTestResult):
 
 
 def main(folder: str, module: str, name: str = "", results: str = "") -> None:
+    # A shell starts background jobs with SIGINT ignored, which the tests' children would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, folder)
     tests = importlib.import_module(module)
     if not name:

@@ -162,10 +162,13 @@ def test_events_of_unread_messages_and_killed_readers_are_reused() -> None:
     assert workers.take(outbox, workers.TIMEOUT) == [0, 0]
     os.kill(reader.pid, signal.SIGKILL)
     reader.join(workers.TIMEOUT)
-    inbox.put(tensor)  # never read
+    unread, writer = workers.SPAWN.Pipe(duplex=False)
+    writer.send(tensor)
+    inbox.put(tensor)
     gc.collect()
     assert collected() >= 1
     st.gc(0)
+    del inbox, unread
     device.wait_until(lambda: collected() == 0, "the events")
 
 

@@ -103,7 +103,8 @@ def test_killed_reader_and_unread_message_leak_nothing() -> None:
     os.kill(reader.pid, signal.SIGKILL)
     reader.join(workers.TIMEOUT)
     device.wait_until(owner_is_released, "after the reader's death")
-    inbox.put(st.asarray(across(Segment(2), 0)))
+    _unread, writer = workers.SPAWN.Pipe(duplex=False)
+    writer.send(st.asarray(across(Segment(2), 0)))
     gc.collect()
     assert Segment.alive == 1, "the message keeps it"
     st.gc(0)

@@ -73,6 +73,7 @@ def main() -> int:
             looks.append(measurements(loader, times, began))
             times, next_look = [], now + options.period
     loader.close()
+    del loader
     gc.collect()
     st.gc(older_than=0)
     compared = compare(looks)

@@ -47,6 +47,7 @@ def use_queues(fault: str, there: st.Queue, back: st.Queue, own: st.Queue, progr
         counts[which] += 1
 
     back.fileno()
+    back._claim_in(st.zeros(1, "uint64").storage(), 0)
     for _ in range(ROUNDS):
         try:
             back.get(timeout=0.001)

@@ -175,7 +175,7 @@ def test_threads_allocate_while_others_retire(strategy) -> None:
 
 # A consumer that limits itself, and producers without a limit, whose arenas reserve the machine's memory.
 CONSUMER = """
-    import shmtensor.multiprocessing as mp
+    import multiprocessing
 
     def produce(outbox, done, mib, count, seed):
         rng = np.random.default_rng(seed)
@@ -184,7 +184,7 @@ CONSUMER = """
         done.get()
 
     def with_producers(producers, mib, count, consume):
-        context = mp.get_context("spawn")
+        context = multiprocessing.get_context("spawn")  # whose queues need no arena of this process
         outbox, done = context.SimpleQueue(), context.SimpleQueue()
         arguments = [(outbox, done, mib, count, seed) for seed in range(producers)]
         processes = [context.Process(target=produce, args=each) for each in arguments]

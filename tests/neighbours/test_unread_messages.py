@@ -107,7 +107,7 @@ def test_killed_processes_leave_no_message() -> None:
     for _ in range(6):
         start_and_kill_both()
     gc.collect()
-    assert in_flight() > 100, in_flight()
+    assert in_flight() > 60, in_flight()  # in pipes; those of queues belong to them
     wait_until(lambda: in_flight() == 0, timeout=LONGER + 10, what=lambda: f"{in_flight()} messages")
     wait_until(lambda: st.stats()["blocks"] == 0, what="the blocks")
     assert watched() == 0

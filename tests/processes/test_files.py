@@ -80,9 +80,10 @@ def test_replaced_file_is_not_read(tmp_path) -> None:
 def test_file_storages_need_no_session_and_no_ticket(tmp_path) -> None:
     before = st.stats()
     storage = st.Storage.from_file(tmp_path / "new", nbytes=4096)
-    queue = mp.SimpleQueue()
-    queue.put(storage)
+    reader, writer = mp.Pipe(duplex=False)
+    writer.send(storage)
     after = st.stats()
     assert (after["in_flight"], after["blocks"]) == (before["in_flight"], before["blocks"])
-    assert len(take(queue)) == 4096
-    queue.close()
+    assert len(reader.recv()) == 4096
+    reader.close()
+    writer.close()

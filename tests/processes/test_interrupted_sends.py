@@ -19,7 +19,7 @@ import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from shmtensor.multiprocessing._spawn.report import ReportPipe, Returned
 from shmtensor.multiprocessing.connection import _header
-from tests.helpers.children import run_python, wait_until
+from tests.helpers.children import run_python
 
 
 class Late(Exception):
@@ -67,19 +67,11 @@ def interrupted_by_write(reader: int):
             fcntl.fcntl(reader, fcntl.F_SETFL, flags)
 
 
-@pytest.fixture(params=["Pipe", "duplex Pipe", "SimpleQueue", "SimpleQueue without a lock"])
+@pytest.fixture(params=["Pipe", "duplex Pipe"])
 def transport(request):
     """Functions that send and receive, and the connection to read from."""
-    if "Pipe" in request.param:
-        reader, writer = mp.Pipe(duplex="duplex" in request.param)
-        send, receive = writer.send, reader.recv
-    else:
-        queue = mp.SimpleQueue()
-        reader, writer = queue._reader, queue._writer
-        send, receive = queue.put, queue.get
-        if "without" in request.param:
-            queue._wlock = None
-    yield send, receive, reader
+    reader, writer = mp.Pipe(duplex="duplex" in request.param)
+    yield writer.send, reader.recv, reader
     reader.close()
     writer.close()
 
@@ -93,8 +85,6 @@ def test_exception_after_the_last_byte_keeps_the_tickets(strategy, transport) ->
         gc.collect()
         assert receive()[0].tolist() == [7] * 4
     assert st.stats()["in_flight"] == 0
-    send("next")  # the queue's lock is free
-    assert receive() == "next"
 
 
 def test_exception_after_a_report_keeps_the_tickets(strategy) -> None:
@@ -160,19 +150,9 @@ def test_returning_signal_handler_interrupts_nothing(strategy, transport) -> Non
     assert st.stats()["in_flight"] == 0
 
 
-def test_exception_while_waiting_for_the_lock_cancels_the_message(strategy) -> None:
-    queue = mp.SimpleQueue()
-    with queue._wlock, pytest.raises(Late), alarms(raise_late, 0.05):
-        queue.put(st.ones(4))
-    assert st.stats()["in_flight"] == 0
-    queue.put(st.ones(4))
-    assert queue.get().tolist() == [1] * 4
-    queue.close()
-
-
 def test_oversized_message_raises_as_in_the_standard_library(strategy, transport) -> None:
     send, _, reader = transport
-    send_end = getattr(send.__self__, "_writer", send.__self__)
+    send_end = send.__self__
     os.set_blocking(send_end.fileno(), False)
     with pytest.raises(BlockingIOError, match=r"^\[Errno 11\]"):
         send([st.ones(4), bytes(8 << 20)])
@@ -208,22 +188,6 @@ def test_headers_equal_the_standard_library_s() -> None:
     for size in (0, 16_385, 0x7FFFFFFF):
         assert _header(size) == struct.pack("!i", size)
     assert _header(1 << 31) == struct.pack("!i", -1) + struct.pack("!Q", 1 << 31)
-
-
-@pytest.mark.parametrize("ignore", [False, True])
-@pytest.mark.parametrize("kind", [mp.Queue, mp.JoinableQueue])
-def test_message_that_the_feeder_cannot_write_is_cancelled(strategy, kind, ignore) -> None:
-    queue = kind()
-    failures = []
-    queue._ignore_epipe = ignore
-    queue._on_queue_feeder_error = lambda error, _: failures.append(type(error))
-    queue._reader.close()
-    queue.put(st.ones(4))
-    wait_until(lambda: st.stats()["in_flight"] == 0, what="the tickets")
-    queue._reader = None
-    queue.close()
-    queue.join_thread()
-    assert failures == [BrokenPipeError] * (not ignore)
 
 
 def test_outgoing_without_exit_collects_nothing_more() -> None:

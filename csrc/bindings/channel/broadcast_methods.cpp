@@ -29,7 +29,7 @@ BroadcastReader& open_reader(PyObject* self) {
 
 // A message that no reader takes is not delivered, so its tickets are cancelled here.
 void put_into(Broadcast& broadcast, PyObject* item, Patience patience) {
-  EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item),
+  EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item), nullptr,
                          Readers::many);
   if (broadcast.on_full() == OnFull::raise) patience = Patience(false, 0);
   QueueCall call(broadcast.session());

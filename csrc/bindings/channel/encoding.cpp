@@ -50,8 +50,9 @@ py::object decode_content(std::uint32_t kind, std::span<const std::byte> content
 
 }  // namespace
 
-EncodedMessage::EncodedMessage(Session& session, py::object object, Readers readers)
-    : object_(std::move(object)), readers_(readers) {
+EncodedMessage::EncodedMessage(Session& session, py::object object, PyObject* dumps,
+                               Readers readers)
+    : dumps_(dumps != nullptr ? dumps : g_dumps), object_(std::move(object)), readers_(readers) {
   encode(session);
 }
 
@@ -157,7 +158,7 @@ void EncodedMessage::pickle(Session& session) {
   scope_->open();
   py::object pickled;
   try {
-    pickled = checked(PyObject_CallOneArg(g_dumps, object_.ptr()));
+    pickled = checked(PyObject_CallOneArg(dumps_, object_.ptr()));
   } catch (...) {
     scope_->close();
     throw;

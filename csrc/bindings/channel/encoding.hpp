@@ -25,9 +25,11 @@ enum class Readers : std::uint8_t {
 /// Threads: one.
 class EncodedMessage {
  public:
-  /// Throws what the pickler throws, OutOfMemory, and, for many readers, TypeError if the object
-  /// has a tensor of another session, of which the ticket is in its handle.
-  EncodedMessage(Session& session, py::object object, Readers readers = Readers::one);
+  /// `dumps` pickles in place of the pickler of all queues, unless it is null. Throws what the
+  /// pickler throws, OutOfMemory, and, for many readers, TypeError if the object has a tensor of
+  /// another session, of which the ticket is in its handle.
+  EncodedMessage(Session& session, py::object object, PyObject* dumps,
+                 Readers readers = Readers::one);
   ~EncodedMessage();
   EncodedMessage(const EncodedMessage&) = delete;
   EncodedMessage& operator=(const EncodedMessage&) = delete;
@@ -43,6 +45,7 @@ class EncodedMessage {
   void pickle(Session& session);
   void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
 
+  PyObject* const dumps_;
   py::object object_;             // with the tensor's block, or the bytes
   std::vector<std::byte> bytes_;  // of a small object
   Outgoing message_;

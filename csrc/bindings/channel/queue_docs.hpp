@@ -137,6 +137,23 @@ inline constexpr char kFilenoOfRoom[] = R"(_fileno_of_room($self, /)
 
 Return a descriptor that becomes readable when there is room, or the queue is shut down.)";
 
+inline constexpr char kClaimIn[] = R"(_claim_in($self, storage, index)
+--
+
+Let each later `get` of this object write the position of its message, plus 1, into a word of 8 bytes.
+
+It is written before the message is consumed.)";
+
+inline constexpr char kPutCount[] = R"(_put_count($self, /)
+--
+
+Return how many messages were put since the queue was made.)";
+
+inline constexpr char kTakenCount[] = R"(_taken_count($self, /)
+--
+
+Return how many messages were taken since the queue was made, also by processes that are dead.)";
+
 inline constexpr char kClose[] = R"(close($self, /)
 --
 

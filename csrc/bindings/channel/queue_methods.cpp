@@ -7,6 +7,7 @@
 #include "bindings/channel/queue_transfer.hpp"
 #include "bindings/channel/queue_type.hpp"
 #include "bindings/channel/timeouts.hpp"
+#include "bindings/storage/storage.hpp"
 #include "bindings/support/arguments.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"
@@ -26,7 +27,7 @@ PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
     const auto [item, block, timeout] =
         parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
     Patience patience = to_patience(block, timeout);
-    put_one(usable(self), item, patience);
+    put_one(usable(self), item, object_of(self).dumps, patience);
     return Py_NewRef(Py_None);
   });
 }
@@ -42,7 +43,7 @@ PyObject* get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
 PyObject* put_nowait(PyObject* self, PyObject* item) {
   return guarded([&] {
     Patience patience(false, 0);
-    put_one(usable(self), item, patience);
+    put_one(usable(self), item, object_of(self).dumps, patience);
     return Py_NewRef(Py_None);
   });
 }
@@ -63,7 +64,7 @@ PyObject* put_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     const py::object iterator = checked(PyObject_GetIter(items));
     while (PyObject* next = PyIter_Next(iterator.ptr())) {
       const py::object item = py::reinterpret_steal<py::object>(next);
-      put_one(queue, item.ptr(), patience);
+      put_one(queue, item.ptr(), object_of(self).dumps, patience);
     }
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
     return Py_NewRef(Py_None);
@@ -149,6 +150,34 @@ PyObject* watch(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    const auto [storage, index] =
+        parse<2>("_claim_in", given, count, names, {"storage", "index"}, 2);
+    if (!is_storage(storage)) throw py::type_error("claims are in a storage");
+    auto& words = *reinterpret_cast<Storage*>(storage);
+    const Py_ssize_t at = PyNumber_AsSsize_t(index, PyExc_OverflowError);
+    if (at == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    if (words.read_only() || words.device() >= 0 || at < 0 ||
+        static_cast<std::uint64_t>(at) >= words.size / sizeof(std::uint64_t)) {
+      throw py::value_error("no such word, or it is not writable");
+    }
+    using Word = std::atomic<std::uint64_t>;
+    auto* const word = reinterpret_cast<Word*>(words.backing().data) + at;
+    Py_XSETREF(object_of(self).claims, Py_NewRef(storage));
+    usable(self).claim_in(*word);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* put_count(PyObject* self, PyObject*) {
+  return guarded([&] { return PyLong_FromUnsignedLongLong(usable(self).put()); });
+}
+
+PyObject* taken_count(PyObject* self, PyObject*) {
+  return guarded([&] { return PyLong_FromUnsignedLongLong(count_taken(usable(self))); });
+}
+
 PyObject* close(PyObject* self, PyObject*) {
   object_of(self).closed.store(true);
   return Py_NewRef(Py_None);
@@ -173,6 +202,9 @@ PyMethodDef g_queue_methods[] = {
     {"shutdown", method(shutdown), kFast, queue_docs::kShutdown},
     {"fileno", watch<QueueEvent::message>, METH_NOARGS, queue_docs::kFileno},
     {"_fileno_of_room", watch<QueueEvent::room>, METH_NOARGS, queue_docs::kFilenoOfRoom},
+    {"_claim_in", method(claim_in), kFast, queue_docs::kClaimIn},
+    {"_put_count", put_count, METH_NOARGS, queue_docs::kPutCount},
+    {"_taken_count", taken_count, METH_NOARGS, queue_docs::kTakenCount},
     {"close", close, METH_NOARGS, queue_docs::kClose},
     {nullptr, nullptr, 0, nullptr},
 };

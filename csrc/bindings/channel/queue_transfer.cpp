@@ -43,8 +43,8 @@ void ensure_manager(Session& session) {
   session.ensure_manager();
 }
 
-void put_one(Queue& queue, PyObject* item, Patience& patience) {
-  EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item));
+void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience) {
+  EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item), dumps);
   QueueCall call(queue.session());
   const Attempt result =
       attempt_until(queue, call, patience, [&] { return queue.try_put(encoded.get(), call); });
@@ -79,6 +79,15 @@ py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience) {
   }
   settle(queue, QueueEvent::message);
   return items;
+}
+
+std::uint64_t count_taken(Queue& queue) {
+  QueueCall call(queue.session());
+  Patience patience(true, std::numeric_limits<double>::infinity());
+  std::uint64_t taken = 0;
+  const auto attempt = [&] { return queue.try_count_taken(taken, call); };
+  static_cast<void>(attempt_until(queue, call, patience, attempt));
+  return taken;
 }
 
 void discard_all(Queue& queue) {

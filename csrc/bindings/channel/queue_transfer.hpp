@@ -7,12 +7,16 @@
 
 namespace shmtensor::python {
 
-/// Throw queue.Full, queue.Empty, or the exception for a queue that was shut down.
-void put_one(Queue& queue, PyObject* item, Patience& patience);
+/// Throw queue.Full, queue.Empty, or the exception for a queue that was shut down. `dumps` may be
+/// null: see EncodedMessage.
+void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience);
 [[nodiscard]] py::object get_one(Queue& queue, Patience& patience);
 
 /// Waits for the first item only, as `get_one`.
 [[nodiscard]] py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience);
+
+/// Returns how many messages were taken, after the repair of what killed processes left.
+[[nodiscard]] std::uint64_t count_taken(Queue& queue);
 
 /// Takes all messages of a queue that was shut down, and counts them as done.
 void discard_all(Queue& queue);

@@ -53,6 +53,8 @@ void queue_dealloc(PyObject* self) {
   if (object.weak_references != nullptr) PyObject_ClearWeakRefs(self);
   delete object.open;
   Py_XDECREF(object.storage);
+  Py_XDECREF(object.dumps);
+  Py_XDECREF(object.claims);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -75,6 +77,7 @@ PyGetSetDef g_properties[] = {
 PyMemberDef g_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(QueueObject, weak_references), READONLY, nullptr},
     {"_storage", T_OBJECT_EX, offsetof(QueueObject, storage), READONLY, nullptr},
+    {"_dumps", T_OBJECT, offsetof(QueueObject, dumps), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 

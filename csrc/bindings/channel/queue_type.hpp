@@ -27,6 +27,8 @@ struct QueueObject {
   PyObject* storage;
   OpenQueue* open;
   std::atomic<bool> closed;
+  PyObject* dumps;   ///< the pickler of `put` if it is not that of all queues
+  PyObject* claims;  ///< storage with the word for the positions of messages; may be null
 };
 
 [[nodiscard]] inline QueueObject& object_of(PyObject* self) noexcept {

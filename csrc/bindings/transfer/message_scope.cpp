@@ -151,10 +151,9 @@ void MessageScope::clear() noexcept {
   sent_.clear();
 }
 
-void MessageScope::write(int fd, const py::object& header, const py::object& content,
-                         const py::object& lock) {
+void MessageScope::write(int fd, const py::object& header, const py::object& content) {
   try {
-    write_message(fd, header, content, lock);
+    write_message(fd, header, content);
   } catch (...) {
     discard();
     throw;
@@ -257,8 +256,7 @@ void add_message_scope(py::module_& module) {
              self.close();
              if (!type.is_none()) self.discard();
            })
-      .def("write", &MessageScope::write, py::arg("fd"), py::arg("header"), py::arg("content"),
-           py::arg("lock") = py::none())
+      .def("write", &MessageScope::write, py::arg("fd"), py::arg("header"), py::arg("content"))
       .def("delivered", &MessageScope::delivered)
       .def("discard", &MessageScope::discard)
       .def("keep", &MessageScope::keep)

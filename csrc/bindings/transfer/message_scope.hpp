@@ -50,7 +50,7 @@ class MessageScope {
   /// `write_message`. A message that was written whole is delivered; otherwise its tickets are
   /// cancelled, because no process can read it. Decided here, where no signal handler of Python's
   /// runs between the last byte and `delivered`.
-  void write(int fd, const py::object& header, const py::object& content, const py::object& lock);
+  void write(int fd, const py::object& header, const py::object& content);
 
   // --- queued ---
 

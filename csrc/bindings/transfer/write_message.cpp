@@ -29,33 +29,11 @@ class Bytes {
   Py_buffer buffer_;
 };
 
-// Both methods of a multiprocessing lock are C functions, so no signal handler runs between the
-// acquisition and the return to this class, nor before the release, as in a `with` statement.
-class Locked {
- public:
-  explicit Locked(const py::object& lock) : lock_(lock) {
-    if (!lock_.is_none()) lock_.attr("acquire")();
-  }
-  ~Locked() {
-    if (lock_.is_none()) return;
-    PyObject* done = PyObject_CallMethod(lock_.ptr(), "release", nullptr);
-    if (done == nullptr) PyErr_WriteUnraisable(lock_.ptr());
-    Py_XDECREF(done);
-  }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  const py::object& lock_;
-};
-
 }  // namespace
 
-void write_message(int fd, const py::object& header, const py::object& content,
-                   const py::object& lock) {
+void write_message(int fd, const py::object& header, const py::object& content) {
   const Bytes head(header);
   const Bytes body(content);
-  const Locked locked(lock);
   WriteParts parts(head.all(), body.all());
   for (;;) {
     int error = 0;

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import shmtensor._core as _core
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shmtensor.storage import Storage
 
 # A smaller buffer is copied into the message.
@@ -36,7 +38,9 @@ class _Reducers(dict[type, Any]):
 _REDUCERS = _Reducers()
 
 
-class _Pickler(pickle.Pickler):
+class MessagePickler(pickle.Pickler):
+    """A pickler that copies large buffers into shared memory, and is used for one message after another."""
+
     def __init__(self) -> None:
         self.file = io.BytesIO()
         self.buffers: list[Storage] = []
@@ -45,6 +49,7 @@ class _Pickler(pickle.Pickler):
         self.dispatch_table = _REDUCERS
 
     def dumps(self, value: object) -> bytes:
+        """Return the pickle of a message."""
         try:
             stream = self._pickle(value)
             if not self.buffers:
@@ -79,18 +84,23 @@ def _keep_in_band(buffers: list[Storage], buffer: pickle.PickleBuffer) -> bool:
 
 
 class _Kept(threading.local):
-    pickler: _Pickler | None = None
+    pickler: MessagePickler | None = None
 
 
-_kept = _Kept()
+def dumps_by(kind: type[MessagePickler]) -> Callable[[object], bytes]:
+    """Return a function that pickles messages, with one pickler for each thread."""
+    kept = _Kept()
+
+    def dumps(value: object) -> bytes:
+        pickler, kept.pickler = kept.pickler or kind(), None  # a reducer may put a message, too
+        content = pickler.dumps(value)
+        kept.pickler = pickler  # after an exception, perhaps that of a signal handler, its memo may be full
+        return content
+
+    return dumps
 
 
-def dumps(value: object) -> bytes:
-    """Return the pickle of a message."""
-    pickler, _kept.pickler = _kept.pickler or _Pickler(), None  # a reducer may put a message, too
-    content = pickler.dumps(value)
-    _kept.pickler = pickler  # after an exception, perhaps that of a signal handler, its memo may be full
-    return content
+dumps = dumps_by(MessagePickler)
 
 
 class _WithBuffers:

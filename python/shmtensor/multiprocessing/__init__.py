@@ -30,6 +30,7 @@ from shmtensor.multiprocessing.errors import (
     ProcessException,
     ProcessExitedException,
     ProcessRaisedException,
+    WorkerLost,
 )
 from shmtensor.multiprocessing.process_context import ProcessContext
 from shmtensor.multiprocessing.sharing import (
@@ -99,6 +100,7 @@ __all__ = [
     "SpawnContext",
     "TimeoutError",
     "Value",
+    "WorkerLost",
     "active_children",
     "allow_connection_pickling",
     "cpu_count",
@@ -131,6 +133,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "pool":
+        return _import_module("shmtensor.multiprocessing.pool")
     # Other names of the standard module: constants, and submodules that are not wrapped here.
     if not name.startswith("_") and not hasattr(_standard, name):
         with _suppress(ImportError):  # `from shmtensor.multiprocessing import shared_memory`

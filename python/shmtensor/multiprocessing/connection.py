@@ -52,11 +52,9 @@ def outgoing_pipe(connection: Connection) -> _core.OutgoingPipe:
     return connection.outgoing
 
 
-def write_message(
-    connection: std.Connection[Any, Any], message: _core.MessageScope, content: Any, lock: Any = None
-) -> None:
-    """Write a pickled message in the format of the standard library's `_send_bytes`, holding `lock`."""
-    message.write(connection.fileno(), _header(len(content)), content, lock)
+def write_message(connection: std.Connection[Any, Any], message: _core.MessageScope, content: Any) -> None:
+    """Write a pickled message in the format of the standard library's `_send_bytes`."""
+    message.write(connection.fileno(), _header(len(content)), content)
 
 
 def _header(size: int) -> bytes:

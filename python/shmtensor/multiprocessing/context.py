@@ -6,6 +6,7 @@ import multiprocessing
 import multiprocessing.context as std
 from typing import Any, TypeVar
 
+import shmtensor._core as _core
 from shmtensor.multiprocessing import connection as _connection
 from shmtensor.multiprocessing import process as _process
 from shmtensor.multiprocessing import queues as _queues
@@ -34,7 +35,7 @@ class _Sharing(std.BaseContext):
         return self._for_workers(first), self._for_workers(second)
 
     def Queue(self, maxsize: int = 0) -> _queues.Queue:
-        """Return a queue with a feeder thread; `put` pickles immediately, tensors travel as handles."""
+        """Return a queue in shared memory; `put` pickles immediately, tensors travel as handles."""
         context: _Sharing = self.get_context()
         return context._for_workers(_queues.Queue(maxsize, ctx=context))
 
@@ -44,7 +45,7 @@ class _Sharing(std.BaseContext):
         return context._for_workers(_queues.JoinableQueue(maxsize, ctx=context))
 
     def SimpleQueue(self) -> _queues.SimpleQueue:
-        """Return a simple queue, a pipe with locks; tensors travel as handles."""
+        """Return a queue without `maxsize`; tensors travel as handles."""
         context: _Sharing = self.get_context()
         return context._for_workers(_queues.SimpleQueue(ctx=context))
 
@@ -56,12 +57,9 @@ class _Sharing(std.BaseContext):
         maxtasksperchild: int | None = None,
     ) -> Any:
         """Return a pool of workers; tensors in tasks and results travel as handles."""
-        pool: Any = super().Pool(processes, initializer, initargs, maxtasksperchild)
-        if pool._ctx.get_start_method() != "server":
-            from shmtensor.multiprocessing._by_value.reducer import ByName
+        from shmtensor.multiprocessing.pool import Pool
 
-            pool._inqueue.pickler = ByName
-        return pool
+        return Pool(processes, initializer, initargs, maxtasksperchild, self.get_context())
 
     def _for_workers(self, channel: _Channel) -> _Channel:
         """Return the channel, set up for what workers of this context can read."""
@@ -107,9 +105,12 @@ class ServerContext(_Sharing):
         raise ValueError(msg)
 
     def _for_workers(self, channel: _Channel) -> _Channel:
-        from shmtensor.multiprocessing._by_value.reducer import ByValue
+        from shmtensor.multiprocessing._by_value.reducer import ByValue, dumps_by_value
 
-        channel.pickler = ByValue  # type: ignore[attr-defined]
+        if isinstance(channel, _core.QueueBase):
+            channel._dumps = dumps_by_value
+        else:
+            channel.pickler = ByValue  # type: ignore[attr-defined]
         return channel
 
 

@@ -1,14 +1,16 @@
-"""The exceptions that `spawn` raises when a worker fails."""
+"""The exceptions for workers that fail: of `spawn`, and of a pool."""
 
 from __future__ import annotations
 
+import signal
 import sys
+from contextlib import suppress
 from multiprocessing import ProcessError
 from typing import Any
 
 from shmtensor.errors import ShmTensorError
 
-__all__ = ["ProcessException", "ProcessExitedException", "ProcessRaisedException"]
+__all__ = ["ProcessException", "ProcessExitedException", "ProcessRaisedException", "WorkerLost"]
 
 
 def __dir__() -> list[str]:
@@ -82,3 +84,43 @@ class ProcessExitedException(ProcessException):
 
     def _arguments(self) -> tuple[Any, ...]:
         return *super()._arguments(), self.exit_code, self.signal_name
+
+
+class WorkerLost(ShmTensorError, ProcessError):  # noqa: N818  # named as `ProducerGone`
+    """A worker of a pool ended before it had sent the result of its task.
+
+    Parameters
+    ----------
+    task
+        Name of the task's function.
+    pid
+        Process id of the worker.
+    exitcode
+        Its exit status, or the negative number of the signal that ended it.
+    """
+
+    def __init__(self, task: str, pid: int | None, exitcode: int | None) -> None:
+        super().__init__(task, pid, exitcode)
+        self.task = task
+        self.pid = pid
+        self.exitcode = exitcode
+
+    def __str__(self) -> str:
+        return (
+            f"the result of {self.task} is lost: its worker, process {self.pid}, {_end(self.exitcode)}; "
+            "the pool continues with a new worker"
+        )
+
+
+def _end(exitcode: int | None) -> str:
+    name = None if exitcode is None else signal_name(exitcode)
+    return f"was killed by {name}" if name else f"ended with exit status {exitcode}"
+
+
+def signal_name(exitcode: int) -> str | None:
+    """Return the name of the signal that ended a process, None if it exited."""
+    if exitcode >= 0:
+        return None
+    with suppress(ValueError):
+        return signal.Signals(-exitcode).name
+    return f"signal {-exitcode}"

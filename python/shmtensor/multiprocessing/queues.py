@@ -1,18 +1,25 @@
-"""The standard library's queues, with a `put` that pickles in the calling thread."""
+"""The queues of `multiprocessing`, in shared memory."""
 
 from __future__ import annotations
 
-import threading
-from functools import partial
+import operator
+import queue
 from multiprocessing import queues as std
-from multiprocessing.reduction import ForkingPickler
-from multiprocessing.util import register_after_fork
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-import shmtensor._core as _core
-from shmtensor.multiprocessing.connection import loads_or_release, outgoing_pipe, take_over, write_message
+from shmtensor._queue.errors import ShutDown
+from shmtensor._queue.queue import Queue as SharedQueue
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from typing_extensions import Self
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
+
+# The descriptor of a queue is readable in vain only after a death: docs/design/queue.md.
+_IN_VAIN = 1.0  # seconds
 
 
 def __dir__() -> list[str]:
@@ -31,98 +38,120 @@ else:  # generic for type checkers only
     _Queue, _JoinableQueue, _SimpleQueue = std.Queue, std.JoinableQueue, std.SimpleQueue
 
 
-class _Pickled:
-    """A message between `put` and the feeder thread.
+class _WithEnds(SharedQueue[Any]):
+    """A shared queue with the attributes of the standard library's that programs are known to use."""
 
-    If it is deleted before it is written, as when a process ends with a full queue, it is cancelled.
-    """
-
-    __slots__ = ("content", "message")
-
-    def __init__(self, obj: Any, pickler: Any, pipe: _core.OutgoingPipe | None) -> None:
-        with _core.MessageScope(pipe) as self.message:
-            self.content = bytes(pickler.dumps(obj))
-
-
-# A feeder thread pickles an item, deletes it and writes the bytes: in between, its message is kept here.
-_feeding = threading.local()
-
-
-def _reduce_pickled(pickled: _Pickled) -> Any:
-    _feeding.message = pickled.message
-    return loads_or_release, (pickled.content,)
-
-
-def _write_pickled(writer: Any, content: Any) -> None:
-    write_message(writer, _feeding.message, content)
-
-
-ForkingPickler.register(_Pickled, _reduce_pickled)
-
-
-class _PickledByPut:
-    pickler: Any = ForkingPickler
-    _writer: Any
-    _outgoing: _core.OutgoingPipe | None = None
-
-    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an object; tensors in it travel as handles. Pickling errors are raised here."""
-        if self._outgoing is None and not self._writer.closed:
-            self._outgoing = _core.OutgoingPipe(self._writer.fileno())
-        super().put(_Pickled(obj, self.pickler, self._outgoing), block, timeout)  # type: ignore[misc]
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state)  # type: ignore[misc]
-        # A forked child has no feeder thread; the standard queue registers this only where it was created.
-        register_after_fork(self, type(self)._after_fork)  # type: ignore[attr-defined]
-
-    def _reset(self, after_fork: bool = False) -> None:
-        super()._reset(after_fork)  # type: ignore[misc]
-        self._send_bytes = partial(_write_pickled, self._writer)
-
-
-class Queue(_PickledByPut, _Queue):
-    """A queue shared by processes; see `multiprocessing.Queue`.
-
-    Unlike there, `put` pickles immediately: the caller gets pickling errors, private memory is copied in the
-    caller, and later changes to the object are not sent.
-    """
-
-
-class JoinableQueue(_PickledByPut, _JoinableQueue):
-    """A `Queue` with `task_done` and `join`; see `multiprocessing.JoinableQueue`."""
-
-
-class SimpleQueue(_SimpleQueue):
-    """A queue that is little more than a pipe with locks; see `multiprocessing.SimpleQueue`."""
-
-    _reader: Any
-    _writer: Any
-    _rlock: Any
-    _wlock: Any
-
-    def __init__(self, *, ctx: Any) -> None:
-        super().__init__(ctx=ctx)
-        self._reader = take_over(self._reader)
-        self._writer = take_over(self._writer)
-        self._poll = self._reader.poll
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass  # the standard library's would make a pipe
 
     @property
-    def pickler(self) -> Any:
-        return self._writer.pickler
+    def _maxsize(self) -> int:
+        return self.maxsize
 
-    @pickler.setter
-    def pickler(self, pickler: Any) -> None:
-        self._writer.pickler = pickler
+    @property
+    def _closed(self) -> bool:
+        return self.closed
 
-    def put(self, obj: Any) -> None:
-        """Add an object; tensors in it travel as handles."""
-        writer = self._writer
-        with _core.MessageScope(writer.outgoing or outgoing_pipe(writer)) as message:
-            write_message(writer, message, writer.pickler.dumps(obj), self._wlock)
+    @property
+    def _reader(self) -> ReadingEnd:
+        return ReadingEnd(self)
 
-    def get(self) -> Any:
-        """Take the first object. If it cannot be unpickled, the tensors in it are freed."""
-        with self._rlock:
-            content = self._reader.recv_bytes()
-        return loads_or_release(content)
+    @property
+    def _writer(self) -> WritingEnd:
+        return WritingEnd(self)
+
+    def _poll(self, timeout: float | None = 0.0) -> bool:
+        return self._reader.poll(timeout)
+
+
+class Queue(_WithEnds, _Queue):
+    """A queue with the interface of `multiprocessing.Queue`; see `shmtensor.Queue`.
+
+    `put` pickles the object in the calling thread: the caller gets pickling errors, private memory is copied
+    in the caller, and later changes to the object are not sent.
+
+    Parameters
+    ----------
+    maxsize
+        Number of messages that fit; 0 or less for no limit but memory.
+    ctx
+        Is not used; a parameter as in the standard library.
+    """
+
+    def __new__(cls, maxsize: SupportsIndex = 0, *, ctx: Any = None) -> Self:  # noqa: ARG004
+        return super().__new__(cls, max(operator.index(maxsize), 0))
+
+    def join_thread(self) -> None:
+        """Return: this queue has no thread."""
+        assert self.closed, f"{self!r} is not closed"  # as in the standard library
+
+    def cancel_join_thread(self) -> None:
+        """Return: this queue has no thread, and what was put is not lost."""
+
+
+class JoinableQueue(Queue, _JoinableQueue):
+    """A `Queue` whose `task_done` and `join` are used; see `multiprocessing.JoinableQueue`."""
+
+
+class SimpleQueue(_WithEnds, _SimpleQueue):
+    """A queue without `maxsize`; see `multiprocessing.SimpleQueue`."""
+
+    def __new__(cls, *, ctx: Any = None) -> Self:  # noqa: ARG004
+        return super().__new__(cls)
+
+
+class _End:
+    def __init__(self, of: _WithEnds) -> None:
+        self._queue = of
+
+    def close(self) -> None:
+        """Close the queue in this process."""
+        self._queue.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._queue.closed
+
+
+class ReadingEnd(_End):
+    """The part of a `Connection` that programs use of a queue's `_reader`."""
+
+    _has_waited = False
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is a message."""
+        self._has_waited = True
+        return self._queue.fileno()
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        """Return True if there is a message, or will be one within the time."""
+        return not self._queue.empty() or bool(timeout != 0 and wait([self.fileno()], timeout))
+
+    def recv(self) -> Any:
+        """Remove the first object and return it.
+
+        Raises
+        ------
+        EOFError
+            If the queue was shut down.
+        BlockingIOError
+            If the program waited for the descriptor, which was readable in vain after the death of a process.
+        """
+        try:
+            return self._queue.get(timeout=_IN_VAIN if self._has_waited else None)
+        except queue.Empty:
+            raise BlockingIOError("there is no message, perhaps because its sender died") from None
+        except ShutDown:
+            raise EOFError from None
+
+
+class WritingEnd(_End):
+    """The part of a `Connection` that programs use of a queue's `_writer`."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is room."""
+        return self._queue._fileno_of_room()
+
+    def send(self, obj: Any) -> None:
+        """Put an object."""
+        self._queue.put(obj)

@@ -1,8 +1,8 @@
 """The pickler hook that sends by value what a worker of the start method ``"server"`` cannot import.
 
 That is what `__main__` defines, lambdas and closures. The reader of a message decides. Messages for workers
-of the server are sent by value: arguments of processes, queues, pipes and pools of its context (`ByValue`).
-Messages for workers of another start method are sent by name, as in the standard library (`ByName`). For
+of the server are sent by value: arguments of processes, queues, pipes and pools of its context. Messages for
+workers of another start method are sent by name, as in the standard library (`dumps_by_name`). For
 other queues the reader is unknown: a process that has itself started a worker of the server, or is one, sends
 by value what it can (`activate`). A reader that has the main module always uses what it finds there by name.
 
@@ -23,13 +23,14 @@ from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, NoReturn
 
+from shmtensor._queue.pickling import MessagePickler, dumps_by
 from shmtensor.multiprocessing._by_value.code_store import Location, code_store
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 from shmtensor.multiprocessing._by_value.pickler import check_equality, dumps_whole, loads_whole
 from shmtensor.multiprocessing._by_value.snapshot import Snapshot
 
-__all__ = ["ByName", "ByValue", "activate", "become_worker"]
+__all__ = ["ByValue", "activate", "become_worker", "dumps_by_name", "dumps_by_value"]
 
 _MAIN = {"__main__", "__mp_main__"}
 
@@ -55,8 +56,9 @@ _kept: dict[ObjectId, Any] = {}  # objects that other processes will refer to by
 
 def activate() -> None:
     """Send by value also if the reader is unknown."""
-    pickler: Any = ForkingPickler
-    pickler.reducer_override = _reduce_for_any_reader
+    picklers: tuple[Any, ...] = ForkingPickler, MessagePickler
+    for pickler in picklers:
+        pickler.reducer_override = _reduce_for_any_reader
 
 
 def become_worker(files: dict[bytes, int]) -> None:
@@ -77,6 +79,7 @@ def _after_fork() -> None:
     _sent.clear()  # these values are the parent's
     if _has_main and vars(ForkingPickler).get("reducer_override") is _reduce_for_any_reader:
         del ForkingPickler.reducer_override  # this process has not started a worker
+        del MessagePickler.reducer_override
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -98,19 +101,31 @@ def _is_handled(obj: Any) -> bool:
     return (kind is FunctionType or issubclass(kind, type)) and is_by_value(obj)
 
 
-class ByValue(ForkingPickler):
-    """The pickler of messages for workers of the server."""
-
+class _ReducesByValue:
     def reducer_override(self, obj: Any) -> Any:
         return _reduce(obj) if _is_handled(obj) else NotImplemented
 
 
-class ByName(ForkingPickler):
-    """The pickler of messages that only workers of other start methods read."""
-
+class _ReducesByName:
     @property
     def reducer_override(self) -> Any:
         raise AttributeError  # so that pickle does not call it for each object
+
+
+class ByValue(_ReducesByValue, ForkingPickler):
+    """The pickler of messages for workers of the server."""
+
+
+class _QueueByValue(_ReducesByValue, MessagePickler):
+    pass
+
+
+class _QueueByName(_ReducesByName, MessagePickler):
+    pass
+
+
+dumps_by_value = dumps_by(_QueueByValue)  # in queues for workers of the server
+dumps_by_name = dumps_by(_QueueByName)  # in queues that only workers of other start methods read
 
 
 def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from shmtensor.multiprocessing._spawn.monitor import Worker, signal_name
 from shmtensor.multiprocessing._spawn.report import Exited, Raised
 from shmtensor.multiprocessing.connection import loads_or_release
 from shmtensor.multiprocessing.errors import (
     ProcessException,
     ProcessExitedException,
     ProcessRaisedException,
+    signal_name,
 )
 from shmtensor.multiprocessing.start_method import Facts
+
+if TYPE_CHECKING:
+    from shmtensor.multiprocessing._spawn.monitor import Worker
 
 __all__ = ["count_oom_kills", "failure_of"]
 

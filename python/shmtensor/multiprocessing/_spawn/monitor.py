@@ -6,7 +6,6 @@ first worker that failed is therefore known even if the parent waits only later.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -16,7 +15,7 @@ from typing import Any
 from shmtensor.multiprocessing._lifetime.fork_safe import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._spawn.report import Exited, Raised, Report, ReportPipe, Returned
 
-__all__ = ["Monitor", "Worker", "signal_name"]
+__all__ = ["Monitor", "Worker"]
 
 _POLL_INTERVAL = 0.005  # in seconds
 # In seconds: another thread of this process may have waited for a child, and be about to store its exit code.
@@ -183,12 +182,3 @@ def _exit_code_of(report: Report | None) -> int:
     if isinstance(report, Exited):
         return report.code if isinstance(report.code, int) else int(report.code is not None)
     return {Returned: 0, Raised: 1}.get(type(report), _UNKNOWN)
-
-
-def signal_name(exitcode: int) -> str | None:
-    """Return the name of the signal that ended a process, None if it exited."""
-    if exitcode >= 0:
-        return None
-    with contextlib.suppress(ValueError):
-        return signal.Signals(-exitcode).name
-    return f"signal {-exitcode}"

@@ -1,0 +1,178 @@
+"""The pool: tasks of workers that die fail, and the pool continues."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing import pool as std_pool
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import clean_environment, is_running, run_python, wait_until
+
+WAIT = 60.0
+
+
+def double(value):
+    return value * 2
+
+
+def end_by(how: str) -> int:
+    """End this process; return for another `how`."""
+    if how == "signal":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exit":
+        os._exit(7)
+    return os.getpid()
+
+
+class CannotBeLoaded:
+    """Its pickle raises in the worker, before the task runs."""
+
+    def __reduce__(self):
+        return int, ("not a number",)
+
+
+@pytest.mark.parametrize(("how", "reason"), [("signal", "killed by SIGKILL"), ("exit", "exit status 7")])
+def test_task_of_a_lost_worker_fails(start_method: str, how: str, reason: str) -> None:
+    with mp.get_context(start_method).Pool(2) as pool:
+        assert pool.apply_async(end_by, ("",)).get(WAIT) > 0
+        pids = {worker.pid for worker in pool._pool}
+        with pytest.raises(mp.WorkerLost, match=rf"result of end_by is lost.*{reason}") as lost:
+            pool.apply_async(end_by, (how,)).get(WAIT)
+        assert lost.value.pid in pids
+        assert lost.value.exitcode == (7 if how == "exit" else -signal.SIGKILL)
+        assert pool.map_async(double, range(100)).get(WAIT) == [2 * i for i in range(100)]
+
+
+def test_other_tasks_are_not_affected() -> None:
+    with mp.Pool(2) as pool:
+        results = [pool.apply_async(end_by, ("signal" if i % 5 == 0 else "",)) for i in range(20)]
+        for i, result in enumerate(results):
+            result.wait(WAIT)
+            assert result.successful() == (i % 5 != 0)
+
+
+def test_map_fails_and_imap_continues() -> None:
+    ways = ["", "", "exit", "", ""]
+    with mp.Pool(2) as pool:
+        with pytest.raises(mp.WorkerLost, match="end_by"):
+            pool.map_async(end_by, ways, chunksize=1).get(WAIT)
+        results = pool.imap(end_by, ways)
+        for how in ways:
+            if how:
+                with pytest.raises(mp.WorkerLost):
+                    results.next(WAIT)
+            else:
+                assert results.next(WAIT) > 0
+        with pytest.raises(StopIteration):
+            results.next(WAIT)
+
+
+def test_callback_gets_the_error() -> None:
+    errors: list[BaseException] = []
+    with mp.Pool(1) as pool:
+        result = pool.apply_async(end_by, ("exit",), error_callback=errors.append)
+        result.wait(WAIT)
+        wait_until(lambda: bool(errors), what="the callback")
+    assert isinstance(errors[0], mp.WorkerLost)
+
+
+def test_task_that_cannot_be_loaded_fails() -> None:
+    """In the standard library its result never arrives."""
+    with mp.Pool(1) as pool:
+        with pytest.raises(mp.WorkerLost, match="exit status 1"):
+            pool.apply_async(double, (CannotBeLoaded(),)).get(WAIT)
+        assert pool.apply_async(double, (4,)).get(WAIT) == 8
+
+
+def test_task_that_cannot_be_pickled_fails() -> None:
+    with mp.Pool(1) as pool:
+        with pytest.raises(Exception, match="pickle"):
+            pool.apply_async(double, (threading.Lock(),)).get(WAIT)
+        with pytest.raises(std_pool.MaybeEncodingError):
+            pool.apply_async(threading.Lock).get(WAIT)
+        assert pool.apply_async(double, (4,)).get(WAIT) == 8
+
+
+def test_death_of_idle_workers_fails_no_task() -> None:
+    with mp.Pool(2) as pool:
+        assert pool.map_async(double, range(10), chunksize=1).get(WAIT) == [2 * i for i in range(10)]
+        for _ in range(3):
+            old = {worker.pid for worker in pool._pool}
+            for pid in old:
+                os.kill(pid, signal.SIGKILL)
+            wait_until(
+                lambda old=old: len(pool._pool) == 2 and not old & {worker.pid for worker in pool._pool},
+                what="new workers",
+            )
+            assert pool.map_async(double, range(10), chunksize=1).get(WAIT) == [2 * i for i in range(10)]
+
+
+def test_workers_that_end_after_their_tasks_fail_none() -> None:
+    with mp.Pool(2, maxtasksperchild=1) as pool:
+        assert pool.map_async(double, range(30), chunksize=1).get(WAIT) == [2 * i for i in range(30)]
+
+
+def work(i: int, tensor: st.Tensor, runs: st.Tensor) -> st.Tensor:
+    runs[i] += 1
+    time.sleep(0.001)
+    return st.full(10, float(tensor[0]) + i)
+
+
+@pytest.mark.timeout(180)
+def test_workers_killed_at_random() -> None:
+    """Each task has one result or fails, and is run at most once."""
+    random.seed(7)
+    runs = st.zeros(600, "int64")
+    tensor = st.ones(1000)
+    with mp.Pool(3) as pool:
+        results = [pool.apply_async(work, (i, tensor, runs)) for i in range(600)]
+        while not all(result.ready() for result in results):
+            with suppress(ProcessLookupError, IndexError):
+                random.choice(list(pool._pool)).kill()
+            time.sleep(random.uniform(0.001, 0.05))
+        lost = 0
+        for i, result in enumerate(results):
+            try:
+                assert result.get(0).tolist() == [1.0 + i] * 10
+                assert runs[i] == 1
+            except mp.WorkerLost:
+                lost += 1
+                assert runs[i] <= 1
+        assert 0 < lost < 600
+        assert pool.map_async(double, range(10)).get(WAIT) == [2 * i for i in range(10)]
+
+
+def test_workers_end_with_the_process_of_the_pool(start_method: str) -> None:
+    done = run_python(
+        f"""
+        import os, signal, shmtensor.multiprocessing as mp
+        if __name__ == "__main__":
+            pool = mp.get_context({start_method!r}).Pool(2)
+            pool.map(abs, range(10))
+            print(*(worker.pid for worker in pool._pool), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        env=clean_environment(),
+    )
+    assert done.returncode == -signal.SIGKILL, done
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2
+    wait_until(lambda: not any(map(is_running, pids)), what="the workers' end")
+
+
+def test_executor_of_the_standard_library(start_method: str) -> None:
+    with ProcessPoolExecutor(2, mp_context=mp.get_context(start_method)) as executor:
+        tensors = [st.full(10, i) for i in range(20)]
+        assert [one[0] for one in executor.map(double, tensors)] == [2.0 * i for i in range(20)]
+        with pytest.raises(BrokenProcessPool):
+            executor.submit(end_by, "signal").result(WAIT)
