@@ -27,7 +27,7 @@ PUBLIC = [
         "full",
     ),
     *("empty_like", "full_like", "ones_like", "zeros_like"),
-    *("Queue", "ShutDown"),
+    *("Broadcast", "BroadcastReader", "Queue", "ShutDown"),
     *("gc", "multiprocessing", "ones", "set_limit", "stats", "zeros"),
 ]
 PUBLIC_MP = [

@@ -51,8 +51,9 @@ static_assert(sizeof(TicketRecord) == 24);
 struct TicketContents {
   enum class Kind : std::uint8_t {
     none = 0,
-    message = 1,  ///< or a ring of messages
-    queue = 2,    ///< the first block of a queue, which has locks and waiters
+    message = 1,    ///< or a ring of messages
+    queue = 2,      ///< the first block of a queue, which has locks and waiters
+    broadcast = 3,  ///< likewise
   };
 
   Kind kind = Kind::none;

@@ -1,4 +1,5 @@
 // The extension module shmtensor._core: each part registers its own types and functions.
+#include "bindings/channel/broadcast_type.hpp"
 #include "bindings/channel/encoding.hpp"
 #include "bindings/channel/queue_type.hpp"
 #include "bindings/containers/item_packer.hpp"
@@ -47,6 +48,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_reducers(module);
   add_encoding(module);
   add_queue(module);
+  add_broadcast(module);
   add_item_sequence(module);
   add_item_packer(module);
   add_key_index(module);

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "channel/queue_call.hpp"
-#include "os/backoff.hpp"
 #include "os/fault_point.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
@@ -12,24 +11,11 @@
 namespace shmtensor {
 namespace {
 
-// An owner that runs unlocks in this many turns.
-constexpr int kLockTurns = 20;
-
 QueueHeader& header_of(const Block& block) {
   const std::span<std::byte> bytes = block.arena->bytes(block.number, Access::read_write);
   if (bytes.size() < sizeof(QueueHeader)) throw SessionError("not a queue: the block is too small");
   if (!is_aligned(bytes)) throw SessionError("not a queue: its block is not aligned");
   return *reinterpret_cast<QueueHeader*>(bytes.data());
-}
-
-bool try_lock(QueueEnd& end, SlotNumber slot) noexcept {
-  OwnerLock lock(end.lock);
-  Backoff backoff;
-  for (int turn = 0; turn < kLockTurns; ++turn) {
-    if (lock.try_lock(slot)) return true;
-    backoff.pause();
-  }
-  return false;
 }
 
 }  // namespace
@@ -54,20 +40,9 @@ Queue::Queue(Session& session, const Block& block)
 
 void Queue::throw_damaged() { throw SessionError("a queue is damaged: its counts are wrong"); }
 
-template <typename Change>
-Attempt Queue::with_lock(QueueEnd& end, QueueCall& call, Change&& change) {
-  session_.require_slot();
-  call.end_ = &end;
-  if (call.locked_ == nullptr && !try_lock(end, session_.slot())) return Attempt::locked;
-  call.locked_ = nullptr;
-  const OwnerLockGuard guard(OwnerLock(end.lock));
-  end.processor.store(present_processor(), std::memory_order_relaxed);
-  return change();
-}
-
 Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
   call.ring_arena_ = &tail_arena_;
-  const Attempt result = with_lock(header_.tail, call, [&] {
+  const Attempt result = call.with_lock(header_.tail, [&] {
     SHMTENSOR_FAULT_POINT("queue.put_locked");
     const Attempt made = put_locked(message, call);
     SHMTENSOR_FAULT_POINT("queue.put_unlock");
@@ -80,7 +55,7 @@ Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
 
 Attempt Queue::try_take(Incoming& message, QueueCall& call) {
   call.ring_arena_ = &head_arena_;
-  const Attempt result = with_lock(header_.head, call, [&] {
+  const Attempt result = call.with_lock(header_.head, [&] {
     SHMTENSOR_FAULT_POINT("queue.take_locked");
     const Attempt made = take_locked(message, call);
     SHMTENSOR_FAULT_POINT("queue.take_unlock");
@@ -92,7 +67,7 @@ Attempt Queue::try_take(Incoming& message, QueueCall& call) {
 }
 
 Attempt Queue::try_count_taken(std::uint64_t& taken, QueueCall& call) {
-  return with_lock(header_.head, call, [&] {
+  return call.with_lock(header_.head, [&] {
     taken = header_.head.count.load();
     return Attempt::done;
   });
@@ -118,7 +93,7 @@ bool Queue::task_done() noexcept {
 void Queue::shut_down() {
   session_.require_slot();
   OwnerLock lock(header_.tail.lock);
-  const bool locked = lock.lock_within(session_.slot(), kLockSlice);
+  const bool locked = lock.lock_within(session_.slot(), QueueCall::kLockSlice);
   header_.stage.store(QueueStage::shut_down);
   if (locked) lock.unlock();
   for (const QueueEvent event : {QueueEvent::message, QueueEvent::room}) {

@@ -114,8 +114,6 @@ class Queue {
   void pass_wakeup_on() noexcept;
 
  private:
-  template <typename Change>
-  [[nodiscard]] Attempt with_lock(QueueEnd& end, QueueCall& call, Change&& change);
   [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call);
   [[nodiscard]] Attempt take_locked(Incoming& message, QueueCall& call);
   [[nodiscard]] Attempt retire_rings(QueueCall& call, std::uint64_t head);
@@ -135,8 +133,6 @@ class Queue {
   template <typename Ready>
   void wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
             std::chrono::nanoseconds time) noexcept;
-
-  static constexpr std::chrono::nanoseconds kLockSlice = std::chrono::milliseconds(100);
 
   Session& session_;
   QueueHeader& header_;

@@ -11,6 +11,14 @@ QueueCall::~QueueCall() {
   if (locked_ != nullptr) OwnerLock(locked_->lock).unlock();
 }
 
+void QueueCall::wait_for_lock(std::chrono::nanoseconds time) {
+  if (OwnerLock(end_->lock).lock_within(session_.slot(), std::min(time, kLockSlice))) {
+    locked_ = end_;
+  } else {
+    session_.ensure_manager();
+  }
+}
+
 std::span<std::byte> QueueCall::map_ring(const NamedTicket& named, Strategy strategy) {
   if (arena_is_gone(named.arena)) return {};
   Arena* const from = find(*ring_arena_, named.arena, strategy);

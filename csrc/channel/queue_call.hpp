@@ -2,12 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "channel/queue.hpp"
+#include "os/limits.hpp"
 #include "queue/layout.hpp"
+#include "queue/owner_lock.hpp"
 #include "queue/rings.hpp"
 #include "session/held_block.hpp"
 
@@ -23,8 +27,28 @@ class QueueCall final : private RingMapper {
 
  private:
   friend class Queue;
+  friend class Broadcast;
+  friend class BroadcastReader;
 
   static constexpr BlockNumber kNoBlock = ~BlockNumber{0};
+  static constexpr std::chrono::nanoseconds kLockSlice = std::chrono::milliseconds(100);
+
+  /// Returns what `change()` returns, with the lock of the end; `locked` if another process or
+  /// thread has it. Throws SessionError if this process has no slot.
+  template <typename Change>
+  [[nodiscard]] Attempt with_lock(QueueEnd& end, Change&& change) {
+    session_.require_slot();
+    end_ = &end;
+    if (locked_ == nullptr && !OwnerLock(end.lock).try_lock_briefly(session_.slot())) {
+      return Attempt::locked;
+    }
+    locked_ = nullptr;
+    const OwnerLockGuard guard(OwnerLock(end.lock));
+    end.processor.store(present_processor(), std::memory_order_relaxed);
+    return change();
+  }
+  /// Waits for the lock of the last attempt for a short time, at most for `time`.
+  void wait_for_lock(std::chrono::nanoseconds time);
 
   [[nodiscard]] std::span<std::byte> map_ring(const NamedTicket& named, Strategy strategy) override;
   /// The arena of a message, or of a ring to be freed, which stays mapped until the next call; null

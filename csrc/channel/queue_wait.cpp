@@ -1,10 +1,10 @@
 // Waits for a queue: by spinning, in the kernel, or by a descriptor.
 #include <algorithm>
+#include <utility>
 
 #include "channel/queue.hpp"
 #include "channel/queue_call.hpp"
-#include "os/backoff.hpp"
-#include "os/clock.hpp"
+#include "channel/spin_then_sleep.hpp"
 #include "os/fault_point.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
@@ -14,21 +14,12 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// After this time a process that waits checks whether there is a manager: a killed one repairs
-// nothing.
-constexpr nanoseconds kSlice = std::chrono::seconds(1);
-
 }  // namespace
 
 void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
   switch (attempt) {
     case Attempt::locked:
-      if (OwnerLock(call.end_->lock).lock_within(session_.slot(), std::min(time, kLockSlice))) {
-        call.locked_ = call.end_;
-      } else {
-        session_.ensure_manager();
-      }
-      return;
+      return call.wait_for_lock(time);
     case Attempt::empty:
       return wait(
           header_.getters, header_.tail, [this] { return has_happened(QueueEvent::message); },
@@ -49,25 +40,8 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
 template <typename Ready>
 void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
                  nanoseconds time) noexcept {
-  const std::uint64_t begin = monotonic_nanoseconds();
-  const std::uint64_t window = spin_.window(begin, other.processor.load(std::memory_order_relaxed));
-  if (window != 0) {
-    const std::uint64_t end =
-        begin + std::min(window, static_cast<std::uint64_t>(std::max(time.count(), 0L)));
-    do {
-      for (int i = 0; i < 8; ++i) {
-        if (ready()) return spin_.note_spun();
-        pause_processor();
-      }
-    } while (monotonic_nanoseconds() < end);
-  }
-  WaitFlag flag(word);
-  const std::uint32_t announced = flag.announce();
-  SHMTENSOR_FAULT_POINT("queue.announced");
-  if (ready()) return;
-  const WaitEnd end = flag.sleep(announced, std::min(time, kSlice));
-  spin_.note_slept(monotonic_nanoseconds() - begin);
-  if (end == WaitEnd::timed_out) session_.ensure_manager();
+  const int processor = other.processor.load(std::memory_order_relaxed);
+  spin_then_sleep(session_, spin_, word, processor, std::forward<Ready>(ready), time);
 }
 
 void Queue::wait_until_done(nanoseconds time) noexcept {

@@ -16,6 +16,7 @@
 #include "os/mapping.hpp"
 #include "os/page_reservation.hpp"
 #include "os/shm_object.hpp"
+#include "queue/broadcast_repair.hpp"
 
 namespace shmtensor {
 namespace {
@@ -133,10 +134,15 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
       segment, memory, dead,
       [&](BlockNumber block) {
         const auto contents = TicketContents::of(segment.record(block).contents.load());
-        if (contents.kind != TicketContents::Kind::queue) return;
+        const bool is_queue = contents.kind == TicketContents::Kind::queue;
+        if (!is_queue && contents.kind != TicketContents::Kind::broadcast) return;
         const auto bytes = bytes_in(segment, block);
-        if (!bytes || bytes->size() < sizeof(QueueHeader)) return;
-        repair_queue(*reinterpret_cast<QueueHeader*>(bytes->data()), dead, drain);
+        if (!bytes) return;
+        if (!is_queue) {
+          if (const auto ring = BroadcastRing::in(*bytes)) repair_broadcast(*ring, dead, drain);
+        } else if (bytes->size() >= sizeof(QueueHeader)) {
+          repair_queue(*reinterpret_cast<QueueHeader*>(bytes->data()), dead, drain);
+        }
       },
       [&](BlockNumber block, FreeResult result) {
         if (result == FreeResult::freed) return free_marked(entry, block);

@@ -9,8 +9,18 @@ namespace {
 
 // An owner that runs unlocks after some hundred nanoseconds.
 constexpr int kTurns = 64;
+constexpr int kFewTurns = 20;
 
 }  // namespace
+
+bool OwnerLock::try_lock_briefly(SlotNumber slot) noexcept {
+  Backoff backoff;
+  for (int turn = 0; turn < kFewTurns; ++turn) {
+    if (try_lock(slot)) return true;
+    backoff.pause();
+  }
+  return false;
+}
 
 // As a mutex with three states: a thread that has waited cannot know whether others wait, too, so
 // it takes the lock as awaited, or leaves it marked as awaited if its time is over: it may be the

@@ -20,6 +20,8 @@ class OwnerLock {
   explicit OwnerLock(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
   [[nodiscard]] bool try_lock(SlotNumber slot) noexcept { return take(slot, 0); }
+  /// Tries for about a microsecond, in which an owner that runs unlocks.
+  [[nodiscard]] bool try_lock_briefly(SlotNumber slot) noexcept;
   /// Waits for the lock for a short time. Returns true if the caller has it.
   [[nodiscard]] bool lock_within(SlotNumber slot, std::chrono::nanoseconds time) noexcept;
   void unlock() noexcept;

@@ -12,6 +12,7 @@
 #include "base/align.hpp"
 #include "base/error.hpp"
 #include "os/read_file.hpp"
+#include "queue/broadcast_summary.hpp"
 #include "queue/layout.hpp"
 
 namespace shmtensor {
@@ -62,8 +63,10 @@ std::optional<Copy> copy_header(const Segment& segment, std::uint64_t offset) tr
   return std::nullopt;  // a named object that was unlinked, or descriptors are short
 }
 
-std::uint32_t count_holders(const Segment& segment, BlockNumber block,
-                            const SessionMemory& memory) noexcept {
+}  // namespace
+
+std::uint32_t count_processes(const Segment& segment, BlockNumber block,
+                              const SessionMemory& memory) noexcept {
   std::uint32_t count = 0;
   for (std::uint32_t planes = segment.planes(); planes != 0; planes &= planes - 1) {
     const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));
@@ -76,8 +79,6 @@ std::uint32_t count_holders(const Segment& segment, BlockNumber block,
   return count;
 }
 
-}  // namespace
-
 std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber block,
                                             const SessionMemory& memory) {
   if (is_on_device(segment.strategy()) || block >= segment.capacity()) return std::nullopt;
@@ -85,6 +86,9 @@ std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber 
   const BlockWord word(record.word.load());
   const std::uint64_t offset = record.offset.load();
   const auto contents = TicketContents::of(record.contents.load());
+  if (contents.kind == TicketContents::Kind::broadcast) {
+    return summarize_broadcast(segment, block, memory);
+  }
   if (!word.live() || contents.kind != TicketContents::Kind::queue ||
       record.size.load() < sizeof(QueueHeader) ||
       !fits(offset, sizeof(QueueHeader), segment.layout().data_reserve)) {
@@ -96,7 +100,7 @@ std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber 
   QueueSummary seen;
   seen.arena = segment.number();
   seen.block = block;
-  seen.processes = count_holders(segment, block, memory);
+  seen.processes = count_processes(segment, block, memory);
   if (!BlockWord(record.word.load()).live_at_generation(word.generation()) ||
       value_at<std::uint64_t>(bytes, offsetof(QueueHeader, magic)) != kQueueMagic) {
     return std::nullopt;

@@ -1,4 +1,5 @@
-// A queue seen from outside: by a process that neither holds it nor takes its locks.
+// A queue, or a broadcast, seen from outside: by a process that neither holds it nor takes its
+// locks.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,22 @@ struct QueueSummary {
   std::uint64_t put = 0;       ///< since the queue was made
   std::uint32_t rings = 0;     ///< that have unread messages, or the next message
   std::uint32_t processes = 0;
+  std::uint32_t readers = 0;  ///< of a broadcast, whose messages are those of the slowest one
   bool getters = false;  ///< a process has announced that it waits, and no message was put since
   bool putters = false;  ///< likewise; no message was taken since
   bool shut_down = false;
   bool damaged = false;  ///< a process wrote impossible numbers; the others are 0 then
+
+  /// A queue has a ring.
+  [[nodiscard]] bool is_broadcast() const noexcept { return rings == 0 && !damaged; }
 };
 
-/// Returns the queue in the block. Nothing if there is none, if it was freed in the meantime, or if
-/// the arena's file cannot be read.
+/// The number of processes that hold the block.
+[[nodiscard]] std::uint32_t count_processes(const Segment& segment, BlockNumber block,
+                                            const SessionMemory& memory) noexcept;
+
+/// Returns the queue or broadcast in the block. Nothing if there is none, if it was freed in the
+/// meantime, or if the arena's file cannot be read.
 ///
 /// Reads the file instead of a mapping: the block may be freed, and its pages released, at any
 /// instant, and to touch such a page would allocate it, or be fatal where memory is exhausted.

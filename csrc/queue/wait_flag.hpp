@@ -34,7 +34,12 @@ class WaitFlag {
   }
   /// Wakes as many processes as can use the change.
   void notify(std::uint32_t processes) noexcept {
-    if ((word_.load() & 1) != 0 && wake(word_, processes) < processes) wake_everyone();
+    if (has_waiter() && wake(word_, processes) < processes) wake_everyone();
+  }
+  [[nodiscard]] bool has_waiter() const noexcept { return (word_.load() & 1) != 0; }
+  /// The same for all.
+  void notify_everyone() noexcept {
+    if (has_waiter()) wake_everyone();
   }
   /// A process that fell asleep before the word was cleared is woken, and one that is about to
   /// sleep finds the word changed.

@@ -63,10 +63,13 @@ from shmtensor.tensor import Tensor
 if TYPE_CHECKING:
     from shmtensor import cuda, errors, memory, multiprocessing
     from shmtensor._doctor import doctor
+    from shmtensor._queue.broadcast import Broadcast, BroadcastReader
     from shmtensor._queue.errors import ShutDown
     from shmtensor._queue.queue import Queue
 
 __all__ = [
+    "Broadcast",
+    "BroadcastReader",
     "BuildError",
     "CorruptDataError",
     "CudaError",
@@ -123,6 +126,10 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             import importlib
 
             return importlib.import_module(f"shmtensor.{name}")
+        if name in {"Broadcast", "BroadcastReader"}:
+            from shmtensor._queue import broadcast
+
+            return getattr(broadcast, name)
         if name in {"Queue", "ShutDown"}:
             from shmtensor._queue import errors, queue
 

@@ -20,11 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(sys.prefix) / "fault-points"
 PROGRAM = Path(__file__).with_name("kill_points_program.py")
 QUEUE_PROGRAM = Path(__file__).with_name("queue_kill_points_program.py")
+BROADCAST_PROGRAM = Path(__file__).with_name("broadcast_kill_points_program.py")
 
 # Points that a process passes only once.
 ONE_PASS = {"fork.child", "manager.adopt", "manager.claim"}
 # Points that only users of a queue pass, or their manager.
 OF_QUEUE = ("queue.", "send.recorded", "manager.queue_repaired", "manager.drained")
+OF_BROADCAST = ("broadcast.", "manager.readers_removed")
 
 
 def points() -> list[str]:
@@ -48,6 +50,7 @@ def test_every_step_has_kill_points() -> None:
         "session",
         "manager",
         "queue",
+        "broadcast",
     }
 
 
@@ -62,7 +65,11 @@ def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
         tokens = tmp_path / "-".join(map(str, way))
         tokens.mkdir()
         env = {"PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT)]), "SHMTENSOR_FAULT_TOKENS": str(tokens)}
-        program = QUEUE_PROGRAM if point.startswith(OF_QUEUE) else PROGRAM
+        program = PROGRAM
+        if point.startswith(OF_QUEUE):
+            program = QUEUE_PROGRAM
+        elif point.startswith(OF_BROADCAST):
+            program = BROADCAST_PROGRAM
         return run_program(program, f"{point}:{nth}", method, str(times), env=env, timeout=120)
 
     with ThreadPoolExecutor(2) as pool:

@@ -34,6 +34,7 @@ QUEUE = "queue.pml"
 RINGS = "rings.pml"
 DRAIN = "drain.pml"
 WATCH = "watch.pml"
+BROADCAST = "broadcast.pml"
 PAIR = "PRODUCERS=1 CONSUMERS=1 "
 
 RIGHT = [
@@ -70,8 +71,17 @@ RIGHT = [
     Case("watch: two producers, and the manager dies", "PRODUCERS=2 MESSAGES=1 MANAGER_DEATHS=1", WATCH),
     Case("watch: a death and the manager's", "DEATHS=1 MANAGER_DEATHS=1", WATCH),
     Case("watch: the manager dies twice", "MESSAGES=3 MANAGER_DEATHS=2", WATCH),
+    Case("broadcast: a pair, and the manager dies", "READERS=1 DEATHS=2 MANAGER_DEATHS=1", BROADCAST),
+    Case("broadcast: room for two", "READERS=1 MESSAGES=4 LIMIT=2", BROADCAST),
+    Case("broadcast: the oldest is dropped, a death", "READERS=1 DROP", BROADCAST),
+    Case("broadcast: the oldest is dropped, two readers", "DEATHS=0 LEAVES=0 DROP COARSE", BROADCAST),
+    Case("broadcast: two readers", "MESSAGES=2 DEATHS=0 COARSE", BROADCAST),
+    Case("broadcast: two readers, a death", "MESSAGES=1 COARSE", BROADCAST),
+    Case("broadcast: two writers, a death", "WRITERS=2 READERS=1 MESSAGES=2 LEAVES=0 COARSE", BROADCAST),
 ]
 
+ONE = "READERS=1 DEATHS=0 "
+TWO = "MESSAGES=2 DEATHS=0 LEAVES=0 COARSE "
 SMALL = "B=1 T=1 ALLOCS=1 DEATHS=0 START_HELD=3 "
 WRONG = [
     Case("the epoch moves before the ticket is published", SMALL + "OPS=2 EPOCH_FIRST"),
@@ -131,6 +141,33 @@ WRONG = [
     Case("watch: a new socket is not told", "MANAGER_DEATHS=1 NO_TELL_WHEN_NEW", WATCH),
     Case("watch: a stopped process has the lock, and a wake-up was read", "NO_TELL_WHEN_STOPPED", WATCH),
     Case("watch: a sweep wakes no watcher", "DEATHS=1 NO_WAKE_IN_SWEEP", WATCH),
+    Case("broadcast: a joining reader reads the count once", TWO + "COUNT_ONCE", BROADCAST),
+    Case("broadcast: it reads the count before it is known", TWO + "COUNT_BEFORE_ACTIVE", BROADCAST),
+    Case("broadcast: a reader does not check what it copied", ONE + "DROP NO_CHECK", BROADCAST),
+    Case("broadcast: a reader passes a message before it holds it", ONE + "PASS_BEFORE_HOLD", BROADCAST),
+    Case("broadcast: the oldest is cancelled before the count", ONE + "DROP CANCEL_BEFORE_COUNT", BROADCAST),
+    Case("broadcast: no spare entry", ONE + "DROP NO_SPARE", BROADCAST),
+    Case("broadcast: no spare entry, a death", "READERS=1 DROP NO_SPARE", BROADCAST),
+    Case("broadcast: the last reader keeps a message", ONE + "READER_KEEPS", BROADCAST),
+    Case("broadcast: a writer whose readers have left keeps it", ONE + "WRITER_KEEPS", BROADCAST),
+    Case("broadcast: a leaving reader keeps its messages", ONE + "LEAVE_MESSAGES", BROADCAST),
+    Case("broadcast: a leaving reader tells no writer", ONE + "LEAVE_SILENTLY", BROADCAST),
+    Case("broadcast: a waiter checks, then announces itself", ONE + "LOOK_BEFORE_ANNOUNCING", BROADCAST),
+    Case("broadcast: a ticket before its record", "READERS=1 TICKET_BEFORE_RECORD", BROADCAST),
+    Case("broadcast: no ticket is cancelled for a dead writer", "READERS=1 NO_CANCEL", BROADCAST),
+    Case("broadcast: a dead reader is waited for", "READERS=1 KEEP_RECORDS", BROADCAST),
+    Case("broadcast: a dead reader's messages are kept", "READERS=1 KEEP_PASSED", BROADCAST),
+    Case("broadcast: a sweep wakes no waiter", "READERS=1 NO_WAKE_IN_SWEEP", BROADCAST),
+    Case(
+        "broadcast: the slot is cleared before the repair",
+        "READERS=1 MESSAGES=2 MANAGER_DEATHS=1 SWEPT_BEFORE_REPAIR",
+        BROADCAST,
+    ),
+    Case(
+        "broadcast: the lock is free before the repair",
+        "WRITERS=2 READERS=1 MESSAGES=2 LEAVES=0 COARSE UNLOCK_BEFORE_REPAIR",
+        BROADCAST,
+    ),
 ]
 
 

@@ -94,6 +94,8 @@ def test_close_and_threads_that_do_not_exist() -> None:
     for call in (made.get, made.get_nowait, lambda: made.put(1)):
         with pytest.raises(ValueError, match="closed"):
             call()
+    with pytest.raises(OSError, match="is closed"):
+        made.empty()
 
 
 def test_errors_of_the_pickler_are_raised_by_put() -> None:

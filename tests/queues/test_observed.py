@@ -39,7 +39,15 @@ def test_numbers(strategy: str) -> None:
     seen = only_one()
     del seen["arena"], seen["block"]
     waiting = dict.fromkeys(("waits_to_get", "waits_to_put"), False)
-    expected = {"state": "open", "messages": 4, "limit": 7, "put": 5, "processes": 1, "rings": 1}
+    expected = {
+        "state": "open",
+        "messages": 4,
+        "limit": 7,
+        "put": 5,
+        "processes": 1,
+        "rings": 1,
+        "readers": None,
+    }
     assert seen == expected | waiting
     q.shutdown()
     assert only_one()["state"] == "shut down"
@@ -191,10 +199,35 @@ def test_tables(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     (head,) = [number for number, line in enumerate(lines) if line.split()[:2] == ["queue", "state"]]
     assert lines[head].split() == [
-        *("queue", "state", "messages", "limit", "put", "processes", "rings", "waiting")
+        *("queue", "state", "messages", "limit", "put", "processes", "readers", "rings", "waiting")
     ]
     assert lines[head + 1].split()[1:] == ["open", "1", "77", "1", "1", "1"]
     assert main([command, "--json", word]) == 0
     found = json.loads(capsys.readouterr().out)
     queues = found[0]["queues"] if command == "ls" else found["queues"]
     assert [one["limit"] for one in queues] == [77]
+
+
+def test_broadcast_with_its_readers() -> None:
+    b = st.Broadcast(9)
+    fast, slow = b.reader(), b.reader()
+    for number in range(5):
+        b.put(number)
+        fast.get()
+    slow.get()
+    seen = only_one()
+    del seen["arena"], seen["block"]
+    expected = {
+        "state": "open",
+        "messages": 4,
+        "limit": 9,
+        "put": 5,
+        "processes": 1,
+        "rings": 0,
+        "readers": 2,
+    }
+    assert seen == expected | dict.fromkeys(("waits_to_get", "waits_to_put"), False)
+    slow.close()
+    b.shutdown()
+    seen = only_one()
+    assert (seen["state"], seen["messages"], seen["readers"]) == ("shut down", 0, 1)

@@ -50,8 +50,9 @@ py::object decode_content(std::uint32_t kind, std::span<const std::byte> content
 
 }  // namespace
 
-EncodedMessage::EncodedMessage(Session& session, py::object object, PyObject* dumps)
-    : dumps_(dumps != nullptr ? dumps : g_dumps), object_(std::move(object)) {
+EncodedMessage::EncodedMessage(Session& session, py::object object, PyObject* dumps,
+                               Readers readers)
+    : dumps_(dumps != nullptr ? dumps : g_dumps), object_(std::move(object)), readers_(readers) {
   encode(session);
 }
 
@@ -164,6 +165,10 @@ void EncodedMessage::pickle(Session& session) {
   }
   scope_->close();
   if (!PyBytes_CheckExact(pickled.ptr())) throw py::type_error("the pickler must return bytes");
+  if (readers_ == Readers::many && !scope_->needs_records_only()) {
+    throw py::type_error(
+        "cannot broadcast a tensor of another session: copy it into a tensor of this session");
+  }
   object_ = std::move(pickled);
   place(session, kPickle, bytes_of_object(object_.ptr()));
 }
@@ -179,7 +184,7 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
   message_ = {.kind = kind | kInParcel, .content = {}, .block = *parcel_};
 }
 
-py::object decode_message(Incoming message) {
+py::object decode_message(Incoming message, Readers readers) {
   const std::span<const std::byte> content(message.content.data(), message.size);
   if (message.kind == kTensor && message.block) {
     const Block block = message.block.release();
@@ -190,9 +195,10 @@ py::object decode_message(Incoming message) {
     return decode_content(message.kind, content);
   }
   const SessionId session = message.block->arena->memory().id();
-  IncomingParcel parcel(std::move(message.block));
+  const bool shared = readers == Readers::many;
+  IncomingParcel parcel(std::move(message.block), shared);
   const std::span<const std::byte> inside = parcel.content();
-  MessageScope scope(session, parcel.tickets());
+  MessageScope scope(session, parcel.tickets(), shared);
   scope.open();
   py::object object = decode_content(message.kind & ~kInParcel, inside);
   scope.close();
@@ -201,7 +207,7 @@ py::object decode_message(Incoming message) {
 
 void discard_message(Incoming message) {
   if ((message.kind & kInParcel) == 0 || !message.block) return;
-  static_cast<void>(IncomingParcel(std::move(message.block)).content());
+  static_cast<void>(IncomingParcel(std::move(message.block), false).content());
 }
 
 void add_encoding(py::module_& module) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,6 +13,12 @@
 
 namespace shmtensor::python {
 
+/// How many processes read a message.
+enum class Readers : std::uint8_t {
+  one,   ///< it consumes the tickets of the message, also if it fails
+  many,  ///< none does
+};
+
 /// The message of an object. A tensor in host memory, None, bool, int, float, bytes, str, and flat
 /// tuples of those but the tensor, take no pickle. Unless the message is delivered, its tickets are
 /// cancelled.
@@ -19,8 +26,10 @@ namespace shmtensor::python {
 class EncodedMessage {
  public:
   /// `dumps` pickles in place of the pickler of all queues, unless it is null. Throws what the
-  /// pickler throws, and OutOfMemory.
-  EncodedMessage(Session& session, py::object object, PyObject* dumps);
+  /// pickler throws, OutOfMemory, and, for many readers, TypeError if the object has a tensor of
+  /// another session, of which the ticket is in its handle.
+  EncodedMessage(Session& session, py::object object, PyObject* dumps,
+                 Readers readers = Readers::one);
   ~EncodedMessage();
   EncodedMessage(const EncodedMessage&) = delete;
   EncodedMessage& operator=(const EncodedMessage&) = delete;
@@ -40,13 +49,14 @@ class EncodedMessage {
   py::object object_;             // with the tensor's block, or the bytes
   std::vector<std::byte> bytes_;  // of a small object
   Outgoing message_;
+  Readers readers_;
   HeldBlock parcel_;
   std::unique_ptr<MessageScope> scope_;  // of a pickle; destroyed before the parcel
 };
 
 /// The object of a message. Throws what the unpickler throws, and StaleHandle if the message is
-/// damaged; the tickets of the message are consumed in any case.
-[[nodiscard]] py::object decode_message(Incoming message);
+/// damaged.
+[[nodiscard]] py::object decode_message(Incoming message, Readers readers = Readers::one);
 
 /// Cancels the tickets of a message that no process will read.
 void discard_message(Incoming message);

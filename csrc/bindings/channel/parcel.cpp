@@ -36,8 +36,10 @@ HeldBlock make_parcel(Session& session, std::span<const std::byte> content, Mess
   return parcel;
 }
 
-// If a ticket is live, the reader stopped in the middle: the manager cancels it.
+// If a ticket is live, the reader stopped in the middle: the manager cancels it, as it cancels
+// those of a shared parcel after the last reader.
 IncomingParcel::~IncomingParcel() {
+  if (shared_) return;
   try {
     const SessionMemory& memory = block_->arena->memory();
     const bool consumed =

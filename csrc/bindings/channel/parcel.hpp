@@ -34,7 +34,9 @@ static_assert(sizeof(ParcelHeader) == 32 && sizeof(ParcelRecord) == 32);
 /// Threads: one, with the GIL.
 class IncomingParcel {
  public:
-  explicit IncomingParcel(HeldBlock block) noexcept : block_(std::move(block)) {}
+  /// With `shared`, other processes read the same parcel, and none claims its tickets.
+  IncomingParcel(HeldBlock block, bool shared) noexcept
+      : block_(std::move(block)), shared_(shared) {}
   ~IncomingParcel();
   IncomingParcel(const IncomingParcel&) = delete;
   IncomingParcel& operator=(const IncomingParcel&) = delete;
@@ -46,6 +48,7 @@ class IncomingParcel {
 
  private:
   HeldBlock block_;
+  bool shared_;
   std::span<std::byte> bytes_;  ///< empty until `content`
   std::vector<NamedTicket> tickets_;
 };

@@ -1,13 +1,12 @@
 #include "bindings/channel/queue_methods.hpp"
 
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
 #include "bindings/channel/queue_docs.hpp"
 #include "bindings/channel/queue_transfer.hpp"
 #include "bindings/channel/queue_type.hpp"
+#include "bindings/channel/timeouts.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/arguments.hpp"
 #include "bindings/support/errors.hpp"
@@ -21,22 +20,6 @@ Queue& usable(PyObject* self) {
     throw py::value_error("the queue is closed in this process");
   }
   return object_of(self).open->queue;
-}
-
-// A Python object's timeout in seconds; None: no limit.
-double to_timeout(PyObject* object) {
-  if (object == nullptr || object == Py_None) return std::numeric_limits<double>::infinity();
-  const double seconds = PyFloat_AsDouble(object);
-  if (seconds == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (std::isnan(seconds)) throw py::value_error("timeout is not a number");
-  if (seconds < 0) throw py::value_error("'timeout' must be a non-negative number");
-  return seconds;
-}
-
-Patience to_patience(PyObject* block, PyObject* timeout) {
-  const int blocks = block == nullptr ? 1 : PyObject_IsTrue(block);
-  if (blocks < 0) throw py::error_already_set();
-  return {blocks != 0, blocks != 0 ? to_timeout(timeout) : 0};
 }
 
 PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {

@@ -22,14 +22,6 @@ Exceptions g_exceptions{};
   throw py::error_already_set();
 }
 
-// Messages outlive this process only if there is a manager, and a process that watches the queue
-// may not have been told.
-void ensure_manager(Queue& queue) {
-  if (!queue.session().memory().manager_changed()) return;
-  const GilRelease release;
-  queue.session().ensure_manager();
-}
-
 // After an attempt, in a process that waits for the queue by a descriptor.
 void settle(Queue& queue, QueueEvent event) {
   if (!queue.must_settle(event)) return;
@@ -39,16 +31,27 @@ void settle(Queue& queue, QueueEvent event) {
 
 }  // namespace
 
+void raise_unless_done(Attempt result, QueueEvent awaited) {
+  if (result == Attempt::done) return;
+  if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
+  raise(awaited == QueueEvent::room ? g_exceptions.full : g_exceptions.empty);
+}
+
+void ensure_manager(Session& session) {
+  if (!session.memory().manager_changed()) return;
+  const GilRelease release;
+  session.ensure_manager();
+}
+
 void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience) {
   EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item), dumps);
   QueueCall call(queue.session());
   const Attempt result =
       attempt_until(queue, call, patience, [&] { return queue.try_put(encoded.get(), call); });
   settle(queue, QueueEvent::room);
-  if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
-  if (result != Attempt::done) raise(g_exceptions.full);
+  raise_unless_done(result, QueueEvent::room);
   encoded.delivered();
-  ensure_manager(queue);
+  ensure_manager(queue.session());
 }
 
 py::object get_one(Queue& queue, Patience& patience) {
@@ -58,9 +61,8 @@ py::object get_one(Queue& queue, Patience& patience) {
     const Attempt result =
         attempt_until(queue, call, patience, [&] { return queue.try_take(message, call); });
     settle(queue, QueueEvent::message);
-    if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
-    if (result != Attempt::done) raise(g_exceptions.empty);
-    ensure_manager(queue);
+    raise_unless_done(result, QueueEvent::message);
+    ensure_manager(queue.session());
   }
   return decode_message(std::move(message));
 }

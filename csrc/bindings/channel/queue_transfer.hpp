@@ -21,6 +21,13 @@ void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience);
 /// Takes all messages of a queue that was shut down, and counts them as done.
 void discard_all(Queue& queue);
 
+/// Throws what `put_one`, which awaits room, or `get_one` throws after this attempt.
+void raise_unless_done(Attempt result, QueueEvent awaited);
+
+/// Messages outlive this process only if there is a manager, and a process that waits for the queue
+/// by a descriptor may not have been told.
+void ensure_manager(Session& session);
+
 void add_queue_exceptions(py::module_& module);
 
 }  // namespace shmtensor::python

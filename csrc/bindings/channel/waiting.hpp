@@ -48,12 +48,12 @@ class Patience {
 /// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
 /// Throws the error of a signal handler.
 ///
-/// The lock of an end that `prepare` took is used, or released, before the GIL is acquired again
-/// and before signal handlers run: another process would wait for the threads of this one, and a
-/// handler may fork, or use the same queue.
-template <typename Try>
-Attempt attempt_until(Queue& queue, QueueCall& call, Patience& patience, Try&& attempt) {
-  const SessionId& id = queue.session().id();
+/// `Channel` is a queue, a broadcast, or its reader. The lock of an end that `prepare` took is
+/// used, or released, before the GIL is acquired again and before signal handlers run: another
+/// process would wait for the threads of this one, and a handler may fork, or use the same queue.
+template <typename Channel, typename Try>
+Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try&& attempt) {
+  const SessionId& id = channel.session().id();
   Attempt result = with_descriptor(id, attempt);
   try {
     for (;;) {
@@ -62,12 +62,12 @@ Attempt attempt_until(Queue& queue, QueueCall& call, Patience& patience, Try&& a
       if (waits && !patience.blocks()) return result;
       const std::chrono::nanoseconds left = patience.left();
       if (left.count() == 0) {
-        if (!waits) queue.pass_wakeup_on();
+        if (!waits) channel.pass_wakeup_on();
         return result;
       }
       result = with_descriptor(id, [&, lack = result] {
         const GilRelease release;
-        queue.prepare(lack, call, left);
+        channel.prepare(lack, call, left);
         return attempt();
       });
       // After a message was taken, its reader handles the signal.
@@ -75,7 +75,7 @@ Attempt attempt_until(Queue& queue, QueueCall& call, Patience& patience, Try&& a
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
   } catch (...) {
-    queue.pass_wakeup_on();
+    channel.pass_wakeup_on();
     throw;
   }
 }

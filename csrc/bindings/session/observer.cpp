@@ -23,6 +23,7 @@ py::list queues_of(Observer& observer) {
     one["put"] = queue.put;
     one["processes"] = queue.processes;
     one["rings"] = queue.rings;
+    one["readers"] = queue.is_broadcast() ? py::object(py::int_(queue.readers)) : py::none();
     one["waits_to_get"] = queue.getters;
     one["waits_to_put"] = queue.putters;
     queues.append(one);

@@ -1,5 +1,6 @@
 #include "bindings/transfer/message_scope.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -65,16 +66,21 @@ void cancel_tickets(const py::bytes& tickets) {
 }  // namespace
 
 MessageScope::MessageScope(Purpose purpose, std::shared_ptr<OutgoingPipe> pipe)
-    : forks_(Runtime::get().forks()), purpose_(purpose), pipe_(std::move(pipe)) {}
+    : forks_(Runtime::get().forks()),
+      purpose_(purpose),
+      pipe_(std::move(pipe)),
+      borrows_(purpose == Purpose::borrowed) {}
 
 MessageScope::MessageScope(const SessionId& session) : MessageScope(Purpose::queued) {
   session_ = session;
 }
 
-MessageScope::MessageScope(const SessionId& session, std::span<const NamedTicket> records)
+MessageScope::MessageScope(const SessionId& session, std::span<const NamedTicket> records,
+                           bool borrows)
     : MessageScope(Purpose::records) {
   session_ = session;
   records_ = records;
+  borrows_ = borrows;
 }
 
 MessageScope::~MessageScope() {
@@ -109,8 +115,10 @@ MessageScope* MessageScope::sender() noexcept {
 // consume.
 bool MessageScope::borrows() noexcept {
   bool found = false;
-  OpenScopes::present().find(
-      [&](const MessageScope& scope) { return found = scope.purpose_ == Purpose::borrowed; });
+  OpenScopes::present().find([&](const MessageScope& scope) {
+    found = scope.borrows_;
+    return scope.reads();
+  });
   return found;
 }
 
@@ -151,6 +159,11 @@ void MessageScope::write(int fd, const py::object& header, const py::object& con
     throw;
   }
   delivered();
+}
+
+bool MessageScope::needs_records_only() const noexcept {
+  return std::ranges::all_of(sent_,
+                             [](const Sent& sent) { return sent.ticket.sender == kInMessage; });
 }
 
 // A ticket of another session is in its handle, and needs no record.

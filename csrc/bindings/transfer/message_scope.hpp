@@ -57,13 +57,16 @@ class MessageScope {
   /// The number of tickets that the message needs. Until they are issued, the scope has a reference
   /// to each block.
   [[nodiscard]] std::size_t needed() const noexcept { return sent_.size(); }
+  /// Return false if a tensor has its ticket in its handle.
+  [[nodiscard]] bool needs_records_only() const noexcept;
   /// Issues the tickets. The records are in a block of the message's session. Throws OutOfMemory.
   void issue_into(std::span<TicketRecord* const> records);
 
   // --- records ---
 
-  /// The tickets of the records stay with the caller.
-  MessageScope(const SessionId& session, std::span<const NamedTicket> records);
+  /// The tickets of the records stay with the caller. With `borrows`, none is consumed, since other
+  /// processes read the message, too.
+  MessageScope(const SessionId& session, std::span<const NamedTicket> records, bool borrows);
   /// The ticket of a handle: its own, or that of the record to which it refers. Throws StaleHandle
   /// if the thread reads no message with that record.
   [[nodiscard]] static Ticket ticket_of(const Handle& handle);
@@ -82,7 +85,7 @@ class MessageScope {
 
   /// Issues a ticket for the message that is being pickled here, if there is one.
   [[nodiscard]] static Ticket issue(Arena& arena, BlockNumber block, Generation generation);
-  /// Return true if messages that are read here and now are borrowed.
+  /// Return true if the message that is read here and now is borrowed.
   [[nodiscard]] static bool borrows() noexcept;
 
  private:
@@ -112,6 +115,7 @@ class MessageScope {
   std::shared_ptr<OutgoingPipe> pipe_;
   SessionId session_;                     ///< queued, records
   std::span<const NamedTicket> records_;  ///< records
+  bool borrows_ = false;                  ///< borrowed; some records
 };
 
 void add_message_scope(py::module_& module);

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["show_queues"]
 
-_HEAD = ("queue", "state", "messages", "limit", "put", "processes", "rings", "waiting")
+_HEAD = ("queue", "state", "messages", "limit", "put", "processes", "readers", "rings", "waiting")
 
 
 def show_queues(queues: Sequence[dict[str, Any]]) -> None:
@@ -24,7 +24,8 @@ def show_queues(queues: Sequence[dict[str, Any]]) -> None:
             q["limit"] or "none",
             q["put"],
             q["processes"],
-            q["rings"],
+            "" if q["readers"] is None else q["readers"],
+            q["rings"] or "",
             ", ".join(side for side in ("get", "put") if q[f"waits_to_{side}"]),
         )
         for q in queues

@@ -44,6 +44,12 @@ class _WithEnds(SharedQueue[Any]):
     def __init__(self, *_: Any, **__: Any) -> None:
         pass  # the standard library's would make a pipe
 
+    def empty(self) -> bool:
+        """Return True if the queue is empty; raise OSError if it is closed, as the standard library."""
+        if self.closed:
+            raise OSError(f"{self!r} is closed")
+        return super().empty()
+
     @property
     def _maxsize(self) -> int:
         return self.maxsize

@@ -8,7 +8,7 @@ namespace {
 constexpr int kElsewhere = -1;  // no processor's number
 constexpr std::uint64_t kShort = 100'000, kLong = 1'000'000;
 
-class SpinWindowTest : public testing::Test {
+class SpinWindowTest : public ::testing::Test {
  protected:
   [[nodiscard]] std::uint64_t window() { return spin_.window(0, kElsewhere); }
   /// The number of waits that end while the thread sleeps, until it does not spin any more.

@@ -8,23 +8,9 @@
 #include "channel/queue.hpp"
 #include "channel/queue_call.hpp"
 #include "os/clock.hpp"
-#include "os/shm_object.hpp"
-#include "support/queue_world.hpp"
-#include "support/server.hpp"
+#include "support/channel_test.hpp"
 
 namespace shmtensor::testing {
-
-/// Names a block for another process, which becomes its holder by the ticket.
-struct Passed {
-  ArenaNumber arena = 0;
-  Sent sent;
-};
-
-/// A message with a number; with a block, the number is in it, too.
-struct Letter {
-  std::uint64_t number = 0;
-  bool had_block = false;
-};
 
 /// A member of the session with one queue.
 class QueueUser {
@@ -128,45 +114,6 @@ class QueueUser {
   std::optional<Queue> queue_;
 };
 
-/// A session with a manager, and a process that made a queue.
-class QueueTest : public ServerTest {
- protected:
-  void TearDown() override {
-    ServerTest::TearDown();
-    for (const std::string& name : list_shm(object_name(id_) + "-")) unlink_shm(name);
-  }
-  /// Return true if, in the end, no block is used and no ticket is live. Releases the queue.
-  [[nodiscard]] bool nothing_is_left() {
-    user_->leave();
-    Client observer(id_);
-    const auto reply = observer.hello(Join::observe);
-    const auto memory = SessionMemory::open(id_, reply->fd.duplicate());
-    return eventually([&] {
-      user_->session().collect(kUnlimited);
-      return live_tickets(*memory, 64) == 0 && used() == 0;
-    });
-  }
-  /// Blocks of all arenas that are live or draining.
-  [[nodiscard]] std::uint32_t used() {
-    std::uint32_t count = 0;
-    Message message = message_for(MessageKind::next_arena, id_);
-    Client observer(id_);
-    observer.hello(Join::observe);
-    for (message.arena = 0;;) {
-      const auto reply = observer.ask(message);
-      if (!reply || reply->message.kind != MessageKind::done) return count;
-      message.arena = reply->message.arena;
-      try {
-        const PinnedArena arena =
-            user_->session().attach(message.arena, Strategy{reply->message.strategy});
-        count += used_blocks(arena->segment());
-      } catch (const StaleHandle&) {
-        // It was empty and has been closed.
-      }
-    }
-  }
-
-  const std::unique_ptr<QueueUser> user_ = std::make_unique<QueueUser>(id_);
-};
+using QueueTest = ChannelTest<QueueUser>;
 
 }  // namespace shmtensor::testing

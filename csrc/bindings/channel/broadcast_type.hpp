@@ -1,0 +1,49 @@
+// The types of broadcasts in shared memory, and of their readers.
+#pragma once
+
+#include "bindings/support/python.hpp"
+// Python's headers come before all others.
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "channel/broadcast.hpp"
+
+namespace shmtensor::python {
+
+/// What a broadcast needs in this process. The storage keeps the block held.
+struct OpenBroadcast {
+  OpenBroadcast(std::shared_ptr<Session> joined, const Block& block)
+      : session(std::move(joined)), broadcast(*session, block) {}
+
+  std::shared_ptr<Session> session;
+  Broadcast broadcast;
+};
+
+/// The Python object; `shmtensor.Broadcast` derives from it and adds no fields.
+/// Threads: all functions may be called at the same time on one object.
+struct BroadcastObject {
+  PyObject_HEAD PyObject* weak_references;
+  PyObject* storage;
+  OpenBroadcast* open;
+  std::atomic<bool> closed;
+};
+
+/// Likewise. A reader keeps the object of its broadcast.
+struct ReaderObject {
+  PyObject_HEAD PyObject* weak_references;
+  PyObject* broadcast;
+  BroadcastReader* reader;
+  std::atomic<bool> closed;
+};
+
+[[nodiscard]] inline BroadcastObject& broadcast_of(PyObject* self) noexcept {
+  return *reinterpret_cast<BroadcastObject*>(self);
+}
+[[nodiscard]] inline ReaderObject& reader_of(PyObject* self) noexcept {
+  return *reinterpret_cast<ReaderObject*>(self);
+}
+
+void add_broadcast(py::module_& module);
+
+}  // namespace shmtensor::python

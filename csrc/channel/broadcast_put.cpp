@@ -1,0 +1,108 @@
+// The end of a broadcast at which messages are put.
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+#include "channel/broadcast.hpp"
+#include "channel/queue_call.hpp"
+#include "os/fault_point.hpp"
+#include "queue/wait_flag.hpp"
+
+namespace shmtensor {
+namespace {
+
+// A reader may copy the entry at the same time. It then reads the count of messages: all stores
+// here release, and all loads there acquire, so one that copied any of this finds the count that
+// made the entry the spare one.
+void write(MessageEntry& entry, const Outgoing& message) {
+  entry.ticket.clear();
+  entry.kind.store(message.kind, std::memory_order_release);
+  entry.size.store(static_cast<std::uint16_t>(message.content.size()), std::memory_order_release);
+  std::array<std::uint64_t, MessageEntry::kContent / 8> words{};
+  std::memcpy(words.data(), message.content.data(), message.content.size());
+  auto* const to = reinterpret_cast<std::uint64_t*>(entry.content.data());
+  for (std::size_t i = 0; i * 8 < message.content.size(); ++i) {
+    std::atomic_ref(to[i]).store(words[i], std::memory_order_release);
+  }
+  if (message.block.arena == nullptr) return;
+  const auto strategy = message.block.arena->segment().strategy();
+  entry.strategy.store(static_cast<std::uint8_t>(strategy), std::memory_order_release);
+  entry.access.store(message.access, std::memory_order_release);
+  static_cast<void>(message.block.arena->send(message.block.number, entry.ticket));
+}
+
+}  // namespace
+
+Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call, bool& has_readers) {
+  std::uint64_t number = 0;
+  const Attempt result = call.with_lock(ring_.header().tail, [&] {
+    SHMTENSOR_FAULT_POINT("broadcast.put_locked");
+    has_readers = readers() != 0;
+    number = ring_.header().tail.count.load();
+    const Attempt made = put_locked(message, call, has_readers);
+    SHMTENSOR_FAULT_POINT("broadcast.put_unlock");
+    return made;
+  });
+  if (result != Attempt::done || !has_readers) return result;
+  SHMTENSOR_FAULT_POINT("broadcast.put_notify");
+  WaitFlag(ring_.header().getters).notify_everyone();
+  // All readers may have left meanwhile. The caller holds the block, and tries to free it.
+  if (message.block.arena != nullptr && ring_.have_passed(number + 1)) {
+    if (const auto named = ring_.ticket_of(number)) {
+      session_.memory().transit(session_.slot()).claim(*named);
+    }
+  }
+  return result;
+}
+
+// The ticket is named in the spare entry before it is issued, and the count of messages commits
+// both. It makes the entry of the oldest message the spare one.
+Attempt Broadcast::put_locked(const Outgoing& message, QueueCall& call, bool has_readers) {
+  if (is_shut_down()) return Attempt::shut_down;
+  if (!has_readers) return Attempt::done;
+  const std::uint64_t tail = ring_.header().tail.count.load();
+  if (!find_room(tail)) return Attempt::full;
+  const MessageEntry& oldest = ring_.entry(tail + 1);
+  if (!can_cancel(oldest, call)) return Attempt::unmapped;
+  write(ring_.entry(tail), message);
+  SHMTENSOR_FAULT_POINT("broadcast.put_count");
+  ring_.header().tail.count.store(tail + 1);
+  SHMTENSOR_FAULT_POINT("broadcast.put_cancel");
+  cancel(oldest, call);
+  return Attempt::done;
+}
+
+bool Broadcast::find_room(std::uint64_t tail) noexcept {
+  if (on_full() == OnFull::drop_oldest) return true;
+  std::atomic<std::uint64_t>& passed = ring_.header().passed;
+  if (tail - passed.load(std::memory_order_relaxed) < limit()) return true;
+  const std::uint64_t first = ring_.first_unread(tail);
+  passed.store(first, std::memory_order_relaxed);
+  return tail - first < limit();
+}
+
+bool Broadcast::can_cancel(const MessageEntry& entry, QueueCall& call) {
+  const std::optional<NamedTicket> named = entry.ticket.read();
+  if (!named || named->ticket.sender >= kMaxSlots ||
+      !session_.memory().transit(named->ticket.sender).is_live(*named)) {
+    return true;
+  }
+  const auto strategy = static_cast<Strategy>(entry.strategy.load());
+  return call.arena(named->arena, strategy) != nullptr || call.arena_is_gone(named->arena);
+}
+
+// A ticket that is not live any more was cancelled by a process that also tries to free the block.
+void Broadcast::cancel(const MessageEntry& entry, QueueCall& call) noexcept {
+  const std::optional<NamedTicket> named = entry.ticket.read();
+  if (!named || named->ticket.sender >= kMaxSlots) return;
+  TransitTable& transit = session_.memory().transit(named->ticket.sender);
+  if (!transit.is_live(*named)) return;
+  Arena* const arena = call.arena(named->arena, static_cast<Strategy>(entry.strategy.load()));
+  if (arena != nullptr && named->block < arena->segment().capacity()) {
+    arena->cancel_send(named->block, named->generation, named->ticket);
+  } else {
+    transit.claim(*named);
+  }
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,207 @@
+// The end of a broadcast at which messages are taken, by each reader for itself and without a lock.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "channel/broadcast.hpp"
+#include "channel/queue_call.hpp"
+#include "channel/spin_then_sleep.hpp"
+#include "os/fault_point.hpp"
+#include "os/fork_mark.hpp"
+#include "os/limits.hpp"
+#include "queue/wait_flag.hpp"
+
+namespace shmtensor {
+namespace {
+
+// The other side is `write` in broadcast_put.cpp.
+void copy(const MessageEntry& entry, Incoming& message) noexcept {
+  message.kind = entry.kind.load(std::memory_order_acquire);
+  message.size =
+      std::min<std::uint32_t>(entry.size.load(std::memory_order_acquire), MessageEntry::kContent);
+  const Access access = entry.access.load(std::memory_order_acquire);
+  message.access = access == Access::read_only ? Access::read_only : Access::read_write;
+  std::array<std::uint64_t, MessageEntry::kContent / 8> words{};
+  auto* const from =
+      const_cast<std::uint64_t*>(reinterpret_cast<const std::uint64_t*>(entry.content.data()));
+  for (std::size_t i = 0; i * 8 < message.size; ++i) {
+    words[i] = std::atomic_ref(from[i]).load(std::memory_order_acquire);
+  }
+  std::memcpy(message.content.data(), words.data(), message.size);
+}
+
+}  // namespace
+
+BroadcastReader::BroadcastReader(Broadcast& broadcast)
+    : broadcast_(broadcast), slot_(broadcast.session().slot()) {
+  join();
+}
+
+// The count is read again after the record is known. A process that has found before that all
+// readers have passed a message has found it counted, so this reader begins after it.
+void BroadcastReader::join() {
+  session().require_slot();
+  BroadcastHeader& header = broadcast_.ring_.header();
+  const auto free = std::ranges::find_if(header.readers, [this](ReaderRecord& reader) {
+    std::uint32_t unused = 0;
+    return reader.owner.load(std::memory_order_relaxed) == 0 &&
+           reader.owner.compare_exchange_strong(unused, ReaderRecord::owned_by(slot_));
+  });
+  if (free == header.readers.end()) {
+    throw SessionError("cannot join a broadcast: it has " +
+                       std::to_string(BroadcastHeader::kReaders) +
+                       " readers; close those that are not needed");
+  }
+  record_ = &*free;
+  const auto needed = static_cast<std::uint32_t>(free - header.readers.begin() + 1);
+  std::uint32_t used = header.used.load();
+  while (used < needed && !header.used.compare_exchange_weak(used, needed)) {
+  }
+  SHMTENSOR_FAULT_POINT("broadcast.joining");
+  const std::uint64_t first = header.tail.count.load();
+  record_->next.store(first);
+  record_->owner.store(ReaderRecord::owned_by(slot_) | ReaderRecord::kReads);
+  SHMTENSOR_FAULT_POINT("broadcast.joined");
+  const std::uint64_t count = header.tail.count.load();
+  record_->next.store(count);
+  if (count != first) broadcast_.release(first);
+  WaitFlag(header.putters).notify_everyone();
+}
+
+// A forked child, or a raw copy of the process, is not the reader.
+void BroadcastReader::leave() noexcept {
+  if (left_.exchange(true) || !is_ours() || is_raw_copy()) return;
+  BroadcastHeader& header = broadcast_.ring_.header();
+  {
+    const LockGuard guard(mutex_);
+    const std::uint64_t next = record_->next.load();
+    record_->owner.store(0);
+    SHMTENSOR_FAULT_POINT("broadcast.left");
+    broadcast_.tell_room();
+    broadcast_.release(next);
+  }
+  WaitFlag(header.getters).wake_everyone();  // threads of this process
+}
+
+void BroadcastReader::require_ours() const {
+  session().require_slot();
+  if (is_ours()) return;
+  throw SessionError(
+      "this reader of a broadcast belongs to the process that made it, not to its forked child: "
+      "call reader() of the broadcast in the child");
+}
+
+Attempt BroadcastReader::try_take(Incoming& message, QueueCall& call) {
+  require_ours();
+  const LockGuard guard(mutex_);
+  if (left_.load()) return Attempt::shut_down;
+  record_->processor.store(present_processor(), std::memory_order_relaxed);
+  return take_next(message, call);
+}
+
+// The stage is read before the count: what was put before the shutdown is taken after it.
+Attempt BroadcastReader::take_next(Incoming& message, QueueCall& call) {
+  const BroadcastRing& ring = broadcast_.ring_;
+  for (;;) {
+    const bool stopped = broadcast_.is_shut_down();
+    const std::uint64_t tail = ring.header().tail.count.load();
+    std::uint64_t next = record_->next.load(std::memory_order_relaxed);
+    if (tail == next) return stopped ? Attempt::shut_down : Attempt::empty;
+    if (tail < next) throw SessionError("a broadcast is damaged: its counts are wrong");
+    if (tail - next > ring.limit()) {
+      missed_.fetch_add(tail - ring.limit() - next, std::memory_order_relaxed);
+      next = tail - ring.limit();
+      record_->next.store(next);
+    }
+    switch (take(next, message, call)) {
+      case Step::taken:
+        return Attempt::done;
+      case Step::lacks_memory:
+        return Attempt::unmapped;
+      case Step::lost:
+        pass(next);
+        throw StaleHandle(
+            "a message of a broadcast was lost: its arena no longer exists, because the manager "
+            "was killed together with all processes that had it open");
+      case Step::again:
+        break;
+    }
+  }
+}
+
+// A message in the window has a live ticket until this reader passes it. So if its block cannot be
+// held, it has left the window: then another message is in the entry, or soon will be.
+BroadcastReader::Step BroadcastReader::take(std::uint64_t number, Incoming& message,
+                                            QueueCall& call) {
+  const BroadcastRing& ring = broadcast_.ring_;
+  const MessageEntry& entry = ring.entry(number);
+  const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_acquire));
+  copy(entry, message);
+  const std::optional<NamedTicket> named = entry.ticket.read();
+  if (!ring.in_window(number)) return Step::again;
+  if (!named) {
+    pass(number);
+    return Step::taken;
+  }
+  const auto failed = [&] { return ring.in_window(number) ? Step::lost : Step::again; };
+  Arena* const arena = call.arena(named->arena, strategy);
+  if (!call.can_use(arena, *named, message.access)) return Step::lacks_memory;
+  if (arena == nullptr || named->block >= arena->segment().capacity() ||
+      named->ticket.sender >= kMaxSlots) {
+    return failed();
+  }
+  TransitTable& transit = session().memory().transit(named->ticket.sender);
+  bool held = false;
+  {
+    constexpr Ticket kNoTicket{.group = TransitTable::kGroups};  // it is that of all readers
+    LocalTable::Lock lock(arena->local(), named->block);
+    held = arena->hold(lock, named->block, named->generation, kNoTicket, transit);
+  }
+  if (!held) {
+    arena->unpin_and_try_free(named->block);
+    return failed();
+  }
+  message.block = HeldBlock({arena, named->block});
+  SHMTENSOR_FAULT_POINT("broadcast.take_held");
+  pass(number);
+  // The block is held here, so its release tries to free it.
+  if (ring.have_passed(number + 1)) transit.claim(*named);
+  return Step::taken;
+}
+
+void BroadcastReader::pass(std::uint64_t number) noexcept {
+  record_->next.store(number + 1);
+  SHMTENSOR_FAULT_POINT("broadcast.take_passed");
+  broadcast_.tell_room();
+}
+
+bool BroadcastReader::has_message() const noexcept {
+  return left_.load() || broadcast_.is_shut_down() ||
+         broadcast_.ring_.header().tail.count.load() != record_->next.load();
+}
+
+void BroadcastReader::prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time) {
+  BroadcastHeader& header = broadcast_.ring_.header();
+  switch (attempt) {
+    case Attempt::unmapped:
+      return call.map_missing();
+    case Attempt::empty:
+      return spin_then_sleep(
+          session(), broadcast_.spin_, header.getters,
+          broadcast_.awaited_processor(header.tail.processor.load(std::memory_order_relaxed)),
+          [this] { return has_message(); }, time);
+    default:
+      return;
+  }
+}
+
+std::uint64_t BroadcastReader::lag() const noexcept {
+  if (left_.load()) return 0;
+  const std::uint64_t next = record_->next.load();  // first: the difference is never negative
+  const std::uint64_t tail = broadcast_.ring_.header().tail.count.load();
+  return tail < next ? 0 : std::min(tail - next, broadcast_.limit());
+}
+
+}  // namespace shmtensor

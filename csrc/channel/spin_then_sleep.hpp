@@ -1,0 +1,51 @@
+// Waits until a state in shared memory changes: by spinning, then in the kernel.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "channel/spin_window.hpp"
+#include "os/backoff.hpp"
+#include "os/clock.hpp"
+#include "os/fault_point.hpp"
+#include "queue/wait_flag.hpp"
+#include "session/session.hpp"
+
+namespace shmtensor {
+
+/// After this time a process that waits checks whether there is a manager: a killed one repairs
+/// nothing.
+inline constexpr std::chrono::nanoseconds kWaitSlice = std::chrono::seconds(1);
+
+/// As `other`: the process that is awaited needs the processor of this thread.
+inline constexpr int kHere = -2;
+
+/// Returns when `ready()` may be true, or after the time. `word` is a WaitFlag; `other` is the
+/// processor on which the state that is awaited was last changed.
+template <typename Ready>
+void spin_then_sleep(Session& session, SpinWindow& spin, std::atomic<std::uint32_t>& word,
+                     int other, Ready&& ready, std::chrono::nanoseconds time) noexcept {
+  const std::uint64_t begin = monotonic_nanoseconds();
+  const std::uint64_t window = other == kHere ? 0 : spin.window(begin, other);
+  if (window != 0) {
+    const std::uint64_t end =
+        begin + std::min(window, static_cast<std::uint64_t>(std::max(time.count(), 0L)));
+    do {
+      for (int i = 0; i < 8; ++i) {
+        if (ready()) return spin.note_spun();
+        pause_processor();
+      }
+    } while (monotonic_nanoseconds() < end);
+  }
+  WaitFlag flag(word);
+  const std::uint32_t announced = flag.announce();
+  SHMTENSOR_FAULT_POINT("queue.announced");
+  if (ready()) return;
+  const WaitEnd end = flag.sleep(announced, std::min(time, kWaitSlice));
+  spin.note_slept(monotonic_nanoseconds() - begin);
+  if (end == WaitEnd::timed_out) session.ensure_manager();
+}
+
+}  // namespace shmtensor

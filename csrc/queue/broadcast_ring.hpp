@@ -1,0 +1,70 @@
+// A broadcast in the bytes of its block: its messages, and which of them all readers have passed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "queue/broadcast_layout.hpp"
+
+namespace shmtensor {
+
+/// Any process of the session can write to the memory, so all numbers in it may be wrong. The limit
+/// is read once.
+///
+/// Processes: all members may be called simultaneously.
+class BroadcastRing {
+ public:
+  /// Nothing if no broadcast can be in these bytes.
+  [[nodiscard]] static std::optional<BroadcastRing> in(std::span<std::byte> bytes) noexcept;
+
+  [[nodiscard]] BroadcastHeader& header() const noexcept { return *header_; }
+  [[nodiscard]] std::uint64_t limit() const noexcept { return limit_; }
+  /// The entry of a message, or of the one that took its place. The entry of the next message is
+  /// the spare one.
+  [[nodiscard]] MessageEntry& entry(std::uint64_t number) const noexcept {
+    return entries_[number % BroadcastHeader::entries(limit_)];
+  }
+  /// Return true if the message is among those that a reader can still take. One that is read while
+  /// this is true before and after was read whole.
+  [[nodiscard]] bool in_window(std::uint64_t number) const noexcept {
+    return header_->tail.count.load() - number <= limit_;
+  }
+  /// The name of the ticket of a message, if it is in the window and carries a block.
+  [[nodiscard]] std::optional<NamedTicket> ticket_of(std::uint64_t number) const noexcept {
+    const std::optional<NamedTicket> named = entry(number).ticket.read();
+    return in_window(number) ? named : std::nullopt;
+  }
+
+  [[nodiscard]] std::span<ReaderRecord> readers() const noexcept {
+    return std::span(header_->readers)
+        .first(std::min(header_->used.load(), BroadcastHeader::kReaders));
+  }
+  /// Return true if no reader has still to read a message before this one, all of which were put. A
+  /// reader that joins at the same time begins after them: it reads the count of messages after it
+  /// has made its record known.
+  [[nodiscard]] bool have_passed(std::uint64_t number) const noexcept {
+    return std::ranges::none_of(readers(), [number](const ReaderRecord& reader) {
+      return reader.reads() && reader.next.load() < number;
+    });
+  }
+  /// The first message that a reader has still to read; `otherwise` if that is a lower number.
+  [[nodiscard]] std::uint64_t first_unread(std::uint64_t otherwise) const noexcept {
+    for (const ReaderRecord& reader : readers()) {
+      if (reader.reads()) otherwise = std::min(otherwise, reader.next.load());
+    }
+    return otherwise;
+  }
+
+ private:
+  BroadcastRing(BroadcastHeader& header, MessageEntry* entries, std::uint64_t limit) noexcept
+      : header_(&header), entries_(entries), limit_(limit) {}
+
+  BroadcastHeader* header_;
+  MessageEntry* entries_;
+  std::uint64_t limit_;
+};
+
+}  // namespace shmtensor

@@ -1,0 +1,163 @@
+"""Broadcast: each message to all readers, through shared memory."""
+
+from __future__ import annotations
+
+import operator
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar, get_args
+
+import shmtensor._core as _core
+import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the pickler
+from shmtensor._queue.errors import ShutDown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from shmtensor.storage import Storage
+
+__all__ = ["Broadcast", "BroadcastReader"]
+
+Item = TypeVar("Item")
+OnFull = Literal["block", "drop_oldest", "raise"]
+
+_MOST = 65536
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class Broadcast(_core.BroadcastBase, Generic[Item]):
+    """Messages from a process to all readers, in shared memory.
+
+    Each reader gets every item that is put after it has joined, in order. Readers are made by `reader`, in
+    any process, at any time, and leave by `close` or when their process ends. Any process may put; usually
+    one does.
+
+    A broadcast travels as a `Queue` does: through any queue or pipe, as an argument of a process, and by
+    `publish` and `attach`. It has no thread and no descriptor. When no process has it any more, its unread
+    messages are freed.
+
+    A message is held once for all readers. A tensor in it is a handle: all readers and the sender use the
+    same memory. So a reader that writes into it writes for all; send ``tensor.as_readonly()`` to prevent
+    that. Any other object is pickled once; its buffers of at least 64 KiB (NumPy arrays, data frames) are
+    copied once, into shared memory that all readers then use. A message is freed when all readers have read
+    it and deleted what they received.
+
+    A process may be killed at any time: the others continue. A reader that is killed is not waited for; one
+    that is stopped is, unless `on_full` is "drop_oldest".
+
+    Parameters
+    ----------
+    maxsize
+        Number of messages that fit, from 1 to 65,536: how far the slowest reader may be behind.
+    on_full
+        What `put` does if the slowest reader is that far behind: "block" waits for it, "drop_oldest" lets it
+        miss the oldest message, "raise" raises `queue.Full`.
+
+    Raises
+    ------
+    ValueError
+        If `maxsize` or `on_full` is not one of these.
+    OutOfSharedMemory
+        If there is not enough memory.
+
+    See Also
+    --------
+    shmtensor.Queue : each message to one process.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, maxsize: SupportsIndex, on_full: OnFull = "block") -> Self:
+        size = operator.index(maxsize)
+        if not 1 <= size <= _MOST:
+            raise ValueError(f"maxsize is from 1 to {_MOST}, not {size}")
+        if on_full not in get_args(OnFull):
+            raise ValueError(f"on_full is one of {', '.join(map(repr, get_args(OnFull)))}, not {on_full!r}")
+        return super().__new__(cls, _core.new_broadcast_storage(size, on_full))
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        ForkingPickler.register(cls, _reduce_broadcast)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise TypeError(
+            "a broadcast cannot be copied or pickled: send it through multiprocessing, a queue or publish"
+        )
+
+    def reader(self) -> BroadcastReader[Item]:
+        """Join as a reader: it gets every item that is put from now on.
+
+        Raises
+        ------
+        ValueError
+            If the broadcast is closed in this process.
+        SessionError
+            If there are 256 readers.
+        """
+        return BroadcastReader(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.readers} readers, lag {self.lag()}"
+        return f"<{type(self).__name__}: {state}, maxsize {self.maxsize}, on_full {self.on_full!r}>"
+
+
+class BroadcastReader(_core.BroadcastReaderBase, Generic[Item]):
+    """A reader of a `Broadcast`, made by its method `reader`.
+
+    It belongs to the process that made it: a forked child makes its own. It leaves by `close`, when it is
+    deleted, and when its process ends. Several threads may use one reader; each item goes to one of them.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, broadcast: Broadcast[Item]) -> Self:
+        return super().__new__(cls, broadcast)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise TypeError("a reader cannot be sent: send its broadcast, and call reader() in the other process")
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield items until the broadcast is shut down and all were read."""
+        while True:
+            try:
+                item = self.get()
+            except ShutDown:
+                return
+            yield item
+            del item  # not kept while the next `get` waits
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed, " if self.closed else ""
+        return f"<{type(self).__name__}: {state}missed {self.missed}>"
+
+
+def _reduce_broadcast(broadcast: Broadcast[Any]) -> tuple[Any, ...]:
+    return _rebuild_broadcast, (type(broadcast), broadcast._storage)
+
+
+def _rebuild_broadcast(kind: type[Broadcast[Any]], storage: Storage) -> Broadcast[Any]:
+    return _core.BroadcastBase.__new__(kind, storage)
+
+
+ForkingPickler.register(Broadcast, _reduce_broadcast)

@@ -1,0 +1,317 @@
+// Processes that use a broadcast are killed at any instant, and at each fault point.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "queue/owner_lock.hpp"
+#include "support/broadcast_user.hpp"
+#include "support/shared.hpp"
+
+namespace shmtensor {
+namespace {
+
+using testing::BroadcastUser;
+using testing::Child;
+using testing::eventually;
+using testing::Letter;
+using testing::Passed;
+using testing::Shared;
+
+/// What the writers did, and a reader that is not killed.
+struct Readings {
+  static constexpr std::uint64_t kMost = 1u << 20;
+
+  std::atomic<std::uint64_t> next{0};  ///< number of the next message
+  std::array<std::atomic<std::uint8_t>, kMost> put;
+  std::array<std::atomic<std::uint8_t>, kMost> taken;
+  std::atomic<std::uint64_t> passes{0};
+  std::atomic<std::uint64_t> wrong{0};
+};
+
+enum class Role : std::uint8_t { writer, reader };
+
+/// The manager of the session is a server in a child process.
+class BroadcastKills : public testing::BroadcastTest {
+ protected:
+  /// `order` is that of a fault point.
+  [[nodiscard]] std::unique_ptr<Child> start(Role role, const std::string& order = {}) {
+    return std::make_unique<Child>([this, role, order, passed = pass()] {
+      BroadcastUser user(id_);
+      user.open(passed);
+      if (!order.empty()) ::setenv("SHMTENSOR_FAULT", order.c_str(), 1);
+      return role == Role::writer ? write(user) : read(user);
+    });
+  }
+  /// A process that notes what it reads.
+  [[nodiscard]] std::unique_ptr<Child> start_witness() {
+    auto witness = std::make_unique<Child>([this, passed = pass()] {
+      BroadcastUser user(id_);
+      user.open(passed);
+      const auto reader = user.reader();
+      Letter letter;
+      while (user.take(*reader, letter) == Attempt::done) {
+        ledger_->taken.at(letter.number).fetch_add(1);
+        ledger_->passes.fetch_add(1);
+      }
+    });
+    while (user_->broadcast().readers() == 0) {
+      user_->broadcast().wait_for_readers(1, std::chrono::seconds(1));
+    }
+    return witness;
+  }
+  void expect_progress(std::uint64_t more) {
+    const std::uint64_t before = ledger_->passes.load();
+    EXPECT_TRUE(eventually([&] { return ledger_->passes.load() >= before + more; }));
+  }
+  /// All others have been killed: the witness reads what is left, and nothing stays allocated.
+  void settle(Child& witness) {
+    // Until the manager has noticed the deaths, the lock may be that of a dead process.
+    EXPECT_TRUE(eventually(
+        [&] { return user_->broadcast().readers() == 1 && user_->broadcast().lag() == 0; }));
+    EXPECT_TRUE(eventually([&] {
+      return user_->put(ledger_->next.fetch_add(1), true, std::chrono::seconds(1)) == Attempt::done;
+    }));
+    user_->broadcast().shut_down();
+    EXPECT_EQ(witness.wait(), 0);
+    EXPECT_EQ(ledger_->wrong.load(), 0u);
+    for (std::uint64_t i = 0; i < std::min(ledger_->next.load(), Readings::kMost); ++i) {
+      const int taken = ledger_->taken[i].load();
+      EXPECT_LE(taken, 1) << i;
+      EXPECT_GE(taken, int{ledger_->put[i].load()}) << i;
+    }
+    cancel_passes();
+    EXPECT_TRUE(stay(1));
+    EXPECT_TRUE(nothing_is_left());
+  }
+  /// A process may have been killed before it opened the broadcast.
+  void cancel_passes() {
+    for (const Passed& one : passed_) {
+      user_->block().arena->cancel_send(one.sent.block, one.sent.generation, one.sent.ticket);
+    }
+    passed_.clear();
+  }
+  Passed pass() {
+    passed_.push_back(user_->pass());
+    return passed_.back();
+  }
+
+  const Shared<Readings> ledger_;
+  std::vector<Passed> passed_;
+
+ private:
+  void write(BroadcastUser& user) {
+    for (;;) {
+      const std::uint64_t number = ledger_->next.fetch_add(1);
+      if (number >= Readings::kMost || user.put(number, number % 2 == 0) != Attempt::done) return;
+      ledger_->put[number].store(1);
+    }
+  }
+  /// Reads a few messages at a time, and joins again.
+  void read(BroadcastUser& user) {
+    std::mt19937 random(static_cast<std::uint32_t>(::getpid()));
+    for (std::uint64_t before = ~std::uint64_t{0};;) {
+      const auto reader = user.reader();
+      for (auto left = random() % 40; left != 0; --left) {
+        Letter letter;
+        if (user.take(*reader, letter) != Attempt::done) return;
+        if (letter.number == before) ledger_->wrong.fetch_add(1);
+        before = letter.number;
+      }
+    }
+  }
+};
+
+class BroadcastStorm : public BroadcastKills,
+                       public ::testing::WithParamInterface<std::uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Limits, BroadcastStorm, ::testing::Values(1, 3, 100));
+
+TEST_P(BroadcastStorm, LosesNothing) {
+  constexpr int kKills = 40;
+  user_->make(GetParam());
+  std::mt19937 random(17 + static_cast<std::uint32_t>(GetParam()));
+  const auto witness = start_witness();
+  const auto role = [](std::size_t which) { return which < 2 ? Role::writer : Role::reader; };
+  std::array<std::unique_ptr<Child>, 4> children;
+  for (std::size_t i = 0; i < children.size(); ++i) children.at(i) = start(role(i));
+  for (int kill = 0; kill < kKills && !HasFailure(); ++kill) {
+    expect_progress(50);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+    const std::size_t which = random() % children.size();
+    children.at(which)->kill_and_reap();
+    children.at(which) = start(role(which));
+  }
+  expect_progress(50);
+  for (const auto& child : children) child->kill_and_reap();
+  settle(*witness);
+}
+
+TEST_P(BroadcastStorm, SurvivesKillsOfTheManager) {
+  user_->make(GetParam());
+  std::mt19937 random(23);
+  const auto witness = start_witness();
+  const auto role = [](std::size_t which) { return which < 2 ? Role::writer : Role::reader; };
+  std::array<std::unique_ptr<Child>, 4> children;
+  for (std::size_t i = 0; i < children.size(); ++i) children.at(i) = start(role(i));
+  for (int kill = 0; kill < 8 && !HasFailure(); ++kill) {
+    expect_progress(50);
+    const std::size_t which = random() % children.size();
+    // As in QueueStorm: all arenas are open here, and no process runs without a manager.
+    for (const auto& child : children) child->kill(SIGSTOP);
+    witness->kill(SIGSTOP);
+    static_cast<void>(used());
+    children.at(which)->kill();
+    if (kill % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+    server_->kill();
+    children.at(which)->kill_and_reap();
+    server_ = std::make_unique<testing::ServerProcess>(id_);
+    static_cast<void>(user_->session().statistics());
+    for (const auto& child : children) child->kill(SIGCONT);
+    witness->kill(SIGCONT);
+    children.at(which) = start(role(which));
+  }
+  expect_progress(50);
+  for (const auto& child : children) child->kill_and_reap();
+  settle(*witness);
+}
+
+#if defined(SHMTENSOR_FAULT_POINTS)
+
+struct BroadcastPoint {
+  const char* name;
+  Role role;
+};
+
+class BroadcastFaults : public BroadcastKills,
+                        public ::testing::WithParamInterface<BroadcastPoint> {};
+
+INSTANTIATE_TEST_SUITE_P(Points, BroadcastFaults,
+                         ::testing::Values(BroadcastPoint{"broadcast.put_locked", Role::writer},
+                                           BroadcastPoint{"broadcast.put_count", Role::writer},
+                                           BroadcastPoint{"broadcast.put_cancel", Role::writer},
+                                           BroadcastPoint{"broadcast.put_unlock", Role::writer},
+                                           BroadcastPoint{"broadcast.put_notify", Role::writer},
+                                           BroadcastPoint{"send.before_ticket", Role::writer},
+                                           BroadcastPoint{"send.group_ready", Role::writer},
+                                           BroadcastPoint{"send.before_publish", Role::writer},
+                                           BroadcastPoint{"send.recorded", Role::writer},
+                                           BroadcastPoint{"send.before_epoch", Role::writer},
+                                           BroadcastPoint{"send.before_message", Role::writer},
+                                           BroadcastPoint{"broadcast.joining", Role::reader},
+                                           BroadcastPoint{"broadcast.joined", Role::reader},
+                                           BroadcastPoint{"broadcast.take_held", Role::reader},
+                                           BroadcastPoint{"broadcast.take_passed", Role::reader},
+                                           BroadcastPoint{"broadcast.left", Role::reader},
+                                           BroadcastPoint{"hold.before_bit", Role::reader},
+                                           BroadcastPoint{"hold.before_claim", Role::reader},
+                                           BroadcastPoint{"hold.after_claim", Role::reader},
+                                           BroadcastPoint{"release.before_bit", Role::reader},
+                                           BroadcastPoint{"release.before_free", Role::reader},
+                                           BroadcastPoint{"queue.announced", Role::reader}),
+                         [](const auto& point) {
+                           std::string name = point.param.name;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
+
+TEST_P(BroadcastFaults, LoseNothing) {
+  for (const int nth : {1, 2, 7}) {
+    user_->make(3);
+    ledger_->next.store(0);
+    for (std::size_t i = 0; i < Readings::kMost; ++i) {
+      ledger_->put[i].store(0, std::memory_order_relaxed);
+      ledger_->taken[i].store(0, std::memory_order_relaxed);
+    }
+    const auto witness = start_witness();
+    const auto writer = start(Role::writer);
+    const auto doomed =
+        start(GetParam().role, std::string(GetParam().name) + ":" + std::to_string(nth));
+    EXPECT_EQ(doomed->wait(), -SIGKILL) << "the point was not reached";
+    expect_progress(50);
+    writer->kill_and_reap();
+    settle(*witness);
+  }
+}
+
+// A stopped process is not taken for a dead one, wherever it stands; the others read on.
+TEST_P(BroadcastFaults, OfAStoppedProcessAreNotRepaired) {
+  user_->make(3, OnFull::drop_oldest);
+  const auto witness = start_witness();
+  ::setenv("SHMTENSOR_FAULT_SIGNAL", std::to_string(SIGSTOP).c_str(), 1);
+  const auto doomed = start(GetParam().role, std::string(GetParam().name) + ":2");
+  const auto other = start(GetParam().role == Role::writer ? Role::reader : Role::writer);
+  ::unsetenv("SHMTENSOR_FAULT_SIGNAL");
+  int status = 0;
+  ASSERT_EQ(::waitpid(doomed->pid(), &status, WUNTRACED), doomed->pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  if (GetParam().role == Role::reader) expect_progress(50);
+  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 4; }));
+  doomed->kill(SIGCONT);
+  expect_progress(50);
+  other->kill_and_reap();
+  doomed->kill_and_reap();
+  EXPECT_TRUE(eventually([&] { return user_->broadcast().readers() == 1; }));
+  user_->broadcast().shut_down();
+  EXPECT_EQ(witness->wait(), 0);
+  cancel_passes();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+class BroadcastManagerFaults : public BroadcastKills,
+                               public ::testing::WithParamInterface<const char*> {
+ protected:
+  void restart_server(const char* order) {
+    server_.reset();
+    if (order != nullptr) ::setenv("SHMTENSOR_FAULT", order, 1);
+    server_ = std::make_unique<testing::ServerProcess>(id_);
+    ::unsetenv("SHMTENSOR_FAULT");
+    static_cast<void>(user_->session().statistics());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Points, BroadcastManagerFaults,
+                         ::testing::Values("manager.queue_repaired", "manager.readers_removed",
+                                           "manager.drained", "manager.before_release"));
+
+// A process with the lock, and the slowest reader, is killed, and the manager while it repairs
+// that.
+TEST_P(BroadcastManagerFaults, AreRepairedByTheNextManager) {
+  user_->make(20);
+  restart_server(GetParam());
+  const auto reader = user_->reader();
+  Child doomed([&, passed = user_->pass()] {
+    BroadcastUser user(id_);
+    user.open(passed);
+    const auto slow = user.reader();
+    // A broadcast of its own, which has to be drained after the death.
+    BroadcastUser other(id_);
+    other.make(100);
+    const auto others = other.reader();
+    for (std::uint64_t i = 0; i < 50; ++i) ASSERT_EQ(other.put(i, true), Attempt::done);
+    for (std::uint64_t i = 0; i < 10; ++i) ASSERT_EQ(user.put(i, true), Attempt::done);
+    ASSERT_TRUE(OwnerLock(user.header().tail.lock).try_lock(user.session().slot()));
+    ledger_->passes.store(1);
+    ::pause();
+  });
+  ASSERT_TRUE(eventually([&] { return ledger_->passes.load() == 1; }));
+  static_cast<void>(used());  // all arenas are open here, so they survive the manager
+  for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(user_->next(*reader), i);
+  doomed.kill_and_reap();
+  EXPECT_EQ(server_->wait(), -SIGKILL) << "the point was not reached";
+  restart_server(nullptr);
+  for (std::uint64_t i = 5; i < 10; ++i) EXPECT_EQ(user_->next(*reader), i);
+  EXPECT_EQ(user_->broadcast().readers(), 1u);
+  ASSERT_EQ(user_->put(1, true), Attempt::done);
+  EXPECT_EQ(user_->next(*reader), 1u);
+  EXPECT_TRUE(stay(1));
+  reader->leave();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+#endif
+
+}  // namespace
+}  // namespace shmtensor

@@ -1,0 +1,473 @@
+"""The methods of a broadcast and its readers, in one process."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import queue
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.live_resources import assert_no_leaks, live_resources
+from tests.helpers.numbered_messages import message, number_in
+
+SECONDS = 60
+
+
+def test_each_reader_gets_every_item_in_order() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(8)
+        one, other = b.reader(), b.reader()
+        for begin in range(0, 40, 8):
+            for number in range(begin, begin + 8):
+                b.put(message(number))
+            for reader in (one, other):
+                assert reader.lag() == b.lag() == 8
+                assert [number_in(reader.get()) for _ in range(8)] == list(range(begin, begin + 8))
+                with pytest.raises(queue.Empty):
+                    reader.get_nowait()
+            assert b.lag() == one.missed == other.missed == 0
+        del b, one, other, reader
+
+
+def test_tensor_is_held_once_and_is_the_same_memory() -> None:
+    b = st.Broadcast(4)
+    readers = [b.reader() for _ in range(5)]
+    before = live_resources()
+    b.put(st.zeros(1000))
+    with_tensor = live_resources()
+    assert with_tensor[0] == before[0] + 1
+    received = [reader.get() for reader in readers]
+    assert live_resources()[:2] == with_tensor[:2]
+    received[0][:] = 7
+    assert all(tensor.tolist() == [7] * 1000 for tensor in received)
+    assert len({id(tensor.storage()) for tensor in received}) == 1
+    del received
+    assert live_resources() == before
+
+
+@pytest.mark.parametrize(
+    "item",
+    [None, 5, "text", "t" * 5000, b"b" * 5000, (1, "a", None), {"key": [1, 2]}, 1 << 100],
+    ids=lambda item: type(item).__name__,
+)
+def test_items_arrive_as_they_were(item: object) -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(2)
+        readers = b.reader(), b.reader()
+        b.put(item)
+        assert [reader.get() for reader in readers] == [item, item]
+        del b, readers
+
+
+def test_large_buffers_are_shared_by_all_readers() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(2)
+        readers = b.reader(), b.reader()
+        b.put({"array": np.arange(100_000), "tensor": st.ones(3)})
+        one, other = (reader.get() for reader in readers)
+        one["array"][0] = 77
+        one["tensor"][0] = 88
+        assert other["array"][0] == 77
+        assert other["tensor"].tolist() == [88, 1, 1]
+        del b, readers, one, other
+
+
+def test_read_only_tensor_stays_read_only() -> None:
+    b = st.Broadcast(2)
+    reader = b.reader()
+    tensor = st.ones(3)
+    b.put(tensor.as_readonly())
+    received = reader.get()
+    tensor[:] = 2
+    assert received.tolist() == [2] * 3
+    with pytest.raises((TypeError, ValueError)):
+        received[:] = 3
+
+
+def test_item_without_a_reader_is_dropped() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(1)
+        for _ in range(5):
+            b.put(st.ones(10))
+            b.put([st.ones(10)])
+        reader = b.reader()
+        assert b.lag() == reader.lag() == 0
+        b.put("seen")
+        assert reader.get() == "seen"
+        del b, reader
+
+
+def test_reader_gets_items_from_its_joining_on() -> None:
+    b = st.Broadcast(8)
+    first = b.reader()
+    b.put(0)
+    second = b.reader()
+    b.put(1)
+    assert (first.lag(), second.lag(), b.lag(), b.readers) == (2, 1, 2, 2)
+    assert second.get() == 1
+    assert [first.get(), first.get()] == [0, 1]
+
+
+def test_full_broadcast_waits_for_the_slowest_reader() -> None:
+    b = st.Broadcast(2)
+    fast, slow = b.reader(), b.reader()
+    b.put(0)
+    b.put(1)
+    assert [fast.get(), fast.get()] == [0, 1]
+    with pytest.raises(queue.Full):
+        b.put_nowait(2)
+    with pytest.raises(queue.Full):
+        b.put(2, timeout=0.01)
+    putter = threading.Thread(target=b.put, args=(2,))
+    putter.start()
+    assert slow.get() == 0
+    putter.join(SECONDS)
+    assert not putter.is_alive()
+    putter = threading.Thread(target=b.put, args=(3,))
+    putter.start()
+    slow.close()
+    putter.join(SECONDS)
+    assert not putter.is_alive()
+    assert [fast.get(), fast.get()] == [2, 3]
+
+
+def test_put_raises_at_once() -> None:
+    b = st.Broadcast(1, on_full="raise")
+    reader = b.reader()
+    b.put(0)
+    with pytest.raises(queue.Full):
+        b.put(1)
+    assert reader.get() == 0
+    b.put(1)
+    assert reader.get() == 1
+
+
+def test_oldest_item_is_dropped() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(3, on_full="drop_oldest")
+        before = live_resources()
+        fast, slow = b.reader(), b.reader()
+        for number in range(20):
+            b.put(message(number))
+            assert number_in(fast.get()) == number
+        gc.collect()
+        assert b.lag() == slow.lag() == 3
+        assert slow.missed == 0
+        assert [number_in(slow.get()) for _ in range(3)] == [17, 18, 19]
+        assert slow.missed == 17
+        assert fast.missed == 0
+        del fast, slow
+        assert live_resources() == before
+        del b
+
+
+def test_iteration_ends_with_the_shutdown() -> None:
+    b = st.Broadcast(4)
+    with b.reader() as reader:
+        b.put(1)
+        b.put(2)
+        b.shutdown()
+        assert b.is_shutdown
+        assert list(reader) == [1, 2]
+        with pytest.raises(st.ShutDown):
+            reader.get()
+    with pytest.raises(st.ShutDown):
+        b.put(3)
+    assert list(b.reader()) == []
+
+
+def test_shutdown_wakes_all_that_wait() -> None:
+    b = st.Broadcast(1)
+    reader = b.reader()
+    full = st.Broadcast(1)
+    other = full.reader()
+    full.put(0)
+    ended = []
+
+    def wait(call, *args) -> None:
+        with pytest.raises(st.ShutDown):
+            call(*args)
+        ended.append(call)
+
+    threads = [threading.Thread(target=wait, args=args) for args in [(reader.get,), (full.put, 1)]]
+    for thread in threads:
+        thread.start()
+    b.shutdown()
+    full.shutdown()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert len(ended) == 2
+    assert other.get() == 0
+
+
+def test_closed_objects_refuse_use() -> None:
+    b = st.Broadcast(2)
+    reader = b.reader()
+    b.put(1)
+    b.close()
+    b.close()
+    assert b.closed
+    for call in (lambda: b.put(1), b.reader, b.lag, b.shutdown, lambda: b.wait_for_readers(1)):
+        with pytest.raises(ValueError, match="broadcast is closed"):
+            call()
+    assert reader.get() == 1
+    reader.close()
+    reader.close()
+    assert reader.closed
+    for call in (reader.get, reader.get_nowait, reader.lag):
+        with pytest.raises(ValueError, match="reader is closed"):
+            call()
+    assert "closed" in repr(b)
+    assert "closed" in repr(reader)
+
+
+def test_close_wakes_a_thread_that_waits_for_the_reader() -> None:
+    b = st.Broadcast(2)
+    reader = b.reader()
+    raised = []
+
+    def wait() -> None:
+        try:
+            reader.get()
+        except ValueError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    reader.close()
+    thread.join(SECONDS)
+    assert raised == ["the reader is closed"]
+
+
+def test_deleted_reader_leaves() -> None:
+    b = st.Broadcast(2)
+    reader = b.reader()
+    watched = weakref.ref(reader)
+    assert b.readers == 1
+    del reader
+    gc.collect()
+    assert watched() is None
+    assert b.readers == 0
+
+
+def test_reader_keeps_its_broadcast() -> None:
+    with assert_no_leaks():
+        reader = st.Broadcast(2).reader()
+        gc.collect()
+        assert reader.lag() == 0
+        del reader
+
+
+def test_readers_are_awaited() -> None:
+    b = st.Broadcast(2)
+    with pytest.raises(TimeoutError, match="0 of 2 readers"):
+        b.wait_for_readers(2, timeout=0.01)
+    kept = []
+    threads = [threading.Thread(target=lambda: kept.append(b.reader())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    b.wait_for_readers(2, timeout=SECONDS)
+    assert b.readers == 2
+    for thread in threads:
+        thread.join()
+    for count in (0, -1, 257):
+        with pytest.raises(ValueError, match="between 1 and 256"):
+            b.wait_for_readers(count)
+    b.shutdown()
+    with pytest.raises(st.ShutDown):
+        b.wait_for_readers(3)
+
+
+@pytest.mark.parametrize("maxsize", [0, -1, 65537])
+def test_maxsize_is_bounded(maxsize: int) -> None:
+    with pytest.raises(ValueError, match="maxsize is from 1 to 65536"):
+        st.Broadcast(maxsize)
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match="on_full is one of 'block', 'drop_oldest', 'raise', not 'wait'"):
+        st.Broadcast(1, on_full="wait")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        st.Broadcast()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="method reader"):
+        st.BroadcastReader(1)  # type: ignore[arg-type]
+    b = st.Broadcast(np.int64(3), "raise")
+    assert (b.maxsize, b.on_full) == (3, "raise")
+    assert repr(b) == "<Broadcast: 0 readers, lag 0, maxsize 3, on_full 'raise'>"
+    assert repr(b.reader()) == "<BroadcastReader: missed 0>"
+
+
+def test_largest_broadcast_works() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(65536)
+        reader = b.reader()
+        for number in range(70_000):
+            b.put(number)
+            if number >= 65535:
+                assert reader.get() == number - 65535
+        assert reader.lag() == 65535
+        del b, reader
+
+
+def test_item_that_cannot_be_pickled_changes_nothing() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(2)
+        reader = b.reader()
+        with pytest.raises((AttributeError, pickle.PicklingError, TypeError)):
+            b.put([st.ones(3), threading.Lock()])
+        assert reader.lag() == 0
+        del b, reader
+
+
+def test_item_that_fails_to_load_is_passed() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(2)
+        readers = b.reader(), b.reader()
+        b.put([st.ones(3), Fails(), st.ones(4)])
+        b.put("next")
+        for reader in readers:
+            with pytest.raises(ZeroDivisionError):
+                reader.get()
+            assert reader.get() == "next"
+        del b, readers, reader
+
+
+class Fails:
+    def __reduce__(self):
+        return divmod, (1, 0)
+
+
+def test_message_of_a_queue_inside_is_consumed() -> None:
+    """While an item of a broadcast is loaded, a queue's message that is loaded, too, keeps its own rules."""
+    with assert_no_leaks():
+        global inner
+        inner = st.Queue()
+        inner.put([st.full(3, 5)])
+        b = st.Broadcast(2)
+        readers = b.reader(), b.reader()
+        b.put([st.full(2, 1), GetsFromQueue(), st.full(2, 2)])
+        first, got, last = readers[0].get()
+        assert got.tolist() == [5] * 3
+        assert (first.tolist(), last.tolist()) == ([1, 1], [2, 2])
+        inner.put([st.full(3, 6)])
+        first, got, last = readers[1].get()
+        assert got.tolist() == [6] * 3
+        assert (first.tolist(), last.tolist()) == ([1, 1], [2, 2])
+        del b, readers, first, got, last, inner
+
+
+class GetsFromQueue:
+    def __reduce__(self):
+        return _get_inner, ()
+
+
+def _get_inner() -> object:
+    return inner.get()[0]
+
+
+def test_broadcast_is_not_copied_or_pickled() -> None:
+    b = st.Broadcast(1)
+    for fail in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            fail(b)
+        with pytest.raises(TypeError, match="send its broadcast"):
+            fail(b.reader())
+
+
+@pytest.mark.parametrize("carrier", [mp.Queue, mp.SimpleQueue, st.Queue])
+def test_broadcast_travels_through_queues(carrier) -> None:
+    b, through = st.Broadcast(3, "drop_oldest"), carrier()
+    through.put([b])
+    (again,) = through.get()
+    assert (again.maxsize, again.on_full) == (3, "drop_oldest")
+    reader = b.reader()
+    again.put("there")
+    assert reader.get() == "there"
+    if hasattr(through, "close"):
+        through.close()
+
+
+def test_broadcast_travels_through_itself_and_a_name() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(3)
+        reader = b.reader()
+        b.put(b)
+        again = reader.get()
+        again.put(1)
+        assert reader.get() == 1
+        st.publish("test-broadcast", b)
+        try:
+            st.attach("test-broadcast").put("found")
+            assert reader.get() == "found"
+        finally:
+            st.unpublish("test-broadcast")
+        del b, reader, again
+
+
+def test_subclass_travels() -> None:
+    through = st.Queue()
+    through.put(Special(2))
+    assert type(through.get()) is Special
+
+
+class Special(st.Broadcast[int]):
+    pass
+
+
+ACTIONS = some.lists(
+    some.one_of(
+        some.tuples(some.just("put"), some.integers(0, 3)),
+        some.tuples(some.just("get"), some.integers(0, 3)),
+        some.tuples(some.just("join"), some.just(0)),
+        some.tuples(some.just("leave"), some.integers(0, 3)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    maxsize=some.integers(1, 4), on_full=some.sampled_from(["block", "drop_oldest", "raise"]), actions=ACTIONS
+)
+def test_any_program_agrees_with_a_model(maxsize: int, on_full, actions) -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(maxsize, on_full)
+        readers: list[tuple[st.BroadcastReader, list[int]]] = []
+        number = 0
+        for action, which in actions:
+            if action == "put":
+                full = any(len(unread) == maxsize for _, unread in readers)
+                if full and on_full != "drop_oldest":
+                    with pytest.raises(queue.Full):
+                        b.put_nowait(message(number))
+                    continue
+                b.put_nowait(message(number))
+                for _, unread in readers:
+                    unread.append(number)
+                    del unread[:-maxsize]
+                    del _
+                number += 1
+            elif action == "join" and len(readers) < 4:
+                readers.append((b.reader(), []))
+            elif action == "get" and which < len(readers):
+                reader, unread = readers[which]
+                if unread:
+                    assert number_in(reader.get_nowait()) == unread.pop(0)
+                else:
+                    with pytest.raises(queue.Empty):
+                        reader.get_nowait()
+                del reader
+            elif action == "leave" and which < len(readers):
+                readers.pop(which)[0].close()
+            assert [reader.lag() for reader, _ in readers] == [len(unread) for _, unread in readers]
+            assert b.lag() == max((len(unread) for _, unread in readers), default=0)
+        del b, readers

@@ -1,0 +1,308 @@
+"""A broadcast between processes: order and completeness, joining and leaving, deaths, stops, forks."""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import signal
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import end, fork, run_python, wait_until
+from tests.helpers.live_resources import assert_no_leaks
+from tests.helpers.numbered_messages import message, number_in
+
+SECONDS = 60
+
+
+def read_all(b: st.Broadcast, results: st.Queue) -> None:
+    with b.reader() as reader:
+        numbers = [number_in(item) for item in reader]
+        results.put((numbers == list(range(len(numbers))), len(numbers), reader.missed))
+
+
+@pytest.mark.parametrize("readers", [1, 2, 4, 8])
+def test_each_process_reads_all_in_order(readers: int) -> None:
+    context = mp.get_context("forkserver")
+    with assert_no_leaks():
+        b, results = st.Broadcast(6), st.Queue()
+        workers = [context.Process(target=read_all, args=(b, results)) for _ in range(readers)]
+        for worker in workers:
+            worker.start()
+        b.wait_for_readers(readers, timeout=SECONDS)
+        for number in range(300):
+            b.put(message(number), timeout=SECONDS)
+        b.shutdown()
+        for _ in workers:
+            assert results.get(timeout=SECONDS) == (True, 300, 0)
+        for worker in workers:
+            end(worker)
+            worker.close()
+        del b, results
+
+
+def test_it_travels_in_arguments(ctx) -> None:
+    with assert_no_leaks():
+        b, results = st.Broadcast(6), st.Queue()
+        worker = ctx.Process(target=read_all, args=(b, results))
+        worker.start()
+        b.wait_for_readers(1, timeout=SECONDS)
+        for number in range(20):
+            b.put(message(number), timeout=SECONDS)
+        b.shutdown()
+        assert results.get(timeout=SECONDS) == (True, 20, 0)
+        end(worker)
+        worker.close()
+        del b, results
+
+
+def read_now_and_then(b: st.Broadcast, seed: int) -> None:
+    chance = random.Random(seed)
+    while True:
+        with b.reader() as reader:
+            before = None
+            for item in reader:
+                number = number_in(item)
+                assert before is None or number == before + 1
+                before = number
+                if chance.random() < 0.1:
+                    break
+            else:
+                return
+
+
+def test_readers_join_and_leave_at_random() -> None:
+    context = mp.get_context("forkserver")
+    with assert_no_leaks():
+        b, results = st.Broadcast(4), st.Queue()
+        steady = context.Process(target=read_all, args=(b, results))
+        others = [context.Process(target=read_now_and_then, args=(b, seed)) for seed in range(3)]
+        steady.start()
+        b.wait_for_readers(1, timeout=SECONDS)
+        for other in others:
+            other.start()
+        for number in range(1000):
+            b.put(message(number), timeout=SECONDS)
+        b.shutdown()
+        assert results.get(timeout=SECONDS) == (True, 1000, 0)
+        for process in (steady, *others):
+            end(process)
+            assert process.exitcode == 0
+            process.close()
+        del b, results
+
+
+def write_numbers(b: st.Broadcast) -> None:
+    for number in range(1 << 30):
+        b.put(message(number), timeout=SECONDS)
+
+
+def read_numbers(b: st.Broadcast) -> None:
+    with b.reader() as reader:
+        for item in reader:
+            number_in(item)
+
+
+def test_killed_readers_and_writers_stop_nobody() -> None:
+    """Readers and writers are killed at random instants while others use the broadcast."""
+    chance = random.Random(5)
+    with assert_no_leaks():
+        b: st.Broadcast = st.Broadcast(4)
+        before = st.stats()["processes"]
+        reader = b.reader()
+        for _ in range(15):
+            children = [fork(partial(work, b)) for work in (read_numbers, write_numbers)]
+            deadline = time.monotonic() + chance.random() * 0.05
+            while time.monotonic() < deadline:
+                with suppress(queue.Empty):
+                    number_in(reader.get(timeout=0.01))
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        wait_until(lambda: st.stats()["processes"] == before, what="the dead to be noticed")
+        assert b.readers == 1
+        reader.close()
+        reader = b.reader()
+        b.put("end", timeout=SECONDS)
+        assert reader.get(timeout=SECONDS) == "end"
+        del b, reader
+
+
+def test_stopped_reader_is_waited_for_and_misses_nothing() -> None:
+    b, results = st.Broadcast(2), st.Queue()
+    child = fork(lambda: read_all(b, results))
+    b.wait_for_readers(1, timeout=SECONDS)
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    putter = threading.Thread(target=lambda: [b.put(message(number)) for number in range(10)])
+    putter.start()
+    wait_until(lambda: b.lag() == 2, what="the broadcast to be full")
+    assert putter.is_alive()
+    assert b.readers == 1
+    os.kill(child, signal.SIGCONT)
+    putter.join(SECONDS)
+    b.shutdown()
+    assert results.get(timeout=SECONDS) == (True, 10, 0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_stopped_reader_that_is_killed_lets_the_writer_continue() -> None:
+    b = st.Broadcast(1)
+    child = fork(partial(read_numbers, b))
+    b.wait_for_readers(1, timeout=SECONDS)
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    putter = threading.Thread(target=lambda: [b.put(st.ones(3)) for _ in range(10)])
+    putter.start()
+    wait_until(lambda: b.lag() == 1, what="the broadcast to be full")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    putter.join(SECONDS)
+    assert not putter.is_alive()
+    assert b.readers == 0
+
+
+def test_killed_manager_stops_nobody() -> None:
+    done = run_python(
+        """
+        import os, signal
+        import shmtensor as st
+        from tests.helpers.children import fork, kill_manager_of, wait_until
+        from tests.helpers.numbered_messages import message, number_in
+
+        b, kept = st.Broadcast(3), st.ones(1)
+        own = b.reader()
+        session, blocks = st.stats()["session"], st.stats()["blocks"]
+
+        def read():
+            with b.reader() as reader:
+                assert [number_in(reader.get(timeout=30)) for _ in range(60)] == list(range(60))
+
+        child, doomed = fork(read), fork(read)
+        b.wait_for_readers(3, timeout=30)
+        for number in range(60):
+            if number % 20 == 10:
+                kill_manager_of(session)
+            if number == 30:
+                os.kill(doomed, signal.SIGKILL)
+                os.waitpid(doomed, 0)
+            b.put(message(number), timeout=30)
+            assert number_in(own.get(timeout=30)) == number
+        assert os.waitpid(child, 0)[1] == 0
+        wait_until(lambda: st.stats()["processes"] == 1 and b.readers == 1)
+        wait_until(lambda: st.stats()["blocks"] == blocks)
+        print("fine")
+        """,
+        env={"PYTHONPATH": os.getcwd()},
+    )
+    assert done.stdout == "fine\n", done
+
+
+def test_forked_child_needs_a_reader_of_its_own() -> None:
+    b = st.Broadcast(4)
+    reader = b.reader()
+    b.put(1)
+
+    def child() -> None:
+        for call in (reader.get, reader.get_nowait, reader.lag):
+            with pytest.raises(st.SessionError, match="not to its forked child"):
+                call()
+        repr(reader)
+        reader.close()
+        with b.reader() as own:
+            b.put(2)
+            assert own.get() == 2
+            assert b.readers == 2
+
+    assert os.waitpid(fork(child), 0)[1] == 0
+    assert b.readers == 1
+    assert [reader.get(), reader.get()] == [1, 2]
+
+
+def test_forks_of_a_process_whose_threads_use_it() -> None:
+    b = st.Broadcast(10)
+    reader = b.reader()
+    stop = threading.Event()
+
+    def write() -> None:
+        for number in range(1 << 30):
+            if stop.is_set():
+                break
+            b.put(message(number), timeout=SECONDS)
+        b.shutdown()
+
+    numbers: list[int] = []
+    threads = [
+        threading.Thread(target=write),
+        threading.Thread(target=lambda: numbers.extend(number_in(item) for item in reader)),
+    ]
+    for thread in threads:
+        thread.start()
+
+    def child() -> None:
+        with b.reader() as own:
+            first = number_in(own.get(timeout=SECONDS))
+            assert number_in(own.get(timeout=SECONDS)) == first + 1
+
+    for _ in range(20):
+        assert os.waitpid(fork(child), 0)[1] == 0
+    stop.set()
+    for thread in threads:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    assert numbers == list(range(len(numbers)))
+
+
+def put_and_die(b: st.Broadcast) -> None:
+    b.put(st.full(100, 5))
+    b.put([st.full(100, 6), np.full(100_000, 7)])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_messages_outlive_their_writer() -> None:
+    with assert_no_leaks():
+        b = st.Broadcast(4)
+        readers = b.reader(), b.reader()
+        worker = mp.get_context("forkserver").Process(target=put_and_die, args=(b,))
+        worker.start()
+        worker.join(SECONDS)
+        worker.close()
+        for reader in readers:
+            assert reader.get(timeout=SECONDS).tolist() == [5] * 100
+            tensor, array = reader.get(timeout=SECONDS)
+            assert (tensor.tolist(), array[0]) == ([6] * 100, 7)
+            del tensor, array
+        del b, readers, reader
+
+
+def test_broadcast_that_only_the_dead_had_is_freed() -> None:
+    done = run_python(
+        """
+        import os, signal
+        import shmtensor as st
+        from tests.helpers.children import wait_until
+
+        kept = st.ones(1)
+        before = st.stats()["blocks"]
+        if (child := os.fork()) == 0:
+            b = st.Broadcast(50)
+            reader = b.reader()
+            for _ in range(20):
+                b.put(st.ones(3))
+                b.put([st.ones(3), b])
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+        wait_until(lambda: st.stats()["blocks"] == before)
+        print("fine")
+        """,
+        env={"PYTHONPATH": os.getcwd()},
+    )
+    assert done.stdout == "fine\n", done
