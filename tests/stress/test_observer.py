@@ -36,7 +36,7 @@ PROGRAM = """
         content = bytes(ForkingPickler.dumps(letters[2].tensor))
         message.delivered()
     del letters[2]
-    queues = []
+    queues, readers = [], []
     def report():
         storages = [l.tensor.storage() for l in letters] + [q._storage for q in queues]
         held = [(storage.data_ptr(), storage.nbytes) for storage in storages]
@@ -57,9 +57,15 @@ PROGRAM = """
             for i in range(3):
                 queues[0].put((i, letters[0]))
             report()
+        elif line.startswith("broadcast"):
+            queues.append(st.Broadcast(10))
+            readers.append(queues[0].reader())
+            for i in range(3):
+                queues[0].put((i, letters[0]))
+            report()
         elif line.startswith("empty"):
-            letters.clear()
-            queues.clear()
+            for held in letters, queues, readers:
+                held.clear()
             st.gc(older_than=0)
             report()
         elif line.startswith("say nothing of one"):
@@ -189,19 +195,9 @@ def test_observer_reports_holder_bit_without_use(subject) -> None:
     assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
 
 
-def test_observer_reports_queue_that_is_locked_or_damaged(subject) -> None:
-    subject.order("queue")
-    assert subject.problems() == [], "its messages have no pattern"
-    ((queue,),) = [subject.snapshot().queues]
-    assert (queue.limit, queue.tail.count, queue.head.count) == (10, 3, 0)
-    at = queue.arena.data_at + queue.block.offset
-    for offset, word, problem in [
-        (64, 1, "is locked: tail 0x1, head 0x0"),
-        (128, 5, "is locked: tail 0x0, head 0x5"),
-        (72, 11, "has 11 messages, and its limit is 10"),
-        (136, 4, "has more messages taken than put"),
-        (0, 7, "begins with"),
-    ]:
+def check_damage(subject, at: int, words: list[tuple[int, int, str]]) -> None:
+    """Write each word at its offset from a position in the arena's file; the observer reports the problem."""
+    for offset, word, problem in words:
         path, _ = subject.arena()
         fd = os.open(path, os.O_RDWR)
         before = os.pread(fd, 8, at + offset)
@@ -212,6 +208,39 @@ def test_observer_reports_queue_that_is_locked_or_damaged(subject) -> None:
     assert subject.problems() == []
     subject.order("empty")
     assert judge_empty(subject.snapshot()) == []
+
+
+def test_observer_reports_queue_that_is_locked_or_damaged(subject) -> None:
+    subject.order("queue")
+    assert subject.problems() == [], "its messages have no pattern"
+    ((queue,),) = [subject.snapshot().queues]
+    assert (queue.limit, queue.tail.count, queue.head.count) == (10, 3, 0)
+    words = [
+        (64, 1, "is locked: tail 0x1, head 0x0"),
+        (128, 5, "is locked: tail 0x0, head 0x5"),
+        (72, 11, "has 11 messages, and its limit is 10"),
+        (136, 4, "has more messages taken than put"),
+        (0, 7, "begins with"),
+    ]
+    check_damage(subject, queue.arena.data_at + queue.block.offset, words)
+
+
+def test_observer_reports_broadcast_that_is_locked_or_damaged(subject) -> None:
+    subject.order("broadcast")
+    assert subject.problems() == [], "its messages have no pattern"
+    ((broadcast,),) = [subject.snapshot().broadcasts]
+    (reader,) = broadcast.readers
+    assert (broadcast.limit, broadcast.tail.count, broadcast.passed, reader.next) == (10, 3, 0, 0)
+    reads = 1 << 31
+    words = [
+        (64, 1, "is locked: 0x1"),
+        (128, 4, "has 3 messages, and readers have passed 4"),
+        (384, reads | 500, "has a reader of slot 499, without a live process"),
+        (384, reader.slot + 1, "the next one of a reader is None"),
+        (392, 4, "the next one of a reader is 4"),
+        (0, 7, "begins with"),
+    ]
+    check_damage(subject, broadcast.arena.data_at + broadcast.block.offset, words)
 
 
 def test_observer_reports_draining_block(subject) -> None:

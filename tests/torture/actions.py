@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.torture import broadcasts, queues
 from tests.torture import run_state as states
 from tests.torture.blows import BLOWS
+from tests.torture.broadcasts import BROADCASTS, SharedBroadcast, drain_broadcasts
 from tests.torture.greenlets import GREENLETS
 from tests.torture.limits import LIMITED
 from tests.torture.mp_workload import exchange
 from tests.torture.patterns import new_tag
-from tests.torture.queues import QUEUES, SharedQueue, drain_queues, meet
+from tests.torture.queues import QUEUES, SharedQueue, drain_queues
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
 
 if TYPE_CHECKING:
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
 
 MOST = 30  # maximum number of letters held
 STRATEGIES = ("file_descriptor", "file_system")
-KINDS = ("Queue", "SimpleQueue", "Pipe", "Pool", "Process", "JoinableQueue", "st.Queue")
+WITHOUT_QUEUE = ("Pipe", "Process")
+KINDS = (*WITHOUT_QUEUE, "Queue", "SimpleQueue", "JoinableQueue", "st.Queue", "Pool")
 
 
 class ActorState:
-    """The tensors and queues that one thread of an actor holds."""
+    """The tensors, queues and broadcasts that one thread of an actor holds."""
 
     LEAVE = object()
 
@@ -36,6 +39,9 @@ class ActorState:
         self.actor, self.state, self.is_helper = actor, actor.state, is_helper
         self.held: list[Letter] = []
         self.queues: list[SharedQueue] = []
+        self.broadcasts: list[SharedBroadcast] = []
+        self.readers: list[broadcasts.Reader] = []
+        self.writers: dict[tuple[int, int], tuple[int, int]] = {}  # of a broadcast and a process
         self.has_orphan_thread = False
         self.made = 0
 
@@ -53,10 +59,13 @@ class ActorState:
             del self.held[: MOST // 2]
 
     def receive(self, content: bytes | None) -> Letter | None:
-        """Load a message for the first time; this must succeed. Keep a queue, and return a letter."""
+        """Load a message for the first time; this must succeed. Return a letter, and keep anything else."""
         message = None if content is None else self.first(lambda: load(content))
         if isinstance(message, SharedQueue):
-            meet(self, message)
+            queues.meet(self, message)
+            return None
+        if isinstance(message, SharedBroadcast):
+            broadcasts.meet(self, message)
             return None
         return message
 
@@ -159,7 +168,8 @@ def run_mp_workload(actor_state: ActorState, rng: random.Random) -> None:
         return
     method = rng.choices(("fork", "spawn"), (40, 1))[0]
     letters = [rng.choice(actor_state.held) for _ in range(rng.randrange(1, 6))]
-    for letter in exchange(rng.choice(KINDS), method, letters, rng):
+    kind = rng.choice(KINDS if actor_state.state.has_queues else WITHOUT_QUEUE)
+    for letter in exchange(kind, method, letters, rng):
         actor_state.keep(letter)
 
 
@@ -178,9 +188,10 @@ def collect_garbage(actor_state: ActorState, rng: random.Random) -> None:
 
 
 def receive_all(actor_state: ActorState) -> None:
-    """Receive all messages, and release their tensors and all queues."""
+    """Receive all messages, and release their tensors, all queues and broadcasts."""
     rng = random.Random(0)
     while True:
+        drain_broadcasts(actor_state)
         contents = [box.receive_bytes() for box in actor_state.state.boxes]
         contents.append(read_file(actor_state.state.mail, rng))
         if not any(contents) and not drain_queues(actor_state):
@@ -195,5 +206,5 @@ ACTIONS = [
     (allocate, 20.0), (release_one, 14), (check_one, 5), (make_view, 3), (post, 22), (post_private, 4),
     (collect_mail, 25), (forward, 8), (load_twice, 3), (write_mail, 2), (read_mail, 2.2),
     (run_mp_workload, 0.15), (fork, 0.8), (leave, 0.2), (collect_garbage, 0.2), *BLOWS, *GREENLETS, *LIMITED,
-    *QUEUES,
+    *QUEUES, *BROADCASTS,
 ]  # fmt: skip

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 import shmtensor as st
 from shmtensor import _core
 from shmtensor.storage import Storage
+from tests.torture import broadcasts, queues
 from tests.torture import run_state as states
 from tests.torture.actions import ACTIONS, ActorState, receive_all
 from tests.torture.mp_workload import watch_parent
-from tests.torture.queues import MOST, drain_queues, meet
 from tests.torture.run_state import COLLECT, DRAIN, END, RUN, RunState
 
 
@@ -80,7 +80,9 @@ class Actor:
         (action,) = rng.choices(self.kinds, self.weights)
         if action(actor_state, rng) is actor_state.LEAVE:
             self.life = 0
-        del actor_state.queues[:-MOST]
+        del actor_state.queues[: -queues.MOST]
+        del actor_state.broadcasts[: -broadcasts.MOST]
+        del actor_state.readers[: -broadcasts.MOST]
         self.life -= 1
         self.row[states.OPERATIONS] += 1
 
@@ -91,7 +93,8 @@ class Actor:
             self.helper.wait_until_idle(number)
         if order in (DRAIN, COLLECT):
             if self.is_forked:
-                drain_queues(self.actor_state)
+                broadcasts.drain_broadcasts(self.actor_state)
+                queues.drain_queues(self.actor_state)
                 return False
             self.release_all()
         if order == DRAIN:
@@ -112,14 +115,17 @@ class Actor:
         for actor_state in self.actor_states():
             yield from (letter.tensor.storage() for letter in actor_state.held)
             yield from (shared.queue._storage for shared in actor_state.queues)
+            yield from (shared.broadcast._storage for shared in actor_state.broadcasts)
+            yield from (reader.shared.broadcast._storage for reader in actor_state.readers)
 
     def release_all(self) -> None:
-        """Release all tensors, and leave the queues of the second thread to this one."""
+        """Release all tensors and broadcasts, and leave the queues of the second thread to this one."""
         for actor_state in self.actor_states():
+            broadcasts.drain_broadcasts(actor_state)
             actor_state.held.clear()
         if self.helper is not None:
             for shared in self.helper.actor_state.queues:
-                meet(self.actor_state, shared)
+                queues.meet(self.actor_state, shared)
             self.helper.actor_state.queues.clear()
 
     def fork(self, actor_state: ActorState) -> None:
@@ -141,6 +147,7 @@ class Actor:
             try:
                 sys.stdin = None
                 actor_state.has_orphan_thread = self.helper is not None
+                actor_state.readers.clear()  # a reader is of one process
                 Actor(self.state, self.state.actors + self.rank, seed, actor_state).run()
                 _core.ensure_managers()  # as every process does at a normal exit
                 status = 0

@@ -1,8 +1,7 @@
-"""Transports of the standard library, which a killed reader or writer leaves broken.
+"""Transports with the interface of the standard library.
 
-Pipes keep half a message of a killed process, and queues keep its lock. So one process creates the
-transport, starts a child, exchanges tensors with it and ends it. A kill of the parent kills the child
-too: the child watches its parent.
+A pipe keeps half a message of a killed process. So one process creates the transport, starts a child,
+exchanges tensors with it and ends it. A kill of the parent kills the child too: the child watches its parent.
 """
 
 from __future__ import annotations
@@ -68,7 +67,13 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
     context = mp.get_context(method)
     if kind == "Pool":
         with context.Pool(2, watch_parent) as pool:
-            back = pool.map_async(check, letters).get(TIMEOUT)
+            results = pool.map_async(check, letters)
+            if rng.random() < 0.5:
+                rng.choice(pool._pool).kill()
+            try:
+                back = results.get(TIMEOUT)
+            except mp.WorkerLost:
+                back = []
             pool.close()
             pool.join()
         return back

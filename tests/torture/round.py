@@ -91,6 +91,7 @@ def main() -> None:
             ("operations", states.OPERATIONS),
             ("refused under a limit", states.REFUSED),
             ("switches of greenlets", states.SWITCHES),
+            ("received from broadcasts", states.PAGES),
         ):
             counts[what] += rows[column]
         counts["forks"] += rows[states.FORKS]

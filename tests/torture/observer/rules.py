@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.torture.observer import broadcasts as broadcast_layout
+from tests.torture.observer import queues as queue_layout
 from tests.torture.observer.files import ArenaFile, Block
-from tests.torture.observer.queues import MAGIC
 from tests.torture.observer.snapshot import Holding, Member, Snapshot, name
 
 
@@ -14,7 +15,7 @@ def judge(snapshot: Snapshot) -> list[str]:
     """Return all problems of a session; none if it is consistent."""
     rules = [
         patterns, lost_blocks, dead_bits, overlapping_blocks, tickets, holdings, descriptors, mappings,
-        queues, draining_blocks,
+        queues, broadcasts, draining_blocks,
     ]  # fmt: skip
     if snapshot.allow_data_loss:
         rules.remove(tickets)  # their arenas may be lost with owner and manager
@@ -108,7 +109,7 @@ def queues(snapshot: Snapshot) -> Iterator[str]:
     """While no process puts or takes, no queue is locked, or has more messages than its limit."""
     for queue in snapshot.queues:
         text, tail, head = f"the queue in {name(queue.arena, queue.block)}", queue.tail, queue.head
-        if queue.magic != MAGIC:
+        if queue.magic != queue_layout.MAGIC:
             yield f"{text} begins with {queue.magic!r}"
         if tail.lock or head.lock:
             yield f"{text} is locked: tail {tail.lock:#x}, head {head.lock:#x}"
@@ -116,6 +117,23 @@ def queues(snapshot: Snapshot) -> Iterator[str]:
             yield f"{text} has more messages taken than put: {tail}, {head}"
         if queue.limit and tail.count - head.count > queue.limit:
             yield f"{text} has {tail.count - head.count} messages, and its limit is {queue.limit}"
+
+
+def broadcasts(snapshot: Snapshot) -> Iterator[str]:
+    """While no process puts or gets, no broadcast is locked, and all readers are of live processes."""
+    for broadcast in snapshot.broadcasts:
+        text, count = f"the broadcast in {name(broadcast.arena, broadcast.block)}", broadcast.tail.count
+        if broadcast.magic != broadcast_layout.MAGIC:
+            yield f"{text} begins with {broadcast.magic!r}"
+        if broadcast.tail.lock:
+            yield f"{text} is locked: {broadcast.tail.lock:#x}"
+        if broadcast.passed > count:
+            yield f"{text} has {count} messages, and readers have passed {broadcast.passed}"
+        for reader in broadcast.readers:
+            if reader.slot not in snapshot.alive:
+                yield f"{text} has a reader of slot {reader.slot}, without a live process"
+            if reader.next is None or reader.next > count:
+                yield f"{text} has {count} messages, and the next one of a reader is {reader.next}"
 
 
 def draining_blocks(snapshot: Snapshot) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.torture.observer import processes
+from tests.torture.observer.broadcasts import BroadcastBlock, read_broadcast
 from tests.torture.observer.files import ArenaFile, Block, SessionFile
 from tests.torture.observer.queues import QueueBlock, read_queue
 from tests.torture.patterns import mismatch
@@ -43,6 +44,7 @@ class Snapshot:
     alive: set[int]  # slots with a live process
     broken: list[tuple[ArenaFile, Block, str]]  # patterns
     queues: list[QueueBlock]
+    broadcasts: list[BroadcastBlock]
     managers: list[int]
     allow_data_loss: bool = False  # owners and manager were killed together: memfds may be gone
     may_keep_tickets: bool = False  # those that only a lost queue has named; gc does not cancel them
@@ -86,6 +88,9 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
             raise ValueError(f"no process maps the memory of session {session}")
         broken = [problem for fd, arena in arenas for problem in _broken(fd, arena)]
         found_queues = [read_queue(fd, arena, block) for fd, arena in arenas for block in arena.blocks]
+        found_broadcasts = [
+            read_broadcast(fd, arena, block) for fd, arena in arenas for block in arena.blocks
+        ]
     alive, members = set(), {}
     for slot in memory.slots.values():
         if not slot.taken or not slot.pid or not processes.is_alive(slot.pid):
@@ -96,7 +101,8 @@ def take_snapshot(session: str, pids: list[int], report_path: Callable[[int], Pa
         members[slot.pid] = _member(session, slot.pid, report_path(slot.pid))
     found = {arena.number: arena for _, arena in arenas}
     queues = [queue for queue in found_queues if queue is not None]
-    return Snapshot(memory, found, members, alive, broken, queues, managers)
+    broadcasts = [broadcast for broadcast in found_broadcasts if broadcast is not None]
+    return Snapshot(memory, found, members, alive, broken, queues, broadcasts, managers)
 
 
 def _member(session: str, pid: int, report: Path) -> Member:
@@ -110,7 +116,7 @@ def _member(session: str, pid: int, report: Path) -> Member:
 def _broken(fd: int, arena: ArenaFile) -> list[tuple[ArenaFile, Block, str]]:
     found = []
     for block in arena.blocks:
-        if not block.live or block.contents:  # a queue, or a message with tickets, has no pattern
+        if not block.live or block.contents:  # a queue, a broadcast, or a message with tickets has no pattern
             continue
         content = os.pread(fd, block.size, arena.data_at + block.offset)
         if len(content) != block.size or block.size % 8 or block.size == 0:
