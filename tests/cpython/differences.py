@@ -36,7 +36,7 @@ DIFFERENCES = (
     Difference(
         "WithProcessesTestQueue.test_closed_queue_empty_exceptions",
         "`close` closes a queue that was not used, too",
-        since=(3, 14),
+        since=(3, 13),
     ),
     Difference("TestStartMethod.test_get_all", "there is one start method more", before=(3, 14)),
     Difference("TestStartMethod.test_get_all_start_methods", "there is one start method more", since=(3, 14)),
