@@ -58,7 +58,7 @@ endurance: $(VENV)/.shmtensor $(VENV)/.group-test ## run a data loader's load fo
 	$(BIN)/python -m tests.endurance --minutes $(MINUTES) --out build/endurance.json
 
 # Needs Clang with libFuzzer. New inputs stay in build/fuzz/corpus until fuzz-keep.
-FUZZ_TARGETS := tables memory member manager
+FUZZ_TARGETS := tables memory member manager channel
 SECONDS_EACH ?= 60
 CLANG ?= clang++
 fuzz: $(VENV)/.group-build ## fuzz the parsers of shared memory and messages, SECONDS_EACH per target

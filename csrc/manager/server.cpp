@@ -46,7 +46,8 @@ void Server::run() {
     std::vector<std::uint64_t> all = poller_.wait(timeout());
     // Ended processes come first, so that one sweep is enough for all of them before requests are
     // answered.
-    std::ranges::stable_partition(all, [](std::uint64_t ready) { return ready >> 32 == kProcess; });
+    std::stable_partition(all.begin(), all.end(),
+                          [](std::uint64_t ready) { return ready >> 32 == kProcess; });
     for (const std::uint64_t ready : all) {
       const auto value = static_cast<std::uint32_t>(ready);
       switch (ready >> 32) {

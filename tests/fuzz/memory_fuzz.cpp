@@ -1,6 +1,6 @@
-// A member of the session writes anything into an arena, a queue in it, and the session's memory,
-// before or after the manager opens them. The manager processes all as after a death, and neither
-// crashes nor runs indefinitely.
+// A member of the session writes anything into an arena, a queue and a broadcast in it, and the
+// session's memory, before or after the manager opens them. The manager processes all as after a
+// death, and neither crashes nor runs indefinitely.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -13,6 +13,7 @@
 #include "manager/slot_table.hpp"
 #include "os/random.hpp"
 #include "patch.hpp"
+#include "queue/broadcast_layout.hpp"
 #include "queue/layout.hpp"
 
 using namespace shmtensor;
@@ -20,18 +21,23 @@ using namespace shmtensor;
 namespace {
 
 constexpr SegmentLayout kSmall{4096, 64 << 20};
+constexpr std::uint64_t kMessages = 4;  // that fit into the broadcast
+
+// Return the bytes of a new block, which are zero.
+std::span<std::byte> clear(Arena& arena, BlockNumber block) {
+  const std::span<std::byte> bytes = arena.bytes(block, Access::read_write);
+  std::memset(bytes.data(), 0, bytes.size());
+  return bytes;
+}
 
 // A queue that the dead member has locked, with a message in a ring of its own.
 BlockNumber make_queue(Arena& arena) {
   const BlockNumber block = *arena.allocate(sizeof(QueueHeader));
-  const std::span<std::byte> bytes = arena.bytes(block, Access::read_write);
-  std::memset(bytes.data(), 0, bytes.size());
-  auto& queue = *reinterpret_cast<QueueHeader*>(bytes.data());
+  auto& queue = *reinterpret_cast<QueueHeader*>(clear(arena, block).data());
   queue.magic.store(kQueueMagic);
   arena.set_contents(block, QueueHeader::contents());
   const BlockNumber ring = *arena.allocate(4 * sizeof(MessageEntry));
-  const std::span<std::byte> entries = arena.bytes(ring, Access::read_write);
-  std::memset(entries.data(), 0, entries.size());
+  const std::span<std::byte> entries = clear(arena, ring);
   arena.set_contents(ring, ring_contents(4));
   queue.ring(1).strategy.store(Strategy::file_descriptor);
   arena.send(ring, queue.ring(1).ticket);
@@ -43,6 +49,25 @@ BlockNumber make_queue(Arena& arena) {
   queue.tail.count.store(1);
   queue.tail.lock.store(2);
   queue.head.lock.store(2);
+  return block;
+}
+
+// A broadcast that the dead member has locked, with a message that it has not read as a reader.
+BlockNumber make_broadcast(Arena& arena) {
+  const BlockNumber block = *arena.allocate(BroadcastHeader::bytes(kMessages));
+  const std::span<std::byte> bytes = clear(arena, block);
+  auto& broadcast = *reinterpret_cast<BroadcastHeader*>(bytes.data());
+  broadcast.magic.store(kBroadcastMagic);
+  broadcast.limit.store(kMessages);
+  arena.set_contents(block, BroadcastHeader::contents(kMessages));
+  const BlockNumber message = *arena.allocate(64);
+  auto* const entries = reinterpret_cast<MessageEntry*>(bytes.data() + sizeof(BroadcastHeader));
+  arena.send(message, entries[0].ticket);
+  arena.release(message);
+  broadcast.readers[0].owner.store(ReaderRecord::kReads | ReaderRecord::owned_by(1));
+  broadcast.used.store(1);
+  broadcast.tail.count.store(1);
+  broadcast.tail.lock.store(2);
   return block;
 }
 
@@ -62,11 +87,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const BlockNumber block = *arena.allocate(64);
   static_cast<void>(arena.send(block));
   const BlockNumber queue = make_queue(arena);
+  const BlockNumber broadcast = make_broadcast(arena);
 
   const SegmentLayout& layout = arena.segment().layout();
-  const std::array<fuzz::Target, 8> targets{{
+  const std::array<fuzz::Target, 9> targets{{
       {arena_file, 0, sizeof(ArenaHeader)},
-      {arena_file, layout.records(), 6 * sizeof(BlockRecord)},
+      {arena_file, layout.records(), 8 * sizeof(BlockRecord)},
       {arena_file, layout.holders(0), 64},
       {arena_file, layout.senders(0), 64},
       {arena_file, layout.freed(), 256},
@@ -74,6 +100,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       {memory->file(), SessionMemory::transit_offset(1), 4096},
       {arena_file, layout.data() + arena.segment().record(queue).offset.load(),
        sizeof(QueueHeader) + 4 * sizeof(MessageEntry)},
+      {arena_file, layout.data() + arena.segment().record(broadcast).offset.load(),
+       BroadcastHeader::bytes(kMessages)},
   }};
   const auto patch_some = [&](int most) {
     for (int i = 0; i < most && !input.empty(); ++i) {
@@ -95,6 +123,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(directory.owned_by(1));
     directory.sweep(*opened, 1);
     directory.drain(*opened, 1, queue);
+    directory.drain(*opened, 1, broadcast);
     static_cast<void>(directory.collect(*opened, 0));
     directory.reclaim_orphans();
     directory.notify_owners();
