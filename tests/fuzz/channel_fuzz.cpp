@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::chrono::nanoseconds kBrief = std::chrono::microseconds(1);
 constexpr std::uint64_t kBlock = 300;
+constexpr int kMostSteps = 64;  // a shutdown may wait 100 ms for a lock
 
 /// A session of this process, with a manager.
 class World {
@@ -170,7 +171,7 @@ void fuzz_queue(World& world, fuzz::Input& input) {
   const HeldBlock block = world.allocate(sizeof(QueueHeader));
   Queue::create(*block, input.take<std::uint8_t>() % 64);
   Queue queue(world.session(), *block);
-  while (!input.empty()) {
+  for (int i = 0; i < kMostSteps && !input.empty(); ++i) {
     if (input.take<std::uint8_t>() % 2 == 0) patch(block, input);
     use_queue(world, queue, input);
   }
@@ -182,7 +183,7 @@ void fuzz_broadcast(World& world, fuzz::Input& input) {
   Broadcast::create(*block, limit, OnFull(input.take<std::uint8_t>() % 3));
   Broadcast broadcast(world.session(), *block);
   std::unique_ptr<BroadcastReader> reader = std::make_unique<BroadcastReader>(broadcast);
-  while (!input.empty()) {
+  for (int i = 0; i < kMostSteps && !input.empty(); ++i) {
     if (input.take<std::uint8_t>() % 2 == 0) patch(block, input);
     use_broadcast(world, broadcast, reader, input);
   }
