@@ -124,6 +124,46 @@ def test_tensors_in_containers_are_the_same_memory() -> None:
         del tensors, arrived
 
 
+def _refuse(item: object) -> bytes:
+    raise AssertionError(f"{item} was pickled")
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_flat_sequence_of_tensors_is_not_pickled(kind) -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        q._dumps = _refuse
+        tensor = st.asarray(np.arange(6.0).reshape(2, 3))
+        items = kind([tensor, tensor.T, 7, "text", tensor[1:].as_readonly(), None, b"x" * 200, st.ones(5)])
+        q.put(items)
+        del items
+        arrived = q.get()
+        assert type(arrived) is kind
+        assert arrived[2:4] + arrived[5:7] == kind([7, "text", None, b"x" * 200])
+        assert (arrived[1].shape, arrived[4].readonly, arrived[7].tolist()) == ((3, 2), True, [1] * 5)
+        arrived[0][1, 2] = 50
+        assert arrived[1].tolist()[2][1] == arrived[4].tolist()[0][2] == tensor.tolist()[1][2] == 50
+        q.put(arrived)
+        del q, arrived, tensor  # unread
+
+
+@pytest.mark.parametrize("odd", [{}, 2**70, "\ud800", st.from_numpy(np.ones(3)), (1,), None])
+def test_flat_list_of_tensors_with_an_odd_item_is_pickled(odd) -> None:
+    with assert_no_leaks():
+        tensors = [st.full(3, number) for number in range(4)]
+        items = [*tensors, tensors[0] if odd is None else odd]
+        arrived = through(items)
+        assert [t.tolist() for t in arrived[:4]] == [[n] * 3 for n in range(4)]
+        assert all(a.storage() is t.storage() for a, t in zip(arrived, tensors, strict=False))
+        if odd is None:
+            assert arrived[4] is arrived[0]
+        elif isinstance(odd, st.Tensor):
+            assert arrived[4].tolist() == odd.tolist()
+        else:
+            assert arrived[4] == odd
+        del tensors, items, arrived
+
+
 def test_large_array_is_copied_once_and_writable() -> None:
     with assert_no_leaks():
         array = np.arange(1_000_000.0)

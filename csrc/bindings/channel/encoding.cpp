@@ -1,14 +1,15 @@
 #include "bindings/channel/encoding.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
-#include "bindings/channel/item_reader.hpp"
 #include "bindings/channel/parcel.hpp"
 #include "bindings/storage/allocation.hpp"
+#include "bindings/transfer/send_receive.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 
 namespace shmtensor::python {
@@ -17,6 +18,25 @@ namespace {
 enum Kind : std::uint8_t { kItem = 1, kTensor = 2, kPickle = 3, kBytes = 4, kText = 5 };
 // The content is in a parcel.
 constexpr std::uint32_t kInParcel = 0x100;
+
+/// Return true if a handle without a pickle describes the tensor: in host memory of the session,
+/// of a dtype that has a code.
+bool is_plain(const Tensor& tensor, const Session& session) {
+  const Backing& backing = reinterpret_cast<const Storage*>(tensor.storage)->backing();
+  return tensor.dtype_code != kNoCode && backing.kind == Backing::Kind::block &&
+         backing.device < 0 && backing.arena->memory().id() == session.id();
+}
+
+/// Return true if a tensor occurs twice among the items. The pickler sends such a one once.
+bool repeats_tensor(PyObject* items) {
+  std::vector<PyObject*> tensors;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); ++i) {
+    PyObject* const item = PyTuple_GET_ITEM(items, i);
+    if (is_tensor(item)) tensors.push_back(item);
+  }
+  std::ranges::sort(tensors);
+  return std::ranges::adjacent_find(tensors) != tensors.end();
+}
 
 PyObject* g_dumps = nullptr;
 PyObject* g_loads = nullptr;
@@ -68,7 +88,9 @@ void EncodedMessage::encode(Session& session) {
     PyErr_Clear();  // it has surrogates
     return pickle(session);
   }
-  if (append_item(given, true)) return place(session, kItem, bytes_);
+  const bool is_item = append_item(given, session, true);
+  if (scope_ != nullptr) scope_->close();
+  if (is_item) return place(session, kItem, bytes_);
   pickle(session);
 }
 
@@ -86,11 +108,8 @@ void EncodedMessage::delivered() noexcept {
 bool EncodedMessage::refer_to_tensor(const Session& session) {
   if (!is_tensor(object_.ptr())) return false;
   const auto& tensor = *reinterpret_cast<const Tensor*>(object_.ptr());
+  if (!is_plain(tensor, session)) return false;
   const Backing& backing = reinterpret_cast<const Storage*>(tensor.storage)->backing();
-  if (tensor.dtype_code == kNoCode || backing.kind != Backing::Kind::block || backing.device >= 0 ||
-      backing.arena->memory().id() != session.id()) {
-    return false;
-  }
   const ViewBytes view(tensor);
   if (view.get().size() > MessageEntry::kContent) return false;
   bytes_.assign(view.get().begin(), view.get().end());
@@ -108,15 +127,8 @@ void EncodedMessage::append(const void* data, std::size_t size) {
 }
 
 // Returns false for an object that must be pickled; what was appended is of no use then.
-bool EncodedMessage::append_item(PyObject* object, bool may_nest) {
+bool EncodedMessage::append_item(PyObject* object, const Session& session, bool may_nest) {
   const auto tag = [this](ItemTag value) { append(&value, 1); };
-  const auto text = [&](ItemTag value, const void* data, Py_ssize_t size) {
-    const auto length = static_cast<std::uint64_t>(size);
-    tag(value);
-    append(&length, sizeof length);
-    append(data, length);
-    return true;
-  };
   if (object == Py_None) return tag(ItemTag::none), true;
   if (object == Py_True) return tag(ItemTag::yes), true;
   if (object == Py_False) return tag(ItemTag::no), true;
@@ -135,27 +147,64 @@ bool EncodedMessage::append_item(PyObject* object, bool may_nest) {
     return true;
   }
   if (PyBytes_CheckExact(object)) {
-    return text(ItemTag::bytes, PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object));
+    return append_sized(ItemTag::bytes, bytes_of_object(object)), true;
   }
   if (PyUnicode_CheckExact(object)) {
     Py_ssize_t size = 0;
     const char* utf8 = PyUnicode_AsUTF8AndSize(object, &size);
-    if (utf8 == nullptr) PyErr_Clear();
-    return utf8 != nullptr && text(ItemTag::text, utf8, size);
+    if (utf8 == nullptr) return PyErr_Clear(), false;
+    const std::span text(utf8, static_cast<std::size_t>(size));
+    return append_sized(ItemTag::text, std::as_bytes(text)), true;
   }
-  if (!may_nest || !PyTuple_CheckExact(object)) return false;
-  const auto count = static_cast<std::uint64_t>(PyTuple_GET_SIZE(object));
-  tag(ItemTag::tuple);
+  if (is_tensor(object)) {
+    const auto& tensor = *reinterpret_cast<const Tensor*>(object);
+    if (!is_plain(tensor, session)) return false;
+    if (scope_ == nullptr) open_scope(session);
+    return append_tensor(tensor), true;
+  }
+  if (!may_nest) return false;
+  if (PyTuple_CheckExact(object)) return append_sequence(ItemTag::tuple, object, session);
+  if (!PyList_CheckExact(object)) return false;
+  // A copy: another thread may change the list.
+  const py::object items = checked(PyList_AsTuple(object));
+  return append_sequence(ItemTag::list, items.ptr(), session);
+}
+
+bool EncodedMessage::append_sequence(ItemTag tag, PyObject* items, const Session& session) {
+  if (repeats_tensor(items)) return false;
+  const auto count = static_cast<std::uint64_t>(PyTuple_GET_SIZE(items));
+  append(&tag, 1);
   append(&count, sizeof count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (!append_item(PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(i)), false)) return false;
+    if (!append_item(PyTuple_GET_ITEM(items, static_cast<Py_ssize_t>(i)), session, false)) {
+      return false;
+    }
   }
   return true;
 }
 
-void EncodedMessage::pickle(Session& session) {
+void EncodedMessage::append_tensor(const Tensor& tensor) {
+  const Access access = tensor.read_only ? Access::read_only : Access::read_write;
+  const auto& storage = *reinterpret_cast<const Storage*>(tensor.storage);
+  const py::object handle = send_storage(storage, access, ViewBytes(tensor).get());
+  append_sized(ItemTag::tensor, bytes_of_object(handle.ptr()));
+}
+
+void EncodedMessage::append_sized(ItemTag tag, std::span<const std::byte> content) {
+  const std::uint64_t size = content.size();
+  append(&tag, 1);
+  append(&size, sizeof size);
+  append(content.data(), content.size());
+}
+
+void EncodedMessage::open_scope(const Session& session) {
   scope_ = std::make_unique<MessageScope>(session.id());
   scope_->open();
+}
+
+// A scope of what was encoded before is discarded.
+void EncodedMessage::pickle(Session& session) {
+  open_scope(session);
   py::object pickled;
   try {
     pickled = checked(PyObject_CallOneArg(dumps_, object_.ptr()));

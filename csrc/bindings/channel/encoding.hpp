@@ -7,7 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "bindings/channel/item_reader.hpp"
 #include "bindings/support/python.hpp"
+#include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/message_scope.hpp"
 #include "channel/queue.hpp"
 
@@ -19,9 +21,9 @@ enum class Readers : std::uint8_t {
   many,  ///< none does
 };
 
-/// The message of an object. A tensor in host memory, None, bool, int, float, bytes, str, and flat
-/// tuples of those but the tensor, take no pickle. Unless the message is delivered, its tickets are
-/// cancelled.
+/// The message of an object. A tensor in host memory of the session, None, bool, int, float, bytes,
+/// str, and flat tuples and lists of those take no pickle. Unless the message is delivered, its
+/// tickets are cancelled.
 /// Threads: one.
 class EncodedMessage {
  public:
@@ -40,7 +42,11 @@ class EncodedMessage {
  private:
   void encode(Session& session);
   [[nodiscard]] bool refer_to_tensor(const Session& session);
-  [[nodiscard]] bool append_item(PyObject* object, bool may_nest);
+  [[nodiscard]] bool append_item(PyObject* object, const Session& session, bool may_nest);
+  [[nodiscard]] bool append_sequence(ItemTag tag, PyObject* items, const Session& session);
+  void append_tensor(const Tensor& tensor);
+  void append_sized(ItemTag tag, std::span<const std::byte> content);
+  void open_scope(const Session& session);
   void append(const void* data, std::size_t size);
   void pickle(Session& session);
   void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
@@ -51,7 +57,7 @@ class EncodedMessage {
   Outgoing message_;
   Readers readers_;
   HeldBlock parcel_;
-  std::unique_ptr<MessageScope> scope_;  // of a pickle; destroyed before the parcel
+  std::unique_ptr<MessageScope> scope_;  // of tensors, or a pickle; destroyed before the parcel
 };
 
 /// The object of a message. Throws what the unpickler throws, and StaleHandle if the message is

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "bindings/transfer/send_receive.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -16,6 +17,11 @@ const std::byte* ItemReader::take(std::uint64_t size) {
   const std::byte* at = bytes_.data();
   bytes_ = bytes_.subspan(size);
   return at;
+}
+
+std::span<const std::byte> ItemReader::take_sized() {
+  const auto size = take_value<std::uint64_t>();
+  return {take(size), size};
 }
 
 template <typename T>
@@ -38,29 +44,39 @@ py::object ItemReader::read_item(bool may_nest) {
     case ItemTag::real:
       return checked(PyFloat_FromDouble(take_value<double>()));
     case ItemTag::bytes: {
-      const auto size = take_value<std::uint64_t>();
-      const auto* at = reinterpret_cast<const char*>(take(size));
-      return checked(PyBytes_FromStringAndSize(at, static_cast<Py_ssize_t>(size)));
+      const std::span<const std::byte> content = take_sized();
+      return checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(content.data()),
+                                               static_cast<Py_ssize_t>(content.size())));
     }
     case ItemTag::text: {
-      const auto size = take_value<std::uint64_t>();
-      const auto* at = reinterpret_cast<const char*>(take(size));
-      return checked(PyUnicode_DecodeUTF8(at, static_cast<Py_ssize_t>(size), nullptr));
+      const std::span<const std::byte> content = take_sized();
+      return checked(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(content.data()),
+                                          static_cast<Py_ssize_t>(content.size()), nullptr));
     }
+    case ItemTag::tensor:
+      return receive_tensor(take_sized(), nullptr);
     case ItemTag::tuple:
-      if (may_nest) return read_tuple();
-      break;
+      if (!may_nest) break;
+      return read_sequence(PyTuple_New, [](PyObject* items, Py_ssize_t i, PyObject* item) {
+        PyTuple_SET_ITEM(items, i, item);
+      });
+    case ItemTag::list:
+      if (!may_nest) break;
+      return read_sequence(PyList_New, [](PyObject* items, Py_ssize_t i, PyObject* item) {
+        PyList_SET_ITEM(items, i, item);
+      });
   }
   throw_damaged();
 }
 
-// Each item takes a byte at least, which bounds the size of the tuple.
-py::object ItemReader::read_tuple() {
+// Each item takes a byte at least, which bounds the size of the sequence.
+template <typename Make, typename Set>
+py::object ItemReader::read_sequence(Make&& make, Set&& set) {
   const auto count = take_value<std::uint64_t>();
   if (count > bytes_.size()) throw_damaged();
-  py::object items = checked(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  py::object items = checked(make(static_cast<Py_ssize_t>(count)));
   for (std::uint64_t i = 0; i < count; ++i) {
-    PyTuple_SET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i), read_item(false).release().ptr());
+    set(items.ptr(), static_cast<Py_ssize_t>(i), read_item(false).release().ptr());
   }
   return items;
 }

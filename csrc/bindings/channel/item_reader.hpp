@@ -1,4 +1,4 @@
-// Simple objects as bytes in a message: without the pickler.
+// Simple objects, and tensors among them, as bytes in a message: without the pickler.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 namespace shmtensor::python {
 
 /// The first byte of an item. A number of 8 bytes follows for integer and real; a length of 8
-/// bytes, and the content, for bytes and text; a count of 8 bytes, and the items, for a tuple.
+/// bytes, and the content, for bytes, text, and the handle of a tensor; a count of 8 bytes, and the
+/// items, for a tuple and a list.
 enum class ItemTag : std::uint8_t {
   none = 0,
   yes = 1,
@@ -20,6 +21,8 @@ enum class ItemTag : std::uint8_t {
   bytes = 5,
   text = 6,
   tuple = 7,
+  list = 8,
+  tensor = 9,
 };
 
 /// Threads: one.
@@ -27,12 +30,14 @@ class ItemReader {
  public:
   explicit ItemReader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
 
-  /// Throws StaleHandle if the bytes are not an item.
+  /// Throws StaleHandle if the bytes are not an item, or a tensor was freed.
   [[nodiscard]] py::object read() { return read_item(true); }
 
  private:
   [[nodiscard]] py::object read_item(bool may_nest);
-  [[nodiscard]] py::object read_tuple();
+  template <typename Make, typename Set>
+  [[nodiscard]] py::object read_sequence(Make&& make, Set&& set);
+  [[nodiscard]] std::span<const std::byte> take_sized();
   [[nodiscard]] const std::byte* take(std::uint64_t size);
   template <typename T>
   [[nodiscard]] T take_value();

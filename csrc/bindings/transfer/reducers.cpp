@@ -93,12 +93,7 @@ PyObject* rebuild_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count
   return guarded([&] {
     if (count < 1 || count > 2)
       throw py::type_error("rebuild_tensor takes a handle and perhaps a dtype");
-    const std::span<const std::byte> bytes = to_span(arguments[0]);
-    const Handle handle = decode(bytes);
-    const py::object storage = receive_storage(handle, bytes);
-    const std::size_t tail = bytes.size() - kHandleSize - kSignatureSize;
-    return tensor_from_view(storage, bytes.subspan(kHandleSize, tail),
-                            count == 2 ? arguments[1] : nullptr)
+    return receive_tensor(to_span(arguments[0]), count == 2 ? arguments[1] : nullptr)
         .release()
         .ptr();
   });

@@ -9,6 +9,7 @@
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/transfer/message_scope.hpp"
+#include "bindings/transfer/tensor_view.hpp"
 #include "cuda/gpu.hpp"
 
 namespace shmtensor::python {
@@ -84,6 +85,13 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   }
   if (known != nullptr) return py::reinterpret_steal<py::object>(known);
   return wrap_block(arena.get(), handle.block, handle.access);
+}
+
+py::object receive_tensor(std::span<const std::byte> bytes, PyObject* dtype) {
+  const Handle handle = decode(bytes);
+  const py::object storage = receive_storage(handle, bytes);
+  const std::size_t tail = bytes.size() - kHandleSize - kSignatureSize;
+  return tensor_from_view(storage, bytes.subspan(kHandleSize, tail), dtype);
 }
 
 void cancel_handle(const Handle& handle, std::span<const std::byte> bytes) {

@@ -25,6 +25,10 @@ enum class DeviceOrder : std::uint8_t {
 /// Throws StaleHandle.
 [[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
 
+/// The tensor of a handle whose tail is a view. `dtype` is null for a dtype that has a code. Throws
+/// StaleHandle.
+[[nodiscard]] py::object receive_tensor(std::span<const std::byte> bytes, PyObject* dtype);
+
 /// Cancels a handle that no process will read: its block is freed unless another process holds it
 /// or another unread message refers to it. Throws StaleHandle.
 void cancel_handle(const Handle& handle, std::span<const std::byte> bytes);
