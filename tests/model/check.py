@@ -35,6 +35,7 @@ RINGS = "rings.pml"
 DRAIN = "drain.pml"
 WATCH = "watch.pml"
 BROADCAST = "broadcast.pml"
+REDELIVER = "redeliver.pml"
 PAIR = "PRODUCERS=1 CONSUMERS=1 "
 
 RIGHT = [
@@ -71,6 +72,9 @@ RIGHT = [
     Case("watch: two producers, and the manager dies", "PRODUCERS=2 MESSAGES=1 MANAGER_DEATHS=1", WATCH),
     Case("watch: a death and the manager's", "DEATHS=1 MANAGER_DEATHS=1", WATCH),
     Case("watch: the manager dies twice", "MESSAGES=3 MANAGER_DEATHS=2", WATCH),
+    Case("redeliver: two consumers, two deaths", "DEATHS=2", REDELIVER),
+    Case("redeliver: a record for both, and the manager dies", "RECORDS=1 MANAGER_DEATHS=1", REDELIVER),
+    Case("redeliver: messages without blocks", "MANAGER_DEATHS=1 NO_TICKETS", REDELIVER),
     Case("broadcast: a pair, and the manager dies", "READERS=1 DEATHS=2 MANAGER_DEATHS=1", BROADCAST),
     Case("broadcast: room for two", "READERS=1 MESSAGES=4 LIMIT=2", BROADCAST),
     Case("broadcast: the oldest is dropped, a death", "READERS=1 DROP", BROADCAST),
@@ -141,6 +145,20 @@ WRONG = [
     Case("watch: a new socket is not told", "MANAGER_DEATHS=1 NO_TELL_WHEN_NEW", WATCH),
     Case("watch: a stopped process has the lock, and a wake-up was read", "NO_TELL_WHEN_STOPPED", WATCH),
     Case("watch: a sweep wakes no watcher", "DEATHS=1 NO_WAKE_IN_SWEEP", WATCH),
+    Case("redeliver: a message is counted before it has an owner", "COUNT_BEFORE_OWNER", REDELIVER),
+    Case("redeliver: the entry names the ticket of a counted message", "NAME_AFTER_COUNT", REDELIVER),
+    Case("redeliver: owned messages are looked for after returned ones", "OWNED_AFTER_RETURNED", REDELIVER),
+    Case("redeliver: a consumer ends while another owns a message", "IGNORE_OWNED", REDELIVER),
+    Case("redeliver: a record is free before its ticket is cancelled", "FREE_BEFORE_CANCEL", REDELIVER),
+    Case("redeliver: a completed message is returned", "RETURN_COMPLETED", REDELIVER),
+    Case("redeliver: a completion wakes no waiter", "DEATHS=0 NO_WAKE_WHEN_COMPLETE", REDELIVER),
+    Case("redeliver: a message that was kept is not counted", "NO_HEAD_REPAIR", REDELIVER),
+    Case("redeliver: a sweep wakes no waiter", "NO_WAKE_IN_SWEEP", REDELIVER),
+    Case(
+        "redeliver: the slot is cleared before the return",
+        "MANAGER_DEATHS=1 SWEPT_BEFORE_RETURN",
+        REDELIVER,
+    ),
     Case("broadcast: a joining reader reads the count once", TWO + "COUNT_ONCE", BROADCAST),
     Case("broadcast: it reads the count before it is known", TWO + "COUNT_BEFORE_ACTIVE", BROADCAST),
     Case("broadcast: a reader does not check what it copied", ONE + "DROP NO_CHECK", BROADCAST),
