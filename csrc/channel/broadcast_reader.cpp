@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "channel/broadcast.hpp"
+#include "channel/hold_message.hpp"
 #include "channel/queue_call.hpp"
 #include "channel/spin_then_sleep.hpp"
 #include "os/fault_point.hpp"
@@ -148,26 +149,14 @@ BroadcastReader::Step BroadcastReader::take(std::uint64_t number, Incoming& mess
   const auto failed = [&] { return ring.in_window(number) ? Step::lost : Step::again; };
   Arena* const arena = call.arena(named->arena, strategy);
   if (!call.can_use(arena, *named, message.access)) return Step::lacks_memory;
-  if (arena == nullptr || named->block >= arena->segment().capacity() ||
-      named->ticket.sender >= kMaxSlots) {
-    return failed();
-  }
-  TransitTable& transit = session().memory().transit(named->ticket.sender);
-  bool held = false;
-  {
-    constexpr Ticket kNoTicket{.group = TransitTable::kGroups};  // it is that of all readers
-    LocalTable::Lock lock(arena->local(), named->block);
-    held = arena->hold(lock, named->block, named->generation, kNoTicket, transit);
-  }
-  if (!held) {
-    arena->unpin_and_try_free(named->block);
-    return failed();
-  }
+  if (arena == nullptr || !hold_message(session(), *arena, *named)) return failed();
   message.block = HeldBlock({arena, named->block});
   SHMTENSOR_FAULT_POINT("broadcast.take_held");
   pass(number);
   // The block is held here, so its release tries to free it.
-  if (ring.have_passed(number + 1)) transit.claim(*named);
+  if (ring.have_passed(number + 1)) {
+    session().memory().transit(named->ticket.sender).claim(*named);
+  }
   return Step::taken;
 }
 

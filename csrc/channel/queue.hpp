@@ -11,6 +11,7 @@
 
 #include "channel/queue_watch.hpp"
 #include "channel/spin_window.hpp"
+#include "queue/kept.hpp"
 #include "queue/layout.hpp"
 #include "queue/rings.hpp"
 #include "session/held_block.hpp"
@@ -31,6 +32,8 @@ struct Incoming {
   std::array<std::byte, MessageEntry::kContent> content;
   HeldBlock block;  ///< may be empty
   Access access = Access::read_write;
+  /// Of a queue that redelivers: the number of its record, which keeps the tickets of the message.
+  std::uint32_t kept = KeptMessages::kRecords;
 };
 
 /// What became of an attempt to put or take a message.
@@ -55,9 +58,13 @@ class QueueCall;
 /// instruction.
 class Queue {
  public:
-  /// Makes a queue in a new block of sizeof(QueueHeader) bytes. `limit` is the number of messages
-  /// that fit; 0: as many as memory permits.
-  static void create(const Block& block, std::uint64_t limit);
+  /// The size of the block of a queue.
+  [[nodiscard]] static constexpr std::size_t bytes(bool redelivers) noexcept {
+    return redelivers ? KeptMessages::kBytes : sizeof(QueueHeader);
+  }
+  /// Makes a queue in a new block of `bytes()`. `limit` is the number of messages that fit; 0: as
+  /// many as memory permits.
+  static void create(const Block& block, std::uint64_t limit, bool redelivers = false);
 
   /// Throws SessionError if the block has no queue.
   Queue(Session& session, const Block& block);
@@ -75,18 +82,32 @@ class Queue {
   /// before it consumes the message. To be called before other threads use the object.
   void claim_in(std::atomic<std::uint64_t>& word) noexcept { claim_ = &word; }
 
+  /// Return true if the messages of a killed consumer are received again. Such a queue leaves the
+  /// tickets of a message that is taken to its record, until the consumer completes it.
+  [[nodiscard]] bool redelivers() const noexcept { return static_cast<bool>(kept_); }
+  /// Complete the message of a record that this thread has, or all of them. May wait for the
+  /// manager. Throw OsError, SessionError; the message is not completed then.
+  void complete(std::uint32_t number);
+  void complete_all();
+  [[nodiscard]] bool keeps_any_here() const { return first_kept_here().has_value(); }
+  /// Return the messages that this thread has not completed to the queue, or all but this one.
+  void return_all() noexcept { return_all_but(KeptMessages::kRecords); }
+  void return_all_but(std::uint32_t number) noexcept;
+
   /// After an attempt that was not `done`: provides what it lacked, or waits until it may succeed,
   /// at most a second and at most for `time`. Throws OutOfMemory, SessionError, OsError.
   void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
 
-  /// Messages that were put and not taken.
-  [[nodiscard]] std::uint64_t size() const noexcept;
+  /// Messages that can be taken.
+  [[nodiscard]] std::uint64_t size() const noexcept { return waiting() + kept_.count_returned(); }
+  [[nodiscard]] bool is_full() const noexcept { return limit() != 0 && waiting() >= limit(); }
   /// Messages that were put since the queue was made.
   [[nodiscard]] std::uint64_t put() const noexcept { return header_.tail.count.load(); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return header_.limit.load(); }
 
-  /// Returns false if it was called more often than messages were put.
-  [[nodiscard]] bool task_done() noexcept;
+  /// Counts a message as done, and completes the first one that this thread has. Returns false if
+  /// it was called more often than messages were put.
+  [[nodiscard]] bool task_done();
   [[nodiscard]] bool all_done() const noexcept {
     return header_.done.load() >= header_.tail.count.load();
   }
@@ -116,6 +137,25 @@ class Queue {
  private:
   [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call);
   [[nodiscard]] Attempt take_locked(Incoming& message, QueueCall& call);
+  /// What an entry names, found and mapped; the arena is null if it is gone.
+  struct TakenFrom {
+    std::optional<NamedTicket> named;
+    Arena* arena = nullptr;
+  };
+  /// Copies the content of a message. Returns nothing if its block must be mapped first.
+  [[nodiscard]] static std::optional<TakenFrom> read(const MessageEntry& entry, Incoming& message,
+                                                     QueueCall& call);
+  [[nodiscard]] bool keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t number,
+                          std::uint64_t position, Incoming& message);
+  [[nodiscard]] std::optional<Attempt> take_returned(std::uint32_t number, Incoming& message,
+                                                     QueueCall& call);
+  template <typename Visit>
+  void for_each_kept_here(Visit&& visit) const;
+  [[nodiscard]] std::optional<std::uint32_t> first_kept_here() const;
+  void cancel(const NamedTicket& named, Strategy strategy);
+  void claim(const NamedTicket& named);
+  /// Messages in the rings.
+  [[nodiscard]] std::uint64_t waiting() const noexcept;
   [[nodiscard]] Attempt retire_rings(QueueCall& call, std::uint64_t head);
   void begin_ring(std::uint32_t number, std::uint64_t start, const HeldBlock* block);
   [[nodiscard]] static std::size_t index(QueueEvent event) noexcept {
@@ -124,6 +164,8 @@ class Queue {
   [[nodiscard]] WatchedEvent watched(QueueEvent event) noexcept;
   [[nodiscard]] bool has_happened(QueueEvent event) const noexcept;
   void tell_watchers(QueueEvent event) noexcept;
+  /// Wakes all that wait for the event, without the lock under which it happened.
+  void tell_everyone(QueueEvent event) noexcept;
   void count_taken(std::uint64_t head) noexcept;
   [[nodiscard]] bool consume(const NamedTicket& named, Arena& arena);
   [[nodiscard]] bool is_consumed(const std::optional<NamedTicket>& named) const noexcept;
@@ -136,6 +178,7 @@ class Queue {
 
   Session& session_;
   QueueHeader& header_;
+  KeptMessages kept_;
   ArenaNumber arena_;
   BlockNumber block_;
   // The arenas of the rings in use stay mapped, also after the death of their owners: attaching the

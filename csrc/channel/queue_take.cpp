@@ -28,14 +28,24 @@ Access access_of(const MessageEntry& entry) noexcept {
 //
 // The claim is written for a message that is not consumed: of several processes with one claim,
 // none or the last one consumed the message.
+//
+// Of a queue that redelivers, messages that were returned are taken first. Whether another consumer
+// owns one is read before those are looked for: if its owner dies in between, they include it.
 Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
   for (;;) {
     const bool stopped = is_shut_down();
+    const bool owned = kept_.any_owned();
+    if (const auto returned = kept_.find_first_returned()) {
+      if (const auto taken = take_returned(*returned, message, call)) return *taken;
+      continue;
+    }
     const std::uint64_t head = header_.head.count.load();
     const std::uint64_t tail = header_.tail.count.load();
     if (const Attempt lack = retire_rings(call, head); lack != Attempt::done) return lack;
     SHMTENSOR_FAULT_POINT("queue.take_rings");
-    if (head == tail) return stopped ? Attempt::shut_down : Attempt::empty;
+    if (head == tail) return stopped && !owned ? Attempt::shut_down : Attempt::empty;
+    const std::optional<std::uint32_t> record = kept_ ? kept_.find_free() : std::nullopt;
+    if (kept_ && !record) return Attempt::empty;
     const std::uint32_t number = header_.head.ring.load();
     const bool last = number == header_.tail.ring.load();
     const std::uint64_t end = last ? tail : header_.ring(number + 1).start.load();
@@ -47,36 +57,45 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
       throw_lost(call.gone_.back());
     }
     if (end - head > ring.room()) throw_damaged();
-    const MessageEntry& entry = ring.entry(head);
-    const std::optional<NamedTicket> named = entry.ticket.read();
-    message.kind = entry.kind.load(std::memory_order_relaxed);
-    message.size =
-        std::min<std::uint32_t>(entry.size.load(std::memory_order_relaxed), MessageEntry::kContent);
-    std::memcpy(message.content.data(), entry.content.data(), message.size);
-    Arena* arena = nullptr;
-    if (named) {
-      const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_relaxed));
-      message.access = access_of(entry);
-      arena = call.arena(named->arena, strategy);
-      if (!call.can_use(arena, *named, message.access)) return Attempt::unmapped;
-    }
+    MessageEntry& entry = ring.entry(head);
+    const std::optional<TakenFrom> from = read(entry, message, call);
+    if (!from) return Attempt::unmapped;
+    const auto& [named, arena] = *from;
     if (claim_ != nullptr && !is_consumed(named)) {
       claim_->store(head + 1);
       SHMTENSOR_FAULT_POINT("queue.take_claimed");
     }
-    const bool taken = !named || (arena != nullptr && consume(*named, *arena));
-    if (taken && named) message.block = HeldBlock({arena, named->block});
+    bool taken = false;
+    if (record) {
+      taken = keep(entry, *from, *record, head, message);
+    } else {
+      taken = !named || (arena != nullptr && consume(*named, *arena));
+      if (taken && named) message.block = HeldBlock({arena, named->block});
+    }
     SHMTENSOR_FAULT_POINT("queue.take_count");
     count_taken(head + 1);
     if (taken) return Attempt::done;
     WaitFlag(header_.putters).notify(1);
     if (named && call.arena_is_gone(named->arena)) {
-      if (named->ticket.sender < kMaxSlots) {
-        session_.memory().transit(named->ticket.sender).claim(*named);
-      }
+      claim(*named);
       throw_lost(named->arena);
     }
   }
+}
+
+std::optional<Queue::TakenFrom> Queue::read(const MessageEntry& entry, Incoming& message,
+                                            QueueCall& call) {
+  TakenFrom from{.named = entry.ticket.read()};
+  message.kind = entry.kind.load(std::memory_order_relaxed);
+  message.size =
+      std::min<std::uint32_t>(entry.size.load(std::memory_order_relaxed), MessageEntry::kContent);
+  std::memcpy(message.content.data(), entry.content.data(), message.size);
+  if (!from.named) return from;
+  message.access = access_of(entry);
+  const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_relaxed));
+  from.arena = call.arena(from.named->arena, strategy);
+  if (!call.can_use(from.arena, *from.named, message.access)) return std::nullopt;
+  return from;
 }
 
 void Queue::count_taken(std::uint64_t head) noexcept {

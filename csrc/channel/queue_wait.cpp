@@ -48,11 +48,17 @@ void Queue::wait_until_done(nanoseconds time) noexcept {
   wait(header_.joiners, header_.head, [this] { return all_done(); }, time);
 }
 
+// The stage, then the owners, then what can be taken: as in `take_locked`.
 bool Queue::has_happened(QueueEvent event) const noexcept {
-  if (is_shut_down()) return true;
-  if (event == QueueEvent::message) return size() != 0;
+  const bool stopped = is_shut_down();
+  if (event == QueueEvent::message) {
+    const bool ends = stopped && !kept_.any_owned();
+    if (kept_.count_returned() != 0) return true;
+    return waiting() != 0 ? !kept_ || kept_.has_free() : ends;
+  }
+  if (stopped) return true;
   const bool ring = header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
-  return ring && (limit() == 0 || size() < limit());
+  return ring && !is_full();
 }
 
 int Queue::watch(QueueEvent event) {
@@ -79,6 +85,13 @@ void Queue::tell_watchers(QueueEvent event) noexcept {
   SHMTENSOR_FAULT_POINT("queue.counted");
   if (session_.wake_watchers({.arena = arena_, .block = block_, .event = event})) flag.disarm();
   SHMTENSOR_FAULT_POINT("queue.disarmed");
+}
+
+void Queue::tell_everyone(QueueEvent event) noexcept {
+  WaitFlag(header_.waiters(event)).wake_everyone();
+  if (WatchFlag(header_.watch(event)).is_used()) {
+    static_cast<void>(session_.wake_watchers({.arena = arena_, .block = block_, .event = event}));
+  }
 }
 
 void Queue::pass_wakeup_on() noexcept {

@@ -62,6 +62,8 @@ struct QueueHeader {
 
   std::atomic<std::uint64_t> magic;
   std::atomic<std::uint64_t> limit;  ///< messages that fit; 0: as many as memory permits
+  std::atomic<std::uint32_t> redelivers;  ///< 1: KeptMessages follow the header
+  std::atomic<std::uint32_t> kept_used;   ///< no record of these from this one on was ever used
   QueueEnd tail;
   QueueEnd head;
   alignas(64) std::atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
@@ -85,14 +87,16 @@ struct QueueHeader {
     return event == QueueEvent::message ? message_watch : room_watch;
   }
 
-  /// The ticket records in the first block.
-  [[nodiscard]] static TicketContents contents() noexcept {
+  /// The ticket records in the first block, with those of kept messages behind the header.
+  [[nodiscard]] static TicketContents contents(std::uint32_t kept = 0) noexcept {
     return {.kind = TicketContents::Kind::queue,
             .stride = sizeof(MessageEntry),
             .first = offsetof(QueueHeader, rings),
-            .count = kRings + kFirstRing};
+            .count = kRings + kFirstRing + kept};
   }
 };
+static_assert(sizeof(QueueHeader) == offsetof(QueueHeader, first_ring) +
+                                         QueueHeader::kFirstRing * sizeof(MessageEntry));
 
 /// The ticket records in the block of a ring.
 [[nodiscard]] constexpr TicketContents ring_contents(std::uint32_t entries) noexcept {

@@ -38,19 +38,39 @@ void repair_tail(QueueHeader& queue, TicketCanceller& tickets) {
   }
 }
 
-// A message whose ticket was claimed was taken, so it is counted.
-void repair_head(QueueHeader& queue, TicketCanceller& tickets) {
+// A message whose ticket was claimed, or that was kept, was taken, so it is counted.
+void repair_head(QueueHeader& queue, const KeptMessages& kept, TicketCanceller& tickets) {
   const std::uint64_t head = queue.head.count.load();
   if (head == queue.tail.count.load()) return;
   const Ring ring = usable_ring(queue, ring_of_head(queue, head), tickets);
   if (!ring) return;
-  const std::optional<NamedTicket> named = ring.entry(head).ticket.read();
-  if (named && !tickets.is_live(*named)) queue.head.count.store(head + 1);
+  TicketRecord& record = ring.entry(head).ticket;
+  if (kept.has(head)) {
+    record.clear();
+  } else {
+    const std::optional<NamedTicket> named = record.read();
+    if (!named || tickets.is_live(*named)) return;
+  }
+  queue.head.count.store(head + 1);
+}
+
+// A message whose ticket is consumed was completed.
+void return_messages(const KeptMessages& kept, const SlotSet& dead, TicketCanceller& tickets) {
+  const std::span<KeptRecord> records = kept.used();
+  for (std::uint32_t i = 0; i < records.size(); ++i) {
+    if (!dead.has(records[i].owner.load() - 1)) continue;
+    const std::optional<NamedTicket> named = kept.message(i).ticket.read();
+    const bool completed = named && !tickets.is_live(*named);
+    if (completed) tickets.cancel(*named);  // frees the block
+    records[i].owner.store(completed ? 0 : KeptRecord::kReturned);
+    SHMTENSOR_FAULT_POINT("manager.message_returned");
+  }
 }
 
 }  // namespace
 
-void repair_queue(QueueHeader& queue, const SlotSet& dead, TicketCanceller& tickets) {
+void repair_queue(QueueHeader& queue, const KeptMessages& kept, const SlotSet& dead,
+                  TicketCanceller& tickets) {
   OwnerLock tail(queue.tail.lock);
   if (dead.has(tail.owner())) {
     repair_tail(queue, tickets);
@@ -59,10 +79,11 @@ void repair_queue(QueueHeader& queue, const SlotSet& dead, TicketCanceller& tick
   }
   OwnerLock head(queue.head.lock);
   if (dead.has(head.owner())) {
-    repair_head(queue, tickets);
+    repair_head(queue, kept, tickets);
     SHMTENSOR_FAULT_POINT("manager.queue_repaired");
     head.unlock_for_dead();
   }
+  return_messages(kept, dead, tickets);
   // Of those that wait, a dead process may have been the one that was woken.
   tail.wake_waiters();
   head.wake_waiters();

@@ -3,6 +3,7 @@
 
 #include "arena/slot_set.hpp"
 #include "arena/ticket_record.hpp"
+#include "queue/kept.hpp"
 #include "queue/layout.hpp"
 #include "queue/rings.hpp"
 
@@ -17,8 +18,10 @@ class TicketCanceller : public RingMapper {
   [[nodiscard]] virtual bool is_live(const NamedTicket& named) = 0;
 };
 
-/// Finishes what dead processes have begun, unlocks what they had locked, and wakes all waiters. To
-/// be called by the manager before it clears the holder bits of the dead slots. May be repeated.
-void repair_queue(QueueHeader& queue, const SlotSet& dead, TicketCanceller& tickets);
+/// Finishes what dead processes have begun, unlocks what they had locked, returns the messages that
+/// they had not completed, and wakes all waiters. To be called by the manager before it clears the
+/// holder bits of the dead slots. May be repeated.
+void repair_queue(QueueHeader& queue, const KeptMessages& kept, const SlotSet& dead,
+                  TicketCanceller& tickets);
 
 }  // namespace shmtensor

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
@@ -13,6 +14,7 @@
 #include "base/error.hpp"
 #include "os/read_file.hpp"
 #include "queue/broadcast_summary.hpp"
+#include "queue/kept.hpp"
 #include "queue/layout.hpp"
 
 namespace shmtensor {
@@ -61,6 +63,26 @@ std::optional<Copy> copy_header(const Segment& segment, std::uint64_t offset) tr
   return copy;
 } catch (const Error&) {
   return std::nullopt;  // a named object that was unlinked, or descriptors are short
+}
+
+// Messages that dead consumers have not completed.
+std::uint64_t count_returned(const Segment& segment, std::uint64_t offset,
+                             const Bytes& header) try {
+  if (value_at<std::uint32_t>(header, offsetof(QueueHeader, redelivers)) != 1) return 0;
+  const std::uint32_t used = std::min(
+      value_at<std::uint32_t>(header, offsetof(QueueHeader, kept_used)), KeptMessages::kRecords);
+  std::vector<std::byte> records(used * sizeof(KeptRecord));
+  const std::uint64_t at = segment.layout().data() + offset + KeptMessages::kOffsetOfRecords;
+  if (!read_file(*segment.file(), at, records)) return 0;
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < used; ++i) {
+    std::uint32_t owner = 0;
+    std::memcpy(&owner, &records.at(i * sizeof(KeptRecord)), sizeof owner);
+    count += owner == KeptRecord::kReturned ? 1u : 0u;
+  }
+  return count;
+} catch (const Error&) {
+  return 0;
 }
 
 }  // namespace
@@ -114,6 +136,7 @@ std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber 
   seen.limit = value_at<std::uint64_t>(bytes, offsetof(QueueHeader, limit));
   const std::uint64_t messages = tail - copy->head;
   seen.messages = seen.limit == 0 ? messages : std::min(messages, seen.limit);
+  seen.messages += count_returned(segment, offset, bytes);
   seen.put = tail;
   seen.rings = std::min(rings, QueueHeader::kRings);
   seen.getters = (value_at<std::uint32_t>(bytes, offsetof(QueueHeader, getters)) & 1) != 0;

@@ -216,7 +216,8 @@ void EncodedMessage::pickle(Session& session) {
   if (!PyBytes_CheckExact(pickled.ptr())) throw py::type_error("the pickler must return bytes");
   if (readers_ == Readers::many && !scope_->needs_records_only()) {
     throw py::type_error(
-        "cannot broadcast a tensor of another session: copy it into a tensor of this session");
+        "more than one process may receive the message, so it cannot contain a tensor of another "
+        "session: copy it into a tensor of this session");
   }
   object_ = std::move(pickled);
   place(session, kPickle, bytes_of_object(object_.ptr()));

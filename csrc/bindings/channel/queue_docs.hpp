@@ -76,7 +76,11 @@ inline constexpr char kGetMany[] = R"(get_many($self, most=None, block=True, tim
 
 Remove the items that are there, at most `most`, and return them as a list.
 
-Waits for the first one only. Raises what `get` raises if there is none.)";
+Waits for the first one only. Raises what `get` raises if there is none. If an item cannot be
+unpickled, the items before it are lost.
+
+A queue with `redeliver` returns 64 items at most, and keeps the items before one that cannot be
+unpickled.)";
 
 inline constexpr char kQsize[] = R"(qsize($self, /)
 --
@@ -98,6 +102,8 @@ inline constexpr char kTaskDone[] = R"(task_done($self, /)
 
 Count an item that this process got as done, for `join`.
 
+With `redeliver`, this also completes the first item that this thread got and has not completed.
+
 Raises
 ------
 ValueError
@@ -114,7 +120,8 @@ inline constexpr char kShutdown[] = R"(shutdown($self, immediate=False)
 Let every later `put` raise `ShutDown`, and every `get` after the last item.
 
 Processes that wait are woken. With `immediate`, the items that are there are discarded and
-counted as done.)";
+counted as done. With `redeliver`, a `get` after the last item waits until no other consumer has an
+item that it has not completed.)";
 
 inline constexpr char kFileno[] = R"(fileno($self, /)
 --
@@ -157,6 +164,9 @@ Return how many messages were taken since the queue was made, also by processes 
 inline constexpr char kClose[] = R"(close($self, /)
 --
 
-Refuse further use in this process; other processes are not affected.)";
+Refuse further use of this object. Other processes, and other objects of the same queue, are not
+affected.
+
+With `redeliver`, other consumers receive the items that this thread got and has not completed.)";
 
 }  // namespace shmtensor::python::queue_docs

@@ -96,14 +96,13 @@ PyObject* empty(PyObject* self, PyObject*) {
 
 PyObject* full(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Queue& queue = usable(self);
-    return PyBool_FromLong(queue.limit() != 0 && queue.size() >= queue.limit());
+    return PyBool_FromLong(usable(self).is_full());
   });
 }
 
 PyObject* task_done(PyObject* self, PyObject*) {
   return guarded([&] {
-    if (!usable(self).task_done()) throw py::value_error("task_done() called too many times");
+    if (!count_done(usable(self))) throw py::value_error("task_done() called too many times");
     return Py_NewRef(Py_None);
   });
 }
@@ -179,7 +178,7 @@ PyObject* taken_count(PyObject* self, PyObject*) {
 }
 
 PyObject* close(PyObject* self, PyObject*) {
-  object_of(self).closed.store(true);
+  if (!object_of(self).closed.exchange(true)) object_of(self).open->queue.return_all();
   return Py_NewRef(Py_None);
 }
 

@@ -1,8 +1,10 @@
 #include "bindings/channel/queue_transfer.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "base/error.hpp"
 #include "bindings/channel/encoding.hpp"
 #include "bindings/support/gil.hpp"
 
@@ -17,9 +19,25 @@ struct Exceptions {
 };
 Exceptions g_exceptions{};
 
+// So that one consumer does not keep what many could work on.
+constexpr Py_ssize_t kMostKept = 64;
+
 [[noreturn]] void raise(PyObject* type) {
   PyErr_SetNone(type);
   throw py::error_already_set();
+}
+
+// What this thread received before is completed when it asks for the next message.
+void complete_all(Queue& queue) {
+  if (!queue.keeps_any_here()) return;
+  with_descriptor(queue.session().id(), [&] {
+    const GilRelease release;
+    queue.complete_all();
+  });
+}
+
+Readers readers_of(const Queue& queue) noexcept {
+  return queue.redelivers() ? Readers::many : Readers::one;
 }
 
 // After an attempt, in a process that waits for the queue by a descriptor.
@@ -44,7 +62,8 @@ void ensure_manager(Session& session) {
 }
 
 void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience) {
-  EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item), dumps);
+  EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item), dumps,
+                         readers_of(queue));
   QueueCall call(queue.session());
   const Attempt result =
       attempt_until(queue, call, patience, [&] { return queue.try_put(encoded.get(), call); });
@@ -55,6 +74,7 @@ void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience) 
 }
 
 py::object get_one(Queue& queue, Patience& patience) {
+  complete_all(queue);
   Incoming message;
   {
     QueueCall call(queue.session());
@@ -64,10 +84,11 @@ py::object get_one(Queue& queue, Patience& patience) {
     raise_unless_done(result, QueueEvent::message);
     ensure_manager(queue.session());
   }
-  return decode_message(std::move(message));
+  return decode_message(std::move(message), readers_of(queue));
 }
 
 py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience) {
+  if (queue.redelivers()) most = std::min(most, kMostKept);
   py::list items;
   items.append(get_one(queue, patience));
   QueueCall call(queue.session());
@@ -75,7 +96,13 @@ py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience) {
     Patience none(false, 0);
     const auto attempt = [&] { return queue.try_take(message, call); };
     if (attempt_until(queue, call, none, attempt) != Attempt::done) break;
-    items.append(decode_message(std::move(message)));
+    const std::uint32_t kept = message.kept;
+    try {
+      items.append(decode_message(std::move(message), readers_of(queue)));
+    } catch (...) {
+      queue.return_all_but(kept);
+      throw;
+    }
   }
   settle(queue, QueueEvent::message);
   return items;
@@ -90,14 +117,31 @@ std::uint64_t count_taken(Queue& queue) {
   return taken;
 }
 
+bool count_done(Queue& queue) {
+  if (!queue.redelivers()) return queue.task_done();
+  return with_descriptor(queue.session().id(), [&] {
+    const GilRelease release;
+    return queue.task_done();
+  });
+}
+
+// Messages that other consumers have not completed stay theirs.
 void discard_all(Queue& queue) {
+  complete_all(queue);
   QueueCall call(queue.session());
   for (Incoming message;; message = {}) {
     Patience patience(true, std::numeric_limits<double>::infinity());
-    const auto attempt = [&] { return queue.try_take(message, call); };
-    if (attempt_until(queue, call, patience, attempt) != Attempt::done) return;
-    discard_message(std::move(message));
-    static_cast<void>(queue.task_done());
+    const auto attempt = [&] {
+      const Attempt result = queue.try_take(message, call);
+      return result == Attempt::empty ? Attempt::shut_down : result;
+    };
+    try {
+      if (attempt_until(queue, call, patience, attempt) != Attempt::done) return;
+      if (!queue.redelivers()) discard_message(std::move(message));
+    } catch (const StaleHandle&) {
+      // it was lost together with its arena
+    }
+    static_cast<void>(count_done(queue));
   }
 }
 

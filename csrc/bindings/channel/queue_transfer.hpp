@@ -18,6 +18,9 @@ void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience);
 /// Returns how many messages were taken, after the repair of what killed processes left.
 [[nodiscard]] std::uint64_t count_taken(Queue& queue);
 
+/// Queue::task_done, without the GIL where it may wait.
+[[nodiscard]] bool count_done(Queue& queue);
+
 /// Takes all messages of a queue that was shut down, and counts them as done.
 void discard_all(Queue& queue);
 

@@ -18,6 +18,10 @@ PyObject* get_maxsize(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(object_of(self).open->queue.limit());
 }
 
+PyObject* get_redeliver(PyObject* self, void*) {
+  return PyBool_FromLong(object_of(self).open->queue.redelivers());
+}
+
 PyObject* get_closed(PyObject* self, void*) {
   return PyBool_FromLong(object_of(self).closed.load());
 }
@@ -60,15 +64,17 @@ void queue_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-py::object new_queue_storage(std::uint64_t limit) {
-  py::object storage = new_shared_storage(sizeof(QueueHeader), default_strategy(), false);
+py::object new_queue_storage(std::uint64_t limit, bool redeliver) {
+  py::object storage = new_shared_storage(Queue::bytes(redeliver), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
-  Queue::create({backing.arena, backing.block}, limit);
+  Queue::create({backing.arena, backing.block}, limit, redeliver);
   return storage;
 }
 
 PyGetSetDef g_properties[] = {
     {"maxsize", get_maxsize, nullptr, "Number of messages that fit; 0: no limit.", nullptr},
+    {"redeliver", get_redeliver, nullptr,
+     "True if the messages of a killed consumer are received again.", nullptr},
     {"closed", get_closed, nullptr, "True after `close` in this process.", nullptr},
     {"is_shutdown", get_is_shutdown, nullptr, "True after `shutdown` in any process.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -92,7 +98,8 @@ void add_queue(py::module_& module) {
   static PyType_Spec spec = {"shmtensor._core.QueueBase", sizeof(QueueObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   module.add_object("QueueBase", checked(PyType_FromSpec(&spec)).release());
-  module.def("new_queue_storage", &new_queue_storage);
+  module.def("new_queue_storage", &new_queue_storage, py::arg("limit"),
+             py::arg("redeliver") = false);
   add_queue_exceptions(module);
 }
 

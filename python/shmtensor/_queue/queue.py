@@ -47,10 +47,18 @@ class Queue(_core.QueueBase, Generic[Item]):
     A process may be killed at any time: the others continue. A message is received at most once, and lost
     only if the process that received it is killed, or the one that puts it before `put` returns.
 
+    With `redeliver`, a message is lost only by its producer's death. The thread that received it has *completed*
+    it when it calls `get` again, in any form, or `task_done`. If its process ends before that, or the thread
+    closes the queue, another consumer receives the message. Its tensors are the same memory, with what the
+    first consumer has written to them.
+
     Parameters
     ----------
     maxsize
         Number of messages that fit; 0 for no limit but memory.
+    redeliver
+        Whether a message that its consumer has not completed is received again. At most 1,024 messages are
+        with consumers then; a consumer waits for one more until one is completed.
 
     Raises
     ------
@@ -66,11 +74,11 @@ class Queue(_core.QueueBase, Generic[Item]):
 
     __slots__ = ()
 
-    def __new__(cls, maxsize: SupportsIndex = 0) -> Self:
+    def __new__(cls, maxsize: SupportsIndex = 0, *, redeliver: bool = False) -> Self:
         size = operator.index(maxsize)
         if size < 0:
             raise ValueError("maxsize is not negative; 0 means no limit")
-        return super().__new__(cls, _core.new_queue_storage(size))
+        return super().__new__(cls, _core.new_queue_storage(size, bool(redeliver)))
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 using testing::Letter;
 using testing::QueueUser;
 
-class HostileQueue : public testing::QueueTest {
+/// The parameter: whether the queue redelivers.
+class HostileQueue : public testing::QueueTest, public ::testing::WithParamInterface<bool> {
  protected:
   /// Each operation of the queue, with a time; the child that runs it has a deadline.
   static void use(QueueUser& user, bool with_block) {
@@ -36,7 +37,9 @@ class HostileQueue : public testing::QueueTest {
     });
     static_cast<void>(user.queue().size());
     static_cast<void>(user.queue().all_done());
-    static_cast<void>(user.queue().task_done());
+    one([&] { static_cast<void>(user.queue().task_done()); });
+    one([&] { user.queue().complete_all(); });
+    user.queue().return_all();
     user.queue().wait_until_done(1us);
     user.queue().pass_wakeup_on();
   }
@@ -48,7 +51,7 @@ class HostileQueue : public testing::QueueTest {
   void attack(Attack&& how) {
     testing::in_child([&] {
       QueueUser user(id_);
-      user.make(0);
+      user.make(0, Strategy::file_descriptor, GetParam());
       for (std::uint64_t i = 0; i < 100; ++i) {
         ASSERT_EQ(user.put(i, i % 2 == 0), Attempt::done);
       }
@@ -57,8 +60,22 @@ class HostileQueue : public testing::QueueTest {
   }
 };
 
-TEST_F(HostileQueue, RandomWordsAreNotFatal) {
+INSTANTIATE_TEST_SUITE_P(Redelivers, HostileQueue, ::testing::Bool());
+
+TEST_P(HostileQueue, RandomWordsAreNotFatal) {
   attack([](QueueUser& user) {
+    if (user.queue().redelivers()) {
+      for (int i = 0; i < 20; ++i) {
+        Incoming message;
+        QueueCall call(user.session());
+        ASSERT_EQ(user.attempt(call, 1s, [&] { return user.queue().try_take(message, call); }),
+                  Attempt::done);
+        if (i == 9) user.queue().return_all();
+      }
+    }
+    // The states of kept messages are at the end of the block.
+    constexpr std::size_t kStates = KeptMessages::kRecords * sizeof(KeptRecord);
+    constexpr std::size_t kUsedStates = 20 * sizeof(KeptRecord);
     constexpr int kRounds = 3000;
     std::mt19937_64 random(99);
     const std::span<std::byte> first = bytes_of(user.block());
@@ -71,10 +88,13 @@ TEST_F(HostileQueue, RandomWordsAreNotFatal) {
         const std::span<std::byte> target = random() % 4 == 0 ? second : first;
         // The head of the queue is its most frequent target.
         const std::size_t size = random() % 2 == 0 ? std::size_t{640} : target.size();
+        const bool states = user.queue().redelivers() && random() % 3 == 0;
         const std::uint64_t kinds[] = {~std::uint64_t{0}, std::uint64_t{1} << random() % 64,
                                        random() % 70, random(), 0x0000'0001'0000'0001};
         const std::uint64_t value = kinds[random() % 5];
-        std::memcpy(target.data() + random() % (size / 8) * 8, &value, sizeof value);
+        std::byte* at = states ? first.last(kStates).data() + random() % (kUsedStates / 8) * 8
+                               : target.data() + random() % (size / 8) * 8;
+        std::memcpy(at, &value, sizeof value);
       }
       // A lock of no process is waited for, which takes the whole time.
       if (random() % 8 != 0) {
@@ -88,7 +108,7 @@ TEST_F(HostileQueue, RandomWordsAreNotFatal) {
   });
 }
 
-TEST_F(HostileQueue, RandomRecordsOfBlocksAreNotFatal) {
+TEST_P(HostileQueue, RandomRecordsOfBlocksAreNotFatal) {
   attack([](QueueUser& user) {
     std::mt19937_64 random(5);
     const auto ring = *user.header().ring(1).ticket.read();
@@ -111,7 +131,7 @@ TEST_F(HostileQueue, RandomRecordsOfBlocksAreNotFatal) {
   });
 }
 
-TEST_F(HostileQueue, CountsThatRunAheadAreRefused) {
+TEST_P(HostileQueue, CountsThatRunAheadAreRefused) {
   attack([](QueueUser& user) {
     Letter letter;
     while (user.take(letter, 0ns) == Attempt::done) {
@@ -126,7 +146,7 @@ TEST_F(HostileQueue, CountsThatRunAheadAreRefused) {
   });
 }
 
-TEST_F(HostileQueue, RingsWithoutEndAreRefused) {
+TEST_P(HostileQueue, RingsWithoutEndAreRefused) {
   attack([](QueueUser& user) {
     QueueHeader& header = user.header();
     for (RingRecord& record : header.rings) {
@@ -142,7 +162,7 @@ TEST_F(HostileQueue, RingsWithoutEndAreRefused) {
   });
 }
 
-TEST_F(HostileQueue, AnAccessOutsideOfTheTypeIsReadAndWrite) {
+TEST_P(HostileQueue, AnAccessOutsideOfTheTypeIsReadAndWrite) {
   attack([](QueueUser& user) {
     user.header().first_ring[0].access.store(static_cast<Access>(200));
     Incoming message;
@@ -154,7 +174,7 @@ TEST_F(HostileQueue, AnAccessOutsideOfTheTypeIsReadAndWrite) {
 }
 
 // Regression: an attempt to find the arena of a ring was repeated without end.
-TEST_F(HostileQueue, ARingThatIsLostIsReportedOnceAndReplaced) {
+TEST_P(HostileQueue, ARingThatIsLostIsReportedOnceAndReplaced) {
   attack([](QueueUser& user) {
     QueueHeader& header = user.header();
     header.ring(1).ticket.write(
@@ -179,7 +199,7 @@ TEST_F(HostileQueue, ARingThatIsLostIsReportedOnceAndReplaced) {
   });
 }
 
-TEST_F(HostileQueue, ARingInNoBlockIsRefused) {
+TEST_P(HostileQueue, ARingInNoBlockIsRefused) {
   attack([](QueueUser& user) {
     QueueHeader& header = user.header();
     header.ring(1).ticket.write({.arena = user.block().arena->segment().number(),
@@ -194,7 +214,7 @@ TEST_F(HostileQueue, ARingInNoBlockIsRefused) {
 }
 
 // The message of an arena that is gone is lost; the queue continues with the next one.
-TEST_F(HostileQueue, AMessageOfALostArenaIsSkipped) {
+TEST_P(HostileQueue, AMessageOfALostArenaIsSkipped) {
   attack([](QueueUser& user) {
     NamedTicket named = *user.header().first_ring[0].ticket.read();
     const NamedTicket right = named;
@@ -208,13 +228,32 @@ TEST_F(HostileQueue, AMessageOfALostArenaIsSkipped) {
   });
 }
 
+TEST_P(HostileQueue, AReturnedMessageOfALostArenaIsSkipped) {
+  if (!GetParam()) return;
+  attack([](QueueUser& user) {
+    Letter letter;
+    ASSERT_EQ(user.take(letter), Attempt::done);
+    user.queue().return_all();
+    const KeptMessages kept = KeptMessages::in(bytes_of(user.block()));
+    ASSERT_EQ(kept.find_first_returned(), 0u);
+    NamedTicket named = *kept.message(0).ticket.read();
+    const NamedTicket right = named;
+    named.arena = 4711;
+    kept.message(0).ticket.write(named);
+    EXPECT_THROW(static_cast<void>(user.take(letter)), StaleHandle);
+    ASSERT_EQ(user.take(letter), Attempt::done);
+    EXPECT_EQ(letter.number, 1u);
+    user.block().arena->cancel_send(right.block, right.generation, right.ticket);
+  });
+}
+
 // The process that damaged the queue, or uses it, dies: the manager continues.
-TEST_F(HostileQueue, DamageIsNotFatalToTheManager) {
+TEST_P(HostileQueue, DamageIsNotFatalToTheManager) {
   std::mt19937_64 random(31);
   for (int round = 0; round < 30; ++round) {
     testing::in_child([&] {
       QueueUser user(id_);
-      user.make(0);
+      user.make(0, Strategy::file_descriptor, GetParam());
       for (std::uint64_t i = 0; i < 60; ++i) ASSERT_EQ(user.put(i, i % 2 == 0), Attempt::done);
       const std::span<std::byte> bytes = bytes_of(user.block());
       for (int i = 0; i < 8; ++i) {

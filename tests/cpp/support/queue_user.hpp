@@ -23,9 +23,10 @@ class QueueUser {
   }
   ~QueueUser() { queue_.reset(); }
 
-  void make(std::uint64_t limit, Strategy strategy = Strategy::file_descriptor) {
-    block_ = HeldBlock(session_->allocate(sizeof(QueueHeader), strategy));
-    Queue::create(*block_, limit);
+  void make(std::uint64_t limit, Strategy strategy = Strategy::file_descriptor,
+            bool redelivers = false) {
+    block_ = HeldBlock(session_->allocate(Queue::bytes(redelivers), strategy));
+    Queue::create(*block_, limit, redelivers);
     queue_.emplace(*session_, *block_);
   }
   [[nodiscard]] Passed pass() const {
@@ -69,7 +70,9 @@ class QueueUser {
                            .block = with_block ? *block : Block{}};
     return attempt(call, time, [&] { return queue_->try_put(message, call); });
   }
+  /// If the queue redelivers, completes what was taken before.
   Attempt take(Letter& letter, std::chrono::nanoseconds time = std::chrono::hours(1)) {
+    if (queue_->redelivers()) queue_->complete_all();
     Incoming message;
     QueueCall call(*session_);
     const Attempt result = attempt(call, time, [&] { return queue_->try_take(message, call); });

@@ -1,0 +1,126 @@
+// The messages that consumers of a queue keep until they have completed them.
+#include <cstring>
+#include <optional>
+
+#include "base/error.hpp"
+#include "channel/hold_message.hpp"
+#include "channel/queue.hpp"
+#include "channel/queue_call.hpp"
+#include "os/fault_point.hpp"
+#include "os/fork_mark.hpp"
+#include "os/thread_number.hpp"
+
+namespace shmtensor {
+
+// With the lock of the head. The message is counted as taken afterwards: if this process is killed
+// before, the repair finds the record and counts it. The entry does not name the ticket any more
+// when it is counted, because the ticket that the next entry names is cancelled for a dead producer.
+bool Queue::keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t number,
+                 std::uint64_t position, Incoming& message) {
+  if (from.named) {
+    if (from.arena == nullptr || !hold_message(session_, *from.arena, *from.named)) return false;
+    message.block = HeldBlock({from.arena, from.named->block});
+  }
+  MessageEntry& to = kept_.message(number);
+  to.ticket.clear();
+  to.kind.store(message.kind);
+  to.size.store(static_cast<std::uint16_t>(message.size));
+  to.strategy.store(entry.strategy.load());
+  to.access.store(message.access);
+  std::memcpy(to.content.data(), message.content.data(), message.size);
+  if (from.named) to.ticket.write(*from.named);
+  kept_.record(number).position.store(position);
+  kept_.own(number, session_.slot(), thread_number());
+  SHMTENSOR_FAULT_POINT("redeliver.kept");
+  entry.ticket.clear();
+  message.kept = number;
+  return true;
+}
+
+// With the lock of the head. Returns nothing if the message was completed by the process that died.
+std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& message,
+                                            QueueCall& call) {
+  const std::optional<TakenFrom> from = read(kept_.message(number), message, call);
+  if (!from) return Attempt::unmapped;
+  if (from->named) {
+    const NamedTicket& named = *from->named;
+    if (from->arena == nullptr || !hold_message(session_, *from->arena, named)) {
+      const bool is_gone = call.arena_is_gone(named.arena);
+      if (is_gone) claim(named);
+      kept_.record(number).owner.store(0);
+      if (is_gone) throw_lost(named.arena);
+      return std::nullopt;
+    }
+    message.block = HeldBlock({from->arena, named.block});
+  }
+  kept_.own(number, session_.slot(), thread_number());
+  SHMTENSOR_FAULT_POINT("redeliver.again");
+  message.kept = number;
+  return Attempt::done;
+}
+
+template <typename Visit>
+void Queue::for_each_kept_here(Visit&& visit) const {
+  const std::span<KeptRecord> records = kept_.used();
+  for (std::uint32_t i = 0; i < records.size(); ++i) {
+    if (records[i].owner.load() == session_.slot() + 1u &&
+        records[i].thread.load() == thread_number()) {
+      visit(i, records[i]);
+    }
+  }
+}
+
+void Queue::complete_all() {
+  session_.require_slot();
+  for_each_kept_here([this](std::uint32_t number, KeptRecord&) { complete(number); });
+}
+
+void Queue::return_all_but(std::uint32_t completed) noexcept {
+  if (is_raw_copy()) return;  // they are the original's
+  bool any = false;
+  for_each_kept_here([&](std::uint32_t number, KeptRecord& record) {
+    if (number == completed) return;
+    record.owner.store(KeptRecord::kReturned);
+    any = true;
+  });
+  if (any) tell_everyone(QueueEvent::message);
+}
+
+std::optional<std::uint32_t> Queue::first_kept_here() const {
+  std::optional<std::uint32_t> first;
+  for_each_kept_here([&](std::uint32_t number, const KeptRecord& record) {
+    if (!first || record.position.load() < kept_.record(*first).position.load()) first = number;
+  });
+  return first;
+}
+
+// The ticket is cancelled first: if this process is killed then, the manager frees the record, and
+// the message is not received again.
+void Queue::complete(std::uint32_t number) {
+  const MessageEntry& message = kept_.message(number);
+  if (const std::optional<NamedTicket> named = message.ticket.read()) {
+    cancel(*named, static_cast<Strategy>(message.strategy.load()));
+  }
+  SHMTENSOR_FAULT_POINT("redeliver.cancelled");
+  const bool was_full = !kept_.has_free();
+  kept_.record(number).owner.store(0);
+  SHMTENSOR_FAULT_POINT("redeliver.completed");
+  if (was_full || is_shut_down()) tell_everyone(QueueEvent::message);
+}
+
+void Queue::cancel(const NamedTicket& named, Strategy strategy) {
+  try {
+    const PinnedArena arena = session_.attach(named.arena, strategy);
+    if (named.block < arena->segment().capacity() && named.ticket.sender < kMaxSlots) {
+      arena->cancel_send(named.block, named.generation, named.ticket);
+    }
+  } catch (const StaleHandle&) {
+    claim(named);  // no process has the arena open
+  }
+}
+
+void Queue::claim(const NamedTicket& named) {
+  if (named.ticket.sender < kMaxSlots) session_.memory().transit(named.ticket.sender).claim(named);
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,61 @@
+#include "queue/kept.hpp"
+
+namespace shmtensor {
+
+KeptMessages KeptMessages::in(std::span<std::byte> block) noexcept {
+  if (block.size() < kBytes) return {};
+  auto& header = *reinterpret_cast<QueueHeader*>(block.data());
+  return header.redelivers.load() == 1 ? KeptMessages(header) : KeptMessages();
+}
+
+std::optional<std::uint32_t> KeptMessages::find_free() const noexcept {
+  const std::span<KeptRecord> known = used();
+  const auto free =
+      std::ranges::find_if(known, [](const KeptRecord& one) { return one.owner.load() == 0; });
+  const auto number = static_cast<std::uint32_t>(free - known.begin());
+  if (number == kRecords) return std::nullopt;
+  if (free == known.end()) header_->kept_used.store(number + 1);
+  return number;
+}
+
+std::optional<std::uint32_t> KeptMessages::find_first_returned() const noexcept {
+  const std::span<KeptRecord> known = used();
+  std::optional<std::uint32_t> first;
+  for (std::uint32_t i = 0; i < known.size(); ++i) {
+    if (known[i].owner.load() != KeptRecord::kReturned) continue;
+    if (!first || known[i].position.load() < known[*first].position.load()) first = i;
+  }
+  return first;
+}
+
+void KeptMessages::own(std::uint32_t number, SlotNumber owner,
+                       std::uint32_t thread) const noexcept {
+  KeptRecord& one = record(number);
+  one.thread.store(thread);
+  one.owner.store(owner + 1u);
+}
+
+bool KeptMessages::has_free() const noexcept {
+  return used().size() < kRecords ||
+         std::ranges::any_of(used(), [](const KeptRecord& one) { return one.owner.load() == 0; });
+}
+
+bool KeptMessages::any_owned() const noexcept {
+  return std::ranges::any_of(used(), [](const KeptRecord& one) {
+    const std::uint32_t owner = one.owner.load();
+    return owner != 0 && owner != KeptRecord::kReturned;
+  });
+}
+
+std::uint32_t KeptMessages::count_returned() const noexcept {
+  return static_cast<std::uint32_t>(std::ranges::count_if(
+      used(), [](const KeptRecord& one) { return one.owner.load() == KeptRecord::kReturned; }));
+}
+
+bool KeptMessages::has(std::uint64_t position) const noexcept {
+  return std::ranges::any_of(used(), [position](const KeptRecord& one) {
+    return one.owner.load() != 0 && one.position.load() == position;
+  });
+}
+
+}  // namespace shmtensor

@@ -1,0 +1,466 @@
+"""A queue that gives the messages of killed consumers to others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import queue
+import select
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import wait_until
+from tests.helpers.live_resources import assert_no_leaks, live_resources
+
+SECONDS = 60
+
+ITEMS = {
+    "small": lambda: 7,
+    "text": lambda: "x" * 10_000,
+    "tensor": lambda: st.full(100, 7),
+    "list": lambda: [st.full(10, 7), 7, st.full(20, 7)],
+    "array": lambda: np.full(100_000, 7),
+    "pickle": lambda: {"a": st.full(5, 7), "b": [st.full(6, 7)]},
+}
+
+
+def take(q: st.Queue, count: int, ready) -> None:
+    """Be a consumer that takes some items, completes all but the last, and is then killed."""
+    kept = [q.get(timeout=SECONDS) for _ in range(count)]
+    ready.put(len(kept))
+    signal.pause()
+
+
+def kill_after(work, q: st.Queue) -> None:
+    """Run `work(q)` in a process that is killed afterwards."""
+
+    def run() -> None:
+        work(q)
+        ready.put(True)
+        signal.pause()
+
+    ready = mp.SimpleQueue()
+    worker = mp.get_context("fork").Process(target=run)
+    worker.start()
+    assert ready.get()
+    worker.kill()
+    worker.join(SECONDS)
+    worker.close()
+    ready.close()
+    wait_until(lambda: st.stats()["processes"] == 1, what="the death to be noticed")
+
+
+def kill_a_consumer(q: st.Queue, count: int = 1) -> None:
+    """Return after the messages of the consumer were returned."""
+    ready = mp.SimpleQueue()
+    worker = mp.Process(target=take, args=(q, count, ready))
+    worker.start()
+    assert ready.get() == count
+    before = q.qsize()
+    worker.kill()
+    worker.join(SECONDS)
+    worker.close()
+    ready.close()
+    wait_until(lambda: q.qsize() == before + 1, what="the message to be returned")
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_item_of_a_killed_consumer_is_received_again(item: str) -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        q.put(ITEMS[item]())
+        q.put("after")
+        kill_a_consumer(q)
+        assert (q.qsize(), q.empty()) == (2, False)
+        assert repr(q.get()) == repr(ITEMS[item]())
+        assert q.get() == "after"
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+        del q
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_item_outlives_every_process_that_received_it(item: str) -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        q.put(ITEMS[item]())
+        for _ in range(3):
+            kill_a_consumer(q)
+        assert repr(q.get()) == repr(ITEMS[item]())
+        del q
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_unread_and_kept_items_go_with_the_queue(item: str) -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        for _ in range(70):
+            q.put(ITEMS[item]())
+        kill_a_consumer(q, 3)
+        q.get()
+        del q
+        gc.collect()
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_completed_items_are_freed(item: str) -> None:
+    q = st.Queue(redeliver=True)
+    q.put(None)
+    q.get()
+    before = live_resources()
+    for _ in range(100):
+        q.put(ITEMS[item]())
+        q.get()
+    q.task_done()
+    gc.collect()
+    wait_until(lambda: live_resources() == before, what="the items to be freed")
+
+
+def test_what_the_first_consumer_wrote_is_received() -> None:
+    def write(q: st.Queue) -> None:
+        q.get()[:] = 5
+
+    q = st.Queue(redeliver=True)
+    q.put(st.zeros(3))
+    kill_after(write, q)
+    assert q.get(timeout=SECONDS).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    "complete",
+    [
+        st.Queue.task_done,
+        lambda q: q.get(),
+        lambda q: q.get_many(),
+        lambda q: asyncio.run(asyncio.wait_for(q.aget(), SECONDS)),
+    ],
+    ids=["task_done", "get", "get_many", "aget"],
+)
+def test_completed_item_is_not_received_again(complete) -> None:
+    def work(q: st.Queue) -> None:
+        assert q.get() == "completed"
+        complete(q)
+
+    q = st.Queue(redeliver=True)
+    q.put_many(["completed", "kept"])
+    kill_after(work, q)
+    assert q.get(timeout=SECONDS) == "kept"
+    with pytest.raises(queue.Empty):
+        q.get_nowait()
+
+
+def test_get_that_finds_nothing_completes() -> None:
+    def work(q: st.Queue) -> None:
+        q.get()
+        with pytest.raises(queue.Empty):
+            q.get(timeout=0.01)
+
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        q.put([st.ones(3)])
+        kill_after(work, q)
+        assert q.empty()
+        del q
+
+
+def test_returned_items_come_first_and_in_order() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many(range(6))
+    ready = mp.SimpleQueue()
+    workers = [mp.Process(target=take, args=(q, 1, ready)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+        ready.get()
+    for worker in reversed(workers):
+        worker.kill()
+        worker.join()
+    wait_until(lambda: q.qsize() == 6, what="the items to be returned")
+    assert [q.get() for _ in range(6)] == list(range(6))
+
+
+def test_returned_items_are_seen_from_outside() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many(range(4))
+    before = st.stats()["queued"]
+    kill_a_consumer(q, 2)
+    assert st.stats()["queued"] == before - 1
+    del q
+
+
+def test_items_of_get_many_are_all_returned() -> None:
+    def work(q: st.Queue) -> None:
+        assert len(q.get_many()) == 64
+        q.task_done()
+
+    q = st.Queue(redeliver=True)
+    q.put_many(range(100))
+    kill_after(work, q)
+    assert q.qsize() == 99
+    assert [q.get() for _ in range(99)] == list(range(1, 100))
+
+
+class NotUnpicklable:
+    def __reduce__(self):
+        return _fail, ()
+
+
+def _fail() -> None:
+    raise LookupError("as wanted")
+
+
+def test_items_before_one_that_cannot_be_unpickled_are_kept_in_the_queue() -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        tensor = st.full(4, 9)
+        q.put_many([1, tensor, NotUnpicklable(), 3])
+        with pytest.raises(LookupError):
+            q.get_many()
+        assert q.get() == 1
+        assert q.get() is not None
+        assert q.get() == 3
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+        del q, tensor
+
+
+def test_close_returns_the_items_of_the_thread() -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        again = mp.SimpleQueue()
+        again.put(q)
+        other = again.get()
+        again.close()
+        q.put_many([[st.ones(2)], 2])
+        q.get()
+        with q:
+            pass
+        assert other.qsize() == 2
+        assert other.get()[0].tolist() == [1, 1]
+        assert other.get() == 2
+        del q, other, again
+
+
+def test_each_thread_completes_its_own_items() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many(["theirs", "mine", "mine too"])
+    got = threading.Event()
+    end = threading.Event()
+
+    def work() -> None:
+        q.get()
+        got.set()
+        end.wait(SECONDS)
+        q.close()
+
+    thread = threading.Thread(target=work)
+    again = mp.SimpleQueue()
+    again.put(q)
+    other = again.get()
+    thread.start()
+    assert got.wait(SECONDS)
+    assert (q.get(), q.get()) == ("mine", "mine too")
+    q.task_done()
+    end.set()
+    thread.join()
+    assert other.get_many() == ["theirs"]
+
+
+def test_shut_down_queue_waits_for_items_that_others_have() -> None:
+    q = st.Queue(redeliver=True)
+    q.put("work")
+    ready = mp.SimpleQueue()
+    worker = mp.Process(target=take, args=(q, 1, ready))
+    worker.start()
+    ready.get()
+    q.shutdown()
+    with pytest.raises(queue.Empty):
+        q.get(timeout=0.05)
+    worker.kill()
+    assert q.get(timeout=SECONDS) == "work"
+    with pytest.raises(st.ShutDown):
+        q.get(timeout=SECONDS)
+    worker.join()
+
+
+def test_shut_down_queue_ends_when_the_last_item_is_completed() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many([1, 2])
+    other_end = []
+    started = threading.Event()
+
+    def work() -> None:
+        q.get()
+        started.set()
+        with pytest.raises(st.ShutDown):
+            q.get(timeout=SECONDS)  # waits for the other thread's item
+        other_end.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert started.wait(SECONDS)
+    assert q.get() == 2
+    q.shutdown()
+    q.task_done()
+    thread.join(SECONDS)
+    assert other_end == [True]
+
+
+def test_immediate_shutdown_discards_returned_items() -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        q.put_many([[st.ones(2)], st.ones(3), "x" * 5000, 4])
+        kill_a_consumer(q)
+        q.shutdown(immediate=True)
+        with pytest.raises(st.ShutDown):
+            q.get()
+        q.join()
+        del q
+
+
+def test_join_waits_for_the_second_consumer() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many(range(3))
+    kill_a_consumer(q)
+    joined = threading.Thread(target=q.join)
+    joined.start()
+    for _ in range(3):
+        q.get()
+        assert joined.is_alive()
+        q.task_done()
+    joined.join(SECONDS)
+    assert not joined.is_alive()
+    with pytest.raises(ValueError, match="too many"):
+        q.task_done()
+
+
+def test_descriptor_becomes_readable_when_an_item_is_returned() -> None:
+    q = st.Queue(redeliver=True)
+    q.put("work")
+    ready = mp.SimpleQueue()
+    worker = mp.Process(target=take, args=(q, 1, ready))
+    worker.start()
+    ready.get()
+    descriptor = q.fileno()
+    with pytest.raises(queue.Empty):
+        q.get_nowait()
+    assert select.select([descriptor], [], [], 0.05)[0] == []
+    worker.kill()
+    assert select.select([descriptor], [], [], SECONDS)[0] == [descriptor]
+    assert asyncio.run(asyncio.wait_for(q.aget(), SECONDS)) == "work"
+    worker.join()
+
+
+def test_descriptor_becomes_readable_when_the_last_item_is_completed() -> None:
+    q = st.Queue(redeliver=True)
+    q.put("work")
+    descriptor = q.fileno()
+    assert q.get() == "work"
+    attempts = queue.SimpleQueue()
+
+    def wait_for_the_end() -> None:
+        with pytest.raises(st.ShutDown):
+            while True:
+                with contextlib.suppress(queue.Empty):
+                    q.get_nowait()
+                attempts.put(select.select([descriptor], [], [], SECONDS)[0] == [descriptor])
+
+    waiter = threading.Thread(target=wait_for_the_end)
+    waiter.start()
+    q.shutdown()
+    assert attempts.get(timeout=SECONDS)
+    with pytest.raises(queue.Empty):
+        attempts.get(timeout=0.1)
+    q.task_done()
+    assert attempts.get(timeout=SECONDS)
+    waiter.join(SECONDS)
+    assert not waiter.is_alive()
+
+
+def test_consumer_waits_while_the_most_items_are_with_consumers() -> None:
+    most, each = 1024, 64
+    q = st.Queue(redeliver=True)
+    q.put_many(range(most + 1))
+    begun = threading.Barrier(most // each + 1)
+    ended = threading.Event()
+
+    def keep() -> None:
+        assert len(q.get_many()) == each
+        begun.wait(SECONDS)
+        ended.wait(SECONDS)
+        q.task_done()
+
+    keepers = [threading.Thread(target=keep) for _ in range(most // each)]
+    for keeper in keepers:
+        keeper.start()
+    begun.wait(SECONDS)
+    assert q.qsize() == 1
+    with pytest.raises(queue.Empty):
+        q.get(timeout=0.05)
+    threading.Timer(0.05, ended.set).start()
+    assert q.get(timeout=SECONDS) == most
+    for keeper in keepers:
+        keeper.join()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", "server"])
+def test_redelivering_queue_is_one_in_every_process(method: str) -> None:
+    q, ready = st.Queue(2, redeliver=True), mp.SimpleQueue()
+    assert (q.redeliver, q.maxsize) == (True, 2)
+    assert not st.Queue().redeliver
+    q.put("again")
+    worker = mp.get_context(method).Process(target=take, args=(q, 1, ready))
+    worker.start()
+    ready.get()
+    worker.kill()
+    worker.join()
+    assert q.get(timeout=SECONDS) == "again"
+
+
+def test_forked_child_has_none_of_its_parents_items() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many(["parent's", "child's"])
+    assert q.get() == "parent's"
+
+    def work() -> None:
+        assert q.get() == "child's"
+        q.task_done()
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+
+    child = mp.get_context("fork").Process(target=work)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert q.qsize() == 0
+    with pytest.raises(queue.Empty):
+        q.get_nowait()
+
+
+def end(q: st.Queue, how: str) -> None:
+    q.get()
+    if how == "exit":
+        os._exit(0)
+    if how == "error":
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize("how", ["return", "exit", "error"])
+def test_item_of_a_process_that_has_ended_is_received_again(how: str) -> None:
+    q = st.Queue(redeliver=True)
+    q.put([st.ones(3)])
+    worker = mp.Process(target=end, args=(q, how))
+    worker.start()
+    worker.join()
+    assert q.get(timeout=SECONDS)[0].tolist() == [1, 1, 1]
+
+
+def test_option_has_a_name() -> None:
+    with pytest.raises(TypeError, match="positional argument"):
+        st.Queue(0, True)
