@@ -26,6 +26,8 @@ class Event(IntEnum):
     DONE_GETTING = 5  # the n of GETTING: no other message was taken
     DISCARDED = 6  # messages of the queue, by `shutdown(immediate=True)`
     DRAINED = 7  # the queue was empty, and this process will not use it any more
+    REDELIVERS = 8  # the queue delivers the messages of killed consumers again
+    FAILED = 9  # a get of at most n messages, by an exception
 
 
 @dataclass
@@ -37,7 +39,9 @@ class History:
     refused: set[int] = field(default_factory=set)
     got: set[int] = field(default_factory=set)
     unfinished: int = 0  # messages that interrupted gets may have taken
+    failed: int = 0  # messages that gets with an exception may have taken
     discarded: bool = False
+    redelivers: bool = False
     drained: bool = False
 
 
@@ -92,12 +96,18 @@ class Ledger:
             history.discarded = True
         elif event == Event.DRAINED:
             history.drained = True
+        elif event == Event.REDELIVERS:
+            history.redelivers = True
+        elif event == Event.FAILED:
+            history.failed += number
         else:
             self._receive(history, number)
 
     def _receive(self, history: History, number: int) -> None:
         self.counts["received from queues"] += 1
-        if number in history.got:
+        if number in history.got and history.redelivers:
+            self.counts["received again"] += 1
+        elif number in history.got:
             self.problems.append(f"message {number:#x} of a queue was received twice")
         if number not in history.putting:
             self.problems.append(f"message {number:#x} was received from a queue into which it was not put")
@@ -106,8 +116,9 @@ class Ledger:
     def judge(self, may_lose: bool) -> list[str]:
         """Return the problems when all processes have drained their queues; begin with new queues.
 
-        A message may be missing only if a get was interrupted, by a kill or an exception. A queue that
-        no process has drained had no user any more, so its messages were freed.
+        A message may be missing only if a get was interrupted, by a kill or an exception; of a queue that
+        redelivers, only by an exception. A queue that no process has drained had no user any more, so its
+        messages were freed.
         """
         self.read()
         for history in self.histories.values():
@@ -119,10 +130,11 @@ class Ledger:
                 continue
             self.counts["queues drained"] += 1
             self.counts["messages of interrupted gets"] += len(missing)
-            if len(missing) > history.unfinished and not may_lose:
+            allowed = history.failed if history.redelivers else history.unfinished
+            if len(missing) > allowed and not may_lose:
                 self.problems.append(
                     f"{len(missing)} of {len(history.put)} messages of a queue are missing, "
-                    f"and {history.unfinished} gets were interrupted"
+                    f"and {allowed} could be (redelivers: {history.redelivers})"
                 )
         self.histories.clear()
         return self.problems

@@ -71,12 +71,16 @@ def take(
         except (queue.Empty, st.ShutDown):
             return []
 
-    items = actor_state.first(get)
-    if items is None:
-        return []
-    numbers = [number_of(item) for item in items]
-    events = [(Event.GOT, shared.number, number) for number in numbers]
-    note(*events, (Event.DONE_GETTING, shared.number, most))
+    try:
+        items = actor_state.first(get)
+        if items is None:
+            return []
+        numbers = [number_of(item) for item in items]
+        events = [(Event.GOT, shared.number, number) for number in numbers]
+        note(*events, (Event.DONE_GETTING, shared.number, most))
+    except BaseException:
+        note((Event.FAILED, shared.number, most))
+        raise
     letters = []
     for item in items:
         content = item.content if isinstance(item, Numbered) else letter_of(item)
@@ -107,7 +111,9 @@ def meet(actor_state: ActorState, shared: SharedQueue) -> None:
 def make_queue(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.state.has_queues:
         return
-    shared = SharedQueue(time.monotonic_ns(), Queue(rng.choice(LIMITS)))
+    shared = SharedQueue(time.monotonic_ns(), Queue(rng.choice(LIMITS), redeliver=rng.random() < 0.4))
+    if shared.queue.redeliver:
+        actor_state.state.ledger.note((Event.REDELIVERS, shared.number, 0))
     meet(actor_state, shared)
     for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
         box.send(shared)
