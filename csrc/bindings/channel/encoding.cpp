@@ -27,15 +27,23 @@ bool is_plain(const Tensor& tensor, const Session& session) {
          backing.device < 0 && backing.arena->memory().id() == session.id();
 }
 
-/// Return true if a tensor occurs twice among the items. The pickler sends such a one once.
-bool repeats_tensor(PyObject* items) {
+/// Return true if all items are of types that need no pickle, and no tensor occurs twice: the
+/// pickler sends such a one once. Asked before the first item is encoded, since a ticket is issued
+/// for each tensor.
+bool may_be_flat(PyObject* items) {
   std::vector<PyObject*> tensors;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); ++i) {
     PyObject* const item = PyTuple_GET_ITEM(items, i);
-    if (is_tensor(item)) tensors.push_back(item);
+    if (is_tensor(item)) {
+      tensors.push_back(item);
+    } else if (item != Py_None && !PyBool_Check(item) && !PyLong_CheckExact(item) &&
+               !PyFloat_CheckExact(item) && !PyBytes_CheckExact(item) &&
+               !PyUnicode_CheckExact(item)) {
+      return false;
+    }
   }
   std::ranges::sort(tensors);
-  return std::ranges::adjacent_find(tensors) != tensors.end();
+  return std::ranges::adjacent_find(tensors) == tensors.end();
 }
 
 PyObject* g_dumps = nullptr;
@@ -171,7 +179,7 @@ bool EncodedMessage::append_item(PyObject* object, const Session& session, bool 
 }
 
 bool EncodedMessage::append_sequence(ItemTag tag, PyObject* items, const Session& session) {
-  if (repeats_tensor(items)) return false;
+  if (!may_be_flat(items)) return false;
   const auto count = static_cast<std::uint64_t>(PyTuple_GET_SIZE(items));
   append(&tag, 1);
   append(&count, sizeof count);
