@@ -292,11 +292,12 @@ def test_shut_down_queue_waits_for_items_that_others_have() -> None:
 def test_shut_down_queue_ends_when_the_last_item_is_completed() -> None:
     q = st.Queue(redeliver=True)
     q.put_many([1, 2])
+    assert q.get() == 1
     other_end = []
     started = threading.Event()
 
     def work() -> None:
-        q.get()
+        assert q.get(timeout=SECONDS) == 2
         started.set()
         with pytest.raises(st.ShutDown):
             q.get(timeout=SECONDS)  # waits for the other thread's item
@@ -305,7 +306,6 @@ def test_shut_down_queue_ends_when_the_last_item_is_completed() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     assert started.wait(SECONDS)
-    assert q.get() == 2
     q.shutdown()
     q.task_done()
     thread.join(SECONDS)

@@ -16,7 +16,7 @@ from tests.helpers.children import descendants
 from tests.torture import run_state as states
 from tests.torture.observer import processes
 from tests.torture.observer.leftovers import ProcessResources, session_leftovers
-from tests.torture.observer.snapshot import take_snapshot
+from tests.torture.observer.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from tests.torture.faults import FaultInjector
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0  # for all processes to become idle: spawn takes seconds on a busy machine
 SETTLE = 10.0  # for the manager to notice dead processes
+LATER = 30.0  # the second look at a fault tells what lasts from what was slow
 
 
 class Violation(Exception):
@@ -57,19 +58,28 @@ class Checkpoints:
         deadline = time.monotonic() + SETTLE
         while True:
             self.check_violations()
-            snapshot = take_snapshot(self.state.session, self.family(), self.state.report_path)
-            snapshot.allow_data_loss = self.state.allow_data_loss
-            snapshot.may_keep_tickets = self.state.allow_data_loss and self.state.has_queues
+            snapshot = self.observe()
             problems = rule(snapshot)
             if not problems:
                 break
             if time.monotonic() > deadline:
-                raise Violation(f"after order {order} the observer reports:\n" + "\n".join(problems))
+                time.sleep(LATER)
+                later = rule(self.observe()) or ["nothing"]
+                raise Violation(
+                    f"after order {order} the observer reports:\n"
+                    + "\n".join([*problems, f"{LATER:.0f} s later it reports:", *later])
+                )
             time.sleep(0.02)
             self.reap()
         self.counts["checkpoints"] += 1
         self.counts["blocks seen"] += sum(len(arena.blocks) for arena in snapshot.arenas.values())
         self.counts["tickets seen"] += sum(group.tickets for group in snapshot.session.groups)
+
+    def observe(self) -> Snapshot:
+        snapshot = take_snapshot(self.state.session, self.family(), self.state.report_path)
+        snapshot.allow_data_loss = self.state.allow_data_loss
+        snapshot.may_keep_tickets = self.state.allow_data_loss and self.state.has_queues
+        return snapshot
 
     def wait_for_rest(self) -> None:
         deadline = time.monotonic() + TIMEOUT
