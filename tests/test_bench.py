@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
+from bench import harness
 from bench.cases import CASES, PROGRAMS, load_case
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
@@ -74,6 +75,15 @@ def test_missing_peer_is_named(monkeypatch, capsys) -> None:
     monkeypatch.setitem(PEERS, "torch-fd", ("torch_descriptor", "no_such_package"))
     assert command.main(["alloc", "--quick", "--rounds", "1", "--peers", "shmtensor", "torch-fd"]) == 0
     assert "without torch-fd: no_such_package is not installed" in capsys.readouterr().out
+
+
+def test_peers_that_spin_are_measured_after_the_others(monkeypatch) -> None:
+    """They would take processor time from the others, also between their turns."""
+    monkeypatch.setattr(harness, "SPINNING_PEERS", ("shmtensor",))
+    progress: list[str] = []
+    peers = ("shmtensor", "shmtensor-fs", "SharedMemory")
+    harness.run_case(load_case("alloc"), Options(quick=True), peers, 2, progress.append)
+    assert [line.rpartition(" ")[2] for line in progress] == [*peers[1:] * 2, "shmtensor", "shmtensor"]
 
 
 def test_list_option_and_unknown_case(capsys) -> None:

@@ -25,7 +25,7 @@ IDLE = 10.0  # seconds
 TRICKLE = 2.0  # seconds
 PEERS = (
     *("shmtensor-queue", "shmtensor", "pickle", "pickle-queue", "torch-fd", "faster-fifo"),
-    "iceoryx2",
+    *("iceoryx2", "ray-graph", "vllm"),
 )
 UNITS = {
     "64 bytes": "us",
@@ -39,6 +39,8 @@ UNITS = {
 def _variants(peer: str, _options: Options) -> list[str]:
     if peer == "iceoryx2":  # it has no queue, and its consumer takes one sample at a time
         return ["64 bytes", *SIZES]
+    if peer == "ray-graph":  # each message has an answer
+        return [variant for variant in UNITS if variant != "small ints"]
     return list(UNITS)
 
 
