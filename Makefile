@@ -120,7 +120,7 @@ docs: $(VENV)/.group-docs ## build the pages as a site in build/docs
 	$(BIN)/mkdocs build --strict --quiet
 
 # In a virtual environment of its own, so that the peers' dependencies never reach the tests.
-bench: ## measure (BENCH_CASES="handover list", BENCH_PEERS="torch others")
+bench: ## measure (BENCH_CASES="handover list", BENCH_PEERS="torch others vllm")
 	$(MAKE) VENV=$(BENCH_VENV) $(BENCH_VENV)/.shmtensor $(BENCH_VENV)/.group-bench \
 	  $(addprefix $(BENCH_VENV)/.group-bench-,$(BENCH_PEERS))
 	$(BENCH_VENV)/bin/python -m bench $(BENCH_CASES) --json $(BENCH_RESULT).json
@@ -150,6 +150,12 @@ $(VENV)/.dataset: | $(VENV)/.group-demo
 
 $(VENV)/.group-%: pyproject.toml | $(VENV)/.pip
 	$(PIP) --group $*
+	touch $@
+
+# It needs Python 3.11 or newer. `pip check` reports what it lacks: the peer uses one module of it.
+$(VENV)/.group-bench-vllm: pyproject.toml | $(VENV)/.pip
+	$(PIP) --group bench-vllm
+	$(PIP) --no-deps vllm==0.33.0
 	touch $@
 
 $(VENV)/.pip:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bench.model import Case, Row, Samples
 from bench.options import Options
-from bench.peers import missing
+from bench.peers import SPINNING_PEERS, missing
 from bench.worker_client import WorkerClient, WorkerError, running_worker
 
 __all__ = ["Result", "run_case"]
@@ -42,16 +42,28 @@ def run_case(
 ) -> Result:
     """Measure every variant of every peer once per round, interleaved, and discard the warm-up rounds.
 
-    A peer that is not installed or fails is named in the result; the others continue.
+    Peers that spin are measured one by one, after the others. A peer that is not installed or fails is named
+    in the result; the others continue.
     """
     result = Result(case)
     rounds = rounds or (2 if options.quick else case.rounds)
-    warm_up = 0 if options.quick else case.warm_up
+    turns = range(0 if options.quick else -case.warm_up, rounds)
+    chosen = [peer for peer in case.peers if peers is None or peer in peers]
+    spinning = [peer for peer in chosen if peer in SPINNING_PEERS]
+    for group in ([peer for peer in chosen if peer not in spinning], *([peer] for peer in spinning)):
+        _run_group(result, group, options, turns, say)
+    result.rows = case.rows(result.samples)
+    return result
+
+
+def _run_group(
+    result: Result, group: list[str], options: Options, turns: range, say: Callable[[str], None]
+) -> None:
+    """Measure some peers; their processes run at the same time."""
+    case = result.case
     with ExitStack() as stack:
         workers: dict[str, WorkerClient] = {}
-        for peer in case.peers:
-            if peers is not None and peer not in peers:
-                continue
+        for peer in group:
             why = missing(peer)
             if why is None:
                 try:
@@ -61,16 +73,15 @@ def run_case(
                     why = str(error)
             if why is not None:
                 result.absent[peer] = why
-        for turn in range(-warm_up, rounds):
-            say(f"{case.name}: round {turn + 1} of {rounds}" if turn >= 0 else f"{case.name}: warm-up")
+        for turn in turns:
+            where = f"round {turn + 1} of {turns.stop}" if turn >= 0 else "warm-up"
             for peer, worker in list(workers.items()):
+                say(f"{case.name}: {where}, {peer}")
                 try:
                     _measure(result, worker, peer, options, keep=turn >= 0)
                 except WorkerError as error:
                     result.absent[peer] = str(error)
                     del workers[peer]
-    result.rows = case.rows(result.samples)
-    return result
 
 
 def _measure(result: Result, worker: WorkerClient, peer: str, options: Options, *, keep: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["facts", "versions"]
 
-_PACKAGES = ("shmtensor", "numpy", "torch", "faster-fifo", "joblib", "ray", "iceoryx2")
+_PACKAGES = ("shmtensor", "numpy", "torch", "faster-fifo", "joblib", "ray", "iceoryx2", "vllm")
 
 
 def versions() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,16 @@ from bench.machine import facts
 from bench.model import Row
 from bench.options import Options
 
-__all__ = ["HEADINGS", "cells", "cells_of", "number", "print_result", "ratio_of", "write_json"]
+__all__ = [
+    "HEADINGS",
+    "cells",
+    "cells_of",
+    "markdown_table",
+    "number",
+    "print_result",
+    "ratio_of",
+    "write_json",
+]
 
 HEADINGS = ("what", "peer", "median", "p99", "least", "most", "spread", "unit", "ratio", "goal", "")
 
@@ -43,6 +52,10 @@ def cells_of(row: dict[str, Any]) -> tuple[str, ...]:
         row["goal"],
         {None: "", True: "met", False: "MISSED"}[row["met"]],
     )
+
+
+def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    return [f"|{'|'.join(line)}|" for line in [headings, ["---"] * len(headings), *lines]]
 
 
 def ratio_of(row: dict[str, Any]) -> str:

@@ -33,7 +33,20 @@ def summary(files: Sequence[Path]) -> dict[str, Any]:
             kept = {key: value for key, value in result.items() if key != "samples"}
             found[case] = _with_absent_peers(run | kept, found.get(case))
     first = {key: value for key, value in records[0].items() if key != "results"}
-    return first | {"results": [found[case] for case in CASES if case in found]}
+    return first | {
+        "versions": _all_versions(records),
+        "results": [found[case] for case in CASES if case in found],
+    }
+
+
+def _all_versions(records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the versions of all runs: "1.0 and 1.1" where they differ."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        for name, versions in record["versions"].items():
+            known = found.setdefault(name, [])
+            known += [version for version in versions.split(" and ") if version not in known]
+    return {name: " and ".join(versions) for name, versions in found.items()}
 
 
 def _with_absent_peers(result: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:

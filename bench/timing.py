@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["alternate", "per_call", "without_collector"]
+__all__ = ["alternate", "p99", "per_call", "without_collector"]
 
 
 @contextmanager
@@ -46,10 +46,10 @@ def alternate(
                 function()
                 times[name].append(clock() - start)
     found = {name: statistics.median(each) for name, each in times.items()}
-    return found | {f"{name} p99": _p99(each) for name, each in times.items()}
+    return found | {f"{name} p99": p99(each) for name, each in times.items()}
 
 
-def _p99(times: list[float]) -> float:
+def p99(times: list[float]) -> float:
     """Return the 99th percentile, which is the maximum of fewer than a hundred values."""
     return sorted(times)[(len(times) * 99) // 100]
 

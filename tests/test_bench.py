@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
+from bench import harness
 from bench.cases import CASES, PROGRAMS, load_case
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
 from bench.page import DOCS, benchmarks, goals
 from bench.peers import PEERS, missing
+from bench.queue_goals import GOALS as QUEUE_GOALS
 from bench.report import cells
 from bench.summary import summary
 
@@ -76,6 +78,15 @@ def test_missing_peer_is_named(monkeypatch, capsys) -> None:
     assert "without torch-fd: no_such_package is not installed" in capsys.readouterr().out
 
 
+def test_peers_that_spin_are_measured_after_the_others(monkeypatch) -> None:
+    """They would take processor time from the others, also between their turns."""
+    monkeypatch.setattr(harness, "SPINNING_PEERS", ("shmtensor",))
+    progress: list[str] = []
+    peers = ("shmtensor", "shmtensor-fs", "SharedMemory")
+    harness.run_case(load_case("alloc"), Options(quick=True), peers, 2, progress.append)
+    assert [line.rpartition(" ")[2] for line in progress] == [*peers[1:] * 2, "shmtensor", "shmtensor"]
+
+
 def test_list_option_and_unknown_case(capsys) -> None:
     assert command.main([]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*CASES, *PROGRAMS]
@@ -115,7 +126,8 @@ def test_results_page_contains_plots(tmp_path, capsys) -> None:
 
 def kept(page: str) -> list[Path]:
     """Return the result files that a page names."""
-    return [ROOT / name for name in re.findall(r"bench/results/[\w-]+\.json", (DOCS / page).read_text())]
+    names = re.findall(r"bench/results/[\w-]+\.json", (DOCS / page).read_text())
+    return [ROOT / name for name in dict.fromkeys(names)]
 
 
 def test_results_page_shows_stored_measurements() -> None:
@@ -124,11 +136,50 @@ def test_results_page_shows_stored_measurements() -> None:
     assert goals(kept("design/goals.md")) == (DOCS / "design" / "goals.md").read_text()
 
 
+def test_goals_of_queues_are_computed_from_rows_of_several_peers() -> None:
+    peers = {"shmtensor-queue": 2.0, "pickle": 50.0, "torch-fd": 180.0}
+    rows = [
+        {"what": what, "peer": peer, "unit": "us", "summary": {"median": time + step}, "p99": 20.5}
+        for step, what in enumerate(("64 bytes", "1 KiB tensor", "8 MiB tensor"))
+        for peer, time in peers.items()
+    ]
+    measured = [goal.measured({"queue": {"rows": rows}}) for goal in QUEUE_GOALS]
+    assert measured[:5] == [("4.00", False), ("20.5", False), ("13.0", False), ("45.5", False), None]
+    ours = {"what": "small ints", "peer": "shmtensor-queue", "unit": "us each", "summary": {"median": 0.4}}
+    (rate,) = (goal for goal in QUEUE_GOALS if goal.unit == "million/s")
+    assert rate.measured({"queue": {"rows": [ours]}}) == ("2.50", True)
+    assert rate.measured({}) is None, "not measured"
+
+
+def test_goals_of_queues_name_what_their_cases_measure() -> None:
+    """A row that is renamed would be a goal that is never measured."""
+    for goal in QUEUE_GOALS:
+        case = load_case(goal.case)
+        samples = Samples()
+        for peer in case.peers:
+            for variant in case.variants(peer, Options()):
+                keys = ("time", "time p99", "futex", "used", "one")
+                samples.add(peer, variant, dict.fromkeys(keys, 1.0))
+        rows = [row.to_json() for row in case.rows(samples)]
+        assert goal.measured({goal.case: {"rows": rows}}) is not None, goal.what
+
+
+def test_page_names_results_that_were_measured_over_pipes(tmp_path) -> None:
+    record = json.loads((ROOT / "bench/results/intel-xeon.json").read_text())
+    file = tmp_path / "one.json"
+    for date, noted in (("2026-11-23", True), ("2026-11-24", False)):
+        result = record["results"][0] | {"date": date}
+        file.write_text(json.dumps(record | {"results": [result]}))
+        for page in (benchmarks(file), goals([file])):
+            assert ("a queue of the drop-in was a pipe" in " ".join(page.split())) == noted
+
+
 def test_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:
     record = json.loads((ROOT / "bench/results/intel-xeon.json").read_text())
     later = record | {
         "date": "2030-01-01T00:00:00",
         "results": [record["results"][0] | {"date": "2030-01-01"}],
+        "versions": record["versions"] | {"numpy": "9.0", "another": "1"},
     }
     files = [tmp_path / "one.json", tmp_path / "two.json"]
     for file, content in zip(files, (record, later), strict=True):
@@ -136,6 +187,8 @@ def test_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:
     both = summary(files)
     assert [result["rows"] for result in both["results"]] == [result["rows"] for result in record["results"]]
     assert both["results"][0]["date"] == "2030-01-01"
+    numpy = record["versions"]["numpy"]
+    assert both["versions"] == record["versions"] | {"numpy": f"{numpy} and 9.0", "another": "1"}
     (tmp_path / "two.json").write_text(json.dumps(later | {"machine": {"processor": "another"}}))
     with pytest.raises(ValueError, match="one machine"):
         summary(files)

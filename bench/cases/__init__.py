@@ -18,6 +18,7 @@ CASES = {
     "grid": "grid",
     "pool": "pool",
     "queue": "queues",
+    "wakeup": "wakeup",
     "broadcast": "broadcast",
     "copyin": "copyin",
     "alloc": "alloc",

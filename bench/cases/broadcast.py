@@ -1,132 +1,112 @@
-"""A tensor to several readers of one broadcast: processor time of all processes together."""
+"""A tensor to several readers of one broadcast: processor time of all processes together, and time."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
-from bench.peers import load_peer
+from bench.peers import SPINNING_PEERS, PeerWithReaders, load_peer
+from bench.readers import Readers
 
 __all__ = ["CASE"]
 
 NBYTES = 1 << 20
-MAXSIZE = 16
 READERS = (1, 4)
-PACES = {"as fast as possible": 0.0, "one per ms": 1e-3}
-TIMES = {"as fast as possible": 5000, "one per ms": 1000}
+CALM = 1.5  # seconds after which the other readers of a peer that spins sleep
+FAST, PACED, ROUNDS = "as fast as possible", "one per ms", "acknowledged by all"
+TIMES = {FAST: 5000, PACED: 1000, ROUNDS: 1000}
 GOAL = Goal(5, "ratio")
 
 
 def _variants(_peer: str, options: Options) -> list[str]:
-    paces = list(PACES)[:1] if options.quick else PACES
+    paces = [FAST, ROUNDS] if options.quick else TIMES
     return [f"to {count}, {pace}" for count in READERS for pace in paces]
 
 
-def _used(pid: int) -> float:
-    """Return the seconds that a process has run: by its clock (clock_getcpuclockid(3)), not in ticks."""
-    return time.clock_gettime(~pid << 3 | 2)
+def _cost(readers: Readers, make: Callable[[], object], times: int, seconds: float) -> tuple[float, float]:
+    """Return the processor time of a message, of all processes, and its time (`seconds` or more)."""
+    readers.settle()
+    before, start = readers.processor_time(), time.perf_counter()
+    for turn in range(times):
+        if seconds:
+            time.sleep(max(start + turn * seconds - time.perf_counter(), 0))
+        readers.put(make())
+    readers.settle()
+    return (readers.processor_time() - before) / times, (time.perf_counter() - start) / times
 
 
-def _read(options: Options, broadcast: Any, done: Any) -> None:
-    """Read all that is put; a None is acknowledged."""
-    options.place(1)
-    for item in broadcast if not hasattr(broadcast, "reader") else broadcast.reader():
-        if item is None:
-            done.put(b"")
-        del item
-
-
-class _Channel:
-    """A queue or a broadcast with its readers, which run until it is shut down."""
-
-    def __init__(self, channel: Any, readers: int, options: Options) -> None:
-        import shmtensor as st
-
-        self.channel = channel
-        self.done: Any = st.Queue()
-        context: Any = load_peer("shmtensor").context()
-        self.readers = [
-            context.Process(target=_read, args=(options, channel, self.done), daemon=True)
-            for _ in range(readers)
-        ]
-        for reader in self.readers:
-            reader.start()
-        if hasattr(channel, "wait_for_readers"):
-            channel.wait_for_readers(readers, timeout=60)
-        self.settle()
-
-    def settle(self) -> None:
-        """Wait until all is read."""
-        self.channel.put(None)
-        for _ in self.readers:
-            self.done.get(timeout=60)
-
-    def close(self) -> None:
-        self.channel.shutdown()
-        for reader in self.readers:
-            reader.join(10)
-
-    def cost(self, make: Callable[[], object], times: int, pace: float) -> float:
-        """Return the processor time of a message, of all processes."""
-        pids = [os.getpid(), *(reader.pid for reader in self.readers)]
-        self.settle()
-        before, start = sum(map(_used, pids)), time.perf_counter()
-        for turn in range(times):
-            if pace:
-                time.sleep(max(start + turn * pace - time.perf_counter(), 0))
-            self.channel.put(make())
-        self.settle()
-        return (sum(map(_used, pids)) - before) / times
+def _round(readers: Readers, make: Callable[[], object], times: int) -> float:
+    """Return the time until all readers have acknowledged a message."""
+    readers.acknowledge_each(each=True)
+    start = time.perf_counter()
+    for _ in range(times):
+        readers.put(make())
+        readers.wait()
+    elapsed = time.perf_counter() - start
+    readers.acknowledge_each(each=False)
+    return elapsed / times
 
 
 @contextmanager
-def _probe(_peer: str, options: Options) -> Iterator[Probe]:
-    import shmtensor as st
-
+def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
+    peer = load_peer(peer_name)
+    assert isinstance(peer, PeerWithReaders)
     with ExitStack() as stack:
-        one = _Channel(st.Queue(MAXSIZE), 1, options)
+        one = peer.one_reader(options)
         stack.callback(one.close)
-        many = {count: _Channel(st.Broadcast(MAXSIZE), count, options) for count in READERS}
+        many = {count: peer.readers(count, options) for count in READERS}
         for channel in many.values():
             stack.callback(channel.close)
 
         def fresh() -> object:
-            return st.empty(NBYTES, "uint8")
+            return peer.message(peer.fresh(NBYTES))
+
+        def calm() -> None:
+            if peer_name in SPINNING_PEERS:
+                time.sleep(CALM)
 
         def measure(variant: str) -> Measure:
             to, _, pace = variant.partition(", ")
             times = 20 if options.quick else TIMES[pace]
-            return {
-                "one": one.cost(fresh, times, PACES[pace]),
-                "tensor": many[int(to.split()[1])].cost(fresh, times, PACES[pace]),
-            }
+            readers = many[int(to.split()[1])]
+            calm()
+            if pace == ROUNDS:
+                return {"time": _round(readers, fresh, times)}
+            seconds = 1e-3 if pace == PACED else 0.0
+            alone, _ = _cost(one, fresh, times, seconds)
+            calm()
+            used, elapsed = _cost(readers, fresh, times, seconds)
+            return {"one": alone, "used": used, "time": elapsed}
 
         yield measure
 
 
 def _rows(samples: Samples) -> list[Row]:
-    rows = []
+    used, times = [], []
     for variant in _variants("", Options()):
         for peer in CASE.peers:
             if samples.has(peer, variant):
-                ratio = Summary.of(samples.ratios(peer, variant, "tensor", "one")).median
-                times = Summary.of(samples.values(peer, variant, "tensor"), 1e6)
-                rows.append(Row(variant, peer, "us", times, ratio, GOAL))
-    return rows
+                if not variant.endswith(PACED):
+                    elapsed = Summary.of(samples.values(peer, variant, "time"), 1e6)
+                    times.append(Row(f"{variant}: time", peer, "us", elapsed))
+                if not variant.endswith(ROUNDS):
+                    ratio = Summary.of(samples.ratios(peer, variant, "used", "one")).median
+                    together = Summary.of(samples.values(peer, variant, "used"), 1e6)
+                    goal = GOAL if peer == "shmtensor" and variant.startswith("to 4") else None
+                    used.append(Row(f"{variant}: processor time", peer, "us", together, ratio, goal))
+    return used + times
 
 
 CASE = Case(
     name="broadcast",
-    summary="processor time of a fresh tensor of 1 MiB to the readers of a broadcast, all processes together",
-    peers=("shmtensor",),
+    summary="a fresh tensor of 1 MiB to readers of a broadcast: time, and processor time of all processes",
+    peers=("shmtensor", "vllm"),
     variants=_variants,
     probe=_probe,
     rows=_rows,
-    baseline="a queue to one process",
+    baseline="processor time of a queue to one process",
     rounds=7,
 )

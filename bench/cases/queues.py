@@ -13,19 +13,20 @@ from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.peers import Peer, PeerWithConsumer, load_peer
-from bench.timing import alternate, without_collector
+from bench.timing import alternate, p99, without_collector
 
 __all__ = ["CASE"]
 
 SIZES = {"1 KiB tensor": 1 << 10, "8 MiB tensor": 8 << 20}
 MANY, MANY_NBYTES = 100, 1 << 10
-TRIPS = {"1 KiB tensor": 300, "8 MiB tensor": 50, "list of 100 tensors": 50}
+TRIPS = {"1 KiB tensor": 1000, "8 MiB tensor": 200, "list of 100 tensors": 200}
+SECONDS = 2.0  # after which no round trip begins
 INTS, BATCH = 50_000, 100
 IDLE = 10.0  # seconds
 TRICKLE = 2.0  # seconds
 PEERS = (
     *("shmtensor-queue", "shmtensor", "pickle", "pickle-queue", "torch-fd", "faster-fifo"),
-    "iceoryx2",
+    *("iceoryx2", "ray-graph", "vllm"),
 )
 UNITS = {
     "64 bytes": "us",
@@ -39,6 +40,8 @@ UNITS = {
 def _variants(peer: str, _options: Options) -> list[str]:
     if peer == "iceoryx2":  # it has no queue, and its consumer takes one sample at a time
         return ["64 bytes", *SIZES]
+    if peer == "ray-graph":  # each message has an answer
+        return [variant for variant in UNITS if variant != "small ints"]
     return list(UNITS)
 
 
@@ -74,10 +77,11 @@ def _put(queue: Any, count: int) -> None:
             queue.put(number)
 
 
-def _round_trip(peer: Peer, hand_over: Callable[[Any], object], variant: str, times: int) -> float:
-    """Return the median time of a message there and an acknowledgement back; making it does not count."""
+def _round_trip(peer: Peer, hand_over: Callable[[Any], object], variant: str, times: int) -> Measure:
+    """Return the time of a message there and an acknowledgement back; making it does not count."""
     clock, found = time.perf_counter, []
-    for _ in range(times):
+    end = clock() + SECONDS
+    while len(found) < times and clock() < end:
         if variant in SIZES:
             items = [peer.fresh(SIZES[variant])]
             message = peer.message(items[0])
@@ -90,7 +94,7 @@ def _round_trip(peer: Peer, hand_over: Callable[[Any], object], variant: str, ti
         message = None
         for item in items:
             peer.dispose(item)
-    return statistics.median(found)
+    return {"time": statistics.median(found), "time p99": p99(found)}
 
 
 def _rate(there: Any, count: int) -> float:
@@ -130,12 +134,11 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
         def measure(variant: str) -> Measure:
             if variant == "64 bytes":
                 budget = 0.01 if quick else 0.5
-                times = alternate({"time": lambda: there.hand_over(BASELINE)}, budget=budget, at_most=5000)
-                return {"time": times["time"]}
+                return alternate({"time": lambda: there.hand_over(BASELINE)}, budget=budget, at_most=5000)
             if variant in TRIPS:
                 times = 2 if quick else TRIPS[variant]
                 with without_collector():
-                    return {"time": _round_trip(peer, there.hand_over, variant, times)}
+                    return _round_trip(peer, there.hand_over, variant, times)
             if variant == "small ints":
                 return {"time": _rate(there, BATCH if quick else INTS)}
             if variant == "waiting, idle":
@@ -150,17 +153,16 @@ def _probe(peer_name: str, options: Options) -> Iterator[Probe]:
 
 
 def _rows(samples: Samples) -> list[Row]:
-    return [
-        Row(
-            variant,
-            peer,
-            unit,
-            Summary.of(samples.values(peer, variant, "time"), 100 if unit.startswith("%") else 1e6),
-        )
-        for variant, unit in UNITS.items()
-        for peer in PEERS
-        if samples.has(peer, variant)
-    ]
+    rows = []
+    for variant, unit in UNITS.items():
+        for peer in PEERS:
+            if samples.has(peer, variant):
+                scale = 100 if unit.startswith("%") else 1e6
+                slow = [one["time p99"] for one in samples.all(peer, variant) if "time p99" in one]
+                times = Summary.of(samples.values(peer, variant, "time"), scale)
+                worst = Summary.of(slow, scale).median if slow else None
+                rows.append(Row(variant, peer, unit, times, p99=worst))
+    return rows
 
 
 CASE = Case(

@@ -6,14 +6,27 @@ import importlib
 import importlib.util
 from contextlib import AbstractContextManager
 from multiprocessing.context import BaseContext
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from bench.options import Options
 
-__all__ = ["MULTIPROCESSING_PEERS", "PEERS", "Consumer", "Peer", "PeerWithConsumer", "load_peer", "missing"]
+if TYPE_CHECKING:
+    from bench.readers import Readers
+
+__all__ = [
+    "MULTIPROCESSING_PEERS",
+    "PEERS",
+    "SPINNING_PEERS",
+    "Consumer",
+    "Peer",
+    "PeerWithConsumer",
+    "PeerWithReaders",
+    "load_peer",
+    "missing",
+]
 
 Array = npt.NDArray[np.uint8]
 
@@ -63,6 +76,17 @@ class PeerWithConsumer(Peer, Protocol):
         """Start a consumer on the other processor."""
 
 
+@runtime_checkable
+class PeerWithReaders(Peer, Protocol):
+    """A peer with a broadcast."""
+
+    def readers(self, count: int, options: Options) -> Readers:
+        """Start the readers of a broadcast on the other processor."""
+
+    def one_reader(self, options: Options) -> Readers:
+        """Start the reader of the peer's queue to one process on the other processor."""
+
+
 # Name -> module, and the package it needs.
 PEERS = {
     "shmtensor": ("shmtensor", "shmtensor"),
@@ -76,9 +100,13 @@ PEERS = {
     "faster-fifo": ("fifo", "faster_fifo"),
     "joblib": ("joblib_memmap", "joblib"),
     "ray": ("ray_store", "ray"),
+    "ray-graph": ("ray_graph", "ray"),
+    "vllm": ("vllm_queue", "vllm"),
     "iceoryx2": ("iceoryx", "iceoryx2"),
 }
 
+SPINNING_PEERS = ("ray-graph", "vllm")
+"""The peers whose consumer uses a processor while it waits, so that it slows other peers down."""
 
 MULTIPROCESSING_PEERS = ("shmtensor", "shmtensor-fs", "pickle", "SharedMemory", "torch-fd", "torch-fs")
 """The peers that every multiprocessing case can measure."""

@@ -14,9 +14,27 @@ from bench.options import Options
 from bench.peers import Array, Consumer
 from bench.peers.pickled import Pickled
 
-__all__ = ["PEER"]
+__all__ = ["PEER", "running_ray"]
 
 STORE = 1 << 30  # bytes
+
+
+@contextmanager
+def running_ray(options: Options) -> Iterator[None]:
+    """Start Ray on this machine; its own processes are not pinned."""
+    os.sched_setaffinity(0, options.processors)
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=STORE,
+        logging_level="error",
+        log_to_driver=False,
+    )
+    options.place(0)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 class Taker:
@@ -53,20 +71,8 @@ class Ray(Pickled):
 
     @contextmanager
     def consumer(self, options: Options) -> Iterator[Consumer]:
-        os.sched_setaffinity(0, options.processors)  # Ray's own processes are not pinned
-        ray.init(
-            num_cpus=2,
-            include_dashboard=False,
-            object_store_memory=STORE,
-            logging_level="error",
-            log_to_driver=False,
-        )
-        options.place(0)
-        try:
-            actor = ray.remote(Taker).remote(options.to_text())
-            yield Actor(actor)
-        finally:
-            ray.shutdown()
+        with running_ray(options):
+            yield Actor(ray.remote(Taker).remote(options.to_text()))
 
 
 PEER = Ray()
