@@ -19,7 +19,7 @@ void SpinWindow::note_slept(std::uint64_t waited) noexcept {
   if (window != 0) {
     window_.store(window < kLeast ? 0 : window / 2, std::memory_order_relaxed);
   } else if (waited < kShort && short_.fetch_add(1, std::memory_order_relaxed) % kTrial == 0) {
-    window_.store(kMost, std::memory_order_relaxed);
+    window_.store(most_, std::memory_order_relaxed);
   }
 }
 

@@ -4,21 +4,28 @@
 #include <atomic>
 #include <cstdint>
 
+#include "os/cpu_quota.hpp"
+
 namespace shmtensor {
 
 /// Spinning pays if the wait ends sooner than a sleeping thread would be woken, after about 50
 /// microseconds. The window follows the waits that were observed: a wait that ended while the
 /// thread spun opens it, one that ended later halves it, until the thread does not spin at all. Of
 /// the short waits then, one in sixteen tries again. A thread that may run on one processor only
-/// never spins there for a process that was on the same one: that could not run meanwhile. Threads:
-/// all members may be called simultaneously; an update that is lost does no harm.
+/// never spins there for a process that was on the same one: that could not run meanwhile. A
+/// process with a CPU quota below two processors never spins: the time would be missing afterwards
+/// to it, or to the process that it waits for. Threads: all members may be called simultaneously;
+/// an update that is lost does no harm.
 class SpinWindow {
  public:
+  /// `quota` is in processors.
+  explicit SpinWindow(double quota = cpu_quota()) noexcept : most_(quota < 2 ? 0 : kMost) {}
+
   /// How many nanoseconds to spin in a wait that begins now. `other` is the processor on which the
   /// other end of the queue was used last.
   [[nodiscard]] std::uint64_t window(std::uint64_t now, int other) noexcept;
   /// A wait ended while the thread spun.
-  void note_spun() noexcept { window_.store(kMost, std::memory_order_relaxed); }
+  void note_spun() noexcept { window_.store(most_, std::memory_order_relaxed); }
   /// A wait took so many nanoseconds, at the end of which the thread slept.
   void note_slept(std::uint64_t waited) noexcept;
 
@@ -30,7 +37,8 @@ class SpinWindow {
   static constexpr std::uint32_t kTrial = 16;
   static constexpr std::uint64_t kRecheck = 100'000'000;
 
-  std::atomic<std::uint64_t> window_{kMost};
+  const std::uint64_t most_;
+  std::atomic<std::uint64_t> window_{most_};
   std::atomic<std::uint32_t> short_{0};  ///< waits without spinning that were short
   std::atomic<std::uint64_t> recheck_at_{0};
   std::atomic<bool> pinned_{false};

@@ -1,8 +1,9 @@
 """A service whose workers are killed and replaced: `python -m tests.stress.queue_service --kills 400`.
 
 The parent puts tensors into one queue and gets answers from another. Each worker is killed after some
-items. The parent never collects garbage. Its private memory, its descriptors and the shared memory of the
-session, when all answers were received, are compared between the first quarter of the kills and the end.
+items. `--minutes` bounds the run by time instead. The parent never collects garbage. Its private memory, its
+descriptors and the shared memory of the session, when all answers were received, are compared between the
+first quarter of the run and the end.
 """
 
 from __future__ import annotations
@@ -66,8 +67,52 @@ class Use:
 def work(tasks: st.Queue, answers: st.Queue) -> None:
     for number, tensor in tasks:
         tensor *= 2
-        answers.put((number, tensor))
+        answers.put((number, tensor, os.getpid()))
         del tensor
+
+
+class Book:
+    """The tasks without an answer. It forgets those whose answer cannot come any more, so it stays small."""
+
+    def __init__(self) -> None:
+        self.missing: set[int] = set()
+        self.given_up: set[int] = set()  # those that killed workers had, unless they come late
+        self.forgotten = 0
+        self.last: dict[int, int] = {}  # of each living worker: the last task that it answered
+
+    @property
+    def awaited(self) -> int:
+        return len(self.missing) - len(self.given_up)
+
+    @property
+    def lost(self) -> int:
+        return self.forgotten + len(self.missing)
+
+    def replace(self, dead: int, worker: int) -> None:
+        self.last.pop(dead, None)
+        self.last[worker] = 0
+
+    def note(self, number: int, worker: int) -> None:
+        self.missing.remove(number)  # raises if there was an answer before
+        self.given_up.discard(number)
+        if worker in self.last:
+            self.last[worker] = number
+        self.forget()
+
+    def give_up(self) -> None:
+        self.given_up |= self.missing
+
+    def forget(self) -> None:
+        """Forget the tasks before the last answer of each living worker.
+
+        Both queues keep the order, so none of these workers has such a task; neither has a dead one put its
+        answer behind theirs.
+        """
+        first = min(self.last.values())
+        for number in [number for number in self.given_up if number < first]:
+            self.missing.remove(number)
+            self.given_up.remove(number)
+            self.forgotten += 1
 
 
 class Service:
@@ -77,16 +122,16 @@ class Service:
         self.rng = random.Random(seed)
         self.tasks: st.Queue = st.Queue()
         self.answers: st.Queue = st.Queue()
+        self.book = Book()
         self.workers = [self.start() for _ in range(WORKERS)]
         self.number = self.answered = self.kills = 0
-        self.missing: set[int] = set()
-        self.given_up: set[int] = set()  # those that killed workers had, unless they come late
 
-    def start(self) -> int:
+    def start(self, dead: int = 0) -> int:
         if (pid := os.fork()) == 0:
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
             work(self.tasks, self.answers)
             os._exit(0)
+        self.book.replace(dead, pid)
         return pid
 
     def exchange(self, items: int) -> None:
@@ -99,22 +144,20 @@ class Service:
         os.kill(self.workers[victim], signal.SIGKILL)
         os.waitpid(self.workers[victim], 0)
         self.kills += 1
-        self.workers[victim] = self.start()
-        self.missing |= set(range(first + 1, self.number + 1))
-        while self.missing - self.given_up:
-            # The worker that was killed may have had the last one.
-            last = len(self.missing - self.given_up) == 1
+        self.workers[victim] = self.start(self.workers[victim])
+        self.book.missing.update(range(first + 1, self.number + 1))
+        while self.book.awaited:
+            last = self.book.awaited == 1  # the worker that was killed may have had it
             try:
                 self.check(*self.answers.get(timeout=0.3 if last else WAIT))
             except queue.Empty:
                 assert last, "a living worker gives no answer"
-                self.given_up |= self.missing
+                self.book.give_up()
 
-    def check(self, number: int, tensor: st.Tensor) -> None:
+    def check(self, number: int, tensor: st.Tensor, worker: int) -> None:
         array = tensor.numpy()
         assert array[0] == array[-1] == 2 * number, "another answer"
-        self.missing.remove(number)  # raises if there was one before
-        self.given_up.discard(number)
+        self.book.note(number, worker)
         self.answered += 1
 
     def rest(self) -> Use:
@@ -134,20 +177,30 @@ class Service:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=400)
+    parser.add_argument("--minutes", type=float, help="run so long, whatever the number of kills")
     parser.add_argument("--items", type=int, default=10, help="for each kill")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     gc.disable()
     service = Service(args.seed)
-    while service.kills < max(args.kills // 4, 1):
-        service.exchange(args.items)
+    began = time.monotonic()
+
+    def run(part: float) -> None:
+        """Run until so much of the run has been done."""
+        while (
+            service.kills < max(int(args.kills * part), 1)
+            if args.minutes is None
+            else time.monotonic() - began < args.minutes * 60 * part
+        ):
+            service.exchange(args.items)
+
+    run(0.25)
     before = service.rest()
-    while service.kills < args.kills:
-        service.exchange(args.items)
+    run(1)
     after = service.rest()
     service.end()
     problems = after.grown(before)
-    lost = len(service.missing)
+    lost = service.book.lost
     if lost > service.kills:
         problems.append(f"{lost} answers lost by {service.kills} kills")
     print(f"{service.kills} kills, {service.answered} answers, {lost} lost\n{before}\n{after}")

@@ -91,8 +91,9 @@ def test_64_processes_of_one_queue_receive_each_item_once(processors: str) -> No
 
 
 @pytest.mark.timeout(180)
-def test_service_replaces_killed_workers_and_does_not_grow() -> None:
-    command = [sys.executable, "-m", "tests.stress.queue_service", "--kills", "60"]
+@pytest.mark.parametrize("length", [("--kills", "60"), ("--minutes", "0.1")], ids=["kills", "minutes"])
+def test_service_replaces_killed_workers_and_does_not_grow(length: tuple[str, str]) -> None:
+    command = [sys.executable, "-m", "tests.stress.queue_service", *length]
     done = run_command(command, timeout=150, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done
     assert done.stdout.endswith("nothing grew\n")

@@ -21,6 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Limits, QueueStorm, ::testing::Values(3, 60, 1000));
 
 TEST_P(QueueStorm, LosesNothingButWhatTheDeadHad) {
   constexpr int kKills = 40;
+  static_assert(kKills + 5 <= testing::kMostWaits, "its processes must outlive its waits");
   user_->make(GetParam());
   std::mt19937 random(17 + static_cast<std::uint32_t>(GetParam()));
   std::array<std::unique_ptr<Child>, 4> children;  // the even ones produce

@@ -20,7 +20,7 @@ class SpinWindowTest : public ::testing::Test {
     return 100;
   }
 
-  SpinWindow spin_;
+  SpinWindow spin_{kNoCpuQuota};
 };
 
 TEST_F(SpinWindowTest, ClosesAfterWaitsThatSpinningDidNotEnd) {
@@ -42,6 +42,17 @@ TEST_F(SpinWindowTest, OneOfSixteenShortWaitsTriesAgain) {
     close(kLong);
   }
   EXPECT_EQ(trials, 10);
+}
+
+TEST(SpinWindow, StaysClosedInASmallCpuQuota) {
+  for (const double quota : {0.1, 1.0, 1.99}) {
+    SpinWindow spin(quota);
+    EXPECT_EQ(spin.window(0, kElsewhere), 0u);
+    spin.note_spun();
+    for (int i = 0; i < 100; ++i) spin.note_slept(kShort);
+    EXPECT_EQ(spin.window(0, kElsewhere), 0u) << quota;
+  }
+  EXPECT_GT(SpinWindow(2).window(0, kElsewhere), 0u);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -19,10 +18,16 @@
 
 #include "base/error.hpp"
 #include "os/process.hpp"
+#include "support/wait.hpp"
 
 namespace shmtensor::testing {
 
+/// How long `Child::wait` waits.
 inline constexpr std::chrono::seconds kDeadline{60};
+/// How long a child may run. A server and the processes of a storm run as long as their test: the
+/// longest waits this often with `eventually`.
+inline constexpr int kMostWaits = 45;
+inline constexpr std::chrono::seconds kLifetime = kMostWaits * kPatience;
 
 /// Runs a function in a forked child. Failed expectations in it, and exceptions, become exit code
 /// 1; a function that returns a number chooses its own. No child outlives its test: it dies with
@@ -30,8 +35,7 @@ inline constexpr std::chrono::seconds kDeadline{60};
 class Child {
  public:
   template <typename Body>
-  explicit Child(Body&& body, std::chrono::seconds deadline = kDeadline)
-      : ends_at_(std::chrono::steady_clock::now() + deadline) {
+  explicit Child(Body&& body) {
     std::fflush(nullptr);
     const pid_t parent = ::getpid();
     pid_ = ::fork();
@@ -39,17 +43,12 @@ class Child {
     if (pid_ > 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);
-    ::alarm(static_cast<unsigned>(deadline.count()) + 5);
+    ::alarm(static_cast<unsigned>(kLifetime.count()));
     const int code = run(std::forward<Body>(body));
     std::fflush(nullptr);
     ::_exit(code);
   }
-  ~Child() {
-    if (pid_ > 0) {
-      kill();
-      reap();
-    }
-  }
+  ~Child() { kill_and_reap(); }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
@@ -62,10 +61,9 @@ class Child {
   /// child is killed and the test fails.
   int wait() {
     const Fd pidfd = open_pidfd({pid_, 0});
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        ends_at_ - std::chrono::steady_clock::now());
     pollfd entry{pidfd.get(), POLLIN, 0};
-    if (::poll(&entry, 1, static_cast<int>(std::max<long>(left.count(), 0))) == 0) {
+    const std::chrono::milliseconds time = kDeadline;
+    if (::poll(&entry, 1, static_cast<int>(time.count())) == 0) {
       ADD_FAILURE() << "the child did not end in time";
       kill();
     }
@@ -74,6 +72,7 @@ class Child {
 
   /// Kills it and waits until it has ended.
   void kill_and_reap() {
+    if (pid_ <= 0) return;
     kill();
     reap();
   }
@@ -97,6 +96,11 @@ class Child {
   int reap() noexcept {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    // Without this, the test would report only what its other processes noticed.
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+      ADD_FAILURE() << "child " << pid_ << " was ended by its alarm: it may run for "
+                    << kLifetime.count() << " seconds";
     }
     pid_ = 0;
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);

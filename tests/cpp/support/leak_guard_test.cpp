@@ -1,6 +1,7 @@
 // The leak guard reports leaks.
 #include "support/leak_guard.hpp"
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include "arena/segment.hpp"
@@ -62,6 +63,13 @@ TEST(Child, ReportsExitStatus) {
   EXPECT_EQ(exit_of([] { return 7; }), 7);
   EXPECT_EQ(exit_of([] { ::raise(SIGTERM); }), -SIGTERM);
   EXPECT_EQ(exit_of([] { throw Error("on purpose"); }), 1);
+}
+
+TEST(Child, ReportsThatItsAlarmEndedIt) {
+  Child child([] { ::raise(SIGALRM); });
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_NONFATAL_FAILURE(child.kill_and_reap(), "was ended by its alarm");
 }
 
 }  // namespace

@@ -6,10 +6,13 @@
 
 namespace shmtensor::testing {
 
+/// How long a test waits for another thread or process.
+inline constexpr std::chrono::seconds kPatience{30};
+
 /// Poll until the condition holds. Return false after `timeout`.
 template <typename Predicate>
 [[nodiscard]] bool eventually(Predicate&& predicate,
-                              std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
+                              std::chrono::milliseconds timeout = kPatience) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (!predicate()) {
     if (std::chrono::steady_clock::now() > end) return false;
