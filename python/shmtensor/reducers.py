@@ -45,30 +45,35 @@ def _reduce_storage(storage: Storage) -> Any:
     return _rebuild_file, (storage.filename, *identity, storage.nbytes, storage.readonly)
 
 
-_threshold: int | None = None
+class _ArrayReducer:
+    """Sends NumPy arrays of at least `min_bytes` bytes through shared memory.
+
+    The registration is the only place of this number, so that threads change both together.
+    """
+
+    def __init__(self, min_bytes: int) -> None:
+        self.min_bytes = min_bytes
+
+    def __call__(self, array: npt.NDArray[Any]) -> Any:
+        if array.nbytes < self.min_bytes or array.dtype.hasobject:
+            return array.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            return _rebuild_array, (asarray(array.T), True, array.flags.writeable)
+        return _rebuild_array, (asarray(array), False, array.flags.writeable)
 
 
 def share_arrays(min_bytes: int | None) -> None:
     """Send NumPy arrays of at least `min_bytes` bytes through shared memory; None sends none of them so."""
-    global _threshold
-    _threshold = min_bytes
     if min_bytes is None:
         ForkingPickler._extra_reducers.pop(np.ndarray, None)  # type: ignore[attr-defined]
     else:
-        ForkingPickler.register(np.ndarray, _reduce_array)
+        ForkingPickler.register(np.ndarray, _ArrayReducer(min_bytes))
 
 
 def shared_arrays() -> int | None:
     """Return the number of bytes that `share_arrays` was last called with."""
-    return _threshold
-
-
-def _reduce_array(array: npt.NDArray[Any]) -> Any:
-    if _threshold is None or array.nbytes < _threshold or array.dtype.hasobject:
-        return array.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
-    if array.flags.f_contiguous and not array.flags.c_contiguous:
-        return _rebuild_array, (asarray(array.T), True, array.flags.writeable)
-    return _rebuild_array, (asarray(array), False, array.flags.writeable)
+    reducer = ForkingPickler._extra_reducers.get(np.ndarray)  # type: ignore[attr-defined]
+    return reducer.min_bytes if isinstance(reducer, _ArrayReducer) else None
 
 
 def _rebuild_array(tensor: Tensor, transposed: bool, writeable: bool) -> npt.NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import pickle
+import threading
 from typing import TYPE_CHECKING, Any, SupportsIndex
 from weakref import WeakValueDictionary
 
@@ -194,10 +195,20 @@ def _restore_storage(content: Buffer, readonly: bool) -> Storage:
 
 # A file that is mapped with the same size and access is one Storage in a process.
 _files: WeakValueDictionary[tuple[int, int, int, bool], Storage] = WeakValueDictionary()
+_files_lock = threading.RLock()  # a finalizer that runs while it is held may map a file
+
+
+def _after_fork() -> None:
+    global _files_lock
+    _files_lock = threading.RLock()  # a thread that does not exist in the child may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _same_file(storage: Storage, device: int, inode: int) -> Storage:
-    return _files.setdefault((device, inode, storage.nbytes, storage.readonly), storage)
+    with _files_lock:  # `setdefault` of these dicts is not atomic
+        return _files.setdefault((device, inode, storage.nbytes, storage.readonly), storage)
 
 
 def _rebuild_file(path: str, device: int, inode: int, nbytes: int, readonly: bool) -> Storage:

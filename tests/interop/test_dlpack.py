@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import time
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
 
 import shmtensor as st
+from shmtensor._cuda.foreign_arrays import dlpack_array
 from tests.helpers.dtypes import NUMBERS, name_of, same_elements, some_array
 from tests.helpers.live_resources import live_resources
+from tests.helpers.threads import DEADLINE, run_together
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -169,6 +173,46 @@ def test_memory_of_other_device_is_rejected(kind, error, text) -> None:
 
     with pytest.raises(error, match=text):
         st.from_dlpack(Elsewhere())
+
+
+@pytest.mark.parametrize("version", [None, pytest.param((1, 0), marks=versioned)])
+def test_one_of_several_threads_takes_a_capsule(version) -> None:
+    class SameCapsule:
+        def __init__(self, capsule) -> None:
+            self.capsule = capsule
+
+        def __dlpack__(self, **options):
+            return self.capsule
+
+        def __dlpack_device__(self):
+            return (CUDA, 0)
+
+    options = {} if version is None else {"max_version": version}
+    sources = [np.ones(3) for _ in range(1000)]
+    exporters = [SameCapsule(array.__dlpack__(**options)) for array in sources]
+    taken: list[list] = [[] for _ in exporters]
+    refusals: list[str] = []
+    positions = [0, 0]  # of the threads, which stay together
+
+    def take(number: int) -> None:
+        end = time.monotonic() + DEADLINE
+        for exporter, takers in zip(exporters, taken, strict=True):
+            positions[number] += 1
+            while positions[1 - number] < positions[number]:
+                assert time.monotonic() < end
+            try:
+                takers.append(dlpack_array(exporter))
+            except (TypeError, ValueError) as error:
+                refusals.append(str(error))
+
+    run_together(partial(take, 0), partial(take, 1))
+    assert [len(takers) for takers in taken] == [1] * len(exporters)
+    assert all("used before" in text for text in refusals), set(refusals)
+    released = [weakref.ref(array) for array in sources]
+    del sources
+    assert all(array() is not None for array in released)
+    taken.clear()
+    assert not any(array() for array in released)
 
 
 def test_objects_without_dlpack_raise_like_numpy() -> None:

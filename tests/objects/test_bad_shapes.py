@@ -12,6 +12,7 @@ import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
 from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.parameter_names import short_repr
+from tests.helpers.threads import run_together
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -69,6 +70,37 @@ def test_errors_while_reading_a_shape_propagate() -> None:
     for shape in (Broken(), (2, Broken()), BrokenSequence([1])):
         with assert_no_leaks(), pytest.raises(RuntimeError, match="today"):
             st.empty(shape)
+
+
+def test_shape_is_read_once_while_its_elements_change_it() -> None:
+    class Emptier:
+        def __index__(self) -> int:
+            shape.clear()
+            return 2
+
+    shape: list[Emptier] = []
+    for _ in range(100):
+        shape += [Emptier() for _ in range(64)]
+        with assert_no_leaks(), pytest.raises(ValueError, match="too big"):
+            st.empty(shape, "u1")
+
+
+def test_shape_is_read_once_while_other_threads_change_it() -> None:
+    """The shape is always one that the list had at some instant."""
+    shape = [3, 3, 3, 3]
+
+    def change() -> None:
+        for number in range(20_000):
+            shape.clear()
+            shape.extend([number % 7 + 1] * 4)
+
+    def create() -> None:
+        for _ in range(5000):
+            found = st.empty(shape, "u1").shape
+            assert len(found) in (0, 4), found
+            assert len(set(found)) < 2, found
+
+    run_together(change, create, create)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 2**40), (3, 0, 7)])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import shmtensor as st
 from tests.helpers.live_resources import live_resources
+from tests.helpers.threads import DEADLINE, run_together
 
 
 @pytest.fixture
@@ -104,6 +107,22 @@ def test_same_file_size_and_access_share_one_storage(path) -> None:
     assert all(other is not storage for other in others)
     storage.fill_(3)
     assert all(set(other.tobytes()) == {3} for other in others)
+
+
+def test_threads_that_map_a_file_together_share_one_storage(tmp_path) -> None:
+    paths = [tmp_path / str(number) for number in range(1000)]
+    for path in paths:
+        path.write_bytes(b"content")
+    barrier = threading.Barrier(3)
+
+    def map_files(storages: list[st.Storage]) -> None:
+        for path in paths:
+            barrier.wait(DEADLINE)
+            storages.append(st.Storage.from_file(path))
+
+    found: list[list[st.Storage]] = [[], [], []]
+    run_together(*(partial(map_files, storages) for storages in found))
+    assert all(first is second is third for first, second, third in zip(*found, strict=True))
 
 
 def test_file_is_unmapped_with_last_reference(path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -191,6 +192,19 @@ def test_small_and_object_arrays_use_default_pickling(strategy, sharing_numpy) -
         assert (back == array).all()
     assert st.stats()["in_flight"] == 0
     queue.close()
+
+
+def test_array_is_sent_while_share_numpy_is_switched_off(sharing_numpy) -> None:
+    """As by another thread: the size that an array is compared with is read once."""
+
+    class Switch(np.ndarray):
+        @property
+        def nbytes(self) -> int:
+            mp.share_numpy(None)
+            return 8
+
+    rebuild, arguments, *_ = ForkingPickler._extra_reducers[np.ndarray](np.ones(1).view(Switch))
+    assert rebuild(*arguments).shape == (0,), "NumPy's own reduction"
 
 
 def test_share_numpy_rejects_invalid_sizes() -> None:

@@ -18,13 +18,17 @@ py::tuple to_tuple(const std::int64_t* values, std::int32_t count) {
   return tuple;
 }
 
-// Takes over the tensor in the capsule: the new capsule releases it with its last reference.
+// Takes over the tensor in the capsule: the new capsule releases it with its last reference. Null
+// if the capsule has another name. Of several threads, one takes over.
 template <typename Managed>
-py::object take_over(PyObject* capsule, const char* used_name) {
-  auto* managed = static_cast<Managed*>(
-      PyCapsule_GetPointer(capsule, dlpack::name_of(static_cast<Managed*>(nullptr))));
-  if (managed == nullptr || PyCapsule_SetName(capsule, used_name) != 0) {
-    throw py::error_already_set();
+py::object take_over(const py::object& capsule, const char* used_name) {
+  const char* name = dlpack::name_of(static_cast<Managed*>(nullptr));
+  Managed* managed = nullptr;
+  {
+    const py::scoped_critical_section guard(capsule);
+    if (PyCapsule_IsValid(capsule.ptr(), name) == 0) return {};
+    managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
+    if (PyCapsule_SetName(capsule.ptr(), used_name) != 0) throw py::error_already_set();
   }
   const auto release = [](PyObject* object) {
     auto* taken = static_cast<Managed*>(PyCapsule_GetPointer(object, nullptr));
@@ -56,8 +60,7 @@ py::tuple describe_array(const DlTensor& tensor, bool read_only, const py::objec
 // (object that keeps the memory alive, address, read-only, shape, strides in elements or None,
 // (code, bits) of the dtype).
 py::tuple from_dlpack(const py::object& capsule) {
-  if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(static_cast<Versioned*>(nullptr))) != 0) {
-    const py::object owner = take_over<Versioned>(capsule.ptr(), "used_dltensor_versioned");
+  if (const auto owner = take_over<Versioned>(capsule, "used_dltensor_versioned")) {
     const auto& managed = *managed_in<Versioned>(owner);
     if (managed.version.major != 1) {
       throw py::buffer_error("DLPack " + std::to_string(managed.version.major) +
@@ -65,8 +68,7 @@ py::tuple from_dlpack(const py::object& capsule) {
     }
     return describe_array(managed.tensor, (managed.flags & dlpack::kReadOnly) != 0, owner);
   }
-  if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(static_cast<Plain*>(nullptr))) != 0) {
-    const py::object owner = take_over<Plain>(capsule.ptr(), "used_dltensor");
+  if (const auto owner = take_over<Plain>(capsule, "used_dltensor")) {
     return describe_array(managed_in<Plain>(owner)->tensor, false, owner);
   }
   throw py::type_error(

@@ -1,6 +1,7 @@
 // The only file that includes pybind11; it precedes all other headers, as Python's headers require.
 #pragma once
 
+#include <pybind11/critical_section.h>
 #include <pybind11/pybind11.h>
 // Python's headers come before all others.
 #include <cstddef>

@@ -9,15 +9,16 @@ namespace {
 
 constexpr std::int64_t kMaxSize = std::numeric_limits<std::int64_t>::max();
 
-// The elements of a sequence; null for anything else, an array of no dimension among it.
-py::object to_sequence(PyObject* value) {
+// The elements of a sequence; null for anything else, an array of no dimension among it. A copy:
+// another thread, or the __index__ of an element, may change a list meanwhile.
+py::object to_elements(PyObject* value) {
   if (PyLong_Check(value) || PySequence_Check(value) == 0) return {};
-  auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(value, ""));
-  if (!sequence) {
+  auto elements = py::reinterpret_steal<py::object>(PySequence_Tuple(value));
+  if (!elements) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
     PyErr_Clear();
   }
-  return sequence;
+  return elements;
 }
 
 // NumPy's own is an index in older versions, with a warning.
@@ -64,15 +65,15 @@ std::int64_t to_number(PyObject* value, const char* name) {
 
 Dims to_dims(PyObject* value, const char* name) {
   Dims dims;
-  const py::object sequence = to_sequence(value);
-  if (!sequence) {
+  const py::object elements = to_elements(value);
+  if (!elements) {
     dims.push_back(to_number(value, name));
     return dims;
   }
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.ptr());
+  const Py_ssize_t count = PyTuple_GET_SIZE(elements.ptr());
   dims.reserve(static_cast<std::size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    dims.push_back(to_number(PySequence_Fast_GET_ITEM(sequence.ptr(), i), name));
+    dims.push_back(to_number(PyTuple_GET_ITEM(elements.ptr(), i), name));
   }
   return dims;
 }
