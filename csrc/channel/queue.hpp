@@ -90,9 +90,10 @@ class Queue {
   void complete(std::uint32_t number);
   void complete_all();
   [[nodiscard]] bool keeps_any_here() const { return first_kept_here().has_value(); }
-  /// Return the messages that this thread has not completed to the queue, or all but this one.
+  /// Return the messages that this thread has not completed to the queue, or all but that of a
+  /// record.
   void return_all() noexcept { return_all_but(KeptMessages::kRecords); }
-  void return_all_but(std::uint32_t number) noexcept;
+  void return_all_but(std::uint32_t excepted) noexcept;
 
   /// After an attempt that was not `done`: provides what it lacked, or waits until it may succeed,
   /// at most a second and at most for `time`. Throws OutOfMemory, SessionError, OsError.

@@ -14,7 +14,8 @@ namespace shmtensor {
 
 // With the lock of the head. The message is counted as taken afterwards: if this process is killed
 // before, the repair finds the record and counts it. The entry does not name the ticket any more
-// when it is counted, because the ticket that the next entry names is cancelled for a dead producer.
+// when it is counted, because the ticket that the next entry names is cancelled for a dead
+// producer.
 bool Queue::keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t number,
                  std::uint64_t position, Incoming& message) {
   if (from.named) {
@@ -75,11 +76,11 @@ void Queue::complete_all() {
   for_each_kept_here([this](std::uint32_t number, KeptRecord&) { complete(number); });
 }
 
-void Queue::return_all_but(std::uint32_t completed) noexcept {
+void Queue::return_all_but(std::uint32_t excepted) noexcept {
   if (is_raw_copy()) return;  // they are the original's
   bool any = false;
   for_each_kept_here([&](std::uint32_t number, KeptRecord& record) {
-    if (number == completed) return;
+    if (number == excepted) return;
     record.owner.store(KeptRecord::kReturned);
     any = true;
   });

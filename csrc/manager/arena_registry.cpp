@@ -141,8 +141,8 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
         if (!is_queue) {
           if (const auto ring = BroadcastRing::in(*bytes)) repair_broadcast(*ring, dead, drain);
         } else if (bytes->size() >= sizeof(QueueHeader)) {
-          repair_queue(*reinterpret_cast<QueueHeader*>(bytes->data()), KeptMessages::in(*bytes), dead,
-                       drain);
+          repair_queue(*reinterpret_cast<QueueHeader*>(bytes->data()), KeptMessages::in(*bytes),
+                       dead, drain);
         }
       },
       [&](BlockNumber block, FreeResult result) {

@@ -61,7 +61,7 @@ struct QueueHeader {
   static constexpr std::uint32_t kFirstRing = 32;
 
   std::atomic<std::uint64_t> magic;
-  std::atomic<std::uint64_t> limit;  ///< messages that fit; 0: as many as memory permits
+  std::atomic<std::uint64_t> limit;       ///< messages that fit; 0: as many as memory permits
   std::atomic<std::uint32_t> redelivers;  ///< 1: KeptMessages follow the header
   std::atomic<std::uint32_t> kept_used;   ///< no record of these from this one on was ever used
   QueueEnd tail;
@@ -95,8 +95,8 @@ struct QueueHeader {
             .count = kRings + kFirstRing + kept};
   }
 };
-static_assert(sizeof(QueueHeader) == offsetof(QueueHeader, first_ring) +
-                                         QueueHeader::kFirstRing * sizeof(MessageEntry));
+static_assert(sizeof(QueueHeader) ==
+              offsetof(QueueHeader, first_ring) + QueueHeader::kFirstRing * sizeof(MessageEntry));
 
 /// The ticket records in the block of a ring.
 [[nodiscard]] constexpr TicketContents ring_contents(std::uint32_t entries) noexcept {

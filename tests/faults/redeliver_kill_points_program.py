@@ -1,4 +1,4 @@
-"""A process, and a victim that completes messages of a redelivering queue until it, or the manager, is killed.
+"""A process, and a victim that completes messages of a queue until it, or the manager, is killed.
 
 `test_kill_points.py` runs it with the build that has the points. Arguments: FAULT METHOD TIMES.
 """

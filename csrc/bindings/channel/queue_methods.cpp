@@ -95,9 +95,7 @@ PyObject* empty(PyObject* self, PyObject*) {
 }
 
 PyObject* full(PyObject* self, PyObject*) {
-  return guarded([&] {
-    return PyBool_FromLong(usable(self).is_full());
-  });
+  return guarded([&] { return PyBool_FromLong(usable(self).is_full()); });
 }
 
 PyObject* task_done(PyObject* self, PyObject*) {

@@ -28,8 +28,8 @@ class Redelivery : public testing::QueueKills {
     }));
   }
   [[nodiscard]] const KeptMessages& kept() {
-    kept_ = KeptMessages::in(
-        user_->block().arena->bytes(user_->block().number, Access::read_write));
+    kept_ =
+        KeptMessages::in(user_->block().arena->bytes(user_->block().number, Access::read_write));
     return kept_;
   }
 
