@@ -38,7 +38,7 @@ bool Queue::keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t numbe
   return true;
 }
 
-// With the lock of the head. Returns nothing if the message was completed by the process that died.
+// With the lock of the head. Returns nothing if the record is damaged; its message is dropped then.
 std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& message,
                                             QueueCall& call) {
   const std::optional<TakenFrom> from = read(kept_.message(number), message, call);

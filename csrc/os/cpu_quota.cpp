@@ -9,6 +9,8 @@
 #include <sstream>
 #include <vector>
 
+#include "os/cgroups.hpp"
+
 namespace shmtensor {
 namespace {
 
@@ -18,10 +20,6 @@ struct Mount {
   std::string group;
   std::string folder;
 };
-
-bool lists(const std::string& words, const std::string& word) {
-  return ("," + words + ",").find("," + word + ",") != std::string::npos;
-}
 
 // mountinfo writes white space and backslashes in names as three octal digits.
 std::string unescaped(const std::string& name) {
@@ -48,7 +46,7 @@ std::optional<Mount> mount_of(const std::string& line) {
   first >> skipped >> skipped >> skipped >> group >> folder;
   second >> type >> skipped >> options;
   const bool version2 = type == "cgroup2";
-  if (!version2 && (type != "cgroup" || !lists(options, "cpu"))) return std::nullopt;
+  if (!version2 && (type != "cgroup" || !Cgroup{options, {}}.has("cpu"))) return std::nullopt;
   return Mount{version2, unescaped(group), unescaped(folder)};
 }
 
@@ -90,19 +88,11 @@ double least_quota(const std::string& root, const Mount& mount, const std::strin
 double read_cpu_quota(const std::string& root) {
   double least = kNoCpuQuota;
   const std::vector<Mount> hierarchies = mounts(root);
-  std::ifstream groups(root + "/proc/self/cgroup");
-  std::string line;
-  while (std::getline(groups, line)) {
-    // "0::/path" is version 2, "N:cpu,...:/path" version 1.
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    const bool version2 = controllers.empty();
-    if ((!version2 && !lists(controllers, "cpu")) || !group.starts_with('/')) continue;
+  for (const Cgroup& group : read_cgroups(root + "/proc/self/cgroup")) {
+    const bool version2 = group.is_version2();
+    if ((!version2 && !group.has("cpu")) || !group.path.starts_with('/')) continue;
     for (const Mount& mount : hierarchies) {
-      if (mount.version2 == version2) least = std::min(least, least_quota(root, mount, group));
+      if (mount.version2 == version2) least = std::min(least, least_quota(root, mount, group.path));
     }
   }
   return least;

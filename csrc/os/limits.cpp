@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/align.hpp"
+#include "os/cgroups.hpp"
 
 namespace shmtensor {
 namespace {
@@ -88,19 +89,11 @@ AvailableMemory available_memory() {
   if (const auto bytes = read_field("/proc/meminfo", "MemAvailable:")) {
     available = {without_reserve(*bytes, physical_memory()), "MemAvailable of this machine"};
   }
-  std::ifstream groups("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(groups, line)) {
-    // "0::/path" is version 2, "N:memory,...:/path" version 1.
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (controllers.empty()) {
-      ask_cgroups(kVersion2, path, available);
-    } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
-      ask_cgroups(kVersion1, path, available);
+  for (const Cgroup& group : read_cgroups()) {
+    if (group.is_version2()) {
+      ask_cgroups(kVersion2, group.path, available);
+    } else if (group.has("memory")) {
+      ask_cgroups(kVersion1, group.path, available);
     }
   }
   return available;

@@ -25,8 +25,8 @@ struct KeptRecord {
 };
 static_assert(sizeof(KeptRecord) == 16);
 
-/// The records behind the header of a queue that redelivers. docs/design/queue.md proves the
-/// protocol.
+/// The records behind the header of a queue that redelivers. docs/design/redelivery.md proves
+/// the protocol.
 ///
 /// Processes: a consumer with the lock of the head makes a free or returned record its own. Only
 /// its owner completes or returns the message; after the owner's death, the manager. All may read.

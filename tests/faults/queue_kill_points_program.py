@@ -8,17 +8,13 @@ from __future__ import annotations
 import gc
 import os
 import queue
-import signal
 import sys
-import time
 
 import numpy as np
 
 import shmtensor as st
-import shmtensor.multiprocessing as mp
-from tests.helpers.children import wait_until
-from tests.helpers.live_resources import live_tickets
 from tests.helpers.numbered_messages import message, number_in
+from tests.helpers.victims import let_victims_live
 
 ROUNDS = 3
 BURST = 40  # does not fit into the first ring
@@ -149,38 +145,5 @@ def one_life(context, fault: str, may_lose: bool) -> tuple[int, bool]:
     return victim.exitcode, lost
 
 
-def main(fault: str, method: str, times: int) -> None:
-    tokens = os.environ["SHMTENSOR_FAULT_TOKENS"]
-    for i in range(times):
-        with open(f"{tokens}/{i}", "w"):
-            pass
-    of_manager = fault.startswith("manager.")
-    if of_manager:
-        os.environ["SHMTENSOR_FAULT"] = fault  # applies to managers that this process starts
-    context = mp.get_context(method)
-    kept = st.ones(1)
-    before = st.stats()["blocks"]
-    session = st.stats()["session"]
-    deadline = time.monotonic() + 100
-    lives = 0
-    lost_any = False
-    while os.listdir(tokens):
-        assert time.monotonic() < deadline, f"killed {times - len(os.listdir(tokens))} times, not {times}"
-        status, lost = one_life(context, LOCKED[lives % len(LOCKED)] if of_manager else fault, of_manager)
-        assert status in (0, -signal.SIGKILL), status
-        lost_any = lost_any or lost
-        lives += 1
-    os.environ.pop("SHMTENSOR_FAULT", None)
-    assert one_life(context, "", False) == (0, False)
-    wait_until(lambda: st.stats()["processes"] == 1, what="the dead to be noticed")
-    gc.collect()
-    wait_until(lambda: st.stats()["blocks"] == before, what="the blocks to be free")
-    # The names of the tickets in a lost ring are lost, too.
-    assert lost_any or live_tickets() == 0
-    assert st.stats()["session"] == session
-    assert kept.tolist() == [1]
-    print("fine")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    let_victims_live(one_life, sys.argv[1], sys.argv[2], int(sys.argv[3]), LOCKED)

@@ -9,15 +9,12 @@ import gc
 import os
 import signal
 import sys
-import time
 
 import numpy as np
 
 import shmtensor as st
-import shmtensor.multiprocessing as mp
-from tests.helpers.children import wait_until
-from tests.helpers.live_resources import live_tickets
 from tests.helpers.numbered_messages import message, number_in
+from tests.helpers.victims import await_repair, let_victims_live
 
 MESSAGES = 60  # in two rings
 RETURNED = 12
@@ -50,13 +47,8 @@ def complete_all(fault: str, q: st.Queue, received: st.Tensor) -> None:
     gc.collect()
 
 
-def await_repair() -> None:
-    """Wait until a manager has noticed the deaths; `stats` starts one if it was killed."""
-    wait_until(lambda: st.stats()["processes"] == 1, what="the dead to be noticed")
-
-
-def one_life(context, fault: str) -> int:
-    """Let a victim live, then receive the rest. Return its exit status."""
+def one_life(context, fault: str, _may_lose: bool) -> tuple[int, bool]:
+    """Let a victim live, then receive the rest. Return its exit status; no message is lost."""
     q = st.Queue(redeliver=True)
     q.put_many(message(number) for number in range(MESSAGES))
     other = context.Process(target=keep_some, args=(q,))
@@ -75,36 +67,8 @@ def one_life(context, fault: str) -> int:
     rest = [number_in(item) for item in q]
     first = range(max(count - 1, 0), count + 2)
     assert rest in [list(range(number, MESSAGES)) for number in first], (count, rest)
-    return victim.exitcode
-
-
-def main(fault: str, method: str, times: int) -> None:
-    tokens = os.environ["SHMTENSOR_FAULT_TOKENS"]
-    for i in range(times):
-        with open(f"{tokens}/{i}", "w"):
-            pass
-    of_manager = fault.startswith("manager.")
-    if of_manager:
-        os.environ["SHMTENSOR_FAULT"] = fault  # applies to managers that this process starts
-    context = mp.get_context(method)
-    kept = st.ones(1)
-    before = st.stats()["blocks"]
-    deadline = time.monotonic() + 100
-    lives = 0
-    while os.listdir(tokens):
-        assert time.monotonic() < deadline, f"killed {times - len(os.listdir(tokens))} times, not {times}"
-        status = one_life(context, WITH_MESSAGES[lives % len(WITH_MESSAGES)] if of_manager else fault)
-        assert status in (0, -signal.SIGKILL), status
-        lives += 1
-    os.environ.pop("SHMTENSOR_FAULT", None)
-    assert one_life(context, "") == 0
-    await_repair()
-    gc.collect()
-    wait_until(lambda: st.stats()["blocks"] == before, what="the blocks to be free")
-    assert live_tickets() == 0
-    assert kept.tolist() == [1]
-    print("fine")
+    return victim.exitcode, False
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    let_victims_live(one_life, sys.argv[1], sys.argv[2], int(sys.argv[3]), WITH_MESSAGES)

@@ -58,17 +58,23 @@ def kill_after(work, q: st.Queue) -> None:
     wait_until(lambda: st.stats()["processes"] <= before, what="the death to be noticed")
 
 
-def kill_a_consumer(q: st.Queue, count: int = 1) -> None:
-    """Return after the messages of the consumer were returned."""
+def start_consumer(q: st.Queue, count: int = 1, method: str | None = None):
+    """Return a process that has taken so many items."""
     ready = mp.SimpleQueue()
-    worker = mp.Process(target=take, args=(q, count, ready))
+    worker = mp.get_context(method).Process(target=take, args=(q, count, ready))
     worker.start()
     assert ready.get() == count
+    ready.close()
+    return worker
+
+
+def kill_a_consumer(q: st.Queue, count: int = 1) -> None:
+    """Return after the messages of the consumer were returned."""
+    worker = start_consumer(q, count)
     before = q.qsize()
     worker.kill()
     worker.join(SECONDS)
     worker.close()
-    ready.close()
     wait_until(lambda: q.qsize() == before + 1, what="the message to be returned")
 
 
@@ -174,11 +180,7 @@ def test_get_that_finds_nothing_completes() -> None:
 def test_returned_items_come_first_and_in_order() -> None:
     q = st.Queue(redeliver=True)
     q.put_many(range(6))
-    ready = mp.SimpleQueue()
-    workers = [mp.Process(target=take, args=(q, 1, ready)) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-        ready.get()
+    workers = [start_consumer(q) for _ in range(3)]
     for worker in reversed(workers):
         worker.kill()
         worker.join()
@@ -276,10 +278,7 @@ def test_each_thread_completes_its_own_items() -> None:
 def test_shut_down_queue_waits_for_items_that_others_have() -> None:
     q = st.Queue(redeliver=True)
     q.put("work")
-    ready = mp.SimpleQueue()
-    worker = mp.Process(target=take, args=(q, 1, ready))
-    worker.start()
-    ready.get()
+    worker = start_consumer(q)
     q.shutdown()
     with pytest.raises(queue.Empty):
         q.get(timeout=0.05)
@@ -344,10 +343,7 @@ def test_join_waits_for_the_second_consumer() -> None:
 def test_descriptor_becomes_readable_when_an_item_is_returned() -> None:
     q = st.Queue(redeliver=True)
     q.put("work")
-    ready = mp.SimpleQueue()
-    worker = mp.Process(target=take, args=(q, 1, ready))
-    worker.start()
-    ready.get()
+    worker = start_consumer(q)
     descriptor = q.fileno()
     with pytest.raises(queue.Empty):
         q.get_nowait()
@@ -412,13 +408,11 @@ def test_consumer_waits_while_the_most_items_are_with_consumers() -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", "server"])
 def test_redelivering_queue_is_one_in_every_process(method: str) -> None:
-    q, ready = st.Queue(2, redeliver=True), mp.SimpleQueue()
+    q = st.Queue(2, redeliver=True)
     assert (q.redeliver, q.maxsize) == (True, 2)
     assert not st.Queue().redeliver
     q.put("again")
-    worker = mp.get_context(method).Process(target=take, args=(q, 1, ready))
-    worker.start()
-    ready.get()
+    worker = start_consumer(q, 1, method)
     worker.kill()
     worker.join()
     assert q.get(timeout=SECONDS) == "again"

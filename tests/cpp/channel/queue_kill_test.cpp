@@ -20,24 +20,8 @@ class QueueStorm : public testing::QueueKills,
 INSTANTIATE_TEST_SUITE_P(Limits, QueueStorm, ::testing::Values(3, 60, 1000));
 
 TEST_P(QueueStorm, LosesNothingButWhatTheDeadHad) {
-  constexpr int kKills = 40;
-  static_assert(kKills + 5 <= testing::kMostWaits, "its processes must outlive its waits");
   user_->make(GetParam());
-  std::mt19937 random(17 + static_cast<std::uint32_t>(GetParam()));
-  std::array<std::unique_ptr<Child>, 4> children;  // the even ones produce
-  for (std::size_t i = 0; i < children.size(); ++i) children.at(i) = start(i % 2 == 0);
-  std::uint64_t consumers = 0;
-  for (int kill = 0; kill < kKills && !HasFailure(); ++kill) {
-    expect_progress(50);
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
-    const std::size_t which = random() % children.size();
-    children.at(which)->kill_and_reap();
-    consumers += which % 2;
-    children.at(which) = start(which % 2 == 0);
-  }
-  expect_progress(50);
-  for (const auto& child : children) child->kill_and_reap();
-  settle(consumers + 2);
+  settle(kill_at_random(17 + static_cast<std::uint32_t>(GetParam())));
 }
 
 TEST_P(QueueStorm, SurvivesKillsOfTheManager) {

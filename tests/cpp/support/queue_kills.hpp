@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/queue_user.hpp"
@@ -50,6 +51,27 @@ class QueueKills : public QueueTest {
   [[nodiscard]] std::unique_ptr<Child> start(bool producer) {
     return std::make_unique<Child>(
         [this, producer, passed = pass()] { return producer ? produce(passed) : consume(passed); });
+  }
+  /// Two producers and two consumers, one of which is killed and replaced again and again. Returns
+  /// how many consumers were killed.
+  [[nodiscard]] std::uint64_t kill_at_random(std::uint32_t seed) {
+    constexpr int kKills = 40;
+    static_assert(kKills + 5 <= kMostWaits, "its processes must outlive its waits");
+    std::mt19937 random(seed);
+    std::array<std::unique_ptr<Child>, 4> children;  // the even ones produce
+    for (std::size_t i = 0; i < children.size(); ++i) children.at(i) = start(i % 2 == 0);
+    std::uint64_t consumers = 2;
+    for (int kill = 0; kill < kKills && !HasFailure(); ++kill) {
+      expect_progress(50);
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+      const std::size_t which = random() % children.size();
+      children.at(which)->kill_and_reap();
+      consumers += which % 2;
+      children.at(which) = start(which % 2 == 0);
+    }
+    expect_progress(50);
+    for (const auto& child : children) child->kill_and_reap();
+    return consumers;
   }
   Passed pass() {
     passed_.push_back(user_->pass());
