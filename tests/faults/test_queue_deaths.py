@@ -110,6 +110,26 @@ def test_lost_ring_raises_once() -> None:
     """)
 
 
+def test_immediate_shutdown_discards_lost_messages() -> None:
+    """Regression: it raised StaleHandleError and left the messages behind the lost ring."""
+    run("""
+    maker = process(lambda: [messages.put(i) for i in range(40)])
+    os.kill(maker, signal.SIGSTOP)
+    kill_manager_of(session)
+    kill(maker)
+    wait_for_sweep()
+    messages.put([st.ones(3)], timeout=20)
+    messages.shutdown(immediate=True)
+    assert messages.empty()
+    try:
+        messages.get(timeout=20)
+    except st.ShutDown:
+        pass
+    else:
+        raise AssertionError("a message that was discarded")
+    """)
+
+
 def test_put_after_a_lost_ring() -> None:
     run("""
     maker = process(lambda: [messages.put(i) for i in range(40)])
