@@ -61,6 +61,15 @@ def test_ledger_reports_missing_message_unless_a_get_was_interrupted(ledger: Led
     assert "2 of 3 messages of a queue are missing, and 1 gets" in ledger.judge(may_lose=False)[0]
 
 
+def test_queue_that_redelivers_loses_only_what_an_exception_ended(ledger: Ledger) -> None:
+    note(ledger, (Event.REDELIVERS, 0))
+    put(ledger, 1, 2, 3)
+    got(ledger, 1, 1)
+    note(ledger, (Event.GETTING, 1), (Event.GETTING, 1), (Event.FAILED, 1), (Event.DRAINED, 0))
+    assert "2 of 3 messages of a queue are missing, and 1 gets" in ledger.judge(may_lose=False)[0]
+    assert ledger.counts["received again"] == 1
+
+
 def test_ledger_reports_no_messages_of_a_queue_that_was_freed(ledger: Ledger) -> None:
     put(ledger, 1, 2, 3)
     assert ledger.judge(may_lose=False) == []

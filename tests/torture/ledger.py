@@ -134,7 +134,7 @@ class Ledger:
             if len(missing) > allowed and not may_lose:
                 self.problems.append(
                     f"{len(missing)} of {len(history.put)} messages of a queue are missing, "
-                    f"and {allowed} could be (redelivers: {history.redelivers})"
+                    f"and {allowed} gets were interrupted"
                 )
         self.histories.clear()
         return self.problems
