@@ -36,6 +36,13 @@ PREAMBLE = """
     def wait_for_sweep():
         wait_until(lambda: st.stats()["processes"] == 1, what="the dead to be noticed")
 
+    def lose_ring():  # with the messages 31 to 39
+        maker = process(lambda: [messages.put(i) for i in range(40)])
+        os.kill(maker, signal.SIGSTOP)  # it cannot bring its arena to another manager
+        kill_manager_of(session)
+        kill(maker)
+        wait_for_sweep()
+
     messages = st.Queue()
     session, blocks = st.stats()["session"], st.stats()["blocks"]
 """
@@ -85,13 +92,6 @@ def test_ring_in_use_outlives_its_maker_and_the_manager() -> None:
 def test_lost_ring_raises_once() -> None:
     """Regression: a queue whose ring was lost together with its arena was never usable again."""
     run("""
-    def lose():
-        maker = process(lambda: [messages.put(i) for i in range(40)])
-        os.kill(maker, signal.SIGSTOP)  # it cannot bring its arena to another manager
-        kill_manager_of(session)
-        kill(maker)
-        wait_for_sweep()
-
     def rest():
         got = [messages.get(timeout=20) for _ in range(31)]
         try:
@@ -100,7 +100,7 @@ def test_lost_ring_raises_once() -> None:
             return got
         raise AssertionError(got)
 
-    lose()
+    lose_ring()
     assert rest() == list(range(31))
     assert messages.empty()
     messages.put("next")
@@ -113,11 +113,7 @@ def test_lost_ring_raises_once() -> None:
 def test_immediate_shutdown_discards_lost_messages() -> None:
     """Regression: it raised StaleHandleError and left the messages behind the lost ring."""
     run("""
-    maker = process(lambda: [messages.put(i) for i in range(40)])
-    os.kill(maker, signal.SIGSTOP)
-    kill_manager_of(session)
-    kill(maker)
-    wait_for_sweep()
+    lose_ring()
     messages.put([st.ones(3)], timeout=20)
     messages.shutdown(immediate=True)
     assert messages.empty()
@@ -132,11 +128,7 @@ def test_immediate_shutdown_discards_lost_messages() -> None:
 
 def test_put_after_a_lost_ring() -> None:
     run("""
-    maker = process(lambda: [messages.put(i) for i in range(40)])
-    os.kill(maker, signal.SIGSTOP)
-    kill_manager_of(session)
-    kill(maker)
-    wait_for_sweep()
+    lose_ring()
     for i in range(100):
         messages.put(("new", i), timeout=20)
     assert [messages.get(timeout=20) for _ in range(31)] == list(range(31))
