@@ -10,7 +10,7 @@
 
 namespace shmtensor {
 
-/// A random 128-bit identifier of a session: a group of processes that share memory.
+/// The 128-bit identifier of a session: a group of processes that share memory.
 struct SessionId {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

@@ -15,49 +15,12 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "os/process_stat.hpp"
 
 namespace shmtensor {
 namespace {
 
 constexpr auto kPidfd = static_cast<idtype_t>(3);  // P_PIDFD, Linux 5.4
-
-// Reads the first 4 KiB of a small file in /proc. Uses only system calls, since the fork handler of
-// a child calls it.
-std::size_t read_start(const char* path, std::array<char, 4096>& buffer) noexcept {
-  const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file) return 0;
-  const ssize_t size = ::read(file.get(), buffer.data(), buffer.size() - 1);
-  if (size <= 0) return 0;
-  buffer[static_cast<std::size_t>(size)] = '\0';
-  return static_cast<std::size_t>(size);
-}
-
-struct Stat {
-  char state = '\0';
-  std::uint64_t threads = 0;
-  std::uint64_t start_time = 0;
-};
-
-// Field 2 of /proc/PID/stat is the program's name in parentheses. The name may contain any
-// character, also parentheses, so the fields are counted from the last parenthesis.
-Stat read_stat(pid_t pid) noexcept {
-  std::array<char, 64> path{};
-  std::array<char, 4096> text{};
-  std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
-  if (read_start(path.data(), text) == 0) return {};
-  const char* at = std::strrchr(text.data(), ')');
-  if (at == nullptr) return {};
-  Stat stat;
-  stat.state = at[1] == ' ' ? at[2] : '\0';
-  for (int field = 2; field < 22 && at != nullptr; ++field) {
-    at = std::strchr(at + 1, ' ');
-    if (field == 19 && at != nullptr) stat.threads = std::strtoull(at + 1, nullptr, 10);
-  }
-  if (at != nullptr) stat.start_time = std::strtoull(at + 1, nullptr, 10);
-  return stat;
-}
-
-bool has_ended(const Stat& stat) noexcept { return stat.state == 'Z' || stat.state == 'X'; }
 
 }  // namespace
 
@@ -70,15 +33,15 @@ ProcessIdentity this_process() noexcept {
 
 bool is_alive(const ProcessIdentity& process) noexcept {
   if (process.pid <= 0) return false;
-  const Stat stat = read_stat(process.pid);
+  const ProcessStat stat = read_stat(process.pid);
   if (stat.state == '\0') return ::kill(process.pid, 0) == 0 || errno == EPERM;
   if (process.start_time != 0 && stat.start_time != process.start_time) return false;
-  return !has_ended(stat) || stat.threads > 1;
+  return !stat.has_ended() || stat.threads > 1;
 }
 
 bool lacks_first_thread(pid_t pid) noexcept {
-  const Stat stat = read_stat(pid);
-  return has_ended(stat) && stat.threads > 1;
+  const ProcessStat stat = read_stat(pid);
+  return stat.has_ended() && stat.threads > 1;
 }
 
 Fd open_pidfd(const ProcessIdentity& process) noexcept {

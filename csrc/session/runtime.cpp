@@ -9,7 +9,8 @@
 #include "base/error.hpp"
 #include "cuda/driver.hpp"
 #include "os/fork_mark.hpp"
-#include "os/random.hpp"
+#include "os/process.hpp"
+#include "os/program_run.hpp"
 #include "session/session_name.hpp"
 
 namespace shmtensor {
@@ -31,6 +32,8 @@ void Runtime::set_home_id(const SessionId& id) {
   if (!chosen_home()) choose_home_session(id);
 }
 
+bool Runtime::home_is_of_this_process() { return home_id() == session_of_run(this_process().pid); }
+
 SessionId Runtime::chosen_home() {
   const LockGuard guard(list_lock_);
   return home_id_;
@@ -41,7 +44,7 @@ SessionId Runtime::choose_home() {
   const char* named = std::getenv(kSessionVariable);
   if (named != nullptr && *named != '\0') return choose_home_session(session_named(named));
   const std::string job = job_id();
-  return choose_home_session(job.empty() ? SessionId{random_word(), random_word()}
+  return choose_home_session(job.empty() ? session_of_run(first_process_of_run())
                                          : session_named(job));
 }
 

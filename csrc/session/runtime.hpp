@@ -29,6 +29,8 @@ class Runtime {
   /// The id of the session that `home` will join; chosen now if needed, without starting the
   /// session.
   SessionId home_id();
+  /// Return true if nothing but this process determines that id: no name, job or parent.
+  [[nodiscard]] bool home_is_of_this_process();
   /// Sets that id if it is not chosen yet, as a parent does for its child.
   void set_home_id(const SessionId& id);
 

@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
-#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <string_view>
+
+#include "os/process.hpp"
+#include "os/process_stat.hpp"
+#include "os/random.hpp"
 
 namespace shmtensor {
 namespace {
@@ -58,6 +62,19 @@ std::string job_id() {
     if (std::string job = joined({name}); !job.empty()) return job;
   }
   return {};
+}
+
+SessionId session_of_run(std::int32_t first) {
+  const ProcessStat stat = read_stat(first);
+  const std::uint64_t scope = pid_namespace();
+  if (stat.start_time == 0 || scope == 0) return {random_word(), random_word()};
+  std::string text = "run";
+  const auto number = static_cast<std::uint64_t>(first);
+  const auto [code, code_end, stack] = stat.image;
+  for (const std::uint64_t part : {scope, number, stat.start_time, code, code_end, stack}) {
+    text += ';' + std::to_string(part);
+  }
+  return session_named(text);
 }
 
 }  // namespace shmtensor

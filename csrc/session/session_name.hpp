@@ -1,6 +1,8 @@
-// Ids of sessions that are named by a text: by the user, or by a launcher (torchrun, srun, mpirun).
+// Ids of sessions: named by a text of the user or of a launcher (torchrun, srun, mpirun), or those
+// of the runs of programs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/ids.hpp"
@@ -15,5 +17,10 @@ namespace shmtensor {
 /// machine, and differs from that of all other processes. Empty if no launcher is known.
 /// docs/guide/one-copy.md lists the launchers.
 [[nodiscard]] std::string job_id();
+
+/// Returns the id of the session of the program whose first process that is: its workers find the
+/// same id, without a message and in any order, and other users cannot guess it. Random if /proc
+/// does not show the process.
+[[nodiscard]] SessionId session_of_run(std::int32_t first);
 
 }  // namespace shmtensor

@@ -5,9 +5,12 @@ docs/design/named-objects.md describes the protocol, and why a kill at any insta
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
@@ -30,6 +33,7 @@ Built = TypeVar("Built")
 _SHORTEST, _LONGEST = 0.0005, 0.02  # seconds between two checks of a waiting process
 
 _building = threading.local()  # by name, the lock of the last build in this thread
+_warned = False
 
 
 def publish(name: str, obj: Any) -> None:
@@ -125,6 +129,12 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
         If `build` raised in another process.
     RuntimeError
         If `build` calls `once` with the same name.
+
+    Warns
+    -----
+    RuntimeWarning
+        Once in a process that another Python program has executed and that has no named session: others that
+        this program executes have sessions of their own, and build again. Set ``SHMTENSOR_SESSION``.
     """
     number = _number(name, make=True)
     wait = _Wait(None if timeout is None else time.monotonic() + timeout)
@@ -144,6 +154,7 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
                 if found:
                     return obj  # type: ignore[no-any-return]
             if stage == "free" or not alive:
+                _warn_of_siblings()
                 if _claim(lock, state):
                     _building.__dict__[name] = lock
                     return _build(lock, build)
@@ -234,6 +245,25 @@ def _build(lock: _core.NameLock, build: Callable[[], Built]) -> Built:
         raise
     lock.publish()
     return obj
+
+
+def _warn_of_siblings() -> None:
+    global _warned
+    if _warned or hasattr(sys, "ps1") or not _core.home_is_of_this_process():  # ps1: a person's only process
+        return
+    parent = os.getppid()
+    try:
+        by_python = os.path.samefile("/proc/self/exe", f"/proc/{parent}/exe")  # noqa: PTH121
+    except OSError:  # the parent is another user's, or has ended
+        return
+    if by_python:
+        _warned = True
+        msg = (
+            "this process builds in a session of its own, which other programs that its parent (pid "
+            f"{parent}, a Python program) executes do not join. If they call `once` too, set the environment "
+            "variable SHMTENSOR_SESSION to the same text for all of them; if there are none, to any text"
+        )
+        warnings.warn(msg, RuntimeWarning, stacklevel=3)
 
 
 def _try_to_report(lock: _core.NameLock) -> bool:

@@ -1,0 +1,129 @@
+"""Workers of web servers share one model, without a setting: examples/fastapi_one_model.py."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import clean_environment, wait_until
+
+for name in ("fastapi", "uvicorn", "gunicorn", "hypercorn", "uvicorn_worker"):
+    pytest.importorskip(name)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+APP = "fastapi_one_model:app"
+GUNICORN = ["-m", "gunicorn", "--workers", "3", "--worker-class", "uvicorn_worker.UvicornWorker"]
+GUNICORN += ["--no-control-socket", "--bind", "unix:{path}", APP]
+RUN = "import uvicorn; uvicorn.run('fastapi_one_model:app', uds={path!r}, workers=3)"
+SERVERS = {
+    "uvicorn": ["-m", "uvicorn", "--workers", "3", "--uds", "{path}", APP],
+    "uvicorn.run": ["-c", RUN],
+    "gunicorn": GUNICORN,
+    "gunicorn --preload": [*GUNICORN, "--preload"],
+    "hypercorn": ["-m", "hypercorn", "--workers", "3", "--bind", "unix:{path}", APP],
+}
+
+
+class Connection(http.client.HTTPConnection):
+    """A connection to a server at a path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=10)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(10)
+        self.sock.connect(self._path)
+
+
+def ask(path: str) -> dict:
+    connection = Connection(path)
+    try:
+        connection.request("GET", "/nearest/7")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def answers(path: str, workers: int) -> tuple[set[int], set[int]]:
+    """Ask until that many workers have answered; return their pids and those that loaded their models."""
+    pids: set[int] = set()
+    builders: set[int] = set()
+
+    def all_answered() -> bool:
+        try:
+            answer = ask(path)
+        except (OSError, http.client.HTTPException):
+            return False
+        pids.add(answer["pid"])
+        builders.add(answer["loaded_by"])
+        return len(pids) >= workers
+
+    wait_until(all_answered, 60, lambda: f"{workers} workers; {pids} have answered")
+    return pids, builders
+
+
+@contextmanager
+def serve(server: str, path: str):
+    command = [part.format(path=path) for part in SERVERS[server]]
+    with (
+        open(f"{path}.log", "w") as log,
+        subprocess.Popen(
+            [sys.executable, *command],
+            cwd=EXAMPLES,
+            env=clean_environment(OPENBLAS_NUM_THREADS="1"),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        ) as master,
+    ):
+        try:
+            yield
+            master.send_signal(signal.SIGTERM)
+            master.wait(30)
+        finally:
+            if master.poll() is None:
+                print(Path(f"{path}.log").read_text())
+                os.killpg(master.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_one_worker_loads_the_model_for_all(server, tmp_path) -> None:
+    path = str(tmp_path / "socket")
+    with serve(server, path):
+        pids, builders = answers(path, 3)
+        assert len(builders) == 1
+        assert builders <= pids
+        assert "Warning" not in Path(f"{path}.log").read_text()
+
+
+def test_worker_that_replaces_a_killed_one_attaches(tmp_path) -> None:
+    path = str(tmp_path / "socket")
+    with serve("gunicorn", path):
+        _, builders = answers(path, 3)
+        (builder,) = builders
+        os.kill(builder, signal.SIGKILL)
+        time.sleep(0.1)
+        wait_until(lambda: not Path(f"/proc/{builder}").exists(), 30, "the master to notice")
+        later, same = answers(path, 3)
+        assert builder not in later
+        assert same == builders
+
+
+def test_servers_have_models_of_their_own(tmp_path) -> None:
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    with serve("uvicorn", first), serve("uvicorn", second):
+        (pids, builders), (others, other_builders) = answers(first, 2), answers(second, 2)
+        assert not pids & others
+        assert builders != other_builders

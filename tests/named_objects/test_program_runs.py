@@ -1,0 +1,154 @@
+"""Workers of one program meet in one session, also if their parent never used shmtensor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import shmtensor as st
+from tests.helpers.children import clean_environment, run_command, run_python
+
+# Two workers meet in `once`, whatever starts them, and report who built.
+PROGRAM = """
+    import multiprocessing as mp, os, sys, time
+    from concurrent.futures import ProcessPoolExecutor
+
+    def build():
+        time.sleep(0.2)
+        return os.getpid()
+
+    def work(number=0):
+        import shmtensor as st
+        builder = st.once("big", build, timeout=30)
+        st.publish(f"done {number}", True)
+        for other in range(2):
+            st.attach(f"done {other}", timeout=30)
+        os.write(1, f"{builder} {st.stats()['session']}\\n".encode())
+
+    def fork(target):
+        pids = []
+        for number in range(2):
+            if (pid := os.fork()) == 0:
+                target(number)
+                os._exit(0)
+            pids.append(pid)
+        for pid in pids:
+            assert os.waitpid(pid, 0)[1] == 0
+
+    def start(target, context):
+        processes = [context.Process(target=target, args=(number,)) for number in range(2)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+            assert process.exitcode == 0
+
+    def nested(number):
+        if number == 0:
+            fork(work)
+
+    if __name__ == "__main__":
+        how, method = sys.argv[1:]
+        context = mp.get_context(method)
+        if how == "fork":
+            fork(work)
+        elif how == "Process":
+            start(work, context)
+        elif how == "Pool":
+            with context.Pool(2) as pool:
+                pool.map(work, range(2), chunksize=1)
+        elif how == "executor":
+            with ProcessPoolExecutor(2, mp_context=context) as executor:
+                list(executor.map(work, range(2)))
+        elif how == "nested":
+            start(nested, context)
+        elif how == "renamed":
+            with open("/proc/self/comm", "w") as file:  # as setproctitle does
+                file.write(") R 1 (")
+            fork(work)
+        AFTER
+"""
+WAYS = [
+    ("fork", "fork"),
+    ("renamed", "fork"),
+    *((how, method) for how in ("Process", "Pool", "nested") for method in ("fork", "spawn", "forkserver")),
+    ("executor", "fork"),
+    ("executor", "spawn"),
+]
+
+
+def sessions(tmp_path, how: str, method: str, *, imports: str = "", after: str = "", **env: str) -> set[str]:
+    """Return the different lines of the workers."""
+    path = tmp_path / "program.py"
+    path.write_text(imports + textwrap.dedent(PROGRAM).replace("AFTER", after))
+    done = run_command([sys.executable, str(path), how, method], env=env)
+    assert done.returncode == 0, done.stderr
+    assert "RuntimeWarning" not in done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) >= 2, done.stderr
+    return set(lines)
+
+
+@pytest.mark.parametrize(("how", "method"), WAYS)
+def test_workers_build_once_though_parent_has_no_session(how, method, tmp_path) -> None:
+    """Regression: each built in a session of its own."""
+    assert len(sessions(tmp_path, how, method)) == 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_parent_joins_the_session_of_its_workers(method, tmp_path) -> None:
+    after = "import shmtensor as st; st.ones(1); print(0, st.stats()['session'])"
+    found = sessions(tmp_path, "Process", method, imports="import shmtensor\n", after=after)
+    assert len({line.split()[1] for line in found}) == 1
+
+
+def test_runs_of_a_program_have_sessions_of_their_own(tmp_path) -> None:
+    runs = [sessions(tmp_path, "fork", "fork").pop() for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(2):
+            (tmp_path / str(number)).mkdir()
+        runs += pool.map(lambda n: sessions(tmp_path / str(n), "Pool", "spawn").pop(), range(2))
+    assert len({run.split()[1] for run in runs}) == 4
+
+
+def test_program_that_another_executes_has_a_session_of_its_own() -> None:
+    program = "import shmtensor as st; st.ones(1); print(st.stats()['session'])"
+    outputs = {run_python(program).stdout for _ in range(2)}
+    assert len(outputs | {f"{st.stats()['session']}\n"}) == 3
+
+
+SIBLING = """
+    import warnings
+    import shmtensor as st
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            st.once("big", lambda: 5)
+            st.unpublish("big")
+    print(len(caught), *(warning.message for warning in caught))
+    print(*{warning.filename for warning in caught})
+"""
+
+
+def test_sibling_that_cannot_find_the_others_warns_once() -> None:
+    count, text = run_python(SIBLING).stdout.split(" ", 1)
+    assert count == "1"
+    assert "SHMTENSOR_SESSION" in text
+    assert text.endswith("\n<string>\n"), "the warning names the line of the caller"
+
+
+@pytest.mark.parametrize("env", [{"SHMTENSOR_SESSION": "test_program_runs"}, {"PMI_JOBID": "17"}])
+def test_sibling_with_a_named_session_does_not_warn(env) -> None:
+    assert run_python(SIBLING, env=env).stdout.startswith("0\n")
+
+
+def test_program_that_a_shell_starts_does_not_warn() -> None:
+    command = f"{sys.executable} -c '{textwrap.dedent(SIBLING)}'; true"  # with `; true`, the shell waits
+    done = subprocess.run(
+        ["sh", "-c", command], env=clean_environment(), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("0\n"), done.stdout
