@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "arena/address_map.hpp"
 #include "arena/host_data_segment.hpp"
 #include "arena/reclaim.hpp"
 #include "base/error.hpp"
@@ -61,6 +62,7 @@ Arena::Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* bud
       data_(std::make_unique<HostDataSegment>(*segment_, budget)),
       member_(member),
       local_(segment_->layout().max_blocks) {
+  segment_->used_by(*this);
   if (budget != nullptr) {
     allocator_ = std::make_unique<Allocator>(*segment_, *data_);
     deaths_seen_ = member_.memory().header().deaths.load();
@@ -73,11 +75,14 @@ Arena::Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data
       data_(std::move(data)),
       member_(member),
       local_(segment_->layout().max_blocks) {
+  segment_->used_by(*this);
   if (owned) {
     allocator_ = std::make_unique<Allocator>(*segment_, *data_);
     deaths_seen_ = member_.memory().header().deaths.load();
   }
 }
+
+Arena::~Arena() { AddressMap::get().remove(*this); }
 
 std::optional<BlockNumber> Arena::allocate_warm(std::uint64_t size) {
   member_.require_slot();
@@ -361,6 +366,25 @@ bool Arena::holds_any() const noexcept {
     if (local_.holds(block)) return true;
   }
   return false;
+}
+
+void Arena::order_changed() {
+  while (const std::optional<BlockNumber> block = local_.take_changed()) {
+    try {
+      order_.put({segment_->record(*block).offset.load(std::memory_order_relaxed), *block});
+    } catch (...) {
+      local_.put_back(*block);
+      throw;
+    }
+  }
+  if (order_.size() <= sweep_at_) return;
+  order_.erase_if([this](const BlockOrder::Place& place) { return is_outdated(place); });
+  sweep_at_ = 2 * order_.size() + kFewPlaces;
+}
+
+bool Arena::is_outdated(const BlockOrder::Place& place) const noexcept {
+  return !local_.holds(place.block) ||
+         segment_->record(place.block).offset.load(std::memory_order_relaxed) != place.offset;
 }
 
 void Arena::wait_for_fork() const noexcept {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "arena/allocator.hpp"
+#include "arena/block_order.hpp"
 #include "arena/budget.hpp"
 #include "arena/data_segment.hpp"
 #include "arena/local_table.hpp"
@@ -84,6 +85,9 @@ class Arena {
   /// For other memory. `data` maps the memory of the segment's blocks.
   Arena(std::unique_ptr<Segment> segment, std::unique_ptr<DataSegment> data, const Member& member,
         bool owned);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
 
   [[nodiscard]] const Segment& segment() const noexcept { return *segment_; }
   [[nodiscard]] DataSegment& data() const noexcept { return *data_; }
@@ -165,6 +169,29 @@ class Arena {
   [[nodiscard]] std::span<std::byte> bytes(BlockNumber block, Access access) const;
   /// The same if it takes no call of the system or a driver; otherwise a span at null.
   [[nodiscard]] std::span<std::byte> bytes_at_once(BlockNumber block, Access access) const noexcept;
+  /// For AddressMap, with its lock held: offers the objects of the held block at that offset, the
+  /// writable one first, to `accept(object)`; returns the one that is accepted, or null. Throws
+  /// std::bad_alloc.
+  //
+  // Blocks that this process holds do not overlap, so only the last one that begins before the
+  // offset can contain it. Each block with an object has a place, since it is listed as changed
+  // when it gets one. A place whose objects are not accepted may be outdated.
+  template <typename Accept>
+  [[nodiscard]] void* find_object(std::uint64_t offset, Accept&& accept) {
+    order_changed();
+    while (const std::optional<BlockOrder::Place> place = order_.last_until(offset)) {
+      {
+        const LocalTable::Lock lock(local_, place->block);
+        for (const Access access : {Access::read_write, Access::read_only}) {
+          void* const object = lock.object(access);
+          if (object != nullptr && accept(object)) return object;
+        }
+      }
+      if (!is_outdated(*place)) break;
+      order_.erase(place->offset);
+    }
+    return nullptr;
+  }
   /// Keeps the arena mapped while it is in use. Every held block also has a pin, until it is
   /// abandoned. With a single count, an arena is never unpinned between two uses.
   void pin() noexcept { pins_.fetch_add(1); }
@@ -204,9 +231,13 @@ class Arena {
   [[nodiscard]] bool survives_fork() const noexcept { return !is_on_device(segment_->strategy()); }
 
  private:
+  static constexpr std::size_t kFewPlaces = 1024;
+
   bool hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
                   const Ticket& ticket, TransitTable& transit) noexcept;
   void release_last(BlockNumber block) noexcept;
+  void order_changed();
+  [[nodiscard]] bool is_outdated(const BlockOrder::Place& place) const noexcept;
   BlockNumber activate(const NewBlock& made, std::uint64_t size) REQUIRES(lock_);
   void take_freed() REQUIRES(lock_);
   void compare_with_table() REQUIRES(lock_);
@@ -229,6 +260,9 @@ class Arena {
   std::uint64_t trim_at_ GUARDED_BY(lock_) = 0;  // not before this time
   bool trimming_ GUARDED_BY(lock_) = false;      // the last step left idle memory
   std::uint32_t operations_ GUARDED_BY(lock_) = 0;
+  // Of the blocks with objects, as of the last look-up. Protected by the lock of AddressMap.
+  BlockOrder order_;
+  std::size_t sweep_at_ = kFewPlaces;
 };
 
 }  // namespace shmtensor

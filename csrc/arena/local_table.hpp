@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "base/ids.hpp"
 #include "os/mapping.hpp"
@@ -17,7 +18,8 @@ namespace shmtensor {
 class LocalTable {
   struct Entry {
     std::atomic<std::uint32_t> word;  ///< locked:1 | count:31
-    std::uint32_t padding;
+    std::uint32_t
+        next;  ///< in the list of `take_changed`: kNotListed, kEnd, or a block's number + 1
     void* objects[2];
   };
 
@@ -40,11 +42,13 @@ class LocalTable {
     void set_count(std::uint32_t count) noexcept { count_ = count; }
 
     /// A pointer for the layer above, per access mode; null while the count is zero.
-    [[nodiscard]] void*& object(Access access) const noexcept {
+    [[nodiscard]] void* object(Access access) const noexcept {
       return entry_.objects[static_cast<std::size_t>(access)];
     }
 
    private:
+    friend LocalTable;
+
     [[nodiscard]] bool try_take() noexcept {
       if (stopped_.load(std::memory_order_relaxed) || (count_ & kLocked) != 0 ||
           !entry_.word.compare_exchange_strong(count_, count_ | kLocked)) {
@@ -62,6 +66,11 @@ class LocalTable {
     std::uint32_t count_;
   };
 
+  void set_object(const Lock& lock, Access access, void* object) const noexcept {
+    lock.entry_.objects[static_cast<std::size_t>(access)] = object;
+    if (object != nullptr && lock.entry_.next == kNotListed) list_changed(lock.entry_);
+  }
+
   /// Releases one reference if at least one remains, without a lock and without shared memory.
   /// Otherwise returns false.
   bool drop_one_of_many(BlockNumber block) const noexcept {
@@ -77,6 +86,12 @@ class LocalTable {
     return (entry(block).word.load() & ~kLocked) != 0;
   }
 
+  /// Removes a block from the list of those that have got an object since they were last removed.
+  /// Threads: one at a time.
+  [[nodiscard]] std::optional<BlockNumber> take_changed() const noexcept;
+  /// Lists a block that was taken.
+  void put_back(BlockNumber block) const noexcept;
+
   /// Waits until the entry is unlocked. Called only between the two calls below.
   void wait_unlocked(BlockNumber block) const noexcept;
   static void stop_locking() noexcept { stopped_.store(true); }
@@ -87,13 +102,19 @@ class LocalTable {
 
  private:
   static constexpr std::uint32_t kLocked = 1u << 31;
+  static constexpr std::uint32_t kNotListed = 0;
+  static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
   static std::atomic<bool> stopped_;
 
   [[nodiscard]] Entry& entry(BlockNumber block) const noexcept {
     return reinterpret_cast<Entry*>(memory_.data())[block];
   }
 
+  /// The entry is locked, and not listed.
+  void list_changed(Entry& entry) const noexcept;
+
   Mapping memory_;
+  mutable std::atomic<std::uint32_t> changed_{kEnd};  ///< the first in the list, as in Entry::next
 };
 
 }  // namespace shmtensor

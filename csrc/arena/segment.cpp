@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "os/futex.hpp"
@@ -163,8 +164,13 @@ bool Segment::may_map_all() const noexcept {
 }
 
 void Segment::map(Access access, std::uint64_t begin, std::uint64_t end) const {
-  windows(access).add(begin,
-                      Mapping::of_file(*file(), layout_.data() + begin, end - begin, access));
+  Mapping memory = Mapping::of_file(*file(), layout_.data() + begin, end - begin, access);
+  AddressRange range = list(memory.data(), memory.size(), begin);
+  windows(access).add(begin, std::move(memory), std::move(range));
+}
+
+AddressRange Segment::list(const std::byte* begin, std::uint64_t size, std::uint64_t offset) const {
+  return arena_ != nullptr ? AddressRange(begin, size, *arena_, offset) : AddressRange();
 }
 
 std::uint64_t Segment::data_in_file() const {

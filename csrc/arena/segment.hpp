@@ -97,6 +97,11 @@ class Segment {
                                           std::uint64_t size) const noexcept {
     return windows(access).find(offset, size);
   }
+  /// Names the arena of the segment, for AddressMap. Called before any data is mapped.
+  void used_by(Arena& arena) noexcept { arena_ = &arena; }
+  /// Lists addresses at which data is mapped, from `offset` on. Without an arena, lists nothing.
+  [[nodiscard]] AddressRange list(const std::byte* begin, std::uint64_t size,
+                                  std::uint64_t offset) const;
   /// Maps the whole data segment, unless address space is short.
   void map_all(Access access) const;
 
@@ -163,6 +168,7 @@ class Segment {
   Fd file_;  // empty for a named object
   std::function<Fd()> fetch_;
   bool made_here_ = false;
+  Arena* arena_ = nullptr;
   Mapping control_;
   mutable Windows windows_[2];  // of the data segment, by Access
 };

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "arena/address_range.hpp"
 #include "base/align.hpp"
 #include "os/mapping.hpp"
 
@@ -36,10 +37,12 @@ class Windows {
     return nullptr;
   }
 
-  /// Adds a window that maps the data from `offset` on, unless another thread was faster.
-  void add(std::uint64_t offset, Mapping memory) {
+  /// Adds a window that maps the data from `offset` on, unless another thread was faster. `range`
+  /// lists its addresses.
+  void add(std::uint64_t offset, Mapping memory, AddressRange range = {}) {
     const std::uint64_t size = memory.size();
-    std::unique_ptr<Window> window(new Window{offset, std::move(memory), newest()});
+    std::unique_ptr<Window> window(
+        new Window{offset, std::move(memory), std::move(range), newest()});
     do {
       if (find(offset, size) != nullptr) return;
     } while (!newest_.compare_exchange_weak(window->before, window.get()));
@@ -56,6 +59,7 @@ class Windows {
   struct Window {
     std::uint64_t offset;
     Mapping memory;
+    AddressRange range;  ///< destroyed before `memory`
     Window* before;
   };
   [[nodiscard]] Window* newest() const noexcept { return newest_.load(std::memory_order_acquire); }

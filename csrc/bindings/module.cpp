@@ -18,6 +18,7 @@
 #include "bindings/session/session_functions.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/lifetime.hpp"
+#include "bindings/storage/lookup.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/os_functions.hpp"
@@ -41,6 +42,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_storage(module);
   add_allocation(module);
   add_lifetime(module);
+  add_lookup(module);
   add_tensor(module);
   add_copy_in(module);
   add_outgoing_pipe(module);

@@ -74,11 +74,14 @@ std::byte* DeviceDataSegment::at(std::uint64_t offset, std::uint64_t size, Acces
   return reinterpret_cast<std::byte*>(mapped.start() + inner);
 }
 
-void DeviceDataSegment::publish(std::uint32_t number, Access access) noexcept {
-  const Chunk& chunk = *chunks_[number];
+void DeviceDataSegment::publish(std::uint32_t number, Access access) {
+  Chunk& chunk = *chunks_[number];
+  const DevicePtr start = chunk.mapped[index_of(access)].start();
+  chunk.listed[index_of(access)] =
+      segment_.list(reinterpret_cast<const std::byte*>(start), chunk.memory.size(),
+                    std::uint64_t{number} << kChunkShift);
   sizes_[number].store(chunk.memory.size());
-  starts_[index_of(access)][number].store(chunk.mapped[index_of(access)].start(),
-                                          std::memory_order_release);
+  starts_[index_of(access)][number].store(start, std::memory_order_release);
 }
 
 bool DeviceDataSegment::grow(RangeAllocator& space, std::uint64_t size) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "arena/address_range.hpp"
 #include "arena/data_segment.hpp"
 #include "arena/segment.hpp"
 #include "cuda/memory.hpp"
@@ -74,10 +75,11 @@ class DeviceDataSegment final : public DataSegment {
   struct Chunk {
     PhysicalMemory memory;
     std::array<MappedMemory, 2> mapped;  // by Access
+    std::array<AddressRange, 2> listed;  // the addresses of `mapped`, destroyed before it
   };
 
   [[nodiscard]] bool make_chunk(std::uint32_t number, std::uint64_t size);
-  void publish(std::uint32_t number, Access access) noexcept REQUIRES(mutex_);
+  void publish(std::uint32_t number, Access access) REQUIRES(mutex_);
   void forget(std::uint32_t chunk) noexcept REQUIRES(mutex_);
 
   const Segment& segment_;

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "arena/address_map.hpp"
 #include "base/error.hpp"
 #include "cuda/driver.hpp"
 #include "os/fork_mark.hpp"
@@ -153,6 +154,7 @@ void Runtime::before_fork() noexcept {
   runtime.join_mutex_.lock();
   runtime.list_lock_.lock();
   for (const auto& session : runtime.sessions_) session->lock_for_fork();
+  AddressMap::get().lock_for_fork();
   LocalTable::stop_locking();
   for (const auto& session : runtime.sessions_) session->prepare_child();
   for (const auto& session : runtime.sessions_) session->lock_registry_for_fork();
@@ -163,6 +165,7 @@ void Runtime::in_parent() noexcept {
   if (runtime.in_raw_copy_) return;
   for (const auto& session : runtime.sessions_) session->unlock_in_parent();
   LocalTable::resume_locking();
+  AddressMap::get().unlock_after_fork();
   runtime.list_lock_.unlock();
   runtime.join_mutex_.unlock();
 }
@@ -188,6 +191,7 @@ void Runtime::in_child() noexcept {
   }
   runtime.sessions_.resize(kept);
   LocalTable::resume_locking();
+  AddressMap::get().unlock_after_fork();
   runtime.list_lock_.unlock();
   runtime.join_mutex_.unlock();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "arena/address_map.hpp"
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/fault_point.hpp"
@@ -123,7 +124,9 @@ bool Session::unlock_in_child() noexcept {
     const bool added = !arena->in_fork();
     const bool mute = child_slot_ != kNoSlot && arena->survives_fork() &&
                       !arena->segment().has_plane(child_slot_);
-    if (added || mute) static_cast<void>(arena.release());
+    if (!added && !mute) continue;
+    AddressMap::get().forget_in_child(*arena);
+    static_cast<void>(arena.release());
   }
   std::erase_if(arenas_, [](const auto& pair) { return pair.second == nullptr; });
   connection_.close();

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
+from shmtensor._core import storage_at
 from tests.cuda import device, workers
 from tests.cuda.harness import case
 from tests.cuda.workers import Pair
@@ -32,6 +33,17 @@ def stats() -> tuple[int, int]:
 def nothing_is_left() -> bool:
     st.cuda.ipc_collect()
     return stats() == (0, 0)
+
+
+@case
+def test_memory_is_found_by_its_address_on_the_device() -> None:
+    tensor = st.ones(1000, device="cuda")
+    assert storage_at(tensor.data_ptr(), 8000) is tensor.storage()
+    assert storage_at(tensor[10:].data_ptr(), 8000) is None
+    begin = tensor.data_ptr()
+    del tensor
+    assert nothing_is_left()
+    assert storage_at(begin, 1) is None
 
 
 @case

@@ -76,8 +76,8 @@ void release_now(const Storage* storage, const Backing& backing) noexcept {
 void defer(const Storage* storage, const Backing& backing) noexcept {
   {
     LocalTable::Lock lock(backing.arena->local(), backing.block);
-    void*& place = lock.object(backing.access);
-    if (place == storage) place = nullptr;
+    const LocalTable& table = backing.arena->local();
+    if (lock.object(backing.access) == storage) table.set_object(lock, backing.access, nullptr);
   }
   try {
     deferred().add(backing);

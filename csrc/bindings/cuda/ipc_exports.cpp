@@ -233,7 +233,7 @@ py::object wrap_exported(Arena* arena, BlockNumber block, std::byte* data, int d
   as_storage(object)->exposed.store(true);
   enable_try_incref(object.ptr());
   LocalTable::Lock lock(arena->local(), block);
-  lock.object(Access::read_write) = object.ptr();
+  arena->local().set_object(lock, Access::read_write, object.ptr());
   return object;
 }
 

@@ -49,7 +49,9 @@ py::object readonly_storage(const py::object& object) {
   enable_try_incref(made.ptr());
   LocalTable::Lock lock(arena->local(), backing.block);
   lock.set_count(lock.count() + 1);  // `object` has one, so this is not the first
-  if (lock.object(Access::read_only) == nullptr) lock.object(Access::read_only) = made.ptr();
+  if (lock.object(Access::read_only) == nullptr) {
+    arena->local().set_object(lock, Access::read_only, made.ptr());
+  }
   return made;
 }
 
@@ -85,7 +87,7 @@ py::object wrap_block(Arena* arena, BlockNumber block, Access access) {
   {
     LocalTable::Lock lock(arena->local(), block);
     other = find_object(lock, access);
-    if (other == nullptr) lock.object(access) = object.ptr();
+    if (other == nullptr) arena->local().set_object(lock, access, object.ptr());
   }
   return other != nullptr ? py::reinterpret_steal<py::object>(other) : object;
 }

@@ -68,8 +68,8 @@ void release_block(const Storage* storage, const Backing& backing) noexcept {
   bool last = false;
   {
     LocalTable::Lock lock(backing.arena->local(), backing.block);
-    void*& place = lock.object(backing.access);
-    if (place == storage) place = nullptr;
+    const LocalTable& table = backing.arena->local();
+    if (lock.object(backing.access) == storage) table.set_object(lock, backing.access, nullptr);
     last = backing.arena->release(lock, backing.block);
   }
   if (last) backing.arena->unpin_and_try_free(backing.block);

@@ -11,6 +11,7 @@
 #include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/objects.hpp"
+#include "session/runtime.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -58,7 +59,7 @@ PyObject* share_memory(PyObject* self, PyObject*) {
       LocalTable::Lock lock(after->arena->local(), after->block);
       if (!storage->current.compare_exchange_strong(before, after.get())) return Py_NewRef(self);
       enable_try_incref(self);
-      lock.object(after->access) = self;
+      after->arena->local().set_object(lock, after->access, self);
       lock.set_count(lock.count() + 1);
     }
     static_cast<void>(after.release());
@@ -156,7 +157,10 @@ py::object storage_from_file(const std::string& path, std::uint64_t size, bool r
                                      .keeper = keeper.get(),
                                      .kind = Backing::Kind::file,
                                      .access = read_only ? Access::read_only : Access::read_write});
-  static_cast<void>(keeper.release());
+  FileBacking& backing = *keeper.release();
+  static_cast<void>(Runtime::get());  // its handlers lock the address map during a fork
+  enable_try_incref(object.ptr());
+  backing.listed = AddressRange(backing.file.mapping.data(), backing.file.size, object.ptr());
   return object;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "arena/address_range.hpp"
 #include "bindings/support/python.hpp"
 #include "os/mapped_file.hpp"
 #include "session/session.hpp"
@@ -32,6 +33,7 @@ struct Backing {
 struct FileBacking {
   MappedFile file;
   std::string path;
+  AddressRange listed;  ///< destroyed before `file`
 };
 
 /// The Python object; `shmtensor.Storage` derives from it and adds no fields. `share_memory_` gives

@@ -38,8 +38,8 @@ TEST(LocalTable, KeepsCountsAndObjectsByBlock) {
   {
     Lock lock(table, 5);
     lock.set_count(3);
-    lock.object(Access::read_only) = &reader;
-    lock.object(Access::read_write) = &writer;
+    table.set_object(lock, Access::read_only, &reader);
+    table.set_object(lock, Access::read_write, &writer);
   }
   EXPECT_TRUE(table.holds(5));
   EXPECT_FALSE(table.holds(4));

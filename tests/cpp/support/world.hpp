@@ -74,6 +74,13 @@ inline bool receive(Arena& arena, const Sent& sent) {
   return held;
 }
 
+/// As the layer above does when it makes or destroys an object over a block.
+inline void set_object(const Arena& arena, BlockNumber block, void* object,
+                       Access access = Access::read_write) {
+  const LocalTable::Lock lock(arena.local(), block);
+  arena.local().set_object(lock, access, object);
+}
+
 inline BlockWord word_of(const Arena& arena, BlockNumber block) {
   return BlockWord(arena.segment().record(block).word.load());
 }

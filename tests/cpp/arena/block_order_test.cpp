@@ -1,0 +1,56 @@
+#include "arena/block_order.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace shmtensor {
+namespace {
+
+TEST(BlockOrder, FindsTheLastPlaceThatBeginsBefore) {
+  BlockOrder order;
+  EXPECT_FALSE(order.last_until(~std::uint64_t{0}));
+  order.put({128, 1});
+  order.put({64, 2});
+  EXPECT_FALSE(order.last_until(63));
+  EXPECT_EQ(order.last_until(64)->block, 2u);
+  EXPECT_EQ(order.last_until(127)->block, 2u);
+  EXPECT_EQ(order.last_until(~std::uint64_t{0})->block, 1u);
+  order.put({64, 3});
+  EXPECT_EQ(order.last_until(100)->block, 3u) << "of two at an offset, the later one";
+  EXPECT_EQ(order.size(), 2u);
+}
+
+// Random changes, compared with a std::map.
+TEST(BlockOrder, AnswersAsAMap) {
+  std::mt19937_64 random(1);  // NOLINT: the same each time
+  BlockOrder order;
+  std::map<std::uint64_t, BlockNumber> map;
+  for (BlockNumber i = 0; i < 40'000; ++i) {
+    const std::uint64_t offset = random() % 8192;
+    if (random() % 3 == 0) {
+      order.erase(offset);
+      map.erase(offset);
+    } else {
+      order.put({offset, i});
+      map.insert_or_assign(offset, i);
+    }
+    if (i % 10'000 == 0) {
+      const std::uint64_t odd = random() % 2;
+      order.erase_if([odd](const BlockOrder::Place& place) { return place.offset % 2 == odd; });
+      std::erase_if(map, [odd](const auto& pair) { return pair.first % 2 == odd; });
+    }
+    ASSERT_EQ(order.size(), map.size());
+    const std::uint64_t asked = random() % 9000;
+    const auto found = order.last_until(asked);
+    const auto after = map.upper_bound(asked);
+    ASSERT_EQ(found.has_value(), after != map.begin());
+    if (!found) continue;
+    EXPECT_EQ(found->offset, std::prev(after)->first);
+    EXPECT_EQ(found->block, std::prev(after)->second);
+  }
+}
+
+}  // namespace
+}  // namespace shmtensor
