@@ -214,10 +214,15 @@ bool Session::leave(const Notice& notice) {
 
 // The list is checked after the connection was unlocked: a thread that found it locked has left its
 // notice in the list before.
+//
+// A notice that cannot be sent, because the manager is behind and the connection full, waits for
+// the next one. Meanwhile the manager tries to free all blocks when it finds the mark, with its
+// next request: if the connection is still full after that, it has one.
 bool Session::send_notices() noexcept {
   while (has_notices() && connection_mutex_.try_lock()) {
     const LockGuard connection(connection_mutex_, std::adopt_lock);
-    if (!send_notices_locked()) return false;
+    if (send_notices_locked()) continue;
+    if (!memory_->postpone_free() || !send_notices_locked()) return false;
   }
   return true;
 }

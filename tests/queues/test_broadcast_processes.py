@@ -16,7 +16,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end, fork, run_python, wait_until
+from tests.helpers.children import end, fork, manager_pid, run_python, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.numbered_messages import message, number_in
 
@@ -204,6 +204,33 @@ def test_killed_manager_stops_nobody() -> None:
         env={"PYTHONPATH": os.getcwd()},
     )
     assert done.stdout == "fine\n", done
+
+
+def test_messages_are_freed_although_the_manager_was_behind() -> None:
+    """Regression: a notice that found the connection full waited for the next one."""
+    most = 2000
+    b, has_read = st.Broadcast(most), st.Queue()
+    reader = b.reader()
+    before = st.stats()["blocks"]
+
+    def observe() -> None:
+        has_read.get(timeout=SECONDS)
+        wait_until(lambda: st.stats()["blocks"] <= before, what="the messages to be freed")
+
+    for _ in range(most):
+        b.put([st.ones(1)])
+    observer = mp.get_context("fork").Process(target=observe)
+    observer.start()
+    manager = manager_pid(st.stats()["session"])
+    os.kill(manager, signal.SIGSTOP)
+    try:
+        for _ in range(most):
+            reader.get()
+    finally:
+        os.kill(manager, signal.SIGCONT)
+    has_read.put(True)
+    end(observer, SECONDS)
+    assert observer.exitcode == 0
 
 
 def test_forked_child_needs_a_reader_of_its_own() -> None:
