@@ -45,7 +45,7 @@ def _reduce_storage(storage: Storage) -> Any:
     return _rebuild_file, (storage.filename, *identity, storage.nbytes, storage.readonly)
 
 
-class _ArrayReducer:
+class ArrayReducer:
     """Sends NumPy arrays of at least `min_bytes` bytes through shared memory.
 
     The registration is the only place of this number, so that threads change both together.
@@ -54,9 +54,10 @@ class _ArrayReducer:
     def __init__(self, min_bytes: int) -> None:
         self.min_bytes = min_bytes
 
-    def __call__(self, array: npt.NDArray[Any]) -> Any:
+    def __call__(self, array: npt.NDArray[Any], protocol: int = pickle.DEFAULT_PROTOCOL) -> Any:
+        """Return what a pickler needs; `protocol` is its own, which it does not pass to reducers."""
         if array.nbytes < self.min_bytes or array.dtype.hasobject:
-            return array.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+            return array.__reduce_ex__(protocol)
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             return _rebuild_array, (asarray(array.T), True, array.flags.writeable)
         return _rebuild_array, (asarray(array), False, array.flags.writeable)
@@ -67,13 +68,13 @@ def share_arrays(min_bytes: int | None) -> None:
     if min_bytes is None:
         ForkingPickler._extra_reducers.pop(np.ndarray, None)  # type: ignore[attr-defined]
     else:
-        ForkingPickler.register(np.ndarray, _ArrayReducer(min_bytes))
+        ForkingPickler.register(np.ndarray, ArrayReducer(min_bytes))
 
 
 def shared_arrays() -> int | None:
     """Return the number of bytes that `share_arrays` was last called with."""
     reducer = ForkingPickler._extra_reducers.get(np.ndarray)  # type: ignore[attr-defined]
-    return reducer.min_bytes if isinstance(reducer, _ArrayReducer) else None
+    return reducer.min_bytes if isinstance(reducer, ArrayReducer) else None
 
 
 def _rebuild_array(tensor: Tensor, transposed: bool, writeable: bool) -> npt.NDArray[Any]:

@@ -11,12 +11,14 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
+from shmtensor.reducers import ArrayReducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shmtensor.storage import Storage
 
+_PROTOCOL = 5  # with buffers
 # A smaller buffer is copied into the message.
 _THRESHOLD = 64 * 1024
 
@@ -30,6 +32,8 @@ class _Reducers(dict[type, Any]):
             reducer = reducers[kind]
         except KeyError:
             return copyreg.dispatch_table[kind]
+        if isinstance(reducer, ArrayReducer):
+            return partial(reducer, protocol=_PROTOCOL)
         if kind.__module__.startswith("shmtensor."):
             self[kind] = reducer
         return reducer
@@ -45,7 +49,7 @@ class MessagePickler(pickle.Pickler):
         self.file = io.BytesIO()
         self.buffers: list[Storage] = []
         # Without a reference to this object: in a cycle, the objects in its memo would live on.
-        super().__init__(self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers))
+        super().__init__(self.file, _PROTOCOL, buffer_callback=partial(_keep_in_band, self.buffers))
         self.dispatch_table = _REDUCERS
 
     def dumps(self, value: object) -> bytes:
