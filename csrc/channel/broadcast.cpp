@@ -9,8 +9,8 @@
 #include "base/report.hpp"
 #include "channel/queue_call.hpp"
 #include "channel/spin_then_sleep.hpp"
+#include "os/fork_mark.hpp"
 #include "os/limits.hpp"
-#include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
 
 namespace shmtensor {
@@ -50,7 +50,7 @@ std::uint32_t Broadcast::readers() const noexcept {
 }
 
 void Broadcast::wait_for_readers(std::uint32_t count, std::chrono::nanoseconds time) noexcept {
-  const auto ready = [&] { return readers() >= count || is_shut_down(); };
+  const auto ready = [&] { return readers() >= count || is_shut_down() || is_closed(); };
   spin_then_sleep(session_, spin_, ring_.header().putters, -1, ready, time);
 }
 
@@ -60,17 +60,20 @@ bool Broadcast::has_room() const noexcept {
   return tail - ring_.first_unread(tail) < limit();
 }
 
-// As with a queue: if the owner of the lock is stopped, the broadcast is shut down all the same.
 void Broadcast::shut_down() {
-  session_.require_slot();
   BroadcastHeader& header = ring_.header();
-  OwnerLock lock(header.tail.lock);
-  const bool locked = lock.lock_within(session_.slot(), QueueCall::kLockSlice);
-  header.stage.store(QueueStage::shut_down);
-  if (locked) lock.unlock();
+  {
+    QueueCall call(session_);
+    call.lock_if_possible(header.tail);
+    header.stage.store(QueueStage::shut_down);
+  }
   for (std::atomic<std::uint32_t>* word : {&header.getters, &header.putters}) {
     WaitFlag(*word).wake_everyone();
   }
+}
+
+void Broadcast::close() noexcept {
+  if (!closed_.exchange(true) && !is_raw_copy()) WaitFlag(ring_.header().putters).notify_everyone();
 }
 
 void Broadcast::prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time) {
@@ -82,7 +85,7 @@ void Broadcast::prepare(Attempt attempt, QueueCall& call, std::chrono::nanosecon
     case Attempt::full:
       return spin_then_sleep(
           session_, spin_, ring_.header().putters, awaited_processor(-1),
-          [this] { return is_shut_down() || has_room(); }, time);
+          [this] { return is_shut_down() || is_closed() || has_room(); }, time);
     default:
       return;
   }

@@ -1,6 +1,7 @@
 // A broadcast of messages in shared memory: one process puts, each reader takes all, in order.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -44,6 +45,9 @@ class Broadcast {
 
   /// Throws SessionError if this process has no slot.
   void shut_down();
+  /// Lets the attempts to put through this object, and those that wait, end as `closed`.
+  void close() noexcept;
+  [[nodiscard]] bool is_closed() const noexcept { return closed_.load(); }
   [[nodiscard]] bool is_shut_down() const noexcept {
     return ring_.header().stage.load() != QueueStage::open;
   }
@@ -68,6 +72,7 @@ class Broadcast {
   Session& session_;
   BroadcastRing ring_;
   SpinWindow spin_;
+  std::atomic<bool> closed_{false};
 };
 
 /// A reader of a broadcast, in the process that made it.

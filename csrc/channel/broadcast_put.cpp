@@ -34,6 +34,7 @@ void write(MessageEntry& entry, const Outgoing& message) {
 }  // namespace
 
 Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call, bool& has_readers) {
+  if (is_closed()) return Attempt::closed;
   std::uint64_t number = 0;
   const Attempt result = call.with_lock(ring_.header().tail, [&] {
     SHMTENSOR_FAULT_POINT("broadcast.put_locked");

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "channel/queue_call.hpp"
 #include "os/fault_point.hpp"
-#include "queue/owner_lock.hpp"
+#include "os/fork_mark.hpp"
 #include "queue/wait_flag.hpp"
 
 namespace shmtensor {
@@ -45,11 +45,21 @@ Queue::Queue(Session& session, const Block& block)
       block_(block.number) {
   if (header_.magic.load() != kQueueMagic) throw SessionError("not a queue of this version");
   if (header_.redelivers.load() != (kept_ ? 1u : 0u)) throw_damaged();
+  if (!kept_) return;
+  received_ = std::make_unique<decltype(received_)::element_type>();
+  start_observing();
+}
+
+Queue::~Queue() {
+  if (!kept_) return;
+  stop_observing();
+  return_of_all_threads();
 }
 
 void Queue::throw_damaged() { throw SessionError("a queue is damaged: its counts are wrong"); }
 
 Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
+  if (is_closed()) return Attempt::closed;
   call.ring_arena_ = &tail_arena_;
   const Attempt result = call.with_lock(header_.tail, [&] {
     SHMTENSOR_FAULT_POINT("queue.put_locked");
@@ -63,6 +73,8 @@ Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
 }
 
 Attempt Queue::try_take(Incoming& message, QueueCall& call) {
+  if (is_closed()) return Attempt::closed;
+  if (kept_) observe_this_thread();
   call.ring_arena_ = &head_arena_;
   const Attempt result = call.with_lock(header_.head, [&] {
     SHMTENSOR_FAULT_POINT("queue.take_locked");
@@ -72,10 +84,17 @@ Attempt Queue::try_take(Incoming& message, QueueCall& call) {
   });
   SHMTENSOR_FAULT_POINT("queue.take_notify");
   if (result == Attempt::done) WaitFlag(header_.putters).notify(1);
+  // `close` returns what it finds; what this thread received meanwhile, the thread returns.
+  if (result == Attempt::done && kept_ && is_closed()) {
+    message.block.reset();
+    return_one(message.kept);
+    return Attempt::closed;
+  }
   return result;
 }
 
 Attempt Queue::try_count_taken(std::uint64_t& taken, QueueCall& call) {
+  if (is_closed()) return Attempt::closed;
   return call.with_lock(header_.head, [&] {
     taken = header_.head.count.load();
     return Attempt::done;
@@ -88,28 +107,56 @@ std::uint64_t Queue::waiting() const noexcept {
   return header_.tail.count.load() - head;
 }
 
-// If a process is killed after it has counted a message and before it has completed it, the message
-// is counted a second time by the process that receives it again.
 bool Queue::task_done() {
-  const std::optional<std::uint32_t> kept = first_kept_here();
-  std::uint64_t done = header_.done.load();
-  bool counted = false;
-  while (!counted && done < header_.tail.count.load()) {
-    counted = header_.done.compare_exchange_weak(done, done + 1);
+  if (kept_) {
+    const std::optional<std::uint32_t> first = first_kept_here();
+    if (first) complete(*first);
+    return first.has_value();
   }
-  if (counted && all_done()) WaitFlag(header_.joiners).wake_everyone();
-  if (kept) complete(*kept);
-  return counted || kept;
+  std::uint64_t done = header_.done.load();
+  while (done < header_.tail.count.load()) {
+    if (header_.done.compare_exchange_weak(done, done + 1)) {
+      tell_joiners();
+      return true;
+    }
+  }
+  return false;
+}
+
+// If the queue redelivers, a message is done when it is neither in a ring nor kept. It is kept
+// before it is counted as taken, so it is found in one of the two. A consumer may put a message
+// before it completes the one that it has: unless none was put meanwhile, one that was not found
+// may be left.
+bool Queue::all_done() const noexcept {
+  const std::uint64_t tail = header_.tail.count.load();
+  if (!kept_) return header_.done.load() >= tail;
+  return header_.head.count.load() >= tail && !kept_.any() && header_.tail.count.load() == tail;
+}
+
+void Queue::tell_joiners() noexcept {
+  WaitFlag flag(header_.joiners);
+  if (flag.has_waiter() && all_done()) flag.wake_everyone();
+}
+
+// The flag is stored before the messages are returned and the waiters are woken: an attempt that
+// does not find it has done before what is looked for here.
+void Queue::close() noexcept {
+  if (closed_.exchange(true) || is_raw_copy()) return;
+  return_of_all_threads();
+  for (std::atomic<std::uint32_t>* word : {&header_.getters, &header_.putters, &header_.joiners}) {
+    WaitFlag(*word).notify_everyone();
+  }
+  for (QueueWatch& watch : watches_) watch.end(session_.slot());
 }
 
 // With the lock, so that no message is put after another process has seen that the queue is shut
-// down and empty. If its owner is stopped, the queue is shut down all the same.
+// down and empty.
 void Queue::shut_down() {
-  session_.require_slot();
-  OwnerLock lock(header_.tail.lock);
-  const bool locked = lock.lock_within(session_.slot(), QueueCall::kLockSlice);
-  header_.stage.store(QueueStage::shut_down);
-  if (locked) lock.unlock();
+  {
+    QueueCall call(session_);
+    call.lock_if_possible(header_.tail);
+    header_.stage.store(QueueStage::shut_down);
+  }
   tell_everyone(QueueEvent::message);
   tell_everyone(QueueEvent::room);
 }

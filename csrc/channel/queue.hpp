@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "channel/queue_watch.hpp"
 #include "channel/spin_window.hpp"
+#include "os/thread_observer.hpp"
 #include "queue/kept.hpp"
 #include "queue/layout.hpp"
 #include "queue/rings.hpp"
@@ -42,6 +44,7 @@ enum class Attempt : std::uint8_t {
   full,
   empty,
   shut_down,
+  closed,    ///< this object was closed
   locked,    ///< another process, or thread, has the lock
   unmapped,  ///< an arena must be mapped first
   ring,      ///< a larger ring is needed
@@ -56,7 +59,7 @@ class QueueCall;
 /// waits for a short time, without the GIL.
 /// Threads, processes: all members may be called simultaneously. A thread may be killed at any
 /// instruction.
-class Queue {
+class Queue final : private ThreadObserver {
  public:
   /// The size of the block of a queue.
   [[nodiscard]] static constexpr std::size_t bytes(bool redelivers) noexcept {
@@ -68,6 +71,7 @@ class Queue {
 
   /// Throws SessionError if the block has no queue.
   Queue(Session& session, const Block& block);
+  ~Queue();
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
   /// Throws OutOfMemory if the table of tickets is full.
@@ -85,15 +89,15 @@ class Queue {
   /// Return true if the messages of a killed consumer are received again. Such a queue leaves the
   /// tickets of a message that is taken to its record, until the consumer completes it.
   [[nodiscard]] bool redelivers() const noexcept { return static_cast<bool>(kept_); }
-  /// Complete the message of a record that this thread has, or all of them. May wait for the
-  /// manager. Throw OsError, SessionError; the message is not completed then.
+  /// Complete the message of a record, or all that this thread has received through this object.
+  /// May wait for the manager. Throw OsError, SessionError; the message is not completed then.
   void complete(std::uint32_t number);
   void complete_all();
   [[nodiscard]] bool keeps_any_here() const { return first_kept_here().has_value(); }
-  /// Return the messages that this thread has not completed to the queue, or all but that of a
-  /// record.
-  void return_all() noexcept { return_all_but(KeptMessages::kRecords); }
-  void return_all_but(std::uint32_t excepted) noexcept;
+  /// Return the message of a record that has not been completed to the queue, or all that this
+  /// thread has received through this object.
+  void return_one(std::uint32_t number) noexcept;
+  void return_all() noexcept;
 
   /// After an attempt that was not `done`: provides what it lacked, or waits until it may succeed,
   /// at most a second and at most for `time`. Throws OutOfMemory, SessionError, OsError.
@@ -106,12 +110,12 @@ class Queue {
   [[nodiscard]] std::uint64_t put() const noexcept { return header_.tail.count.load(); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return header_.limit.load(); }
 
-  /// Counts a message as done, and completes the first one that this thread has. Returns false if
-  /// it was called more often than messages were put.
+  /// Counts a message as done; returns false if it was called more often than messages were put. If
+  /// the queue redelivers, completes the first message that this thread has; returns false if it
+  /// has none.
   [[nodiscard]] bool task_done();
-  [[nodiscard]] bool all_done() const noexcept {
-    return header_.done.load() >= header_.tail.count.load();
-  }
+  /// Return true if all messages that were put are done, or completed.
+  [[nodiscard]] bool all_done() const noexcept;
   /// Waits until `all_done` may be true, at most for this time.
   void wait_until_done(std::chrono::nanoseconds time) noexcept;
 
@@ -121,6 +125,11 @@ class Queue {
     return header_.stage.load() != QueueStage::open;
   }
 
+  /// Lets every attempt of this object, and those that wait, end as `closed`, and returns all
+  /// messages that were received through it. May be repeated.
+  void close() noexcept;
+  [[nodiscard]] bool is_closed() const noexcept { return closed_.load(); }
+
   /// Returns a descriptor that is readable while the event may have happened. It stays open as long
   /// as this object. Throws OsError, SessionError.
   [[nodiscard]] int watch(QueueEvent event);
@@ -129,7 +138,7 @@ class Queue {
   void settle(QueueEvent event) noexcept;
   /// Return true if `settle` has something to do.
   [[nodiscard]] bool must_settle(QueueEvent event) const noexcept {
-    return watches_[index(event)].is_open(session_.slot()) && !has_happened(event);
+    return watches_[index(event)].is_open(session_.slot()) && !has_happened(event) && !is_closed();
   }
 
   /// For a thread that was woken and does not continue: wakes others in its place.
@@ -151,8 +160,11 @@ class Queue {
   [[nodiscard]] std::optional<Attempt> take_returned(std::uint32_t number, Incoming& message,
                                                      QueueCall& call);
   template <typename Visit>
-  void for_each_kept_here(Visit&& visit) const;
+  void for_each_received_here(Visit&& visit) const;
   [[nodiscard]] std::optional<std::uint32_t> first_kept_here() const;
+  void return_of_all_threads() noexcept;
+  void end_thread() noexcept override { return_all(); }
+  void enter_child() noexcept override;
   void cancel(const NamedTicket& named, Strategy strategy);
   void claim(const NamedTicket& named);
   /// Messages in the rings.
@@ -168,6 +180,9 @@ class Queue {
   /// Wakes all that wait for the event, without the lock under which it happened.
   void tell_everyone(QueueEvent event) noexcept;
   void count_taken(std::uint64_t head) noexcept;
+  /// Messages were lost, so no consumer can call `task_done` for them.
+  void count_lost(std::uint64_t messages) noexcept;
+  void tell_joiners() noexcept;
   [[nodiscard]] bool consume(const NamedTicket& named, Arena& arena);
   [[nodiscard]] bool is_consumed(const std::optional<NamedTicket>& named) const noexcept;
   [[noreturn]] static void throw_lost(ArenaNumber arena);
@@ -180,6 +195,10 @@ class Queue {
   Session& session_;
   QueueHeader& header_;
   KeptMessages kept_;
+  // By record: the number of the thread that received the message through this object, or 0. Who
+  // clears the entry completes the message, or returns it.
+  std::unique_ptr<std::array<std::atomic<std::uint32_t>, KeptMessages::kRecords>> received_;
+  std::atomic<bool> closed_{false};
   ArenaNumber arena_;
   BlockNumber block_;
   // The arenas of the rings in use stay mapped, also after the death of their owners: attaching the

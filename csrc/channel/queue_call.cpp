@@ -11,6 +11,20 @@ QueueCall::~QueueCall() {
   if (locked_ != nullptr) OwnerLock(locked_->lock).unlock();
 }
 
+// The manager takes the lock from a dead process before the slot is unused.
+void QueueCall::lock_if_possible(QueueEnd& end) {
+  session_.require_slot();
+  session_.ensure_manager();
+  end_ = &end;
+  OwnerLock lock(end.lock);
+  const std::uint32_t owner = lock.owner();
+  if (lock.try_lock_briefly(session_.slot())) {
+    locked_ = end_;
+  } else if (owner < kMaxSlots && is_in(session_.memory().slot(SlotNumber(owner)).status.load())) {
+    wait_for_lock(kLockSlice);
+  }
+}
+
 void QueueCall::wait_for_lock(std::chrono::nanoseconds time) {
   if (OwnerLock(end_->lock).lock_within(session_.slot(), std::min(time, kLockSlice))) {
     locked_ = end_;

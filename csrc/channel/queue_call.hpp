@@ -47,6 +47,10 @@ class QueueCall final : private RingMapper {
     end.processor.store(present_processor(), std::memory_order_relaxed);
     return change();
   }
+  /// Takes the lock of an end until this object is destroyed. Goes on without it if its owner is
+  /// stopped, or if it names no process, as only in damaged memory. Throws SessionError if this
+  /// process has no slot.
+  void lock_if_possible(QueueEnd& end);
   /// Waits for the lock of the last attempt for a short time, at most for `time`.
   void wait_for_lock(std::chrono::nanoseconds time);
 

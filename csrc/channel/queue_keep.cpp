@@ -31,7 +31,8 @@ bool Queue::keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t numbe
   std::memcpy(to.content.data(), message.content.data(), message.size);
   if (from.named) to.ticket.write(*from.named);
   kept_.record(number).position.store(position);
-  kept_.own(number, session_.slot(), thread_number());
+  kept_.own(number, session_.slot());
+  (*received_)[number].store(thread_number());
   SHMTENSOR_FAULT_POINT("redeliver.kept");
   entry.ticket.clear();
   message.kept = number;
@@ -49,48 +50,37 @@ std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& mess
       const bool is_gone = call.arena_is_gone(named.arena);
       if (is_gone) claim(named);
       kept_.record(number).owner.store(0);
+      tell_joiners();
       if (is_gone) throw_lost(named.arena);
       return std::nullopt;
     }
     message.block = HeldBlock({from->arena, named.block});
   }
-  kept_.own(number, session_.slot(), thread_number());
+  kept_.own(number, session_.slot());
+  (*received_)[number].store(thread_number());
   SHMTENSOR_FAULT_POINT("redeliver.again");
   message.kept = number;
   return Attempt::done;
 }
 
 template <typename Visit>
-void Queue::for_each_kept_here(Visit&& visit) const {
-  const std::span<KeptRecord> records = kept_.used();
-  for (std::uint32_t i = 0; i < records.size(); ++i) {
-    if (records[i].owner.load() == session_.slot() + 1u &&
-        records[i].thread.load() == thread_number()) {
-      visit(i, records[i]);
-    }
+void Queue::for_each_received_here(Visit&& visit) const {
+  const std::uint32_t thread = thread_number();
+  for (std::uint32_t i = 0; i < kept_.used().size(); ++i) {
+    if ((*received_)[i].load() == thread) visit(i);
   }
 }
 
 void Queue::complete_all() {
   session_.require_slot();
-  for_each_kept_here([this](std::uint32_t number, KeptRecord&) { complete(number); });
-}
-
-void Queue::return_all_but(std::uint32_t excepted) noexcept {
-  if (is_raw_copy()) return;  // they are the original's
-  bool any = false;
-  for_each_kept_here([&](std::uint32_t number, KeptRecord& record) {
-    if (number == excepted) return;
-    record.owner.store(KeptRecord::kReturned);
-    any = true;
-  });
-  if (any) tell_everyone(QueueEvent::message);
+  for_each_received_here([this](std::uint32_t number) { complete(number); });
 }
 
 std::optional<std::uint32_t> Queue::first_kept_here() const {
   std::optional<std::uint32_t> first;
-  for_each_kept_here([&](std::uint32_t number, const KeptRecord& record) {
-    if (!first || record.position.load() < kept_.record(*first).position.load()) first = number;
+  for_each_received_here([&](std::uint32_t number) {
+    const std::uint64_t position = kept_.record(number).position.load();
+    if (!first || position < kept_.record(*first).position.load()) first = number;
   });
   return first;
 }
@@ -98,15 +88,43 @@ std::optional<std::uint32_t> Queue::first_kept_here() const {
 // The ticket is cancelled first: if this process is killed then, the manager frees the record, and
 // the message is not received again.
 void Queue::complete(std::uint32_t number) {
+  const std::uint32_t thread = (*received_)[number].exchange(0);
+  if (thread == 0) return;  // it was returned when another thread closed this object
   const MessageEntry& message = kept_.message(number);
   if (const std::optional<NamedTicket> named = message.ticket.read()) {
-    cancel(*named, static_cast<Strategy>(message.strategy.load()));
+    try {
+      cancel(*named, static_cast<Strategy>(message.strategy.load()));
+    } catch (...) {
+      (*received_)[number].store(thread);
+      throw;
+    }
   }
   SHMTENSOR_FAULT_POINT("redeliver.cancelled");
   const bool was_full = !kept_.has_free();
   kept_.record(number).owner.store(0);
   SHMTENSOR_FAULT_POINT("redeliver.completed");
+  tell_joiners();
   if (was_full || is_shut_down()) tell_everyone(QueueEvent::message);
+}
+
+void Queue::return_one(std::uint32_t number) noexcept {
+  if (is_raw_copy() || (*received_)[number].exchange(0) == 0) return;
+  kept_.record(number).owner.store(KeptRecord::kReturned);
+  tell_everyone(QueueEvent::message);
+}
+
+void Queue::return_all() noexcept {
+  if (kept_) for_each_received_here([this](std::uint32_t number) { return_one(number); });
+}
+
+// A record of another thread may have been completed meanwhile.
+void Queue::return_of_all_threads() noexcept {
+  for (std::uint32_t i = 0; i < kept_.used().size(); ++i) return_one(i);
+}
+
+// The parent's messages are not this process's.
+void Queue::enter_child() noexcept {
+  for (std::atomic<std::uint32_t>& one : *received_) one.store(0);
 }
 
 void Queue::cancel(const NamedTicket& named, Strategy strategy) {

@@ -1,5 +1,6 @@
 // The end of a queue at which messages are put. All members are called with its lock.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +13,11 @@ namespace {
 
 constexpr std::uint64_t kGrowth = 4;
 constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 31;  // of a ring
+
+// Of a ring that is large enough for all messages.
+constexpr std::uint64_t most_entries(std::uint64_t limit) noexcept {
+  return limit == 0 ? kMostEntries : std::bit_ceil(std::min(limit + 1, kMostEntries));
+}
 
 }  // namespace
 
@@ -26,12 +32,14 @@ Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
   Ring ring = ring_at(header_, number, call);
   const bool is_gone = !ring && call.is_gone(record);
   if (!ring && !is_gone) return Attempt::unmapped;
-  const bool is_full = is_gone || tail - std::max(head, ring.start()) >= ring.room();
+  const std::uint64_t used = is_gone ? 0 : tail - std::max(head, ring.start());
+  if (used > ring.room()) throw_damaged();  // or a large ring would be made for nothing
+  const bool is_full = is_gone || used == ring.room();
   const bool next_is_free = number + 1 - header_.head.ring.load() < QueueHeader::kRings;
   if (is_full && !next_is_free) return Attempt::full;
   if (is_full && !call.ring_) {
     const std::uint64_t entries = is_gone ? QueueHeader::kFirstRing : ring.room() + 1;
-    call.entries_ = static_cast<std::uint32_t>(std::min(entries * kGrowth, kMostEntries));
+    call.entries_ = static_cast<std::uint32_t>(std::min(entries * kGrowth, most_entries(limit())));
     return Attempt::ring;
   }
   // After a rush, the empty queue uses the small ring in its first block again, and the large one

@@ -53,6 +53,7 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     if (!ring) {
       if (!call.is_gone(header_.ring(number))) return Attempt::unmapped;
       count_taken(end);
+      count_lost(end - head);
       WaitFlag(header_.putters).wake_everyone();
       throw_lost(call.gone_.back());
     }
@@ -78,8 +79,10 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     WaitFlag(header_.putters).notify(1);
     if (named && call.arena_is_gone(named->arena)) {
       claim(*named);
+      count_lost(1);
       throw_lost(named->arena);
     }
+    tell_joiners();
   }
 }
 
@@ -101,6 +104,12 @@ std::optional<Queue::TakenFrom> Queue::read(const MessageEntry& entry, Incoming&
 void Queue::count_taken(std::uint64_t head) noexcept {
   header_.head.count.store(head);
   tell_watchers(QueueEvent::room);
+}
+
+// If the queue redelivers, a message that is neither in a ring nor kept is done.
+void Queue::count_lost(std::uint64_t messages) noexcept {
+  if (!kept_) header_.done.fetch_add(messages);
+  tell_joiners();
 }
 
 bool Queue::is_consumed(const std::optional<NamedTicket>& named) const noexcept {

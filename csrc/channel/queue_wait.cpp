@@ -1,6 +1,5 @@
 // Waits for a queue: by spinning, in the kernel, or by a descriptor.
 #include <algorithm>
-#include <utility>
 
 #include "channel/queue.hpp"
 #include "channel/queue_call.hpp"
@@ -33,6 +32,7 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
       return call.make_ring();
     case Attempt::done:
     case Attempt::shut_down:
+    case Attempt::closed:
       return;
   }
 }
@@ -41,7 +41,7 @@ template <typename Ready>
 void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
                  nanoseconds time) noexcept {
   const int processor = other.processor.load(std::memory_order_relaxed);
-  spin_then_sleep(session_, spin_, word, processor, std::forward<Ready>(ready), time);
+  spin_then_sleep(session_, spin_, word, processor, [&] { return is_closed() || ready(); }, time);
 }
 
 void Queue::wait_until_done(nanoseconds time) noexcept {

@@ -67,6 +67,7 @@ void QueueWatch::settle(Session& session, const WatchedEvent& event) noexcept {
   Ends& ends = *find(session.slot());
   try {
     const LockGuard guard(ends.mutex);
+    if (ends.ended) return;
     for (int turn = 0; turn < kTurns; ++turn) {
       switch (try_settle(ends, session, event)) {
         case Settled::yes:
@@ -84,6 +85,14 @@ void QueueWatch::settle(Session& session, const WatchedEvent& event) noexcept {
   } catch (const std::exception& error) {
     report("the descriptor of a queue stays readable: ", error.what());
   }
+}
+
+void QueueWatch::end(SlotNumber slot) noexcept {
+  Ends* const ends = find(slot);
+  if (ends == nullptr) return;
+  const LockGuard guard(ends->mutex);
+  ends->ended = true;
+  shut_down(ends->socket);
 }
 
 // With the lock, the event cannot happen. If the flag was disarmed since the last time, the manager

@@ -40,6 +40,8 @@ class QueueWatch {
   /// Makes the descriptor unreadable if the event has not happened, except if the owner of the lock
   /// is stopped.
   void settle(Session& session, const WatchedEvent& event) noexcept;
+  /// Makes the descriptor of this process readable for good.
+  void end(SlotNumber slot) noexcept;
 
  private:
   struct Ends {
@@ -50,6 +52,7 @@ class QueueWatch {
     std::uint32_t changes = 0;  ///< of the flag; the wake-ups of these were read
     /// A wake-up was read, or may not have reached the socket, since this process armed the flag.
     bool must_tell = true;
+    bool ended = false;
   };
   enum class Settled : std::uint8_t { yes, awaits_wakeup, has_no_manager };
 

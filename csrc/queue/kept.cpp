@@ -28,11 +28,8 @@ std::optional<std::uint32_t> KeptMessages::find_first_returned() const noexcept 
   return first;
 }
 
-void KeptMessages::own(std::uint32_t number, SlotNumber owner,
-                       std::uint32_t thread) const noexcept {
-  KeptRecord& one = record(number);
-  one.thread.store(thread);
-  one.owner.store(owner + 1u);
+void KeptMessages::own(std::uint32_t number, SlotNumber owner) const noexcept {
+  record(number).owner.store(owner + 1u);
 }
 
 bool KeptMessages::has_free() const noexcept {
@@ -45,6 +42,10 @@ bool KeptMessages::any_owned() const noexcept {
     const std::uint32_t owner = one.owner.load();
     return owner != 0 && owner != KeptRecord::kReturned;
   });
+}
+
+bool KeptMessages::any() const noexcept {
+  return std::ranges::any_of(used(), [](const KeptRecord& one) { return one.owner.load() != 0; });
 }
 
 std::uint32_t KeptMessages::count_returned() const noexcept {

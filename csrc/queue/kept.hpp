@@ -19,8 +19,8 @@ namespace shmtensor {
 struct KeptRecord {
   static constexpr std::uint32_t kReturned = 0xffff'ffff;
 
-  std::atomic<std::uint32_t> owner;     ///< 0: free; kReturned; or the slot of the consumer + 1
-  std::atomic<std::uint32_t> thread;    ///< of the consumer
+  std::atomic<std::uint32_t> owner;  ///< 0: free; kReturned; or the slot of the consumer + 1
+  std::uint32_t reserved;
   std::atomic<std::uint64_t> position;  ///< the count of messages that were put before it
 };
 static_assert(sizeof(KeptRecord) == 16);
@@ -59,10 +59,12 @@ class KeptMessages {
   [[nodiscard]] std::optional<std::uint32_t> find_free() const noexcept;
   [[nodiscard]] std::optional<std::uint32_t> find_first_returned() const noexcept;
   /// Makes a record that is free, or returned, the caller's.
-  void own(std::uint32_t number, SlotNumber owner, std::uint32_t thread) const noexcept;
+  void own(std::uint32_t number, SlotNumber owner) const noexcept;
 
   [[nodiscard]] bool has_free() const noexcept;
   [[nodiscard]] bool any_owned() const noexcept;
+  /// Return true if a message is owned or returned.
+  [[nodiscard]] bool any() const noexcept;
   [[nodiscard]] std::uint32_t count_returned() const noexcept;
   /// Return true if the message at this position was kept, so it must be counted as taken.
   [[nodiscard]] bool has(std::uint64_t position) const noexcept;

@@ -110,6 +110,53 @@ def test_lost_ring_raises_once() -> None:
     """)
 
 
+def test_messages_that_were_lost_count_as_done() -> None:
+    """Regression: no consumer called `task_done` for them, so `join` waited indefinitely."""
+    run("""
+    lose_ring()
+    assert messages.get_many() == list(range(31))
+    for _ in range(31):
+        messages.task_done()
+    try:
+        messages.get(timeout=20)
+    except st.StaleHandleError:
+        messages.join()
+    else:
+        raise AssertionError("nothing was lost")
+    """)
+
+
+@pytest.mark.parametrize("point", ["redeliver.cancelled", "redeliver.completed"])
+def test_message_is_done_once_although_its_consumer_was_killed_in_task_done(point: str) -> None:
+    """Regression: it was counted, then received and counted again, so `join` returned too early."""
+    run(
+        f"""
+    import threading
+    messages = st.Queue(redeliver=True)
+    messages.put_many([1, 2])
+    if (consumer := os.fork()) == 0:
+        os.environ["SHMTENSOR_FAULT"] = "{point}"
+        messages.get()
+        messages.task_done()
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(consumer, 0)[1])
+    wait_for_sweep()
+    if "{point}" == "redeliver.cancelled":
+        assert messages.get(timeout=20) == 1
+        messages.task_done()
+    joined = threading.Thread(target=messages.join, daemon=True)
+    joined.start()
+    joined.join(0.2)
+    assert joined.is_alive()
+    assert messages.get(timeout=20) == 2
+    messages.task_done()
+    joined.join(20)
+    assert not joined.is_alive()
+    """,
+        PYTHONPATH=os.pathsep.join([str(FAULT_POINTS), str(ROOT)]),
+    )
+
+
 def test_immediate_shutdown_discards_lost_messages() -> None:
     """Regression: it raised StaleHandleError and left the messages behind the lost ring."""
     run("""

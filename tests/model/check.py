@@ -75,6 +75,9 @@ RIGHT = [
     Case("redeliver: two consumers, two deaths", "DEATHS=2", REDELIVER),
     Case("redeliver: a record for both, and the manager dies", "RECORDS=1 MANAGER_DEATHS=1", REDELIVER),
     Case("redeliver: messages without blocks", "MANAGER_DEATHS=1 NO_TICKETS", REDELIVER),
+    Case("redeliver: a message that a living consumer returns", "RETURNS=1", REDELIVER),
+    Case("redeliver: join while messages are completed", "RETURNS=1 JOIN", REDELIVER),
+    Case("redeliver: join while a consumer puts a message", "FOLLOWS JOIN", REDELIVER),
     Case("broadcast: a pair, and the manager dies", "READERS=1 DEATHS=2 MANAGER_DEATHS=1", BROADCAST),
     Case("broadcast: room for two", "READERS=1 MESSAGES=4 LIMIT=2", BROADCAST),
     Case("broadcast: the oldest is dropped, a death", "READERS=1 DROP", BROADCAST),
@@ -154,6 +157,8 @@ WRONG = [
     Case("redeliver: a completion wakes no waiter", "DEATHS=0 NO_WAKE_WHEN_COMPLETE", REDELIVER),
     Case("redeliver: a message that was kept is not counted", "NO_HEAD_REPAIR", REDELIVER),
     Case("redeliver: a sweep wakes no waiter", "NO_WAKE_IN_SWEEP", REDELIVER),
+    Case("redeliver: join reads the count of messages once", "DEATHS=0 FOLLOWS JOIN COUNT_ONCE", REDELIVER),
+    Case("redeliver: join reads the records before the head", "DEATHS=0 JOIN RECORDS_BEFORE_HEAD", REDELIVER),
     Case(
         "redeliver: the slot is cleared before the return",
         "MANAGER_DEATHS=1 SWEPT_BEFORE_RETURN",

@@ -4,7 +4,9 @@
    A consumer keeps a message in a record before it counts the message as taken. The record names its owner. The
    owner completes the message when it asks for the next one: it cancels the ticket, then frees the record. After a
    death, the manager returns the messages of the dead owner; a consumer takes returned ones first. A consumer of a
-   queue that is shut down ends if no message is left, returned, or owned by another process.
+   queue that is shut down ends if no message is left, returned, or owned by another process. A consumer may also
+   return its message, as at the end of a thread. FOLLOWS: the receiver of message 0 puts the last message before it
+   completes the first. JOIN: a process finds at any time whether all messages are completed.
 
    Any process may be killed before any step. Every access to shared memory is one step, and sequentially
    consistent. -D NO_TICKETS: the messages carry no block. */
@@ -23,6 +25,14 @@
 #ifndef MANAGER_DEATHS
 #define MANAGER_DEATHS 0
 #endif
+#ifndef RETURNS
+#define RETURNS 0
+#endif
+#ifdef FOLLOWS
+#define FIRST (MESSAGES - 1)
+#else
+#define FIRST MESSAGES
+#endif
 
 #define FREE 255
 #define RETURNED 254
@@ -31,6 +41,7 @@
 
 /* Shared memory */
 byte head;                      /* count of messages that were taken; message n is in entry n */
+byte tail = FIRST;              /* count of messages that were put */
 byte lock_word = FREE;          /* owner of the lock of the head */
 byte owner[RECORDS];            /* of a record: a consumer, FREE or RETURNED */
 byte position[RECORDS];         /* the message in a record */
@@ -42,7 +53,7 @@ bool waiting; byte fresh;       /* as in queue.pml */
 byte asleep; bool dead[CONSUMERS];                      /* the kernel */
 
 bool swept[CONSUMERS]; bool ended[CONSUMERS];           /* ghosts */
-byte deaths; byte manager_deaths;
+byte deaths; byte manager_deaths; byte returns;
 byte receiver[MESSAGES]; bool completed[MESSAGES];
 
 #define STEP(x) if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; goto killed } :: d_step { x } fi
@@ -133,7 +144,7 @@ try:
   :: else ->
      m = head; /* only a process with the lock writes it */
      if
-     :: m < MESSAGES ->
+     :: m < tail ->
         find(FREE);
         if :: found != NONE -> KEEP :: else -> m = NONE fi
      :: else -> m = NONE
@@ -142,9 +153,18 @@ try:
   STEP(lock_word = FREE);
   if
   :: m != NONE ->
-     STEP(assert(!completed[m] && (receiver[m] == NONE || dead[receiver[m]])); receiver[m] = me; m = 0; found = 0);
+     STEP(assert(!completed[m] && (receiver[m] == NONE || dead[receiver[m]])); receiver[m] = me);
+#ifdef FOLLOWS
+     STEP(ok = m == 0 && tail < MESSAGES);
+     if :: ok -> STEP(tail++); WAKE(STEP) :: else fi;
+#endif
+     if
+     :: atomic { returns < RETURNS -> returns++ }; STEP(receiver[m] = NONE; owner[found] = RETURNED); WAKE(STEP)
+     :: true
+     fi;
+     m = 0; found = 0;
      goto again
-  :: m == NONE && head == MESSAGES && stage && NONE_OWNED -> ended[me] = true; goto killed
+  :: m == NONE && head == tail && stage && NONE_OWNED -> ended[me] = true; goto killed
   :: else ->
      m = 0;
      STEP(waiting = true; fresh = fresh | bit(me));
@@ -152,7 +172,7 @@ try:
      find_owned(); find(RETURNED);
      ok = found != NONE || (stage && NONE_OWNED);
      find(FREE);
-     STEP(ok = ok || (head < MESSAGES && found != NONE));
+     STEP(ok = ok || (head < tail && found != NONE));
      if
      :: !ok ->
         STEP(if :: !(fresh & bit(me)) :: else -> asleep = asleep | bit(me) fi; fresh = fresh & ~bit(me));
@@ -169,8 +189,8 @@ killed:
   skip
 }
 
-/* Shuts the queue down. */
-proctype closer() { d_step { stopped = true }; d_step { waiting = false; fresh = 0 }; asleep = 0 }
+/* Shuts the queue down when all messages were put. */
+proctype closer() { end: tail == MESSAGES; d_step { stopped = true }; d_step { waiting = false; fresh = 0 }; asleep = 0 }
 
 /* A producer was killed when the entry of a message that was taken was the next to be used. */
 proctype reuse() {
@@ -190,7 +210,7 @@ end:
   :: k < RECORDS -> MSTEP(ok = ok || (owner[k] != FREE && position[k] == head)); k++ \
   :: else -> break \
   od; \
-  if :: ok && head < MESSAGES -> MSTEP(named[head] = false); MSTEP(head++) :: else fi
+  if :: ok && head < tail -> MSTEP(named[head] = false); MSTEP(head++) :: else fi
 #endif
 
 proctype manager() {
@@ -223,6 +243,38 @@ sweep:
      MSTEP(swept[p] = true)
   od
 }
+
+#ifdef JOIN
+/* Queue::all_done, once, at any time. */
+proctype joiner() {
+  byte count; byte k; bool left;
+  d_step { count = tail };
+#ifdef RECORDS_BEFORE_HEAD
+  left = false;
+#else
+  d_step { left = head < count };
+#endif
+  do
+  :: k < RECORDS -> d_step { left = left || owner[k] != FREE }; k++
+  :: else -> break
+  od;
+#ifdef RECORDS_BEFORE_HEAD
+  d_step { left = left || head < count };
+#endif
+  d_step {
+    k = 0;
+    if
+#ifdef COUNT_ONCE
+    :: !left ->
+#else
+    :: !left && tail == count ->
+#endif
+       do :: k < tail -> assert(completed[k]); k++ :: else -> break od
+    :: else
+    fi
+  }
+}
+#endif
 
 /* Judges the state in which no process can continue. */
 proctype judge() {
@@ -257,6 +309,9 @@ init {
     do :: i < MESSAGES -> receiver[i] = NONE; named[i] = true; ticket[i] = true; i++ :: else -> break od;
     i = 0;
     do :: i < CONSUMERS -> run consumer(i); i++ :: else -> break od;
-    run manager(); run closer(); run reuse(); run judge()
+    run manager(); run closer(); run reuse(); run judge();
+#ifdef JOIN
+    run joiner()
+#endif
   }
 }

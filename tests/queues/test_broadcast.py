@@ -7,6 +7,7 @@ import gc
 import pickle
 import queue
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -207,6 +208,27 @@ def test_shutdown_wakes_all_that_wait() -> None:
         thread.join(SECONDS)
     assert len(ended) == 2
     assert other.get() == 0
+
+
+@pytest.mark.parametrize("call", [lambda b: b.put(2), lambda b: b.wait_for_readers(9)], ids=["put", "join"])
+def test_close_ends_the_calls_of_other_threads(call) -> None:
+    b = st.Broadcast(1)
+    reader = b.reader()
+    b.put(1)
+    ended = queue.SimpleQueue()
+
+    def run() -> None:
+        with pytest.raises(ValueError, match="broadcast is closed"):
+            call(b)
+        ended.put(True)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    time.sleep(0.05)
+    b.close()
+    assert ended.get(timeout=SECONDS)
+    thread.join()
+    assert reader.get() == 1
 
 
 def test_closed_objects_refuse_use() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import enum
 import gc
+import queue
 import threading
 import weakref
 from contextlib import suppress
@@ -224,6 +226,65 @@ def test_item_that_cannot_be_unpickled_leaves_nothing() -> None:
         q.put(2)
         assert q.get() == 2
         del q
+
+
+def test_get_many_returns_the_items_before_one_that_cannot_be_unpickled() -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        bad = FailsToLoad(st.ones(10))
+        q.put_many([1, [st.full(3, 2)], bad, 4, bad, bad, 7])
+        first, second = q.get_many()
+        assert (first, second[0].tolist()) == (1, [2, 2, 2])
+        with pytest.raises(RuntimeError, match="on purpose"):
+            q.get_nowait()
+        assert q.get_many() == [4]
+        with pytest.raises(RuntimeError, match="on purpose"):
+            q.get_many()
+        with pytest.raises(RuntimeError, match="on purpose"):
+            q.get_many()  # of its first item
+        assert q.get_many() == [7]
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+        del q, second, bad
+
+
+def test_error_of_get_many_waits_for_the_next_get() -> None:
+    with assert_no_leaks():
+        q = st.Queue()
+        q.put_many([1, FailsToLoad(st.ones(10)), 3])
+        assert q.get_many() == [1]
+        assert q.qsize() == 1
+        q.put(4)
+        q.shutdown()
+        with pytest.raises(RuntimeError, match="on purpose"):
+            asyncio.run(q.aget())
+        assert list(q) == [3, 4]
+        q = st.Queue()
+        q.put_many([1, FailsToLoad(st.ones(10))])
+        assert q.get_many() == [1]
+        del q
+
+
+class Interrupts:
+    def __reduce__(self) -> tuple[object, ...]:
+        return _interrupt, ()
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("redeliver", [False, True])
+def test_interrupt_is_not_kept_for_the_next_get(redeliver: bool) -> None:
+    q = st.Queue(redeliver=redeliver)
+    q.put_many([1, Interrupts()])
+    with pytest.raises(KeyboardInterrupt):
+        q.get_many()
+    if redeliver:
+        assert q.qsize() == 2
+        assert q.get() == 1
+    else:
+        assert q.empty()
 
 
 def test_exception_at_the_end_of_a_pickle_leaves_no_memo() -> None:

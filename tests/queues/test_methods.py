@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 import queue
@@ -201,6 +202,72 @@ def test_closed_queue_refuses() -> None:
         with pytest.raises(ValueError, match="closed"):
             call()
     assert "closed" in repr(q)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda q: q.get(),
+        lambda q: q.get(timeout=60),
+        lambda q: q.get_many(),
+        list,
+        lambda q: (q.put(1), q.put(2)),
+        lambda q: q.put_many(range(3)),
+        lambda q: (q.put(1), q.join()),
+        lambda q: asyncio.run(q.aget()),
+        lambda q: asyncio.run(put_two(q)),
+    ],
+    ids=["get", "get_timeout", "get_many", "iter", "put", "put_many", "join", "aget", "aput"],
+)
+@pytest.mark.parametrize("redeliver", [False, True])
+def test_close_ends_the_calls_of_other_threads(call, redeliver: bool) -> None:
+    q = st.Queue(1, redeliver=redeliver)
+    ended = queue.SimpleQueue()
+
+    def run() -> None:
+        with pytest.raises(ValueError, match="queue is closed"):
+            call(q)
+        ended.put(True)
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    q.close()
+    for thread in threads:
+        assert ended.get(timeout=30)
+        thread.join()
+
+
+async def put_two(q: st.Queue) -> None:
+    await q.aput(1)
+    await q.aput(2)
+
+
+def test_close_leaves_other_objects_alone(ctx) -> None:
+    q = st.Queue()
+    worker = ctx.Process(target=echo_one, args=(q, answers := st.Queue()))
+    worker.start()
+    assert answers.get(timeout=30) == "started"
+    waiter = threading.Thread(target=find_closed, args=(q,))
+    waiter.start()
+    (again := st.Queue()).put(q)
+    other = again.get()
+    q.close()
+    waiter.join()
+    other.put("still open")
+    assert answers.get(timeout=30) == "still open"
+    worker.join()
+
+
+def find_closed(q: st.Queue) -> None:
+    with pytest.raises(ValueError, match="queue is closed"):
+        q.get()
+
+
+def echo_one(q: st.Queue, answers: st.Queue) -> None:
+    answers.put("started")
+    answers.put(q.get(timeout=30))
 
 
 def test_repr_tells_size() -> None:

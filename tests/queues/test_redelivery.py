@@ -218,28 +218,35 @@ def _fail() -> None:
     raise LookupError("as wanted")
 
 
-def test_items_before_one_that_cannot_be_unpickled_are_kept_in_the_queue() -> None:
+def test_item_of_get_many_that_cannot_be_unpickled_stays_in_the_queue() -> None:
     with assert_no_leaks():
         q = st.Queue(redeliver=True)
         tensor = st.full(4, 9)
         q.put_many([1, tensor, NotUnpicklable(), 3])
+        first, second = q.get_many()
+        assert (first, second.tolist()) == (1, [9, 9, 9, 9])
+        assert q.qsize() == 2
         with pytest.raises(LookupError):
             q.get_many()
-        assert q.get() == 1
-        assert q.get() is not None
         assert q.get() == 3
         with pytest.raises(queue.Empty):
             q.get_nowait()
-        del q, tensor
+        del q, tensor, second
+
+
+def another(q: st.Queue) -> st.Queue:
+    """Return another object of the same queue."""
+    again = mp.SimpleQueue()
+    again.put(q)
+    other = again.get()
+    again.close()
+    return other
 
 
 def test_close_returns_the_items_of_the_thread() -> None:
     with assert_no_leaks():
         q = st.Queue(redeliver=True)
-        again = mp.SimpleQueue()
-        again.put(q)
-        other = again.get()
-        again.close()
+        other = another(q)
         q.put_many([[st.ones(2)], 2])
         q.get()
         with q:
@@ -247,11 +254,133 @@ def test_close_returns_the_items_of_the_thread() -> None:
         assert other.qsize() == 2
         assert other.get()[0].tolist() == [1, 1]
         assert other.get() == 2
-        del q, other, again
+        del q, other
+
+
+def keeping(q: st.Queue, end: threading.Event) -> threading.Thread:
+    """Return a thread that has received an item, and ends after the event."""
+    got = threading.Event()
+
+    def work() -> None:
+        q.get(timeout=SECONDS)
+        got.set()
+        assert end.wait(SECONDS)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert got.wait(SECONDS)
+    return thread
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_item_of_a_thread_that_has_ended_is_received_again(item: str) -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        q.put(ITEMS[item]())
+        end = threading.Event()
+        thread = keeping(q, end)
+        q.shutdown()
+        with pytest.raises(queue.Empty):
+            q.get(timeout=0.02)
+        end.set()
+        assert repr(q.get(timeout=SECONDS)) == repr(ITEMS[item]())
+        thread.join()
+        del q, thread
+
+
+def test_end_of_a_thread_wakes_other_processes() -> None:
+    q, answers = st.Queue(redeliver=True), st.Queue()
+    q.put("work")
+    end = threading.Event()
+    thread = keeping(q, end)
+    worker = mp.get_context("fork").Process(target=lambda: answers.put(q.get(timeout=SECONDS)))
+    worker.start()
+    end.set()
+    assert answers.get(timeout=SECONDS) == "work"
+    thread.join()
+    worker.join()
+
+
+def test_end_of_a_thread_returns_what_it_received_through_any_object() -> None:
+    queues = [st.Queue(redeliver=True) for _ in range(3)]
+    for number, q in enumerate(queues):
+        q.put_many([number] * 2)
+
+    def work() -> None:
+        for q in queues:
+            q.get_many()
+        del queues[1]
+        other = another(queues[0])
+        queues[0].put("more")
+        assert other.get() == "more"
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert [[q.get(timeout=SECONDS) for _ in range(2)] for q in queues] == [[0, 0], [2, 2]]
+    assert queues[0].get(timeout=SECONDS) == "more"
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_item_of_an_object_that_was_collected_is_received_again(item: str) -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        other = another(q)
+        q.put(ITEMS[item]())
+        assert repr(other.get()) == repr(ITEMS[item]())
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+        del other
+        gc.collect()
+        assert repr(q.get_nowait()) == repr(ITEMS[item]())
+        del q
+
+
+def test_close_returns_the_items_of_all_threads() -> None:
+    q = st.Queue(redeliver=True)
+    other = another(q)
+    q.put_many(["theirs", "mine", "other's"])
+    end = threading.Event()
+    thread = keeping(q, end)
+    assert q.get() == "mine"
+    assert other.get() == "other's"
+    q.close()
+    assert [other.get(timeout=SECONDS) for _ in range(2)] == ["theirs", "mine"]
+    end.set()
+    thread.join()
+    with pytest.raises(queue.Empty):
+        other.get_nowait()
+
+
+def test_forked_child_returns_nothing_of_its_parents() -> None:
+    q = st.Queue(redeliver=True)
+    q.put("parent's")
+    end = threading.Event()
+    thread = keeping(q, end)
+
+    def find_nothing() -> None:
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+
+    def work() -> None:
+        thread = threading.Thread(target=find_nothing)
+        thread.start()
+        thread.join()
+        q.close()
+
+    child = mp.get_context("fork").Process(target=work)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert q.empty()
+    end.set()
+    thread.join()
+    assert q.get(timeout=SECONDS) == "parent's"
 
 
 def test_each_thread_completes_its_own_items() -> None:
     q = st.Queue(redeliver=True)
+    other = another(q)
     q.put_many(["theirs", "mine", "mine too"])
     got = threading.Event()
     end = threading.Event()
@@ -263,9 +392,6 @@ def test_each_thread_completes_its_own_items() -> None:
         q.close()
 
     thread = threading.Thread(target=work)
-    again = mp.SimpleQueue()
-    again.put(q)
-    other = again.get()
     thread.start()
     assert got.wait(SECONDS)
     assert (q.get(), q.get()) == ("mine", "mine too")
@@ -340,6 +466,71 @@ def test_join_waits_for_the_second_consumer() -> None:
         q.task_done()
 
 
+@pytest.mark.parametrize("item", ITEMS)
+def test_join_counts_what_get_completes(item: str) -> None:
+    with assert_no_leaks():
+        q = st.Queue(redeliver=True)
+        q.put_many([ITEMS[item]() for _ in range(3)])
+        joined = threading.Thread(target=q.join)
+        joined.start()
+        for _ in range(3):
+            assert q.get() is not None
+            assert joined.is_alive()
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+        joined.join(SECONDS)
+        assert not joined.is_alive()
+        del q, joined
+
+
+def test_join_waits_for_items_that_were_put_before_the_last_was_done() -> None:
+    q = st.Queue(redeliver=True)
+    q.put(0)
+    joined = threading.Thread(target=q.join)
+    joined.start()
+    for number in range(200):
+        assert q.get() == number
+        q.put(number + 1)
+        assert joined.is_alive()
+    assert q.get() == 200
+    q.task_done()
+    joined.join(SECONDS)
+    assert not joined.is_alive()
+
+
+def test_task_done_without_an_item_is_refused() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many([1, 2])
+    q.get_many()
+    q.task_done()
+    q.task_done()
+    with pytest.raises(ValueError, match="too many times"):
+        q.task_done()
+    q.put_many([3, 4])
+    q.get()
+    q.get()  # completes the one before
+    q.task_done()
+    with pytest.raises(ValueError, match="this thread has no item"):
+        q.task_done()
+    q.join()
+
+
+def test_join_ends_although_consumers_were_killed() -> None:
+    q = st.Queue(redeliver=True)
+    q.put_many(range(5))
+    joined = threading.Thread(target=q.join)
+    joined.start()
+    for _ in range(3):
+        kill_a_consumer(q, 2)  # it has completed one
+    assert joined.is_alive()
+    assert q.get_many() == [3, 4]
+    q.task_done()
+    assert joined.is_alive()
+    q.task_done()
+    joined.join(SECONDS)
+    assert not joined.is_alive()
+
+
 def test_descriptor_becomes_readable_when_an_item_is_returned() -> None:
     q = st.Queue(redeliver=True)
     q.put("work")
@@ -386,12 +577,13 @@ def test_consumer_waits_while_the_most_items_are_with_consumers() -> None:
     q = st.Queue(redeliver=True)
     q.put_many(range(most + 1))
     counts = queue.SimpleQueue()
-    ended = threading.Event()
+    one_is_done, end = threading.Event(), threading.Event()
 
     def keep() -> None:
         counts.put(len(q.get_many()))
-        ended.wait(SECONDS)
+        one_is_done.wait(SECONDS)
         q.task_done()
+        end.wait(SECONDS)
 
     keepers = [threading.Thread(target=keep) for _ in range(most // each)]
     for keeper in keepers:
@@ -400,8 +592,9 @@ def test_consumer_waits_while_the_most_items_are_with_consumers() -> None:
     assert q.qsize() == 1
     with pytest.raises(queue.Empty):
         q.get(timeout=0.05)
-    threading.Timer(0.05, ended.set).start()
+    threading.Timer(0.05, one_is_done.set).start()
     assert q.get(timeout=SECONDS) == most
+    end.set()
     for keeper in keepers:
         keeper.join()
 

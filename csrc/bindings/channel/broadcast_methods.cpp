@@ -16,10 +16,9 @@ namespace shmtensor::python {
 namespace {
 
 Broadcast& open_broadcast(PyObject* self) {
-  if (broadcast_of(self).closed.load(std::memory_order_relaxed)) {
-    throw py::value_error("the broadcast is closed in this process");
-  }
-  return broadcast_of(self).open->broadcast;
+  Broadcast& broadcast = broadcast_of(self).open->broadcast;
+  if (broadcast.is_closed()) throw py::value_error("the broadcast is closed in this process");
+  return broadcast;
 }
 
 BroadcastReader& open_reader(PyObject* self) {
@@ -28,7 +27,8 @@ BroadcastReader& open_reader(PyObject* self) {
 }
 
 // A message that no reader takes is not delivered, so its tickets are cancelled here.
-void put_into(Broadcast& broadcast, PyObject* item, Patience patience) {
+void put_into(PyObject* self, PyObject* item, Patience patience) {
+  Broadcast& broadcast = open_broadcast(self);
   EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item), nullptr,
                          Readers::many);
   if (broadcast.on_full() == OnFull::raise) patience = Patience(false, 0);
@@ -37,6 +37,7 @@ void put_into(Broadcast& broadcast, PyObject* item, Patience patience) {
   const Attempt result = attempt_until(broadcast, call, patience, [&] {
     return broadcast.try_put(encoded.get(), call, has_readers);
   });
+  if (result == Attempt::closed) static_cast<void>(open_broadcast(self));
   raise_unless_done(result, QueueEvent::room);
   if (has_readers) encoded.delivered();
   ensure_manager(broadcast.session());
@@ -60,14 +61,14 @@ PyObject* broadcast_put(PyObject* self, PyObject* const* given, Py_ssize_t count
   return guarded([&] {
     const auto [item, block, timeout] =
         parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
-    put_into(open_broadcast(self), item, to_patience(block, timeout));
+    put_into(self, item, to_patience(block, timeout));
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* broadcast_put_nowait(PyObject* self, PyObject* item) {
   return guarded([&] {
-    put_into(open_broadcast(self), item, Patience(false, 0));
+    put_into(self, item, Patience(false, 0));
     return Py_NewRef(Py_None);
   });
 }
@@ -88,8 +89,8 @@ PyObject* broadcast_wait_for_readers(PyObject* self, PyObject* const* given, Py_
                             std::to_string(BroadcastHeader::kReaders) + " readers");
     }
     Patience patience(true, to_timeout(timeout));
-    Broadcast& broadcast = open_broadcast(self);
-    while (std::cmp_less(broadcast.readers(), wanted)) {
+    while (std::cmp_less(open_broadcast(self).readers(), wanted)) {
+      Broadcast& broadcast = open_broadcast(self);
       const std::chrono::nanoseconds left = patience.left();
       if (broadcast.is_shut_down()) raise_unless_done(Attempt::shut_down, QueueEvent::room);
       if (left.count() == 0) {
@@ -119,7 +120,7 @@ PyObject* broadcast_shutdown(PyObject* self, PyObject*) {
 }
 
 PyObject* broadcast_close(PyObject* self, PyObject*) {
-  broadcast_of(self).closed.store(true);
+  broadcast_of(self).open->broadcast.close();
   return Py_NewRef(Py_None);
 }
 

@@ -19,6 +19,8 @@ namespace {
 
 PyTypeObject* g_broadcast_type = nullptr;
 
+Broadcast& core_of(PyObject* self) { return broadcast_of(self).open->broadcast; }
+
 constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
 
 py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full) {
@@ -53,7 +55,6 @@ PyObject* broadcast_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     BroadcastObject& made = broadcast_of(object.ptr());
     made.storage = Py_NewRef(storage);
     made.open = open.release();
-    new (&made.closed) std::atomic<bool>(false);
     return object.release().ptr();
   });
 }
@@ -76,7 +77,7 @@ PyObject* reader_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     if (broadcast == nullptr || PyObject_TypeCheck(broadcast, g_broadcast_type) == 0) {
       throw py::type_error("a reader needs a broadcast: call its method reader()");
     }
-    if (broadcast_of(broadcast).closed.load()) {
+    if (core_of(broadcast).is_closed()) {
       throw py::value_error("the broadcast is closed in this process");
     }
     py::object object = checked(type->tp_alloc(type, 0));
@@ -98,8 +99,6 @@ void reader_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-Broadcast& core_of(PyObject* self) { return broadcast_of(self).open->broadcast; }
-
 PyObject* broadcast_maxsize(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(core_of(self).limit());
 }
@@ -111,7 +110,7 @@ PyObject* broadcast_readers(PyObject* self, void*) {
   return PyLong_FromUnsignedLong(core_of(self).readers());
 }
 PyObject* broadcast_closed(PyObject* self, void*) {
-  return PyBool_FromLong(broadcast_of(self).closed.load());
+  return PyBool_FromLong(core_of(self).is_closed());
 }
 PyObject* broadcast_is_shutdown(PyObject* self, void*) {
   return PyBool_FromLong(core_of(self).is_shut_down());

@@ -26,7 +26,6 @@ struct BroadcastObject {
   PyObject_HEAD PyObject* weak_references;
   PyObject* storage;
   OpenBroadcast* open;
-  std::atomic<bool> closed;
 };
 
 /// Likewise. A reader keeps the object of its broadcast.

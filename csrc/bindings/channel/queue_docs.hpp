@@ -24,7 +24,7 @@ queue.Full
 ShutDown
     If the queue was shut down.
 ValueError
-    If the queue is closed in this process.
+    If the queue is closed in this process, also meanwhile.
 OutOfSharedMemory
     If there is not enough memory; the queue is unchanged.)";
 
@@ -47,7 +47,7 @@ queue.Empty
 ShutDown
     If the queue was shut down and is empty.
 ValueError
-    If the queue is closed in this process.
+    If the queue is closed in this process, also meanwhile.
 StaleHandleError
     If the item was lost: the manager was killed together with all processes that had its memory
     open.)";
@@ -76,11 +76,11 @@ inline constexpr char kGetMany[] = R"(get_many($self, most=None, block=True, tim
 
 Remove the items that are there, at most `most`, and return them as a list.
 
-Waits for the first one only. Raises what `get` raises if there is none. If an item cannot be
-unpickled, the items before it are lost.
+Waits for the first one only. Raises what `get` raises if there is none. If a later item cannot be
+unpickled, or was lost, returns the items before it; the next `get`, in any form, of this object
+raises the error.
 
-A queue with `redeliver` returns 64 items at most, and keeps the items before one that cannot be
-unpickled.)";
+A queue with `redeliver` returns 64 items at most. An item that cannot be unpickled stays in it.)";
 
 inline constexpr char kQsize[] = R"(qsize($self, /)
 --
@@ -102,17 +102,24 @@ inline constexpr char kTaskDone[] = R"(task_done($self, /)
 
 Count an item that this process got as done, for `join`.
 
-With `redeliver`, this also completes the first item that this thread got and has not completed.
+With `redeliver`, complete the first item that this thread got and has not completed.
 
 Raises
 ------
 ValueError
-    If it was called more often than items were put.)";
+    If it was called more often than items were put; with `redeliver`, if this thread has no such
+    item.)";
 
 inline constexpr char kJoin[] = R"(join($self, /)
 --
 
-Wait until `task_done` was called for every item that was put.)";
+Wait until `task_done` was called for every item that was put; with `redeliver`, until every item is
+completed.
+
+Raises
+------
+ValueError
+    If the queue is closed in this process, also meanwhile.)";
 
 inline constexpr char kShutdown[] = R"(shutdown($self, immediate=False)
 --
@@ -164,9 +171,10 @@ Return how many messages were taken since the queue was made, also by processes 
 inline constexpr char kClose[] = R"(close($self, /)
 --
 
-Refuse further use of this object. Other processes, and other objects of the same queue, are not
-affected.
+Refuse further use of this object: calls raise `ValueError`, also those in which other threads wait.
+Other processes, and other objects of the same queue, are not affected.
 
-With `redeliver`, other consumers receive the items that this thread got and has not completed.)";
+With `redeliver`, other consumers receive the items that were got through this object and not
+completed.)";
 
 }  // namespace shmtensor::python::queue_docs

@@ -15,19 +15,20 @@
 namespace shmtensor::python {
 namespace {
 
-Queue& usable(PyObject* self) {
-  if (object_of(self).closed.load(std::memory_order_relaxed)) {
-    throw py::value_error("the queue is closed in this process");
-  }
-  return object_of(self).open->queue;
+OpenQueue& usable(PyObject* self) {
+  OpenQueue& open = *object_of(self).open;
+  if (open.queue.is_closed()) raise_unless_done(Attempt::closed, QueueEvent::message);
+  return open;
 }
+
+Queue& usable_queue(PyObject* self) { return usable(self).queue; }
 
 PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [item, block, timeout] =
         parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
     Patience patience = to_patience(block, timeout);
-    put_one(usable(self), item, object_of(self).dumps, patience);
+    put_one(usable_queue(self), item, object_of(self).dumps, patience);
     return Py_NewRef(Py_None);
   });
 }
@@ -43,7 +44,7 @@ PyObject* get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
 PyObject* put_nowait(PyObject* self, PyObject* item) {
   return guarded([&] {
     Patience patience(false, 0);
-    put_one(usable(self), item, object_of(self).dumps, patience);
+    put_one(usable_queue(self), item, object_of(self).dumps, patience);
     return Py_NewRef(Py_None);
   });
 }
@@ -60,7 +61,7 @@ PyObject* put_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     const auto [items, block, timeout] =
         parse<3>("put_many", given, count, names, {"items", "block", "timeout"}, 1);
     Patience patience = to_patience(block, timeout);
-    Queue& queue = usable(self);
+    Queue& queue = usable_queue(self);
     const py::object iterator = checked(PyObject_GetIter(items));
     while (PyObject* next = PyIter_Next(iterator.ptr())) {
       const py::object item = py::reinterpret_steal<py::object>(next);
@@ -87,31 +88,36 @@ PyObject* get_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 }
 
 PyObject* qsize(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(usable(self).size()); });
+  return guarded([&] { return PyLong_FromUnsignedLongLong(usable_queue(self).size()); });
 }
 
 PyObject* empty(PyObject* self, PyObject*) {
-  return guarded([&] { return PyBool_FromLong(usable(self).size() == 0); });
+  return guarded([&] { return PyBool_FromLong(usable_queue(self).size() == 0); });
 }
 
 PyObject* full(PyObject* self, PyObject*) {
-  return guarded([&] { return PyBool_FromLong(usable(self).is_full()); });
+  return guarded([&] { return PyBool_FromLong(usable_queue(self).is_full()); });
 }
 
 PyObject* task_done(PyObject* self, PyObject*) {
   return guarded([&] {
-    if (!count_done(usable(self))) throw py::value_error("task_done() called too many times");
+    Queue& queue = usable_queue(self);
+    if (!count_done(queue)) {
+      throw py::value_error(queue.redelivers()
+                                ? "task_done() called too many times: this thread has no item that "
+                                  "it has not completed; each get completes those before it"
+                                : "task_done() called too many times");
+    }
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* join(PyObject* self, PyObject*) {
   return guarded([&] {
-    Queue& queue = usable(self);
-    while (!queue.all_done()) {
+    while (!usable_queue(self).all_done()) {
       {
         const GilRelease release;
-        queue.wait_until_done(std::chrono::seconds(1));
+        object_of(self).open->queue.wait_until_done(std::chrono::seconds(1));
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
@@ -124,7 +130,7 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     const auto [immediate] = parse<1>("shutdown", given, count, names, {"immediate"}, 0);
     const int discard = immediate == nullptr ? 0 : PyObject_IsTrue(immediate);
     if (discard < 0) throw py::error_already_set();
-    Queue& queue = usable(self);
+    Queue& queue = usable_queue(self);
     {
       const GilRelease release;
       queue.shut_down();
@@ -137,7 +143,7 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 template <QueueEvent event>
 PyObject* watch(PyObject* self, PyObject*) {
   return guarded([&] {
-    Queue& queue = usable(self);
+    Queue& queue = usable_queue(self);
     int descriptor = -1;
     {
       const GilRelease release;
@@ -162,21 +168,21 @@ PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     using Word = std::atomic<std::uint64_t>;
     auto* const word = reinterpret_cast<Word*>(words.backing().data) + at;
     Py_XSETREF(object_of(self).claims, Py_NewRef(storage));
-    usable(self).claim_in(*word);
+    usable_queue(self).claim_in(*word);
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* put_count(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(usable(self).put()); });
+  return guarded([&] { return PyLong_FromUnsignedLongLong(usable_queue(self).put()); });
 }
 
 PyObject* taken_count(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(count_taken(usable(self))); });
+  return guarded([&] { return PyLong_FromUnsignedLongLong(count_taken(usable_queue(self))); });
 }
 
 PyObject* close(PyObject* self, PyObject*) {
-  if (!object_of(self).closed.exchange(true)) object_of(self).open->queue.return_all();
+  object_of(self).open->queue.close();
   return Py_NewRef(Py_None);
 }
 

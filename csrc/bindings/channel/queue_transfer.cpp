@@ -40,6 +40,41 @@ Readers readers_of(const Queue& queue) noexcept {
   return queue.redelivers() ? Readers::many : Readers::one;
 }
 
+// Returns false if there is no message that can be taken now. The error of one that was lost is for
+// a later call. After any other error nothing was taken, so the next call meets it again.
+bool take_present(OpenQueue& open, Incoming& message, QueueCall& call) {
+  Patience none(false, 0);
+  const auto attempt = [&] { return open.queue.try_take(message, call); };
+  try {
+    return attempt_until(open.queue, call, none, attempt) == Attempt::done;
+  } catch (const StaleHandle&) {
+    open.late_errors.add();
+  } catch (const Error&) {
+    // of the next call
+  }
+  return false;
+}
+
+// A message cannot be decoded, and the call returns those before it. That is not so if a signal
+// handler has raised KeyboardInterrupt or SystemExit in the decoder.
+void end_batch(OpenQueue& open, std::uint32_t kept) {
+  try {
+    throw;
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) {
+      open.queue.return_all();
+      throw;
+    }
+  } catch (const std::exception&) {
+    // not Python's
+  }
+  if (open.queue.redelivers()) {
+    open.queue.return_one(kept);
+  } else {
+    open.late_errors.add();
+  }
+}
+
 // After an attempt, in a process that waits for the queue by a descriptor.
 void settle(Queue& queue, QueueEvent event) {
   if (!queue.must_settle(event)) return;
@@ -52,6 +87,7 @@ void settle(Queue& queue, QueueEvent event) {
 void raise_unless_done(Attempt result, QueueEvent awaited) {
   if (result == Attempt::done) return;
   if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
+  if (result == Attempt::closed) throw py::value_error("the queue is closed in this process");
   raise(awaited == QueueEvent::room ? g_exceptions.full : g_exceptions.empty);
 }
 
@@ -73,8 +109,10 @@ void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience) 
   ensure_manager(queue.session());
 }
 
-py::object get_one(Queue& queue, Patience& patience) {
+py::object get_one(OpenQueue& open, Patience& patience) {
+  Queue& queue = open.queue;
   complete_all(queue);
+  open.late_errors.raise();
   Incoming message;
   {
     QueueCall call(queue.session());
@@ -87,24 +125,22 @@ py::object get_one(Queue& queue, Patience& patience) {
   return decode_message(std::move(message), readers_of(queue));
 }
 
-py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience) {
-  if (queue.redelivers()) most = std::min(most, kMostKept);
+py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience) {
+  if (open.queue.redelivers()) most = std::min(most, kMostKept);
   py::list items;
-  items.append(get_one(queue, patience));
-  QueueCall call(queue.session());
+  items.append(get_one(open, patience));
+  QueueCall call(open.queue.session());
   for (Incoming message; py::ssize_t(items.size()) < most; message = {}) {
-    Patience none(false, 0);
-    const auto attempt = [&] { return queue.try_take(message, call); };
-    if (attempt_until(queue, call, none, attempt) != Attempt::done) break;
+    if (!take_present(open, message, call)) break;
     const std::uint32_t kept = message.kept;
     try {
-      items.append(decode_message(std::move(message), readers_of(queue)));
-    } catch (...) {
-      queue.return_all_but(kept);
-      throw;
+      items.append(decode_message(std::move(message), readers_of(open.queue)));
+    } catch (const std::exception&) {
+      end_batch(open, kept);
+      break;
     }
   }
-  settle(queue, QueueEvent::message);
+  settle(open.queue, QueueEvent::message);
   return items;
 }
 
@@ -113,7 +149,7 @@ std::uint64_t count_taken(Queue& queue) {
   Patience patience(true, std::numeric_limits<double>::infinity());
   std::uint64_t taken = 0;
   const auto attempt = [&] { return queue.try_count_taken(taken, call); };
-  static_cast<void>(attempt_until(queue, call, patience, attempt));
+  raise_unless_done(attempt_until(queue, call, patience, attempt), QueueEvent::message);
   return taken;
 }
 

@@ -1,19 +1,21 @@
 // Puts and gets Python objects.
 #pragma once
 
+#include "bindings/channel/queue_type.hpp"
 #include "bindings/channel/waiting.hpp"
 #include "bindings/support/python.hpp"
-#include "channel/queue.hpp"
 
 namespace shmtensor::python {
 
-/// Throw queue.Full, queue.Empty, or the exception for a queue that was shut down. `dumps` may be
+/// Throw queue.Full, queue.Empty, the exception for a queue that was shut down, or ValueError for
+/// one that is closed. `dumps` may be
 /// null: see EncodedMessage.
 void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience);
-[[nodiscard]] py::object get_one(Queue& queue, Patience& patience);
+[[nodiscard]] py::object get_one(OpenQueue& open, Patience& patience);
 
-/// Waits for the first item only, as `get_one`.
-[[nodiscard]] py::list get_several(Queue& queue, Py_ssize_t most, Patience& patience);
+/// Waits for the first item only, as `get_one`. An item that cannot be returned ends the list: if
+/// the queue redelivers, the item is returned to it, else a later call raises its error.
+[[nodiscard]] py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience);
 
 /// Returns how many messages were taken, after the repair of what killed processes left.
 [[nodiscard]] std::uint64_t count_taken(Queue& queue);

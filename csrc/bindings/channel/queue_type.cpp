@@ -23,7 +23,7 @@ PyObject* get_redeliver(PyObject* self, void*) {
 }
 
 PyObject* get_closed(PyObject* self, void*) {
-  return PyBool_FromLong(object_of(self).closed.load());
+  return PyBool_FromLong(object_of(self).open->queue.is_closed());
 }
 
 PyObject* get_is_shutdown(PyObject* self, void*) {
@@ -47,7 +47,6 @@ PyObject* queue_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     QueueObject& made = object_of(object.ptr());
     made.storage = Py_NewRef(storage);
     made.open = open.release();
-    new (&made.closed) std::atomic<bool>(false);
     return object.release().ptr();
   });
 }

@@ -3,10 +3,10 @@
 
 #include "bindings/support/python.hpp"
 // Python's headers come before all others.
-#include <atomic>
 #include <memory>
 #include <utility>
 
+#include "bindings/channel/late_errors.hpp"
 #include "channel/queue.hpp"
 
 namespace shmtensor::python {
@@ -18,6 +18,7 @@ struct OpenQueue {
 
   std::shared_ptr<Session> session;
   Queue queue;
+  LateErrors late_errors;
 };
 
 /// The Python object; `shmtensor.Queue` derives from it and adds no fields.
@@ -26,7 +27,6 @@ struct QueueObject {
   PyObject_HEAD PyObject* weak_references;
   PyObject* storage;
   OpenQueue* open;
-  std::atomic<bool> closed;
   PyObject* dumps;   ///< the pickler of `put` if it is not that of all queues
   PyObject* claims;  ///< storage with the word for the positions of messages; may be null
 };

@@ -45,8 +45,13 @@ class Patience {
   std::uint64_t end_ = 0;
 };
 
+/// Return true if another attempt would end alike.
+[[nodiscard]] inline bool is_final(Attempt result) noexcept {
+  return result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed;
+}
+
 /// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
-/// Throws the error of a signal handler.
+/// Throws the error of a signal handler, which runs after a call that does not block.
 ///
 /// `Channel` is a queue, a broadcast, or its reader. The lock of an end that `prepare` took is
 /// used, or released, before the GIL is acquired again and before signal handlers run: another
@@ -57,7 +62,7 @@ Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try
   Attempt result = with_descriptor(id, attempt);
   try {
     for (;;) {
-      if (result == Attempt::done || result == Attempt::shut_down) return result;
+      if (is_final(result)) return result;
       const bool waits = result == Attempt::full || result == Attempt::empty;
       if (waits && !patience.blocks()) return result;
       const std::chrono::nanoseconds left = patience.left();
@@ -71,8 +76,8 @@ Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try
         return attempt();
       });
       // After a message was taken, its reader handles the signal.
-      if (result == Attempt::done || result == Attempt::shut_down) return result;
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (is_final(result)) return result;
+      if (patience.blocks() && PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
   } catch (...) {
     channel.pass_wakeup_on();

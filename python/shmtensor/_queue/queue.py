@@ -48,9 +48,9 @@ class Queue(_core.QueueBase, Generic[Item]):
     only if the process that received it is killed, or the one that puts it before `put` returns.
 
     With `redeliver`, a message is lost only by its producer's death. The thread that received it has
-    *completed* it when it calls `get` again, in any form, or `task_done`. If its process ends before that, or
-    the thread closes the queue, another consumer receives the message. Its tensors are the same memory, with
-    what the first consumer has written to them.
+    *completed* it when it calls `get` again, in any form, or `task_done`. If the thread or its process ends
+    before that, or this object is closed or deleted, another consumer receives the message. Its tensors are
+    the same memory, with what the first consumer has written to them.
 
     Parameters
     ----------

@@ -146,6 +146,49 @@ TEST_P(HostileQueue, CountsThatRunAheadAreRefused) {
   });
 }
 
+TEST_P(HostileQueue, AWrongCountMakesNoRing) {
+  attack([](QueueUser& user) {
+    const std::uint64_t tail = user.header().tail.count.load();
+    for (const std::uint64_t wrong : {tail + 200, tail + (1u << 30), std::uint64_t{1} << 60}) {
+      user.header().tail.count.store(wrong);
+      EXPECT_THROW(static_cast<void>(user.put(1, false)), SessionError);
+    }
+    user.header().tail.count.store(tail);
+    user.header().ring(1).start.store(tail + 1);
+    EXPECT_THROW(static_cast<void>(user.put(1, false)), SessionError);
+    EXPECT_EQ(user.header().tail.ring.load(), 1u);
+  });
+}
+
+TEST_P(HostileQueue, ALimitBoundsTheRings) {
+  testing::in_child([&] {
+    QueueUser user(id_);
+    user.make(100, Strategy::file_descriptor, GetParam());
+    QueueHeader& header = user.header();
+    for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(user.put(i, false), Attempt::done);
+    EXPECT_EQ(user.put(100, false, 0s), Attempt::full);
+    ASSERT_EQ(header.tail.ring.load(), 1u);
+    const NamedTicket ring = *header.ring(1).ticket.read();
+    EXPECT_EQ(bytes_of({user.block().arena, ring.block}).size() / sizeof(MessageEntry), 128u);
+    header.limit.store(~std::uint64_t{0});
+    EXPECT_EQ(user.put(100, false), Attempt::done);
+  });
+}
+
+// Each would wait for the lock, longer than a child may live.
+TEST_P(HostileQueue, AShutdownWaitsForNoLockWithoutAnOwner) {
+  attack([](QueueUser& user) {
+    const SlotNumber unused = user.session().slot() + 1;
+    for (const std::uint32_t wrong : {unused + 1u, 0xffffu, 0x0001'0000u, 0x8000'ffffu}) {
+      for (int i = 0; i < 300; ++i) {
+        user.header().tail.lock.store(wrong);
+        user.queue().shut_down();
+      }
+    }
+    EXPECT_TRUE(user.queue().is_shut_down());
+  });
+}
+
 TEST_P(HostileQueue, RingsWithoutEndAreRefused) {
   attack([](QueueUser& user) {
     QueueHeader& header = user.header();

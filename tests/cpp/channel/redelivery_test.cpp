@@ -1,6 +1,12 @@
 // A queue whose consumers are killed, and that delivers their messages again.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <semaphore>
+#include <thread>
+
 #include "support/queue_kills.hpp"
 
 namespace shmtensor {
@@ -75,7 +81,7 @@ TEST_F(Redelivery, ReturnedMessagesComeInTheOrderInWhichTheyWerePut) {
               Attempt::done);
   }
   EXPECT_EQ(user_->queue().size(), 1u);
-  user_->queue().return_all_but(messages.at(1).kept);
+  for (const std::size_t i : {2u, 0u}) user_->queue().return_one(messages.at(i).kept);
   EXPECT_EQ(user_->queue().size(), 3u);
   for (Incoming& message : messages) message.block.reset();
   for (const std::uint64_t wanted : {0u, 2u, 3u}) {
@@ -98,6 +104,83 @@ TEST_F(Redelivery, AMessageStaysAllocatedWhileItIsKept) {
   EXPECT_TRUE(letter.had_block);
   user_->queue().complete_all();
   EXPECT_FALSE(user_->session().memory().transit(named.ticket.sender).is_live(named));
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(Redelivery, TheEndOfAThreadReturnsItsMessages) {
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(user_->put(i, true), Attempt::done);
+  Letter letter;
+  ASSERT_EQ(user_->take(letter), Attempt::done);
+  std::thread([&] {
+    Letter theirs;
+    ASSERT_EQ(user_->take(theirs), Attempt::done);
+    EXPECT_EQ(theirs.number, 1u);
+    user_->queue().complete_all();
+    ASSERT_EQ(user_->take(theirs), Attempt::done);
+    EXPECT_EQ(theirs.number, 2u);
+    EXPECT_TRUE(user_->queue().keeps_any_here());
+  }).join();
+  EXPECT_EQ(user_->queue().size(), 1u);
+  EXPECT_TRUE(user_->queue().keeps_any_here());
+  ASSERT_EQ(user_->take(letter), Attempt::done);
+  EXPECT_EQ(letter.number, 2u);
+  user_->queue().complete_all();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(Redelivery, AThreadMayOutliveAQueue) {
+  std::binary_semaphore received{0};
+  std::binary_semaphore gone{0};
+  std::thread thread([&] {
+    Letter letter;
+    EXPECT_EQ(user_->take(letter), Attempt::done);
+    received.release();
+    gone.acquire();
+  });
+  ASSERT_EQ(user_->put(1, true), Attempt::done);
+  received.acquire();
+  user_->leave();
+  gone.release();
+  thread.join();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(Redelivery, MessagesAreReturnedWhileTheirThreadsCompleteThem) {
+  constexpr std::uint64_t kMessages = 2000;
+  constexpr std::uint64_t kEach = 20;
+  for (std::uint64_t begin = 0; begin < kMessages; begin += kEach) {
+    for (std::uint64_t i = 0; i < kEach; ++i) {
+      ASSERT_EQ(user_->put(begin + i, i % 2 == 0), Attempt::done);
+    }
+    std::array<std::atomic<int>, kEach> completed{};
+    Queue other(user_->session(), user_->block());
+    std::thread thread([&] {
+      for (std::uint64_t i = 0; i < kEach; ++i) {
+        Incoming message;
+        QueueCall call(user_->session());
+        const Attempt result =
+            user_->attempt(call, 1s, [&] { return other.try_take(message, call); });
+        if (result != Attempt::done) return;
+        std::uint64_t number = 0;
+        std::memcpy(&number, message.content.data(), sizeof number);
+        message.block.reset();
+        other.complete(message.kept);
+        // Else it was returned.
+        if (kept().record(message.kept).owner.load() == 0)
+          completed.at(number - begin).fetch_add(1);
+      }
+    });
+    other.close();
+    thread.join();
+    while (user_->queue().size() != 0) {
+      Letter letter;
+      ASSERT_EQ(user_->take(letter), Attempt::done);
+      completed.at(letter.number - begin).fetch_add(1);
+    }
+    for (const std::atomic<int>& one : completed) EXPECT_EQ(one.load(), 1);
+    user_->queue().complete_all();
+  }
+  EXPECT_TRUE(user_->queue().all_done());
   EXPECT_TRUE(nothing_is_left());
 }
 

@@ -50,7 +50,9 @@ class QueueUser {
     const std::uint64_t end = monotonic_nanoseconds() + static_cast<std::uint64_t>(time.count());
     for (;;) {
       const Attempt result = one();
-      if (result == Attempt::done || result == Attempt::shut_down) return result;
+      if (result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed) {
+        return result;
+      }
       const std::uint64_t now = monotonic_nanoseconds();
       if (now >= end) return result;
       queue_->prepare(result, call, std::chrono::nanoseconds(end - now));
