@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -28,7 +29,8 @@ namespace {
 
 constexpr std::chrono::nanoseconds kBrief = std::chrono::microseconds(1);
 constexpr std::uint64_t kBlock = 300;
-constexpr int kMostSteps = 64;  // a shutdown may wait 100 ms for a lock
+constexpr int kMostSteps = 64;
+constexpr std::size_t kHead = 640;  // the locks and the counts of a channel
 
 /// A session of this process, with a manager.
 class World {
@@ -82,7 +84,8 @@ void attempt(Channel& channel, Session& session, Try&& one) {
     QueueCall call(session);
     for (int i = 0; i < 3; ++i) {
       const Attempt result = one(call);
-      if (result == Attempt::done || result == Attempt::shut_down) return;
+      if (result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed)
+        return;
       channel.prepare(result, call, kBrief);
     }
   });
@@ -96,7 +99,7 @@ void use_queue(World& world, Queue& queue, fuzz::Input& input) {
   const auto choice = input.take<std::uint8_t>();
   Incoming incoming;
   std::uint64_t taken = 0;
-  switch (choice % 5) {
+  switch (choice % 7) {
     case 0:
       expect_end([&] {
         const HeldBlock block = choice < 128 ? HeldBlock() : world.allocate(kBlock);
@@ -115,8 +118,15 @@ void use_queue(World& world, Queue& queue, fuzz::Input& input) {
       break;
     case 3:
       static_cast<void>(queue.size());
-      static_cast<void>(queue.task_done());
+      expect_end([&] { static_cast<void>(queue.task_done()); });
       queue.wait_until_done(kBrief);
+      break;
+    case 4:
+      if (!queue.redelivers()) break;
+      expect_end([&] { queue.complete_all(); });
+      break;
+    case 5:
+      if (queue.redelivers()) queue.return_all();
       break;
     default:
       expect_end([&] { queue.shut_down(); });
@@ -159,20 +169,33 @@ void use_broadcast(World& world, Broadcast& broadcast, std::unique_ptr<Broadcast
 }
 
 /// Overwrites a word of the block: often one of its first, which have the locks and the counts.
-void patch(const HeldBlock& block, fuzz::Input& input) {
-  const std::span<std::byte> bytes = block->arena->bytes(block->number, Access::read_write);
+void patch(std::span<std::byte> bytes, fuzz::Input& input) {
   const auto at = input.take<std::uint16_t>();
-  const std::size_t words = (at % 2 == 0 ? std::size_t{640} : bytes.size()) / 8;
+  const std::size_t words = (at % 2 == 0 ? kHead : bytes.size()) / 8;
   const std::uint64_t value = fuzz::take_value(input);
   std::memcpy(bytes.data() + at / 2 % words * 8, &value, sizeof value);
 }
 
+/// The same in a queue, where it may be a word of the first kept messages, or of their records.
+void patch_queue(std::span<std::byte> bytes, bool redelivers, fuzz::Input& input) {
+  constexpr std::size_t kMessages = 4;
+  const auto part = input.take<std::uint8_t>() % 4;
+  if (!redelivers || part < 2) return patch(bytes.first(sizeof(QueueHeader)), input);
+  patch(part == 2
+            ? bytes.subspan(sizeof(QueueHeader), std::max(kHead, kMessages * sizeof(MessageEntry)))
+            : bytes.subspan(KeptMessages::kOffsetOfRecords, kHead),
+        input);
+}
+
 void fuzz_queue(World& world, fuzz::Input& input) {
-  const HeldBlock block = world.allocate(sizeof(QueueHeader));
-  Queue::create(*block, input.take<std::uint8_t>() % 64);
+  const auto choice = input.take<std::uint8_t>();
+  const bool redelivers = choice >= 128;
+  const HeldBlock block = world.allocate(Queue::bytes(redelivers));
+  Queue::create(*block, choice % 64, redelivers);
+  const std::span<std::byte> bytes = block->arena->bytes(block->number, Access::read_write);
   Queue queue(world.session(), *block);
   for (int i = 0; i < kMostSteps && !input.empty(); ++i) {
-    if (input.take<std::uint8_t>() % 2 == 0) patch(block, input);
+    if (input.take<std::uint8_t>() % 2 == 0) patch_queue(bytes, redelivers, input);
     use_queue(world, queue, input);
   }
 }
@@ -181,10 +204,11 @@ void fuzz_broadcast(World& world, fuzz::Input& input) {
   const std::uint64_t limit = 1 + input.take<std::uint8_t>() % 16;
   const HeldBlock block = world.allocate(BroadcastHeader::bytes(limit));
   Broadcast::create(*block, limit, OnFull(input.take<std::uint8_t>() % 3));
+  const std::span<std::byte> bytes = block->arena->bytes(block->number, Access::read_write);
   Broadcast broadcast(world.session(), *block);
   std::unique_ptr<BroadcastReader> reader = std::make_unique<BroadcastReader>(broadcast);
   for (int i = 0; i < kMostSteps && !input.empty(); ++i) {
-    if (input.take<std::uint8_t>() % 2 == 0) patch(block, input);
+    if (input.take<std::uint8_t>() % 2 == 0) patch(bytes, input);
     use_broadcast(world, broadcast, reader, input);
   }
 }
