@@ -370,6 +370,8 @@ bool Arena::holds_any() const noexcept {
 
 void Arena::order_changed() {
   while (const std::optional<BlockNumber> block = local_.take_changed()) {
+    // A block that is not held may have lost its offset to a block that is in the order already.
+    if (!local_.holds(*block)) continue;
     try {
       order_.put({segment_->record(*block).offset.load(std::memory_order_relaxed), *block});
     } catch (...) {

@@ -37,6 +37,21 @@ def test_any_part_of_a_storage_is_found(strategy) -> None:
     assert storage_at(address(tensor.numpy()[::-2]), 8) is storage
 
 
+def test_block_that_took_the_place_of_others_is_found() -> None:
+    """Regression: of the blocks that had begun at an offset since the last look-up, a freed one was found."""
+    chance = random.Random(0)
+    live: list[st.Storage] = []
+    for _ in range(20_000):
+        if live and chance.random() < 0.45:
+            live.pop(chance.randrange(len(live)))
+        elif chance.random() < 0.8 or not live:
+            live.append(st.Storage(chance.choice((1, 48, 4096))))
+        else:
+            storage = chance.choice(live)
+            assert storage_at(storage.data_ptr(), storage.nbytes) is storage
+        del live[30:]
+
+
 def test_other_memory_is_not_found() -> None:
     first, second = st.zeros(8), st.zeros(8)  # perhaps neighbours
     begin = first.data_ptr()
