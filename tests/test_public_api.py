@@ -27,6 +27,7 @@ PUBLIC = [
         "full",
     ),
     *("empty_like", "full_like", "ones_like", "zeros_like"),
+    *("arange", "concatenate", "load", "stack"),
     *("Broadcast", "BroadcastReader", "Queue", "ShutDown"),
     *("gc", "multiprocessing", "ones", "set_limit", "stats", "zeros"),
 ]
@@ -72,6 +73,7 @@ METHODS = {
             "T",
             "as_readonly",
             "clone",
+            "copy",
             "copy_",
             "cpu",
             "cupy",
@@ -79,9 +81,11 @@ METHODS = {
             "device",
             "dtype",
             "fill_",
+            "flatten",
             "item",
         ),
-        *("is_contiguous", "is_shared", "itemsize", "nbytes", "ndim", "numpy", "readonly", "reshape"),
+        *("is_contiguous", "is_shared", "itemsize", "nbytes", "ndim", "numpy", "ravel", "readonly"),
+        *("reshape", "squeeze", "swapaxes"),
         *(
             "shape",
             "share_memory_",

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from shmtensor._queue.broadcast import Broadcast, BroadcastReader
     from shmtensor._queue.errors import ShutDown
     from shmtensor._queue.queue import Queue
+    from shmtensor.composition import arange, concatenate, load, stack
 
 __all__ = [
     "Broadcast",
@@ -87,8 +88,10 @@ __all__ = [
     "Storage",
     "Tensor",
     "__version__",
+    "arange",
     "asarray",
     "attach",
+    "concatenate",
     "cuda",
     "doctor",
     "empty",
@@ -100,6 +103,7 @@ __all__ = [
     "full",
     "full_like",
     "gc",
+    "load",
     "memory",
     "multiprocessing",
     "once",
@@ -107,6 +111,7 @@ __all__ = [
     "ones_like",
     "publish",
     "set_limit",
+    "stack",
     "stats",
     "unpublish",
     "zeros",
@@ -134,6 +139,10 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             from shmtensor._queue import errors, queue
 
             return queue.Queue if name == "Queue" else errors.ShutDown
+        if name in {"arange", "concatenate", "load", "stack"}:
+            from shmtensor import composition
+
+            return getattr(composition, name)
         if name == "doctor":
             from shmtensor._doctor import doctor
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor._backend import backend_of
-from shmtensor._tensor.missing_attributes import add_attribute_hints
+from shmtensor._tensor.missing_attributes import HidesHints, add_attribute_hints
 from shmtensor._tensor.protocols import Protocols
 from shmtensor._tensor.views import Views
 from shmtensor._values import device_number
@@ -29,7 +29,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class Tensor(Views, Protocols):
+class Tensor(Views, Protocols, metaclass=HidesHints):  # type: ignore[metaclass]  # NumPy's stub has ABCMeta
     """An n-dimensional view of a `Storage`.
 
     Use `shmtensor.empty` and the other creation functions; this constructor makes a view of an existing
@@ -58,6 +58,10 @@ class Tensor(Views, Protocols):
 
     Notes
     -----
+    Indexing is NumPy's: integers, slices, ``...``, None and the names of fields give a view, a Tensor (of no
+    dimension for a single element); index arrays and masks give a copy, a NumPy array in private memory.
+    Other processes see the elements that an assignment writes.
+
     Sent through `multiprocessing`, a tensor arrives with the same dtype, shape, strides, offset and
     read-only flag, over the same memory. Plain `pickle` copies the elements (protocol 5: out of band), and
     the unpickled tensor is private.
@@ -99,7 +103,11 @@ class Tensor(Views, Protocols):
         """Return a copy in shared memory on the same device, in C order, writable."""
         return backend_of(self.storage()).clone(self)  # type: ignore[no-any-return]
 
-    __copy__ = clone
+    copy = __copy__ = clone
+
+    def flatten(self) -> Tensor:
+        """Return a copy in shared memory along one axis, in C order."""
+        return self.clone().reshape(-1)
 
     def __deepcopy__(self, memo: object) -> Tensor:
         return self.clone()
@@ -187,4 +195,4 @@ def _restore_tensor(
 
 
 _MISSING = add_attribute_hints(Tensor)
-_core.register_tensor_class(Tensor, np.ndarray)
+_core.register_tensor_class(Tensor, np.ndarray, np.integer)

@@ -96,3 +96,11 @@ def reshapes(draw: Any, size: int) -> tuple[int, ...]:
     if 0 not in parts and draw(some.booleans()):
         parts[draw(some.integers(0, len(parts) - 1))] = -1
     return tuple(parts)
+
+
+def outcome(function: Any, *arguments: Any) -> Any:
+    """Return what a call returns, or type and text of the exception that it raises."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return type(error).__name__, str(error)

@@ -111,8 +111,9 @@ def test_attach_to_missing_name_raises_after_timeout() -> None:
 )
 def test_invalid_names_raise(name, kind, text) -> None:
     for call in (lambda: st.publish(name, 1), lambda: st.attach(name), lambda: st.once(name, int)):
-        with pytest.raises(kind, match=text):
+        with pytest.raises(kind, match=text) as caught:
             call()
+        assert len(str(caught.value)) < 150, "a long name is not repeated"
 
 
 def test_timeout_that_is_not_a_number_ends() -> None:

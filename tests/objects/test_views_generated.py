@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 import shmtensor as st
 from tests.helpers.dtypes import same_elements
-from tests.helpers.generators import basic_indices, generated, reshapes, tensors, view_of
+from tests.helpers.generators import basic_indices, generated, outcome, reshapes, tensors, view_of
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -39,6 +39,44 @@ def test_repeated_indexing_matches_numpy(data, tensor) -> None:
         index = data.draw(basic_indices(view.shape))
         view, expected = view[index], view_of(expected, index)
         check(view, expected, tensor)
+
+
+@generated(200)
+@given(some.data(), tensors(dtypes=some.just(np.dtype("i4"))))
+def test_generated_assignment_matches_numpy(data, tensor) -> None:
+    index = data.draw(basic_indices(tensor.shape))
+    expected = tensor.numpy().copy()
+    selected = view_of(expected, index)
+    value = data.draw(some.sampled_from([7, np.full(selected.shape, 8), st.full(selected.shape, 9)]))
+    if tensor.readonly:
+        with pytest.raises(ValueError, match="read-only"):
+            tensor[index] = value
+        return
+    tensor[index] = value
+    selected[...] = getattr(value, "numpy", lambda: value)()
+    if tensor.is_contiguous():  # otherwise elements may overlap
+        assert same_elements(tensor.numpy(), expected)
+
+
+parts = some.one_of(
+    some.integers(-6, 6),
+    some.sampled_from([np.int8(5), None, ..., True, 1.5, "x", 2**70, slice(0.5), slice(None, None, 0)]),
+    some.slices(5),
+)
+
+
+@generated(300)
+@given(
+    some.one_of(parts, some.lists(parts, max_size=5).map(tuple)), tensors(dtypes=some.just(np.dtype("i4")))
+)
+def test_generated_errors_of_indexing_match_numpy(index, tensor) -> None:
+    """Also indices that select a copy."""
+    expected = outcome(tensor.numpy().__getitem__, index)
+    result = outcome(tensor.__getitem__, index)
+    if isinstance(expected, tuple):
+        assert result == expected
+    else:
+        assert same_elements(np.asarray(result), np.asarray(expected))
 
 
 @generated(200)

@@ -22,8 +22,10 @@ const char* stage_name(NameStage stage) noexcept {
 
 py::object name_number(const std::string& name, bool make) {
   if (name.empty() || name.size() > NameRecord::kMaxName) {
+    const py::object beginning = py::str(name)[py::slice(0, 40, 1)];
     throw py::value_error("a name has 1 to " + std::to_string(NameRecord::kMaxName) +
-                          " bytes in UTF-8: '" + name + "'");
+                          " bytes in UTF-8, not the " + std::to_string(name.size()) +
+                          " that begin with " + py::repr(beginning).cast<std::string>());
   }
   const SessionMemory& memory = home().memory();
   NameTable& names = *with_descriptor(memory.id(), [&] { return &memory.names(); });

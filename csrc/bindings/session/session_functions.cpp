@@ -67,6 +67,7 @@ void add_session_functions(py::module_& module) {
   module.def("stats", &stats);
   module.def("home_id", &home_id);
   module.def("set_home_id", &set_home_id);
+  module.def("session_named", [](const std::string& text) { return session_named(text).hex(); });
   module.def("home_is_of_this_process", [] { return Runtime::get().home_is_of_this_process(); });
   module.def(
       "ensure_managers", [] { Runtime::get().ensure_managers(); }, py::call_guard<GilRelease>());

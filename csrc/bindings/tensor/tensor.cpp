@@ -12,13 +12,16 @@
 #include "bindings/storage/device_support.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/objects.hpp"
+#include "bindings/tensor/buffer.hpp"
+#include "bindings/tensor/indexing.hpp"
 
 namespace shmtensor::python {
 namespace {
 
-PyTypeObject* g_base = nullptr;  // _core.TensorBase
-PyObject* g_class = nullptr;     // shmtensor.Tensor, which derives from it
-PyObject* g_ndarray = nullptr;   // numpy.ndarray
+PyTypeObject* g_base = nullptr;     // _core.TensorBase
+PyObject* g_class = nullptr;        // shmtensor.Tensor, which derives from it
+PyObject* g_ndarray = nullptr;      // numpy.ndarray
+PyTypeObject* g_integer = nullptr;  // numpy.integer
 
 Tensor* as_tensor(PyObject* object) noexcept { return reinterpret_cast<Tensor*>(object); }
 
@@ -33,6 +36,31 @@ void tensor_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
+}
+
+// Nothing is checked.
+py::object make(PyObject* storage, PyObject* dtype, std::int32_t item_size, std::uint8_t dtype_code,
+                std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+                std::int64_t offset, bool read_only) {
+  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
+  Tensor* tensor = as_tensor(object.ptr());
+  tensor->values = tensor->inline_values;
+  if (shape.size() > Tensor::kInline) {
+    auto* values = static_cast<std::int64_t*>(std::malloc(2 * shape.size() * sizeof(std::int64_t)));
+    if (values == nullptr) throw std::bad_alloc();
+    tensor->values = values;
+  }
+  tensor->storage = Py_NewRef(storage);
+  tensor->dtype = Py_NewRef(dtype);
+  tensor->offset = offset;
+  tensor->item_size = item_size;
+  tensor->dims = static_cast<std::uint8_t>(shape.size());
+  tensor->dtype_code = dtype_code;
+  tensor->read_only = read_only;
+  tensor->contiguous = is_contiguous(shape, strides, item_size);
+  std::copy(shape.begin(), shape.end(), tensor->values);
+  std::copy(strides.begin(), strides.end(), tensor->values + shape.size());
+  return object;
 }
 
 PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
@@ -73,25 +101,6 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
 
 // --- conversion ---
 
-py::object to_numpy(const Tensor& tensor) {
-  if (const int device = reinterpret_cast<Storage*>(tensor.storage)->device(); device >= 0) {
-    throw py::type_error("the tensor is on cuda:" + std::to_string(device) +
-                         ", where NumPy cannot reach it: use cpu() for a copy in host memory, or "
-                         "cupy() to compute on the GPU");
-  }
-  const py::object shape = to_tuple(tensor.shape());
-  const py::object strides = to_tuple(tensor.strides());
-  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
-  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, tensor.storage, offset.ptr(),
-                                        strides.ptr()};
-  py::object array =
-      checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
-  if (tensor.read_only && !reinterpret_cast<Storage*>(tensor.storage)->read_only()) {
-    array.attr("flags").attr("writeable") = false;
-  }
-  return array;
-}
-
 // An array of the same shape and strides, over the same addresses. If they are a device's, the host
 // must not read the elements: the array serves NumPy's arithmetic of views.
 py::object to_layout(const Tensor& tensor) {
@@ -114,35 +123,6 @@ PyObject* layout(PyObject* self, PyObject*) {
 
 PyObject* numpy(PyObject* self, PyObject*) {
   return guarded([&] { return to_numpy(*as_tensor(self)).release().ptr(); });
-}
-
-// Return true if NumPy reads the array's own dtype out of a buffer: not if the dtype is a void
-// without fields, has titles, or has fields and is not aligned. Throws NumPy's error if there is no
-// format.
-bool survives_buffer(const py::object& array) {
-  const py::object view = checked(PyMemoryView_FromObject(array.ptr()));
-  try {
-    const py::object seen = py::module_::import("numpy").attr("asarray")(view);
-    return seen.attr("dtype").equal(array.attr("dtype"));
-  } catch (const py::error_already_set&) {
-    return false;
-  }
-}
-
-// The buffer is NumPy's, and so are format, checks and errors. There is no buffer if it would
-// mislead NumPy's own functions, which ask for a buffer first: they find the dtype elsewhere.
-int get_buffer(PyObject* self, Py_buffer* view, int flags) {
-  view->obj = nullptr;
-  const PyObject* done = guarded([&]() -> PyObject* {
-    const Tensor& tensor = *as_tensor(self);
-    const py::object array = to_numpy(tensor);
-    if (tensor.dtype_code == kNoCode && (flags & PyBUF_FORMAT) != 0 && !survives_buffer(array)) {
-      throw py::buffer_error("a buffer's format cannot describe dtype " +
-                             py::str(tensor.dtype).cast<std::string>() + "; use numpy()");
-    }
-    return PyObject_GetBuffer(array.ptr(), view, flags) == 0 ? Py_None : nullptr;
-  });
-  return done != nullptr ? 0 : -1;
 }
 
 // --- properties ---
@@ -277,35 +257,57 @@ py::object new_tensor(const py::object& storage, const Dtype& dtype,
                           " and offset " + std::to_string(offset) +
                           " does not fit into a storage of " + std::to_string(limit) + " bytes");
   }
-  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
-  Tensor* tensor = as_tensor(object.ptr());
-  tensor->values = tensor->inline_values;
-  if (shape.size() > Tensor::kInline) {
-    auto* values = static_cast<std::int64_t*>(std::malloc(2 * shape.size() * sizeof(std::int64_t)));
-    if (values == nullptr) throw std::bad_alloc();
-    tensor->values = values;
+  return make(storage.ptr(), dtype.object.ptr(), dtype.item_size, dtype.code, shape, strides,
+              offset, read_only);
+}
+
+py::object new_view(const Tensor& base, std::span<const std::int64_t> shape,
+                    std::span<const std::int64_t> strides, std::int64_t offset) {
+  return make(base.storage, base.dtype, base.item_size, base.dtype_code, shape, strides,
+              base.offset + offset, base.read_only);
+}
+
+py::object to_numpy(const Tensor& tensor) {
+  if (!tensor.on_host()) {
+    const int device = reinterpret_cast<Storage*>(tensor.storage)->device();
+    throw py::type_error("the tensor is on cuda:" + std::to_string(device) +
+                         ", where NumPy cannot reach it: use cpu() for a copy in host memory, or "
+                         "cupy() to compute on the GPU");
   }
-  tensor->storage = py::object(storage).release().ptr();
-  tensor->dtype = py::object(dtype.object).release().ptr();
-  tensor->offset = offset;
-  tensor->item_size = dtype.item_size;
-  tensor->dims = static_cast<std::uint8_t>(shape.size());
-  tensor->dtype_code = dtype.code;
-  tensor->read_only = read_only;
-  tensor->contiguous = is_contiguous(shape, strides, dtype.item_size);
-  std::copy(shape.begin(), shape.end(), tensor->values);
-  std::copy(strides.begin(), strides.end(), tensor->values + shape.size());
-  return object;
+  const py::object shape = to_tuple(tensor.shape());
+  const py::object strides = to_tuple(tensor.strides());
+  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
+  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, tensor.storage, offset.ptr(),
+                                        strides.ptr()};
+  py::object array =
+      checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
+  if (tensor.read_only && !reinterpret_cast<Storage*>(tensor.storage)->read_only()) {
+    array.attr("flags").attr("writeable") = false;
+  }
+  return array;
 }
 
 bool is_tensor(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
 
+bool is_numpy_integer(PyObject* object) noexcept {
+  return PyObject_TypeCheck(object, g_integer) != 0;
+}
+
 void add_tensor(py::module_& module) {
   static PyType_Slot slots[] = {
-      {Py_tp_new, slot(tensor_new)}, {Py_tp_dealloc, slot(tensor_dealloc)},
-      {Py_tp_getset, g_properties},  {Py_tp_methods, g_methods},
-      {Py_tp_members, g_members},    {Py_bf_getbuffer, slot(get_buffer)},
-      {Py_sq_length, slot(length)},  {0, nullptr},
+      {Py_tp_new, slot(tensor_new)},
+      {Py_tp_dealloc, slot(tensor_dealloc)},
+      {Py_tp_getset, g_properties},
+      {Py_tp_methods, g_methods},
+      {Py_tp_members, g_members},
+      {Py_bf_getbuffer, slot(get_buffer)},
+      {Py_sq_length, slot(length)},
+      {Py_sq_item, slot(get_element)},
+      {Py_mp_length, slot(length)},
+      {Py_mp_subscript, slot(get_item)},
+      {Py_mp_ass_subscript, slot(set_item)},
+      {Py_tp_iter, slot(iterate)},
+      {0, nullptr},
   };
   static PyType_Spec spec = {"shmtensor._core.TensorBase", sizeof(Tensor), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
@@ -313,10 +315,12 @@ void add_tensor(py::module_& module) {
   g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
   module.add_object("TensorBase", type.release());
   if (PyModule_AddFunctions(module.ptr(), g_tensor_functions) != 0) throw py::error_already_set();
-  module.def("register_tensor_class", [](const py::object& tensor, const py::object& ndarray) {
-    g_class = py::object(tensor).release().ptr();
-    g_ndarray = py::object(ndarray).release().ptr();
-  });
+  module.def("register_tensor_class",
+             [](const py::object& tensor, const py::object& ndarray, const py::object& integer) {
+               g_class = py::object(tensor).release().ptr();
+               g_ndarray = py::object(ndarray).release().ptr();
+               g_integer = reinterpret_cast<PyTypeObject*>(py::object(integer).release().ptr());
+             });
 }
 
 }  // namespace shmtensor::python

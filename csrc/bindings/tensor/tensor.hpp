@@ -32,6 +32,9 @@ struct Tensor {
   [[nodiscard]] std::span<const std::int64_t> strides() const noexcept {
     return {values + dims, dims};
   }
+  [[nodiscard]] bool on_host() const noexcept {
+    return reinterpret_cast<Storage*>(storage)->device() < 0;
+  }
 };
 
 /// A tensor over the storage. Empty strides mean C order. Throws ValueError if an element would be
@@ -40,6 +43,16 @@ struct Tensor {
                                     std::span<const std::int64_t> shape,
                                     std::span<const std::int64_t> strides, std::int64_t offset,
                                     bool read_only);
+
+/// A view of a tensor, with its dtype, `offset` bytes after its first element. The caller has
+/// computed it from the tensor's: nothing is checked.
+[[nodiscard]] py::object new_view(const Tensor& base, std::span<const std::int64_t> shape,
+                                  std::span<const std::int64_t> strides, std::int64_t offset);
+
+/// NumPy's array over the same memory. Throws TypeError if that is on a device.
+[[nodiscard]] py::object to_numpy(const Tensor& tensor);
+
+[[nodiscard]] bool is_numpy_integer(PyObject* object) noexcept;
 
 [[nodiscard]] bool is_tensor(PyObject* object) noexcept;
 

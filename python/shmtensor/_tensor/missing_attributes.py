@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-__all__ = ["add_attribute_hints"]
+__all__ = ["HidesHints", "add_attribute_hints"]
 
 
 class _MissingAttribute:
@@ -22,6 +22,13 @@ class _MissingAttribute:
             way = "numpy" if tensor.device == "cpu" else "cupy"
             msg += f": use .{way}().{self._name}, over the same memory"
         raise AttributeError(msg, name=self._name, obj=kind if tensor is None else tensor)
+
+
+class HidesHints(type):
+    """A class whose hints neither `help` nor completion lists."""
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if not isinstance(vars(cls).get(name), _MissingAttribute)]
 
 
 def add_attribute_hints(kind: type) -> frozenset[str]:

@@ -14,7 +14,7 @@ from shmtensor._host import as_array
 from shmtensor._layout import is_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
     from typing_extensions import Self
@@ -103,6 +103,26 @@ class Views(_core.TensorBase):
         """
         return backend_of(self.storage()).reshape(self, shape, copy=True)  # type: ignore[no-any-return]
 
+    def ravel(self) -> Self:
+        """Return the elements along one axis, in C order: a view if the strides allow it, else a copy."""
+        return self.reshape(-1)
+
+    def squeeze(self, axis: SupportsIndex | tuple[SupportsIndex, ...] | None = None) -> Self:
+        """Return a view without axes of size 1: all of them, or those given.
+
+        Raises
+        ------
+        ValueError
+            If the size of a given axis is not 1.
+        """
+        array = self._layout()
+        return self._over(array.squeeze(axis), array)
+
+    def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Self:
+        """Return a view with two axes exchanged."""
+        array = self._layout()
+        return self._over(array.swapaxes(axis1, axis2), array)
+
     def view(self, *shape: SupportsIndex | Sequence[SupportsIndex] | npt.DTypeLike) -> Self:
         """Return a view in another shape, as in torch, or of another dtype, as in NumPy.
 
@@ -130,12 +150,8 @@ class Views(_core.TensorBase):
         array = self._layout()
         return self._over(array, array, readonly=True)
 
-    def __getitem__(self, key: Any) -> Any:
-        """Index as in NumPy.
-
-        Integers, slices, ``...``, None and the names of fields give a view, a Tensor (of no dimension for
-        a single element). Index arrays and masks give a copy, a NumPy array in private memory.
-        """
+    def _select(self, key: Any) -> Any:
+        """Index by anything: for what the core does not index itself, and for errors."""
         array = self._layout()
         key = _plain_key(key)
         parts = key if isinstance(key, tuple) else (key,)
@@ -147,10 +163,6 @@ class Views(_core.TensorBase):
             result = backend_of(self.storage()).gather(array, key)
         return self._over(result, array) if is_view(result, array) else result
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign as in NumPy; other processes see the new elements."""
+    def _assign(self, key: Any, value: Any) -> None:
+        """Assign by any index: for what the core does not assign itself."""
         backend_of(self.storage()).assign(self, _plain_key(key), value)
-
-    def __iter__(self) -> Iterator[Self]:
-        """Return an iterator over views of the elements along the first axis."""
-        return (self[i] for i in range(len(self)))

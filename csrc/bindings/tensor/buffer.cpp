@@ -1,0 +1,90 @@
+#include "bindings/tensor/buffer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "bindings/support/errors.hpp"
+#include "bindings/tensor/tensor.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+// Formats of the dtypes with a code, in the order of the codes.
+constexpr std::array kFormats = {"?", "b", "B", "h", "H",  "i",  "I", "l",
+                                 "L", "e", "f", "d", "Zf", "Zd", "g", "Zg"};
+
+// Return true if NumPy reads the array's own dtype out of a buffer: not if the dtype is a void
+// without fields, has titles, or has fields and is not aligned. Throws NumPy's error if there is no
+// format.
+bool survives_buffer(const py::object& array) {
+  const py::object view = checked(PyMemoryView_FromObject(array.ptr()));
+  try {
+    const py::object seen = py::module_::import("numpy").attr("asarray")(view);
+    return seen.attr("dtype").equal(array.attr("dtype"));
+  } catch (const py::error_already_set&) {
+    return false;
+  }
+}
+
+bool is_read_only(const Tensor& tensor) noexcept {
+  return tensor.read_only || reinterpret_cast<Storage*>(tensor.storage)->read_only();
+}
+
+// Return true if the shape and strides of the tensor are those of NumPy's buffer, which has its own
+// strides where an axis has at most one element, and another format for data that is not aligned.
+bool is_usual(const Tensor& tensor, const std::byte* data) noexcept {
+  const auto aligned = [&](std::int64_t value) { return value % tensor.item_size == 0; };
+  return aligned(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data))) &&
+         std::ranges::all_of(tensor.strides(), aligned) &&
+         std::ranges::all_of(tensor.shape(), [](std::int64_t size) { return size > 1; });
+}
+
+// What `memoryview` and `numpy.asarray` ask for, without NumPy's help. Returns false for other
+// requests and other tensors.
+bool fill_quickly(PyObject* self, Py_buffer* view, int flags) noexcept {
+  const Tensor& tensor = *reinterpret_cast<Tensor*>(self);
+  if ((flags & ~PyBUF_WRITABLE) != PyBUF_FULL_RO || tensor.dtype_code == kNoCode ||
+      !tensor.on_host()) {
+    return false;
+  }
+  const bool read_only = is_read_only(tensor);
+  if ((flags & PyBUF_WRITABLE) != 0 && read_only) return false;
+  std::byte* data = reinterpret_cast<Storage*>(tensor.storage)->backing().data + tensor.offset;
+  if (!is_usual(tensor, data)) return false;
+  static_assert(sizeof(Py_ssize_t) == sizeof *tensor.values);
+  auto* values = reinterpret_cast<Py_ssize_t*>(tensor.values);  // they do not change
+  *view = {.buf = data,
+           .obj = Py_NewRef(self),
+           .len = static_cast<Py_ssize_t>(element_count(tensor.shape()) * tensor.item_size),
+           .itemsize = tensor.item_size,
+           .readonly = read_only ? 1 : 0,
+           .ndim = tensor.dims,
+           .format = const_cast<char*>(kFormats[tensor.dtype_code - 1u]),
+           .shape = tensor.dims != 0 ? values : nullptr,
+           .strides = tensor.dims != 0 ? values + tensor.dims : nullptr,
+           .suboffsets = nullptr,
+           .internal = nullptr};
+  return true;
+}
+
+}  // namespace
+
+// Otherwise the buffer is NumPy's, and so are format, checks and errors. There is no buffer if it
+// would mislead NumPy's own functions, which ask for a buffer first: they find the dtype elsewhere.
+int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
+  if (fill_quickly(self, view, flags)) return 0;
+  view->obj = nullptr;
+  const PyObject* done = guarded([&]() -> PyObject* {
+    const Tensor& tensor = *reinterpret_cast<Tensor*>(self);
+    const py::object array = to_numpy(tensor);
+    if (tensor.dtype_code == kNoCode && (flags & PyBUF_FORMAT) != 0 && !survives_buffer(array)) {
+      throw py::buffer_error("a buffer's format cannot describe dtype " +
+                             py::str(tensor.dtype).cast<std::string>() + "; use numpy()");
+    }
+    return PyObject_GetBuffer(array.ptr(), view, flags) == 0 ? Py_None : nullptr;
+  });
+  return done != nullptr ? 0 : -1;
+}
+
+}  // namespace shmtensor::python

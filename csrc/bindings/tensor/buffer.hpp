@@ -1,0 +1,11 @@
+// The buffer protocol of tensors, the same as that of NumPy's arrays.
+#pragma once
+
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+// The slot of the type.
+int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept;
+
+}  // namespace shmtensor::python
