@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["children", "command_line"]
+__all__ = ["children", "command_line", "initial_variable"]
 
 
 def children(pid: int) -> list[int]:
@@ -25,3 +26,13 @@ def command_line(pid: int) -> str:
     except OSError:
         return ""
     return " ".join(word.decode(errors="replace") for word in words if word)
+
+
+def initial_variable(pid: int, name: str) -> str | None:
+    """Return an environment variable with which a process began; None if it had none, or has ended."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    start = f"{name}=".encode()
+    return next((os.fsdecode(entry[len(start) :]) for entry in entries if entry.startswith(start)), None)

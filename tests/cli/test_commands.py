@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 import time
 from multiprocessing.reduction import ForkingPickler
 
@@ -68,7 +69,7 @@ def test_ls_reports_unknown_session(capsys) -> None:
 def test_gc_reports_unknown_session_like_ls(words, capsys, session) -> None:
     """Regression: it printed "nothing to remove", with exit status 0."""
     code, text = run(capsys, *words, "F" * 32, session)
-    assert (code, f"no session {'f' * 32}" in text, f"no session {session}" in text) == (1, True, False)
+    assert (code, f"no session {'F' * 32}" in text, f"no session {session}" in text) == (1, True, False)
     assert run(capsys, *words, "--json", "f" * 32)[0] == 1
     assert run(capsys, *words, session.upper())[0] == 0
 
@@ -98,6 +99,56 @@ def test_gc_frees_old_messages_but_not_held_blocks(capsys, session) -> None:
     st.unpublish("stays")
     assert len(messages) == 2
     assert run(capsys, "gc", "--older-than", "0", session)[0] == 0
+
+
+NAMED = "A run of test_commands"
+MESSAGE = """
+    import sys
+    from multiprocessing.reduction import ForkingPickler
+    import shmtensor as st
+    message = ForkingPickler.dumps(st.ones(10))
+    print(st.stats()["session"], flush=True)
+    sys.stdin.read()
+    print(st.stats()["in_flight"])
+"""
+
+
+@pytest.fixture
+def named():
+    """Run a program in a named session, with an unread message."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(MESSAGE)],
+        env=clean_environment(SHMTENSOR_SESSION=NAMED),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield program
+    program.kill()
+    program.communicate()
+
+
+def test_session_is_found_and_shown_by_the_text_that_names_it(named, capsys) -> None:
+    """Regression: only the hash of the text was known."""
+    session = named.stdout.readline().strip()
+    code, text = run(capsys, "ls", NAMED)
+    assert (code, f"session {session} ({NAMED}): " in text) == (0, True)
+    assert json.loads(run(capsys, "ls", "--json", session)[1])[0]["name"] == NAMED
+    assert run(capsys, "ls", NAMED.upper())[0] == 1
+    assert f"of session {session}" in run(capsys, "gc", "--older-than", "0", NAMED)[1]
+    assert named.communicate("", timeout=30)[0] == "0\n"
+
+
+def test_gc_discards_messages_of_others_only_if_they_are_named(named, capsys) -> None:
+    """Regression: without a session it discarded messages of all programs of the user."""
+    named.stdout.readline()
+    for words in ([], ["--dry-run"], ["--all", NAMED]):
+        with pytest.raises(SystemExit) as caught:
+            main(["gc", "--older-than", "0", *words])
+        assert caught.value.code == 2
+        assert "--all" in capsys.readouterr().err
+    assert run(capsys, "gc", "--older-than", "0", "--all", "--dry-run")[0] == 0
+    assert named.communicate("", timeout=30)[0] == "1\n"
 
 
 @pytest.mark.parametrize(

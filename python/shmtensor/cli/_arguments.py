@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import shmtensor._core as _core
 from shmtensor.cli._sessions import find_sessions, observe
 
-__all__ = ["add_sessions", "count", "observe_sessions", "seconds"]
+__all__ = ["add_sessions", "count", "is_called", "observe_sessions", "seconds"]
 
 _LONGEST = 1e9  # seconds; time.sleep() accepts about ten times as many
 
@@ -15,7 +16,7 @@ _LONGEST = 1e9  # seconds; time.sleep() accepts about ten times as many
 def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
     """Add the argument with the sessions that a command is for."""
     parser.add_argument(
-        "sessions", nargs="*", type=str.lower, metavar="SESSION", help=f"{what} (a prefix is sufficient)"
+        "sessions", nargs="*", metavar="SESSION", help=f"{what} (the first digits of an id, or a name)"
     )
 
 
@@ -24,11 +25,16 @@ def observe_sessions(wanted: list[str]) -> tuple[list[dict[str, Any]], list[str]
     seen = [
         found
         for session in find_sessions()
-        if not wanted or session.startswith(tuple(wanted))
+        if not wanted or any(is_called(session, text) for text in wanted)
         if (found := observe(session)) is not None
     ]
-    missing = [text for text in wanted if not any(one["session"].startswith(text) for one in seen)]
+    missing = [text for text in wanted if not any(is_called(one["session"], text) for one in seen)]
     return seen, missing
+
+
+def is_called(session: str, text: str) -> bool:
+    """Return True if the text is the name of the session, or the beginning of its id."""
+    return session.startswith(text.lower()) or session == _core.session_named(text)
 
 
 def seconds(text: str) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import shmtensor._core as _core
-from shmtensor._procfs import command_line
+from shmtensor._procfs import command_line, initial_variable
 from shmtensor.errors import SessionError
 
 __all__ = ["find_sessions", "observe"]
@@ -37,4 +37,14 @@ def observe(session: str) -> dict[str, Any] | None:
     if seen is not None:
         for process in seen["processes"]:
             process["command"] = command_line(process["pid"])
+        seen["name"] = _name(seen)
     return seen
+
+
+def _name(seen: dict[str, Any]) -> str | None:
+    """Return the text of SHMTENSOR_SESSION by which a process joined; None if there is none."""
+    for process in seen["processes"]:
+        text = initial_variable(process["pid"], "SHMTENSOR_SESSION")
+        if text and text != seen["session"] and _core.session_named(text) == seen["session"]:
+            return text
+    return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
-from shmtensor.cli._arguments import add_sessions, observe_sessions, seconds
+from shmtensor.cli._arguments import add_sessions, is_called, observe_sessions, seconds
 from shmtensor.cli._output import add_json, echo, print_json
 from shmtensor.errors import SessionError
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser"]
 
+_ID_DIGITS = 32
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to the parser."""
@@ -21,24 +24,29 @@ def add_parser(commands: Any) -> None:
         "gc",
         help="free the memory of killed sessions, and unread messages",
         description="Remove the named segments of sessions without a process and a manager. With "
-        "--older-than, also discard unread messages of living sessions from that age on, and free the "
-        "memory that only they held. Memory that a living process holds, and published objects, stay. "
-        "Exit status: 0; 1 if a given session does not exist.",
+        "--older-than, also discard unread messages of the given sessions, or of --all, from that age on, "
+        "and free the memory that only they held. Memory that a living process holds, and published "
+        "objects, stay. Exit status: 0; 1 if a given session does not exist.",
     )
     parser.add_argument("--dry-run", action="store_true", help="only print what would be freed")
     parser.add_argument(
         "--older-than", type=seconds, metavar="SECONDS", help="discard unread messages of at least that age"
     )
-    add_sessions(parser, "discard messages of these only")
+    parser.add_argument(
+        "--all", action="store_true", help="discard messages of all sessions, other programs' included"
+    )
+    add_sessions(parser, "discard messages of these")
     add_json(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=partial(_run, parser))
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if options.older_than is not None and bool(options.sessions) == options.all:
+        parser.error("--older-than discards messages that programs may still read: name sessions, or --all")
     names = _core.sweep_names(options.dry_run)
     discard = options.older_than is not None
     seen, missing = observe_sessions(options.sessions) if discard or options.sessions else ([], [])
-    missing = [text for text in missing if not any(name.startswith(f"shmtensor-{text}") for name in names)]
+    missing = [text for text in missing if not any(is_called(_session_of(name), text) for name in names)]
     discarded = {}
     if discard:
         for one in seen:
@@ -58,6 +66,11 @@ def _run(options: argparse.Namespace) -> int:
     if not names and not discarded and not missing:
         echo("nothing to remove")
     return 1 if missing else 0
+
+
+def _session_of(name: str) -> str:
+    """Return the id of the session in the name of a segment, ``shmtensor-ID...``."""
+    return name.removeprefix("shmtensor-")[:_ID_DIGITS]
 
 
 def _discard(seen: dict[str, Any], older_than: float, dry_run: bool) -> int:

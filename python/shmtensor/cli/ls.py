@@ -46,7 +46,8 @@ def _run(options: argparse.Namespace) -> int:
 def _show(one: dict[str, Any]) -> None:
     live, reserved = one["bytes_live"], one["bytes_reserved"]
     idle = max(reserved - live, 0)
-    echo(f"session {one['session']}: {human_bytes(live)} live, {human_bytes(idle)} idle")
+    name = "" if one["name"] is None else f" ({one['name']})"
+    echo(f"session {one['session']}{name}: {human_bytes(live)} live, {human_bytes(idle)} idle")
     processes = [(p["slot"], p["pid"], p["command"][:70]) for p in one["processes"]]
     if processes:
         print_table(("slot", "PID", "command"), processes, "  ")
