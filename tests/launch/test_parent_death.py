@@ -16,7 +16,7 @@ from tests.helpers.children import clean_environment, is_running, wait_until, wr
 
 PARENT = r"""
     import os, signal, subprocess, sys, threading, time
-    import multiprocessing as standard
+    from concurrent.futures import ProcessPoolExecutor
     import shmtensor.multiprocessing as mp
 
     def report_pid(path):
@@ -65,8 +65,18 @@ PARENT = r"""
         if bystander == 0:
             time.sleep(100)
         tell_bystander = open(path + ".bystander", "w").write(str(bystander))
-        start = lambda: mp.start_processes(
-            work, (path, method, kind), nprocs=2, join=False, start_method=method)
+        def start():
+            global started  # a pool ends with its object
+            if kind == "pool":
+                started = mp.get_context(method).Pool(3)
+                started.map_async(sleep_on, [path, path], chunksize=1)
+            elif kind == "executor":
+                started = ProcessPoolExecutor(2, mp_context=mp.get_context(method))
+                for _ in range(2):
+                    started.submit(sleep_on, path)
+            else:
+                started = mp.start_processes(
+                    work, (path, method, kind), nprocs=2, join=False, start_method=method)
         if thread == "thread":
             starter = threading.Thread(target=start)
             starter.start()
@@ -82,6 +92,7 @@ PARENT = r"""
         time.sleep(100)
 """
 EXPECTED = {"process": 4, "fork": 6, "program": 4, "spawn": 6, "exec": 2, "busy": 2, "nothing": 2}
+EXPECTED |= {"pool": 2, "executor": 2}  # their workers have tasks
 
 
 class Parent:

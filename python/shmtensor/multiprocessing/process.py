@@ -18,6 +18,8 @@ from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pi
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
+# No other process would end their workers, which wait for tasks.
+_POOLS = ("multiprocessing.pool", "concurrent.futures.process")
 _KILL_TIMEOUT = 5.0  # in seconds: a process that is blocked in the kernel does not end by SIGKILL
 
 
@@ -63,7 +65,9 @@ class _Sharing(multiprocessing.process.BaseProcess):
         """
         self._inherited = _Inherited.from_this_process()
         if self._parent_death is None:
-            self._parent_death = pipe_for_child()
+            target: Any = self._target  # type: ignore[attr-defined]
+            of_pool = getattr(target, "__module__", "") in _POOLS
+            self._parent_death = ParentDeathPipe() if of_pool else pipe_for_child()
         self._arguments = ArgumentsPipe()
         try:
             with _core.MessageScope(self._arguments.outgoing) as message:
