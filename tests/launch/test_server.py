@@ -19,6 +19,7 @@ from tests.helpers.children import (
     clean_environment,
     end,
     is_running,
+    run_command,
     run_program,
     run_python,
     wait_until,
@@ -414,3 +415,20 @@ def test_default_socket_timeout_is_ignored(tmp_path) -> None:
         assert process.exitcode == 7
         """,
     )
+
+
+def test_exit_with_a_running_server_warns_of_nothing(tmp_path) -> None:
+    """Regression: ResourceWarnings of a subprocess that is still running and of an unclosed socket."""
+    program = """
+        import shmtensor.multiprocessing as mp
+        if __name__ == "__main__":
+            pool = mp.get_context("server").Pool(1)  # is not closed, of which the standard library warns
+            assert pool.apply(abs, (-3,)) == 3
+            process = mp.get_context("server").Process(target=print, args=("ended",))
+            process.start()
+    """
+    path = write_program(tmp_path, program)
+    done = run_command([sys.executable, "-X", "dev", "-W", "error", str(path)])
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+    assert "subprocess" not in done.stderr
+    assert "socket" not in done.stderr

@@ -211,7 +211,8 @@ def _published(process: bytes, count: int, name: str | None, origin: bytes, offs
 
 def _raise_foreign(name: str | None) -> NoReturn:
     msg = (
-        f"{name or 'a function'} of another program's __main__ was sent for workers of the start method "
-        "'server', but this process is not one; move it to a module that both import"
+        f"{name or 'a function'} was sent to a process without the main module that defines it (a notebook "
+        "or another program). Workers of the start method 'server' do not need that module: start this "
+        "one by 'server', or move the definition to a module that both import"
     )
     raise pickle.UnpicklingError(msg)

@@ -12,17 +12,18 @@ import subprocess
 import sys
 import threading
 import warnings
-from multiprocessing import spawn
+from multiprocessing import spawn, util
 from typing import Any
 
 from shmtensor.multiprocessing._lifetime.fork_safe import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._lifetime.signals import blocked
 from shmtensor.multiprocessing._worker_server import stdlib_private
 
-__all__ = ["REPLY", "client", "set_server_preload"]
+__all__ = ["AT_EXIT", "REPLY", "client", "set_server_preload"]
 
 REPLY = struct.Struct("<iq")  # an error number, or zero and a pid
 _MAX_DESCRIPTORS = 253  # of one message; the kernel's limit
+AT_EXIT = -50  # priority: after the standard library has waited for all workers
 _ENDED = "the worker server ended while it started a worker; see its standard error"
 _ENTRY = (
     "import sys; sys.path[:] = {path!r}; "
@@ -102,6 +103,7 @@ class Client:
         self._lock = threading.RLock()
         self._server: _Server | None = None  # without a pending reply
         self._preload: tuple[str, ...] = ()
+        self._at_exit: util.Finalize | None = None
 
     def set_preload(self, names: tuple[str, ...]) -> None:
         with self._lock:
@@ -147,6 +149,8 @@ class Client:
             reset_in_forked_children(self)
             server = _Server(self._preload)
             self._keep(server)
+            if self._at_exit is None:
+                self._at_exit = util.Finalize(None, self.close, exitpriority=AT_EXIT)
             if server.problems:
                 warnings.warn(f"the worker server could not preload {server.problems}", stacklevel=8)
             return server
@@ -157,9 +161,17 @@ class Client:
         if before is not None:
             before.close()
 
+    def close(self) -> None:
+        """Close the connection, at exit; the server ends by itself, after its workers."""
+        with self._lock:
+            self._keep(None)
+        while _detached_servers:
+            _detached_servers.pop().returncode = 0  # `subprocess` warns of children that still run
+
     def reset_in_child(self) -> None:
         self._lock = threading.RLock()
         self._server = None
+        self._at_exit = None
 
 
 def _credentials() -> object:

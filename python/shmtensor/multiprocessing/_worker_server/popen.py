@@ -13,7 +13,7 @@ from typing import Any
 from shmtensor.multiprocessing._by_value import reducer
 from shmtensor.multiprocessing._by_value.code_store import code_store
 from shmtensor.multiprocessing._worker_server.bootstrap import GO, Preparation, inherited
-from shmtensor.multiprocessing._worker_server.client import client
+from shmtensor.multiprocessing._worker_server.client import AT_EXIT, client
 from shmtensor.multiprocessing.connection import dumps_for_child
 
 __all__ = ["Popen"]
@@ -70,7 +70,7 @@ class Popen(popen_fork.Popen):
             self.pid, self.sentinel = client.start_worker([*own, *standard, *code_files.values(), *self._fds])
             kept.callback(os.close, self.sentinel)
             self._status = status
-            self.finalizer = util.Finalize(self, kept.pop_all().close)
+            self.finalizer = util.Finalize(self, kept.pop_all().close, exitpriority=AT_EXIT)
             process_obj._popen = self  # a start that fails from here on kills the worker
             # A worker that does not receive GO exits: if this start fails, the worker has run nothing.
             os.write(sentinel, GO)
