@@ -110,6 +110,27 @@ METHODS = {
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *("connection", "context", "dummy", "managers", "pool", "process", "queues", "reduction"),
+        *("shared_memory", "sharedctypes", "synchronize", "util"),
+    ],
+)
+def test_submodules_of_the_standard_library_are_importable(name) -> None:
+    """Regression: `from shmtensor.multiprocessing.managers import BaseManager` was an ImportError."""
+    done = run_python(f"""
+        import multiprocessing.{name} as standard
+        import shmtensor.multiprocessing.{name} as module
+        import shmtensor.multiprocessing as mp
+        from shmtensor.multiprocessing import {name}
+        assert module is {name} is mp.{name}
+        for public in vars(standard):
+            getattr(module, public)
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
     ("module", "names"), [(st, PUBLIC), (mp, PUBLIC_MP)], ids=["shmtensor", "multiprocessing"]
 )
 def test_public_names_match_list(module, names) -> None:

@@ -14,6 +14,8 @@ from typing_extensions import assert_type
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing import shared_memory
+from shmtensor.multiprocessing.pool import ThreadPool
 
 
 def work(rank: int, tensor: st.Tensor) -> float:
@@ -22,6 +24,9 @@ def work(rank: int, tensor: st.Tensor) -> float:
     assert_type(tensor, st.Tensor)
     assert_type(tensor.numpy(), npt.NDArray[Any])
     assert_type(tensor.reshape(2, 3).T, st.Tensor)
+    assert_type(tensor[0], st.Tensor)
+    assert_type(tensor[1:, ..., None], st.Tensor)
+    assert_type(next(iter(tensor)), st.Tensor)
     return float(np.asarray(tensor).sum())
 
 
@@ -30,11 +35,27 @@ def submodules() -> None:
     assert_type(st.memory.process_memory().pss, int)
     assert_type(st.cuda.is_available(), bool)
     assert_type(st.doctor().ok, bool)
-    queue: mp.queues.Queue = st.multiprocessing.Queue()
+    queue: mp.Queue[st.Tensor] = mp.Queue(maxsize=5)
     try:
         queue.put(st.zeros(3, np.float32))
     except st.errors.OutOfSharedMemory:
         mp.spawn(work, (st.full((2,), 1.0),), nprocs=2)
+
+
+def workers() -> None:
+    """Regression: contexts were Any, and the result of `spawn` had to be checked for None."""
+    context = mp.get_context("server")
+    with context.Pool(2) as pool:
+        pool.map(abs, [1])
+    context.Process(target=work).start()
+    assert_type(mp.spawn(work, nprocs=2, join=False), mp.ProcessContext)
+    assert_type(mp.start_processes(work, (), 2, False), mp.ProcessContext)
+    assert mp.spawn(work).results()  # type: ignore[attr-defined]
+
+
+def submodules_of_the_standard_library() -> ThreadPool:
+    assert_type(shared_memory.SharedMemory(size=5).name, str)
+    return ThreadPool(2)
 
 
 def containers(numbers: st.SharedDict[int], items: st.SharedList[str]) -> None:

@@ -114,3 +114,15 @@ def test_spawn_context_is_the_start_method_s() -> None:
 
     assert ProcessRaisedException is mp.ProcessRaisedException
     assert spawn is mp.spawn
+
+
+def put_square(rank: int, queue) -> None:
+    queue.put(rank * rank)
+
+
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue", "SimpleQueue"])
+def test_queue_of_the_default_context_is_an_argument_for_every_method(kind, start_method) -> None:
+    """Regression: where the default is fork, a semaphore could not be sent to workers of spawn."""
+    queue = getattr(mp, kind)()
+    mp.spawn(put_square, (queue,), nprocs=3, start_method=start_method)
+    assert {queue.get() for _ in range(3)} == {0, 1, 4}

@@ -20,7 +20,7 @@ from multiprocessing import (
     parent_process,
     reducer,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shmtensor import reducers as _reducers
 from shmtensor.multiprocessing._worker_server.client import set_server_preload
@@ -47,19 +47,22 @@ Barrier = _context.Barrier
 BoundedSemaphore = _context.BoundedSemaphore
 Condition = _context.Condition
 Event = _context.Event
-JoinableQueue = _context.JoinableQueue
 Lock = _context.Lock
 Manager = _context.Manager
 Pipe = _context.Pipe
 Pool = _context.Pool
 Process = _context.Process
-Queue = _context.Queue
 RLock = _context.RLock
 RawArray = _context.RawArray
 RawValue = _context.RawValue
 Semaphore = _context.Semaphore
-SimpleQueue = _context.SimpleQueue
 Value = _context.Value
+if TYPE_CHECKING:  # so that ``mp.Queue[st.Tensor]`` is a type
+    from shmtensor.multiprocessing.queues import JoinableQueue, Queue, SimpleQueue
+else:
+    JoinableQueue = _context.JoinableQueue
+    Queue = _context.Queue
+    SimpleQueue = _context.SimpleQueue
 allow_connection_pickling = _context.allow_connection_pickling
 cpu_count = _context.cpu_count
 freeze_support = _context.freeze_support

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.context as std
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import shmtensor._core as _core
 from shmtensor.multiprocessing import connection as _connection
 from shmtensor.multiprocessing import process as _process
 from shmtensor.multiprocessing import queues as _queues
 from shmtensor.multiprocessing import start_method as _start_method
+
+if TYPE_CHECKING:
+    from shmtensor.multiprocessing import pool as _pool
 
 __all__ = ["DefaultContext", "ForkContext", "ForkServerContext", "ServerContext", "SpawnContext"]
 
@@ -29,22 +32,24 @@ def __getattr__(name: str) -> Any:
 class _Sharing(std.BaseContext):
     """What every context of this package does differently from the standard library's."""
 
+    Process: ClassVar[type[multiprocessing.process.BaseProcess]]
+
     def Pipe(self, duplex: bool = True) -> tuple[_connection.Connection, _connection.Connection]:
         """Return two connected ends; tensors sent through them travel as handles."""
         first, second = _connection.Pipe(duplex)
         return self._for_workers(first), self._for_workers(second)
 
-    def Queue(self, maxsize: int = 0) -> _queues.Queue:
+    def Queue(self, maxsize: int = 0) -> _queues.Queue[Any]:
         """Return a queue in shared memory; `put` pickles immediately, tensors travel as handles."""
         context: _Sharing = self.get_context()
         return context._for_workers(_queues.Queue(maxsize, ctx=context))
 
-    def JoinableQueue(self, maxsize: int = 0) -> _queues.JoinableQueue:
+    def JoinableQueue(self, maxsize: int = 0) -> _queues.JoinableQueue[Any]:
         """Return a `Queue` with `task_done` and `join`."""
         context: _Sharing = self.get_context()
         return context._for_workers(_queues.JoinableQueue(maxsize, ctx=context))
 
-    def SimpleQueue(self) -> _queues.SimpleQueue:
+    def SimpleQueue(self) -> _queues.SimpleQueue[Any]:
         """Return a queue without `maxsize`; tensors travel as handles."""
         context: _Sharing = self.get_context()
         return context._for_workers(_queues.SimpleQueue(ctx=context))
@@ -55,7 +60,7 @@ class _Sharing(std.BaseContext):
         initializer: Any = None,
         initargs: Any = (),
         maxtasksperchild: int | None = None,
-    ) -> Any:
+    ) -> _pool.Pool:
         """Return a pool of workers; tensors in tasks and results travel as handles."""
         from shmtensor.multiprocessing.pool import Pool
 
@@ -65,7 +70,7 @@ class _Sharing(std.BaseContext):
         """Return the channel, set up for what workers of this context can read."""
         return channel
 
-    def get_context(self, method: str | None = None) -> Any:
+    def get_context(self, method: str | None = None) -> _Sharing:  # type: ignore[override]
         """Return the context of a start method; None: this one, or the default method's."""
         if method is None:
             return self
@@ -122,7 +127,7 @@ class DefaultContext(_Sharing):
 
     Process = _process.Process
 
-    def get_context(self, method: str | None = None) -> Any:
+    def get_context(self, method: str | None = None) -> _Sharing:  # type: ignore[override]
         """Return the context of a start method; None: of the default method, which this call fixes.
 
         ``"auto"`` chooses by the state of this process: see `explain_start_method`. The environment variable

@@ -9,12 +9,10 @@ result that the worker has put. docs/design/queue.md has the argument.
 from __future__ import annotations
 
 import copy
-import queue
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from multiprocessing import parent_process, pool
+from multiprocessing import pool
 from multiprocessing import queues as std
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Pool"]
 
 _MOST_WORKERS = 1024  # that a session has at the same time
-_PARENT_CHECK = 1.0  # seconds
 
 
 def __dir__() -> list[str]:
@@ -51,7 +48,8 @@ class Pool(pool.Pool):
 
     def _setup_queues(self) -> None:
         context: Any = self._ctx
-        self._inqueue, self._outqueue = SimpleQueue(ctx=context), SimpleQueue(ctx=context)
+        self._inqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
+        self._outqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
         self._inqueue._dumps = dumps_by_value if context.get_start_method() == "server" else dumps_by_name
         tasks = _Tasks(self._inqueue, self._outqueue)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result
@@ -83,7 +81,7 @@ class _Tasks:
     One thread puts, one gets results, and one starts workers and notices their ends.
     """
 
-    def __init__(self, tasks: SimpleQueue, results: SimpleQueue) -> None:
+    def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any]) -> None:
         self._tasks, self._results = tasks, results
         self._claims = zeros(_MOST_WORKERS, dtype="uint64")  # by rank: position of the task, plus 1
         self._workers: dict[int, BaseProcess] = {}  # by rank
@@ -153,7 +151,7 @@ class _Tasks:
 class _TaskReader:
     """The queue of tasks, as a worker uses it."""
 
-    def __init__(self, tasks: SimpleQueue, claims: Tensor, rank: int) -> None:
+    def __init__(self, tasks: SimpleQueue[Any], claims: Tensor, rank: int) -> None:
         self._tasks, self._claims, self._rank = tasks, claims, rank
         self._is_claiming = False
 
@@ -161,11 +159,7 @@ class _TaskReader:
         if not self._is_claiming:
             self._is_claiming = True
             self._tasks._claim_in(self._claims.storage(), self._rank)
-        parent = parent_process()
-        while parent is None or parent.is_alive():
-            with suppress(queue.Empty):
-                return self._tasks.get(timeout=_PARENT_CHECK)
-        raise EOFError("the process of the pool has ended")
+        return self._tasks.get()
 
 
 def _name(function: Any, arguments: Any) -> str:

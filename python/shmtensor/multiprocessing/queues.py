@@ -6,7 +6,7 @@ import operator
 import queue
 from multiprocessing import queues as std
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.queue import Queue as SharedQueue
@@ -30,15 +30,10 @@ def __getattr__(name: str) -> Any:
     return getattr(std, name)  # everything that is not replaced here
 
 
-if TYPE_CHECKING:
-    _Queue = std.Queue[Any]
-    _JoinableQueue = std.JoinableQueue[Any]
-    _SimpleQueue = std.SimpleQueue[Any]
-else:  # generic for type checkers only
-    _Queue, _JoinableQueue, _SimpleQueue = std.Queue, std.JoinableQueue, std.SimpleQueue
+_Item = TypeVar("_Item")
 
 
-class _WithEnds(SharedQueue[Any]):
+class _WithEnds(SharedQueue[_Item]):
     """A shared queue with the attributes of the standard library's that programs are known to use."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -70,7 +65,7 @@ class _WithEnds(SharedQueue[Any]):
         return self._reader.poll(timeout)
 
 
-class Queue(_WithEnds, _Queue):
+class Queue(_WithEnds[_Item], std.Queue):  # type: ignore[type-arg]  # generic since Python 3.12
     """A queue with the interface of `multiprocessing.Queue`; see `shmtensor.Queue`.
 
     `put` pickles the object in the calling thread: the caller gets pickling errors, private memory is copied
@@ -95,11 +90,11 @@ class Queue(_WithEnds, _Queue):
         """Return: this queue has no thread, and what was put is not lost."""
 
 
-class JoinableQueue(Queue, _JoinableQueue):
+class JoinableQueue(Queue[_Item], std.JoinableQueue):  # type: ignore[type-arg]
     """A `Queue` whose `task_done` and `join` are used; see `multiprocessing.JoinableQueue`."""
 
 
-class SimpleQueue(_WithEnds, _SimpleQueue):
+class SimpleQueue(_WithEnds[_Item], std.SimpleQueue):  # type: ignore[type-arg]
     """A queue without `maxsize`; see `multiprocessing.SimpleQueue`."""
 
     def __new__(cls, *, ctx: Any = None) -> Self:  # noqa: ARG004
@@ -107,7 +102,7 @@ class SimpleQueue(_WithEnds, _SimpleQueue):
 
 
 class _End:
-    def __init__(self, of: _WithEnds) -> None:
+    def __init__(self, of: _WithEnds[Any]) -> None:
         self._queue = of
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from shmtensor.multiprocessing import context as _contexts
+from shmtensor.multiprocessing._signature import typed
 from shmtensor.multiprocessing._spawn.launch import launch
 from shmtensor.multiprocessing._spawn.settings import Affinity, Environments, settings_by_rank
 from shmtensor.multiprocessing.errors import (
@@ -32,6 +33,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
+@typed
 def start_processes(  # noqa: PLR0917  # torch's signature
     fn: Callable[..., Any],
     args: tuple[Any, ...] | list[Any] = (),
@@ -108,6 +110,7 @@ def start_processes(  # noqa: PLR0917  # torch's signature
     return None
 
 
+@typed
 def spawn(  # noqa: PLR0917
     fn: Callable[..., Any],
     args: tuple[Any, ...] | list[Any] = (),
