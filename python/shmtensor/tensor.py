@@ -167,7 +167,10 @@ class Tensor(Views, Protocols, metaclass=HidesHints):  # type: ignore[metaclass]
     def __repr__(self) -> str:
         array = backend_of(self.storage()).to_host(self)
         body = np.array2string(array, prefix="Tensor(", separator=", ")
-        notes = [f"dtype={self.dtype}", "shared" if self.is_shared() else "private"]
+        place = "shared" if self.is_shared() else "private"
+        if place == "private" and _core.storage_at(self.data_ptr(), min(self.nbytes, 1)) is not None:
+            place = "over shared memory"  # an item of a container, which is copied when it is sent
+        notes = [f"dtype={self.dtype}", place]
         if self.size == 0:
             notes.insert(0, f"shape={self.shape}")
         if self.readonly:

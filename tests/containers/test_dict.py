@@ -169,3 +169,11 @@ def test_shared_dict_is_sent_to_other_processes(ctx, strategy) -> None:
     queue.close()
     assert (seen, length) == ([0, 1, 2], 2)
     assert inner["x"].tolist() == [0, 1, 2]
+
+
+def test_tensor_out_of_a_dict_is_not_called_private() -> None:
+    """Regression: its text was "private, read-only", although its elements are in shared memory."""
+    found = st.SharedDict({"w": st.ones(2)})["w"]
+    assert not found.is_shared()
+    assert repr(found) == "Tensor([1., 1.], dtype=float64, over shared memory, read-only)"
+    assert "private" in repr(st.from_numpy(found.numpy().copy()))
