@@ -63,7 +63,10 @@ bool Queue::has_happened(QueueEvent event) const noexcept {
 
 int Queue::watch(QueueEvent event) {
   session_.require_slot();
-  return watches_[index(event)].open(session_, watched(event));
+  QueueWatch& watch = watches_[index(event)];
+  const int descriptor = watch.open(session_, watched(event));
+  if (is_closed()) watch.end(session_.slot());  // `close` may have come before it was open
+  return descriptor;
 }
 
 void Queue::settle(QueueEvent event) noexcept {

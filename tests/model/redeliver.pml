@@ -258,11 +258,11 @@ proctype joiner() {
   :: k < RECORDS -> d_step { left = left || owner[k] != FREE }; k++
   :: else -> break
   od;
+  k = 0;
 #ifdef RECORDS_BEFORE_HEAD
   d_step { left = left || head < count };
 #endif
   d_step {
-    k = 0;
     if
 #ifdef COUNT_ONCE
     :: !left ->
