@@ -77,7 +77,7 @@ def test_first_tensor_registers_reducers_not_import() -> None:
     assert dict(copyreg.dispatch_table) == before[1]
     print(json.dumps([kind.__name__ for kind in known()[0].keys() - before[0].keys()]))
     """)
-    assert sorted(kinds) == ["Storage", "Tensor"]
+    assert sorted(kinds) == ["Storage", "Tensor", "ndarray"]
 
 
 @pytest.mark.parametrize(
@@ -98,20 +98,18 @@ def test_multiprocessing_import_registers_and_starts_nothing(statement) -> None:
     assert after == before
 
 
-def test_numpy_arrays_are_registered_only_on_request() -> None:
+def test_numpy_arrays_are_registered_with_the_first_tensor() -> None:
     answers = run("""
     import numpy
     from multiprocessing.reduction import ForkingPickler
-    import shmtensor.multiprocessing as mp
+    import shmtensor as st
     known = lambda: numpy.ndarray in ForkingPickler._extra_reducers
     answers = [known()]
-    mp.share_numpy(min_bytes=1000)
-    answers.append(known())
-    mp.share_numpy(None)
+    st.empty(1)
     answers.append(known())
     print(json.dumps(answers))
     """)
-    assert answers == [False, True, False]
+    assert answers == [False, True]
 
 
 def test_plain_pickle_does_not_use_the_reducers() -> None:

@@ -50,12 +50,13 @@ PUBLIC_MP = [
     *(
         "get_all_sharing_strategies",
         "get_all_start_methods",
+        "get_buffer_threshold",
         "get_context",
         "get_logger",
         "get_sharing_strategy",
     ),
     *("get_start_method", "log_to_stderr", "parent_process", "reducer", "set_executable"),
-    *("set_forkserver_preload", "set_sharing_strategy", "set_start_method", "share_numpy"),
+    *("set_forkserver_preload", "set_sharing_strategy", "set_start_method", "set_buffer_threshold"),
     *("ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "WorkerLost"),
     *(
         "SpawnContext",

@@ -25,6 +25,7 @@
 #include "bindings/support/pybind_fork.hpp"
 #include "bindings/support/python.hpp"
 #include "bindings/tensor/copy_in.hpp"
+#include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/message_scope.hpp"
 #include "bindings/transfer/outgoing_pipe.hpp"
@@ -45,6 +46,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_lookup(module);
   add_tensor(module);
   add_copy_in(module);
+  add_shared_memory(module);
   add_outgoing_pipe(module);
   add_message_scope(module);
   add_reducers(module);

@@ -1,4 +1,4 @@
-"""Reducers that send tensors as handles, for the pickler of `multiprocessing`.
+"""Reducers that send tensors, and arrays over their memory, as handles, for the pickler of `multiprocessing`.
 
 Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
 own included. A process imports it when it makes its first tensor (the extension does that), or when it
@@ -7,11 +7,11 @@ receives one, since a handle names the functions here.
 
 from __future__ import annotations
 
-import pickle
+import operator
 import sys
 from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -23,15 +23,15 @@ from shmtensor._core import (
     rebuild_view,
     reduce_storage,
     reduce_tensor,
+    tensor_over_array,
 )
-from shmtensor.creation import asarray
 from shmtensor.storage import Storage, _rebuild_file
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["rebuild_storage", "rebuild_tensor", "rebuild_view", "share_arrays"]
+__all__ = ["rebuild_array", "rebuild_storage", "rebuild_tensor", "rebuild_view"]
 
 
 def __dir__() -> list[str]:
@@ -45,46 +45,58 @@ def _reduce_storage(storage: Storage) -> Any:
     return _rebuild_file, (storage.filename, *identity, storage.nbytes, storage.readonly)
 
 
-class ArrayReducer:
-    """Sends NumPy arrays of at least `min_bytes` bytes through shared memory.
-
-    The registration is the only place of this number, so that threads change both together.
-    """
-
-    def __init__(self, min_bytes: int) -> None:
-        self.min_bytes = min_bytes
-
-    def __call__(self, array: npt.NDArray[Any], protocol: int = pickle.DEFAULT_PROTOCOL) -> Any:
-        """Return what a pickler needs; `protocol` is its own, which it does not pass to reducers."""
-        if array.nbytes < self.min_bytes or array.dtype.hasobject:
-            return array.__reduce_ex__(protocol)
-        if array.flags.f_contiguous and not array.flags.c_contiguous:
-            return _rebuild_array, (asarray(array.T), True, array.flags.writeable)
-        return _rebuild_array, (asarray(array), False, array.flags.writeable)
+_threshold: int | None = 64 * 1024
 
 
-def share_arrays(min_bytes: int | None) -> None:
-    """Send NumPy arrays of at least `min_bytes` bytes through shared memory; None sends none of them so."""
-    if min_bytes is None:
-        ForkingPickler._extra_reducers.pop(np.ndarray, None)  # type: ignore[attr-defined]
-    else:
-        ForkingPickler.register(np.ndarray, ArrayReducer(min_bytes))
+def buffer_threshold() -> int | None:
+    """Return the number of bytes from which on the buffers of a message are in shared memory."""
+    return _threshold
 
 
-def shared_arrays() -> int | None:
-    """Return the number of bytes that `share_arrays` was last called with."""
-    reducer = ForkingPickler._extra_reducers.get(np.ndarray)  # type: ignore[attr-defined]
-    return reducer.min_bytes if isinstance(reducer, ArrayReducer) else None
+def set_buffer_threshold(nbytes: int | None) -> None:
+    """Set that number; None for no buffer."""
+    global _threshold
+    _threshold = nbytes
 
 
-def _rebuild_array(tensor: Tensor, transposed: bool, writeable: bool) -> npt.NDArray[Any]:
-    array = tensor.numpy()
-    array.flags.writeable = writeable
-    return array.T if transposed else array
+# NumPy's reduction for protocol 4 serves all, and copies the elements once more than that for protocol 5.
+_SMALL = 16 * 1024
+
+
+class _AsPickled:
+    """An array that NumPy reduces, for the protocol in use."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._array = array
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        return self._array.__reduce_ex__(protocol)
+
+
+def reduce_array(array: npt.NDArray[Any]) -> Any:
+    """Reduce an array over shared memory to a tensor, another as NumPy does."""
+    tensor = tensor_over_array(array)
+    if tensor is not None:
+        return rebuild_array, (tensor,)
+    if array.nbytes < _SMALL:
+        return array.__reduce_ex__(4)
+    return operator.getitem, ((_AsPickled(array),), 0)
+
+
+def reduce_array_out_of_band(array: npt.NDArray[Any]) -> Any:
+    """Do the same for a pickler of protocol 5."""
+    tensor = tensor_over_array(array)
+    return array.__reduce_ex__(5) if tensor is None else (rebuild_array, (tensor,))
+
+
+def rebuild_array(tensor: Tensor) -> npt.NDArray[Any]:
+    """Return an array over the memory of a tensor."""
+    return tensor.numpy()
 
 
 ForkingPickler.register(Tensor, reduce_tensor)
 ForkingPickler.register(Storage, _reduce_storage)
+ForkingPickler.register(np.ndarray, reduce_array)
 
 
 def _ensure_manager_at_exit(_: object) -> None:

@@ -196,13 +196,13 @@ def test_change_during_a_send_by_another_thread(tmp_path) -> None:
             global value
             reducer.code_store.add = add
             value = 2
-            reducer.ByValue.dumps(see)
+            reducer.dumps_by_value(see)
             return add(content)
         with context.Pool(1) as pool:
-            reducer.ByValue.dumps(see)
+            reducer.dumps_by_value(see)
             add, reducer.code_store.add = reducer.code_store.add, changed_meanwhile
-            reducer.ByValue.dumps(see)
-            assert pool.apply(call, (bytes(reducer.ByValue.dumps(see)),)) == 2
+            reducer.dumps_by_value(see)
+            assert pool.apply(call, (reducer.dumps_by_value(see),)) == 2
         """,
     )
 

@@ -1,4 +1,4 @@
-"""Promise 18: what resides in shared memory is recognised by its address, whatever made the array."""
+"""Promise 17: what resides in shared memory is recognised by its address, whatever made the array."""
 
 from __future__ import annotations
 

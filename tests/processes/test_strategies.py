@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from multiprocessing.reduction import ForkingPickler
 
-import numpy as np
 import pytest
 
 import shmtensor as st
@@ -137,76 +135,3 @@ def test_threads_share_the_strategy(strategy) -> None:
     thread.start()
     thread.join()
     assert seen == [strategy]
-
-
-def sum_array(queue, answers) -> None:
-    array = queue.get()
-    answers.put(
-        (
-            type(array),
-            float(array.sum()),
-            array.base is not None,
-            array.flags.writeable,
-            array.flags.f_contiguous,
-        )
-    )
-    array[...] = 0 if array.flags.writeable else array
-
-
-@pytest.fixture
-def sharing_numpy():
-    mp.share_numpy(min_bytes=1000)
-    yield
-    mp.share_numpy(None)
-
-
-def test_share_numpy_sends_arrays_through_shared_memory(ctx, strategy, sharing_numpy) -> None:
-    queue, answers = ctx.SimpleQueue(), ctx.SimpleQueue()
-    for array in (np.ones(1000), np.ones((40, 50)), np.ones((40, 50), order="F"), np.ones((100, 10))[::2]):
-        process = ctx.Process(target=sum_array, args=(queue, answers))
-        process.start()
-        queue.put(array)
-        kind, total, borrowed, writeable, fortran = take(answers)
-        assert (kind, total, borrowed, writeable) == (np.ndarray, array.sum(), True, True)
-        assert fortran == array.flags.f_contiguous
-        end(process)
-        assert (array == 1).all(), "the receiver has its own copy"
-    queue.close()
-    answers.close()
-
-
-def test_small_and_object_arrays_use_default_pickling(strategy, sharing_numpy) -> None:
-    class Special(np.ndarray):
-        pass
-
-    globals()["Special"] = Special
-    Special.__qualname__ = "Special"
-    queue = mp.SimpleQueue()
-    frozen = np.ones(500)
-    frozen.flags.writeable = False
-    for array in (np.ones(3), np.array([{}, None] * 200), np.ones(500).view(Special), frozen):
-        queue.put(array)
-        back = take(queue)
-        assert type(back) is type(array)
-        assert back.flags.writeable == array.flags.writeable
-        assert (back == array).all()
-    assert st.stats()["in_flight"] == 0
-    queue.close()
-
-
-def test_array_is_sent_while_share_numpy_is_switched_off(sharing_numpy) -> None:
-    """As by another thread: the size that an array is compared with is read once."""
-
-    class Switch(np.ndarray):
-        @property
-        def nbytes(self) -> int:
-            mp.share_numpy(None)
-            return 8
-
-    rebuild, arguments, *_ = ForkingPickler._extra_reducers[np.ndarray](np.ones(1).view(Switch))
-    assert rebuild(*arguments).shape == (0,), "NumPy's own reduction"
-
-
-def test_share_numpy_rejects_invalid_sizes() -> None:
-    with pytest.raises(ValueError, match="-1"):
-        mp.share_numpy(-1)

@@ -6,7 +6,6 @@ import multiprocessing as std
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 import shmtensor as st
@@ -170,15 +169,3 @@ def test_pool_initializers_take_tensors(ctx, strategy) -> None:
         assert pool.map(given_sum, range(4)) == [10.0] * 4
         pool.close()
         pool.join()
-
-
-def test_arrays_over_tensors_are_copied_by_default(ctx) -> None:
-    """NumPy pickles its arrays; `share_numpy`, which changes that, has its own tests."""
-    queue = ctx.SimpleQueue()
-    tensor = st.ones(3)
-    queue.put(tensor.numpy())
-    back = take(queue)
-    back[:] = 5
-    assert isinstance(back, np.ndarray)
-    assert tensor.tolist() == [1, 1, 1]
-    queue.close()

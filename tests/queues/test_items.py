@@ -18,9 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import shmtensor as st
-import shmtensor.multiprocessing as mp
-from shmtensor._queue.pickling import MessagePickler, dumps, dumps_by
-from tests.helpers.live_resources import assert_no_leaks, live_resources
+from shmtensor._queue.pickling import MessagePickler, dumps_by
+from tests.helpers.live_resources import assert_no_leaks
 
 
 def through(item: object) -> object:
@@ -177,19 +176,6 @@ def test_large_array_is_copied_once_and_writable() -> None:
         arrived["small"][0] = 2
         assert st.stats()["bytes_live"] >= array.nbytes
         del arrived
-
-
-def test_array_below_the_limit_of_share_numpy_uses_the_protocol_of_the_queue() -> None:
-    mp.share_numpy(1 << 20)
-    try:
-        pickled = dumps({"array": np.arange(9.0)})
-        before = live_resources()
-        received = through({"array": np.arange(50_000.0)})["array"]
-        assert live_resources() != before  # its buffer has a block of its own
-    finally:
-        mp.share_numpy(None)
-    assert pickled == MessagePickler().dumps({"array": np.arange(9.0)})
-    assert received.tolist() == list(range(50_000))
 
 
 def test_item_that_cannot_be_pickled_leaves_nothing() -> None:

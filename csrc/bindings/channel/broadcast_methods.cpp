@@ -29,8 +29,8 @@ BroadcastReader& open_reader(PyObject* self) {
 // A message that no reader takes is not delivered, so its tickets are cancelled here.
 void put_into(PyObject* self, PyObject* item, Patience patience) {
   Broadcast& broadcast = open_broadcast(self);
-  EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item), nullptr,
-                         Readers::many);
+  EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item),
+                         broadcast_dumps(), Readers::many);
   if (broadcast.on_full() == OnFull::raise) patience = Patience(false, 0);
   QueueCall call(broadcast.session());
   bool has_readers = false;

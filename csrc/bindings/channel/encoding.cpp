@@ -47,6 +47,7 @@ bool may_be_flat(PyObject* items) {
 }
 
 PyObject* g_dumps = nullptr;
+PyObject* g_broadcast_dumps = nullptr;
 PyObject* g_loads = nullptr;
 
 py::object loads(std::span<const std::byte> content) {
@@ -77,6 +78,8 @@ py::object decode_content(std::uint32_t kind, std::span<const std::byte> content
 }
 
 }  // namespace
+
+PyObject* broadcast_dumps() noexcept { return g_broadcast_dumps; }
 
 EncodedMessage::EncodedMessage(Session& session, py::object object, PyObject* dumps,
                                Readers readers)
@@ -269,6 +272,9 @@ void discard_message(Incoming message) {
 }
 
 void add_encoding(py::module_& module) {
+  module.def("register_broadcast_pickler", [](const py::object& dumps) {
+    g_broadcast_dumps = py::object(dumps).release().ptr();
+  });
   module.def("register_queue_pickler", [](const py::object& dumps, const py::object& loads) {
     g_dumps = py::object(dumps).release().ptr();
     g_loads = py::object(loads).release().ptr();

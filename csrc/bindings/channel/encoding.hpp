@@ -60,6 +60,9 @@ class EncodedMessage {
   std::unique_ptr<MessageScope> scope_;  // of tensors, or a pickle; destroyed before the parcel
 };
 
+/// What pickles the messages of all broadcasts.
+[[nodiscard]] PyObject* broadcast_dumps() noexcept;
+
 /// The object of a message. Throws what the unpickler throws, and StaleHandle if the message is
 /// damaged.
 [[nodiscard]] py::object decode_message(Incoming message, Readers readers = Readers::one);

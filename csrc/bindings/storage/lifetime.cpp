@@ -87,6 +87,7 @@ py::object new_object(std::uint64_t size, const Backing& backing) {
   storage->size = size;
   new (&storage->first) Backing(backing);
   new (&storage->current) std::atomic<Backing*>(&storage->first);
+  new (&storage->is_copy) std::atomic<bool>(false);
   new (&storage->exposed) std::atomic<bool>(false);
   return object;
 }

@@ -44,6 +44,7 @@ struct Storage {
   std::uint64_t size;
   std::atomic<Backing*> current;  ///< &first, or one made by share_memory_
   Backing first;
+  std::atomic<bool> is_copy;  ///< holds the copied bytes of a message's buffer
   std::atomic<bool> exposed;  ///< device: a user has the address, so any stream may use the memory
 
   [[nodiscard]] Backing& backing() const noexcept {

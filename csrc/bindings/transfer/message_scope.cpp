@@ -111,6 +111,11 @@ MessageScope* MessageScope::sender() noexcept {
   return found;
 }
 
+bool MessageScope::has_one_reader() noexcept {
+  const MessageScope* const scope = sender();
+  return scope != nullptr && scope->purpose_ == Purpose::transient;
+}
+
 // Also in a forked child that runs on inside its parent's scope: the tickets are not its own to
 // consume.
 bool MessageScope::borrows() noexcept {
@@ -262,6 +267,7 @@ void add_message_scope(py::module_& module) {
       .def("keep", &MessageScope::keep)
       .def("tickets", &MessageScope::tickets);
   module.def("cancel_tickets", &cancel_tickets);
+  module.def("message_has_one_reader", &MessageScope::has_one_reader);
 }
 
 }  // namespace shmtensor::python

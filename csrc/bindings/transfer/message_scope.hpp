@@ -85,6 +85,8 @@ class MessageScope {
 
   /// Issues a ticket for the message that is being pickled here, if there is one.
   [[nodiscard]] static Ticket issue(Arena& arena, BlockNumber block, Generation generation);
+  /// Return true if a message for one reader is pickled here and now.
+  [[nodiscard]] static bool has_one_reader() noexcept;
   /// Return true if the message that is read here and now is borrowed.
   [[nodiscard]] static bool borrows() noexcept;
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar,
 import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the pickler
 from shmtensor._queue.errors import ShutDown
+from shmtensor._queue.pickling import dumps_for_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from shmtensor.storage import Storage
 
 __all__ = ["Broadcast", "BroadcastReader"]
+
+_core.register_broadcast_pickler(dumps_for_many)
 
 Item = TypeVar("Item")
 OnFull = Literal["block", "drop_oldest", "raise"]
@@ -44,8 +47,8 @@ class Broadcast(_core.BroadcastBase, Generic[Item]):
     A message is held once for all readers. A tensor in it is a handle: all readers and the sender use the
     same memory. So a reader that writes into it writes for all; send ``tensor.as_readonly()`` to prevent
     that. Any other object is pickled once; its buffers of at least 64 KiB (NumPy arrays, data frames) are
-    copied once, into shared memory that all readers then use. A message is freed when all readers have read
-    it and deleted what they received.
+    copied once, into shared memory that all readers then use and cannot write. A message is freed when all
+    readers have read it and deleted what they received.
 
     A process may be killed at any time: the others continue. A reader that is killed is not waited for; one
     that is stopped is, unless `on_full` is "drop_oldest".

@@ -1,4 +1,4 @@
-"""The pickler of queues: kept between messages, with large buffers in shared memory."""
+"""The pickler of messages: kept between them, with large buffers in shared memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import shmtensor._core as _core
-from shmtensor.reducers import ArrayReducer
+from shmtensor import reducers
+from shmtensor.storage import Storage
+from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from shmtensor.storage import Storage
-
-_PROTOCOL = 5  # with buffers
-# A smaller buffer is copied into the message.
-_THRESHOLD = 64 * 1024
 
 
 class _Reducers(dict[type, Any]):
@@ -32,24 +30,25 @@ class _Reducers(dict[type, Any]):
             reducer = reducers[kind]
         except KeyError:
             return copyreg.dispatch_table[kind]
-        if isinstance(reducer, ArrayReducer):
-            return partial(reducer, protocol=_PROTOCOL)
         if kind.__module__.startswith("shmtensor."):
             self[kind] = reducer
         return reducer
 
 
-_REDUCERS = _Reducers()
+_REDUCERS = _Reducers({np.ndarray: reducers.reduce_array_out_of_band})
 
 
 class MessagePickler(pickle.Pickler):
     """A pickler that copies large buffers into shared memory, and is used for one message after another."""
 
+    many_readers = False
+
     def __init__(self) -> None:
         self.file = io.BytesIO()
-        self.buffers: list[Storage] = []
+        self.buffers: list[Storage | Tensor] = []
         # Without a reference to this object: in a cycle, the objects in its memo would live on.
-        super().__init__(self.file, _PROTOCOL, buffer_callback=partial(_keep_in_band, self.buffers))
+        keep = partial(_keep_in_band, self.buffers, self.many_readers)
+        super().__init__(self.file, 5, buffer_callback=keep)
         self.dispatch_table = _REDUCERS
 
     def dumps(self, value: object) -> bytes:
@@ -58,7 +57,7 @@ class MessagePickler(pickle.Pickler):
             stream = self._pickle(value)
             if not self.buffers:
                 return stream
-            # The storages follow the stream, in a pickle that has nothing else.
+            # The buffers follow the stream, in a pickle that has nothing else.
             return self._pickle(_WithBuffers(stream, self.buffers))
         finally:
             self.buffers.clear()
@@ -73,17 +72,31 @@ class MessagePickler(pickle.Pickler):
             self.clear_memo()
 
 
-def _keep_in_band(buffers: list[Storage], buffer: pickle.PickleBuffer) -> bool:
-    """Copy a large buffer into shared memory; return True for one that belongs into the pickle."""
+class BroadcastPickler(MessagePickler):
+    """The same for messages that several processes read: none of them may write into a copied buffer."""
+
+    many_readers = True
+
+
+def _keep_in_band(buffers: list[Storage | Tensor], many_readers: bool, buffer: pickle.PickleBuffer) -> bool:
+    """Add a buffer that is, or shall be, in shared memory; return True for one that stays in the pickle.
+
+    A storage is a copy, which a single reader may write; a tensor is memory that both sides share, or that no
+    process writes.
+    """
     try:
         raw = buffer.raw()
     except BufferError:  # not contiguous
         return True
-    if raw.nbytes < _THRESHOLD:
+    shared = _core.tensor_over_buffer(raw)
+    if shared is not None:
+        buffers.append(shared)
+        return False
+    threshold = reducers.buffer_threshold()
+    if threshold is None or raw.nbytes < max(threshold, 1):
         return True
-    storage = _core.new_storage(raw.nbytes, False)
-    memoryview(storage)[:] = raw
-    buffers.append(storage)
+    copy = _core.copy_of_buffer(raw)
+    buffers.append(Tensor(copy, "uint8", (copy.nbytes,), readonly=True) if many_readers else copy)
     return False
 
 
@@ -105,18 +118,22 @@ def dumps_by(kind: type[MessagePickler]) -> Callable[[object], bytes]:
 
 
 dumps = dumps_by(MessagePickler)
+dumps_for_many = dumps_by(BroadcastPickler)
 
 
 class _WithBuffers:
     """A pickle whose buffers are in shared memory: unpickled, it is the value."""
 
-    def __init__(self, stream: bytes, buffers: list[Storage]) -> None:
+    def __init__(self, stream: bytes, buffers: list[Storage | Tensor]) -> None:
         self._parts = stream, buffers
 
     def __reduce__(self) -> Any:
         return load_with_buffers, self._parts
 
 
-def load_with_buffers(stream: bytes, buffers: list[Storage]) -> Any:
-    """Return the value of a pickle; its arrays use the memory of the storages."""
+def load_with_buffers(stream: bytes, buffers: list[Storage | Tensor]) -> Any:
+    """Return the value of a pickle; its arrays use the memory of the buffers."""
+    for buffer in buffers:
+        if isinstance(buffer, Storage):
+            _core.mark_copy(buffer)
     return pickle.loads(stream, buffers=buffers)

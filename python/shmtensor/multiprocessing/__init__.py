@@ -35,9 +35,10 @@ from shmtensor.multiprocessing.errors import (
 from shmtensor.multiprocessing.process_context import ProcessContext
 from shmtensor.multiprocessing.sharing import (
     get_all_sharing_strategies,
+    get_buffer_threshold,
     get_sharing_strategy,
+    set_buffer_threshold,
     set_sharing_strategy,
-    share_numpy,
 )
 from shmtensor.multiprocessing.spawn import spawn, start_processes
 from shmtensor.multiprocessing.start_method import explain_start_method, own_process
@@ -112,6 +113,7 @@ __all__ = [
     "freeze_support",
     "get_all_sharing_strategies",
     "get_all_start_methods",
+    "get_buffer_threshold",
     "get_context",
     "get_logger",
     "get_sharing_strategy",
@@ -120,12 +122,12 @@ __all__ = [
     "own_process",
     "parent_process",
     "reducer",
+    "set_buffer_threshold",
     "set_executable",
     "set_forkserver_preload",
     "set_server_preload",
     "set_sharing_strategy",
     "set_start_method",
-    "share_numpy",
     "spawn",
     "start_processes",
 ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
+import pickle
 import struct
 from contextlib import suppress
 from multiprocessing import connection as std
 from multiprocessing import context, reduction
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import shmtensor._core as _core
+from shmtensor._queue.pickling import dumps, load_with_buffers
 from shmtensor.errors import StaleHandleError
 
 __all__ = ["Connection", "Pipe"]
@@ -30,15 +31,15 @@ def __getattr__(name: str) -> Any:
 class Connection(std.Connection):
     """One end of a pipe; see `multiprocessing.connection.Connection`."""
 
-    pickler = ForkingPickler
+    _dumps = staticmethod(dumps)
     outgoing: _core.OutgoingPipe | None = None  # the pipe, for messages of this process; made by the first
 
     def send(self, obj: Any) -> None:
-        """Send an object; tensors in it travel as handles. On failure the message is cancelled."""
+        """Send an object; tensors and large buffers in it travel as handles. On failure it is cancelled."""
         self._check_closed()  # type: ignore[attr-defined]
         self._check_writable()  # type: ignore[attr-defined]
         with _core.MessageScope(self.outgoing or outgoing_pipe(self)) as message:
-            write_message(self, message, self.pickler.dumps(obj))
+            write_message(self, message, self._dumps(obj))
 
     def recv(self) -> Any:
         """Receive an object. If it cannot be unpickled, the tensors in it are freed."""
@@ -68,7 +69,7 @@ def loads_or_release(content: bytes) -> Any:
     their memory allocated.
     """
     try:
-        return ForkingPickler.loads(content)
+        return pickle.loads(content)
     except BaseException:
         _release(content)
         raise
@@ -80,8 +81,14 @@ def _release(content: bytes) -> None:
     with suppress(Exception):
         import pickletools
 
+        has_buffers = False
         for _, argument, _ in pickletools.genops(content):
-            if isinstance(argument, bytes):
+            if argument == load_with_buffers.__name__:
+                has_buffers = True
+            elif isinstance(argument, bytes) and has_buffers:
+                _release(argument)  # the stream, which comes first
+                has_buffers = False
+            elif isinstance(argument, bytes):
                 with suppress(StaleHandleError):  # not a handle, or its tensor does not exist any more
                     _core.cancel_handle(argument)
 

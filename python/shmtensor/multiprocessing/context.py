@@ -6,7 +6,6 @@ import multiprocessing
 import multiprocessing.context as std
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import shmtensor._core as _core
 from shmtensor.multiprocessing import connection as _connection
 from shmtensor.multiprocessing import process as _process
 from shmtensor.multiprocessing import queues as _queues
@@ -110,12 +109,9 @@ class ServerContext(_Sharing):
         raise ValueError(msg)
 
     def _for_workers(self, channel: _Channel) -> _Channel:
-        from shmtensor.multiprocessing._by_value.reducer import ByValue, dumps_by_value
+        from shmtensor.multiprocessing._by_value.reducer import dumps_by_value
 
-        if isinstance(channel, _core.QueueBase):
-            channel._dumps = dumps_by_value
-        else:
-            channel.pickler = ByValue  # type: ignore[attr-defined]
+        channel._dumps = dumps_by_value  # type: ignore[attr-defined]
         return channel
 
 

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.context as std
+import pickle
 from dataclasses import dataclass
-from typing import Any
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import shmtensor._core as _core
 from shmtensor import reducers
+from shmtensor._queue.pickling import dumps
 from shmtensor.multiprocessing import start_method
 from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
@@ -37,18 +45,18 @@ class _Inherited:
 
     session: str
     strategy: str
-    arrays: int | None
+    buffer_threshold: int | None
 
     @classmethod
     def from_this_process(cls) -> _Inherited:
         """Collect them. If there is no session yet, this chooses its id without starting it."""
-        return cls(_core.home_id(), _core.default_strategy(), reducers.shared_arrays())
+        return cls(_core.home_id(), _core.default_strategy(), reducers.buffer_threshold())
 
     def apply(self) -> None:
         """Take them over, in the child."""
         _core.set_home_id(self.session)
         _core.set_default_strategy(self.strategy)
-        reducers.share_arrays(self.arrays)
+        reducers.set_buffer_threshold(self.buffer_threshold)
 
 
 class _Sharing(multiprocessing.process.BaseProcess):
@@ -147,6 +155,25 @@ class ServerProcess(_Sharing):
         from shmtensor.multiprocessing._worker_server.popen import Popen
 
         return Popen(process_obj)
+
+
+def _reduce_array(array: npt.NDArray[Any]) -> Any:
+    """Reduce a large array among the arguments of a process to a message with its buffer in shared memory.
+
+    The standard library pickles the arguments, by a pickler that has no place for buffers.
+    """
+    threshold = reducers.buffer_threshold()
+    if (
+        threshold is None
+        or array.nbytes < threshold
+        or std.get_spawning_popen() is None
+        or not _core.message_has_one_reader()
+    ):
+        return reducers.reduce_array(array)
+    return pickle.loads, (dumps(array),)
+
+
+ForkingPickler.register(np.ndarray, _reduce_array)
 
 
 _CLASSES: dict[str, type[_Sharing]] = {

@@ -1,4 +1,4 @@
-"""Sharing strategy of new tensors, and sharing of NumPy arrays."""
+"""Sharing strategy of new tensors, and which buffers of messages are shared."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from shmtensor._values import check_size
 
 __all__ = [
     "get_all_sharing_strategies",
+    "get_buffer_threshold",
     "get_sharing_strategy",
+    "set_buffer_threshold",
     "set_sharing_strategy",
-    "share_numpy",
 ]
 
 
@@ -44,20 +45,31 @@ def set_sharing_strategy(new_strategy: str) -> None:
     _core.set_default_strategy(new_strategy)
 
 
-def share_numpy(min_bytes: int | None = 0) -> None:
-    """Send NumPy arrays through shared memory too, from this process and children that it starts.
+def get_buffer_threshold() -> int | None:
+    """Return the number of bytes that `set_buffer_threshold` was last called with; at first 64 KiB."""
+    return reducers.buffer_threshold()
 
-    An array is copied once, when it is sent; the receiver gets an array over the shared copy, and its writes
-    are not visible to the sender. Subclasses and dtypes with Python objects are pickled as usual.
+
+def set_buffer_threshold(nbytes: int | None) -> None:
+    """Choose which buffers of a message travel through shared memory.
+
+    A message of a queue, broadcast, pipe or pool of this package, the arguments of a process and the results
+    of `spawn` are pickled with protocol 5. A buffer of at least `nbytes` bytes in it (of a NumPy array, a
+    data frame, an Arrow table, a sparse matrix) is copied once into a new block of shared memory, and the
+    received object uses the block. The sender does not see what the receiver writes into it. Among the
+    arguments of a process, this holds for NumPy arrays, alone or inside other objects.
+
+    Holds in this process and in children that it starts. Tensors, and arrays over their memory, travel as
+    handles whatever the size.
 
     Parameters
     ----------
-    min_bytes
-        Share only arrays of at least this size in bytes; None stops sharing.
+    nbytes
+        Smallest size in bytes; a smaller buffer is copied into the message. None: all are.
 
     Raises
     ------
     ValueError
-        If `min_bytes` is negative.
+        If `nbytes` is negative.
     """
-    reducers.share_arrays(None if min_bytes is None else check_size(min_bytes, "min_bytes"))
+    reducers.set_buffer_threshold(None if nbytes is None else check_size(nbytes, "nbytes"))

@@ -10,8 +10,11 @@ from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, ClassVar
 
+import numpy as np
+
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
+from shmtensor.reducers import reduce_array
 
 __all__ = ["check_equality", "dumps_whole", "loads_whole"]
 
@@ -30,8 +33,11 @@ def _pickler_class() -> Any:
         raise ImportError(msg) from None
 
     class WholePickler(cloudpickle.Pickler):  # type: ignore[misc]
-        # Read from the class when a pickler is created.
-        dispatch_table: ClassVar = ChainMap(_pickler._extra_reducers, cloudpickle.Pickler.dispatch_table)
+        # Read from the class when a pickler is created. What is pickled here is read several times, so arrays
+        # among the arguments of a process are not copied into shared memory for one reader.
+        dispatch_table: ClassVar = ChainMap(
+            {np.ndarray: reduce_array}, _pickler._extra_reducers, cloudpickle.Pickler.dispatch_table
+        )
 
         def reducer_override(self, obj: Any) -> Any:
             reduced = super().reducer_override(obj)

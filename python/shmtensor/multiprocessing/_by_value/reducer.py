@@ -30,7 +30,7 @@ from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 from shmtensor.multiprocessing._by_value.pickler import check_equality, dumps_whole, loads_whole
 from shmtensor.multiprocessing._by_value.snapshot import Snapshot
 
-__all__ = ["ByValue", "activate", "become_worker", "dumps_by_name", "dumps_by_value"]
+__all__ = ["activate", "become_worker", "dumps_by_name", "dumps_by_value"]
 
 _MAIN = {"__main__", "__mp_main__"}
 
@@ -112,20 +112,16 @@ class _ReducesByName:
         raise AttributeError  # so that pickle does not call it for each object
 
 
-class ByValue(_ReducesByValue, ForkingPickler):
-    """The pickler of messages for workers of the server."""
-
-
-class _QueueByValue(_ReducesByValue, MessagePickler):
+class _ByValue(_ReducesByValue, MessagePickler):
     pass
 
 
-class _QueueByName(_ReducesByName, MessagePickler):
+class _ByName(_ReducesByName, MessagePickler):
     pass
 
 
-dumps_by_value = dumps_by(_QueueByValue)  # in queues for workers of the server
-dumps_by_name = dumps_by(_QueueByName)  # in queues that only workers of other start methods read
+dumps_by_value = dumps_by(_ByValue)  # for workers of the server
+dumps_by_name = dumps_by(_ByName)  # in queues that only workers of other start methods read
 
 
 def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:

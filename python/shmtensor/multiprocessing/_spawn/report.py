@@ -14,10 +14,10 @@ import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import reduction
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import shmtensor._core as _core
+from shmtensor._queue.pickling import dumps
 from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._lifetime.signals import blocked
 
@@ -68,7 +68,7 @@ class Sender:
     def returned(self, value: Any) -> None:
         with blocked(signal.SIGTERM), _core.MessageScope() as message:
             try:
-                report = Returned(bytes(ForkingPickler.dumps(value)), "", time.monotonic())
+                report = Returned(dumps(value), "", time.monotonic())
             except Exception as error:  # most callers do not read results: not a failure yet
                 message.discard()
                 report = Returned(None, f"{type(error).__name__}: {error}", time.monotonic())
@@ -85,7 +85,7 @@ class Sender:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         with blocked(signal.SIGTERM), _core.MessageScope() as message:
             try:
-                content = bytes(ForkingPickler.dumps(error))
+                content = dumps(error)
             except Exception:
                 message.discard()
                 content = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from multiprocessing import reduction
-from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
+
+from shmtensor._queue.pickling import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +40,7 @@ class Call:
         return self._function, self._args
 
     def __reduce__(self) -> Any:
-        content = bytes(ForkingPickler.dumps((self._function, self._args)))
+        content = dumps((self._function, self._args))
         if len(content) <= _SMALL:
             return _Pickled, (content,)
         self._file = os.memfd_create("shmtensor-call", os.MFD_CLOEXEC)
@@ -58,7 +60,7 @@ class _Pickled:
         self._content = content
 
     def get(self) -> Any:
-        return ForkingPickler.loads(self._content)
+        return pickle.loads(self._content)
 
 
 class _PickledFile:
@@ -68,7 +70,7 @@ class _PickledFile:
     def get(self) -> Any:
         with os.fdopen(self._file, "rb") as file:
             file.seek(0)
-            return ForkingPickler.loads(file.read())
+            return pickle.load(file)
 
 
 class Target:

@@ -1,0 +1,177 @@
+"""Promise 17: arrays over shared memory are sent as handles, whatever transport, view and class made them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import end
+from tests.helpers.queues import take
+
+RECORD = np.dtype([("a", "i4"), ("b", "f8", (2,))])
+
+
+def write_into(channel, answers) -> None:
+    array = channel.get() if hasattr(channel, "get") else channel.recv()
+    answers.put((type(array) is np.ndarray, array.strides, array.dtype, array.flags.writeable))
+    if array.flags.writeable:
+        array[...] = 7
+    answers.put("written")
+
+
+def write_argument(array, answers) -> None:
+    array[...] = 7
+    answers.put(type(array) is np.ndarray)
+
+
+def write_result(array: np.ndarray) -> np.ndarray:
+    array[...] = 7
+    return array
+
+
+def views() -> list[np.ndarray]:
+    array = st.zeros((6, 10)).numpy()
+    record = st.zeros(10, dtype=RECORD).numpy()
+    return [
+        array,
+        array[2:4, 3:],
+        array[::-1, ::2],
+        array.T,
+        array[3],
+        array[0, 0:1],
+        np.broadcast_to(array[0, :1], (5, 4)),
+        record,
+        record["b"],
+        np.frombuffer(st.zeros(5).storage(), "f4"),
+        np.asarray(memoryview(st.zeros(5))),
+        np.from_dlpack(st.zeros(5)),
+        st.zeros(5).as_readonly().numpy(),
+        st.zeros((), dtype="m8[s]").numpy(),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(views())))
+def test_view_keeps_its_layout_and_memory(number) -> None:
+    array = views()[number]
+    blocks = st.stats()["blocks"]
+    back = pickle.loads(ForkingPickler.dumps(array))
+    assert st.stats()["blocks"] == blocks
+    assert type(back) is np.ndarray
+    assert back.__array_interface__ == array.__array_interface__
+    assert (back.dtype, back.strides) == (array.dtype, array.strides)
+    del array
+    back.sum() if back.dtype.names is None and back.dtype.kind == "f" else back.copy()
+
+
+@pytest.mark.parametrize("transport", ["queue", "pipe", "standard queue", "st.Queue"])
+def test_array_arrives_over_the_same_memory(ctx, transport) -> None:
+    array = st.zeros((4, 6)).numpy()[1:3, ::-2]
+    answers = ctx.SimpleQueue()
+    reader = writer = None
+    if transport == "pipe":
+        reader, writer = ctx.Pipe(duplex=False)
+    else:
+        kinds = {
+            "queue": ctx.SimpleQueue,
+            "standard queue": multiprocessing.get_context(
+                ctx.get_start_method() if ctx.get_start_method() != "server" else "spawn"
+            ).SimpleQueue,
+            "st.Queue": st.Queue,
+        }
+        if transport == "standard queue" and ctx.get_start_method() == "server":
+            pytest.skip("queues of the standard library do not belong to its contexts")
+        reader = writer = kinds[transport]()
+    process = ctx.Process(target=write_into, args=(reader, answers))
+    process.start()
+    writer.send(array) if transport == "pipe" else writer.put(array)
+    assert take(answers) == (True, array.strides, array.dtype, True)
+    assert take(answers) == "written"
+    assert (array == 7).all()
+    end(process)
+    for channel in {id(c): c for c in (reader, writer, answers)}.values():
+        channel.close()
+
+
+def test_arguments_and_pool_use_the_same_memory(ctx) -> None:
+    tensor = st.zeros(10)
+    answers = ctx.SimpleQueue()
+    process = ctx.Process(target=write_argument, args=(tensor.numpy()[:5], answers))
+    process.start()
+    assert take(answers)
+    end(process)
+    assert tensor.tolist() == [7] * 5 + [0] * 5
+    with ctx.Pool(1) as pool:
+        back = pool.apply(write_result, (tensor.numpy()[5:],))
+        pool.close()
+        pool.join()
+    assert tensor.tolist() == [7] * 10
+    back[:] = 1
+    assert tensor.tolist() == [7] * 5 + [1] * 5
+    answers.close()
+
+
+def test_array_of_a_file_is_sent_as_the_file(tmp_path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8000))
+    storage = st.Storage.from_file(path)
+    back = pickle.loads(ForkingPickler.dumps(np.frombuffer(storage)[10:20]))
+    back[...] = 3
+    assert np.fromfile(path)[10:20].tolist() == [3] * 10
+
+
+def test_other_arrays_are_pickled_as_by_numpy() -> None:
+    class Special(np.ndarray):
+        pass
+
+    globals()["Special"] = Special
+    Special.__qualname__ = "Special"
+    st.empty(1)
+    arrays = [
+        np.arange(10.0),
+        np.arange(100_000).reshape(100, 1000).T,
+        np.array([{}, None]),
+        np.zeros(0),
+        st.zeros(0).numpy(),
+        st.zeros(5).numpy().view(Special),
+        np.lib.stride_tricks.as_strided(st.zeros(2).numpy(), (0, 5)),
+    ]
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        for array in arrays:
+            back = pickle.loads(ForkingPickler.dumps(array, protocol))
+            assert type(back) is type(array)
+            assert back.shape == array.shape
+            assert (back == array).all()
+            assert back.flags.writeable
+    q: st.Queue = st.Queue()
+    for array in arrays:
+        q.put([array])
+        (back,) = q.get()
+        assert type(back) is type(array)
+        assert (back == array).all()
+
+
+def test_plain_pickle_of_an_array_over_shared_memory_is_a_copy() -> None:
+    array = st.ones(10).numpy()
+    back = pickle.loads(pickle.dumps(array))
+    back[:] = 5
+    assert array.tolist() == [1] * 10
+
+
+def test_views_in_one_message_share_their_memory() -> None:
+    array = st.zeros(10).numpy()
+    q: st.Queue = st.Queue()
+    q.put([array[:5], array[3:], array])
+    first, second, whole = q.get()
+    whole[4] = 9
+    assert (first[4], second[1], array[4]) == (9, 9, 9)
+    first, writer = mp.Pipe()
+    writer.send({"view": array[4:5]})
+    assert first.recv()["view"][0] == 9
+    first.close()
+    writer.close()
