@@ -17,6 +17,7 @@ CASES = {
     "fanout": "fanout",
     "grid": "grid",
     "pool": "pool",
+    "buffers": "buffers",
     "queue": "queues",
     "wakeup": "wakeup",
     "broadcast": "broadcast",
