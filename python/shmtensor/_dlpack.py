@@ -6,12 +6,21 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CUDA", "CUDA_MANAGED", "DEFAULT_STREAM", "HOST", "code_of", "dtype_of"]
+__all__ = [
+    "BFLOAT16",
+    "CUDA",
+    "CUDA_MANAGED",
+    "DEFAULT_STREAM",
+    "HOST",
+    "code_of",
+    "dtype_of",
+    "is_versioned",
+]
 
 HOST, CUDA, CUDA_MANAGED = 1, 2, 13  # DLDeviceType
 DEFAULT_STREAM = 1  # as in __cuda_array_interface__; 0 is ambiguous there
 
-_BFLOAT16 = 4
+BFLOAT16 = 4  # DLDataTypeCode
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLDataTypeCode by NumPy's kind
 _KINDS = {code: kind for kind, code in _CODES.items()}
 
@@ -20,7 +29,7 @@ def code_of(dtype: np.dtype[Any]) -> int | None:
     """Return DLPack's type code of a dtype, None if it has none."""
     if not dtype.isnative:
         return None
-    return _BFLOAT16 if dtype.name == "bfloat16" else _CODES.get(dtype.kind)
+    return BFLOAT16 if dtype.name == "bfloat16" else _CODES.get(dtype.kind)
 
 
 def dtype_of(code: int, bits: int) -> np.dtype[Any]:
@@ -33,10 +42,15 @@ def dtype_of(code: int, bits: int) -> np.dtype[Any]:
     """
     try:
         if bits % 8 == 0:
-            if code == _BFLOAT16:
+            if code == BFLOAT16:
                 return np.dtype("bfloat16")
             return np.dtype(np.bool_ if _KINDS[code] == "b" else f"{_KINDS[code]}{bits // 8}")
     except (KeyError, TypeError):
         pass
     msg = f"DLPack type (code {code}, {bits} bits) has no NumPy dtype"
     raise BufferError(msg)
+
+
+def is_versioned(max_version: tuple[int, int] | None) -> bool:
+    """Return True if a consumer that supports `max_version` takes a versioned capsule."""
+    return max_version is not None and max_version[0] >= 1

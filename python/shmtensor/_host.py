@@ -8,16 +8,42 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor._cuda.copy import to_host as _copy_to_host
-from shmtensor._cuda.foreign_arrays import cuda_array
-from shmtensor._dlpack import HOST
-from shmtensor._layout import is_view, needs_copy
+from shmtensor._cuda.foreign_arrays import cuda_array, imported
+from shmtensor._dlpack import BFLOAT16, HOST, code_of, is_versioned
+from shmtensor._layout import byte_bounds, bytes_at, is_view, needs_copy
 
-__all__ = ["as_array"]
+__all__ = ["array_of", "as_array", "from_dlpack"]
 
 
 def as_array(value: Any) -> Any:
     """Return the NumPy array of a tensor; anything else unchanged."""
     return value.numpy() if isinstance(value, _core.TensorBase) else value
+
+
+def array_of(obj: Any) -> np.ndarray[Any, Any]:
+    """Return `numpy.asarray(obj)`; by DLPack for what does not convert itself, as bfloat16 of torch."""
+    try:
+        array: np.ndarray[Any, Any] = np.asarray(obj)
+    except TypeError:
+        if not hasattr(obj, "__dlpack__"):
+            raise
+        array = from_dlpack(obj)
+    return array
+
+
+def from_dlpack(obj: Any) -> np.ndarray[Any, Any]:
+    """Return `numpy.from_dlpack(obj)`, also for bfloat16, which NumPy does not import."""
+    try:
+        array: np.ndarray[Any, Any] = np.from_dlpack(obj)
+    except (BufferError, RuntimeError):
+        if int(obj.__dlpack_device__()[0]) != HOST:
+            raise
+        owner, address, readonly, shape, strides, dtype = imported(obj)
+        low, high = byte_bounds(address, shape, strides, dtype.itemsize)
+        array = np.ndarray(
+            shape, dtype, bytes_at(owner, low, high - low, readonly).data, address - low, strides
+        )
+    return array
 
 
 def new_storage(nbytes: int, device: int) -> Any:
@@ -82,6 +108,9 @@ def dlpack(tensor: Any, stream: int | None, **options: Any) -> Any:
     if device is not None and tuple(device) != dlpack_device(tensor):
         msg = f"tensor is on the CPU; cannot export it to DLPack device {device}"
         raise BufferError(msg)
+    if code_of(tensor.dtype) == BFLOAT16:  # which NumPy does not export
+        source = clone(tensor) if options.get("copy") else tensor
+        return _core.to_dlpack(source, BFLOAT16, is_versioned(options.get("max_version")))
     return tensor.numpy().__dlpack__(**(options if stream is None else {"stream": stream, **options}))
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic of shapes and strides, for memory that NumPy must not touch."""
+"""Arithmetic of shapes and strides, for memory that NumPy must not touch, and bytes of memory as an array."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["byte_bounds", "is_view", "needs_copy", "strides_for"]
+__all__ = ["byte_bounds", "bytes_at", "c_strides", "is_view", "needs_copy", "strides_for"]
 
 
 def is_view(result: Any, array: npt.NDArray[Any]) -> bool:
@@ -84,3 +84,29 @@ def strides_for(
         result.extend(reversed(run))
         done = end
     return tuple(result)
+
+
+def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the strides of an array in C order."""
+    strides = []
+    step = itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def bytes_at(owner: Any, address: int, nbytes: int, readonly: bool = False) -> npt.NDArray[np.uint8]:
+    """Return an array over bytes of memory that `owner`, which the array keeps alive, keeps valid."""
+    return np.asarray(_Bytes(owner, address, nbytes, readonly))
+
+
+class _Bytes:
+    def __init__(self, owner: Any, address: int, nbytes: int, readonly: bool) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, readonly),
+        }

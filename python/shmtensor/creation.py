@@ -9,7 +9,9 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor._backend import backend_of
 from shmtensor._cuda.foreign_arrays import CudaArray, cuda_array, dlpack_array
-from shmtensor._layout import byte_bounds
+from shmtensor._host import array_of
+from shmtensor._host import from_dlpack as host_from_dlpack
+from shmtensor._layout import byte_bounds, bytes_at
 from shmtensor._values import device_number
 from shmtensor.errors import CudaError
 from shmtensor.tensor import Tensor
@@ -254,7 +256,7 @@ def _copy_object(obj: Any, request: _Request) -> Tensor:
     array = backend_of(obj.storage()).to_host(obj) if isinstance(obj, Tensor) else obj
     dtype = request.dtype
     if dtype is None or (isinstance(array, np.ndarray) and _is_definite(dtype)):
-        array = np.asarray(array)
+        array = array_of(array)
     else:
         array = np.asarray(array, dtype)
         dtype = None
@@ -330,7 +332,7 @@ def from_numpy(array: npt.NDArray[Any]) -> Tensor:
         raise TypeError(msg)
     address, readonly = array.__array_interface__["data"]
     low, high = byte_bounds(address, array.shape, array.strides, array.itemsize)
-    span = np.asarray(_Bytes(array, low, high - low, readonly))
+    span = bytes_at(array, low, high - low, readonly)
     return Tensor(
         _core.borrow_storage(span.data), array.dtype, array.shape, array.strides, address - low, readonly
     )
@@ -353,7 +355,7 @@ def from_dlpack(x: Any) -> Tensor:
     """
     foreign = dlpack_array(x)
     if foreign is None:
-        return from_numpy(np.from_dlpack(x))
+        return from_numpy(host_from_dlpack(x))
     return _from_foreign(foreign, _Request(None, None, copy=False))
 
 
@@ -369,16 +371,3 @@ def frombuffer(buffer: Buffer, dtype: npt.DTypeLike = float, count: int = -1, of
         As for `numpy.frombuffer`.
     """
     return from_numpy(np.frombuffer(memoryview(buffer), dtype, count, offset))
-
-
-class _Bytes:
-    """An exporter of all bytes between the first and the last element of an array."""
-
-    def __init__(self, owner: npt.NDArray[Any], address: int, size: int, readonly: bool) -> None:
-        self._owner = owner
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": (size,),
-            "typestr": "|u1",
-            "data": (address, readonly),
-        }

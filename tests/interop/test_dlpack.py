@@ -8,6 +8,7 @@ import time
 import weakref
 from functools import partial
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -218,3 +219,23 @@ def test_one_of_several_threads_takes_a_capsule(version) -> None:
 def test_objects_without_dlpack_raise_like_numpy() -> None:
     with pytest.raises(AttributeError, match="__dlpack__"):
         st.from_dlpack([1.0])
+
+
+class Old(Exporter):
+    """Supports DLPack before 1.0."""
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+
+def test_bfloat16_is_exported_and_imported_without_a_copy() -> None:
+    """NumPy supports neither."""
+    source = np.arange(6.0).reshape(2, 3).astype(ml_dtypes.bfloat16)
+    tensor = st.asarray(source)
+    for kind in (Exporter, Old):
+        wrapped = st.from_dlpack(kind(tensor.T))
+        assert wrapped.data_ptr() == tensor.data_ptr()
+        assert wrapped.strides == tensor.T.strides
+        assert wrapped.numpy().tolist() == source.T.tolist()
+    with pytest.raises(BufferError, match="read-only tensor needs a consumer"):
+        tensor.as_readonly().__dlpack__()

@@ -5,12 +5,14 @@
 
 namespace shmtensor::python::dlpack {
 
+struct Device {
+  std::int32_t type;
+  std::int32_t number;
+};
+
 struct DlTensor {
   void* data;
-  struct {
-    std::int32_t type;
-    std::int32_t number;
-  } device;
+  Device device;
   std::int32_t dims;
   struct {
     std::uint8_t code;
@@ -39,6 +41,7 @@ struct Versioned {
   DlTensor tensor;
 };
 
+inline constexpr std::int32_t kHost = 1;
 inline constexpr std::int32_t kCuda = 2;
 inline constexpr std::uint64_t kReadOnly = 1;
 

@@ -32,6 +32,11 @@ struct Package {
   }
 };
 
+dlpack::Device device_of(const Storage& storage) noexcept {
+  if (storage.device() < 0) return {dlpack::kHost, 0};
+  return {dlpack::kCuda, storage.device()};
+}
+
 template <typename Managed>
 py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
   auto package = std::make_unique<Package<Managed>>();
@@ -50,7 +55,7 @@ py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
     count *= tensor.shape()[i];
   }
   managed.tensor = {.data = count != 0 ? storage.backing().data + tensor.offset : nullptr,
-                    .device = {dlpack::kCuda, storage.device()},
+                    .device = device_of(storage),
                     .dims = tensor.dims,
                     .dtype = {code, static_cast<std::uint8_t>(tensor.item_size * 8), 1},
                     .shape = package->numbers,
@@ -77,7 +82,6 @@ py::object to_dlpack(const py::object& object, int code, bool versioned) {
   if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
   const Tensor& tensor = *reinterpret_cast<Tensor*>(object.ptr());
   auto& storage = *reinterpret_cast<Storage*>(tensor.storage);
-  if (storage.device() < 0) throw py::type_error("the tensor is not on a GPU");
   if (!versioned && (tensor.read_only || storage.read_only())) {
     throw py::buffer_error(
         "a read-only tensor needs a consumer of DLPack 1.0 (max_version=(1, 0))");
@@ -90,6 +94,6 @@ py::object to_dlpack(const py::object& object, int code, bool versioned) {
 
 }  // namespace
 
-void add_dlpack_export(py::module_& module) { module.def("cuda_to_dlpack", &to_dlpack); }
+void add_dlpack_export(py::module_& module) { module.def("to_dlpack", &to_dlpack); }
 
 }  // namespace shmtensor::python

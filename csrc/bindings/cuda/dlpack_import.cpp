@@ -77,6 +77,6 @@ py::tuple from_dlpack(const py::object& capsule) {
 
 }  // namespace
 
-void add_dlpack_import(py::module_& module) { module.def("cuda_from_dlpack", &from_dlpack); }
+void add_dlpack_import(py::module_& module) { module.def("from_dlpack", &from_dlpack); }
 
 }  // namespace shmtensor::python

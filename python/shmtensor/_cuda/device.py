@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import shmtensor._core as _core
 from shmtensor._cuda.copy import from_host, on_device, to_host
 from shmtensor._cuda.foreign_arrays import CudaArray, cuda_array
-from shmtensor._dlpack import CUDA, DEFAULT_STREAM, HOST, code_of
+from shmtensor._dlpack import CUDA, DEFAULT_STREAM, HOST, code_of, is_versioned
 from shmtensor._layout import needs_copy, strides_for
 
 if TYPE_CHECKING:
@@ -143,8 +143,7 @@ def dlpack(
     if code is None:
         msg = f"DLPack has no dtype {tensor.dtype}"
         raise BufferError(msg)
-    versioned = max_version is not None and max_version[0] >= 1
-    capsule = _core.cuda_to_dlpack(clone(tensor) if copy else tensor, code, versioned)
+    capsule = _core.to_dlpack(clone(tensor) if copy else tensor, code, is_versioned(max_version))
     if stream not in {None, DEFAULT_STREAM, -1}:
         _core.cuda_order_streams(here[1], DEFAULT_STREAM, stream)
     return capsule

@@ -9,9 +9,9 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor._dlpack import CUDA, CUDA_MANAGED, DEFAULT_STREAM, dtype_of
-from shmtensor._layout import byte_bounds
+from shmtensor._layout import byte_bounds, c_strides
 
-__all__ = ["CudaArray", "cuda_array", "dlpack_array"]
+__all__ = ["CudaArray", "cuda_array", "dlpack_array", "imported"]
 
 
 class CudaArray:
@@ -103,7 +103,7 @@ def _interface_array(obj: Any, interface: dict[str, Any]) -> CudaArray:
     shape = tuple(int(size) for size in interface["shape"])
     strides = interface.get("strides")
     if strides is None:
-        strides = _c_strides(shape, dtype.itemsize)
+        strides = c_strides(shape, dtype.itemsize)
     pointer, readonly = interface["data"]
     return CudaArray(
         obj,
@@ -132,23 +132,21 @@ def dlpack_array(obj: Any) -> CudaArray | None:
         return None
     if int(get_device()[0]) not in {CUDA, CUDA_MANAGED}:
         return None
+    return CudaArray(*imported(obj, stream=DEFAULT_STREAM), DEFAULT_STREAM, type(obj).__name__)
+
+
+def imported(
+    obj: Any, **options: Any
+) -> tuple[Any, int, bool, tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
+    """Return what keeps an object's memory alive, its address, read-only flag, shape, strides and dtype."""
     try:
-        capsule = obj.__dlpack__(stream=DEFAULT_STREAM, max_version=(1, 0))
+        capsule = obj.__dlpack__(max_version=(1, 0), **options)
     except TypeError:  # older than DLPack 1.0
-        capsule = obj.__dlpack__(stream=DEFAULT_STREAM)
-    owner, pointer, readonly, shape, steps, code = _core.cuda_from_dlpack(capsule)
+        capsule = obj.__dlpack__(**options)
+    owner, pointer, readonly, shape, steps, code = _core.from_dlpack(capsule)
     dtype = dtype_of(*code)
-    strides = (
-        _c_strides(shape, dtype.itemsize) if steps is None else tuple(step * dtype.itemsize for step in steps)
-    )
-    return CudaArray(owner, pointer, readonly, shape, strides, dtype, DEFAULT_STREAM, type(obj).__name__)
-
-
-def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return the strides of an array in C order."""
-    strides = []
-    step = itemsize
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+    if steps is None:
+        strides = c_strides(shape, dtype.itemsize)
+    else:
+        strides = tuple(step * dtype.itemsize for step in steps)
+    return owner, pointer, readonly, shape, strides, dtype
