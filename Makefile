@@ -13,7 +13,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: help demo test test-cpp test-python test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
+.PHONY: help demo test test-cpp test-python test-integrations test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
 	lint audit format sanitize bench bench-cpp docs clean
 
 help: ## list the targets
@@ -28,6 +28,14 @@ test: test-cpp test-python ## run every test
 PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
 test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built ## run the Python tests (PYTEST_ARGS="tests/objects -k shape": some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# In an environment of its own, so that the libraries never reach the other tests.
+INTEGRATIONS_VENV ?= .venv-integrations
+INTEGRATIONS ?= torch web
+test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
+	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
+	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
+	$(INTEGRATIONS_VENV)/bin/python -m pytest tests/integrations $(PYTEST_ARGS)
 
 # CPython's tests come from this Python's library; they take a quarter of an hour.
 CPYTHON_TESTS ?=
@@ -176,4 +184,4 @@ build/gtest/.found:
 	touch $@
 
 clean: ## remove build/ and the virtual environments
-	rm -rf build $(VENV) $(BENCH_VENV)
+	rm -rf build $(VENV) $(BENCH_VENV) $(INTEGRATIONS_VENV)

@@ -24,6 +24,7 @@ receives registers reducers with the standard library's pickler, so plain `multi
 
 from __future__ import annotations
 
+import os as _os
 from typing import TYPE_CHECKING
 
 import shmtensor._interpreter  # noqa: F401 - first: it refuses the import in a subinterpreter
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from shmtensor._queue.errors import ShutDown
     from shmtensor._queue.queue import Queue
     from shmtensor.composition import arange, concatenate, load, stack
+    from shmtensor.integrations import install, uninstall
 
 __all__ = [
     "Broadcast",
@@ -103,6 +105,7 @@ __all__ = [
     "full",
     "full_like",
     "gc",
+    "install",
     "load",
     "memory",
     "multiprocessing",
@@ -113,6 +116,7 @@ __all__ = [
     "set_limit",
     "stack",
     "stats",
+    "uninstall",
     "unpublish",
     "zeros",
     "zeros_like",
@@ -143,9 +147,19 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             from shmtensor import composition
 
             return getattr(composition, name)
+        if name in {"install", "uninstall"}:
+            from shmtensor import integrations
+
+            return getattr(integrations, name)
         if name == "doctor":
             from shmtensor._doctor import doctor
 
             return doctor
         msg = f"module 'shmtensor' has no attribute {name!r}"
         raise AttributeError(msg)
+
+
+if _os.environ.get("SHMTENSOR_INSTALL"):
+    from shmtensor.integrations._registry import install_from_environment as _install
+
+    _install()

@@ -1,6 +1,6 @@
 # The C++ core. Private: its names may change; what is public is documented where it is exported.
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pickle import PickleBuffer
 from types import EllipsisType, TracebackType
 from typing import Any, Final, Literal, TypeAlias, overload
@@ -232,7 +232,7 @@ class OutgoingPipe:
     def __init__(self, fd: int) -> None: ...
 
 class Packer:
-    def __init__(self) -> None: ...
+    def __init__(self, reducers: Mapping[type, Callable[[Any], Any]] | None) -> None: ...
     @property
     def staged(self) -> bytearray: ...
     @property

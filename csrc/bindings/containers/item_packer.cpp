@@ -1,6 +1,7 @@
 #include "bindings/containers/item_packer.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace shmtensor::python {
 namespace {
@@ -14,7 +15,8 @@ PyTypeObject* g_array_type = nullptr;
 // Pickles items one after the other, each by itself, into one bytearray. Threads: one.
 class Packer {
  public:
-  Packer() { renew(); }
+  // `reducers`: a dispatch table, or None for that of `copyreg`.
+  explicit Packer(py::object reducers) : reducers_(std::move(reducers)) { renew(); }
 
   // Packs until there are `limit` bytes or `count` more items; appends `base | offset` of each to
   // `entries`. Returns None at the end of the iterator, True if there may be more, and (item,
@@ -61,6 +63,7 @@ class Packer {
         py::arg("write") = staged.attr("extend"));
     const py::object pickler = py::module_::import("pickle").attr("Pickler")(
         file, 5, py::arg("buffer_callback") = buffers.attr("append"));
+    if (!reducers_.is_none()) pickler.attr("dispatch_table") = reducers_;
     dump_ = pickler.attr("dump");
     clear_memo_ = pickler.attr("clear_memo");
   }
@@ -83,6 +86,7 @@ class Packer {
     std::memcpy(PyByteArray_AS_STRING(entries.ptr()) + before, &entry, sizeof entry);
   }
 
+  py::object reducers_;
   py::object dump_;
   py::object clear_memo_;
 };
@@ -93,7 +97,7 @@ void add_item_packer(py::module_& module) {
   const py::object ndarray = py::module_::import("numpy").attr("ndarray");
   g_array_type = reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr());
   py::class_<Packer>(module, "Packer")
-      .def(py::init<>())
+      .def(py::init<py::object>(), py::arg("reducers"))
       .def("pack", &Packer::pack)
       .def_readonly("staged", &Packer::staged)
       .def_readonly("entries", &Packer::entries)

@@ -5,8 +5,10 @@ docs/design/containers.md describes the format; csrc/containers/item_table.hpp r
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 from array import array
+from collections import ChainMap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
     from shmtensor.containers._progress import Progress
 
-__all__ = ["BYTES", "NESTED", "PICKLE", "TEXT", "Writer"]
+__all__ = ["BYTES", "NESTED", "PICKLE", "TEXT", "Writer", "item_reducers"]
+
+item_reducers: dict[type, Callable[[Any], Any]] = {}
+"""Reducers of integrations, which give items out-of-band buffers that their classes' own pickles lack."""
 
 PICKLE, BYTES, TEXT = range(3)  # as in csrc/bindings/containers/item_sequence.cpp
 BUFFERED, NESTED, ARRAY = 1 << 62, 2 << 62, 3 << 62  # the form of an item, in its entry
@@ -49,7 +54,9 @@ class Writer:
 
     def __init__(self, kind: int) -> None:
         self._kind = kind
-        self._packer = _core.Packer()
+        self._packer = _core.Packer(
+            ChainMap(item_reducers, copyreg.dispatch_table) if item_reducers else None
+        )
         self._entries = self._packer.entries
         self._staged = self._packer.staged
         self._pieces: list[Storage] = []

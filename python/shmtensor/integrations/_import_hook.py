@@ -1,0 +1,70 @@
+"""Calling a function after a package has been imported, whoever imports it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+__all__ = ["when_imported"]
+
+_waiting: dict[str, Callable[[], None]] = {}
+
+
+def when_imported(name: str, function: Callable[[], None]) -> None:
+    """Call `function`, which may be called repeatedly, when the package is completely imported.
+
+    If it is imported already, the call happens now, and its exception is raised. Otherwise the call happens
+    in the thread that imports the package, before any other thread can use the package; an exception is
+    reported as a warning there, since the import itself has succeeded.
+    """
+    _waiting[name] = function
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    if name in sys.modules:
+        importlib.import_module(name)  # waits for another thread that is importing it
+        _waiting.pop(name, None)
+        function()
+
+
+class _Finder:
+    """Finds what is waited for with the finders after it, and adds a step to the package's loader."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in _waiting:
+            return None
+        for finder in sys.meta_path:
+            find = None if isinstance(finder, _Finder) else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find and find(name, path, target)
+            if spec is not None:
+                _add_step(spec)
+                return spec
+        return None
+
+
+def _add_step(spec: ModuleSpec) -> None:
+    loader: Any = spec.loader
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module
+        execute(module)
+        function = _waiting.pop(spec.name, None)
+        if function is not None:
+            _call(spec.name, function)
+
+    loader.exec_module = exec_module  # the object's own: each spec has a loader of its own
+
+
+def _call(name: str, function: Callable[[], None]) -> None:
+    try:
+        function()
+    except Exception as error:
+        msg = f"shmtensor could not set up {name}, whose objects are sent as without it: {error!r}"
+        warnings.warn(msg, RuntimeWarning, stacklevel=2)

@@ -1,0 +1,161 @@
+"""The integrations that exist, those that the program has requested, and those that are installed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from functools import partial
+from typing import Any
+
+from shmtensor.integrations._children import pass_on_to_children
+from shmtensor.integrations._import_hook import when_imported
+
+__all__ = ["KNOWN", "install", "install_from_environment", "state", "uninstall"]
+
+VARIABLE = "SHMTENSOR_INSTALL"
+
+KNOWN: dict[str, frozenset[str]] = {
+    "torch": frozenset({"alias"}),
+}
+"""The options of each integration, by the name of the library's package."""
+
+_requested: dict[str, dict[str, Any]] = {}
+_installed: dict[str, dict[str, Any]] = {}
+_lock = threading.RLock()  # no import while it is held: a thread that imports a library calls `_apply`
+
+
+def install(*names: str, **options: Any) -> None:
+    """Let objects of other libraries travel as handles, in this process and in children that it starts.
+
+    A library that is not imported yet is set up when the program imports it. Children of every start method
+    have the same integrations, also those that other libraries start through `multiprocessing`. The
+    environment variable ``SHMTENSOR_INSTALL``, with names separated by commas, has the same effect when
+    shmtensor is imported. Repeated calls change nothing.
+
+    Parameters
+    ----------
+    *names
+        The libraries, by the names of their packages; none: all that are known.
+    **options
+        Options of one library. ``install("torch", alias=True)``: a CPU tensor in private memory moves into
+        shared memory when it is sent, so that sender and receiver see each other's writes, as with torch
+        alone. By default a copy is sent, and the sender's tensor does not change.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+    TypeError
+        If an option is unknown, or there are options and not exactly one name.
+    RuntimeError
+        If the installed version of a library lacks what an option needs.
+
+    See Also
+    --------
+    uninstall : the reverse.
+
+    Examples
+    --------
+    >>> import shmtensor as st
+    >>> st.install("torch")
+    """
+    _check(names, options)
+    with _lock:
+        for name in names or KNOWN:
+            if names or name not in _requested:  # without names, options that were set before remain
+                _requested[name] = options
+    pass_on_to_children(state)
+    for name in names or KNOWN:
+        when_imported(name, partial(_apply, name))
+
+
+def uninstall(*names: str) -> None:
+    """Restore how libraries send their objects, in this process and in children that it starts from now on.
+
+    Parameters
+    ----------
+    *names
+        As in `install`; none: all.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+    """
+    _check(names, {})
+    with _lock:
+        for name in names or KNOWN:
+            _requested.pop(name, None)
+            _remove(name)
+
+
+def install_from_environment() -> None:
+    """Install the libraries that the environment variable names."""
+    names = [name.strip() for name in os.environ[VARIABLE].split(",")]
+    try:
+        install(*filter(None, names))
+    except ValueError as error:
+        msg = f"{VARIABLE}={os.environ[VARIABLE]!r}: {error}"
+        raise ValueError(msg) from None
+
+
+def _check(names: tuple[str, ...], options: dict[str, Any]) -> None:
+    for name in names:
+        if name not in KNOWN:
+            msg = f"no integration is named {name!r}; there are {', '.join(KNOWN)}"
+            raise ValueError(msg)
+    if options and len(names) != 1:
+        msg = f"options ({', '.join(options)}) need exactly one library, not {len(names)}"
+        raise TypeError(msg)
+    for option in options:
+        if option not in KNOWN[names[0]]:
+            msg = f"{names[0]} has no option {option!r}; it has {', '.join(KNOWN[names[0]]) or 'none'}"
+            raise TypeError(msg)
+
+
+def _apply(name: str) -> None:
+    """Install an integration whose library is imported, if it is requested and not installed like that."""
+    module = importlib.import_module(f"shmtensor.integrations.{name}")
+    with _lock:
+        options = _requested.get(name)
+        if options is None or _installed.get(name) == options:
+            return
+        _remove(name)
+        module.install(**options)
+        _installed[name] = options
+
+
+def _remove(name: str) -> None:
+    if _installed.pop(name, None) is not None:
+        sys.modules[f"shmtensor.integrations.{name}"].uninstall()
+
+
+class _State:
+    """What a child takes over when it unpickles this object."""
+
+    def __init__(self, requested: dict[str, dict[str, Any]]) -> None:
+        self._requested = requested
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _take_over, (self._requested,)
+
+
+def state() -> _State | None:
+    """Return what children take over; None if nothing is requested."""
+    with _lock:
+        return _State(dict(_requested)) if _requested else None
+
+
+def _take_over(requested: dict[str, dict[str, Any]]) -> None:
+    for name, options in requested.items():
+        install(name, **options)
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()  # a thread that does not exist in the child may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+"""The parts of the integration of torch. Importing them imports torch."""

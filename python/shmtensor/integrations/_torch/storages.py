@@ -1,0 +1,79 @@
+"""Blocks of torch's storages, and torch's storages over blocks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef, shared_cache, storage_from_cache
+
+import shmtensor._core as _core
+from shmtensor._layout import bytes_at
+
+if TYPE_CHECKING:
+    from shmtensor.storage import Storage
+
+__all__ = ["CPU", "block_of", "copy_of", "move", "over_block", "over_bytes"]
+
+CPU = torch.device("cpu")
+
+_moving = threading.Lock()
+
+
+def block_of(storage: torch.UntypedStorage) -> Storage | None:
+    """Return the block in which the bytes of a torch storage are stored, None for any other memory."""
+    return _core.storage_at(storage.data_ptr(), storage.nbytes())
+
+
+def copy_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> Storage:
+    """Return a new block with a copy of some bytes of a torch storage."""
+    block = _core.new_storage(nbytes, False)
+    ctypes.memmove(block.data_ptr(), storage.data_ptr() + first, nbytes)  # releases the GIL
+    return block
+
+
+def over_block(block: Storage) -> torch.UntypedStorage:
+    """Return the torch storage over all bytes of a block; the same one as long as a tensor uses it."""
+    address = block.data_ptr()
+    # torch's own cache of received storages; its other keys are names and pairs of numbers.
+    known = storage_from_cache(torch.UntypedStorage, address)
+    if known is not None and known.data_ptr() == address and known.nbytes() == block.nbytes:
+        return known
+    made = over_bytes(block)
+    shared_cache[address] = StorageWeakRef(made)
+    return made
+
+
+def over_bytes(content: Any) -> torch.UntypedStorage:
+    """Return a torch storage over an object that has the buffer protocol, which it keeps alive.
+
+    torch has no read-only tensors: a write to memory that is mapped read-only ends the process by SIGSEGV.
+    """
+    if memoryview(content).readonly:  # `frombuffer` would warn
+        array = np.frombuffer(content, np.uint8)
+        address = array.__array_interface__["data"][0]
+        return torch.from_numpy(bytes_at(array, address, array.nbytes)).untyped_storage()
+    return torch.frombuffer(content, dtype=torch.uint8).untyped_storage()
+
+
+def move(storage: torch.UntypedStorage) -> Storage:
+    """Move the bytes of a torch storage, with every tensor over it, into a block; return the block."""
+    with _moving:
+        block = block_of(storage)
+        if block is None:
+            block = copy_of(storage, 0, storage.nbytes())
+            storage._swap_data_ptr_(over_bytes(block))
+            shared_cache[block.data_ptr()] = StorageWeakRef(storage)
+        return block
+
+
+def _after_fork() -> None:
+    global _moving
+    _moving = threading.Lock()  # a thread that does not exist in the child may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,44 @@
+"""torch: CPU tensors travel as handles, workers of a DataLoader collate into shared memory.
+
+docs/guide/with-torch.md describes the behaviour. What is not plain CPU memory goes torch's own way.
+"""
+
+from __future__ import annotations
+
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import torch
+
+from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
+from shmtensor.integrations._torch import collate, items, sharing, start_methods
+from shmtensor.integrations._torch.reducers import Reducers
+
+__all__ = ["install", "uninstall"]
+
+_table: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+_replaced: dict[type, Any] = {}
+_PARTS: tuple[Any, ...] = (collate, items, sharing, start_methods)
+
+
+def install(alias: bool = False) -> None:
+    """Replace torch's reducers, collating, and `share_memory_`; add a start method."""
+    if alias and not sharing.can_move():
+        msg = f"alias=True needs UntypedStorage._swap_data_ptr_, which torch {torch.__version__} lacks"
+        raise RuntimeError(msg)
+    ours = Reducers(alias).by_torchs
+    for kind, reducer in list(_table.items()):
+        if reducer in ours:
+            _replaced[kind] = reducer
+            ForkingPickler.register(kind, ours[reducer])
+    for part in _PARTS:
+        part.install()
+
+
+def uninstall() -> None:
+    """Restore them."""
+    for kind, reducer in _replaced.items():
+        ForkingPickler.register(kind, reducer)
+    _replaced.clear()
+    for part in _PARTS:
+        part.uninstall()

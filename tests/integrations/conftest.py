@@ -1,0 +1,21 @@
+"""Tests of one library are skipped where it is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from multiprocessing.reduction import DupFd
+
+import pytest
+
+# A child that is forked after OpenMP's threads have run waits for them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_torch_*.py"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _resource_sharer() -> None:
+    """Start the thread by which the standard library, and torch with it, sends descriptors."""
+    with open(os.devnull) as file:
+        DupFd(file.fileno()).detach()

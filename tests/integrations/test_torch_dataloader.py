@@ -1,0 +1,163 @@
+"""`torch.utils.data.DataLoader` with workers: every batch arrives as without the integration, as handles."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@pytest.fixture(autouse=True)
+def _installed():
+    torch.set_num_threads(1)
+    st.install("torch")
+    yield
+    st.uninstall("torch")
+
+
+class Samples(Dataset):
+    """One of everything that `default_collate` knows."""
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        return {
+            "image": torch.full((3, 8, 8), index, dtype=torch.float32),
+            "mask": np.full((5, 2), index % 2, dtype=bool),
+            "half": torch.full((3,), index, dtype=torch.bfloat16),
+            "nested": [(torch.tensor(index), float(index)), Point(np.int16(index), {"name": f"n{index}"})],
+            "empty": torch.empty(0, 3),
+            "view": torch.arange(12).view(3, 4).T[index % 4],
+            "shared": st.full((2, 3), index, "i4"),
+        }
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        for number in range(info.id, 10, info.num_workers):
+            yield torch.full((2, 2), number)
+
+
+def first(batch):
+    return batch[0]
+
+
+def stacked(batch):
+    return torch.stack(batch).mul(2), len(batch)
+
+
+def plain(obj):
+    """Return the values of a batch, with what describes its tensors."""
+    if isinstance(obj, dict):
+        return {key: plain(value) for key, value in obj.items()}
+    if isinstance(obj, (list, tuple)):
+        return type(obj)(*map(plain, obj)) if hasattr(obj, "_fields") else [plain(value) for value in obj]
+    if isinstance(obj, torch.Tensor):
+        return obj.dtype, obj.size(), obj.stride(), obj.storage_offset(), obj.tolist()
+    return obj
+
+
+def tensors(obj):
+    if isinstance(obj, torch.Tensor):
+        return [obj]
+    if isinstance(obj, dict):
+        obj = obj.values()
+    return [tensor for value in obj for tensor in tensors(value)] if not isinstance(obj, (str, int)) else []
+
+
+CONTEXTS = ["fork", "spawn", "forkserver", "server", "ours"]
+
+
+def context_of(name):
+    return mp.get_context("fork") if name == "ours" else name
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_batches_arrive_in_shared_memory(name) -> None:
+    loader = DataLoader(Samples(), batch_size=4, num_workers=2, multiprocessing_context=context_of(name))
+    found = list(loader)
+    expected = list(DataLoader(Samples(), batch_size=4))
+    assert [plain(batch) for batch in found] == [plain(batch) for batch in expected]
+    for batch in found:
+        for tensor in tensors(batch):
+            assert tensor.numel() == 0 or st._core.storage_at(tensor.data_ptr(), tensor.nbytes) is not None
+        batch["image"].mul_(2)
+        assert batch["image"][-1, 0, 0, 0] == 2 * batch["nested"][0][0][-1]
+
+
+def test_torch_alone_gives_equal_batches() -> None:
+    class WithoutOurs(Samples):
+        def __getitem__(self, index):
+            sample = super().__getitem__(index)
+            sample["shared"] = torch.from_dlpack(sample["shared"])
+            return sample
+
+    loader = DataLoader(WithoutOurs(), batch_size=4, num_workers=1, multiprocessing_context="fork")
+    ours = [plain(batch) for batch in loader]
+    st.uninstall("torch")
+    assert [plain(batch) for batch in loader] == ours
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_epochs(persistent) -> None:
+    loader = DataLoader(
+        Stream(), batch_size=2, num_workers=2, persistent_workers=persistent, multiprocessing_context="fork"
+    )
+    for _ in range(3):
+        assert sorted(torch.cat(list(loader))[:, 0, 0].tolist()) == list(range(10))
+    del loader
+
+
+def test_custom_collate_and_single_samples() -> None:
+    data = [torch.full((3,), index) for index in range(6)]
+    found = list(DataLoader(data, batch_size=3, num_workers=1, collate_fn=stacked))
+    assert [(batch.sum().item(), count) for batch, count in found] == [(18, 3), (72, 3)]
+    assert list(map(int.__add__, range(3), range(3))) == [0, 2, 4]
+    alone = list(DataLoader(data, batch_size=None, num_workers=1))
+    assert torch.stack(alone).equal(torch.stack(data))
+
+
+def test_pinned_batches() -> None:
+    """Without a GPU torch warns and does not pin, but its thread receives the batches."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(DataLoader(Samples(), batch_size=4, num_workers=1, pin_memory=True))
+    assert [plain(batch) for batch in found] == [
+        plain(batch) for batch in DataLoader(Samples(), batch_size=4)
+    ]
+
+
+def test_batches_of_unequal_sizes_are_refused_as_by_torch() -> None:
+    data = [torch.zeros(2), torch.zeros(3)]
+    with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
+        list(DataLoader(data, batch_size=2, num_workers=1))
+
+
+def test_blocks_of_batches_are_reused() -> None:
+    loader = DataLoader(Samples(), batch_size=1, num_workers=1, multiprocessing_context="fork")
+    before = st.stats()["blocks"]
+    for _ in range(5):
+        for batch in loader:
+            del batch
+    del loader
+    assert st.stats()["blocks"] <= before + 1
+
+
+def test_collating_outside_of_a_worker_is_torch_s() -> None:
+    batch = default_collate([torch.zeros(3)] * 2)
+    assert st._core.storage_at(batch.data_ptr(), batch.nbytes) is None
+    assert default_collate([st.ones(2), st.ones(2)]).tolist() == [[1, 1], [1, 1]]

@@ -1,0 +1,25 @@
+"""The programs in `examples` that use torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.helpers.children import run_command, run_program
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_dataloader_example_prints_its_rates() -> None:
+    done = run_program(EXAMPLES / "dataloader.py", "0.5", timeout=110)
+    assert done.stdout.startswith("batches a second: torch "), done
+    assert not done.stderr
+
+
+def test_benchmark_measures_and_reports(tmp_path) -> None:
+    command = [sys.executable, "-m", "bench", "dataloader", "--quick", "--rounds", "1", "--pin", "none"]
+    done = run_command([*command, "--json", str(tmp_path / "result.json")], timeout=110)
+    assert done.returncode in (0, 1), done  # the status shows if its goals were met
+    assert [line.split()[0] in ("ok", "MISS") for line in done.stdout.splitlines()] == [True] * 5
+    assert {"sample", "batch", "copy"} == set(json.loads((tmp_path / "result.json").read_text())["seen"])
