@@ -8,6 +8,7 @@ receives one, since a handle names the functions here.
 from __future__ import annotations
 
 import operator
+import pickle
 import sys
 from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
@@ -59,7 +60,8 @@ def set_buffer_threshold(nbytes: int | None) -> None:
     _threshold = nbytes
 
 
-# NumPy's reduction for protocol 4 serves all, and copies the elements once more than that for protocol 5.
+# NumPy's reduction for protocol 4 serves all, and copies the elements once more than that for protocol 5, the
+# default of the standard library's queues and pipes from Python 3.14 on.
 _SMALL = 16 * 1024
 
 
@@ -78,7 +80,7 @@ def reduce_array(array: npt.NDArray[Any]) -> Any:
     tensor = tensor_over_array(array)
     if tensor is not None:
         return rebuild_array, (tensor,)
-    if array.nbytes < _SMALL:
+    if array.nbytes < _SMALL or pickle.DEFAULT_PROTOCOL < 5:
         return array.__reduce_ex__(4)
     return operator.getitem, ((_AsPickled(array),), 0)
 
