@@ -12,6 +12,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_torch_*.py"]
+collect_ignore_glob += [] if importlib.util.find_spec("pandas") else ["test_frames.py"]
 
 
 @pytest.fixture(scope="session", autouse=True)
