@@ -11,6 +11,7 @@
 #include "base/report.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
+#include "os/prefetch.hpp"
 
 namespace shmtensor {
 namespace {
@@ -250,6 +251,15 @@ bool Arena::take(LocalTable::Lock& lock, const NamedTicket& named, TransitTable&
   return claimed;
 }
 
+void Arena::prefetch_hold(const NamedTicket& named) const noexcept {
+  if (named.block >= segment_->capacity()) return;
+  prefetch_to_read(&segment_->record(named.block));
+  prefetch_to_write(&segment_->holders(plane_of(member_.slot()), named.block));
+  if (const TransitTable* transit = member_.memory().transit_if_mapped(named.ticket.sender)) {
+    transit->prefetch(named.ticket);
+  }
+}
+
 void Arena::unpin_and_try_free(BlockNumber block) noexcept {
   SHMTENSOR_FAULT_POINT("release.before_free");
   try_free_block(block);
@@ -326,6 +336,15 @@ void Arena::announce_sender(BlockNumber block) {
     senders.fetch_or(bit_of(member_.slot()));
   }
   SHMTENSOR_FAULT_POINT("send.before_ticket");
+}
+
+void Arena::prefetch_send(BlockNumber block) {
+  announce_sender(block);
+  member_.writer().prefetch_bucket(segment_->number(), block);
+}
+
+void Arena::prefetch_ticket(BlockNumber block) const noexcept {
+  member_.writer().prefetch_group(segment_->number(), block);
 }
 
 void Arena::change_epoch(BlockNumber block) noexcept {

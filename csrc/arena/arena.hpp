@@ -136,6 +136,9 @@ class Arena {
   /// returns true only to the one that claims it.
   [[nodiscard]] bool take(LocalTable::Lock& lock, const NamedTicket& named,
                           TransitTable& transit) noexcept;
+  /// Begins to fetch what other processes have written and `hold` uses. Of many blocks, to be
+  /// called some blocks ahead.
+  void prefetch_hold(const NamedTicket& named) const noexcept;
   /// Frees the block if it is unused, and removes the pin of its holder.
   void unpin_and_try_free(BlockNumber block) noexcept;
 
@@ -152,6 +155,10 @@ class Arena {
   [[nodiscard]] Ticket send(BlockNumber block, bool to_keep = false, std::uint32_t pipe = 0);
   /// The same with a ticket that is named in a record, in a block that this process holds.
   Ticket send(BlockNumber block, TicketRecord& record);
+  /// Before `send`: begins to fetch what other processes have written there, in two steps. Of many
+  /// blocks, to be called for all before the next step. Throws OutOfMemory, in the first one.
+  void prefetch_send(BlockNumber block);
+  void prefetch_ticket(BlockNumber block) const noexcept;
   /// Declares, or with an empty value revokes, that a block of this process contains ticket
   /// records. Their names are cleared; no other process knows the block yet, or still knows it.
   void set_contents(BlockNumber block, const TicketContents& contents) noexcept {

@@ -139,8 +139,13 @@ class SessionMemory {
   /// Returns the transit table of a sender; mapped at the first call. Throws OsError if address
   /// space is short.
   TransitTable& transit(SlotNumber sender) const {
-    std::byte* start = transit_[sender % kMaxSlots].load(std::memory_order_acquire);
-    return *reinterpret_cast<TransitTable*>(start != nullptr ? start : map_transit(sender));
+    TransitTable* const mapped = transit_if_mapped(sender);
+    return mapped != nullptr ? *mapped : *reinterpret_cast<TransitTable*>(map_transit(sender));
+  }
+  /// The same; null before that call.
+  [[nodiscard]] TransitTable* transit_if_mapped(SlotNumber sender) const noexcept {
+    return reinterpret_cast<TransitTable*>(
+        transit_[sender % kMaxSlots].load(std::memory_order_acquire));
   }
   [[nodiscard]] static std::uint64_t transit_offset(SlotNumber sender) noexcept;
 

@@ -21,11 +21,13 @@ struct TicketRecord {
   std::atomic<std::uint64_t> name;   ///< group:32 | sender:16 | bit:8 | 1; 0: names no ticket
 
   void write(const NamedTicket& named) noexcept {
-    clear();  // so that no reader combines the parts of two tickets
-    block.store(std::uint64_t{named.arena} << 32 | named.block);
-    mark.store(std::uint64_t{named.generation} << 32 | named.ticket.serial);
+    constexpr std::memory_order kInOrder = std::memory_order_release;
+    name.store(0, kInOrder);  // so that no reader combines the parts of two tickets
+    block.store(std::uint64_t{named.arena} << 32 | named.block, kInOrder);
+    mark.store(std::uint64_t{named.generation} << 32 | named.ticket.serial, kInOrder);
     name.store(std::uint64_t{named.ticket.group} << 32 | std::uint64_t{named.ticket.sender} << 16 |
-               std::uint64_t{named.ticket.bit} << 8 | 1);
+                   std::uint64_t{named.ticket.bit} << 8 | 1,
+               kInOrder);
   }
   void clear() noexcept { name.store(0); }
 

@@ -95,7 +95,8 @@ TransitWriter::TransitWriter(const SessionMemory& memory, SlotNumber sender)
 Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
                             bool to_keep, std::uint32_t pipe) {
   const LockGuard guard(lock_);
-  const Ticket ticket = prepare(TransitTable::block_key(arena, block), generation, to_keep, pipe);
+  const std::uint64_t key = TransitTable::block_key(arena, block);
+  const Ticket ticket = prepare(key, generation, coarse_seconds(), to_keep, pipe);
   publish(ticket);
   return ticket;
 }
@@ -103,23 +104,23 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
 Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation generation,
                             TicketRecord& record) {
   const LockGuard guard(lock_);
-  const Ticket ticket = prepare(TransitTable::block_key(arena, block), generation, true, 0);
-  table_.keep(ticket);
+  const std::uint64_t key = TransitTable::block_key(arena, block);
+  const Ticket ticket = prepare(key, generation, TicketGroup::kKept, true, 0);
   record.write({arena, block, generation, ticket});
   SHMTENSOR_FAULT_POINT("send.recorded");
   publish(ticket);
   return ticket;
 }
 
-Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, bool to_keep,
-                              std::uint32_t pipe) {
-  const std::uint64_t mark = high(generation) | coarse_seconds();
+Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, std::uint32_t second,
+                              bool to_keep, std::uint32_t pipe) {
+  const std::uint64_t mark = high(generation) | second;
   std::atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
       to_keep ? kNoGroup
               : find_group(bucket.load(std::memory_order_relaxed), key, generation, pipe);
   if (index == kNoGroup) {  // a new group at the head of the chain
-    index = take_group();
+    index = take_group(bucket);
     TicketGroup& group = table_.groups[index];
     // The new serial is stored first, and each store is a release: a reader that sees any new field
     // also sees the new serial.
@@ -145,6 +146,18 @@ Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, bool to_
 
 void TransitWriter::publish(const Ticket& ticket) noexcept {
   table_.groups[ticket.group].word.fetch_or(std::uint64_t{1} << ticket.bit);
+}
+
+void TransitWriter::prefetch_bucket(ArenaNumber arena, BlockNumber block) const noexcept {
+  const std::uint64_t key = TransitTable::block_key(arena, block);
+  prefetch_to_write(&table_.buckets[TransitTable::bucket_of(key)]);
+}
+
+void TransitWriter::prefetch_group(ArenaNumber arena, BlockNumber block) const noexcept {
+  const std::uint64_t key = TransitTable::block_key(arena, block);
+  const std::uint64_t bits =
+      table_.buckets[TransitTable::bucket_of(key)].load(std::memory_order_relaxed);
+  prefetch_to_write(&table_.groups[GroupLink(bits).index % TransitTable::kGroups]);
 }
 
 void TransitWriter::reserve(ArenaNumber arena, BlockNumber block) {
@@ -184,9 +197,17 @@ bool TransitWriter::spent(std::uint32_t index) const noexcept {
   return !private_[index].spare && live_of(word) == 0 && serial_of(word) != kAll;
 }
 
-// A clock hand searches for consumed groups, a few steps at each allocation, so that the size of
-// the table follows the number of unread messages.
-std::uint32_t TransitWriter::take_group() {
+// The first group of the bucket is mostly that of an earlier message with the same block, and so of
+// lines that the ticket needs anyway. If it is in use, a clock hand searches for consumed groups, a
+// few steps at each allocation, so that the size of the table follows the number of unread
+// messages.
+std::uint32_t TransitWriter::take_group(std::atomic<std::uint64_t>& bucket) {
+  const std::uint64_t bits = bucket.load(std::memory_order_relaxed);
+  if (const std::uint32_t first = GroupLink(bits).index;
+      bits != 0 && first < private_.size() && spent(first)) {
+    unlink(first);
+    return first;
+  }
   const auto count = static_cast<std::uint32_t>(private_.size());
   const std::uint32_t steps = count == TransitTable::kGroups ? count : std::min(count, 4u);
   for (std::uint32_t i = 0; i < steps && spare_.empty(); ++i) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "os/prefetch.hpp"
 #include "os/spin_lock.hpp"
 
 namespace shmtensor {
@@ -104,6 +105,11 @@ struct TransitTable {
     return claim(named.ticket, named.arena, named.block, named.generation);
   }
 
+  /// Begins to fetch what a claim of the ticket writes.
+  void prefetch(const Ticket& ticket) const noexcept {
+    prefetch_to_write(&groups[ticket.group % kGroups]);
+  }
+
   /// Return true if the ticket is live and belongs to its block.
   [[nodiscard]] bool is_live(const NamedTicket& named) const noexcept;
 
@@ -149,6 +155,10 @@ class TransitWriter {
 
   /// Makes sure that other processes can search for the block's tickets. Throws OutOfMemory.
   void reserve(ArenaNumber arena, BlockNumber block);
+  /// Begins to fetch what `issue` writes: first the bucket of the block, then, by that, the group.
+  /// The bucket is reserved.
+  void prefetch_bucket(ArenaNumber arena, BlockNumber block) const noexcept;
+  void prefetch_group(ArenaNumber arena, BlockNumber block) const noexcept;
 
   [[nodiscard]] SpinLock& lock() noexcept { return lock_; }
 
@@ -160,15 +170,15 @@ class TransitWriter {
     std::uint32_t pipe = 0;
   };
 
-  /// A ticket that is not published yet.
-  [[nodiscard]] Ticket prepare(std::uint64_t key, Generation generation, bool to_keep,
-                               std::uint32_t pipe) REQUIRES(lock_);
+  /// A ticket that is not published yet. `second` is that of the send, or TicketGroup::kKept.
+  [[nodiscard]] Ticket prepare(std::uint64_t key, Generation generation, std::uint32_t second,
+                               bool to_keep, std::uint32_t pipe) REQUIRES(lock_);
   void publish(const Ticket& ticket) noexcept REQUIRES(lock_);
   [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
   [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,
                                          Generation generation, std::uint32_t pipe) const noexcept
       REQUIRES(lock_);
-  std::uint32_t take_group() REQUIRES(lock_);
+  std::uint32_t take_group(std::atomic<std::uint64_t>& bucket) REQUIRES(lock_);
   void unlink(std::uint32_t index) noexcept REQUIRES(lock_);
   [[nodiscard]] bool spent(std::uint32_t index) const noexcept REQUIRES(lock_);
   void reserve_stride(std::uint64_t offset_in_table) REQUIRES(lock_);

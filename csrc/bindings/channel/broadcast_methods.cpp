@@ -54,7 +54,7 @@ PyObject* get_from(PyObject* self, Patience patience) {
     raise_unless_done(result, QueueEvent::message);
     ensure_manager(reader.session());
   }
-  return decode_message(std::move(message), Readers::many).release().ptr();
+  return decode_message(reader.session(), std::move(message), Readers::many).release().ptr();
 }
 
 PyObject* broadcast_put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "bindings/channel/incoming_tensors.hpp"
 #include "bindings/channel/parcel.hpp"
 #include "bindings/storage/allocation.hpp"
-#include "bindings/transfer/send_receive.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 
 namespace shmtensor::python {
@@ -60,12 +60,14 @@ py::object loads(std::span<const std::byte> content) {
   return object;
 }
 
-py::object decode_content(std::uint32_t kind, std::span<const std::byte> content) {
+// The tensors of an item are null if it has no parcel.
+py::object decode_content(std::uint32_t kind, std::span<const std::byte> content,
+                          IncomingTensors* tensors = nullptr) {
   const auto* text = reinterpret_cast<const char*>(content.data());
   const auto size = static_cast<Py_ssize_t>(content.size());
   switch (kind) {
     case kItem:
-      return ItemReader(content).read();
+      return ItemReader(content, tensors).read();
     case kPickle:
       return loads(content);
     case kBytes:
@@ -99,9 +101,7 @@ void EncodedMessage::encode(Session& session) {
     PyErr_Clear();  // it has surrogates
     return pickle(session);
   }
-  const bool is_item = append_item(given, session, true);
-  if (scope_ != nullptr) scope_->close();
-  if (is_item) return place(session, kItem, bytes_);
+  if (append_item(given, session, true)) return place(session, kItem, bytes_);
   pickle(session);
 }
 
@@ -170,7 +170,7 @@ bool EncodedMessage::append_item(PyObject* object, const Session& session, bool 
   if (is_tensor(object)) {
     const auto& tensor = *reinterpret_cast<const Tensor*>(object);
     if (!is_plain(tensor, session)) return false;
-    if (scope_ == nullptr) open_scope(session);
+    if (scope_ == nullptr) scope_ = std::make_unique<MessageScope>(session.id());
     return append_tensor(tensor), true;
   }
   if (!may_nest) return false;
@@ -195,10 +195,19 @@ bool EncodedMessage::append_sequence(ItemTag tag, PyObject* items, const Session
 }
 
 void EncodedMessage::append_tensor(const Tensor& tensor) {
-  const Access access = tensor.read_only ? Access::read_only : Access::read_write;
-  const auto& storage = *reinterpret_cast<const Storage*>(tensor.storage);
-  const py::object handle = send_storage(storage, access, ViewBytes(tensor).get());
-  append_sized(ItemTag::tensor, bytes_of_object(handle.ptr()));
+  const Backing& backing = reinterpret_cast<const Storage*>(tensor.storage)->backing();
+  Arena& arena = *backing.arena;
+  scope_->refer(arena, backing.block, arena.generation(backing.block));
+  const ViewBytes view(tensor);
+  const TensorItem item{
+      .strategy = static_cast<std::uint8_t>(arena.segment().strategy()),
+      .access = tensor.read_only ? Access::read_only : backing.access,
+      .view = static_cast<std::uint16_t>(view.get().size()),
+  };
+  constexpr ItemTag tag = ItemTag::tensor;
+  append(&tag, sizeof tag);
+  append(&item, sizeof item);
+  append(view.get().data(), view.get().size());
 }
 
 void EncodedMessage::append_sized(ItemTag tag, std::span<const std::byte> content) {
@@ -208,14 +217,10 @@ void EncodedMessage::append_sized(ItemTag tag, std::span<const std::byte> conten
   append(content.data(), content.size());
 }
 
-void EncodedMessage::open_scope(const Session& session) {
-  scope_ = std::make_unique<MessageScope>(session.id());
-  scope_->open();
-}
-
 // A scope of what was encoded before is discarded.
 void EncodedMessage::pickle(Session& session) {
-  open_scope(session);
+  scope_ = std::make_unique<MessageScope>(session.id());
+  scope_->open();
   py::object pickled;
   try {
     pickled = checked(PyObject_CallOneArg(dumps_, object_.ptr()));
@@ -245,7 +250,7 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
   message_ = {.kind = kind | kInParcel, .content = {}, .block = *parcel_};
 }
 
-py::object decode_message(Incoming message, Readers readers) {
+py::object decode_message(Session& session, Incoming message, Readers readers) {
   const std::span<const std::byte> content(message.content.data(), message.size);
   if (message.kind == kTensor && message.block) {
     const Block block = message.block.release();
@@ -255,13 +260,17 @@ py::object decode_message(Incoming message, Readers readers) {
   if ((message.kind & kInParcel) == 0 || !message.block) {
     return decode_content(message.kind, content);
   }
-  const SessionId session = message.block->arena->memory().id();
   const bool shared = readers == Readers::many;
   IncomingParcel parcel(std::move(message.block), shared);
   const std::span<const std::byte> inside = parcel.content();
-  MessageScope scope(session, parcel.tickets(), shared);
+  const std::uint32_t kind = message.kind & ~kInParcel;
+  if (kind != kPickle) {
+    IncomingTensors tensors(session, parcel.tickets(), shared);
+    return decode_content(kind, inside, &tensors);
+  }
+  MessageScope scope(session.id(), parcel.tickets(), shared);
   scope.open();
-  py::object object = decode_content(message.kind & ~kInParcel, inside);
+  py::object object = decode_content(kind, inside);
   scope.close();
   return object;
 }

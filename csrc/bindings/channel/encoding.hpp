@@ -46,7 +46,6 @@ class EncodedMessage {
   [[nodiscard]] bool append_sequence(ItemTag tag, PyObject* items, const Session& session);
   void append_tensor(const Tensor& tensor);
   void append_sized(ItemTag tag, std::span<const std::byte> content);
-  void open_scope(const Session& session);
   void append(const void* data, std::size_t size);
   void pickle(Session& session);
   void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
@@ -65,7 +64,8 @@ class EncodedMessage {
 
 /// The object of a message. Throws what the unpickler throws, and StaleHandle if the message is
 /// damaged.
-[[nodiscard]] py::object decode_message(Incoming message, Readers readers = Readers::one);
+[[nodiscard]] py::object decode_message(Session& session, Incoming message,
+                                        Readers readers = Readers::one);
 
 /// Cancels the tickets of a message that no process will read.
 void discard_message(Incoming message);

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "bindings/transfer/send_receive.hpp"
+#include "bindings/transfer/tensor_view.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -54,7 +54,7 @@ py::object ItemReader::read_item(bool may_nest) {
                                           static_cast<Py_ssize_t>(content.size()), nullptr));
     }
     case ItemTag::tensor:
-      return receive_tensor(take_sized(), nullptr);
+      return read_tensor();
     case ItemTag::tuple:
       if (!may_nest) break;
       return read_sequence(PyTuple_New, [](PyObject* items, Py_ssize_t i, PyObject* item) {
@@ -67,6 +67,13 @@ py::object ItemReader::read_item(bool may_nest) {
       });
   }
   throw_damaged();
+}
+
+py::object ItemReader::read_tensor() {
+  const auto item = take_value<TensorItem>();
+  const std::span<const std::byte> view(take(item.view), item.view);
+  if (tensors_ == nullptr) throw_damaged();
+  return tensor_from_view(tensors_->next(item.strategy, item.access), view, nullptr);
 }
 
 // Each item takes a byte at least, which bounds the size of the sequence.

@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <span>
 
+#include "bindings/channel/incoming_tensors.hpp"
 #include "bindings/support/python.hpp"
 
 namespace shmtensor::python {
 
 /// The first byte of an item. A number of 8 bytes follows for integer and real; a length of 8
-/// bytes, and the content, for bytes, text, and the handle of a tensor; a count of 8 bytes, and the
-/// items, for a tuple and a list.
+/// bytes, and the content, for bytes and text; a count of 8 bytes, and the items, for a tuple and a
+/// list. A tensor is a TensorItem and a view.
 enum class ItemTag : std::uint8_t {
   none = 0,
   yes = 1,
@@ -25,16 +26,27 @@ enum class ItemTag : std::uint8_t {
   tensor = 9,
 };
 
+/// The nth tensor of a message has its nth ticket.
+struct TensorItem {
+  std::uint8_t strategy;  ///< of its arena
+  Access access;          ///< with which the reader maps the block
+  std::uint16_t view;     ///< bytes that follow
+};
+static_assert(sizeof(TensorItem) == 4);
+
 /// Threads: one.
 class ItemReader {
  public:
-  explicit ItemReader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+  /// `tensors` is null if the message has none.
+  ItemReader(std::span<const std::byte> bytes, IncomingTensors* tensors) noexcept
+      : bytes_(bytes), tensors_(tensors) {}
 
   /// Throws StaleHandle if the bytes are not an item, or a tensor was freed.
   [[nodiscard]] py::object read() { return read_item(true); }
 
  private:
   [[nodiscard]] py::object read_item(bool may_nest);
+  [[nodiscard]] py::object read_tensor();
   template <typename Make, typename Set>
   [[nodiscard]] py::object read_sequence(Make&& make, Set&& set);
   [[nodiscard]] std::span<const std::byte> take_sized();
@@ -43,6 +55,7 @@ class ItemReader {
   [[nodiscard]] T take_value();
 
   std::span<const std::byte> bytes_;
+  IncomingTensors* tensors_;
 };
 
 }  // namespace shmtensor::python

@@ -122,7 +122,7 @@ py::object get_one(OpenQueue& open, Patience& patience) {
     raise_unless_done(result, QueueEvent::message);
     ensure_manager(queue.session());
   }
-  return decode_message(std::move(message), readers_of(queue));
+  return decode_message(queue.session(), std::move(message), readers_of(queue));
 }
 
 py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience) {
@@ -134,7 +134,8 @@ py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience) {
     if (!take_present(open, message, call)) break;
     const std::uint32_t kept = message.kept;
     try {
-      items.append(decode_message(std::move(message), readers_of(open.queue)));
+      items.append(
+          decode_message(open.queue.session(), std::move(message), readers_of(open.queue)));
     } catch (const std::exception&) {
       end_batch(open, kept);
       break;

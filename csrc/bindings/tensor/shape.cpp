@@ -105,14 +105,13 @@ std::int64_t checked_bytes(std::span<const std::int64_t> shape, std::int64_t ite
   return empty ? 0 : bytes;
 }
 
-Dims c_strides(std::span<const std::int64_t> shape, std::int64_t item_size) {
-  Dims strides(shape.size());
+void c_strides(std::span<const std::int64_t> shape, std::int64_t item_size,
+               std::int64_t* strides) noexcept {
   std::int64_t stride = item_size;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
     stride *= std::max<std::int64_t>(shape[i], 1);
   }
-  return strides;
 }
 
 bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,

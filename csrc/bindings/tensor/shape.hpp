@@ -36,7 +36,9 @@ inline void append(Dims& dims, const Dims& more) {
 /// negative, or the product does not fit.
 std::int64_t checked_bytes(std::span<const std::int64_t> shape, std::int64_t item_size);
 
-[[nodiscard]] Dims c_strides(std::span<const std::int64_t> shape, std::int64_t item_size);
+/// Writes the strides of a C-ordered array, one for each dimension.
+void c_strides(std::span<const std::int64_t> shape, std::int64_t item_size,
+               std::int64_t* strides) noexcept;
 
 /// Return true if in C order. Strides of dimensions that have at most one element do not matter.
 [[nodiscard]] bool is_contiguous(std::span<const std::int64_t> shape,

@@ -89,7 +89,8 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
         throw py::value_error("strides " + to_text(steps) + " do not match shape " +
                               to_text(sizes));
       }
-      append(steps, c_strides(type.inner, type.item_size));
+      steps.resize(steps.size() + type.inner.size());
+      c_strides(type.inner, type.item_size, steps.data() + sizes.size());
     }
     append(sizes, type.inner);
     return new_tensor(py::reinterpret_borrow<py::object>(storage), type, sizes, steps,
@@ -246,10 +247,10 @@ py::object new_tensor(const py::object& storage, const Dtype& dtype,
                       std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
                       std::int64_t offset, bool read_only) {
   checked_bytes(shape, dtype.item_size);
-  Dims made;
-  if (strides.empty() && !shape.empty()) {
-    made = c_strides(shape, dtype.item_size);
-    strides = made;
+  std::array<std::int64_t, kMaxDims> made;
+  if (strides.empty()) {
+    strides = std::span(made).first(shape.size());
+    c_strides(shape, dtype.item_size, made.data());
   }
   const std::uint64_t limit = as_storage(storage)->size;
   if (!inside(shape, strides, offset, dtype.item_size, limit)) {

@@ -17,6 +17,9 @@
 namespace shmtensor::python {
 namespace {
 
+// How many blocks are on their way from another processor's cache at the same time.
+constexpr std::size_t kTogether = 32;
+
 /// A ticket in the bytes that `tickets` returns.
 struct TicketBytes {
   std::uint32_t arena;
@@ -130,19 +133,23 @@ bool MessageScope::borrows() noexcept {
 Ticket MessageScope::issue(Arena& arena, BlockNumber block, Generation generation) {
   MessageScope* scope = sender();
   if (scope == nullptr) return arena.send(block);
+  if (scope->purpose_ == Purpose::queued && arena.memory().id() == scope->session_) {
+    return {.sender = kInMessage, .group = scope->refer(arena, block, generation)};
+  }
   // A ticket that is not noted would never be cancelled, so what may throw comes before it.
   std::vector<Sent>& sent = scope->sent_;
   if (sent.size() == sent.capacity()) sent.reserve(2 * sent.size() + 1);
-  if (scope->purpose_ == Purpose::queued && arena.memory().id() == scope->session_) {
-    sent.push_back({PinnedArena(arena), block, generation, Ticket{.sender = kInMessage}});
-    LocalTable::Lock lock(arena.local(), block);
-    lock.set_count(lock.count() + 1);  // the tensor that is pickled has one
-    return {.sender = kInMessage, .group = static_cast<std::uint32_t>(sent.size() - 1)};
-  }
   const std::uint32_t pipe = scope->pipe_ != nullptr ? scope->pipe_->number_for(arena.memory()) : 0;
   const Ticket ticket = arena.send(block, scope->purpose_ == Purpose::persistent, pipe);
   sent.push_back({PinnedArena(arena), block, generation, ticket});
   return ticket;
+}
+
+std::uint32_t MessageScope::refer(Arena& arena, BlockNumber block, Generation generation) {
+  sent_.push_back({PinnedArena(arena), block, generation, Ticket{.sender = kInMessage}});
+  LocalTable::Lock lock(arena.local(), block);
+  lock.set_count(lock.count() + 1);  // the tensor that is sent has one
+  return static_cast<std::uint32_t>(sent_.size() - 1);
 }
 
 bool MessageScope::is_ours() const noexcept {
@@ -173,11 +180,19 @@ bool MessageScope::needs_records_only() const noexcept {
 
 // A ticket of another session is in its handle, and needs no record.
 void MessageScope::issue_into(std::span<TicketRecord* const> records) {
-  for (std::size_t i = 0; i < sent_.size(); ++i) {
-    Sent& sent = sent_[i];
-    if (sent.ticket.sender != kInMessage) continue;
-    sent.ticket = sent.arena->send(sent.block, *records[i]);
-    sent.arena->release(sent.block);
+  for (std::size_t begin = 0; begin < sent_.size(); begin += kTogether) {
+    const std::size_t end = std::min(begin + kTogether, sent_.size());
+    const auto each = [&](auto&& step) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (sent_[i].ticket.sender == kInMessage) step(sent_[i], *records[i]);
+      }
+    };
+    each([](const Sent& sent, TicketRecord&) { sent.arena->prefetch_send(sent.block); });
+    each([](const Sent& sent, TicketRecord&) { sent.arena->prefetch_ticket(sent.block); });
+    each([](Sent& sent, TicketRecord& record) {
+      sent.ticket = sent.arena->send(sent.block, record);
+      sent.arena->release(sent.block);
+    });
   }
 }
 

@@ -54,6 +54,8 @@ class MessageScope {
 
   // --- queued ---
 
+  /// Adds a ticket for a block that the caller holds. Returns the number of its record.
+  std::uint32_t refer(Arena& arena, BlockNumber block, Generation generation);
   /// The number of tickets that the message needs. Until they are issued, the scope has a reference
   /// to each block.
   [[nodiscard]] std::size_t needed() const noexcept { return sent_.size(); }

@@ -23,20 +23,15 @@ void map_data(Arena& arena, BlockNumber block, Access access) {
   static_cast<void>(bytes_of(&arena, block, access));
 }
 
-/// What a receiver needs mapped.
-struct Source {
-  PinnedArena arena;
-  TransitTable& transit;  ///< the sender's tickets
-};
-
-// Also maps the block's bytes, if there is such a block.
-Source map_source(Session& session, const Handle& handle, SlotNumber sender) {
-  const auto attempt = [&]() -> Source {
-    PinnedArena arena = arena_of(session, handle);
-    TransitTable* const transit =
-        with_descriptor(session.id(), [&] { return &session.memory().transit(sender); });
+// Maps what a receiver needs: the arena, the block's bytes if there is such a block, and the table
+// of the sender's tickets, which it returns.
+TransitTable& map_source(Session& session, const Handle& handle, PinnedArena& arena) {
+  const auto attempt = [&]() -> TransitTable& {
+    if (!arena || arena->segment().number() != handle.arena) arena = arena_of(session, handle);
+    TransitTable* const transit = with_descriptor(
+        session.id(), [&] { return &session.memory().transit(handle.ticket.sender); });
     if (handle.block < arena->segment().capacity()) map_data(*arena, handle.block, handle.access);
-    return {std::move(arena), *transit};
+    return *transit;
   };
   try {
     return attempt();
@@ -55,11 +50,18 @@ Source map_source(Session& session, const Handle& handle, SlotNumber sender) {
 py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
   check_signature(session->key(), bytes);
+  Handle named = handle;
+  named.ticket = MessageScope::ticket_of(handle);
+  if (MessageScope::borrows()) named.ticket.group = TransitTable::kGroups;
+  PinnedArena arena;
+  return receive_block(*session, named, arena);
+}
+
+py::object receive_block(Session& session, const Handle& handle, PinnedArena& arena) {
   // Mapping may fail for lack of address space, so it comes before the ticket is consumed. Opening
   // device memory may fail, too, but takes so long that a reader may be killed during it: the block
   // is freed then, because its ticket is consumed already.
-  Ticket ticket = MessageScope::ticket_of(handle);
-  const auto [arena, transit] = map_source(*session, handle, ticket.sender);
+  TransitTable& transit = map_source(session, handle, arena);
   const auto stale = [&] {
     return StaleHandle(
         "cannot use a tensor's handle: block " + std::to_string(handle.block) + " of arena " +
@@ -69,12 +71,11 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
         "reading end of the pipe was closed; and no process has held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
-  if (MessageScope::borrows()) ticket.group = TransitTable::kGroups;  // no group has this number
   PyObject* known = nullptr;
   bool held = false;
   {
     LocalTable::Lock lock(arena->local(), handle.block);
-    held = arena->hold(lock, handle.block, handle.generation, ticket, transit);
+    held = arena->hold(lock, handle.block, handle.generation, handle.ticket, transit);
     if (held) known = find_object(lock, handle.access);
     // The object has a reference of its own, so this is not the last.
     if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));

@@ -131,6 +131,21 @@ TEST_F(TransitTest, ConsumedGroupsAreReused) {
   EXPECT_EQ(count_live(), 0);
 }
 
+// A group is in cache lines that its ticket's readers have written, as is the bucket.
+TEST_F(TransitTest, BlockUsesItsConsumedGroupAgain) {
+  constexpr std::uint32_t kBlocks = 100;
+  std::vector<Ticket> tickets;
+  for (BlockNumber i = 0; i < kBlocks; ++i) tickets.push_back(writer_.issue(kArena, i, 1));
+  for (BlockNumber i = 0; i < kBlocks; ++i) ASSERT_TRUE(claim(tickets[i], i, 1));
+  for (const BlockNumber i : {50u, 49u, 99u, 0u}) {
+    const Ticket again = writer_.issue(kArena, i, 2);
+    EXPECT_EQ(again.group, tickets[i].group);
+    EXPECT_NE(again.serial, tickets[i].serial);
+    EXPECT_TRUE(live(i, 2));
+  }
+  EXPECT_EQ(table_.group_count.load(), kBlocks);
+}
+
 TEST_F(TransitTest, ExhaustedHeapLosesNoGroup) {
   const Ticket first = writer_.issue(kArena, 1, 1);
   ASSERT_TRUE(claim(first, 1, 1));
