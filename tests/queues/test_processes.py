@@ -14,7 +14,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python
+from tests.helpers.children import run_python, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
 SECONDS = 60
@@ -148,7 +148,40 @@ def test_interrupt_ends_a_wait() -> None:
             pass
         assert q.get_many() == [1]
     """
-    run_python(program)
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
+
+
+def put_and_wait(q: st.Queue, item: object, end: st.Queue) -> None:
+    q.put(item)
+    end.get(timeout=SECONDS)
+
+
+def test_a_call_without_time_takes_a_message_that_must_be_mapped(ctx) -> None:
+    q, end = st.Queue(), st.Queue()
+    worker = ctx.Process(target=put_and_wait, args=(q, st.ones(3), end))
+    worker.start()
+    wait_until(lambda: q.qsize() == 1, SECONDS)
+    other = ctx.Process(target=take_without_time, args=(q, end))
+    other.start()
+    other.join(SECONDS)
+    assert other.exitcode == 0
+    end.put(None)
+    worker.join(SECONDS)
+
+
+def take_without_time(q: st.Queue, end: st.Queue) -> None:
+    """Get, without time, what a living process has put from its own arena, which is not mapped here."""
+    assert not end.qsize()
+    assert q.get(timeout=0).tolist() == [1, 1, 1]
+
+
+def test_a_call_without_time_puts_into_a_queue_that_must_grow() -> None:
+    q: st.Queue[int] = st.Queue()
+    for number in range(1000):
+        q.put(number, timeout=0)
+    q.put_many(range(1000, 300_000), block=False)
+    assert q.get_many() == list(range(300_000))
 
 
 def test_handler_runs_during_a_wait_that_goes_on() -> None:

@@ -1,6 +1,7 @@
 // Waits for a queue, with Python's timeouts and signals.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -19,28 +20,20 @@ namespace shmtensor::python {
 class Patience {
  public:
   /// `timeout` in seconds; infinite: no limit.
-  Patience(bool block, double timeout) noexcept : block_(block), timeout_(timeout) {}
+  Patience(bool block, double timeout) noexcept : timeout_(block ? timeout : 0) {}
 
   /// Return true if a call waits for a message, or for room.
-  [[nodiscard]] bool blocks() const noexcept { return block_; }
-  /// What is left at the first and each later call; zero at the end. A call that does not block
-  /// waits for a lock, or for the kernel, for a moment only: their owner may be stopped.
+  [[nodiscard]] bool blocks() const noexcept { return timeout_ > 0; }
+  /// What is left at the first and each later call; zero at the end.
   [[nodiscard]] std::chrono::nanoseconds left() noexcept {
     const std::uint64_t now = monotonic_nanoseconds();
-    if (end_ == 0) end_ = now + allowance();
+    if (end_ == 0) end_ = now + static_cast<std::uint64_t>(std::fmin(timeout_, kLongest) * 1e9);
     return std::chrono::nanoseconds(now < end_ ? static_cast<std::int64_t>(end_ - now) : 0);
   }
 
  private:
-  static constexpr std::uint64_t kMoment = 20'000'000;
   static constexpr double kLongest = 1e9;  // seconds
 
-  [[nodiscard]] std::uint64_t allowance() const noexcept {
-    if (!block_) return kMoment;
-    return static_cast<std::uint64_t>(std::fmin(std::fmax(timeout_, 0.0), kLongest) * 1e9);
-  }
-
-  bool block_;
   double timeout_;
   std::uint64_t end_ = 0;
 };
@@ -49,6 +42,10 @@ class Patience {
 [[nodiscard]] inline bool is_final(Attempt result) noexcept {
   return result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed;
 }
+
+/// How long a call waits at least for a lock, or for the kernel, in seconds. It cannot succeed
+/// without them, however little time it has, but their owner may be stopped.
+inline constexpr double kMoment = 0.02;
 
 /// Makes attempts until one is done, cannot succeed, or the time is over; returns the last result.
 /// Throws the error of a signal handler, which runs after a call that does not block.
@@ -60,12 +57,14 @@ template <typename Channel, typename Try>
 Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try&& attempt) {
   const SessionId& id = channel.session().id();
   Attempt result = with_descriptor(id, attempt);
+  Patience moment(true, kMoment);
   try {
     for (;;) {
       if (is_final(result)) return result;
       const bool waits = result == Attempt::full || result == Attempt::empty;
       if (waits && !patience.blocks()) return result;
-      const std::chrono::nanoseconds left = patience.left();
+      std::chrono::nanoseconds left = patience.left();
+      if (!waits) left = std::max(left, moment.left());
       if (left.count() == 0) {
         if (!waits) channel.pass_wakeup_on();
         return result;
