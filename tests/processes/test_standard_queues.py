@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import multiprocessing.queues
 import pickle
@@ -78,6 +79,20 @@ def test_maxsize() -> None:
         mp.Queue("a")
     with pytest.raises(TypeError):
         mp.SimpleQueue(3)
+
+
+@pytest.mark.parametrize("kind", ["multiprocessing", "shmtensor.multiprocessing"])
+def test_negative_timeout_is_none_left(kind: str) -> None:
+    made = importlib.import_module(kind).get_context("fork").Queue(1)
+    with pytest.raises(queue.Empty):
+        made.get(timeout=-0.5)
+    made.put(1, timeout=-1)
+    with pytest.raises(queue.Full):
+        made.put(2, True, -1)
+    assert made._poll(30)
+    assert made.get(timeout=-1) == 1
+    made.close()
+    made.join_thread()
 
 
 def test_close_and_threads_that_do_not_exist() -> None:

@@ -61,7 +61,7 @@ PyObject* broadcast_put(PyObject* self, PyObject* const* given, Py_ssize_t count
   return guarded([&] {
     const auto [item, block, timeout] =
         parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
-    put_into(self, item, to_patience(block, timeout));
+    put_into(self, item, to_patience(self, block, timeout));
     return Py_NewRef(Py_None);
   });
 }
@@ -88,7 +88,7 @@ PyObject* broadcast_wait_for_readers(PyObject* self, PyObject* const* given, Py_
       throw py::value_error("a broadcast has between 1 and " +
                             std::to_string(BroadcastHeader::kReaders) + " readers");
     }
-    Patience patience(true, to_timeout(timeout));
+    Patience patience(true, to_timeout(self, timeout));
     while (std::cmp_less(open_broadcast(self).readers(), wanted)) {
       Broadcast& broadcast = open_broadcast(self);
       const std::chrono::nanoseconds left = patience.left();
@@ -127,7 +127,7 @@ PyObject* broadcast_close(PyObject* self, PyObject*) {
 PyObject* reader_get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [block, timeout] = parse<2>("get", given, count, names, {"block", "timeout"}, 0);
-    return get_from(self, to_patience(block, timeout));
+    return get_from(self, to_patience(self, block, timeout));
   });
 }
 

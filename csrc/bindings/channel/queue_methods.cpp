@@ -27,7 +27,7 @@ PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
   return guarded([&] {
     const auto [item, block, timeout] =
         parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
-    Patience patience = to_patience(block, timeout);
+    Patience patience = to_patience(self, block, timeout);
     put_one(usable_queue(self), item, object_of(self).dumps, patience);
     return Py_NewRef(Py_None);
   });
@@ -36,7 +36,7 @@ PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject
 PyObject* get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [block, timeout] = parse<2>("get", given, count, names, {"block", "timeout"}, 0);
-    Patience patience = to_patience(block, timeout);
+    Patience patience = to_patience(self, block, timeout);
     return get_one(usable(self), patience).release().ptr();
   });
 }
@@ -60,7 +60,7 @@ PyObject* put_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
   return guarded([&] {
     const auto [items, block, timeout] =
         parse<3>("put_many", given, count, names, {"items", "block", "timeout"}, 1);
-    Patience patience = to_patience(block, timeout);
+    Patience patience = to_patience(self, block, timeout);
     Queue& queue = usable_queue(self);
     const py::object iterator = checked(PyObject_GetIter(items));
     while (PyObject* next = PyIter_Next(iterator.ptr())) {
@@ -82,7 +82,7 @@ PyObject* get_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
       if (left == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
       if (left < 1) throw py::value_error("'most' must be positive");
     }
-    Patience patience = to_patience(block, timeout);
+    Patience patience = to_patience(self, block, timeout);
     return get_several(usable(self), left, patience).release().ptr();
   });
 }

@@ -36,6 +36,8 @@ _Item = TypeVar("_Item")
 class _WithEnds(SharedQueue[_Item]):
     """A shared queue with the attributes of the standard library's that programs are known to use."""
 
+    _permits_negative_timeouts = True  # a deadline has passed; the standard library's count it as zero
+
     def __init__(self, *_: Any, **__: Any) -> None:
         pass  # the standard library's would make a pipe
 
