@@ -124,3 +124,28 @@ def test_children_take_messages_while_threads_put_and_get(killed: bool) -> None:
     taken = [int.from_bytes(content[at : at + 4], "little") for at in range(0, len(content), 4)]
     assert len(taken) == 3 * FORKS
     assert sorted(threads.got + taken) == threads.put
+
+
+class ForksWhenLoaded:
+    """Loading it forks, and lets the child load the rest of the message first."""
+
+    def __reduce__(self) -> tuple[Callable[[], str], tuple[()]]:
+        return _fork_when_loaded, ()
+
+
+def _fork_when_loaded() -> str:
+    if (child := os.fork()) == 0:
+        return "child"
+    assert os.waitpid(child, 0)[1] == 0
+    return "parent"
+
+
+@pytest.mark.parametrize("redeliver", [False, True])
+def test_message_that_forks_when_it_is_loaded_stays_the_parents(redeliver: bool) -> None:
+    q: st.Queue = st.Queue(redeliver=redeliver)
+
+    def take() -> None:
+        q.put([ForksWhenLoaded(), st.full(3, 7)])
+        assert q.get(timeout=WAIT)[1].tolist() == [7, 7, 7]
+
+    in_child(take)

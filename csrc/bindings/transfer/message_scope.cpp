@@ -205,6 +205,7 @@ Ticket MessageScope::ticket_of(const Handle& handle) {
       return false;
     }
     found = scope.records_[handle.ticket.group].ticket;
+    if (!scope.is_ours()) found->group = TransitTable::kGroups;  // the parent consumes it
     return true;
   });
   if (found) return *found;
