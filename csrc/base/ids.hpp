@@ -34,4 +34,13 @@ using Generation = std::uint32_t;   ///< how many times a block record has been 
 inline constexpr std::uint32_t kMaxSlots = 1024;
 inline constexpr SlotNumber kNoSlot = 0xffff;
 
+/// One process's use of a slot. Other processes have the slot before and after it, also forked
+/// children that inherited the memory of this one.
+struct Incarnation {
+  SlotNumber slot = kNoSlot;
+  std::uint32_t number = 0;
+
+  bool operator==(const Incarnation&) const = default;
+};
+
 }  // namespace shmtensor

@@ -110,7 +110,7 @@ class BroadcastReader {
  private:
   enum class Step : std::uint8_t { taken, again, lacks_memory, lost };
 
-  [[nodiscard]] bool is_ours() const noexcept { return slot_ == session().slot(); }
+  [[nodiscard]] bool is_ours() const noexcept { return owner_ == session().incarnation(); }
   void join();
   [[nodiscard]] Attempt take_next(Incoming& message, QueueCall& call) REQUIRES(mutex_);
   [[nodiscard]] Step take(std::uint64_t number, Incoming& message, QueueCall& call)
@@ -119,7 +119,7 @@ class BroadcastReader {
   [[nodiscard]] bool has_message() const noexcept;
 
   Broadcast& broadcast_;
-  SlotNumber slot_;
+  Incarnation owner_;
   ReaderRecord* record_ = nullptr;
   Mutex mutex_;  ///< one thread takes at a time
   std::atomic<bool> left_{false};

@@ -36,7 +36,7 @@ void copy(const MessageEntry& entry, Incoming& message) noexcept {
 }  // namespace
 
 BroadcastReader::BroadcastReader(Broadcast& broadcast)
-    : broadcast_(broadcast), slot_(broadcast.session().slot()) {
+    : broadcast_(broadcast), owner_(broadcast.session().incarnation()) {
   join();
 }
 
@@ -48,7 +48,7 @@ void BroadcastReader::join() {
   const auto free = std::ranges::find_if(header.readers, [this](ReaderRecord& reader) {
     std::uint32_t unused = 0;
     return reader.owner.load(std::memory_order_relaxed) == 0 &&
-           reader.owner.compare_exchange_strong(unused, ReaderRecord::owned_by(slot_));
+           reader.owner.compare_exchange_strong(unused, ReaderRecord::owned_by(owner_.slot));
   });
   if (free == header.readers.end()) {
     throw SessionError("cannot join a broadcast: it has " +
@@ -63,7 +63,7 @@ void BroadcastReader::join() {
   SHMTENSOR_FAULT_POINT("broadcast.joining");
   const std::uint64_t first = header.tail.count.load();
   record_->next.store(first);
-  record_->owner.store(ReaderRecord::owned_by(slot_) | ReaderRecord::kReads);
+  record_->owner.store(ReaderRecord::owned_by(owner_.slot) | ReaderRecord::kReads);
   SHMTENSOR_FAULT_POINT("broadcast.joined");
   const std::uint64_t count = header.tail.count.load();
   record_->next.store(count);
@@ -74,16 +74,16 @@ void BroadcastReader::join() {
 // A forked child, or a raw copy of the process, is not the reader.
 void BroadcastReader::leave() noexcept {
   if (left_.exchange(true) || !is_ours() || is_raw_copy()) return;
-  BroadcastHeader& header = broadcast_.ring_.header();
+  std::uint64_t next = 0;
   {
     const LockGuard guard(mutex_);
-    const std::uint64_t next = record_->next.load();
+    next = record_->next.load();
     record_->owner.store(0);
-    SHMTENSOR_FAULT_POINT("broadcast.left");
-    broadcast_.tell_room();
-    broadcast_.release(next);
   }
-  WaitFlag(header.getters).wake_everyone();  // threads of this process
+  SHMTENSOR_FAULT_POINT("broadcast.left");
+  broadcast_.tell_room();
+  broadcast_.release(next);
+  WaitFlag(broadcast_.ring_.header().getters).wake_everyone();  // threads of this process
 }
 
 void BroadcastReader::require_ours() const {

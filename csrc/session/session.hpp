@@ -67,6 +67,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
 
   [[nodiscard]] const SessionId& id() const noexcept { return memory_->id(); }
   [[nodiscard]] SlotNumber slot() const noexcept { return member_.slot(); }
+  [[nodiscard]] Incarnation incarnation() const noexcept { return {slot(), incarnation_}; }
   /// Throws SessionError if this process has no slot.
   void require_slot() const { member_.require_slot(); }
   [[nodiscard]] SipKey key() const noexcept { return memory_->header().key; }

@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,6 +253,79 @@ def test_forked_child_needs_a_reader_of_its_own() -> None:
     assert os.waitpid(fork(child), 0)[1] == 0
     assert b.readers == 1
     assert [reader.get(), reader.get()] == [1, 2]
+
+
+def write_and_wait(b: st.Broadcast, end: st.Queue) -> None:
+    for number in range(3):
+        b.put(st.full(10, number))
+    end.get(timeout=SECONDS)
+
+
+def test_other_threads_run_while_a_reader_leaves(capfd) -> None:
+    """Leaving maps the writer's arena, for messages that were not read, and waits for the manager."""
+    b, end = st.Broadcast(4), st.Queue()
+    reader = b.reader()
+    writer = mp.get_context("fork").Process(target=write_and_wait, args=(b, end))
+    writer.start()
+    wait_until(lambda: reader.lag() == 3, SECONDS)
+    manager = manager_pid(st.stats()["session"])
+    os.kill(manager, signal.SIGSTOP)
+    timer = threading.Timer(0.5, os.kill, (manager, signal.SIGCONT))
+    try:
+        timer.start()
+        del reader
+    finally:
+        timer.join()
+    end.put(None)
+    writer.join(SECONDS)
+    assert writer.exitcode == 0
+    assert capfd.readouterr().err == "", "the manager was waited for in vain"
+
+
+def test_reader_is_not_that_of_a_descendant_with_the_same_slot() -> None:
+    """A process makes a reader, forks and ends; its grandchild gets its slot, another reader its record."""
+    done = run_python(
+        """
+        import os
+        import shmtensor as st
+        from tests.helpers.children import fork, wait_until
+
+        b, inherited = st.Broadcast(4), None
+
+        def use_as_grandchild():
+            global inherited
+            with b.reader() as own:
+                b.put(1)
+                for call in (inherited.get_nowait, inherited.lag):
+                    try:
+                        call()
+                    except st.SessionError:
+                        continue
+                    raise AssertionError("the reader is another process's")
+                inherited.close()
+                inherited = None
+                assert b.readers == 1, "another process's reader left"
+                assert own.get(timeout=30) == 1
+
+        def use_as_child():
+            wait_until(lambda: b.readers == 0 and st.stats()["processes"] == 2, 30)
+            assert os.waitpid(fork(use_as_grandchild), 0)[1] == 0
+            os.write(ended, b"fine")
+
+        ready, ended = os.pipe()
+
+        def use_as_parent():
+            global inherited
+            inherited = b.reader()
+            fork(use_as_child)
+
+        assert os.waitpid(fork(use_as_parent), 0)[1] == 0
+        os.close(ended)
+        print(os.read(ready, 4))
+        """,
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.stdout == "b'fine'\n", done.stderr
 
 
 def test_forks_of_a_process_whose_threads_use_it() -> None:

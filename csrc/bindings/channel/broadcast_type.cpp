@@ -80,11 +80,16 @@ PyObject* reader_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     if (core_of(broadcast).is_closed()) {
       throw py::value_error("the broadcast is closed in this process");
     }
+    std::unique_ptr<BroadcastReader> reader;
+    {
+      const GilRelease release;  // joining and leaving may wait for the manager
+      reader = std::make_unique<BroadcastReader>(broadcast_of(broadcast).open->broadcast);
+    }
     py::object object = checked(type->tp_alloc(type, 0));
     ReaderObject& made = reader_of(object.ptr());
     made.broadcast = Py_NewRef(broadcast);
     new (&made.closed) std::atomic<bool>(false);
-    made.reader = new BroadcastReader(broadcast_of(broadcast).open->broadcast);
+    made.reader = reader.release();
     return object.release().ptr();
   });
 }
@@ -92,7 +97,10 @@ PyObject* reader_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
 void reader_dealloc(PyObject* self) {
   ReaderObject& object = reader_of(self);
   if (object.weak_references != nullptr) PyObject_ClearWeakRefs(self);
-  delete object.reader;
+  {
+    const GilRelease release;
+    delete object.reader;
+  }
   Py_XDECREF(object.broadcast);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
