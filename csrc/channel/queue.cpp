@@ -146,7 +146,7 @@ void Queue::close() noexcept {
   for (std::atomic<std::uint32_t>* word : {&header_.getters, &header_.putters, &header_.joiners}) {
     WaitFlag(*word).notify_everyone();
   }
-  for (QueueWatch& watch : watches_) watch.end(session_.slot());
+  for (QueueWatch& watch : watches_) watch.end(session_);
 }
 
 // With the lock, so that no message is put after another process has seen that the queue is shut

@@ -138,7 +138,7 @@ class Queue final : private ThreadObserver {
   void settle(QueueEvent event) noexcept;
   /// Return true if `settle` has something to do.
   [[nodiscard]] bool must_settle(QueueEvent event) const noexcept {
-    return watches_[index(event)].is_open(session_.slot()) && !has_happened(event) && !is_closed();
+    return watches_[index(event)].is_open(session_) && !has_happened(event) && !is_closed();
   }
 
   /// For a thread that was woken and does not continue: wakes others in its place.

@@ -65,7 +65,7 @@ int Queue::watch(QueueEvent event) {
   session_.require_slot();
   QueueWatch& watch = watches_[index(event)];
   const int descriptor = watch.open(session_, watched(event));
-  if (is_closed()) watch.end(session_.slot());  // `close` may have come before it was open
+  if (is_closed()) watch.end(session_);  // `close` may have come before it was open
   return descriptor;
 }
 

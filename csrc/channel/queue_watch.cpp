@@ -35,39 +35,53 @@ bool read_wakeups(const Fd& socket) noexcept {
 
 }  // namespace
 
+QueueWatch::Ends::~Ends() {
+  if (!socket || are_open()) return;
+  poller.forget();
+  static_cast<void>(socket.release());
+}
+
 QueueWatch::~QueueWatch() { delete ends_.load(); }
 
 int QueueWatch::open(Session& session, const WatchedEvent& event) {
-  const SlotNumber slot = session.slot();
   Ends* present = ends_.load();
-  if (present == nullptr || present->slot != slot) {
+  if (!has_open_ends(session)) {
     auto made = std::make_unique<Ends>();
-    made->slot = slot;
+    made->owner = session.incarnation();
     made->changes = event.flag.changes();
     connect(*made, session, event.queue);
     if (ends_.compare_exchange_strong(present, made.get())) {
-      static_cast<void>(made.release());
-      delete present;  // the parent's, which no thread of this process uses
+      made.release()->former.reset(present);
       settle(session, event);
     }
   }
-  return find(slot)->poller.descriptor().get();
+  return find(session)->poller.descriptor().get();
+}
+
+bool QueueWatch::has_open_ends(const Session& session) const {
+  Ends* const ends = find(session);
+  if (ends == nullptr) return false;
+  const LockGuard guard(ends->mutex);
+  return ends->are_open();
 }
 
 void QueueWatch::connect(Ends& ends, Session& session, const WatchedQueue& queue) {
   auto [ours, managers] = socket_pair();
   session.watch_queue(queue, managers);
   ends.poller.add(ours, 0);
+  // A forked child may have the former socket open, so to close it does not remove it.
+  if (ends.socket) ends.poller.remove(ends.socket);
+  ends.identity = ours.identity();
   ends.socket = std::move(ours);
   ends.must_tell = true;
 }
 
 // A get that has taken a message must return it, so an error is reported and not thrown.
 void QueueWatch::settle(Session& session, const WatchedEvent& event) noexcept {
-  Ends& ends = *find(session.slot());
+  Ends& ends = *find(session);
   try {
     const LockGuard guard(ends.mutex);
-    if (ends.ended) return;
+    if (ends.ended || !ends.are_open()) return;
     for (int turn = 0; turn < kTurns; ++turn) {
       switch (try_settle(ends, session, event)) {
         case Settled::yes:
@@ -87,12 +101,12 @@ void QueueWatch::settle(Session& session, const WatchedEvent& event) noexcept {
   }
 }
 
-void QueueWatch::end(SlotNumber slot) noexcept {
-  Ends* const ends = find(slot);
+void QueueWatch::end(const Session& session) noexcept {
+  Ends* const ends = find(session);
   if (ends == nullptr) return;
   const LockGuard guard(ends->mutex);
   ends->ended = true;
-  shut_down(ends->socket);
+  if (ends->are_open()) shut_down(ends->socket);
 }
 
 // With the lock, the event cannot happen. If the flag was disarmed since the last time, the manager

@@ -17,6 +17,8 @@ class Poller {
   /// `wait` returns `tag` when the descriptor is readable or the peer has closed its end.
   void add(const Fd& fd, std::uint64_t tag);
   void remove(const Fd& fd) noexcept;
+  /// Does not close the instance: its number refers to another file, see Fd::still_is.
+  void forget() noexcept { static_cast<void>(epoll_.release()); }
   /// Readable while `wait` would return a tag.
   [[nodiscard]] const Fd& descriptor() const noexcept { return epoll_; }
 

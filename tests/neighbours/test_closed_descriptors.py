@@ -80,6 +80,44 @@ RECEIVER = """
     print(os.waitpid(daemon, 0)[1])
 """
 
+WATCHER = """
+    import queue, select, socket
+
+    def is_readable(descriptor, seconds=30):
+        return bool(select.select([descriptor], [], [], seconds)[0])
+
+    watched, answers = st.Queue(), st.Queue()
+    watched.fileno()
+    if (daemon := os.fork()) == 0:
+        try:
+            watched.fileno()  # its own, beside the parent's
+            os.closerange(3, 4096)
+            pairs = [socket.socketpair() for _ in range(10)]  # have the numbers of the closed ones
+            for pair in pairs:
+                for one, other in pair, pair[::-1]:
+                    one.send(b"for another library")
+            try:
+                watched.get_nowait()
+            except queue.Empty:
+                pass
+            assert not is_readable(watched.fileno(), 0)
+            answers.put("waits")
+            assert is_readable(watched)
+            assert watched.get_nowait() == 1
+            assert not is_readable(watched.fileno(), 0)
+            del watched
+            for pair in pairs:
+                for one in pair:
+                    assert one.recv(100, socket.MSG_DONTWAIT) == b"for another library"
+            os._exit(0)
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+    assert answers.get(timeout=30) == "waits"
+    watched.put(1)
+    print(os.waitpid(daemon, 0)[1])
+"""
+
 ALONE = """
     close_all_but(500)
     kill_manager_of(session)
@@ -107,6 +145,12 @@ def test_daemon_without_descriptors_can_receive() -> None:
     done = run_python(PRELUDE + RECEIVER, env=ROOT)
     assert done.stdout == "0\n", done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def test_daemon_without_descriptors_can_wait_for_a_queue() -> None:
+    """Its queue neither reads nor closes the files that have the numbers of its descriptors."""
+    done = run_python(PRELUDE + WATCHER, env=ROOT)
+    assert done.stdout == "0\n", done.stderr
 
 
 def test_lost_session_of_a_lone_daemon_is_reported() -> None:

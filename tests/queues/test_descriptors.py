@@ -11,7 +11,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import kill_manager_of
+from tests.helpers.children import fork, kill_manager_of
 from tests.helpers.live_resources import assert_no_leaks
 
 SECONDS = 30
@@ -131,6 +131,25 @@ def test_descriptor_survives_the_manager(ctx) -> None:
     requests.shutdown()
     process.join(SECONDS)
     assert process.exitcode == 0
+
+
+def test_descriptor_survives_the_manager_beside_a_forked_child() -> None:
+    """The child has the socket to the killed manager, which the parent replaces, open until it ends."""
+    q = st.Queue()
+    descriptor = q.fileno()
+    ready, ended = os.pipe()
+    child = fork(lambda: os.read(ready, 1))
+    kill_manager_of(st.stats()["session"])
+    assert is_readable(descriptor, SECONDS), "the death is noticed"
+    with pytest.raises(queue.Empty):
+        q.get_nowait()
+    assert not is_readable(descriptor)
+    q.put(1)
+    assert is_readable(descriptor, SECONDS)
+    os.write(ended, b"x")
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(ready)
+    os.close(ended)
 
 
 def test_all_processes_that_watch_are_woken(ctx) -> None:
