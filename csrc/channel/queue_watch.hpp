@@ -59,7 +59,7 @@ class QueueWatch {
     Mutex mutex;        ///< one thread settles at a time
     Poller poller;
     Fd socket;
-    FileIdentity identity;  ///< of the socket; all epoll instances have one
+    FileIdentity identity;      ///< of the socket; all epoll instances have one
     std::uint32_t changes = 0;  ///< of the flag; the wake-ups of these were read
     /// A wake-up was read, or may not have reached the socket, since this process armed the flag.
     bool must_tell = true;

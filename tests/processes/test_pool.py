@@ -61,6 +61,41 @@ def test_other_tasks_are_not_affected() -> None:
             assert result.successful() == (i % 5 != 0)
 
 
+def end_when_told(words: st.Tensor) -> None:
+    words[0] = 1
+    while not words[1]:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exhaust_memory() -> list[st.Tensor]:
+    """Allocate all that this process has reserved, and let it reserve no more."""
+    st.set_limit(1)
+    tensors = []
+    for size in (1 << 20, 1 << 12, 1):
+        with suppress(st.OutOfSharedMemory):
+            while True:
+                tensors.append(st.empty(size, dtype="uint8"))
+    return tensors
+
+
+def test_task_of_a_lost_worker_fails_if_no_memory_is_left() -> None:
+    with mp.get_context("fork").Pool(1) as pool:
+        words = st.zeros(2, dtype="int64")
+        lost = pool.apply_async(end_when_told, (words,))
+        wait_until(lambda: bool(words[0] == 1), what="the task")
+        try:
+            tensors = exhaust_memory()
+            words[1] = 1
+            with pytest.raises(mp.WorkerLost):
+                lost.get(WAIT)
+            assert len(tensors) > 0
+        finally:
+            st.set_limit(None)
+        del tensors
+        assert pool.apply_async(double, (2,)).get(WAIT) == 4
+
+
 def test_map_fails_and_imap_continues() -> None:
     ways = ["", "", "exit", "", ""]
     with mp.Pool(2) as pool:

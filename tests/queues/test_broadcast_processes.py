@@ -267,7 +267,7 @@ def test_other_threads_run_while_a_reader_leaves(capfd) -> None:
     reader = b.reader()
     writer = mp.get_context("fork").Process(target=write_and_wait, args=(b, end))
     writer.start()
-    wait_until(lambda: reader.lag() == 3, SECONDS)
+    wait_until(lambda: b.lag() == 3, SECONDS)
     manager = manager_pid(st.stats()["session"])
     os.kill(manager, signal.SIGSTOP)
     timer = threading.Timer(0.5, os.kill, (manager, signal.SIGCONT))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import threading
-from dataclasses import dataclass
 from itertools import count
 from multiprocessing import pool
 from multiprocessing import queues as std
@@ -66,15 +65,6 @@ class Pool(pool.Pool):
         pass  # `put` never blocks
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """The notice of a worker's end, among the results."""
-
-    position: int  # of its last task in the queue of tasks
-    pid: int | None
-    exitcode: int | None
-
-
 class _Tasks:
     """The tasks that were put and have no result yet, and which worker has which.
 
@@ -87,6 +77,9 @@ class _Tasks:
         self._workers: dict[int, BaseProcess] = {}  # by rank
         self._lock = threading.Lock()
         self._open: dict[tuple[int, int | None], tuple[int, str]] = {}  # by job and index: position, name
+        # By the position of the last task. The notice among the results is only that number, for which no
+        # memory is allocated: a worker may have been killed because there is none.
+        self._ended: dict[int, BaseProcess] = {}
 
     def put(self, task: Any) -> None:
         if task is None:  # the end of a worker
@@ -106,20 +99,21 @@ class _Tasks:
             result = self._results.get()
             if result is None:
                 return None
-            if not isinstance(result, _Ended):
+            if not isinstance(result, int):
                 with self._lock:
                     self._open.pop(result[:2], None)
                 return result
             if lost := self._fail(result):
                 return lost
 
-    def _fail(self, ended: _Ended) -> Any:
+    def _fail(self, last: int) -> Any:
         """Return the result of a task whose worker has ended; None if it was answered before."""
+        worker = self._ended.pop(last)
         with self._lock:
             for key, (position, name) in self._open.items():
-                if position == ended.position:
+                if position == last:
                     del self._open[key]
-                    return *key, (False, WorkerLost(name, ended.pid, ended.exitcode))
+                    return *key, (False, WorkerLost(name, worker.pid, worker.exitcode))
         return None
 
     def new_worker(self, context: Any, *, target: Any, args: Any) -> BaseProcess:
@@ -145,7 +139,8 @@ class _Tasks:
             del self._workers[rank]
             # A worker claims a task before it counts it as taken.
             if 0 < claim <= taken and claim not in claims:
-                self._results.put(_Ended(claim - 1, worker.pid, worker.exitcode))
+                self._ended[claim - 1] = worker
+                self._results.put(claim - 1)
 
 
 class _TaskReader:
