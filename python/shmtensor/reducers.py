@@ -30,6 +30,8 @@ from shmtensor.storage import Storage, _rebuild_file
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
 __all__ = ["rebuild_array", "rebuild_storage", "rebuild_tensor", "rebuild_view"]
@@ -75,11 +77,17 @@ class _AsPickled:
         return self._array.__reduce_ex__(protocol)
 
 
+def reduce_shared(array: npt.NDArray[Any]) -> tuple[Any, ...] | None:
+    """Reduce an array over shared memory to a tensor; return None for another array."""
+    tensor = tensor_over_array(array)
+    return None if tensor is None else (rebuild_array, (tensor,))
+
+
 def reduce_array(array: npt.NDArray[Any]) -> Any:
     """Reduce an array over shared memory to a tensor, another as NumPy does."""
-    tensor = tensor_over_array(array)
-    if tensor is not None:
-        return rebuild_array, (tensor,)
+    shared = reduce_shared(array)
+    if shared is not None:
+        return shared
     if array.nbytes < _SMALL or pickle.DEFAULT_PROTOCOL < 5:
         return array.__reduce_ex__(4)
     return operator.getitem, ((_AsPickled(array),), 0)
@@ -87,8 +95,7 @@ def reduce_array(array: npt.NDArray[Any]) -> Any:
 
 def reduce_array_out_of_band(array: npt.NDArray[Any]) -> Any:
     """Do the same for a pickler of protocol 5."""
-    tensor = tensor_over_array(array)
-    return array.__reduce_ex__(5) if tensor is None else (rebuild_array, (tensor,))
+    return reduce_shared(array) or array.__reduce_ex__(5)
 
 
 def rebuild_array(tensor: Tensor) -> npt.NDArray[Any]:
@@ -96,9 +103,13 @@ def rebuild_array(tensor: Tensor) -> npt.NDArray[Any]:
     return tensor.numpy()
 
 
-ForkingPickler.register(Tensor, reduce_tensor)
-ForkingPickler.register(Storage, _reduce_storage)
-ForkingPickler.register(np.ndarray, reduce_array)
+REDUCERS: dict[type, Callable[[Any], Any]] = {
+    Tensor: reduce_tensor,
+    Storage: _reduce_storage,
+    np.ndarray: reduce_array,
+}
+for _kind, _reducer in REDUCERS.items():
+    ForkingPickler.register(_kind, _reducer)
 
 
 def _ensure_manager_at_exit(_: object) -> None:

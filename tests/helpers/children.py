@@ -126,6 +126,12 @@ def write_program(folder: Path, code: str) -> Path:
     return path
 
 
+def importing_tests() -> dict[str, str]:
+    """Return the environment in which a program can import these modules."""
+    root = str(Path(__file__).parents[2])
+    return {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
 def run_program(
     path: Path, *arguments: str, timeout: float = 60.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

@@ -11,8 +11,15 @@ import pytest
 # A child that is forked after OpenMP's threads have run waits for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_torch_*.py"]
-collect_ignore_glob += [] if importlib.util.find_spec("pandas") else ["test_frames.py"]
+_PATTERNS = {
+    "joblib": "test_joblib.py",
+    "multiprocess": "test_multiprocess.py",
+    "pandas": "test_frames.py",
+    "torch": "test_torch_*.py",
+}
+collect_ignore_glob = [
+    pattern for library, pattern in _PATTERNS.items() if importlib.util.find_spec(library) is None
+]
 
 
 @pytest.fixture(scope="session", autouse=True)

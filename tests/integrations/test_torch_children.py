@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_command, run_program, write_program
+from tests.helpers.children import importing_tests, run_command, run_program, write_program
 from tests.helpers.namespaces import with_own_mounts
 
 METHODS = ["fork", "spawn", "forkserver", "server"]
@@ -222,12 +220,8 @@ DEATHS = """
 
 
 def test_killed_processes_leave_nothing(tmp_path) -> None:
-    done = run_program(write_program(tmp_path, DEATHS), env={"PYTHONPATH": _root()})
+    done = run_program(write_program(tmp_path, DEATHS), env=importing_tests())
     assert done.stdout == "fine\n", done
-
-
-def _root() -> str:
-    return os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 MANY = """

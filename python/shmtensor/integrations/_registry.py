@@ -17,6 +17,9 @@ __all__ = ["KNOWN", "install", "install_from_environment", "state", "uninstall"]
 VARIABLE = "SHMTENSOR_INSTALL"
 
 KNOWN: dict[str, frozenset[str]] = {
+    "joblib": frozenset(),
+    "loky": frozenset(),
+    "multiprocess": frozenset(),
     "torch": frozenset({"alias"}),
 }
 """The options of each integration, by the name of the library's package."""
@@ -123,7 +126,11 @@ def _apply(name: str) -> None:
         if options is None or _installed.get(name) == options:
             return
         _remove(name)
-        module.install(**options)
+        try:
+            module.install(**options)
+        except BaseException:
+            module.uninstall()
+            raise
         _installed[name] = options
 
 

@@ -1,0 +1,121 @@
+"""Tasks of joblib with and without `st.install`.
+
+    python -m bench joblib [--json FILE] [--rounds N]
+
+Two programs, each with the workers of its own, take turns. A call has 8 tasks, since joblib asks for results
+only each 10 ms. A task has a new array of 32 MiB as its argument, of which it reads each page, or returns one
+that the worker keeps; "empty" has neither. "tensor": the argument is a tensor, for joblib alone an array.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
+
+import shmtensor as st
+from bench.machine import facts, versions
+from bench.model import Summary
+
+__all__ = ["main"]
+
+GOAL = 10.0
+WORKS = ("argument", "tensor", "result", "empty")
+TASKS = 8
+
+_kept: dict[str, Any] = {}
+
+
+def _take(array: Any) -> float:
+    return float(np.asarray(array)[::512].sum())
+
+
+def _give(count: int) -> Any:
+    if "array" not in _kept:
+        _kept["array"] = np.ones(count)
+    return _kept["array"]
+
+
+def _prepare(on: bool) -> None:
+    if on:
+        st.install("joblib")
+        _kept["shmtensor"] = True
+    _kept["parallel"] = Parallel(2).__enter__()
+
+
+def _end() -> None:
+    _kept["parallel"].__exit__(None, None, None)
+    get_reusable_executor(reuse=True).shutdown(kill_workers=True)  # its thread would keep the program alive
+
+
+def _time(work: str, count: int) -> float:
+    """Return the seconds of a task; runs in one of the two programs."""
+    make = st.ones if work == "tensor" and "shmtensor" in _kept else np.ones
+    calls = {
+        "argument": lambda: delayed(_take)(make(count)),
+        "tensor": lambda: delayed(_take)(make(count)),
+        "result": lambda: delayed(_give)(count),
+        "empty": lambda: delayed(abs)(1),
+    }
+    tasks = [calls[work]() for _ in range(TASKS)]
+    start = time.perf_counter()
+    results = _kept["parallel"](tasks)
+    taken = time.perf_counter() - start
+    assert work == "empty" or np.sum(results[-1]) in (count, count // 512)
+    return taken / TASKS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print; the exit status is 1 if a goal was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench joblib", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser.add_argument("--rounds", type=int, default=15, help="turns of each program")
+    parser.add_argument("--quick", action="store_true", help="small arrays: a check")
+    chosen = parser.parse_args(arguments)
+    count = (1 if chosen.quick else 32) << 17  # float64
+    spawn = multiprocessing.get_context("spawn")
+    programs = {
+        name: ProcessPoolExecutor(1, spawn, _prepare, (name == "shmtensor",))
+        for name in ("joblib", "shmtensor")
+    }
+    seen: dict[str, dict[str, list[float]]] = {work: {name: [] for name in programs} for work in WORKS}
+    for turn in range(chosen.rounds + 3):
+        for work in WORKS:
+            for name, program in programs.items():
+                taken = program.submit(_time, work, count).result()
+                if turn >= 3:  # both workers have had each task
+                    seen[work][name].append(taken)
+    for program in programs.values():
+        program.submit(_end).result()
+        program.shutdown()
+    met = True
+    for work, times in seen.items():
+        ratio = Summary.of([a / b for a, b in zip(times["joblib"], times["shmtensor"], strict=True)])
+        medians = [Summary.of(times[name], 1e3).median for name in ("shmtensor", "joblib")]
+        state = "ok  " if ratio.median >= GOAL or work == "empty" else "MISS"
+        met &= state == "ok  "
+        text = "{:.2f} ms against {:.2f} ms".format(*medians)
+        print(f"{state} {work}: {text}, {ratio.median:.2f} times ({ratio.least:.2f} to {ratio.most:.2f})")
+    if chosen.json:
+        record = {
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "machine": facts(),
+            "versions": versions(),
+            "seen": seen,
+        }
+        chosen.json.write_text(json.dumps(record, indent=1) + "\n")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

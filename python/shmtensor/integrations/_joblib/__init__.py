@@ -1,0 +1,1 @@
+"""The parts of the integration of joblib that import neither joblib nor loky."""

@@ -1,0 +1,41 @@
+"""loky, of which joblib has a copy: tensors travel as handles in tasks and results."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from shmtensor.integrations._children import pass_on_to_children
+from shmtensor.integrations._registry import state
+from shmtensor.integrations._replacements import Replacements
+from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
+from shmtensor.reducers import REDUCERS
+
+__all__ = ["Loky"]
+
+
+class Loky:
+    """The integration of one copy of the package."""
+
+    def __init__(self, package: str) -> None:
+        self._queues, self._reduction, self._spawn = (
+            importlib.import_module(f"{package}.backend.{name}") for name in ("queues", "reduction", "spawn")
+        )
+        self._replaced = Replacements()
+
+    def install(self) -> None:
+        """Register the reducers, also in workers that start from now on."""
+        for kind, reducer in REDUCERS.items():
+            self._reduction.register(kind, reducer)
+        queues: Any = self._queues
+        self._replaced.set(queues, "dumps", pickles_message(queues.dumps))
+        self._replaced.set(queues.Queue, "_feed", staticmethod(into_pipe(queues.Queue._feed, of_feeder)))
+        put = into_pipe(queues.SimpleQueue.put, of_queue)
+        self._replaced.set(queues.SimpleQueue, "put", put)
+        pass_on_to_children(state, self._spawn)
+
+    def uninstall(self) -> None:
+        """Restore loky."""
+        for kind in REDUCERS:
+            self._reduction._dispatch_table.pop(kind, None)
+        self._replaced.restore()

@@ -1,0 +1,104 @@
+"""joblib: tensors, and large NumPy arrays, of `Parallel` travel through shared memory.
+
+docs/guide/with-joblib.md describes the behaviour.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import joblib.pool
+import numpy as np
+from joblib import _memmapping_reducer as memmapping
+
+from shmtensor import reducers
+from shmtensor.errors import OutOfSharedMemory
+from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy
+from shmtensor.integrations._loky import Loky
+from shmtensor.integrations._replacements import Replacements
+from shmtensor.integrations._sending import into_pipe, pickles_message
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["install", "reduce_result", "uninstall"]
+
+_loky = Loky("joblib.externals.loky")
+_replaced = Replacements()
+_reduce_argument = memmapping.ArrayMemmapForwardReducer.__call__
+_reduce_result = memmapping.reduce_array_memmap_backward
+_clean = memmapping.TemporaryResourcesManager._clean_temporary_resources
+_make_methods = joblib.pool.CustomizablePicklingQueue._make_methods
+
+_copies: dict[str, Copies] = {}
+"""The copies of arguments, by the folder in which joblib would make a file of each."""
+
+
+def install() -> None:
+    """Replace what joblib does with arrays; register tensors with both backends."""
+    _loky.install()
+    _replaced.set(joblib.pool, "CustomizablePickler", Pickler)
+    _replaced.set(joblib.pool.CustomizablePicklingQueue, "_make_methods", make_methods)
+    _replaced.set(memmapping.ArrayMemmapForwardReducer, "__call__", reduce_argument)
+    _replaced.set(memmapping, "reduce_array_memmap_backward", reduce_result)
+    _replaced.set(memmapping.TemporaryResourcesManager, "_clean_temporary_resources", clean)
+
+
+def uninstall() -> None:
+    """Restore joblib."""
+    _loky.uninstall()
+    _replaced.restore()
+
+
+def reduce_argument(reducer: Any, array: npt.NDArray[Any]) -> Any:
+    """Reduce an argument of a task; above `max_nbytes` to a copy that is made once for all tasks."""
+    shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
+    if shared is not None:
+        return shared
+    large = reducer._max_nbytes is not None and array.nbytes > reducer._max_nbytes
+    if large and reducer._mmap_mode == "r" and can_be_copied(array):
+        try:
+            copy = _copies.setdefault(reducer._temp_folder, Copies()).of(array)
+        except OutOfSharedMemory:
+            pass
+        else:
+            return reduce_copy(array, copy, readonly=True)
+    return _reduce_argument(reducer, array)
+
+
+def reduce_result(array: npt.NDArray[Any]) -> Any:
+    """Reduce a result."""
+    shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
+    if shared is not None:
+        return shared
+    least = reducers.buffer_threshold()
+    if least is not None and array.nbytes >= max(least, 1) and can_be_copied(array):
+        try:
+            return reduce_copy(array, copy_of(array), readonly=False)
+        except OutOfSharedMemory:
+            pass
+    return _reduce_result(array)
+
+
+def clean(manager: Any, context_id: Any = None, *args: Any, **options: Any) -> None:
+    """Release the copies when joblib deletes its files."""
+    copies = _copies.pop(manager._cached_temp_folders.get(context_id), None)
+    if copies is not None:
+        copies.clear()
+    _clean(manager, context_id, *args, **options)
+
+
+class Pickler(joblib.pool.CustomizablePickler):  # type: ignore[misc]
+    """The pickler of the backend "multiprocessing", which has no table of reducers for all pools."""
+
+    def __init__(self, writer: Any, reducers_of_pool: Any = None, **options: Any) -> None:
+        super().__init__(writer, reducers.REDUCERS | (reducers_of_pool or {}), **options)
+
+    dump = pickles_message(joblib.pool.CustomizablePickler.dump)
+
+
+def make_methods(queue: Any) -> None:
+    """Set the methods of a queue of that backend."""
+    _make_methods(queue)
+    for name in ("_send", "put"):
+        setattr(queue, name, into_pipe(getattr(queue, name), lambda _: queue._writer))

@@ -1,0 +1,44 @@
+"""multiprocess, the copy of multiprocessing that pickles by dill: tensors travel as handles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from multiprocess import connection, queues, reduction, spawn
+
+from shmtensor.integrations._children import pass_on_to_children
+from shmtensor.integrations._registry import state
+from shmtensor.integrations._replacements import Replacements
+from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
+from shmtensor.reducers import REDUCERS, reduce_shared
+
+__all__ = ["install", "uninstall"]
+
+_pickler: Any = reduction.ForkingPickler
+_replaced = Replacements()
+
+
+def install() -> None:
+    """Use our reducers, also in children that start from now on."""
+    _replaced.set(_pickler, "reducer_override", _reduce)
+    _replaced.set(_pickler, "dumps", classmethod(pickles_message(_pickler.dumps.__func__)))
+    send = into_pipe(connection._ConnectionBase.send, lambda sender, _: sender)
+    _replaced.set(connection._ConnectionBase, "send", send)
+    _replaced.set(queues.Queue, "_feed", staticmethod(into_pipe(queues.Queue._feed, of_feeder)))
+    _replaced.set(queues.SimpleQueue, "put", into_pipe(queues.SimpleQueue.put, of_queue))
+    pass_on_to_children(state, spawn)
+
+
+def uninstall() -> None:
+    """Restore multiprocess."""
+    _replaced.restore()
+
+
+def _reduce(_pickler: Any, obj: Any) -> Any:
+    # dill has a function for NumPy's arrays, which precedes registered reducers.
+    kind = type(obj)
+    if kind is np.ndarray:
+        return reduce_shared(obj) or NotImplemented
+    reducer = REDUCERS.get(kind)
+    return NotImplemented if reducer is None else reducer(obj)

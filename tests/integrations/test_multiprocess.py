@@ -1,0 +1,138 @@
+"""multiprocess, the copy of multiprocessing that pickles by dill, with `st.install`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.children import importing_tests, run_program, write_program
+
+METHODS = ["fork", "spawn", "forkserver"]
+
+SHARED = """
+    import sys
+
+    import multiprocess
+    import numpy as np
+
+    import shmtensor as st
+
+
+    def write(target, i):
+        target[i] = i + 1
+        return target
+
+
+    def closure(target):
+        def fill():
+            target[3] = 8
+            return st.ones(3)
+
+        return fill
+
+
+    def put(queue, target):
+        write(target, 0)
+        queue.put(target)
+
+
+    class Dies:
+        def __reduce__(self):
+            return eval, ("__import__('os').kill(__import__('os').getpid(), 9)",)
+
+
+    def settled():
+        return (st.stats()["blocks"], st.stats()["in_flight"]) == (0, 0)
+
+
+    if __name__ == "__main__":
+        from tests.helpers.children import wait_until
+
+        st.install("multiprocess")
+        context = multiprocess.get_context(sys.argv[1])
+        with context.Pool(2) as pool:
+            for target in (st.zeros(4), st.zeros(4).numpy()):
+                found = pool.starmap(write, [(target, i) for i in range(4)])
+                assert target.tolist() == [1, 2, 3, 4]
+                found[2][0] = 9
+                assert target[0] == 9, "the result is not the same memory"
+            # Functions and their closures go by dill, what they refer to as a handle.
+            made = pool.apply(closure(target))
+            assert made.tolist() == [1, 1, 1]
+            assert target[3] == 8
+            assert pool.apply(np.sum, (np.ones(1_000_000),)) == 1_000_000
+
+            # A worker is killed between the handles of a message.
+            tensor = st.zeros(100_000)
+            pool.apply_async(write, (tensor, Dies(), tensor))
+        tensor = st.zeros(4)
+        for queue in (context.Queue(), context.SimpleQueue()):
+            process = context.Process(target=put, args=(queue, tensor))
+            process.start()
+            received = queue.get()
+            process.join(50)
+            assert tensor[0] == received[0] == 1
+            queue.put([tensor] * 3)  # which no process reads
+            queue.close()
+        del queue, received, tensor, target, found, made
+        wait_until(settled, 60, lambda: str(st.stats()))
+
+        st.uninstall("multiprocess")
+        tensor = st.zeros(4)
+        with context.Pool(1) as pool:
+            pool.apply(write, (tensor, 0))
+        assert tensor[0] == 0, "uninstall has no effect"
+        print("fine")
+    """
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_writes_are_seen_and_nothing_is_left(tmp_path, method) -> None:
+    done = run_program(write_program(tmp_path, SHARED), method, env=importing_tests(), timeout=110)
+    assert done.stdout == "fine\n", done
+
+
+EQUAL = """
+    import sys
+
+    import multiprocess
+    import numpy as np
+
+
+    def use(*arrays):
+        for array in arrays:
+            if array.size:
+                array[0] = array[-1]
+        return [(array, array[::2], array.flags.writeable, array.flags.f_contiguous) for array in arrays]
+
+
+    if __name__ == "__main__":
+        if sys.argv[2] == "on":
+            import shmtensor as st
+
+            st.install("multiprocess")
+        square = np.arange(40_000.0).reshape(200, 200)
+        arrays = [
+            square,
+            np.asfortranarray(square),
+            square[::2, 1:],
+            square.astype("M8[s]"),
+            np.zeros(20_000, [("a", "i4"), ("b", "f8")]),
+            np.array([{}, None] * 10_000),
+            np.zeros((0, 3)),
+            np.ma.masked_greater(square, 9),
+        ]
+        with multiprocess.get_context(sys.argv[1]).Pool(2) as pool:
+            for array, half, *flags in pool.apply(use, arrays):
+                array[:1] = array[1:2]
+                print(type(array), array.dtype, array.shape, array.ravel()[-2:], half.ravel()[-2:], flags)
+        print(square[0, 1])
+    """
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_results_are_equal_with_and_without_the_integration(tmp_path, method) -> None:
+    program = write_program(tmp_path, EQUAL)
+    on, off = (run_program(program, method, state, timeout=110) for state in ("on", "off"))
+    assert off.returncode == 0, off.stderr
+    assert on.returncode == 0, on.stderr
+    assert on.stdout == off.stdout
