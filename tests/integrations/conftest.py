@@ -12,6 +12,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _PATTERNS = {
+    "fastapi": "test_web_servers.py",
     "joblib": "test_joblib.py",
     "multiprocess": "test_multiprocess.py",
     "pandas": "test_frames.py",

@@ -17,9 +17,6 @@ import pytest
 
 from tests.helpers.children import clean_environment, wait_until
 
-for name in ("fastapi", "uvicorn", "gunicorn", "hypercorn", "uvicorn_worker"):
-    pytest.importorskip(name)
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 APP = "fastapi_one_model:app"
 GUNICORN = ["-m", "gunicorn", "--workers", "3", "--worker-class", "uvicorn_worker.UvicornWorker"]
