@@ -115,11 +115,10 @@ py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed
   return object;
 }
 
-py::object share_copy(const Storage& storage) {
-  const Backing& backing = storage.backing();
-  py::object copy = new_shared_storage(storage.size, default_strategy(), false);
-  std::byte* to = as_storage(copy)->first.data;
-  without_gil_if(storage.size >= kLong, [&] { std::memcpy(to, backing.data, storage.size); });
+py::object share_copy(std::span<const std::byte> bytes) {
+  py::object copy = new_shared_storage(bytes.size(), default_strategy(), false);
+  std::byte* const to = as_storage(copy)->first.data;
+  without_gil_if(bytes.size() >= kLong, [&] { std::memcpy(to, bytes.data(), bytes.size()); });
   return copy;
 }
 

@@ -1,7 +1,9 @@
 // Storages over blocks: objects for known blocks, and new blocks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "bindings/storage/storage.hpp"
 
@@ -24,8 +26,8 @@ namespace shmtensor::python {
 /// A storage over a new block of this process's arena. Starts a session if there is none.
 [[nodiscard]] py::object new_shared_storage(std::uint64_t size, Strategy strategy, bool zeroed);
 
-/// A copy in a new block. Releases the GIL while it copies.
-[[nodiscard]] py::object share_copy(const Storage& storage);
+/// A storage over a new block with a copy of the bytes. Releases the GIL while it copies many.
+[[nodiscard]] py::object share_copy(std::span<const std::byte> bytes);
 
 void add_allocation(py::module_& module);
 

@@ -3,7 +3,6 @@
 #include <structmember.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "bindings/storage/allocation.hpp"
@@ -50,9 +49,7 @@ PyObject* share_memory(PyObject* self, PyObject*) {
     Backing* before = storage->current.load();
     if (before->kind != Backing::Kind::borrowed) return Py_NewRef(self);
     // The copy's block becomes this object's, or is freed if another thread was quicker.
-    py::object copy = new_shared_storage(storage->size, default_strategy(), false);
-    without_gil_if(storage->size >= kLong,
-                   [&] { std::memcpy(as_storage(copy)->first.data, before->data, storage->size); });
+    const py::object copy = share_copy({before->data, storage->size});
     auto after = std::make_unique<Backing>(as_storage(copy)->first);
     after->access = before->access;
     {

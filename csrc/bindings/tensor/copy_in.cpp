@@ -1,11 +1,9 @@
 #include "bindings/tensor/copy_in.hpp"
 
-#include <cstring>
 #include <span>
 
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/errors.hpp"
-#include "bindings/support/gil.hpp"
 #include "bindings/tensor/tensor.hpp"
 
 namespace shmtensor::python {
@@ -25,9 +23,8 @@ class ArrayBuffer {
   ArrayBuffer& operator=(const ArrayBuffer&) = delete;
 
   [[nodiscard]] bool valid() const noexcept { return valid_; }
-  [[nodiscard]] const void* data() const noexcept { return buffer_.buf; }
-  [[nodiscard]] std::uint64_t size() const noexcept {
-    return static_cast<std::uint64_t>(buffer_.len);
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return {static_cast<const std::byte*>(buffer_.buf), static_cast<std::size_t>(buffer_.len)};
   }
   [[nodiscard]] std::span<const std::int64_t> shape() const noexcept {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
@@ -46,10 +43,7 @@ PyObject* copy_in(PyObject*, PyObject* array) {
     if (type.code == kNoCode) return py::none().release().ptr();
     const ArrayBuffer view(array);
     if (!view.valid()) return py::none().release().ptr();
-    const py::object storage = new_shared_storage(view.size(), default_strategy(), false);
-    std::byte* to = as_storage(storage)->first.data;
-    without_gil_if(view.size() >= kLong, [&] { std::memcpy(to, view.data(), view.size()); });
-    return new_tensor(storage, type, view.shape(), {}, 0, false).release().ptr();
+    return new_tensor(share_copy(view.bytes()), type, view.shape(), {}, 0, false).release().ptr();
   });
 }
 

@@ -1,14 +1,13 @@
 #include "bindings/tensor/shared_memory.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cstring>
+#include <span>
 #include <string_view>
 
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/lookup.hpp"
 #include "bindings/support/errors.hpp"
-#include "bindings/support/gil.hpp"
+#include "bindings/support/simple_buffer.hpp"
 #include "bindings/tensor/tensor.hpp"
 
 namespace shmtensor::python {
@@ -53,35 +52,16 @@ PyObject* tensor_over_array(PyObject*, PyObject* array) {
   });
 }
 
-class Buffer {
- public:
-  explicit Buffer(PyObject* object) {
-    if (PyObject_GetBuffer(object, &buffer_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
-  }
-  ~Buffer() { PyBuffer_Release(&buffer_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  [[nodiscard]] const void* data() const noexcept { return buffer_.buf; }
-  [[nodiscard]] std::uint64_t size() const noexcept {
-    return static_cast<std::uint64_t>(buffer_.len);
-  }
-  [[nodiscard]] bool read_only() const noexcept { return buffer_.readonly != 0; }
-
- private:
-  Py_buffer buffer_{};
-};
-
 // A tensor of the bytes of a buffer; None unless they are in shared memory.
 PyObject* tensor_over_buffer(PyObject*, PyObject* object) {
   return guarded([&] {
-    const Buffer buffer(object);
-    const py::object storage = aliased(buffer.data(), buffer.size());
+    const SimpleBuffer buffer(object);
+    const std::span<const std::byte> bytes = buffer.bytes();
+    const py::object storage = aliased(bytes.data(), bytes.size());
     if (!storage) return Py_NewRef(Py_None);
-    const std::array shape = {static_cast<std::int64_t>(buffer.size())};
-    const auto* const data = static_cast<const std::byte*>(buffer.data());
+    const std::array shape = {static_cast<std::int64_t>(bytes.size())};
     return new_tensor(storage, to_dtype(py::str("uint8")), shape, {},
-                      data - as_storage(storage)->backing().data, buffer.read_only())
+                      bytes.data() - as_storage(storage)->backing().data, buffer.read_only())
         .release()
         .ptr();
   });
@@ -90,12 +70,10 @@ PyObject* tensor_over_buffer(PyObject*, PyObject* object) {
 // A copy of the bytes of a buffer, marked as one.
 PyObject* copy_of_buffer(PyObject*, PyObject* object) {
   return guarded([&] {
-    const Buffer buffer(object);
-    py::object storage = new_shared_storage(buffer.size(), default_strategy(), false);
-    std::byte* const to = as_storage(storage)->first.data;
-    without_gil_if(buffer.size() >= kLong, [&] { std::memcpy(to, buffer.data(), buffer.size()); });
-    as_storage(storage)->is_copy.store(true);
-    return storage.release().ptr();
+    const SimpleBuffer buffer(object);
+    py::object copy = share_copy(buffer.bytes());
+    as_storage(copy)->is_copy.store(true);
+    return copy.release().ptr();
   });
 }
 

@@ -69,9 +69,10 @@ PyObject* reduce_storage(PyObject* object, DeviceOrder order) {
       return reduction(g_rebuild_storage, send_storage(storage, Access::read_write, {}, order), {},
                        nullptr);
     }
-    const py::object copy = share_copy(storage);
-    const Access access = storage.backing().access;
-    return reduction(g_rebuild_storage, send_storage(*as_storage(copy), access, {}), {}, nullptr);
+    const Backing& backing = storage.backing();
+    const py::object copy = share_copy({backing.data, storage.size});
+    const py::object sent = send_storage(*as_storage(copy), backing.access, {});
+    return reduction(g_rebuild_storage, sent, {}, nullptr);
   });
 }
 
