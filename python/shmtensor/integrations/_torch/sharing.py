@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._torch.storages import CPU, block_of, move
 
 __all__ = ["can_move", "install", "uninstall"]
@@ -13,6 +14,7 @@ __all__ = ["can_move", "install", "uninstall"]
 _Storage: Any = torch.UntypedStorage
 _is_shared = _Storage.is_shared
 _share_memory_ = _Storage.share_memory_
+_replaced = Replacements()
 
 
 def can_move() -> bool:
@@ -23,14 +25,13 @@ def can_move() -> bool:
 def install() -> None:
     """Let `share_memory_` move storages, and with them tensors and modules, into blocks."""
     if can_move():
-        _Storage.is_shared = is_shared
-        _Storage.share_memory_ = share_memory_
+        _replaced.set(_Storage, "is_shared", is_shared)
+        _replaced.set(_Storage, "share_memory_", share_memory_)
 
 
 def uninstall() -> None:
     """Restore torch's methods. Storages that were moved remain in their blocks."""
-    _Storage.is_shared = _is_shared
-    _Storage.share_memory_ = _share_memory_
+    _replaced.restore()
 
 
 def is_shared(storage: torch.UntypedStorage) -> bool:

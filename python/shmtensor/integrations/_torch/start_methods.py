@@ -6,23 +6,25 @@ from typing import Any
 
 import torch.multiprocessing
 
+from shmtensor.integrations._replacements import Replacements
+
 __all__ = ["install", "uninstall"]
 
 _module: Any = torch.multiprocessing
 _get_all_start_methods = _module.get_all_start_methods
 _get_context = _module.get_context
+_replaced = Replacements()
 
 
 def install() -> None:
     """Add the start method."""
-    _module.get_all_start_methods = get_all_start_methods
-    _module.get_context = get_context
+    _replaced.set(_module, "get_all_start_methods", get_all_start_methods)
+    _replaced.set(_module, "get_context", get_context)
 
 
 def uninstall() -> None:
     """Remove it."""
-    _module.get_all_start_methods = _get_all_start_methods
-    _module.get_context = _get_context
+    _replaced.restore()
 
 
 def get_all_start_methods() -> list[str]:
