@@ -1,16 +1,32 @@
-"""Facts of the machine and versions that are stored with a result."""
+"""Results as they are stored: with the date, facts of the machine, and versions."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-__all__ = ["facts", "versions"]
+__all__ = ["facts", "versions", "write_record"]
 
 _PACKAGES = ("shmtensor", "numpy", "torch", "faster-fifo", "joblib", "ray", "iceoryx2", "vllm")
+
+
+def write_record(path: Path, content: Mapping[str, Any], of: Mapping[str, str] | None = None) -> None:
+    """Write a result as JSON. `of` are the versions with which it was measured, by default `versions()`."""
+    record = {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": facts(),
+        "versions": versions() if of is None else of,
+        **content,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def versions() -> dict[str, str]:

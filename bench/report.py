@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.harness import Result
-from bench.machine import facts
+from bench.machine import write_record
 from bench.model import Row
 from bench.options import Options
 
@@ -107,13 +105,6 @@ def write_json(path: Path, results: Iterable[Result], options: Options) -> None:
     versions: dict[str, str] = {}
     for result in found:
         versions |= result.versions
-    record: dict[str, Any] = {
-        "date": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
-        "machine": facts(),
-        "versions": versions,
-        "pin": options.pin,
-        "quick": options.quick,
-        "results": [result.to_json() for result in found],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    results_as_json = [result.to_json() for result in found]
+    content = {"pin": options.pin, "quick": options.quick, "results": results_as_json}
+    write_record(path, content, versions)

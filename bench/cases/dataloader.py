@@ -10,14 +10,12 @@ float32. The last line is one such tensor of private memory, pickled, unpickled 
 from __future__ import annotations
 
 import argparse
-import json
 import pickle
 import resource
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -29,7 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.machine import facts, versions
+from bench.machine import write_record
 from bench.model import Summary
 from bench.options import Options
 from bench.timing import alternate
@@ -165,13 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
         extremes = f"{ratio.least:.2f} to {ratio.most:.2f}"
         print(f"{state} {what}: {text}, {ratio.median:.2f} times ({extremes}); wanted: {goal:g}")
     if chosen.json:
-        record = {
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "machine": facts(),
-            "versions": versions(),
-            "seen": seen | {"copy": copies},
-        }
-        chosen.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(chosen.json, {"seen": seen | {"copy": copies}})
     return 0 if all(ratio.median >= goal for _, _, ratio, goal in table) else 1
 
 

@@ -10,12 +10,10 @@ that the worker keeps; "empty" has neither. "tensor": the argument is a tensor, 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 
 import shmtensor as st
-from bench.machine import facts, versions
+from bench.machine import write_record
 from bench.model import Summary
 
 __all__ = ["main"]
@@ -107,13 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
         text = "{:.2f} ms against {:.2f} ms".format(*medians)
         print(f"{state} {work}: {text}, {ratio.median:.2f} times ({ratio.least:.2f} to {ratio.most:.2f})")
     if chosen.json:
-        record = {
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "machine": facts(),
-            "versions": versions(),
-            "seen": seen,
-        }
-        chosen.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(chosen.json, {"seen": seen})
     return 0 if met else 1
 
 

@@ -15,10 +15,9 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
-from bench.machine import facts, versions
+from bench.machine import write_record
 
 PREAMBLE = """
 import json, os, sys, time
@@ -279,14 +278,7 @@ def main(arguments: list[str] | None = None) -> int:
         ratio = "" if line.ratio is None else f" ({line.ratio:.2f})"
         print(f"{'ok  ' if line.ok else 'MISS'} {line.work}: {line.measured}{ratio}; wanted: {line.wanted}")
     if chosen.json:
-        record = {
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "machine": facts(),
-            "versions": versions(),
-            "seen": seen,
-            "table": [asdict(line) for line in table],
-        }
-        chosen.json.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(chosen.json, {"seen": seen, "table": [asdict(line) for line in table]})
     return 0 if all(line.ok for line in table) else 1
 
 
