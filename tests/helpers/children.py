@@ -139,6 +139,14 @@ def run_program(
     return run_command([sys.executable, str(path), *arguments], timeout=timeout, env=env)
 
 
+def assert_equal_output(path: Path, *arguments: str, timeout: float) -> None:
+    """Run a program file with the last argument "on", then "off": it must succeed and print the same."""
+    on, off = (run_program(path, *arguments, state, timeout=timeout) for state in ("on", "off"))
+    assert off.returncode == 0, off.stderr
+    assert on.returncode == 0, on.stderr
+    assert on.stdout == off.stdout, on
+
+
 def is_running(pid: int) -> bool:
     """Return True if the process exists and is not a zombie."""
     try:

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import importing_tests, run_command, run_program, write_program
+from tests.helpers.children import (
+    assert_equal_output,
+    importing_tests,
+    run_command,
+    run_program,
+    write_program,
+)
 
 BACKENDS = ["loky", "multiprocessing"]
 
@@ -35,7 +41,7 @@ EQUAL = """
 
 
     if __name__ == "__main__":
-        backend, on, mode = sys.argv[1:4]
+        backend, mode, on = sys.argv[1:4]
         if on == "on":
             import shmtensor as st
 
@@ -74,11 +80,7 @@ EQUAL = """
 @pytest.mark.parametrize("mode", ["r", "c"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_results_are_equal_with_and_without_the_integration(tmp_path, backend, mode) -> None:
-    program = write_program(tmp_path, EQUAL)
-    on, off = (run_program(program, backend, state, mode, timeout=110) for state in ("on", "off"))
-    assert off.returncode == 0, off.stderr
-    assert on.returncode == 0, on.stderr
-    assert on.stdout == off.stdout
+    assert_equal_output(write_program(tmp_path, EQUAL), backend, mode, timeout=110)
 
 
 SHARED = """
@@ -319,11 +321,7 @@ SKLEARN = """
 
 
 def test_scikit_learn(tmp_path) -> None:
-    pytest.importorskip("sklearn")
-    program = write_program(tmp_path, SKLEARN)
-    on, off = (run_program(program, state, timeout=110) for state in ("on", "off"))
-    assert off.returncode == 0, off.stderr
-    assert on.stdout == off.stdout, on
+    assert_equal_output(write_program(tmp_path, SKLEARN), timeout=110)
 
 
 def test_example_of_the_guide(tmp_path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.children import importing_tests, run_program, write_program
+from tests.helpers.children import assert_equal_output, importing_tests, run_program, write_program
 
 METHODS = ["fork", "spawn", "forkserver"]
 
@@ -131,8 +131,4 @@ EQUAL = """
 
 @pytest.mark.parametrize("method", METHODS)
 def test_results_are_equal_with_and_without_the_integration(tmp_path, method) -> None:
-    program = write_program(tmp_path, EQUAL)
-    on, off = (run_program(program, method, state, timeout=110) for state in ("on", "off"))
-    assert off.returncode == 0, off.stderr
-    assert on.returncode == 0, on.stderr
-    assert on.stdout == off.stdout
+    assert_equal_output(write_program(tmp_path, EQUAL), method, timeout=110)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import pickle
 from multiprocessing.reduction import ForkingPickler
@@ -69,33 +70,36 @@ def test_view_keeps_its_layout_and_memory(number) -> None:
     back.sum() if back.dtype.names is None and back.dtype.kind == "f" else back.copy()
 
 
-@pytest.mark.parametrize("transport", ["queue", "pipe", "standard queue", "st.Queue"])
-def test_array_arrives_over_the_same_memory(ctx, transport) -> None:
+def check_arrival_over_the_same_memory(ctx, reader, send) -> None:
     array = st.zeros((4, 6)).numpy()[1:3, ::-2]
     answers = ctx.SimpleQueue()
-    reader = writer = None
-    if transport == "pipe":
-        reader, writer = ctx.Pipe(duplex=False)
-    else:
-        kinds = {
-            "queue": ctx.SimpleQueue,
-            "standard queue": multiprocessing.get_context(
-                ctx.get_start_method() if ctx.get_start_method() != "server" else "spawn"
-            ).SimpleQueue,
-            "st.Queue": st.Queue,
-        }
-        if transport == "standard queue" and ctx.get_start_method() == "server":
-            pytest.skip("queues of the standard library do not belong to its contexts")
-        reader = writer = kinds[transport]()
     process = ctx.Process(target=write_into, args=(reader, answers))
     process.start()
-    writer.send(array) if transport == "pipe" else writer.put(array)
+    send(array)
     assert take(answers) == (True, array.strides, array.dtype, True)
     assert take(answers) == "written"
     assert (array == 7).all()
     end(process)
-    for channel in {id(c): c for c in (reader, writer, answers)}.values():
-        channel.close()
+    answers.close()
+
+
+@pytest.mark.parametrize("kind", ["queue", "st.Queue"])
+def test_array_arrives_over_the_same_memory_by_queue(ctx, kind) -> None:
+    with contextlib.closing(ctx.SimpleQueue() if kind == "queue" else st.Queue()) as queue:
+        check_arrival_over_the_same_memory(ctx, queue, queue.put)
+
+
+def test_array_arrives_over_the_same_memory_by_pipe(ctx) -> None:
+    reader, writer = ctx.Pipe(duplex=False)
+    with reader, writer:
+        check_arrival_over_the_same_memory(ctx, reader, writer.send)
+
+
+# Queues of the standard library do not belong to the contexts of "server".
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_array_arrives_over_the_same_memory_by_standard_queue(method) -> None:
+    with contextlib.closing(multiprocessing.get_context(method).SimpleQueue()) as queue:
+        check_arrival_over_the_same_memory(mp.get_context(method), queue, queue.put)
 
 
 def test_arguments_and_pool_use_the_same_memory(ctx) -> None:
