@@ -40,8 +40,8 @@ Readers readers_of(const Queue& queue) noexcept {
   return queue.redelivers() ? Readers::many : Readers::one;
 }
 
-// Returns false if there is no message that can be taken now. The error of one that was lost is for
-// a later call. After any other error nothing was taken, so the next call meets it again.
+// Takes a message if there is one; returns false otherwise. If the message was lost, a later call
+// raises the error. Any other error means that nothing was taken: the next call repeats it.
 bool take_present(OpenQueue& open, Incoming& message, QueueCall& call) {
   Patience none(false, 0);
   const auto attempt = [&] { return open.queue.try_take(message, call); };

@@ -70,8 +70,9 @@ bool fill_quickly(PyObject* self, Py_buffer* view, int flags) noexcept {
 
 }  // namespace
 
-// Otherwise the buffer is NumPy's, and so are format, checks and errors. There is no buffer if it
-// would mislead NumPy's own functions, which ask for a buffer first: they find the dtype elsewhere.
+// If `fill_quickly` does not serve a request, NumPy does: with its format, checks and errors. For a
+// dtype that a buffer cannot describe, the request is refused, because NumPy's own functions ask
+// for a buffer first: after the refusal, they read the dtype from `__array_interface__`.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   if (fill_quickly(self, view, flags)) return 0;
   view->obj = nullptr;
