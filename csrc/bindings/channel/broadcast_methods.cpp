@@ -15,12 +15,6 @@
 namespace shmtensor::python {
 namespace {
 
-Broadcast& open_broadcast(PyObject* self) {
-  Broadcast& broadcast = broadcast_of(self).open->broadcast;
-  if (broadcast.is_closed()) throw py::value_error("the broadcast is closed in this process");
-  return broadcast;
-}
-
 BroadcastReader& open_reader(PyObject* self) {
   if (reader_of(self).closed.load()) throw py::value_error("the reader is closed");
   return *reader_of(self).reader;
@@ -37,7 +31,7 @@ void put_into(PyObject* self, PyObject* item, Patience patience) {
   const Attempt result = attempt_until(broadcast, call, patience, [&] {
     return broadcast.try_put(encoded.get(), call, has_readers);
   });
-  if (result == Attempt::closed) static_cast<void>(open_broadcast(self));
+  if (result == Attempt::closed) open_broadcast(self);  // raises the error
   raise_unless_done(result, QueueEvent::room);
   if (has_readers) encoded.delivered();
   ensure_manager(broadcast.session());

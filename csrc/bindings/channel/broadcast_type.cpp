@@ -77,13 +77,11 @@ PyObject* reader_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     if (broadcast == nullptr || PyObject_TypeCheck(broadcast, g_broadcast_type) == 0) {
       throw py::type_error("a reader needs a broadcast: call its method reader()");
     }
-    if (core_of(broadcast).is_closed()) {
-      throw py::value_error("the broadcast is closed in this process");
-    }
+    Broadcast& core = open_broadcast(broadcast);
     std::unique_ptr<BroadcastReader> reader;
     {
       const GilRelease release;  // joining and leaving may wait for the manager
-      reader = std::make_unique<BroadcastReader>(broadcast_of(broadcast).open->broadcast);
+      reader = std::make_unique<BroadcastReader>(core);
     }
     py::object object = checked(type->tp_alloc(type, 0));
     ReaderObject& made = reader_of(object.ptr());
@@ -162,6 +160,12 @@ PyMemberDef g_reader_members[] = {
 };
 
 }  // namespace
+
+Broadcast& open_broadcast(PyObject* self) {
+  Broadcast& broadcast = core_of(self);
+  if (broadcast.is_closed()) throw py::value_error("the broadcast is closed in this process");
+  return broadcast;
+}
 
 void add_broadcast(py::module_& module) {
   static PyType_Slot slots[] = {

@@ -43,6 +43,9 @@ struct ReaderObject {
   return *reinterpret_cast<ReaderObject*>(self);
 }
 
+/// The broadcast, to be used through this object. Throws ValueError if the object is closed.
+Broadcast& open_broadcast(PyObject* self);
+
 void add_broadcast(py::module_& module);
 
 }  // namespace shmtensor::python
