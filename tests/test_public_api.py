@@ -85,7 +85,17 @@ METHODS = {
             "flatten",
             "item",
         ),
-        *("is_contiguous", "is_shared", "itemsize", "nbytes", "ndim", "numpy", "ravel", "readonly"),
+        *(
+            "is_contiguous",
+            "is_shared",
+            "itemsize",
+            "nbytes",
+            "ndim",
+            "numpy",
+            "ravel",
+            "readonly",
+            "release",
+        ),
         *("reshape", "squeeze", "swapaxes"),
         *(
             "shape",

@@ -95,6 +95,7 @@ def array_interface(tensor: Any) -> dict[str, Any]:
     if _described_dtype(interface) != tensor.dtype:
         msg = f"dtype {tensor.dtype} cannot be described by __array_interface__"
         raise AttributeError(msg)
+    tensor._keep_memory()  # the consumer refers to the tensor alone
     return interface
 
 

@@ -165,6 +165,8 @@ class Tensor(Views, Protocols, metaclass=HidesHints):  # type: ignore[metaclass]
         return [name for name in super().__dir__() if name not in _MISSING]
 
     def __repr__(self) -> str:
+        if self._released:
+            return "Tensor(released)"
         array = backend_of(self.storage()).to_host(self)
         body = np.array2string(array, prefix="Tensor(", separator=", ")
         place = "shared" if self.is_shared() else "private"

@@ -10,6 +10,7 @@
 #include "bindings/channel/incoming_tensors.hpp"
 #include "bindings/channel/parcel.hpp"
 #include "bindings/storage/allocation.hpp"
+#include "bindings/tensor/release.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 
 namespace shmtensor::python {
@@ -21,8 +22,8 @@ constexpr std::uint32_t kInParcel = 0x100;
 
 /// Return true if a handle without a pickle describes the tensor: in host memory of the session,
 /// of a dtype that has a code.
-bool is_plain(const Tensor& tensor, const Session& session) {
-  const Backing& backing = reinterpret_cast<const Storage*>(tensor.storage)->backing();
+bool is_plain(const Tensor& tensor, const Storage& storage, const Session& session) {
+  const Backing& backing = storage.backing();
   return tensor.dtype_code != kNoCode && backing.kind == Backing::Kind::block &&
          backing.device < 0 && backing.arena->memory().id() == session.id();
 }
@@ -119,8 +120,9 @@ void EncodedMessage::delivered() noexcept {
 bool EncodedMessage::refer_to_tensor(const Session& session) {
   if (!is_tensor(object_.ptr())) return false;
   const auto& tensor = *reinterpret_cast<const Tensor*>(object_.ptr());
-  if (!is_plain(tensor, session)) return false;
-  const Backing& backing = reinterpret_cast<const Storage*>(tensor.storage)->backing();
+  py::object storage = storage_of(tensor);
+  if (!is_plain(tensor, *as_storage(storage), session)) return false;
+  const Backing& backing = as_storage(storage)->backing();
   const ViewBytes view(tensor);
   if (view.get().size() > MessageEntry::kContent) return false;
   bytes_.assign(view.get().begin(), view.get().end());
@@ -129,6 +131,7 @@ bool EncodedMessage::refer_to_tensor(const Session& session) {
               .content = bytes_,
               .block = {backing.arena, backing.block},
               .access = read_only ? Access::read_only : Access::read_write};
+  object_ = std::move(storage);  // the tensor may be released before the message is delivered
   return true;
 }
 
@@ -169,9 +172,10 @@ bool EncodedMessage::append_item(PyObject* object, const Session& session, bool 
   }
   if (is_tensor(object)) {
     const auto& tensor = *reinterpret_cast<const Tensor*>(object);
-    if (!is_plain(tensor, session)) return false;
+    const py::object storage = storage_of(tensor);
+    if (!is_plain(tensor, *as_storage(storage), session)) return false;
     if (scope_ == nullptr) scope_ = std::make_unique<MessageScope>(session.id());
-    return append_tensor(tensor), true;
+    return append_tensor(tensor, *as_storage(storage)), true;
   }
   if (!may_nest) return false;
   if (PyTuple_CheckExact(object)) return append_sequence(ItemTag::tuple, object, session);
@@ -194,8 +198,8 @@ bool EncodedMessage::append_sequence(ItemTag tag, PyObject* items, const Session
   return true;
 }
 
-void EncodedMessage::append_tensor(const Tensor& tensor) {
-  const Backing& backing = reinterpret_cast<const Storage*>(tensor.storage)->backing();
+void EncodedMessage::append_tensor(const Tensor& tensor, const Storage& storage) {
+  const Backing& backing = storage.backing();
   Arena& arena = *backing.arena;
   scope_->refer(arena, backing.block, arena.generation(backing.block));
   const ViewBytes view(tensor);

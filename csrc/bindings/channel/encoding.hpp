@@ -44,7 +44,7 @@ class EncodedMessage {
   [[nodiscard]] bool refer_to_tensor(const Session& session);
   [[nodiscard]] bool append_item(PyObject* object, const Session& session, bool may_nest);
   [[nodiscard]] bool append_sequence(ItemTag tag, PyObject* items, const Session& session);
-  void append_tensor(const Tensor& tensor);
+  void append_tensor(const Tensor& tensor, const Storage& storage);
   void append_sized(ItemTag tag, std::span<const std::byte> content);
   void append(const void* data, std::size_t size);
   void pickle(Session& session);

@@ -5,34 +5,40 @@
 
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/gil.hpp"
+#include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
 #include "cuda/copy.hpp"
 
 namespace shmtensor::python {
 namespace {
 
-const Tensor& device_tensor(const py::object& object) {
-  if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
-  const Tensor& tensor = *reinterpret_cast<Tensor*>(object.ptr());
-  if (reinterpret_cast<Storage*>(tensor.storage)->device() < 0) {
-    throw py::type_error("the tensor is not on a GPU");
+/// A tensor on a GPU and its storage, which stays allocated in the meantime.
+class DeviceTensor {
+ public:
+  explicit DeviceTensor(const py::object& object) {
+    if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
+    tensor_ = reinterpret_cast<Tensor*>(object.ptr());
+    storage_ = storage_of(*tensor_);
+    if (storage().device() < 0) throw py::type_error("the tensor is not on a GPU");
   }
-  return tensor;
-}
 
-const Storage& storage_of(const Tensor& tensor) {
-  return *reinterpret_cast<Storage*>(tensor.storage);
-}
+  [[nodiscard]] const Tensor* operator->() const noexcept { return tensor_; }
+  [[nodiscard]] const Storage& storage() const noexcept { return *as_storage(storage_); }
 
-void require_writable(const Tensor& tensor) {
-  if (tensor.read_only || storage_of(tensor).read_only()) {
+ private:
+  const Tensor* tensor_;
+  py::object storage_;
+};
+
+void require_writable(const DeviceTensor& tensor) {
+  if (tensor->read_only || tensor.storage().read_only()) {
     throw py::value_error("assignment destination is read-only");
   }
 }
 
-cuda::CopySide side_of(const Tensor& tensor) {
-  return {reinterpret_cast<std::uint64_t>(storage_of(tensor).backing().data + tensor.offset),
-          tensor.strides(), true};
+cuda::CopySide side_of(const DeviceTensor& tensor) {
+  return {reinterpret_cast<std::uint64_t>(tensor.storage().backing().data + tensor->offset),
+          tensor->strides(), true};
 }
 
 Dims to_strides(const py::tuple& values) {
@@ -41,63 +47,63 @@ Dims to_strides(const py::tuple& values) {
   return dims;
 }
 
-const cuda::Gpu& gpu_of(const Tensor& tensor) {
-  return cuda::Gpu::get(storage_of(tensor).device());
+const cuda::Gpu& gpu_of(const DeviceTensor& tensor) {
+  return cuda::Gpu::get(tensor.storage().device());
 }
 
 // Our copies run in a stream of their own. Work that other libraries have started on the memory, in
 // streams that are unknown here, ends before.
-void identify(const Tensor& tensor) {
-  if (storage_of(tensor).exposed.load()) gpu_of(tensor).synchronize();
+void identify(const DeviceTensor& tensor) {
+  if (tensor.storage().exposed.load()) gpu_of(tensor).synchronize();
 }
 
 // Throws ValueError if the shapes differ.
-void require_same_shape(const Tensor& to, const Tensor& from) {
-  if (!std::ranges::equal(to.shape(), from.shape())) throw py::value_error("the shapes differ");
+void require_same_shape(const DeviceTensor& to, const DeviceTensor& from) {
+  if (!std::ranges::equal(to->shape(), from->shape())) throw py::value_error("the shapes differ");
 }
 
-cuda::CopySide host_side(const Tensor& tensor, std::uint64_t address, const Dims& strides) {
-  if (strides.size() != tensor.dims) throw py::value_error("the shapes differ");
+cuda::CopySide host_side(const DeviceTensor& tensor, std::uint64_t address, const Dims& strides) {
+  if (strides.size() != tensor->dims) throw py::value_error("the shapes differ");
   return {address, strides, false};
 }
 
 // From an array in host memory, which the caller keeps alive: its address and strides.
 void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple& steps) {
   const Dims strides = to_strides(steps);
-  const Tensor& tensor = device_tensor(to);
+  const DeviceTensor tensor(to);
   require_writable(tensor);
   const cuda::CopySide from = host_side(tensor, address, strides);
   const GilRelease release;
   identify(tensor);
-  cuda::copy(gpu_of(tensor), side_of(tensor), from, tensor.shape(), tensor.item_size);
+  cuda::copy(gpu_of(tensor), side_of(tensor), from, tensor->shape(), tensor->item_size);
 }
 
 void copy_to_host(const py::object& from, std::uint64_t address, const py::tuple& steps) {
   const Dims strides = to_strides(steps);
-  const Tensor& tensor = device_tensor(from);
+  const DeviceTensor tensor(from);
   const cuda::CopySide to = host_side(tensor, address, strides);
   const GilRelease release;
   identify(tensor);
-  cuda::copy(gpu_of(tensor), to, side_of(tensor), tensor.shape(), tensor.item_size);
+  cuda::copy(gpu_of(tensor), to, side_of(tensor), tensor->shape(), tensor->item_size);
 }
 
 // Tensors of one shape and dtype that do not overlap, perhaps on two devices.
 void copy_on_device(const py::object& to, const py::object& from) {
-  const Tensor& target = device_tensor(to);
-  const Tensor& source = device_tensor(from);
+  const DeviceTensor target(to);
+  const DeviceTensor source(from);
   require_writable(target);
   require_same_shape(target, source);
   const GilRelease release;
   identify(target);
   identify(source);
-  cuda::copy(gpu_of(target), side_of(target), side_of(source), target.shape(), target.item_size);
+  cuda::copy(gpu_of(target), side_of(target), side_of(source), target->shape(), target->item_size);
 }
 
 std::uint64_t count_calls(const py::object& to, const py::object& from) {
-  const Tensor& target = device_tensor(to);
-  const Tensor& source = device_tensor(from);
+  const DeviceTensor target(to);
+  const DeviceTensor source(from);
   require_same_shape(target, source);
-  return cuda::count_calls(side_of(target), side_of(source), target.shape(), target.item_size);
+  return cuda::count_calls(side_of(target), side_of(source), target->shape(), target->item_size);
 }
 
 struct ByteRange {
@@ -105,11 +111,11 @@ struct ByteRange {
   std::uint64_t high;
 };
 // The bytes from the first element to the last one, counted from the storage's first.
-ByteRange range_of(const Tensor& tensor) {
-  std::int64_t low = tensor.offset;
-  std::int64_t high = tensor.offset + tensor.item_size;
-  for (std::size_t i = 0; i < tensor.dims; ++i) {
-    const std::int64_t reach = (tensor.shape()[i] - 1) * tensor.strides()[i];
+ByteRange range_of(const DeviceTensor& tensor) {
+  std::int64_t low = tensor->offset;
+  std::int64_t high = tensor->offset + tensor->item_size;
+  for (std::size_t i = 0; i < tensor->dims; ++i) {
+    const std::int64_t reach = (tensor->shape()[i] - 1) * tensor->strides()[i];
     (reach < 0 ? low : high) += reach;
   }
   return {static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)};
@@ -118,12 +124,12 @@ ByteRange range_of(const Tensor& tensor) {
 // Return true if the two may have bytes in common. A block can have two addresses here, one of
 // which is read-only.
 bool overlap(const py::object& a, const py::object& b) {
-  const Tensor& one = device_tensor(a);
-  const Tensor& other = device_tensor(b);
+  const DeviceTensor one(a);
+  const DeviceTensor other(b);
   ByteRange first = range_of(one);
   ByteRange second = range_of(other);
-  const Backing& mine = storage_of(one).backing();
-  const Backing& its = storage_of(other).backing();
+  const Backing& mine = one.storage().backing();
+  const Backing& its = other.storage().backing();
   if (mine.arena == nullptr || mine.arena != its.arena || mine.block != its.block) {
     const auto move = [](ByteRange& range, const std::byte* start) {
       range.low += reinterpret_cast<std::uint64_t>(start);
@@ -144,14 +150,14 @@ py::object borrow_on_device(std::uint64_t pointer, std::uint64_t size, int devic
 }
 
 void fill_contiguous(const py::object& to, const py::bytes& item) {
-  const Tensor& tensor = device_tensor(to);
+  const DeviceTensor tensor(to);
   require_writable(tensor);
   const auto bytes = static_cast<std::string>(item);
-  if (!tensor.contiguous || bytes.size() != static_cast<std::size_t>(tensor.item_size)) {
+  if (!tensor->contiguous || bytes.size() != static_cast<std::size_t>(tensor->item_size)) {
     throw py::value_error("only a tensor in C order can be filled with an item of its size");
   }
   std::uint64_t count = 1;
-  for (const std::int64_t size : tensor.shape()) count *= static_cast<std::uint64_t>(size);
+  for (const std::int64_t size : tensor->shape()) count *= static_cast<std::uint64_t>(size);
   const GilRelease release;
   identify(tensor);
   cuda::fill(gpu_of(tensor), side_of(tensor).start,

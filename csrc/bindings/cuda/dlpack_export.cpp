@@ -5,6 +5,7 @@
 #include "bindings/cuda/dlpack.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/gil.hpp"
+#include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
 
 namespace shmtensor::python {
@@ -38,12 +39,12 @@ dlpack::Device device_of(const Storage& storage) noexcept {
 }
 
 template <typename Managed>
-py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
+py::object pack(const Tensor& tensor, std::uint8_t code, const py::object& owner) {
   auto package = std::make_unique<Package<Managed>>();
   Managed& managed = package->managed;
   managed.context = package.get();
   managed.deleter = &Package<Managed>::destroy;
-  const auto& storage = *reinterpret_cast<Storage*>(tensor.storage);
+  const Storage& storage = *as_storage(owner);
   std::int64_t count = 1;
   for (std::size_t i = 0; i < tensor.dims; ++i) {
     package->numbers[i] = tensor.shape()[i];
@@ -73,7 +74,7 @@ py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
         auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(object, name));
         unused->deleter(unused);
       }));
-  package->owner = Py_NewRef(owner);
+  package->owner = Py_NewRef(owner.ptr());
   package.release();
   return capsule;
 }
@@ -81,15 +82,15 @@ py::object pack(const Tensor& tensor, std::uint8_t code, PyObject* owner) {
 py::object to_dlpack(const py::object& object, int code, bool versioned) {
   if (!is_tensor(object.ptr())) throw py::type_error("not a tensor");
   const Tensor& tensor = *reinterpret_cast<Tensor*>(object.ptr());
-  auto& storage = *reinterpret_cast<Storage*>(tensor.storage);
+  const py::object owner = storage_of(tensor);
+  Storage& storage = *as_storage(owner);
   if (!versioned && (tensor.read_only || storage.read_only())) {
     throw py::buffer_error(
         "a read-only tensor needs a consumer of DLPack 1.0 (max_version=(1, 0))");
   }
   storage.exposed.store(true);
   const auto type = static_cast<std::uint8_t>(code);
-  return versioned ? pack<Versioned>(tensor, type, object.ptr())
-                   : pack<Plain>(tensor, type, object.ptr());
+  return versioned ? pack<Versioned>(tensor, type, owner) : pack<Plain>(tensor, type, owner);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "bindings/support/errors.hpp"
+#include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
 
 namespace shmtensor::python {
@@ -27,10 +28,6 @@ bool survives_buffer(const py::object& array) {
   }
 }
 
-bool is_read_only(const Tensor& tensor) noexcept {
-  return tensor.read_only || reinterpret_cast<Storage*>(tensor.storage)->read_only();
-}
-
 // Return true if the shape and strides of the tensor are those of NumPy's buffer, which has its own
 // strides where an axis has at most one element, and another format for data that is not aligned.
 bool is_usual(const Tensor& tensor, const std::byte* data) noexcept {
@@ -42,15 +39,14 @@ bool is_usual(const Tensor& tensor, const std::byte* data) noexcept {
 
 // What `memoryview` and `numpy.asarray` ask for, without NumPy's help. Returns false for other
 // requests and other tensors.
-bool fill_quickly(PyObject* self, Py_buffer* view, int flags) noexcept {
+bool fill_quickly(PyObject* self, Py_buffer* view, int flags) {
   const Tensor& tensor = *reinterpret_cast<Tensor*>(self);
-  if ((flags & ~PyBUF_WRITABLE) != PyBUF_FULL_RO || tensor.dtype_code == kNoCode ||
-      !tensor.on_host()) {
-    return false;
-  }
-  const bool read_only = is_read_only(tensor);
+  if ((flags & ~PyBUF_WRITABLE) != PyBUF_FULL_RO || tensor.dtype_code == kNoCode) return false;
+  py::object storage = storage_of(tensor);
+  if (as_storage(storage)->device() >= 0) return false;
+  const bool read_only = tensor.read_only || as_storage(storage)->read_only();
   if ((flags & PyBUF_WRITABLE) != 0 && read_only) return false;
-  std::byte* data = reinterpret_cast<Storage*>(tensor.storage)->backing().data + tensor.offset;
+  std::byte* data = as_storage(storage)->backing().data + tensor.offset;
   if (!is_usual(tensor, data)) return false;
   static_assert(sizeof(Py_ssize_t) == sizeof *tensor.values);
   auto* values = reinterpret_cast<Py_ssize_t*>(tensor.values);  // they do not change
@@ -64,7 +60,7 @@ bool fill_quickly(PyObject* self, Py_buffer* view, int flags) noexcept {
            .shape = tensor.dims != 0 ? values : nullptr,
            .strides = tensor.dims != 0 ? values + tensor.dims : nullptr,
            .suboffsets = nullptr,
-           .internal = nullptr};
+           .internal = storage.release().ptr()};  // the tensor may be released before the buffer
   return true;
 }
 
@@ -74,18 +70,25 @@ bool fill_quickly(PyObject* self, Py_buffer* view, int flags) noexcept {
 // dtype that a buffer cannot describe, the request is refused, because NumPy's own functions ask
 // for a buffer first: after the refusal, they read the dtype from `__array_interface__`.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
-  if (fill_quickly(self, view, flags)) return 0;
   view->obj = nullptr;
   const PyObject* done = guarded([&]() -> PyObject* {
-    const Tensor& tensor = *reinterpret_cast<Tensor*>(self);
+    if (fill_quickly(self, view, flags)) return Py_None;
+    auto& tensor = *reinterpret_cast<Tensor*>(self);
     const py::object array = to_numpy(tensor);
     if (tensor.dtype_code == kNoCode && (flags & PyBUF_FORMAT) != 0 && !survives_buffer(array)) {
       throw py::buffer_error("a buffer's format cannot describe dtype " +
                              py::str(tensor.dtype).cast<std::string>() + "; use numpy()");
     }
+    // `numpy.ndarray(buffer=tensor)` asks so, ends the buffer immediately, and keeps the tensor
+    // alone.
+    if ((flags & ~PyBUF_WRITABLE) == PyBUF_ANY_CONTIGUOUS) keep_until_end(tensor);
     return PyObject_GetBuffer(array.ptr(), view, flags) == 0 ? Py_None : nullptr;
   });
   return done != nullptr ? 0 : -1;
+}
+
+void release_buffer(PyObject*, Py_buffer* view) noexcept {
+  Py_DECREF(static_cast<PyObject*>(view->internal));
 }
 
 }  // namespace shmtensor::python

@@ -5,7 +5,8 @@
 
 namespace shmtensor::python {
 
-// The slot of the type.
+// The slots of the type.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept;
+void release_buffer(PyObject* self, Py_buffer* view) noexcept;
 
 }  // namespace shmtensor::python

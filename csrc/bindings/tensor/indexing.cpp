@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bindings/support/errors.hpp"
+#include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
 
 namespace shmtensor::python {
@@ -154,7 +155,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) noexcept {
   }
   const PyObject* done = guarded([&]() -> PyObject* {
     const Tensor& tensor = *reinterpret_cast<Tensor*>(self);
-    if (tensor.on_host() && is_plain_key(key) && !is_tensor(value)) {
+    const bool on_host = as_storage(storage_of(tensor))->device() < 0;
+    if (on_host && is_plain_key(key) && !is_tensor(value)) {
       const py::object array = to_numpy(tensor);
       return PyObject_SetItem(array.ptr(), key, value) == 0 ? Py_None : nullptr;
     }

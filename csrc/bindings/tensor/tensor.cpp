@@ -14,6 +14,7 @@
 #include "bindings/support/objects.hpp"
 #include "bindings/tensor/buffer.hpp"
 #include "bindings/tensor/indexing.hpp"
+#include "bindings/tensor/release.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -31,7 +32,8 @@ void tensor_dealloc(PyObject* self) {
   Tensor* tensor = as_tensor(self);
   if (tensor->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   if (tensor->values != tensor->inline_values) std::free(tensor->values);
-  Py_XDECREF(tensor->storage);
+  Py_XDECREF(tensor->storage.load(std::memory_order_relaxed));
+  Py_XDECREF(tensor->kept);
   Py_XDECREF(tensor->dtype);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -39,9 +41,9 @@ void tensor_dealloc(PyObject* self) {
 }
 
 // Nothing is checked.
-py::object make(PyObject* storage, PyObject* dtype, std::int32_t item_size, std::uint8_t dtype_code,
-                std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
-                std::int64_t offset, bool read_only) {
+py::object make(py::object storage, PyObject* dtype, std::int32_t item_size,
+                std::uint8_t dtype_code, std::span<const std::int64_t> shape,
+                std::span<const std::int64_t> strides, std::int64_t offset, bool read_only) {
   py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
   Tensor* tensor = as_tensor(object.ptr());
   tensor->values = tensor->inline_values;
@@ -50,7 +52,7 @@ py::object make(PyObject* storage, PyObject* dtype, std::int32_t item_size, std:
     if (values == nullptr) throw std::bad_alloc();
     tensor->values = values;
   }
-  tensor->storage = Py_NewRef(storage);
+  new (&tensor->storage) std::atomic<PyObject*>(storage.release().ptr());
   tensor->dtype = Py_NewRef(dtype);
   tensor->offset = offset;
   tensor->item_size = item_size;
@@ -105,7 +107,8 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
 // An array of the same shape and strides, over the same addresses. If they are a device's, the host
 // must not read the elements: the array serves NumPy's arithmetic of views.
 py::object to_layout(const Tensor& tensor) {
-  auto* storage = reinterpret_cast<Storage*>(tensor.storage);
+  const py::object held = storage_of(tensor);
+  const Storage* storage = as_storage(held);
   if (storage->device() < 0) return to_numpy(tensor);
   const py::object memory = checked(PyMemoryView_FromMemory(
       reinterpret_cast<char*>(storage->backing().data), static_cast<Py_ssize_t>(storage->size),
@@ -129,47 +132,62 @@ PyObject* numpy(PyObject* self, PyObject*) {
 // --- properties ---
 
 PyObject* get_shape(PyObject* self, void*) {
-  return guarded([&] { return to_tuple(as_tensor(self)->shape()).release().ptr(); });
+  return guarded([&] { return to_tuple(unreleased(self).shape()).release().ptr(); });
 }
 PyObject* get_strides(PyObject* self, void*) {
-  return guarded([&] { return to_tuple(as_tensor(self)->strides()).release().ptr(); });
+  return guarded([&] { return to_tuple(unreleased(self).strides()).release().ptr(); });
 }
-PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(as_tensor(self)->dtype); }
-PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(as_tensor(self)->dims); }
+PyObject* get_dtype(PyObject* self, void*) {
+  return guarded([&] { return Py_NewRef(unreleased(self).dtype); });
+}
+PyObject* get_ndim(PyObject* self, void*) {
+  return guarded([&] { return PyLong_FromLong(unreleased(self).dims); });
+}
 PyObject* get_size(PyObject* self, void*) {
-  return PyLong_FromLongLong(element_count(as_tensor(self)->shape()));
+  return guarded([&] { return PyLong_FromLongLong(element_count(unreleased(self).shape())); });
 }
 PyObject* get_itemsize(PyObject* self, void*) {
-  return PyLong_FromLong(as_tensor(self)->item_size);
+  return guarded([&] { return PyLong_FromLong(unreleased(self).item_size); });
 }
 PyObject* get_nbytes(PyObject* self, void*) {
-  const Tensor* tensor = as_tensor(self);
-  return PyLong_FromLongLong(element_count(tensor->shape()) * tensor->item_size);
+  return guarded([&] {
+    const Tensor& tensor = unreleased(self);
+    return PyLong_FromLongLong(element_count(tensor.shape()) * tensor.item_size);
+  });
 }
 PyObject* get_readonly(PyObject* self, void*) {
-  const Tensor* tensor = as_tensor(self);
-  return PyBool_FromLong(tensor->read_only ||
-                         reinterpret_cast<Storage*>(tensor->storage)->read_only());
+  return guarded([&] {
+    const Tensor& tensor = *as_tensor(self);
+    const py::object storage = storage_of(tensor);
+    return PyBool_FromLong(tensor.read_only || as_storage(storage)->read_only());
+  });
 }
 PyObject* get_contiguous(PyObject* self, PyObject*) {
-  return PyBool_FromLong(as_tensor(self)->contiguous);
+  return guarded([&] { return PyBool_FromLong(unreleased(self).contiguous); });
 }
-PyObject* get_storage(PyObject* self, PyObject*) { return Py_NewRef(as_tensor(self)->storage); }
+PyObject* get_storage(PyObject* self, PyObject*) {
+  return guarded([&] { return storage_of(*as_tensor(self)).release().ptr(); });
+}
 PyObject* get_offset(PyObject* self, PyObject*) {
-  return PyLong_FromLongLong(as_tensor(self)->offset);
+  return guarded([&] { return PyLong_FromLongLong(unreleased(self).offset); });
 }
 PyObject* data_ptr(PyObject* self, PyObject*) {
-  const Tensor* tensor = as_tensor(self);
-  auto* storage = reinterpret_cast<Storage*>(tensor->storage);
-  storage->exposed.store(true);
-  return PyLong_FromVoidPtr(storage->backing().data + tensor->offset);
+  return guarded([&] {
+    const py::object storage = storage_of(*as_tensor(self));
+    as_storage(storage)->exposed.store(true);
+    return PyLong_FromVoidPtr(as_storage(storage)->backing().data + as_tensor(self)->offset);
+  });
 }
 
 Py_ssize_t length(PyObject* self) {
-  const Tensor* tensor = as_tensor(self);
-  if (tensor->dims != 0) return static_cast<Py_ssize_t>(tensor->values[0]);
-  PyErr_SetString(PyExc_TypeError, "len() of unsized object");
-  return -1;
+  Py_ssize_t size = -1;
+  guarded([&] {
+    const Tensor& tensor = unreleased(self);
+    if (tensor.dims == 0) throw py::type_error("len() of unsized object");
+    size = static_cast<Py_ssize_t>(tensor.values[0]);
+    return Py_None;
+  });
+  return size;
 }
 
 PyGetSetDef g_properties[] = {
@@ -182,6 +200,7 @@ PyGetSetDef g_properties[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements; strides do not matter.", nullptr},
     {"readonly", get_readonly, nullptr, "True if the tensor refuses writes.", nullptr},
+    {"_released", get_released, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -202,7 +221,19 @@ PyMethodDef g_methods[] = {
      "Return the bytes from the beginning of the storage to the first element."},
     {"data_ptr", data_ptr, METH_NOARGS,
      "data_ptr()\n--\n\n"
-     "Return the address of the first element in this process; valid while the tensor lives."},
+     "Return the address of the first element in this process.\n\n"
+     "Valid until the tensor is released or deleted."},
+    {"release", release, METH_NOARGS,
+     "release()\n--\n\n"
+     "Release the memory, though other variables may refer to this object.\n\n"
+     "The block is freed when the last object over it, in any process, is gone: views of the\n"
+     "tensor and arrays made from it stay valid and keep it. Every later use of this object "
+     "raises\n"
+     "ValueError; another release does nothing. ``with tensor:`` releases at the end of the "
+     "block."},
+    {"__enter__", enter, METH_NOARGS, nullptr},
+    {"__exit__", leave, METH_VARARGS, nullptr},
+    {"_keep_memory", keep_memory, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -258,19 +289,19 @@ py::object new_tensor(const py::object& storage, const Dtype& dtype,
                           " and offset " + std::to_string(offset) +
                           " does not fit into a storage of " + std::to_string(limit) + " bytes");
   }
-  return make(storage.ptr(), dtype.object.ptr(), dtype.item_size, dtype.code, shape, strides,
-              offset, read_only);
+  return make(storage, dtype.object.ptr(), dtype.item_size, dtype.code, shape, strides, offset,
+              read_only);
 }
 
 py::object new_view(const Tensor& base, std::span<const std::int64_t> shape,
                     std::span<const std::int64_t> strides, std::int64_t offset) {
-  return make(base.storage, base.dtype, base.item_size, base.dtype_code, shape, strides,
+  return make(storage_of(base), base.dtype, base.item_size, base.dtype_code, shape, strides,
               base.offset + offset, base.read_only);
 }
 
 py::object to_numpy(const Tensor& tensor) {
-  if (!tensor.on_host()) {
-    const int device = reinterpret_cast<Storage*>(tensor.storage)->device();
+  const py::object storage = storage_of(tensor);
+  if (const int device = as_storage(storage)->device(); device >= 0) {
     throw py::type_error("the tensor is on cuda:" + std::to_string(device) +
                          ", where NumPy cannot reach it: use cpu() for a copy in host memory, or "
                          "cupy() to compute on the GPU");
@@ -278,11 +309,11 @@ py::object to_numpy(const Tensor& tensor) {
   const py::object shape = to_tuple(tensor.shape());
   const py::object strides = to_tuple(tensor.strides());
   const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
-  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, tensor.storage, offset.ptr(),
+  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, storage.ptr(), offset.ptr(),
                                         strides.ptr()};
   py::object array =
       checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
-  if (tensor.read_only && !reinterpret_cast<Storage*>(tensor.storage)->read_only()) {
+  if (tensor.read_only && !as_storage(storage)->read_only()) {
     array.attr("flags").attr("writeable") = false;
   }
   return array;
@@ -302,6 +333,7 @@ void add_tensor(py::module_& module) {
       {Py_tp_methods, g_methods},
       {Py_tp_members, g_members},
       {Py_bf_getbuffer, slot(get_buffer)},
+      {Py_bf_releasebuffer, slot(release_buffer)},
       {Py_sq_length, slot(length)},
       {Py_sq_item, slot(get_element)},
       {Py_mp_length, slot(length)},

@@ -2,6 +2,7 @@
 // make.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -12,12 +13,14 @@
 
 namespace shmtensor::python {
 
-/// The Python object; `shmtensor.Tensor` derives from it and adds no fields. Immutable.
+/// The Python object; `shmtensor.Tensor` derives from it and adds no fields. Immutable, but
+/// for its release: `storage_of` gives its storage.
 struct Tensor {
   static constexpr int kInline = 3;
 
   PyObject_HEAD PyObject* weak_references;
-  PyObject* storage;
+  std::atomic<PyObject*> storage;  ///< null after the release
+  PyObject* kept;                  ///< the storage, if that stays until the tensor is destroyed
   PyObject* dtype;
   std::int64_t offset;  ///< of the first element, in bytes
   std::int32_t item_size;
@@ -32,9 +35,6 @@ struct Tensor {
   [[nodiscard]] std::span<const std::int64_t> strides() const noexcept {
     return {values + dims, dims};
   }
-  [[nodiscard]] bool on_host() const noexcept {
-    return reinterpret_cast<Storage*>(storage)->device() < 0;
-  }
 };
 
 /// A tensor over the storage. Empty strides mean C order. Throws ValueError if an element would be
@@ -45,11 +45,12 @@ struct Tensor {
                                     bool read_only);
 
 /// A view of a tensor, with its dtype, `offset` bytes after its first element. The caller has
-/// computed it from the tensor's: nothing is checked.
+/// computed it from the tensor's: nothing is checked but that this was not released.
 [[nodiscard]] py::object new_view(const Tensor& base, std::span<const std::int64_t> shape,
                                   std::span<const std::int64_t> strides, std::int64_t offset);
 
-/// NumPy's array over the same memory. Throws TypeError if that is on a device.
+/// NumPy's array over the same memory. Throws TypeError if that is on a device, ValueError if the
+/// tensor was released.
 [[nodiscard]] py::object to_numpy(const Tensor& tensor);
 
 [[nodiscard]] bool is_numpy_integer(PyObject* object) noexcept;

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/errors.hpp"
+#include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/send_receive.hpp"
 #include "bindings/transfer/tensor_view.hpp"
@@ -43,7 +44,8 @@ PyObject* reduce_tensor(PyObject* object, DeviceOrder order) {
   return guarded([&] {
     if (!is_tensor(object)) throw py::type_error("not a tensor");
     const auto& tensor = *reinterpret_cast<Tensor*>(object);
-    const auto& storage = *reinterpret_cast<Storage*>(tensor.storage);
+    const py::object held = storage_of(tensor);
+    const Storage& storage = *as_storage(held);
     const ViewBytes view(tensor);
     if (storage.backing().kind == Backing::Kind::block) {
       const Access access = tensor.read_only ? Access::read_only : Access::read_write;
@@ -55,8 +57,7 @@ PyObject* reduce_tensor(PyObject* object, DeviceOrder order) {
     const py::object bytes =
         checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(view.get().data()),
                                           static_cast<Py_ssize_t>(view.get().size())));
-    return reduction(g_rebuild_view, py::reinterpret_borrow<py::object>(tensor.storage), bytes,
-                     &tensor);
+    return reduction(g_rebuild_view, held, bytes, &tensor);
   });
 }
 

@@ -116,6 +116,7 @@ def cuda_array_interface(tensor: Any) -> dict[str, Any]:
     }
     if tensor.dtype.names is not None:
         interface["descr"] = tensor.dtype.descr
+    tensor._keep_memory()  # the consumer refers to the tensor alone
     return interface
 
 

@@ -19,7 +19,7 @@ class _MissingAttribute:
     def __get__(self, tensor: Any, kind: type) -> NoReturn:
         msg = f"{kind.__name__!r} object has no attribute {self._name!r}"
         if tensor is not None:
-            way = "numpy" if tensor.device == "cpu" else "cupy"
+            way = "numpy" if tensor._released or tensor.device == "cpu" else "cupy"
             msg += f": use .{way}().{self._name}, over the same memory"
         raise AttributeError(msg, name=self._name, obj=kind if tensor is None else tensor)
 
