@@ -52,9 +52,12 @@ FreeResult try_free(const Segment& segment, BlockNumber block,
   std::atomic<std::uint64_t>& state = segment.record(block).word;
   const BlockWord word(state.load());
   if (!word.live()) return FreeResult::none;
+  // Mostly another process holds the block, and tries again when it releases it. The search below
+  // reads what a sender writes with each ticket, so it is the expensive part.
+  if (has_holder(segment, block)) return FreeResult::none;
   if (in_flight(segment, block, word.generation(), memory)) return FreeResult::none;
-  // has_holder reads the planes again. A process that claimed a ticket, so that the search above
-  // did not find it, had announced its plane before the claim.
+  // A process may have claimed a ticket before the search above came to it. It had announced its
+  // plane and set its bit before the claim, so this reads both the planes and the bits again.
   SHMTENSOR_FAULT_POINT("free.tickets_seen");
   if (has_holder(segment, block)) return FreeResult::none;
   SHMTENSOR_FAULT_POINT("free.holders_seen");

@@ -21,8 +21,9 @@ enum class FreeResult : std::uint8_t {
 /// to drain. A process that still holds the block, or claims a ticket for it, tries again when it
 /// releases the block.
 ///
-/// The order of the reads is part of the protocol, see docs/design/block.md: the word, then
-/// tickets, then holder bits, then a compare-and-swap of the word with the value that was read.
+/// The order of the reads is part of the protocol, see docs/design/block.md: the word, then holder
+/// bits, tickets, and holder bits again, then a compare-and-swap of the word with the value that was
+/// read.
 [[nodiscard]] FreeResult try_free(const Segment& segment, BlockNumber block,
                                   const SessionMemory& memory) noexcept;
 
@@ -66,7 +67,6 @@ void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& d
       unused(block, FreeResult::draining);
       continue;
     }
-    if (!word.live() || has_holder(segment, block)) continue;
     const FreeResult result = try_free(segment, block, memory);
     if (result != FreeResult::none) unused(block, result);
   }

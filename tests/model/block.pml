@@ -49,12 +49,6 @@
 #endif
 
 /* Mutations: each makes the protocol wrong and must be found. */
-#ifdef EPOCH_FIRST
-#define BUMPS_FIRST 1
-#else
-#define BUMPS_FIRST 0
-#endif
-
 #define bit(p) (1 << (p))
 #define LAST bit(N - 1)
 #define NONE 255
@@ -108,17 +102,17 @@ inline check_free(b) {
   if :: !busy -> READ_PLANES READ(s_senders = SEEN(block[b].senders, seen); k = 0); \
        do :: k < T && !busy -> READ(busy = TICKET_SEEN(b); k++) :: else -> break od; k = 0; s_senders = 0 \
      :: else fi
-#define LOOK_AT_HOLDERS(b) \
+#define LOOK_AT_HOLDERS(b, READ_THEM) \
   if :: !busy && PLANES == 1 -> READ(busy = block[b].holders != 0) \
-     :: !busy && PLANES == 2 -> READ_PLANES_AGAIN READ(busy = (block[b].holders & ~LAST) != 0); \
+     :: !busy && PLANES == 2 -> READ_THEM READ(busy = (block[b].holders & ~LAST) != 0); \
         if :: !busy && (RETIRE == 0 || seen) -> READ(busy = (block[b].holders & LAST) != 0) :: else fi \
      :: !busy && PLANES == 3 -> READ(busy = (block[b].holders & LAST) != 0); \
         if :: !busy -> READ(busy = (block[b].holders & ~LAST) != 0) :: else fi \
      :: else fi
-#ifdef HOLDERS_FIRST
-#define LOOK(b) LOOK_AT_HOLDERS(b); LOOK_AT_TICKETS(b)
+#ifdef HOLDERS_ONCE
+#define LOOK(b) LOOK_AT_HOLDERS(b, READ_PLANES); LOOK_AT_TICKETS(b)
 #else
-#define LOOK(b) LOOK_AT_TICKETS(b); LOOK_AT_HOLDERS(b)
+#define LOOK(b) LOOK_AT_HOLDERS(b, READ_PLANES); LOOK_AT_TICKETS(b); LOOK_AT_HOLDERS(b, READ_PLANES_AGAIN)
 #endif
 #ifdef NO_EPOCH
 #define SAME_EPOCH 1
@@ -179,18 +173,13 @@ inline allocate() {
 }
 
 /* Arena::send with TransitWriter::issue, then the message; or Arena::cancel_send if that cannot be written. */
-#define PUBLISH(t) STEP(ticket[t].generation = block[b].generation; ticket[t].live = true)
-#define BUMP(t) STEP(assert(block[b].live); block[b].epoch++; ticket[t].sent = (BUMPS_FIRST == 0))
 inline send(b) {
   /* A ghost gives out the tickets, since each sender has its own table; then the sender's bit. */
   STEP(t = 0; do :: t < T && ticket[t].issued -> t++ :: else -> break od;
        if :: t < T -> ticket[t].issued = true; ticket[t].sender = me; ticket[t].block = b; block[b].senders = block[b].senders | bit(me) :: else fi);
   if :: t < T ->
-#ifdef EPOCH_FIRST
-       BUMP(t); PUBLISH(t);
-#else
-       PUBLISH(t); BUMP(t);
-#endif
+       STEP(ticket[t].generation = block[b].generation; ticket[t].live = true);
+       STEP(assert(block[b].live); block[b].epoch++; ticket[t].sent = true);
        if :: STEP(ticket[t].message = 1; ticket[t].sent = true)
           :: UNSEND -> STEP(ticket[t].live = false; ticket[t].sent = false); FREE_OR_LEAVE
        fi
@@ -286,15 +275,14 @@ killed:
 #ifdef SWEEP_OWN_ONLY
 #define SWEEP_TRIES had
 #else
-#define SWEEP_TRIES 1
+#define SWEEP_TRIES true
 #endif
 inline sweep() {
   b = 0;
   do
   :: b < B ->
      if :: p != NONE -> MSTEP(had = (block[b].holders & bit(p)) != 0; block[b].holders = block[b].holders & ~bit(p)) :: else had = true fi;
-     READ(busy = SEEN(block[b].holders, plane) != 0 || !(SWEEP_TRIES));
-     if :: !busy -> TRY_FREE(MSTEP); if :: won -> MARK(MSTEP) :: else fi :: else busy = false fi;
+     if :: SWEEP_TRIES -> TRY_FREE(MSTEP); if :: won -> MARK(MSTEP) :: else fi :: else fi;
      b++
   :: else -> break
   od; b = 0

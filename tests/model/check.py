@@ -44,6 +44,7 @@ RIGHT = [
     Case("messages loaded twice, reuse", "B=1 T=1 OPS=2 ALLOCS=2 DEATHS=1 READS=2 START_HELD=1"),
     Case("fork", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=2 FORK=1 START_HELD=3"),
     Case("fork, the child in a plane before", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=2 FORK=1 START_HELD=3 PLANES=3"),
+    Case("a receiver forks", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=1 FORK=1 START_HELD=1 PLANES=3"),
     Case("fork with two blocks", "B=2 T=1 OPS=1 ALLOCS=2 DEATHS=2 FORK=1 START_HELD=3"),
     Case("a send fails during gc", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=1 UNSEND=1 COLLECTS=1"),
     Case("the manager dies too", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=1 MANAGER_DEATHS=1 START_HELD=3"),
@@ -92,11 +93,10 @@ ONE = "READERS=1 DEATHS=0 "
 TWO = "MESSAGES=2 DEATHS=0 LEAVES=0 COARSE "
 SMALL = "B=1 T=1 ALLOCS=1 DEATHS=0 START_HELD=3 "
 WRONG = [
-    Case("the epoch moves before the ticket is published", SMALL + "OPS=2 EPOCH_FIRST"),
-    Case("no epoch", SMALL + "OPS=2 NO_EPOCH"),
-    Case("holders are read before tickets", SMALL + "OPS=2 HOLDERS_FIRST"),
+    Case("no epoch", "B=1 T=2 ALLOCS=1 DEATHS=0 START_HELD=3 OPS=2 NO_EPOCH"),
+    Case("holders are not read again after the tickets", SMALL + "OPS=2 HOLDERS_ONCE"),
     Case(
-        "a fork moves no epoch", "B=1 T=1 OPS=1 ALLOCS=1 DEATHS=0 FORK=1 START_HELD=3 PLANES=3 NO_FORK_EPOCH"
+        "a fork moves no epoch", "B=1 T=1 OPS=2 ALLOCS=1 DEATHS=0 FORK=1 START_HELD=1 PLANES=3 NO_FORK_EPOCH"
     ),
     Case("the ticket is claimed before the bit is set", SMALL + "OPS=2 CLAIM_FIRST"),
     Case("a hold without a ticket moves no epoch", SMALL + "OPS=2 READS=2 HOLD_WITHOUT_EPOCH"),

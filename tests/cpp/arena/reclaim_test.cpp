@@ -81,6 +81,17 @@ TEST_F(TryFreeTest, LiveTicketOfAnySenderKeepsTheBlock) {
   EXPECT_TRUE(free_it());
 }
 
+// Each ticket of a sender changes its table, which a release should not read without need.
+TEST_F(TryFreeTest, HolderSparesTheSearchForTickets) {
+  hold(0);
+  segment_->senders(plane_of(0), kBlock).fetch_or(bit_of(5));
+  EXPECT_FALSE(free_it());
+  EXPECT_EQ(memory_->transit_if_mapped(5), nullptr);
+  release(0);
+  EXPECT_TRUE(free_it());
+  EXPECT_NE(memory_->transit_if_mapped(5), nullptr);
+}
+
 TEST_F(TryFreeTest, TicketOfOtherGenerationDoesNotKeepTheBlock) {
   static_cast<void>(issue(0, 3));
   EXPECT_FALSE(in_flight(*segment_, kBlock, 4, *memory_));
