@@ -1,7 +1,7 @@
 """Kills, stops and replaces the producers and consumers of one queue: `python -m tests.stress.queue_storm`.
 
 A message may be missing only if a consumer was killed: each may have had one that it did not note. None may
-be received twice. Every call has a deadline, and the longest is measured.
+be received twice. Every call has a deadline, and the longest is measured, beside the machine's delays.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,33 +28,32 @@ import shmtensor as st
 from tests.helpers.children import manager_pids, wait_until
 from tests.helpers.live_resources import live_tickets
 from tests.helpers.numbered_messages import message, number_in
+from tests.stress.long_calls import DELAY, LongCalls
 
 PRODUCERS = CONSUMERS = 4
 DEADLINE = 60.0  # of one call
 BACKLOG = 300  # messages; they need rings of three sizes
 NUMBERS = 1 << 24  # messages of one process
 HUNG, WRONG = 76, 77
-SUPERVISOR, STOP, MARKER = range(3)  # cells of the board; then one or two for each process
+SUPERVISOR, STOP, MARKER = range(3)  # cells of the board; then one for each process
+PUT, GET = range(2)  # kinds of calls
 
 
 class Board:
     """Numbers in shared memory: what each process has done, which outlives it."""
 
     def __init__(self, processes: int) -> None:
-        self.memory = mmap.mmap(-1, 8 * (3 + 2 * processes))
+        self.memory = mmap.mmap(-1, 8 * (3 + processes))
         self.cells = np.frombuffer(self.memory, np.int64)
+        self.calls = LongCalls()
 
     def done(self, life: int) -> int:
-        return int(self.cells[3 + 2 * life])
+        return int(self.cells[3 + life])
 
-    def note_call(self, life: int, began: float) -> None:
-        """Count a call, and keep the longest."""
-        self.cells[3 + 2 * life] += 1
-        took = int((time.monotonic() - began) * 1e6)
-        self.cells[4 + 2 * life] = max(self.cells[4 + 2 * life], took)
-
-    def longest(self, lives: list[int]) -> float:
-        return max((int(self.cells[4 + 2 * life]) for life in lives), default=0) / 1e6
+    def note_call(self, life: int, kind: int, began: float) -> None:
+        """Count a call, and record it if it was long."""
+        self.cells[3 + life] += 1
+        self.calls.note(kind, began)
 
 
 @dataclass
@@ -69,6 +69,7 @@ class Result:
     longest_put: float = 0.0
     longest_get: float = 0.0
     longest_delay: float = 0.0  # of a process that only sleeps: what the machine adds
+    longest_unexplained: float = 0.0  # of a call, less the delays at the same time
     problems: list[str] = field(default_factory=list)
 
 
@@ -80,7 +81,7 @@ def produce(messages: st.Queue, board: Board, life: int, seed: int) -> None:
         item = message(life * NUMBERS + number)
         began = time.monotonic()
         messages.put(item, timeout=DEADLINE)
-        board.note_call(life, began)
+        board.note_call(life, PUT, began)
         if rng.random() < 0.02:
             time.sleep(rng.random() * 0.01)  # the queue becomes empty now and then
         while messages.qsize() > BACKLOG and not board.cells[STOP]:
@@ -112,7 +113,7 @@ def consume(messages: st.Queue, board: Board, life: int, seed: int, log: int) ->
             return
         value = number_in(item)
         os.write(log, struct.pack("q", value))
-        board.note_call(life, began)
+        board.note_call(life, GET, began)
         sender, number = divmod(value, NUMBERS)
         if last.get(sender, -1) >= number:
             raise AssertionError(f"message {number} of process {sender} after {last[sender]}")
@@ -122,14 +123,6 @@ def consume(messages: st.Queue, board: Board, life: int, seed: int, log: int) ->
         kept.append(item)
         if len(kept) > rng.randrange(6):
             kept.clear()
-
-
-def only_sleep(board: Board, life: int) -> None:
-    """Measure the delay that the machine adds to a sleep."""
-    while not board.cells[STOP]:
-        began = time.monotonic() + 0.001
-        time.sleep(0.001)
-        board.note_call(life, began)
 
 
 class Storm:
@@ -144,9 +137,9 @@ class Storm:
         fcntl.fcntl(self.log, fcntl.F_SETFL, os.O_APPEND)
         self.team: dict[int, tuple[int, int]] = {}  # rank: pid and life
         self.lives = 0
-        self.roles: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        self.producers: list[int] = []  # their lives
         self.result = Result()
-        self.ticker = self.start(2)
+        self.sleepers = [self.start_sleeper(processor) for processor in os.sched_getaffinity(0)]
         for rank in range(PRODUCERS + CONSUMERS):
             self.team[rank] = self.start(self.role(rank))
 
@@ -157,23 +150,28 @@ class Storm:
     def start(self, role: int) -> tuple[int, int]:
         self.lives += 1
         life, seed = self.lives, self.rng.randrange(1 << 30)
-        self.roles[role].append(life)
+        if role == PUT:
+            self.producers.append(life)
+            return self.fork(lambda: produce(self.messages, self.board, life, seed)), life
+        return self.fork(lambda: consume(self.messages, self.board, life, seed, self.log)), life
+
+    def start_sleeper(self, processor: int) -> int:
+        ended = lambda: bool(self.board.cells[STOP])  # noqa: E731
+        return self.fork(lambda: self.board.calls.only_sleep(processor, ended))
+
+    @staticmethod
+    def fork(work: Callable[[], None]) -> int:
         if (pid := os.fork()) != 0:
-            return pid, life
+            return pid
         status = WRONG
         try:
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no process outlives the supervisor
-            if role == 0:
-                produce(self.messages, self.board, life, seed)
-            elif role == 1:
-                consume(self.messages, self.board, life, seed, self.log)
-            else:
-                only_sleep(self.board, life)
+            work()
             status = 0
         except (queue.Full, queue.Empty):
             status = HUNG
         except BaseException as error:
-            print(f"process {life}: {error!r}", file=sys.stderr, flush=True)
+            print(f"process {os.getpid()}: {error!r}", file=sys.stderr, flush=True)
         finally:
             os._exit(status)
 
@@ -205,7 +203,7 @@ class Storm:
             number = self.board.done(SUPERVISOR)
             began = time.monotonic()
             self.messages.put(SUPERVISOR * NUMBERS + number * 4, timeout=DEADLINE)
-            self.board.note_call(SUPERVISOR, began)
+            self.board.note_call(SUPERVISOR, PUT, began)
             wait_until(lambda: self.board.cells[MARKER] == number * 4, DEADLINE, "the marker")
         for pid in manager_pids(st.stats()["session"]):
             with contextlib.suppress(ProcessLookupError):
@@ -236,7 +234,8 @@ class Storm:
         self.messages.shutdown()
         for rank in range(PRODUCERS, PRODUCERS + CONSUMERS):
             self.reap(self.team[rank][0])
-        self.reap(self.ticker[0])
+        for pid in self.sleepers:
+            self.reap(pid)
         if not self.messages.empty():
             self.result.problems.append(f"{self.messages.qsize()} messages are left")
 
@@ -248,7 +247,7 @@ class Storm:
         result.received = len(values)
         if (counts > 1).any():
             result.problems.append(f"{int((counts > 1).sum())} messages were received twice")
-        for life in [SUPERVISOR, *self.roles[0]]:
+        for life in [SUPERVISOR, *self.producers]:
             step = 4 if life == SUPERVISOR else 1
             begin, end = np.searchsorted(values, [life * NUMBERS, (life + 1) * NUMBERS])
             numbers = values[begin:end] % NUMBERS // step
@@ -260,13 +259,15 @@ class Storm:
             result.problems.append(f"{result.missing} missing, {result.consumers_killed} consumers killed")
         if not self.wild and result.lost_arenas:
             result.problems.append(f"{result.lost_arenas} times an arena was lost")
-        result.longest_put = self.board.longest(self.roles[0])
-        result.longest_get = self.board.longest(self.roles[1])
-        result.longest_delay = self.board.longest(self.roles[2])
+        calls = self.board.calls
+        result.longest_put, result.longest_get = calls.longest(PUT), calls.longest(GET)
+        result.longest_delay = calls.longest(DELAY)
+        result.longest_unexplained = max(calls.longest_unexplained(PUT), calls.longest_unexplained(GET))
         return result
 
     def close(self) -> None:
         os.close(self.log)
+        self.board.calls.close()
         self.messages.close()
         del self.messages
 
