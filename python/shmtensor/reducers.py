@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor._core import file_identity as _file_identity
 from shmtensor._core import (
+    array_reducer,
+    rebuild_array,
     rebuild_storage,
     rebuild_tensor,
     rebuild_view,
+    reduce_array_out_of_band,
+    reduce_shared,
     reduce_storage,
     reduce_tensor,
-    tensor_over_array,
 )
+from shmtensor._core import file_identity as _file_identity
 from shmtensor.storage import Storage, _rebuild_file
 from shmtensor.tensor import Tensor
 
@@ -34,7 +37,14 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["rebuild_array", "rebuild_storage", "rebuild_tensor", "rebuild_view"]
+__all__ = [
+    "rebuild_array",
+    "rebuild_storage",
+    "rebuild_tensor",
+    "rebuild_view",
+    "reduce_array_out_of_band",
+    "reduce_shared",
+]
 
 
 def __dir__() -> list[str]:
@@ -60,11 +70,13 @@ def set_buffer_threshold(nbytes: int | None) -> None:
     """Set that number; None for no buffer."""
     global _threshold
     _threshold = nbytes
+    _core.set_large_array(_SMALL if nbytes is None else min(nbytes, _SMALL))
 
 
 # NumPy's reduction for protocol 4 serves all, and copies the elements once more than that for protocol 5, the
 # default of the standard library's queues and pipes from Python 3.14 on.
 _SMALL = 16 * 1024
+_core.set_large_array(_SMALL)
 
 
 class _AsPickled:
@@ -77,31 +89,14 @@ class _AsPickled:
         return self._array.__reduce_ex__(protocol)
 
 
-def reduce_shared(array: npt.NDArray[Any]) -> tuple[Any, ...] | None:
-    """Reduce an array over shared memory to a tensor; return None for another array."""
-    tensor = tensor_over_array(array)
-    return None if tensor is None else (rebuild_array, (tensor,))
-
-
-def reduce_array(array: npt.NDArray[Any]) -> Any:
-    """Reduce an array over shared memory to a tensor, another as NumPy does."""
-    shared = reduce_shared(array)
-    if shared is not None:
-        return shared
+def reduce_large(array: npt.NDArray[Any]) -> Any:
+    """Reduce an array over private memory, for the protocol in use."""
     if array.nbytes < _SMALL or pickle.DEFAULT_PROTOCOL < 5:
         return array.__reduce_ex__(4)
     return operator.getitem, ((_AsPickled(array),), 0)
 
 
-def reduce_array_out_of_band(array: npt.NDArray[Any]) -> Any:
-    """Do the same for a pickler of protocol 5."""
-    return reduce_shared(array) or array.__reduce_ex__(5)
-
-
-def rebuild_array(tensor: Tensor) -> npt.NDArray[Any]:
-    """Return an array over the memory of a tensor."""
-    return tensor.numpy()
-
+reduce_array = array_reducer(reduce_large)
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {
     Tensor: reduce_tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
+import sys
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -179,3 +180,30 @@ def test_views_in_one_message_share_their_memory() -> None:
     assert first.recv()["view"][0] == 9
     first.close()
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "package", [multiprocessing, mp], ids=["multiprocessing", "shmtensor.multiprocessing"]
+)
+def test_small_private_arrays_run_no_python_code(package) -> None:
+    """The standard library's pickler is as quick as without this package where nothing is shared."""
+    array, tensor = np.arange(100), st.zeros(3)
+    calls = []
+    dumps = package.reduction.ForkingPickler.dumps
+    profile = sys.getprofile()
+    sys.setprofile(
+        lambda frame, event, _: calls.append(frame.f_code.co_filename) if event == "call" else None
+    )
+    try:
+        message = dumps([array, array[::2], {"a": array.reshape(10, 10).T}])
+    finally:
+        sys.setprofile(profile)
+    assert "reduction.py" in "".join(calls)
+    assert not [
+        name for name in calls if name.endswith(("shmtensor/reducers.py", "multiprocessing/process.py"))
+    ]
+    first, second, third = pickle.loads(message)
+    np.testing.assert_array_equal(first, array)
+    np.testing.assert_array_equal(second, array[::2])
+    np.testing.assert_array_equal(third["a"], array.reshape(10, 10).T)
+    del tensor

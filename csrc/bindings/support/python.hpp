@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pybind11/critical_section.h>
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 // Python's headers come before all others.
 #include <cstddef>

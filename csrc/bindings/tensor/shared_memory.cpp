@@ -2,7 +2,6 @@
 
 #include <array>
 #include <span>
-#include <string_view>
 
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/lookup.hpp"
@@ -13,11 +12,6 @@
 namespace shmtensor::python {
 namespace {
 
-/// The first field of NumPy's array object, which is a part of its binary interface.
-struct ArrayHead {
-  PyObject_HEAD const std::byte* data;
-};
-
 // The storage over that memory, unless it is the copy of a message's buffer, in which a receiver
 // may write what it means to be its own. A read-only mapping of such a copy has no writer.
 py::object aliased(const void* address, std::uint64_t size) {
@@ -25,31 +19,6 @@ py::object aliased(const void* address, std::uint64_t size) {
   if (storage && as_storage(storage)->is_copy.load() && !as_storage(storage)->read_only())
     return {};
   return storage;
-}
-
-// A tensor with the elements of an array; None unless they are in shared memory.
-PyObject* tensor_over_array(PyObject*, PyObject* array) {
-  return guarded([&] {
-    if (std::string_view(Py_TYPE(array)->tp_name) != "numpy.ndarray") {
-      throw py::type_error("not an array of NumPy");
-    }
-    const std::byte* const data = reinterpret_cast<const ArrayHead*>(array)->data;
-    const py::object storage = aliased(data, 1);
-    if (!storage) return Py_NewRef(Py_None);
-    const py::handle view(array);
-    const Dims shape = to_dims(view.attr("shape").ptr(), "shape");
-    const Dims strides = to_dims(view.attr("strides").ptr(), "strides");
-    if (element_count(shape) == 0) return Py_NewRef(Py_None);
-    try {
-      return new_tensor(storage, to_dtype(view.attr("dtype")), shape, strides,
-                        data - as_storage(storage)->backing().data,
-                        !view.attr("flags").attr("writeable").cast<bool>())
-          .release()
-          .ptr();
-    } catch (const py::builtin_exception&) {
-      return Py_NewRef(Py_None);  // its strides lead out of the storage, or its dtype has objects
-    }
-  });
 }
 
 // A tensor of the bytes of a buffer; None unless they are in shared memory.
@@ -86,7 +55,6 @@ PyObject* mark_copy(PyObject*, PyObject* object) {
 }
 
 PyMethodDef g_shared_functions[] = {
-    {"tensor_over_array", tensor_over_array, METH_O, nullptr},
     {"tensor_over_buffer", tensor_over_buffer, METH_O, nullptr},
     {"copy_of_buffer", copy_of_buffer, METH_O, nullptr},
     {"mark_copy", mark_copy, METH_O, nullptr},
@@ -94,6 +62,26 @@ PyMethodDef g_shared_functions[] = {
 };
 
 }  // namespace
+
+py::array to_array(PyObject* object) {
+  if (!py::array::check_(object)) throw py::type_error("not an array of NumPy");
+  return py::reinterpret_borrow<py::array>(object);
+}
+
+py::object tensor_over_array(const py::array& array) {
+  const auto* const data = static_cast<const std::byte*>(array.data());
+  const py::object storage = aliased(data, 1);
+  if (!storage) return {};
+  const Dims shape(array.shape(), array.shape() + array.ndim());
+  const Dims strides(array.strides(), array.strides() + array.ndim());
+  if (element_count(shape) == 0) return {};
+  try {
+    return new_tensor(storage, to_dtype(array.dtype()), shape, strides,
+                      data - as_storage(storage)->backing().data, !array.writeable());
+  } catch (const py::builtin_exception&) {
+    return {};  // its strides lead out of the storage, or its dtype has objects
+  }
+}
 
 void add_shared_memory(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_shared_functions) != 0) throw py::error_already_set();

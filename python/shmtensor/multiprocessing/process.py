@@ -157,7 +157,7 @@ class ServerProcess(_Sharing):
         return Popen(process_obj)
 
 
-def _reduce_array(array: npt.NDArray[Any]) -> Any:
+def _reduce_large(array: npt.NDArray[Any]) -> Any:
     """Reduce a large array among the arguments of a process to a message with its buffer in shared memory.
 
     The standard library pickles the arguments, by a pickler that has no place for buffers.
@@ -169,11 +169,11 @@ def _reduce_array(array: npt.NDArray[Any]) -> Any:
         or std.get_spawning_popen() is None
         or not _core.message_has_one_reader()
     ):
-        return reducers.reduce_array(array)
+        return reducers.reduce_large(array)
     return pickle.loads, (dumps(array),)
 
 
-ForkingPickler.register(np.ndarray, _reduce_array)
+ForkingPickler.register(np.ndarray, _core.array_reducer(_reduce_large))
 
 
 _CLASSES: dict[str, type[_Sharing]] = {
