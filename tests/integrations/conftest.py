@@ -12,14 +12,16 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _PATTERNS = {
-    "fastapi": "test_web_servers.py",
-    "joblib": "test_joblib.py",
-    "multiprocess": "test_multiprocess.py",
-    "pandas": "test_frames.py",
-    "torch": "test_torch_*.py",
+    "test_datasets.py": "datasets",
+    "test_frames.py": "pandas",
+    "test_joblib*.py": "joblib",
+    "test_multiprocess.py": "multiprocess",
+    "test_torch_*.py": "torch",
+    "test_torch_joblib.py": "joblib",
+    "test_web_servers.py": "fastapi",
 }
 collect_ignore_glob = [
-    pattern for library, pattern in _PATTERNS.items() if importlib.util.find_spec(library) is None
+    pattern for pattern, library in _PATTERNS.items() if importlib.util.find_spec(library) is None
 ]
 
 

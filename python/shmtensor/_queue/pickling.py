@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class _Reducers(dict[type, Any]):
+class Reducers(dict[type, Any]):
     """The reducers of `multiprocessing`, then those of `copyreg`. Only those of this package are kept."""
 
     def __missing__(self, kind: type) -> Any:
@@ -35,7 +35,7 @@ class _Reducers(dict[type, Any]):
         return reducer
 
 
-_REDUCERS = _Reducers({np.ndarray: reducers.reduce_array_out_of_band})
+_REDUCERS = Reducers({np.ndarray: reducers.reduce_array_out_of_band})
 
 
 class MessagePickler(pickle.Pickler):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from shmtensor.integrations import _tables
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
-from shmtensor.reducers import REDUCERS
 
 __all__ = ["Loky"]
 
@@ -25,8 +25,7 @@ class Loky:
 
     def install(self) -> None:
         """Register the reducers, also in workers that start from now on."""
-        for kind, reducer in REDUCERS.items():
-            self._reduction.register(kind, reducer)
+        _tables.follow(self._reduction._dispatch_table)
         queues: Any = self._queues
         self._replaced.set(queues, "dumps", pickles_message(queues.dumps))
         self._replaced.set(queues.Queue, "_feed", staticmethod(into_pipe(queues.Queue._feed, of_feeder)))
@@ -36,6 +35,5 @@ class Loky:
 
     def uninstall(self) -> None:
         """Restore loky."""
-        for kind in REDUCERS:
-            self._reduction._dispatch_table.pop(kind, None)
+        _tables.unfollow(self._reduction._dispatch_table)
         self._replaced.restore()

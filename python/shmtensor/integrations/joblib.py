@@ -5,23 +5,28 @@ docs/guide/with-joblib.md describes the behaviour.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
+import joblib.parallel
 import joblib.pool
 import numpy as np
 from joblib import _memmapping_reducer as memmapping
 
 from shmtensor import reducers
 from shmtensor.errors import OutOfSharedMemory
-from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy
+from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, is_large, reduce_copy
 from shmtensor.integrations._loky import Loky
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, pickles_message
+from shmtensor.integrations._tables import REDUCERS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["install", "reduce_result", "uninstall"]
+
+BACKEND = "shmtensor"
 
 _loky = Loky("joblib.externals.loky")
 _replaced = Replacements()
@@ -35,19 +40,31 @@ _copies: dict[str, Copies] = {}
 
 
 def install() -> None:
-    """Replace what joblib does with arrays; register tensors with both backends."""
+    """Replace what joblib does with arrays; register tensors with both backends, and a third backend."""
     _loky.install()
     _replaced.set(joblib.pool, "CustomizablePickler", Pickler)
     _replaced.set(joblib.pool.CustomizablePicklingQueue, "_make_methods", make_methods)
     _replaced.set(memmapping.ArrayMemmapForwardReducer, "__call__", reduce_argument)
     _replaced.set(memmapping, "reduce_array_memmap_backward", reduce_result)
     _replaced.set(memmapping.TemporaryResourcesManager, "_clean_temporary_resources", clean)
+    joblib.parallel.register_parallel_backend(BACKEND, make_backend)
 
 
 def uninstall() -> None:
     """Restore joblib."""
     _loky.uninstall()
     _replaced.restore()
+    joblib.parallel.BACKENDS.pop(BACKEND, None)
+    pools = sys.modules.get("shmtensor.integrations._joblib.pools")
+    if pools is not None:
+        pools.close_idle()
+
+
+def make_backend(**options: Any) -> Any:
+    """Return the backend for a call of `Parallel`, or for a `parallel_config`."""
+    from shmtensor.integrations._joblib.backend import Backend  # with pools and their workers' code
+
+    return Backend(**options)
 
 
 def reduce_argument(reducer: Any, array: npt.NDArray[Any]) -> Any:
@@ -71,8 +88,7 @@ def reduce_result(array: npt.NDArray[Any]) -> Any:
     shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
     if shared is not None:
         return shared
-    least = reducers.buffer_threshold()
-    if least is not None and array.nbytes >= max(least, 1) and can_be_copied(array):
+    if is_large(array) and can_be_copied(array):
         try:
             return reduce_copy(array, copy_of(array), readonly=False)
         except OutOfSharedMemory:
@@ -92,7 +108,7 @@ class Pickler(joblib.pool.CustomizablePickler):  # type: ignore[misc]
     """The pickler of the backend "multiprocessing", which has no table of reducers for all pools."""
 
     def __init__(self, writer: Any, reducers_of_pool: Any = None, **options: Any) -> None:
-        super().__init__(writer, reducers.REDUCERS | (reducers_of_pool or {}), **options)
+        super().__init__(writer, REDUCERS | (reducers_of_pool or {}), **options)
 
     dump = pickles_message(joblib.pool.CustomizablePickler.dump)
 

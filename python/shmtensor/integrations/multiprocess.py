@@ -11,7 +11,8 @@ from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
-from shmtensor.reducers import REDUCERS, reduce_shared
+from shmtensor.integrations._tables import REDUCERS
+from shmtensor.reducers import reduce_shared
 
 __all__ = ["install", "uninstall"]
 

@@ -1,16 +1,20 @@
 """torch: CPU tensors travel as handles, workers of a DataLoader collate into shared memory.
 
-docs/guide/with-torch.md describes the behaviour. What is not plain CPU memory goes torch's own way.
+docs/guide/with-torch.md describes the behaviour. What is not plain CPU memory goes torch's own way, and in
+transports with picklers of their own (joblib, loky, multiprocess) by value, as without this integration.
 """
 
 from __future__ import annotations
 
+import pickle
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
+from torch.multiprocessing import reductions
 
 from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
+from shmtensor.integrations import _tables
 from shmtensor.integrations._torch import collate, items, sharing, start_methods
 from shmtensor.integrations._torch.reducers import Reducers
 
@@ -26,11 +30,13 @@ def install(alias: bool = False) -> None:
     if alias and not sharing.can_move():
         msg = f"alias=True needs UntypedStorage._swap_data_ptr_, which torch {torch.__version__} lacks"
         raise RuntimeError(msg)
-    ours = Reducers(alias).by_torchs
+    ours = Reducers(alias, reductions.reduce_tensor, reductions.reduce_storage).by_torchs
+    elsewhere = Reducers(alias, _by_value, _by_value).by_torchs
     for kind, reducer in list(_table.items()):
         if reducer in ours:
             _replaced[kind] = reducer
             ForkingPickler.register(kind, ours[reducer])
+            _tables.add({kind: elsewhere[reducer]})
     for part in _PARTS:
         part.install()
 
@@ -39,6 +45,11 @@ def uninstall() -> None:
     """Restore them."""
     for kind, reducer in _replaced.items():
         ForkingPickler.register(kind, reducer)
+    _tables.remove(_replaced)
     _replaced.clear()
     for part in _PARTS:
         part.uninstall()
+
+
+def _by_value(obj: Any) -> Any:
+    return obj.__reduce_ex__(pickle.DEFAULT_PROTOCOL)

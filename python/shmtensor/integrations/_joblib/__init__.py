@@ -1,1 +1,1 @@
-"""The parts of the integration of joblib that import neither joblib nor loky."""
+"""The parts of the integration of joblib. What workers load before they import joblib does not import it."""

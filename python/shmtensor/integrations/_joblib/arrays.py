@@ -10,29 +10,64 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor._core as _core
+from shmtensor import reducers
 from shmtensor.creation import asarray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from shmtensor.storage import Storage
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Copies", "can_be_copied", "copy_of", "rebuild_copy", "reduce_copy"]
+__all__ = [
+    "Arguments",
+    "Copies",
+    "can_be_copied",
+    "copy_of",
+    "is_in_file",
+    "is_large",
+    "rebuild_copy",
+    "reduce_copy",
+    "reduce_for_one",
+]
+
+_SHARED_BY_WORKERS = {"r": True, "r+": False, "w+": False}
+"""The modes of `np.memmap` with which tasks use one copy, each with True if workers cannot write."""
+
+
+def is_in_file(array: Array) -> bool:
+    """Return True if the elements are in the memory of a file."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap)
 
 
 def can_be_copied(array: Array) -> bool:
     """Return True unless the elements are Python objects or in the memory of a file."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return not array.dtype.hasobject and not isinstance(base, mmap)
+    return not array.dtype.hasobject and not is_in_file(array)
+
+
+def is_large(array: Array) -> bool:
+    """Return True if the array's bytes are sent in shared memory (`set_buffer_threshold`)."""
+    least = reducers.buffer_threshold()
+    return least is not None and array.nbytes >= max(least, 1)
 
 
 def reduce_copy(array: Array, copy: Storage, *, readonly: bool) -> Any:
     """Reduce an array to its copy, which no process means to share but the receivers of this one."""
     return rebuild_copy, (copy, array.dtype, array.shape, _order(array), readonly)
+
+
+def reduce_for_one(array: Array) -> Any:
+    """Reduce an array, for a pickler of messages, to a copy that the only receiver may write."""
+    flags = array.flags
+    if flags.c_contiguous or flags.f_contiguous or array.dtype.hasobject or not is_large(array):
+        return array.__reduce_ex__(5)  # the pickler copies its buffer
+    return reduce_copy(array, copy_of(array), readonly=False)
 
 
 def rebuild_copy(
@@ -74,3 +109,38 @@ class Copies:
     def clear(self) -> None:
         """Release the copies."""
         self._by_id.clear()  # also breaks a cycle: the references have its method `pop`
+
+
+class Arguments:
+    """Reduces the arrays among the arguments of one call of `Parallel`, for the backend ``"shmtensor"``.
+
+    Parameters
+    ----------
+    max_nbytes
+        An array of more bytes is copied once for all tasks; None: no array is.
+    mmap_mode
+        As for `np.memmap`: whether workers may write such a copy, and whether each task has its own.
+    reduce_in_file
+        Reduces an array whose elements are in the memory of a file.
+    """
+
+    def __init__(
+        self, max_nbytes: int | None, mmap_mode: str | None, reduce_in_file: Callable[[Array], Any]
+    ) -> None:
+        self._max_nbytes = max_nbytes
+        self._mode = mmap_mode
+        self._reduce_in_file = reduce_in_file
+        self.copies = Copies()
+
+    def __call__(self, array: Array) -> Any:
+        """Reduce an array."""
+        shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
+        if shared is not None:
+            return shared
+        if is_in_file(array):
+            return self._reduce_in_file(array)
+        readonly = _SHARED_BY_WORKERS.get(self._mode or "")
+        has_one = readonly is not None and self._max_nbytes is not None and array.nbytes > self._max_nbytes
+        if not has_one or array.dtype.hasobject:
+            return reduce_for_one(array)
+        return reduce_copy(array, self.copies.of(array), readonly=bool(readonly))

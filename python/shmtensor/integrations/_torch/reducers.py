@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -12,6 +12,9 @@ from torch.nn.parameter import Parameter
 
 import shmtensor._core as _core
 from shmtensor.integrations._torch.storages import CPU, block_of, copy_of, move, over_block, over_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Reducers", "is_plain", "rebuild_storage", "rebuild_tensor", "span_of"]
 
@@ -68,10 +71,16 @@ class Reducers:
     ----------
     alias
         Private storages move into shared memory when they are sent, instead of being copied.
+    other_tensor, other_storage
+        Reduce what is not plain CPU memory, and what torch itself has shared.
     """
 
-    def __init__(self, alias: bool) -> None:
+    def __init__(
+        self, alias: bool, other_tensor: Callable[[Any], Any], other_storage: Callable[[Any], Any]
+    ) -> None:
         self._alias = alias
+        self._other_tensor = other_tensor
+        self._other_storage = other_storage
         self.by_torchs = {
             reductions.reduce_tensor: self.reduce_tensor,
             reductions.reduce_storage: self.reduce_storage,
@@ -81,7 +90,7 @@ class Reducers:
         """Reduce a tensor to a storage, a dtype, and a shape."""
         requires_grad = tensor.requires_grad
         if not is_plain(tensor) or (requires_grad and not tensor.is_leaf):
-            return reductions.reduce_tensor(tensor)
+            return self._other_tensor(tensor)
         if tensor._backward_hooks:
             torch.utils.hooks.warn_if_has_hooks(tensor)
         size, stride, offset = tuple(tensor.size()), tensor.stride(), tensor.storage_offset()
@@ -117,14 +126,14 @@ class Reducers:
     def reduce_storage(self, storage: torch.UntypedStorage) -> Any:
         """Reduce a storage to its block."""
         if storage.device != CPU:
-            return reductions.reduce_storage(storage)
+            return self._other_storage(storage)
         nbytes = storage.nbytes()
         if nbytes == 0:
             return torch.UntypedStorage, (0,)
         block = block_of(storage)
         if block is None:
             if storage.is_shared():  # by torch: its other processes must see the same memory
-                return reductions.reduce_storage(storage)
+                return self._other_storage(storage)
             block = move(storage) if self._alias else copy_of(storage, 0, nbytes)
             first = 0
         else:

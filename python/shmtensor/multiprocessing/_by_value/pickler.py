@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import pickle
+import sys
 import weakref
 from collections import ChainMap
+from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, ClassVar
@@ -21,18 +24,25 @@ __all__ = ["check_equality", "dumps_whole", "loads_whole"]
 _pickler: Any = ForkingPickler  # has a private dict, which `stdlib_private.check` checks
 
 
+def _cloudpickle() -> Any:
+    """Return the package; without it, the copy that joblib has before version 1.6."""
+    names = ["cloudpickle", *(["joblib.externals.cloudpickle"] if "joblib" in sys.modules else [])]
+    for name in names:
+        with suppress(ImportError):
+            return importlib.import_module(name)
+    msg = (
+        "the start method 'server' needs cloudpickle to send definitions in __main__: "
+        "pip install 'shmtensor[server]', or choose another start method"
+    )
+    raise ImportError(msg)
+
+
 def _pickler_class() -> Any:
     """Return a subclass of cloudpickle's pickler, which is imported when it is first needed."""
-    try:
-        import cloudpickle
-    except ImportError:
-        msg = (
-            "the start method 'server' needs cloudpickle to send definitions in __main__: "
-            "pip install 'shmtensor[server]', or choose another start method"
-        )
-        raise ImportError(msg) from None
+    cloudpickle = _cloudpickle()
+    pickler: Any = cloudpickle.Pickler
 
-    class WholePickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class WholePickler(pickler):  # type: ignore[misc]
         # Read from the class when a pickler is created. What is pickled here is read several times, so arrays
         # among the arguments of a process are not copied into shared memory for one reader.
         dispatch_table: ClassVar = ChainMap(

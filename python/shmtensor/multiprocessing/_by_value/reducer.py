@@ -30,7 +30,7 @@ from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 from shmtensor.multiprocessing._by_value.pickler import check_equality, dumps_whole, loads_whole
 from shmtensor.multiprocessing._by_value.snapshot import Snapshot
 
-__all__ = ["activate", "become_worker", "dumps_by_name", "dumps_by_value"]
+__all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_name", "dumps_by_value"]
 
 _MAIN = {"__main__", "__mp_main__"}
 
@@ -112,15 +112,15 @@ class _ReducesByName:
         raise AttributeError  # so that pickle does not call it for each object
 
 
-class _ByValue(_ReducesByValue, MessagePickler):
-    pass
+class ByValuePickler(_ReducesByValue, MessagePickler):
+    """The pickler of messages for workers of the server."""
 
 
 class _ByName(_ReducesByName, MessagePickler):
     pass
 
 
-dumps_by_value = dumps_by(_ByValue)  # for workers of the server
+dumps_by_value = dumps_by(ByValuePickler)  # for workers of the server
 dumps_by_name = dumps_by(_ByName)  # in queues that only workers of other start methods read
 
 

@@ -1,0 +1,278 @@
+"""The backend "shmtensor" of joblib: what programs know of joblib's own backends, without a main module."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.children import importing_tests, run_python
+
+START = """
+    import os
+    import pickle
+    import time
+    import warnings
+
+    import joblib
+    import numpy as np
+    from joblib import Parallel, delayed
+
+    import shmtensor as st
+    from tests.helpers.children import descendants, wait_until
+
+    st.install("joblib")
+    joblib.parallel_config(backend="shmtensor", n_jobs=2)
+
+
+    def raised(function, *args, **options):
+        try:
+            Parallel(**options)(delayed(function)(*args) for _ in range(4))
+        except BaseException as error:
+            return error
+        raise AssertionError("no exception")
+
+
+    def pids():
+        return set(Parallel()(delayed(lambda: time.sleep(0.1) or os.getpid())() for _ in range(4)))
+"""
+
+
+def check(program: str) -> None:
+    done = run_python(START + program, timeout=110, env=importing_tests())
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+
+
+def test_definitions_of_the_main_program_need_no_import() -> None:
+    check("""
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+
+    def shifted(point, by=0):
+        return Point(point.x + by)
+
+
+    by = 3
+    found = Parallel()(delayed(lambda x: shifted(Point(x), by))(i) for i in range(5))
+    assert [type(point) for point in found] == [Point] * 5
+    assert [point.x for point in found] == [3, 4, 5, 6, 7]
+    by = 5
+    assert Parallel()(delayed(lambda x: shifted(Point(x), by))(i) for i in range(2))[1].x == 6
+    """)
+
+
+def test_closures_need_no_cloudpickle_but_joblibs() -> None:
+    check("""
+    import importlib.util
+    import sys
+
+    has_copy = importlib.util.find_spec("joblib.externals.cloudpickle") is not None
+    if has_copy:
+        sys.modules["cloudpickle"] = None
+    else:  # since joblib 1.6, which needs the package
+        sys.modules["joblib.externals.cloudpickle"] = None
+    assert Parallel()(delayed(lambda x: x + 1)(i) for i in range(3)) == [1, 2, 3]
+    """)
+
+
+def test_workers_are_used_again_until_they_were_idle() -> None:
+    check("""
+    first = pids()
+    assert len(first) == 2
+    assert pids() == first, "the next call has other workers"
+    with Parallel() as parallel:
+        for _ in range(2):
+            assert set(parallel(delayed(os.getpid)() for _ in range(4))) <= first
+    assert not first & set(Parallel(3)(delayed(os.getpid)() for _ in range(20))), "of another size"
+    with joblib.parallel_config(backend="shmtensor", n_jobs=2, idle_worker_timeout=0.2):
+        last = pids()
+        wait_until(lambda: not last & descendants(os.getpid()), 30, "idle workers to end")
+        assert not last & pids()
+    """)
+
+
+def test_exceptions_have_the_traceback_of_the_worker() -> None:
+    check("""
+    class Own(Exception):
+        def __init__(self, first, second):  # cannot be unpickled
+            super().__init__(first)
+
+
+    class Opened:
+        def __reduce__(self):
+            return int, ("not a number",)
+
+
+    def fail(kind, *args):
+        raise kind(*args)
+
+
+    before = pids()
+    error = raised(fail, KeyError, "missing")
+    assert type(error) is KeyError and error.args == ("missing",)
+    assert "in fail" in str(error.__cause__), error.__cause__
+    assert not before & pids(), "the other tasks were not aborted"
+
+    error = raised(fail, SystemExit, 3)
+    assert type(error) is SystemExit and error.code == 3
+
+    error = raised(fail, Own, 1, 2)
+    assert "exception of a task cannot be unpickled: TypeError" in str(error), error
+    assert "in fail" in str(error.__cause__)
+
+    error = raised(Opened)
+    assert "a result cannot be unpickled: ValueError" in str(error), error
+    error = raised(abs, Opened())
+    assert type(error) is ValueError and "not a number" in str(error), error
+    error = raised(lambda: (i for i in ()))
+    assert "generator" in str(error), error
+    error = raised(abs, (i for i in ()))
+    assert "generator" in str(error), error
+    assert len(pids()) == 2
+    """)
+
+
+def test_generators_timeouts_and_batches() -> None:
+    check("""
+    slow = delayed(lambda x: time.sleep(0.3 * (x == 0)) or x)
+    assert list(Parallel(return_as="generator")(slow(i) for i in range(50))) == list(range(50))
+    found = list(Parallel(return_as="generator_unordered", batch_size=1)(slow(i) for i in range(50)))
+    assert sorted(found) == list(range(50)) and found[0] != 0, found
+
+    assert "TimeoutError" in type(raised(time.sleep, 30, timeout=0.2)).__name__
+    assert Parallel(timeout=60)(delayed(abs)(-i) for i in range(2)) == [0, 1]
+
+    for size in ("auto", 7):
+        assert Parallel(batch_size=size)(delayed(abs)(-i) for i in range(3000)) == list(range(3000))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # joblib reports that results were not used
+        generator = Parallel(return_as="generator", pre_dispatch=2)(slow(i) for i in range(50))
+        assert next(generator) == 0
+        del generator
+    assert len(pids()) == 2
+    """)
+
+
+def test_calls_overlap() -> None:
+    check("""
+    import threading
+
+    generator = Parallel(return_as="generator")(delayed(abs)(-i) for i in range(100))
+    for i in range(100):
+        assert next(generator) == i
+        if i % 40 == 0:
+            assert Parallel()(delayed(abs)(-j) for j in range(10)) == list(range(10))
+
+    def call(backend):
+        for _ in range(5):
+            results.append(Parallel(2, backend=backend)(delayed(abs)(-j) for j in range(10)))
+
+    results = []
+    threads = [threading.Thread(target=call, args=("shmtensor",)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results == [list(range(10))] * 15
+    """)
+
+
+def test_tasks_may_call_parallel() -> None:
+    check("""
+    def nested(**options):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            parallel = Parallel(2, **options)
+            results = parallel(delayed(os.getpid)() for _ in range(2))
+        assert results == [os.getpid()] * 2
+        return type(parallel._backend).__name__, [str(one.message) for one in found]
+
+    assert Parallel()(delayed(nested)() for _ in range(2)) == [("ThreadingBackend", [])] * 2
+    for name, (warning, *_) in Parallel()(delayed(nested)(backend="shmtensor") for _ in range(2)):
+        assert name == "SequentialBackend"
+        assert "n_jobs=1" in warning
+    """)
+
+
+def test_workers_have_few_threads_and_are_initialized() -> None:
+    check("""
+    import ctypes
+
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return {one["num_threads"] for one in threadpool_info()}, os.environ["OMP_NUM_THREADS"]
+
+    def task():
+        import scipy.linalg  # has a library of its own, which is loaded later
+        return threads()
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    for count in (1, 2):
+        with joblib.parallel_config(backend="shmtensor", n_jobs=2, inner_max_num_threads=count):
+            assert Parallel()(delayed(task)() for _ in range(2)) == [({count}, str(count))] * 2
+    assert Parallel(joblib.cpu_count())(delayed(task)() for _ in range(2)) == [({1}, "1")] * 2
+
+    def initialize(value):
+        global kept
+        kept = value
+        if value == "bad":
+            raise LookupError("it is bad")
+
+    with joblib.parallel_config(backend="shmtensor", n_jobs=2, initializer=initialize, initargs=("good",)):
+        assert Parallel()(delayed(lambda: kept)() for _ in range(2)) == ["good"] * 2
+    with joblib.parallel_config(backend="shmtensor", n_jobs=2, initializer=initialize, initargs=("bad",)):
+        error = raised(abs, 1)
+        assert type(error) is LookupError, error
+    """)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c", None])
+def test_modes_of_large_arguments(mode) -> None:
+    check(f"""
+    mode = {mode!r}
+    array = np.zeros(200_000)
+
+    def write(target, i):
+        try:
+            target[i] = 1
+            return target[:4].sum()
+        except ValueError:
+            return "read-only"
+
+    found = Parallel(mmap_mode=mode)(delayed(write)(array, i) for i in range(4))
+    if mode == "r":
+        assert found == ["read-only"] * 4
+    elif mode == "r+":
+        assert sorted(found)[-1] == 4, found  # all tasks have one copy
+    else:
+        assert found == [1] * 4
+    assert not array.any()
+
+    small = np.zeros(20_000)
+    assert Parallel(mmap_mode=mode)(delayed(write)(small, i) for i in range(4)) == [1] * 4
+    assert Parallel(mmap_mode=mode, max_nbytes=None)(delayed(write)(array, i) for i in range(4)) == [1] * 4
+    """)
+
+
+def test_arrays_in_files_stay_there() -> None:
+    check("""
+    import tempfile
+
+    def write(target, i):
+        assert isinstance(target, np.memmap)
+        if target.flags.writeable:
+            target[i] = i
+        return target[2:]
+
+    with tempfile.NamedTemporaryFile() as file:
+        array = np.memmap(file.name, "float64", "w+", shape=(200_000,))
+        found = Parallel(mmap_mode="r+")(delayed(write)(array, i) for i in range(4))
+        assert array[:5].tolist() == [0, 1, 2, 3, 0]
+        array[3] = 7
+        assert [one[1] for one in found] == [7] * 4, "a result is not the file"
+        found = Parallel()(delayed(lambda target: target[3])(array[1:]) for _ in range(2))
+        assert found == [0, 0]
+    """)
