@@ -29,7 +29,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class Tensor(Views, Protocols, metaclass=HidesHints):  # type: ignore[metaclass]  # NumPy's stub has ABCMeta
+class Tensor(Views, Protocols, metaclass=HidesHints):
     """An n-dimensional view of a `Storage`.
 
     Use `shmtensor.empty` and the other creation functions; this constructor makes a view of an existing

@@ -106,3 +106,10 @@ def test_files_and_hashes_accept_tensors() -> None:
     out = io.BytesIO()
     assert out.write(tensor[2:5]) == 3
     assert out.getvalue() == b"345"
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 10), (10, 1), (0,), (3, 4)])
+def test_tensors_in_c_order_need_no_help_of_numpy(shape) -> None:
+    tensor = st.zeros(shape)
+    assert memoryview(tensor).obj is tensor, "an array exports it"
+    assert description(tensor) == description(tensor.numpy())

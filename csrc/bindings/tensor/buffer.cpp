@@ -28,12 +28,24 @@ bool survives_buffer(const py::object& array) {
   }
 }
 
+// Return true if the strides are those that NumPy's buffer has for an array in C order, also along
+// an axis with at most one element.
+bool has_c_strides(const Tensor& tensor) noexcept {
+  std::int64_t stride = tensor.item_size;
+  for (std::size_t i = tensor.dims; i-- > 0;) {
+    if (tensor.strides()[i] != stride) return false;
+    stride *= tensor.shape()[i];
+  }
+  return true;
+}
+
 // Return true if the shape and strides of the tensor are those of NumPy's buffer, which has its own
 // strides where an axis has at most one element, and another format for data that is not aligned.
 bool is_usual(const Tensor& tensor, const std::byte* data) noexcept {
   const auto aligned = [&](std::int64_t value) { return value % tensor.item_size == 0; };
-  return aligned(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data))) &&
-         std::ranges::all_of(tensor.strides(), aligned) &&
+  if (!aligned(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data)))) return false;
+  if (has_c_strides(tensor)) return true;
+  return std::ranges::all_of(tensor.strides(), aligned) &&
          std::ranges::all_of(tensor.shape(), [](std::int64_t size) { return size > 1; });
 }
 

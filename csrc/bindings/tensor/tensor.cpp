@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/device_support.hpp"
@@ -14,6 +15,7 @@
 #include "bindings/support/objects.hpp"
 #include "bindings/tensor/buffer.hpp"
 #include "bindings/tensor/indexing.hpp"
+#include "bindings/tensor/operators.hpp"
 #include "bindings/tensor/release.hpp"
 
 namespace shmtensor::python {
@@ -21,7 +23,6 @@ namespace {
 
 PyTypeObject* g_base = nullptr;     // _core.TensorBase
 PyObject* g_class = nullptr;        // shmtensor.Tensor, which derives from it
-PyObject* g_ndarray = nullptr;      // numpy.ndarray
 PyTypeObject* g_integer = nullptr;  // numpy.integer
 
 Tensor* as_tensor(PyObject* object) noexcept { return reinterpret_cast<Tensor*>(object); }
@@ -106,23 +107,24 @@ PyObject* tensor_new(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
 
 // An array of the same shape and strides, over the same addresses. If they are a device's, the host
 // must not read the elements: the array serves NumPy's arithmetic of views.
-py::object to_layout(const Tensor& tensor) {
-  const py::object held = storage_of(tensor);
-  const Storage* storage = as_storage(held);
-  if (storage->device() < 0) return to_numpy(tensor);
-  const py::object memory = checked(PyMemoryView_FromMemory(
-      reinterpret_cast<char*>(storage->backing().data), static_cast<Py_ssize_t>(storage->size),
-      storage->read_only() ? PyBUF_READ : PyBUF_WRITE));
-  const py::object shape = to_tuple(tensor.shape());
-  const py::object strides = to_tuple(tensor.strides());
-  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
-  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, memory.ptr(), offset.ptr(),
-                                        strides.ptr()};
-  return checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
+py::object array_over(const Tensor& tensor, const py::object& storage) {
+  const auto sizes = [](std::span<const std::int64_t> values) {
+    return py::array::ShapeContainer(values.begin(), values.end());
+  };
+  py::array array(py::reinterpret_borrow<py::dtype>(tensor.dtype), sizes(tensor.shape()),
+                  sizes(tensor.strides()), as_storage(storage)->backing().data + tensor.offset,
+                  storage);
+  if (tensor.read_only || as_storage(storage)->read_only()) {
+    py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  }
+  return array;
 }
 
 PyObject* layout(PyObject* self, PyObject*) {
-  return guarded([&] { return to_layout(*as_tensor(self)).release().ptr(); });
+  return guarded([&] {
+    const Tensor& tensor = *as_tensor(self);
+    return array_over(tensor, storage_of(tensor)).release().ptr();
+  });
 }
 
 PyObject* numpy(PyObject* self, PyObject*) {
@@ -306,17 +308,7 @@ py::object to_numpy(const Tensor& tensor) {
                          ", where NumPy cannot reach it: use cpu() for a copy in host memory, or "
                          "cupy() to compute on the GPU");
   }
-  const py::object shape = to_tuple(tensor.shape());
-  const py::object strides = to_tuple(tensor.strides());
-  const py::object offset = checked(PyLong_FromLongLong(tensor.offset));
-  std::array<PyObject*, 5> arguments = {shape.ptr(), tensor.dtype, storage.ptr(), offset.ptr(),
-                                        strides.ptr()};
-  py::object array =
-      checked(PyObject_Vectorcall(g_ndarray, arguments.data(), arguments.size(), nullptr));
-  if (tensor.read_only && !as_storage(storage)->read_only()) {
-    array.attr("flags").attr("writeable") = false;
-  }
-  return array;
+  return array_over(tensor, storage);
 }
 
 bool is_tensor(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
@@ -326,7 +318,7 @@ bool is_numpy_integer(PyObject* object) noexcept {
 }
 
 void add_tensor(py::module_& module) {
-  static PyType_Slot slots[] = {
+  std::vector<PyType_Slot> slots = {
       {Py_tp_new, slot(tensor_new)},
       {Py_tp_dealloc, slot(tensor_dealloc)},
       {Py_tp_getset, g_properties},
@@ -340,10 +332,11 @@ void add_tensor(py::module_& module) {
       {Py_mp_subscript, slot(get_item)},
       {Py_mp_ass_subscript, slot(set_item)},
       {Py_tp_iter, slot(iterate)},
-      {0, nullptr},
   };
-  static PyType_Spec spec = {"shmtensor._core.TensorBase", sizeof(Tensor), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  for (const PyType_Slot& operation : operator_slots()) slots.push_back(operation);
+  slots.push_back({0, nullptr});
+  PyType_Spec spec = {"shmtensor._core.TensorBase", sizeof(Tensor), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data()};
   py::object type = checked(PyType_FromSpec(&spec));
   g_base = reinterpret_cast<PyTypeObject*>(type.ptr());
   module.add_object("TensorBase", type.release());
@@ -351,8 +344,11 @@ void add_tensor(py::module_& module) {
   module.def("register_tensor_class",
              [](const py::object& tensor, const py::object& ndarray, const py::object& integer) {
                g_class = py::object(tensor).release().ptr();
-               g_ndarray = py::object(ndarray).release().ptr();
+               set_array_type(reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr()));
                g_integer = reinterpret_cast<PyTypeObject*>(py::object(integer).release().ptr());
+               // While a thread reads NumPy's interface at first use, a fork would stop it forever
+               // in the child.
+               static_cast<void>(py::detail::npy_api::get());
              });
 }
 

@@ -6,7 +6,6 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 import shmtensor._core as _core
 from shmtensor._backend import backend_of
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["Protocols"]
 
 
-class Protocols(_core.TensorBase, NDArrayOperatorsMixin):
-    """The array protocols, DLPack and conversions to Python's numbers; arithmetic returns NumPy arrays."""
+class Protocols(_core.TensorBase):
+    """The array protocols, DLPack and conversions to Python's numbers."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]  # == compares the elements, as in NumPy
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -72,6 +70,8 @@ class Protocols(_core.TensorBase, NDArrayOperatorsMixin):
         A tensor in `out` is returned itself, except from a reduction, which returns its array: functions
         such as `numpy.mean` complete the result in place if it is an array of NumPy.
         """
+        if method == "__call__" and not options:
+            return ufunc(*map(as_array, inputs))
         if method == "at" and getattr(inputs[0], "readonly", False):
             msg = "output array is read-only"  # NumPy does not check, and the write would be a SIGSEGV
             raise ValueError(msg)
@@ -85,14 +85,6 @@ class Protocols(_core.TensorBase, NDArrayOperatorsMixin):
         if len(out) == 1:
             return out[0]
         return tuple(made if given is None else given for made, given in zip(result, out, strict=True))
-
-    # Not through ufuncs, which support neither structured dtypes nor a comparison of strings with numbers.
-
-    def __eq__(self, other: object) -> Any:
-        return self.numpy() == as_array(other)
-
-    def __ne__(self, other: object) -> Any:
-        return self.numpy() != as_array(other)
 
     def __format__(self, spec: str) -> str:
         """Format a tensor of no dimension as its element."""

@@ -1,0 +1,19 @@
+// Operators of tensors: those of NumPy's arrays, over the same memory.
+#pragma once
+
+#include <vector>
+
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+/// The slots of the type. `array` is numpy.ndarray.
+//
+// An operator calls the slot of NumPy's array, with the arrays of both operands. Through
+// `__array_ufunc__`, as by NumPy's NDArrayOperatorsMixin, it takes several times as long.
+[[nodiscard]] std::vector<PyType_Slot> operator_slots();
+
+/// The type that computes.
+void set_array_type(PyTypeObject* array) noexcept;
+
+}  // namespace shmtensor::python
