@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace shmtensor {
@@ -20,6 +21,31 @@ std::size_t index_until(const std::vector<Item>& items, std::uint64_t offset) no
     count -= half;
   }
   return static_cast<std::size_t>(base - items.data());
+}
+
+// The same for places that divide [begin, end), which is not empty, into parts of nearly one size,
+// as blocks of tensors often do. The search reads the place where the offset would be in parts of
+// exactly one size, and its neighbours, then others at twice the distance each time: mostly one
+// cache line, where a binary search of a large arena waits for four.
+std::size_t index_near(const std::vector<BlockOrder::Place>& places, std::uint64_t offset,
+                       std::uint64_t begin, std::uint64_t end) noexcept {
+  const std::size_t count = places.size();
+  const std::uint64_t part = (end - begin) / count + 1;
+  std::size_t low = offset <= begin ? 0 : std::min<std::size_t>((offset - begin) / part, count - 1);
+  std::size_t high = low + 1;
+  for (std::size_t step = 1; places[low].offset > offset && low > 0; step *= 2) {
+    high = low;
+    low -= std::min(step, low);
+  }
+  for (std::size_t step = 1; high < count && places[high].offset <= offset; step *= 2) {
+    low = high;
+    high += std::min(step, count - high);
+  }
+  while (high - low > 1) {
+    const std::size_t middle = std::midpoint(low, high);
+    (places[middle].offset <= offset ? low : high) = middle;
+  }
+  return low;
 }
 
 }  // namespace
@@ -58,7 +84,10 @@ std::optional<BlockOrder::Place> BlockOrder::last_until(std::uint64_t offset) co
   if (chunks_.empty()) return std::nullopt;
   std::size_t index = index_until(chunks_, offset);
   const std::vector<Place>* places = &chunks_[index].places;
-  std::size_t inner = index_until(*places, offset);
+  std::size_t inner =
+      index + 1 == chunks_.size()
+          ? index_until(*places, offset)
+          : index_near(*places, offset, chunks_[index].offset, chunks_[index + 1].offset);
   if ((*places)[inner].offset > offset) {  // all of this chunk begin later
     if (index == 0) return std::nullopt;
     places = &chunks_[--index].places;
