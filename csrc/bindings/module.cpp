@@ -8,6 +8,7 @@
 #include "bindings/cuda/copy.hpp"
 #include "bindings/cuda/device_functions.hpp"
 #include "bindings/cuda/device_storage.hpp"
+#include "bindings/cuda/dlpack_exchange.hpp"
 #include "bindings/cuda/dlpack_export.hpp"
 #include "bindings/cuda/dlpack_import.hpp"
 #include "bindings/cuda/event.hpp"
@@ -62,6 +63,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_device_storage(module);
   add_device_copies(module);
   add_event(module);
+  add_dlpack_exchange(module);
   add_dlpack_export(module);
   add_dlpack_import(module);
   add_ipc_exports(module);

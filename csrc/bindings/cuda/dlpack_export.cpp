@@ -1,5 +1,6 @@
 #include "bindings/cuda/dlpack_export.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "bindings/cuda/dlpack.hpp"
@@ -11,10 +12,11 @@
 namespace shmtensor::python {
 namespace {
 
+using dlpack::DlTensor;
 using dlpack::Plain;
 using dlpack::Versioned;
 
-/// The struct, the numbers that it points to, and the tensor that keeps the memory alive.
+/// The struct, the numbers that it points to, and the storage that keeps the memory alive.
 template <typename Managed>
 struct Package {
   Managed managed;
@@ -39,43 +41,36 @@ dlpack::Device device_of(const Storage& storage) noexcept {
 }
 
 template <typename Managed>
-py::object pack(const Tensor& tensor, std::uint8_t code, const py::object& owner) {
+std::unique_ptr<Managed, void (*)(Managed*)> pack(const Tensor& tensor, std::uint8_t code,
+                                                  const py::object& owner) {
   auto package = std::make_unique<Package<Managed>>();
   Managed& managed = package->managed;
   managed.context = package.get();
   managed.deleter = &Package<Managed>::destroy;
-  const Storage& storage = *as_storage(owner);
-  std::int64_t count = 1;
-  for (std::size_t i = 0; i < tensor.dims; ++i) {
-    package->numbers[i] = tensor.shape()[i];
-    if (tensor.strides()[i] % tensor.item_size != 0) {
-      throw py::buffer_error(
-          "DLPack counts strides in elements; these strides are not a multiple of the item size");
-    }
-    package->numbers[tensor.dims + i] = tensor.strides()[i] / tensor.item_size;
-    count *= tensor.shape()[i];
-  }
-  managed.tensor = {.data = count != 0 ? storage.backing().data + tensor.offset : nullptr,
-                    .device = device_of(storage),
-                    .dims = tensor.dims,
-                    .dtype = {code, static_cast<std::uint8_t>(tensor.item_size * 8), 1},
-                    .shape = package->numbers,
-                    .strides = package->numbers + tensor.dims,
-                    .byte_offset = 0};
+  std::ranges::copy(tensor.shape(), package->numbers);
+  write_element_strides(tensor, package->numbers + tensor.dims);
+  managed.tensor =
+      describe(tensor, *as_storage(owner), code, package->numbers, package->numbers + tensor.dims);
   if constexpr (std::is_same_v<Managed, Versioned>) {
     managed.version = {1, 0};
-    managed.flags = tensor.read_only || storage.read_only() ? dlpack::kReadOnly : 0;
+    managed.flags = tensor.read_only || as_storage(owner)->read_only() ? dlpack::kReadOnly : 0;
   }
+  package->owner = Py_NewRef(owner.ptr());
+  return {&package.release()->managed, managed.deleter};
+}
+
+template <typename Managed>
+py::object pack_in_capsule(const Tensor& tensor, std::uint8_t code, const py::object& owner) {
+  auto managed = pack<Managed>(tensor, code, owner);
   py::object capsule =
-      checked(PyCapsule_New(&managed, dlpack::name_of(&managed), [](PyObject* object) {
+      checked(PyCapsule_New(managed.get(), dlpack::name_of(managed.get()), [](PyObject* made) {
         // A consumer renames the capsule when it takes over the tensor.
         const char* name = dlpack::name_of(static_cast<Managed*>(nullptr));
-        if (!PyCapsule_IsValid(object, name)) return;
-        auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(object, name));
+        if (!PyCapsule_IsValid(made, name)) return;
+        auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(made, name));
         unused->deleter(unused);
       }));
-  package->owner = Py_NewRef(owner.ptr());
-  package.release();
+  static_cast<void>(managed.release());
   return capsule;
 }
 
@@ -90,10 +85,34 @@ py::object to_dlpack(const py::object& object, int code, bool versioned) {
   }
   storage.exposed.store(true);
   const auto type = static_cast<std::uint8_t>(code);
-  return versioned ? pack<Versioned>(tensor, type, owner) : pack<Plain>(tensor, type, owner);
+  return versioned ? pack_in_capsule<Versioned>(tensor, type, owner)
+                   : pack_in_capsule<Plain>(tensor, type, owner);
 }
 
 }  // namespace
+
+DlTensor describe(const Tensor& tensor, const Storage& storage, std::uint8_t code,
+                  std::int64_t* shape, std::int64_t* strides) {
+  const bool empty = element_count(tensor.shape()) == 0;
+  return {.data = empty ? nullptr : storage.backing().data + tensor.offset,
+          .device = device_of(storage),
+          .dims = tensor.dims,
+          .dtype = {code, static_cast<std::uint8_t>(tensor.item_size * 8), 1},
+          .shape = shape,
+          .strides = strides,
+          .byte_offset = 0};
+}
+
+Versioned* export_versioned(const Tensor& tensor, std::uint8_t code) {
+  const py::object owner = storage_of(tensor);
+  as_storage(owner)->exposed.store(true);
+  return pack<Versioned>(tensor, code, owner).release();
+}
+
+PyObject* exported_storage(const Versioned& managed) noexcept {
+  if (managed.deleter != &Package<Versioned>::destroy) return nullptr;
+  return static_cast<const Package<Versioned>*>(managed.context)->owner;
+}
 
 void add_dlpack_export(py::module_& module) { module.def("to_dlpack", &to_dlpack); }
 

@@ -1,9 +1,28 @@
-// Device memory exported through DLPack; on the host NumPy does it.
+// Tensors exported through DLPack: as capsules, for device memory (on the host NumPy makes them),
+// and as structures for other extensions.
 #pragma once
 
+#include <cstdint>
+
+#include "bindings/cuda/dlpack.hpp"
 #include "bindings/support/python.hpp"
+#include "bindings/tensor/tensor.hpp"
 
 namespace shmtensor::python {
+
+/// DLPack's description of a tensor over the storage, whose dtype has this code there. It refers to
+/// the two arrays; the strides are in elements.
+[[nodiscard]] dlpack::DlTensor describe(const Tensor& tensor, const Storage& storage,
+                                        std::uint8_t code, std::int64_t* shape,
+                                        std::int64_t* strides);
+
+/// The same with a reference to the storage, for a consumer that calls the deleter. Throws
+/// BufferError if DLPack cannot describe the strides.
+[[nodiscard]] dlpack::Versioned* export_versioned(const Tensor& tensor, std::uint8_t code);
+
+/// The storage of a structure that `export_versioned` has made, a borrowed reference, or null if
+/// another library made the structure.
+[[nodiscard]] PyObject* exported_storage(const dlpack::Versioned& managed) noexcept;
 
 void add_dlpack_export(py::module_& module);
 

@@ -30,6 +30,7 @@ struct Tensor {
   bool contiguous;       ///< in C order
   std::int64_t* values;  ///< dims sizes, then dims strides in bytes; inline_values if few
   std::int64_t inline_values[2 * kInline];
+  std::atomic<std::int64_t*> element_strides;  ///< null until `element_strides_of` needs them
 
   [[nodiscard]] std::span<const std::int64_t> shape() const noexcept { return {values, dims}; }
   [[nodiscard]] std::span<const std::int64_t> strides() const noexcept {
@@ -52,6 +53,13 @@ struct Tensor {
 /// NumPy's array over the same memory. Throws TypeError if that is on a device, ValueError if the
 /// tensor was released.
 [[nodiscard]] py::object to_numpy(const Tensor& tensor);
+
+/// Writes the strides in elements, as DLPack counts them. Throws BufferError if one is not a
+/// multiple of the item size.
+void write_element_strides(const Tensor& tensor, std::int64_t* out);
+
+/// The same numbers, which live as long as the tensor.
+[[nodiscard]] std::int64_t* element_strides_of(Tensor& tensor);
 
 [[nodiscard]] bool is_numpy_integer(PyObject* object) noexcept;
 

@@ -22,6 +22,8 @@ class Protocols(_core.TensorBase):
 
     __slots__ = ()
 
+    __dlpack_c_exchange_api__ = _core.dlpack_exchange_api  # DLPack without calls of Python, for extensions
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """Address, shape, strides and dtype; valid while this tensor lives. Shares the memory.
