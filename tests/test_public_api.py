@@ -29,7 +29,7 @@ PUBLIC = [
     *("empty_like", "full_like", "ones_like", "zeros_like"),
     *("arange", "concatenate", "load", "stack"),
     *("Broadcast", "BroadcastReader", "Queue", "ShutDown"),
-    *("gc", "install", "multiprocessing", "ones", "set_limit", "stats", "uninstall", "zeros"),
+    *("gc", "install", "multiprocessing", "ones", "set_limit", "share", "stats", "uninstall", "zeros"),
 ]
 PUBLIC_MP = [
     *("Array", "AuthenticationError", "Barrier", "BoundedSemaphore", "BufferTooShort", "Condition", "Event"),

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from shmtensor._queue.broadcast import Broadcast, BroadcastReader
     from shmtensor._queue.errors import ShutDown
     from shmtensor._queue.queue import Queue
+    from shmtensor._share import share
     from shmtensor.composition import arange, concatenate, load, stack
     from shmtensor.integrations import install, uninstall
 
@@ -114,6 +115,7 @@ __all__ = [
     "ones_like",
     "publish",
     "set_limit",
+    "share",
     "stack",
     "stats",
     "uninstall",
@@ -151,10 +153,10 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             from shmtensor import integrations
 
             return getattr(integrations, name)
-        if name == "doctor":
-            from shmtensor._doctor import doctor
+        if name in {"doctor", "share"}:
+            from shmtensor import _doctor, _share
 
-            return doctor
+            return _doctor.doctor if name == "doctor" else _share.share
         msg = f"module 'shmtensor' has no attribute {name!r}"
         raise AttributeError(msg)
 

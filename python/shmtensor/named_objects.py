@@ -39,8 +39,9 @@ _warned = False
 def publish(name: str, obj: Any) -> None:
     """Publish an object under a name, for all processes of the session.
 
-    Tensors, storages and shared containers in the object are shared, not copied; the rest is pickled. The
-    object stays published until `unpublish` or the end of the session, also if this process ends.
+    Tensors, storages, shared containers, and what `share` has made are shared, not copied; the rest is
+    pickled. The object stays published until `unpublish` or the end of the session, also if this process
+    ends.
 
     Parameters
     ----------
@@ -279,10 +280,10 @@ def _try_to_report(lock: _core.NameLock) -> bool:
 
 def _put(lock: _core.NameLock, obj: Any, *, failed: bool) -> None:
     """Write the handle of the object."""
-    from multiprocessing.reduction import ForkingPickler
+    from shmtensor._queue.pickling import dumps_shared
 
     with _core.MessageScope("persistent") as kept:
-        content = bytes(ForkingPickler.dumps(obj))
+        content = dumps_shared(obj)
         packed = pickle.dumps((content, kept.tickets(), failed), 5)
         storage = Storage(len(packed))
         memoryview(storage)[:] = packed

@@ -13,11 +13,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _PATTERNS = {
     "test_datasets.py": "datasets",
-    "test_frames.py": "pandas",
+    "test_frames*.py": "pandas",
+    "test_jax.py": "jax",
     "test_joblib*.py": "joblib",
     "test_multiprocess.py": "multiprocess",
     "test_torch_*.py": "torch",
     "test_torch_joblib.py": "joblib",
+    "test_tvm_ffi.py": "tvm_ffi",
     "test_web_servers.py": "fastapi",
 }
 collect_ignore_glob = [

@@ -8,7 +8,7 @@ import pickle
 import threading
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -35,21 +35,41 @@ class Reducers(dict[type, Any]):
         return reducer
 
 
-_REDUCERS = Reducers({np.ndarray: reducers.reduce_array_out_of_band})
+REDUCERS = Reducers({np.ndarray: reducers.reduce_array_out_of_band})
+"""The reducers of messages, which may return out-of-band buffers."""
+
+
+def _copy_for_one(raw: memoryview) -> Storage | Tensor | None:
+    """Return a copy that a single reader may write unless the buffer is read-only; None for a small one."""
+    if raw.readonly:
+        return _copy_for_many(raw)
+    return _core.copy_of_buffer(raw) if _is_large(raw) else None
+
+
+def _copy_for_many(raw: memoryview) -> Tensor | None:
+    """Return a copy that no process may write; None for a small buffer."""
+    if not _is_large(raw):
+        return None
+    return Tensor(_core.copy_of_buffer(raw), "uint8", (raw.nbytes,), readonly=True)
+
+
+def _is_large(raw: memoryview) -> bool:
+    threshold = reducers.buffer_threshold()
+    return threshold is not None and raw.nbytes >= max(threshold, 1)
 
 
 class MessagePickler(pickle.Pickler):
     """A pickler that copies large buffers into shared memory, and is used for one message after another."""
 
-    many_readers = False
+    place: Callable[[memoryview], Any] = staticmethod(_copy_for_one)
+    """Returns what is sent for a buffer in private memory; None: the buffer stays in the pickle."""
 
     def __init__(self) -> None:
         self.file = io.BytesIO()
-        self.buffers: list[Storage | Tensor] = []
+        self.buffers: list[Any] = []
         # Without a reference to this object: in a cycle, the objects in its memo would live on.
-        keep = partial(_keep_in_band, self.buffers, self.many_readers)
-        super().__init__(self.file, 5, buffer_callback=keep)
-        self.dispatch_table = _REDUCERS
+        super().__init__(self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers, self.place))
+        self.dispatch_table = REDUCERS
 
     def dumps(self, value: object) -> bytes:
         """Return the pickle of a message."""
@@ -75,28 +95,29 @@ class MessagePickler(pickle.Pickler):
 class BroadcastPickler(MessagePickler):
     """The same for messages that several processes read: none of them may write into a copied buffer."""
 
-    many_readers = True
+    place = staticmethod(_copy_for_many)
 
 
-def _keep_in_band(buffers: list[Storage | Tensor], many_readers: bool, buffer: pickle.PickleBuffer) -> bool:
-    """Add a buffer that is, or shall be, in shared memory; return True for one that stays in the pickle.
+class SharedOnlyPickler(MessagePickler):
+    """The same without copies: what is in private memory stays in the pickle."""
 
-    A storage is a copy, which a single reader may write; a tensor is memory that both sides share, or that no
-    process writes.
-    """
+    place = staticmethod(lambda _: None)
+
+
+def _keep_in_band(
+    buffers: list[Any], place: Callable[[memoryview], Any], buffer: pickle.PickleBuffer
+) -> bool:
+    """Add a buffer that is, or shall be, in shared memory; return True for one that stays in the pickle."""
     try:
         raw = buffer.raw()
     except BufferError:  # not contiguous
         return True
-    shared = _core.tensor_over_buffer(raw)
-    if shared is not None:
-        buffers.append(shared)
-        return False
-    threshold = reducers.buffer_threshold()
-    if threshold is None or raw.nbytes < max(threshold, 1):
-        return True
-    copy = _core.copy_of_buffer(raw)
-    buffers.append(Tensor(copy, "uint8", (copy.nbytes,), readonly=True) if many_readers else copy)
+    placed = _core.tensor_over_buffer(raw)
+    if placed is None:
+        placed = place(raw)
+        if placed is None:
+            return True
+    buffers.append(placed)
     return False
 
 
@@ -119,21 +140,53 @@ def dumps_by(kind: type[MessagePickler]) -> Callable[[object], bytes]:
 
 dumps = dumps_by(MessagePickler)
 dumps_for_many = dumps_by(BroadcastPickler)
+dumps_shared = dumps_by(SharedOnlyPickler)
 
 
 class _WithBuffers:
     """A pickle whose buffers are in shared memory: unpickled, it is the value."""
 
     def __init__(self, stream: bytes, buffers: list[Storage | Tensor]) -> None:
-        self._parts = stream, buffers
+        self._parts = stream, _by_block(buffers)
 
     def __reduce__(self) -> Any:
         return load_with_buffers, self._parts
 
 
-def load_with_buffers(stream: bytes, buffers: list[Storage | Tensor]) -> Any:
-    """Return the value of a pickle; its arrays use the memory of the buffers."""
+_Pieces: TypeAlias = "tuple[Storage, list[tuple[int, int]]]"
+
+
+def _by_block(buffers: list[Storage | Tensor]) -> list[Storage | Tensor | _Pieces]:
+    """Replace buffers that follow one another in one block by the block and their places in it.
+
+    A message then has one handle for all columns of a table, not one for each.
+    """
+    found: list[Any] = []
     for buffer in buffers:
+        if isinstance(buffer, Tensor) and buffer.readonly == buffer.storage().readonly:
+            block, place = buffer.storage(), (buffer.storage_offset(), buffer.nbytes)
+            if found and isinstance(found[-1], tuple) and found[-1][0] is block:
+                found[-1][1].append(place)
+            else:
+                found.append((block, [place]))
+        else:
+            found.append(buffer)
+    return found
+
+
+def load_with_buffers(stream: bytes, buffers: list[Storage | Tensor | _Pieces]) -> Any:
+    """Return the value of a pickle; its arrays use the memory of the buffers.
+
+    A storage is a copy, which a single reader may write; a tensor, or a piece of a block, is memory that both
+    sides share, or that no process writes.
+    """
+    given: list[Any] = []
+    for buffer in buffers:
+        if isinstance(buffer, tuple):
+            view = memoryview(buffer[0])
+            given += [view[first : first + nbytes] for first, nbytes in buffer[1]]
+            continue
         if isinstance(buffer, Storage):
             _core.mark_copy(buffer)
-    return pickle.loads(stream, buffers=buffers)
+        given.append(buffer)
+    return pickle.loads(stream, buffers=given)

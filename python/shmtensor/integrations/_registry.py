@@ -12,14 +12,18 @@ from typing import Any
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._import_hook import when_imported
 
-__all__ = ["KNOWN", "install", "install_from_environment", "state", "uninstall"]
+__all__ = ["KNOWN", "install", "install_from_environment", "is_requested", "state", "uninstall"]
 
 VARIABLE = "SHMTENSOR_INSTALL"
 
 KNOWN: dict[str, frozenset[str]] = {
+    "jax": frozenset(),
     "joblib": frozenset(),
     "loky": frozenset(),
     "multiprocess": frozenset(),
+    "pandas": frozenset(),
+    "polars": frozenset(),
+    "pyarrow": frozenset(),
     "torch": frozenset({"alias"}),
 }
 """The options of each integration, by the name of the library's package."""
@@ -92,6 +96,12 @@ def uninstall(*names: str) -> None:
         for name in names or KNOWN:
             _requested.pop(name, None)
             _remove(name)
+
+
+def is_requested(name: str) -> bool:
+    """Return True if a library's integration is installed, or will be when the library is imported."""
+    with _lock:
+        return name in _requested
 
 
 def install_from_environment() -> None:
