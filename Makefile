@@ -13,7 +13,7 @@ CMAKE := $(abspath $(BIN))/cmake
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: help demo test test-cpp test-python test-integrations test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
+.PHONY: help demo test test-cpp test-python test-integrations test-integrations-oldest test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
 	lint audit format sanitize bench bench-cpp docs clean
 
 help: ## list the targets
@@ -31,11 +31,15 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 # In an environment of its own, so that the libraries never reach the other tests.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= dlpack frames jax joblib multiprocess torch web
+INTEGRATIONS ?= datasets dlpack frames jax joblib multiprocess torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
 	$(INTEGRATIONS_VENV)/bin/python -m pytest tests/integrations $(PYTEST_ARGS)
+
+# The oldest versions that the guide names.
+test-integrations-oldest: ## run them with the oldest versions of joblib, loky, multiprocess, scikit-learn, NumPy
+	$(MAKE) test-integrations INTEGRATIONS_VENV=$(INTEGRATIONS_VENV)-oldest INTEGRATIONS=joblib-oldest
 
 # CPython's tests come from this Python's library; they take a quarter of an hour.
 CPYTHON_TESTS ?=
@@ -184,4 +188,4 @@ build/gtest/.found:
 	touch $@
 
 clean: ## remove build/ and the virtual environments
-	rm -rf build $(VENV) $(BENCH_VENV) $(INTEGRATIONS_VENV)
+	rm -rf build $(VENV) $(BENCH_VENV) $(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)-oldest

@@ -137,8 +137,9 @@ def test_generators_timeouts_and_batches() -> None:
     check("""
     slow = delayed(lambda x: time.sleep(0.3 * (x == 0)) or x)
     assert list(Parallel(return_as="generator")(slow(i) for i in range(50))) == list(range(50))
-    found = list(Parallel(return_as="generator_unordered", batch_size=1)(slow(i) for i in range(50)))
-    assert sorted(found) == list(range(50)) and found[0] != 0, found
+    if not joblib.__version__.startswith("1.3."):
+        found = list(Parallel(return_as="generator_unordered", batch_size=1)(slow(i) for i in range(50)))
+        assert sorted(found) == list(range(50)) and found[0] != 0, found
 
     assert "TimeoutError" in type(raised(time.sleep, 30, timeout=0.2)).__name__
     assert Parallel(timeout=60)(delayed(abs)(-i) for i in range(2)) == [0, 1]

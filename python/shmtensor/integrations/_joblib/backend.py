@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Backend"]
 
+_OPTIONS = ("idle_worker_timeout", "initializer", "initargs")
+
 
 class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
     """What joblib calls to run batches. One object has the pool of one call of `Parallel` at a time.
@@ -42,7 +44,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
     _pool: Pool | None = None
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        self._options = {name: options.pop(name) for name in _OPTIONS if name in options}
+        super().__init__(**options)  # which keeps other options since joblib 1.5 only
         self._unfinished = 0
         self._changed = threading.Condition()
 
@@ -71,7 +74,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
             raise FallbackToBackend(self._another())
         self.parallel = parallel
         self._configured = {"n_jobs": n_jobs, "parallel": parallel, **options}
-        options = {**getattr(self, "backend_kwargs", {}), **options}
+        options = {**self._options, **options}
         mode = options.get("mmap_mode")
         in_file = ArrayMemmapForwardReducer(None, None, mode, False)
         self._arguments = Arguments(options.get("max_nbytes"), mode, in_file)
@@ -87,9 +90,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
         return count
 
     def _another(self) -> Backend:
-        options = getattr(self, "backend_kwargs", {})
         limit = self.inner_max_num_threads
-        return type(self)(nesting_level=self.nesting_level, inner_max_num_threads=limit, **options)
+        return type(self)(nesting_level=self.nesting_level, inner_max_num_threads=limit, **self._options)
 
     def submit(self, func: Any, callback: Callable[[Any], None] | None = None) -> _Job | None:
         """Give a batch to a worker; `callback` gets what `retrieve_result_callback` understands."""
@@ -157,23 +159,12 @@ class _Job:
     def __init__(self, backend: Backend, callback: Callable[[Any], None] | None) -> None:
         self._backend = backend
         self._callback = callback
-        self._out: Outcome | BaseException | None = None
-        self._is_finished = threading.Event()
 
     def finish(self, out: Outcome | BaseException) -> None:
-        """Store what the worker has sent; runs in a thread of the pool."""
+        """Pass on what the worker has sent; runs in a thread of the pool."""
         callback, self._callback = self._callback, None  # it refers to this object
-        self._out = out
-        self._is_finished.set()
         try:
             if callback is not None:
                 callback(out)  # this submits the next batch, or notes that the call has failed
         finally:
             self._backend.finished()
-
-    def get(self, timeout: float | None = None) -> Any:
-        """Return the results, for versions before joblib 1.3."""
-        if not self._is_finished.wait(timeout):
-            raise multiprocessing.TimeoutError
-        assert self._out is not None
-        return self._backend.retrieve_result_callback(self._out)

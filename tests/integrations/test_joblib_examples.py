@@ -1,0 +1,24 @@
+"""The program in `examples` that uses scikit-learn."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.helpers.children import run_program
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_grid_search_shares_the_array() -> None:
+    done = run_program(EXAMPLES / "grid_search.py", "192", timeout=110)
+    assert not done.stderr
+    found = re.fullmatch(
+        r"best: \{.*\}; the array has 192 MiB\n"
+        r"joblib: .* s, (\d+) MiB more\nshmtensor: .* s, (\d+) MiB more\n",
+        done.stdout,
+    )
+    assert found, done
+    joblib, ours = map(int, found.groups())
+    assert joblib > 192
+    assert ours < joblib - 150, "the workers have another copy of the array"
