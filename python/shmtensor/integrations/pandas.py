@@ -5,14 +5,13 @@ docs/guide/with-tables.md describes the behaviour.
 
 from __future__ import annotations
 
-import copyreg
 from typing import Any
 
 import pandas as pd
 
 from shmtensor.integrations._reducing import ReducerTable
 
-__all__ = ["install", "uninstall"]
+__all__ = ["install", "rebuild_array", "uninstall"]
 
 _reducers = ReducerTable()
 
@@ -32,4 +31,11 @@ def uninstall() -> None:
 
 def reduce_array(array: Any) -> Any:
     """Reduce a column by its attributes; pandas combines its chunks first, which copies also a single one."""
-    return copyreg.__newobj__, (type(array),), vars(array)  # type: ignore[attr-defined]
+    return rebuild_array, (type(array), vars(array))
+
+
+def rebuild_array(kind: type, attributes: dict[str, Any]) -> Any:
+    """Return a column with these attributes; `__setstate__` of pandas 2.0 takes a single chunk only."""
+    array: Any = kind.__new__(kind)
+    vars(array).update(attributes)
+    return array
