@@ -307,3 +307,20 @@ def test_process_that_cannot_be_started_leaves_nothing() -> None:
         process.start()
     del process
     assert resources() == empty
+
+
+def test_copy_that_no_process_can_write_is_sent_on_as_a_handle() -> None:
+    reader, writer = mp.Pipe()
+    array = np.zeros(BIG)
+    array.flags.writeable = False
+    writer.send(array)
+    received = reader.recv()
+    blocks = st.stats()["blocks"]
+    writer.send(received)
+    again = reader.recv()
+    assert np.shares_memory(again, received)
+    assert st.stats()["blocks"] == blocks
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        received.flags.writeable = True
+    reader.close()
+    writer.close()
