@@ -36,6 +36,6 @@ def reduce_array(array: Any) -> Any:
 
 def rebuild_array(kind: type, attributes: dict[str, Any]) -> Any:
     """Return a column with these attributes; `__setstate__` of pandas 2.0 takes a single chunk only."""
-    array: Any = kind.__new__(kind)
+    array: Any = object.__new__(kind)
     vars(array).update(attributes)
     return array
