@@ -15,18 +15,18 @@ from torch.multiprocessing import reductions
 
 from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
 from shmtensor.integrations import _tables
-from shmtensor.integrations._torch import collate, items, sharing, start_methods
+from shmtensor.integrations._torch import collate, items, sharing, start_methods, transports
 from shmtensor.integrations._torch.reducers import Reducers
 
 __all__ = ["install", "uninstall"]
 
 _table: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 _replaced: dict[type, Any] = {}
-_PARTS: tuple[Any, ...] = (collate, items, sharing, start_methods)
+_PARTS: tuple[Any, ...] = (collate, items, sharing, start_methods, transports)
 
 
 def install(alias: bool = False) -> None:
-    """Replace torch's reducers, collating, and `share_memory_`; add a start method."""
+    """Replace torch's reducers, collating, sharing and sending; add a start method."""
     if alias and not sharing.can_move():
         msg = f"alias=True needs UntypedStorage._swap_data_ptr_, which torch {torch.__version__} lacks"
         raise RuntimeError(msg)
