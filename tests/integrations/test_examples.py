@@ -1,0 +1,28 @@
+"""The programs in `examples` that need NumPy only."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.helpers.children import run_program
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_frames_are_decoded_once_for_all_consumers() -> None:
+    done = run_program(EXAMPLES / "video_frames.py")
+    assert done.returncode == 0, done
+    assert not done.stderr
+    frames, places = map(int, re.search(r"(\d+) frames in .* memory of (\d+)", done.stdout).groups())
+    assert places < 20, "frames that all consumers have released are used again"
+    for name in ("brightness", "edges"):
+        received, missed = map(int, re.search(rf"{name}: (\d+) frames, missed (\d+)", done.stdout).groups())
+        assert received + missed == frames == 200, "all are accounted for"
+    assert missed > 0, "the slow consumer delays no other process"
+
+
+def test_environments_play_the_same_with_shared_arrays_and_pickles() -> None:
+    done = run_program(EXAMPLES / "vector_environments.py", "100")
+    assert re.fullmatch(r"steps a second: shared \d+, pickled \d+; rewards [1-9]\d*\n", done.stdout), done
+    assert not done.stderr
