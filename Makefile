@@ -170,6 +170,13 @@ $(VENV)/.group-bench-vllm: pyproject.toml | $(VENV)/.pip
 	$(PIP) --no-deps vllm==0.33.0
 	touch $@
 
+# The CPU build, from its own index if pip finds none elsewhere: PyPI's wheel takes gigabytes of CUDA's libraries along.
+TORCH := $(shell sed -n 's/^integrations-torch = .*"\(torch==[^"]*\)".*/\1+cpu/p' pyproject.toml)
+$(VENV)/.group-integrations-torch: pyproject.toml | $(VENV)/.pip
+	$(PIP) $(TORCH) 2>/dev/null || $(PIP) --extra-index-url https://download.pytorch.org/whl/cpu $(TORCH)
+	$(PIP) --group integrations-torch
+	touch $@
+
 $(VENV)/.pip:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade 'pip>=25.1'

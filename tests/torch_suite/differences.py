@@ -1,4 +1,4 @@
-"""Torch's tests whose results the integration changes, with reasons; docs/guide/with-torch.md has them, too."""
+"""Torch's tests whose results the integration changes, with reasons; docs/guide/with-torch.md, too."""
 
 from __future__ import annotations
 
