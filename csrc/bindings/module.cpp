@@ -20,6 +20,7 @@
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/storage/lookup.hpp"
+#include "bindings/storage/peer.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/os_functions.hpp"
@@ -30,6 +31,7 @@
 #include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/array_reducers.hpp"
 #include "bindings/transfer/message_scope.hpp"
+#include "bindings/transfer/outgoing_bytes.hpp"
 #include "bindings/transfer/outgoing_pipe.hpp"
 #include "bindings/transfer/reducers.hpp"
 
@@ -46,6 +48,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_allocation(module);
   add_lifetime(module);
   add_lookup(module);
+  add_peer(module);
   add_tensor(module);
   add_copy_in(module);
   add_shared_memory(module);
@@ -53,6 +56,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_message_scope(module);
   add_reducers(module);
   add_array_reducers(module);
+  add_outgoing_bytes(module);
   add_encoding(module);
   add_queue(module);
   add_broadcast(module);

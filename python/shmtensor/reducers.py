@@ -101,6 +101,7 @@ reduce_array = array_reducer(reduce_large)
 REDUCERS: dict[type, Callable[[Any], Any]] = {
     Tensor: reduce_tensor,
     Storage: _reduce_storage,
+    _core.OutgoingBytes: _core.reduce_outgoing_bytes,
     np.ndarray: reduce_array,
 }
 for _kind, _reducer in REDUCERS.items():

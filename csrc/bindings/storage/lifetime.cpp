@@ -95,6 +95,7 @@ py::object new_object(std::uint64_t size, const Backing& backing) {
 void storage_dealloc(PyObject* self) {
   auto* storage = reinterpret_cast<Storage*>(self);
   if (storage->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  Py_XDECREF(storage->peer);
   Backing* current = storage->current.load();
   if (current != nullptr && current != &storage->first) {
     release_backing(storage, *current);

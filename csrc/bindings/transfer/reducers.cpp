@@ -128,6 +128,19 @@ PyObject* cancel(PyObject*, PyObject* bytes) {
   });
 }
 
+// Returns the reducer of a class from the first of two tables that has it.
+PyObject* find_reducer(PyObject* tables, PyObject* kind) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tables); ++i) {
+    PyObject* const found = PyDict_GetItemWithError(PyTuple_GET_ITEM(tables, i), kind);
+    if (found != nullptr) return Py_NewRef(found);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+  }
+  PyErr_SetObject(PyExc_KeyError, kind);
+  return nullptr;
+}
+
+PyMethodDef g_find_reducer = {"find_reducer", find_reducer, METH_O, nullptr};
+
 PyMethodDef g_functions[] = {
     {"reduce_tensor", reduce_tensor_now, METH_O, nullptr},
     {"reduce_storage", reduce_storage_now, METH_O, nullptr},
@@ -143,6 +156,11 @@ PyMethodDef g_functions[] = {
 
 void add_reducers(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
+  // A function, not a method: as `__missing__` of a class it is not bound to the object.
+  module.def("reducer_lookup", [](const py::dict& first, const py::dict& second) {
+    const py::tuple tables = py::make_tuple(first, second);
+    return checked(PyCFunction_New(&g_find_reducer, tables.ptr()));
+  });
   // Pickles name these as members of the public module, whose import also registers the reducers: a
   // process that receives a tensor can send it on.
   const py::str home("shmtensor.reducers");

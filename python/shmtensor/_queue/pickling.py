@@ -22,20 +22,15 @@ if TYPE_CHECKING:
 
 
 class Reducers(dict[type, Any]):
-    """The reducers of `multiprocessing`, then those of `copyreg`. Only those of this package are kept."""
+    """Reducers of this package, then those of `multiprocessing`, then those of `copyreg`."""
 
-    def __missing__(self, kind: type) -> Any:
-        reducers: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-        try:
-            reducer = reducers[kind]
-        except KeyError:
-            return copyreg.dispatch_table[kind]
-        if kind.__module__.startswith("shmtensor."):
-            self[kind] = reducer
-        return reducer
+    __missing__ = _core.reducer_lookup(
+        ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
+        copyreg.dispatch_table,
+    )
 
 
-REDUCERS = Reducers({np.ndarray: reducers.reduce_array_out_of_band})
+REDUCERS = Reducers(reducers.REDUCERS | {np.ndarray: reducers.reduce_array_out_of_band})
 """The reducers of messages, which may return out-of-band buffers."""
 
 

@@ -10,8 +10,7 @@ from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import collate, collate_tensor_fn, default_collate_fn_map
 
 import shmtensor._core as _core
-from shmtensor.integrations._torch.reducers import is_plain, rebuild_tensor
-from shmtensor.integrations._torch.storages import over_block
+from shmtensor.integrations._torch.reducers import is_plain, rebuild_whole
 from shmtensor.tensor import Tensor
 
 __all__ = ["install", "uninstall"]
@@ -37,8 +36,8 @@ def _collate_tensors(batch: Any, *, collate_fn_map: Any = None) -> Any:
     nbytes = math.prod(size) * first.element_size()
     if nbytes == 0:
         return torch.stack(batch)
-    storage = over_block(_core.new_storage(nbytes, False))
-    return torch.stack(batch, 0, out=rebuild_tensor(storage, first.dtype, size))
+    block = _core.new_storage(nbytes, False)
+    return torch.stack(batch, 0, out=rebuild_whole(block, first.dtype, size))
 
 
 def _collate_shared_tensors(batch: Any, *, collate_fn_map: Any = None) -> Any:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 import torch
 from torch.multiprocessing import reductions
 from torch.nn.parameter import Parameter
 
 import shmtensor._core as _core
-from shmtensor.integrations._torch.storages import CPU, block_of, copy_of, move, over_block, over_bytes
+from shmtensor.integrations._torch.storages import (
+    CPU,
+    block_of,
+    copy_of,
+    is_shared_by_torch,
+    move,
+    over_block,
+    over_bytes,
+)
+from shmtensor.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Reducers", "is_plain", "rebuild_storage", "rebuild_tensor", "span_of"]
+__all__ = ["Reducers", "is_plain", "rebuild_storage", "rebuild_tensor", "rebuild_whole", "span_of"]
 
 # A view is sent with its whole storage, which its other views in the message then share in the receiver. But
 # not with a private storage that is larger than this and than two such views, unless the message has it
 # already: an item of a data set would take the whole set along.
 _SMALL = 64 * 1024
+
+_WITHOUT_REST = (Storage, _core.OutgoingBytes)  # not a torch storage, of which the tensor may have a part
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -36,32 +45,6 @@ def is_plain(tensor: torch.Tensor) -> bool:
 def span_of(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
     """Return the number of elements from a tensor's first to its last, with those between that it skips."""
     return 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-
-
-class _Whole:
-    """A storage that a message has: pickles as the storage, and lives in the pickler's memo until its end."""
-
-    __slots__ = ("__weakref__", "_storage")
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self._storage = storage
-
-    def __reduce__(self) -> Any:
-        return _itself, (self._storage,)
-
-
-def _itself(storage: torch.UntypedStorage) -> torch.UntypedStorage:
-    return storage
-
-
-class _Wholes(threading.local):
-    """The storages of the messages that this thread is pickling, by their addresses."""
-
-    def __init__(self) -> None:
-        self.known: WeakValueDictionary[int, _Whole] = WeakValueDictionary()
-
-
-_wholes = _Wholes()
 
 
 class Reducers:
@@ -87,70 +70,81 @@ class Reducers:
         }
 
     def reduce_tensor(self, tensor: torch.Tensor) -> Any:
-        """Reduce a tensor to a storage, a dtype, and a shape."""
+        """Reduce a tensor to its memory, a dtype, and a shape."""
         requires_grad = tensor.requires_grad
         if not is_plain(tensor) or (requires_grad and not tensor.is_leaf):
             return self._other_tensor(tensor)
-        if tensor._backward_hooks:
+        if requires_grad and tensor._backward_hooks:
             torch.utils.hooks.warn_if_has_hooks(tensor)
-        size, stride, offset = tuple(tensor.size()), tensor.stride(), tensor.storage_offset()
-        storage, start = self._storage_to_send(tensor, size, stride, offset)
-        view = storage, tensor.dtype, size, stride, offset - start
+        storage, size = tensor.untyped_storage(), tuple(tensor.size())
+        source, start = self._source(tensor, storage)
         is_parameter = type(tensor) is Parameter
-        if requires_grad or is_parameter:
-            return rebuild_tensor, (*view, requires_grad, is_parameter)
-        return rebuild_tensor, view
+        plain = not (requires_grad or is_parameter)
+        if (
+            plain
+            and type(source) in _WITHOUT_REST
+            and tensor.nbytes == source.nbytes
+            and tensor.is_contiguous()
+            and 1 not in size  # whose stride may be any number
+        ):
+            return rebuild_whole, (source, tensor.dtype, size)
+        view = source, tensor.dtype, size, tensor.stride(), tensor.storage_offset() - start
+        return rebuild_tensor, view if plain else (*view, requires_grad, is_parameter)
 
-    def _storage_to_send(
-        self, tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int
-    ) -> tuple[torch.UntypedStorage | _Whole, int]:
+    def _source(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[Any, int]:
         """Return what is sent as a tensor's storage, and where it begins in the real one, in elements."""
-        storage = tensor.untyped_storage()
-        nbytes, itemsize = storage.nbytes(), tensor.element_size()
-        block = block_of(storage)
+        address, nbytes = storage.data_ptr(), storage.nbytes()
+        block = _core.storage_at(address, nbytes)
         if block is not None:
-            start, rest = divmod(block.data_ptr() - storage.data_ptr(), itemsize)
-            return (storage, 0) if rest else (over_block(block), start)
-        if nbytes <= _SMALL or self._alias or storage.is_shared():
+            start, rest = divmod(block.data_ptr() - address, tensor.element_size())
+            return (storage, 0) if rest else (block, start)
+        if nbytes == 0 or is_shared_by_torch(storage):
             return storage, 0
-        whole = _wholes.known.get(storage._cdata)
-        if whole is None:
-            count = span_of(size, stride)
+        if self._alias:
+            return move(storage), 0
+        if nbytes > _SMALL and _core.outgoing_bytes(storage._cdata) is None:
+            count, offset = span_of(tuple(tensor.size()), tensor.stride()), tensor.storage_offset()
             if count == 0:
                 return torch.UntypedStorage(0), offset
+            itemsize = tensor.element_size()
             if 2 * count * itemsize < nbytes:
-                return over_block(copy_of(storage, offset * itemsize, count * itemsize)), offset
-            whole = _wholes.known[storage._cdata] = _Whole(storage)
-        return whole, 0
+                return copy_of(storage, offset * itemsize, count * itemsize), offset
+        return _core.outgoing_bytes(storage._cdata, storage, address, nbytes), 0
 
     def reduce_storage(self, storage: torch.UntypedStorage) -> Any:
-        """Reduce a storage to its block."""
+        """Reduce a storage to its memory."""
         if storage.device != CPU:
             return self._other_storage(storage)
         nbytes = storage.nbytes()
         if nbytes == 0:
             return torch.UntypedStorage, (0,)
         block = block_of(storage)
-        if block is None:
-            if storage.is_shared():  # by torch: its other processes must see the same memory
-                return self._other_storage(storage)
-            block = move(storage) if self._alias else copy_of(storage, 0, nbytes)
-            first = 0
-        else:
+        if block is not None:
             first = storage.data_ptr() - block.data_ptr()
-        # The handle alone takes less time than the object, which a file's storage needs.
-        sent = block if block.filename is not None else _core.reduce_storage(block)[1][0]
-        return rebuild_storage, (sent,) if nbytes == block.nbytes else (sent, first, nbytes)
+            return rebuild_storage, (block,) if nbytes == block.nbytes else (block, first, nbytes)
+        if is_shared_by_torch(storage):  # its other processes must see the same memory
+            return self._other_storage(storage)
+        if self._alias:
+            return rebuild_storage, (move(storage),)
+        return rebuild_storage, (_core.outgoing_bytes(storage._cdata, storage, storage.data_ptr(), nbytes),)
 
 
-def rebuild_storage(sent: Any, first: int = 0, nbytes: int | None = None) -> torch.UntypedStorage:
+def rebuild_storage(block: Storage, first: int = 0, nbytes: int | None = None) -> torch.UntypedStorage:
     """Return the torch storage over a block, or over some of its bytes."""
-    block = _core.rebuild_storage(sent) if isinstance(sent, bytes) else sent
     return over_block(block) if nbytes is None else over_bytes(memoryview(block)[first : first + nbytes])
 
 
+def rebuild_whole(block: Storage, dtype: torch.dtype, size: tuple[int, ...]) -> torch.Tensor:
+    """Return a contiguous tensor over all bytes of a block."""
+    if block.readonly or _core.peer_of(block) is not None:
+        return rebuild_tensor(block, dtype, size)
+    tensor = torch.frombuffer(block, dtype=dtype)
+    _core.set_peer(block, tensor.untyped_storage()._weak_ref())
+    return tensor if len(size) == 1 else tensor.resize_(size)
+
+
 def rebuild_tensor(  # noqa: PLR0917  # a pickle has no keywords
-    storage: torch.UntypedStorage,
+    source: Storage | torch.UntypedStorage,
     dtype: torch.dtype,
     size: tuple[int, ...],
     stride: tuple[int, ...] = (),
@@ -158,7 +152,8 @@ def rebuild_tensor(  # noqa: PLR0917  # a pickle has no keywords
     requires_grad: bool = False,
     is_parameter: bool = False,
 ) -> torch.Tensor:
-    """Return a tensor over a storage, contiguous without strides."""
+    """Return a tensor over a block or a torch storage, contiguous without strides."""
+    storage = over_block(source) if type(source) is Storage else source
     tensor = torch.empty(0, dtype=dtype, device=CPU).set_(storage, offset, size, stride)
     if is_parameter:  # the constructor, since only floating-point parameters may require a gradient
         return Parameter(tensor, requires_grad)

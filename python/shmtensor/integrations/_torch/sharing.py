@@ -7,12 +7,11 @@ from typing import Any
 import torch
 
 from shmtensor.integrations._replacements import Replacements
-from shmtensor.integrations._torch.storages import CPU, block_of, move
+from shmtensor.integrations._torch.storages import CPU, block_of, is_shared_by_torch, move
 
 __all__ = ["can_move", "install", "uninstall"]
 
 _Storage: Any = torch.UntypedStorage
-_is_shared = _Storage.is_shared
 _share_memory_ = _Storage.share_memory_
 _replaced = Replacements()
 
@@ -36,7 +35,7 @@ def uninstall() -> None:
 
 def is_shared(storage: torch.UntypedStorage) -> bool:
     """Return True if other processes may have the storage's memory."""
-    return _is_shared(storage) or (storage.device == CPU and block_of(storage) is not None)
+    return is_shared_by_torch(storage) or (storage.device == CPU and block_of(storage) is not None)
 
 
 def share_memory_(storage: torch.UntypedStorage, *args: Any, **options: Any) -> torch.UntypedStorage:

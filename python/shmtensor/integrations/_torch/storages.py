@@ -9,24 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef, shared_cache, storage_from_cache
 
 import shmtensor._core as _core
 from shmtensor._layout import bytes_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shmtensor.storage import Storage
 
-__all__ = ["CPU", "block_of", "copy_of", "move", "over_block", "over_bytes"]
+__all__ = ["CPU", "block_of", "copy_of", "is_shared_by_torch", "move", "over_block", "over_bytes"]
 
 CPU = torch.device("cpu")
 
 _moving = threading.Lock()
 
+_core.register_peers(torch.UntypedStorage._new_with_weak_ptr, torch.UntypedStorage._free_weak_ref)
+
 
 def block_of(storage: torch.UntypedStorage) -> Storage | None:
     """Return the block in which the bytes of a torch storage are stored, None for any other memory."""
     return _core.storage_at(storage.data_ptr(), storage.nbytes())
+
+
+# In any memory, also with the method replaced.
+is_shared_by_torch: Callable[[torch.UntypedStorage], bool] = torch.UntypedStorage.is_shared
 
 
 def copy_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> Storage:
@@ -38,13 +45,11 @@ def copy_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> Storage:
 
 def over_block(block: Storage) -> torch.UntypedStorage:
     """Return the torch storage over all bytes of a block; the same one as long as a tensor uses it."""
-    address = block.data_ptr()
-    # torch's own cache of received storages; its other keys are names and pairs of numbers.
-    known = storage_from_cache(torch.UntypedStorage, address)
-    if known is not None and known.data_ptr() == address and known.nbytes() == block.nbytes:
+    known: torch.UntypedStorage | None = _core.peer_of(block)
+    if known is not None and known.data_ptr() == block.data_ptr() and known.nbytes() == block.nbytes:
         return known
     made = over_bytes(block)
-    shared_cache[address] = StorageWeakRef(made)
+    _core.set_peer(block, made._weak_ref())
     return made
 
 
@@ -67,7 +72,7 @@ def move(storage: torch.UntypedStorage) -> Storage:
         if block is None:
             block = copy_of(storage, 0, storage.nbytes())
             storage._swap_data_ptr_(over_bytes(block))
-            shared_cache[block.data_ptr()] = StorageWeakRef(storage)
+            _core.set_peer(block, storage._weak_ref())
         return block
 
 
