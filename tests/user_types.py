@@ -38,8 +38,20 @@ def submodules() -> None:
     queue: mp.Queue[st.Tensor] = mp.Queue(maxsize=5)
     try:
         queue.put(st.zeros(3, np.float32))
+        assert_type(queue.get(timeout=1), st.Tensor)
     except st.errors.OutOfSharedMemory:
         mp.spawn(work, (st.full((2,), 1.0),), nprocs=2)
+
+
+def queues(numbers: st.Queue[int], broadcast: st.Broadcast[int]) -> None:
+    """Regression: what they return was Any."""
+    numbers.put(3)
+    assert_type(numbers.get(), int)
+    assert_type(numbers.get_many(5), list[int])
+    assert_type(mp.SimpleQueue[str]().get(), str)
+    broadcast.put(3)
+    with broadcast.reader() as reader:
+        assert_type(reader.get(), int)
 
 
 def workers() -> None:

@@ -92,6 +92,11 @@ class Broadcast(_core.BroadcastBase, Generic[Item]):
             "a broadcast cannot be copied or pickled: send it through multiprocessing, a queue or publish"
         )
 
+    if TYPE_CHECKING:  # the extension does not know the type of the items
+
+        def put(self, item: Item, block: bool = True, timeout: float | None = None) -> None: ...
+        def put_nowait(self, item: Item, /) -> None: ...
+
     def reader(self) -> BroadcastReader[Item]:
         """Join as a reader: it gets every item that is put from now on.
 
@@ -128,6 +133,11 @@ class BroadcastReader(_core.BroadcastReaderBase, Generic[Item]):
 
     def __new__(cls, broadcast: Broadcast[Item]) -> Self:
         return super().__new__(cls, broadcast)
+
+    if TYPE_CHECKING:
+
+        def get(self, block: bool = True, timeout: float | None = None) -> Item: ...
+        def get_nowait(self) -> Item: ...
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise TypeError("a reader cannot be sent: send its broadcast, and call reader() in the other process")

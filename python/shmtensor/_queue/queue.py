@@ -14,7 +14,7 @@ from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.pickling import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -89,6 +89,19 @@ class Queue(_core.QueueBase, Generic[Item]):
             "a queue cannot be copied or pickled: send it through multiprocessing, another queue or publish"
         )
 
+    if TYPE_CHECKING:  # the extension does not know the type of the items
+
+        def put(self, item: Item, block: bool = True, timeout: float | None = None) -> None: ...
+        def put_nowait(self, item: Item, /) -> None: ...
+        def put_many(
+            self, items: Iterable[Item], block: bool = True, timeout: float | None = None
+        ) -> None: ...
+        def get(self, block: bool = True, timeout: float | None = None) -> Item: ...
+        def get_nowait(self) -> Item: ...
+        def get_many(
+            self, most: int | None = None, block: bool = True, timeout: float | None = None
+        ) -> list[Item]: ...
+
     async def aget(self) -> Item:
         """Remove the first item and return it; the event loop runs other tasks until there is one.
 
@@ -103,8 +116,7 @@ class Queue(_core.QueueBase, Generic[Item]):
 
         while True:
             with suppress(queue.Empty):
-                item: Item = self.get_nowait()
-                return item
+                return self.get_nowait()
             await wait_until_readable(self.fileno())
 
     async def aput(self, item: Item) -> None:
