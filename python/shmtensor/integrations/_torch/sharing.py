@@ -23,8 +23,8 @@ def can_move() -> bool:
 
 def install() -> None:
     """Let `share_memory_` move storages, and with them tensors and modules, into blocks."""
+    _replaced.set(_Storage, "is_shared", is_shared)
     if can_move():
-        _replaced.set(_Storage, "is_shared", is_shared)
         _replaced.set(_Storage, "share_memory_", share_memory_)
 
 
