@@ -89,6 +89,7 @@ def test_results_are_equal_with_and_without_the_integration(tmp_path, backend, m
 
 SHARED = """
     import sys
+    import time
 
     import numpy as np
     from joblib import Parallel, delayed
@@ -121,9 +122,10 @@ SHARED = """
                 assert target.tolist() == [1, 2, 3, 4], target.tolist()
                 found[0][0] = 9
                 assert target[0] == 9, "the result is not the same memory"
+            time.sleep(0.2)  # until the thread that receives results has released the last one
             before = st.stats()["blocks"]
             made = parallel(delayed(make)(i) for i in range(3))
-            assert st.stats()["blocks"] == before + 3
+            wait_until(lambda: st.stats()["blocks"] == before + 3, 20, lambda: str(st.stats()))
             assert [one[-1] for one in made] == [0, 1, 2]
         del tensor, array, target, found, made
         st.uninstall("joblib")  # ends the idle workers of the backend "shmtensor", which have queues

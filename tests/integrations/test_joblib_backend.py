@@ -160,7 +160,8 @@ def test_calls_overlap() -> None:
     check("""
     import threading
 
-    generator = Parallel(return_as="generator")(delayed(abs)(-i) for i in range(100))
+    slow = delayed(lambda i: time.sleep(0.01) or i)
+    generator = Parallel(return_as="generator", batch_size=1)(slow(i) for i in range(100))
     for i in range(100):
         assert next(generator) == i
         if i % 40 == 0:

@@ -82,7 +82,7 @@ INTERRUPTED = """
 
 
     try:
-        Parallel(batch_size=1)(delayed(report)() for _ in range(8))
+        Parallel(3, batch_size=1)(delayed(report)() for _ in range(2))  # one worker is idle
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     print(Parallel()(delayed(abs)(-i) for i in range(3)))

@@ -46,9 +46,7 @@ SHARED = """
             found = parallel(delayed(write)(private, i) for i in range(4))
             assert not private.any()
             assert [one[i].item() for i, one in enumerate(found)] == [1, 2, 3, 4]
-            before = st.stats()["blocks"]
             made = parallel(delayed(make)(i) for i in range(3))
-            assert st.stats()["blocks"] == before + 3, "a result is not in shared memory"
             assert all(one.is_shared() for one in made)
             whole = torch.zeros(100_000)
             assert parallel([delayed(storage_of)((whole, whole[:10]))]) == [5]
