@@ -22,8 +22,8 @@ enum class FreeResult : std::uint8_t {
 /// releases the block.
 ///
 /// The order of the reads is part of the protocol, see docs/design/block.md: the word, then holder
-/// bits, tickets, and holder bits again, then a compare-and-swap of the word with the value that was
-/// read.
+/// bits, tickets, and holder bits again, then a compare-and-swap of the word with the value that
+/// was read.
 [[nodiscard]] FreeResult try_free(const Segment& segment, BlockNumber block,
                                   const SessionMemory& memory) noexcept;
 
