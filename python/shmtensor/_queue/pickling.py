@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Reducers(dict[type, Any]):
-    """Reducers of this package, then those of `multiprocessing`, then those of `copyreg`."""
+    """Reducers of messages, then those of `multiprocessing`, then those of `copyreg`.
+
+    Only the first ones are fixed: `cuda.set_sync` and integrations register others with `multiprocessing`.
+    """
 
     __missing__ = _core.reducer_lookup(
         ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
@@ -30,7 +33,7 @@ class Reducers(dict[type, Any]):
     )
 
 
-REDUCERS = Reducers(reducers.REDUCERS | {np.ndarray: reducers.reduce_array_out_of_band})
+REDUCERS = Reducers({np.ndarray: reducers.reduce_array_out_of_band})
 """The reducers of messages, which may return out-of-band buffers."""
 
 
