@@ -129,34 +129,25 @@ def __dir__() -> list[str]:
     return __all__
 
 
+_LATE = {  # what costs nothing until it is used, and the module that has it
+    **dict.fromkeys(("Broadcast", "BroadcastReader"), "_queue.broadcast"),
+    "Queue": "_queue.queue",
+    "ShutDown": "_queue.errors",
+    **dict.fromkeys(("arange", "concatenate", "load", "stack"), "composition"),
+    **dict.fromkeys(("install", "uninstall"), "integrations"),
+    "doctor": "_doctor",
+    "share": "_share",
+}
+
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        # These need no import of their own, and cost nothing until they are used.
+        from importlib import import_module
+
         if name in {"cuda", "multiprocessing", "errors", "memory"}:
-            import importlib
-
-            return importlib.import_module(f"shmtensor.{name}")
-        if name in {"Broadcast", "BroadcastReader"}:
-            from shmtensor._queue import broadcast
-
-            return getattr(broadcast, name)
-        if name in {"Queue", "ShutDown"}:
-            from shmtensor._queue import errors, queue
-
-            return queue.Queue if name == "Queue" else errors.ShutDown
-        if name in {"arange", "concatenate", "load", "stack"}:
-            from shmtensor import composition
-
-            return getattr(composition, name)
-        if name in {"install", "uninstall"}:
-            from shmtensor import integrations
-
-            return getattr(integrations, name)
-        if name in {"doctor", "share"}:
-            from shmtensor import _doctor, _share
-
-            return _doctor.doctor if name == "doctor" else _share.share
+            return import_module(f"shmtensor.{name}")
+        if name in _LATE:
+            return getattr(import_module(f"shmtensor.{_LATE[name]}"), name)
         msg = f"module 'shmtensor' has no attribute {name!r}"
         raise AttributeError(msg)
 

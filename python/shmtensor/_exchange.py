@@ -60,6 +60,6 @@ def allocate(shape: tuple[int, ...], code: int, bits: int, device: tuple[int, in
     """
     kind, number = device
     if kind not in {_dlpack.HOST, _dlpack.CUDA}:
-        msg = f"there is no shared memory on DLPack device {device}"
+        msg = f"shared memory is on the host or on a GPU, not on DLPack's device {device}"
         raise BufferError(msg)
     return empty(shape, dtype_of(code, bits), "cpu" if kind == _dlpack.HOST else f"cuda:{number}")

@@ -66,6 +66,11 @@ def buffer_threshold() -> int | None:
     return _threshold
 
 
+def is_large(nbytes: int) -> bool:
+    """Return True if a buffer of so many bytes is sent in shared memory."""
+    return _threshold is not None and nbytes >= max(_threshold, 1)
+
+
 def set_buffer_threshold(nbytes: int | None) -> None:
     """Set that number; None for no buffer."""
     global _threshold

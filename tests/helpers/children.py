@@ -139,6 +139,16 @@ def run_program(
     return run_command([sys.executable, str(path), *arguments], timeout=timeout, env=env)
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_example(
+    name: str, *arguments: str, timeout: float = 60.0, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of `examples`."""
+    return run_program(EXAMPLES / name, *arguments, timeout=timeout, env=env)
+
+
 def assert_equal_output(path: Path, *arguments: str, timeout: float) -> None:
     """Run a program file with the last argument "on", then "off": it must succeed and print the same."""
     on, off = (run_program(path, *arguments, state, timeout=timeout) for state in ("on", "off"))

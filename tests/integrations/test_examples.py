@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from tests.helpers.children import run_program
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.helpers.children import run_example
 
 
 def test_frames_are_decoded_once_for_all_consumers() -> None:
-    done = run_program(EXAMPLES / "video_frames.py")
+    done = run_example("video_frames.py")
     assert done.returncode == 0, done
     assert not done.stderr
     frames, places = map(int, re.search(r"(\d+) frames in .* memory of (\d+)", done.stdout).groups())
@@ -23,6 +20,6 @@ def test_frames_are_decoded_once_for_all_consumers() -> None:
 
 
 def test_environments_play_the_same_with_shared_arrays_and_pickles() -> None:
-    done = run_program(EXAMPLES / "vector_environments.py", "100")
+    done = run_example("vector_environments.py", "100")
     assert re.fullmatch(r"steps a second: shared \d+, pickled \d+; rewards [1-9]\d*\n", done.stdout), done
     assert not done.stderr

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from tests.helpers.children import run_program
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.helpers.children import run_example
 
 
 def test_grid_search_shares_the_array() -> None:
-    done = run_program(EXAMPLES / "grid_search.py", "192", timeout=110)
+    done = run_example("grid_search.py", "192", timeout=110)
     assert not done.stderr
     found = re.fullmatch(
         r"best: \{.*\}; the array has 192 MiB\n"

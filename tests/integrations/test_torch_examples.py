@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
-from tests.helpers.children import run_command, run_program
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.helpers.children import run_command, run_example
 
 
 def test_dataloader_example_prints_its_rates() -> None:
-    done = run_program(EXAMPLES / "dataloader.py", "0.5", timeout=110)
+    done = run_example("dataloader.py", "0.5", timeout=110)
     assert done.stdout.startswith("batches a second: torch "), done
     assert not done.stderr
 

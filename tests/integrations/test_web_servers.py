@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import clean_environment, wait_until
+from tests.helpers.children import EXAMPLES, clean_environment, wait_until
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 APP = "fastapi_one_model:app"
 GUNICORN = ["-m", "gunicorn", "--workers", "3", "--worker-class", "uvicorn_worker.UvicornWorker"]
 GUNICORN += ["--no-control-socket", "--bind", "unix:{path}", APP]

@@ -15,6 +15,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._core import storage_at
 from tests.helpers.children import end, wait_until
+from tests.helpers.failing_pickles import FailsToLoad, FailsToPickle, fail
 from tests.helpers.queues import take
 
 BIG = 20_000  # elements of 8 bytes: above the threshold
@@ -230,20 +231,6 @@ def test_threshold_decides(ctx, threshold) -> None:
             mp.set_buffer_threshold(wrong)
     with pytest.raises(TypeError):
         mp.set_buffer_threshold("1")
-
-
-class FailsToLoad:
-    def __reduce__(self):
-        return fail, ()
-
-
-class FailsToPickle:
-    def __reduce__(self):
-        raise RuntimeError("on purpose")
-
-
-def fail() -> None:
-    raise RuntimeError("on purpose")
 
 
 def resources() -> tuple[int, int]:

@@ -19,6 +19,7 @@ import shmtensor.multiprocessing as mp
 from shmtensor._core import storage_at
 from tests.helpers.children import clean_environment, end, run_python, wait_until
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
+from tests.helpers.failing_pickles import FailsToLoad, FailsToPickle
 from tests.helpers.queues import take
 
 pytestmark = pytest.mark.usefixtures("strategy")
@@ -325,20 +326,6 @@ def test_published_private_arrays_stay_private_copies() -> None:
     first["a"][0] = 1
     assert second["a"][0] == 0
     st.unpublish("private")
-
-
-class FailsToLoad:
-    def __reduce__(self):
-        return fail, ()
-
-
-class FailsToPickle:
-    def __reduce__(self):
-        raise RuntimeError("on purpose")
-
-
-def fail() -> None:
-    raise RuntimeError("on purpose")
 
 
 @pytest.mark.parametrize("culprit", [FailsToLoad, FailsToPickle])

@@ -156,8 +156,7 @@ void fill_contiguous(const py::object& to, const py::bytes& item) {
   if (!tensor->contiguous || bytes.size() != static_cast<std::size_t>(tensor->item_size)) {
     throw py::value_error("only a tensor in C order can be filled with an item of its size");
   }
-  std::uint64_t count = 1;
-  for (const std::int64_t size : tensor->shape()) count *= static_cast<std::uint64_t>(size);
+  const auto count = static_cast<std::uint64_t>(element_count(tensor->shape()));
   const GilRelease release;
   identify(tensor);
   cuda::fill(gpu_of(tensor), side_of(tensor).start,

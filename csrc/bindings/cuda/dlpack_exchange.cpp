@@ -98,14 +98,8 @@ int to_object(Versioned* managed, void** out) {
       managed->deleter(managed);
       return;
     }
-    const auto release = [](PyObject* capsule) {
-      const char* const name = dlpack::name_of(static_cast<Versioned*>(nullptr));
-      if (PyCapsule_IsValid(capsule, name) == 0) return;  // the tensor was taken over
-      auto* unused = static_cast<Versioned*>(PyCapsule_GetPointer(capsule, name));
-      if (unused->deleter != nullptr) unused->deleter(unused);
-    };
     const dlpack::Device device = managed->tensor.device;
-    const py::object capsule = checked(PyCapsule_New(managed, dlpack::name_of(managed), release));
+    const py::object capsule = in_capsule(managed);
     *out = function("adopt")(capsule, py::make_tuple(device.type, device.number)).release().ptr();
   });
 }

@@ -62,14 +62,7 @@ std::unique_ptr<Managed, void (*)(Managed*)> pack(const Tensor& tensor, std::uin
 template <typename Managed>
 py::object pack_in_capsule(const Tensor& tensor, std::uint8_t code, const py::object& owner) {
   auto managed = pack<Managed>(tensor, code, owner);
-  py::object capsule =
-      checked(PyCapsule_New(managed.get(), dlpack::name_of(managed.get()), [](PyObject* made) {
-        // A consumer renames the capsule when it takes over the tensor.
-        const char* name = dlpack::name_of(static_cast<Managed*>(nullptr));
-        if (!PyCapsule_IsValid(made, name)) return;
-        auto* unused = static_cast<Managed*>(PyCapsule_GetPointer(made, name));
-        unused->deleter(unused);
-      }));
+  py::object capsule = in_capsule(managed.get());
   static_cast<void>(managed.release());
   return capsule;
 }

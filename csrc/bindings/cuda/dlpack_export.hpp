@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "bindings/cuda/dlpack.hpp"
+#include "bindings/support/errors.hpp"
 #include "bindings/support/python.hpp"
 #include "bindings/tensor/tensor.hpp"
 
@@ -19,6 +20,17 @@ namespace shmtensor::python {
 /// The same with a reference to the storage, for a consumer that calls the deleter. Throws
 /// BufferError if DLPack cannot describe the strides.
 [[nodiscard]] dlpack::Versioned* export_versioned(const Tensor& tensor, std::uint8_t code);
+
+/// A capsule that releases the structure unless a consumer has taken it over.
+template <typename Managed>
+[[nodiscard]] py::object in_capsule(Managed* managed) {
+  return checked(PyCapsule_New(managed, dlpack::name_of(managed), [](PyObject* capsule) {
+    const char* const name = dlpack::name_of(static_cast<Managed*>(nullptr));
+    if (PyCapsule_IsValid(capsule, name) == 0) return;  // the consumer has renamed it
+    auto* const unused = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+    if (unused->deleter != nullptr) unused->deleter(unused);
+  }));
+}
 
 /// The storage of a structure that `export_versioned` has made, a borrowed reference, or null if
 /// another library made the structure.

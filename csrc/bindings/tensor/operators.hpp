@@ -7,13 +7,12 @@
 
 namespace shmtensor::python {
 
-/// The slots of the type. `array` is numpy.ndarray.
-//
-// An operator calls the slot of NumPy's array, with the arrays of both operands. Through
-// `__array_ufunc__`, as by NumPy's NDArrayOperatorsMixin, it takes several times as long.
+/// The slots of the type. An operator calls the slot of NumPy's array, with the arrays of both
+/// operands. Through `__array_ufunc__`, as by NumPy's NDArrayOperatorsMixin, it takes several times
+/// as long.
 [[nodiscard]] std::vector<PyType_Slot> operator_slots();
 
-/// The type that computes.
+/// Sets numpy.ndarray, whose slots compute.
 void set_array_type(PyTypeObject* array) noexcept;
 
 }  // namespace shmtensor::python

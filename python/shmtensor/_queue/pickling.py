@@ -41,19 +41,14 @@ def _copy_for_one(raw: memoryview) -> Storage | Tensor | None:
     """Return a copy that a single reader may write unless the buffer is read-only; None for a small one."""
     if raw.readonly:
         return _copy_for_many(raw)
-    return _core.copy_of_buffer(raw) if _is_large(raw) else None
+    return _core.copy_of_buffer(raw) if reducers.is_large(raw.nbytes) else None
 
 
 def _copy_for_many(raw: memoryview) -> Tensor | None:
     """Return a copy that no process may write; None for a small buffer."""
-    if not _is_large(raw):
+    if not reducers.is_large(raw.nbytes):
         return None
     return Tensor(_core.copy_of_buffer(raw), "uint8", (raw.nbytes,), readonly=True)
-
-
-def _is_large(raw: memoryview) -> bool:
-    threshold = reducers.buffer_threshold()
-    return threshold is not None and raw.nbytes >= max(threshold, 1)
 
 
 class MessagePickler(pickle.Pickler):

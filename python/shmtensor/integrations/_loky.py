@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+from pathlib import Path
 from typing import Any
 
 from shmtensor.integrations import _tables
@@ -52,6 +53,5 @@ def private_memory(pid: int, force_gc: bool = False) -> int:
     """
     if force_gc:
         gc.collect()
-    with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
-        _, resident, shared, *_ = map(int, file.read().split())
+    _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
     return (resident - shared) * os.sysconf("SC_PAGESIZE")

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import joblib.parallel
 import joblib.pool
-import numpy as np
 from joblib import _memmapping_reducer as memmapping
 
 from shmtensor import reducers
 from shmtensor.errors import OutOfSharedMemory
-from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, is_large, reduce_copy
+from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy, reduce_shared
 from shmtensor.integrations._loky import Loky
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, pickles_message
@@ -69,7 +68,7 @@ def make_backend(**options: Any) -> Any:
 
 def reduce_argument(reducer: Any, array: npt.NDArray[Any]) -> Any:
     """Reduce an argument of a task; above `max_nbytes` to a copy that is made once for all tasks."""
-    shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
+    shared = reduce_shared(array)
     if shared is not None:
         return shared
     large = reducer._max_nbytes is not None and array.nbytes > reducer._max_nbytes
@@ -85,10 +84,10 @@ def reduce_argument(reducer: Any, array: npt.NDArray[Any]) -> Any:
 
 def reduce_result(array: npt.NDArray[Any]) -> Any:
     """Reduce a result."""
-    shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
+    shared = reduce_shared(array)
     if shared is not None:
         return shared
-    if is_large(array) and can_be_copied(array):
+    if reducers.is_large(array.nbytes) and can_be_copied(array):
         try:
             return reduce_copy(array, copy_of(array), readonly=False)
         except OutOfSharedMemory:

@@ -162,10 +162,8 @@ def _reduce_large(array: npt.NDArray[Any]) -> Any:
 
     The standard library pickles the arguments, by a pickler that has no place for buffers.
     """
-    threshold = reducers.buffer_threshold()
     if (
-        threshold is None
-        or array.nbytes < threshold
+        not reducers.is_large(array.nbytes)
         or std.get_spawning_popen() is None
         or not _core.message_has_one_reader()
     ):

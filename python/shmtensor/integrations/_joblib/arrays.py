@@ -28,10 +28,10 @@ __all__ = [
     "can_be_copied",
     "copy_of",
     "is_in_file",
-    "is_large",
     "rebuild_copy",
     "reduce_copy",
     "reduce_for_one",
+    "reduce_shared",
 ]
 
 _SHARED_BY_WORKERS = {"r": True, "r+": False, "w+": False}
@@ -51,10 +51,9 @@ def can_be_copied(array: Array) -> bool:
     return not array.dtype.hasobject and not is_in_file(array)
 
 
-def is_large(array: Array) -> bool:
-    """Return True if the array's bytes are sent in shared memory (`set_buffer_threshold`)."""
-    least = reducers.buffer_threshold()
-    return least is not None and array.nbytes >= max(least, 1)
+def reduce_shared(array: Array) -> Any:
+    """Reduce an array over shared memory to a tensor; None for another one, and for a subclass."""
+    return reducers.reduce_shared(array) if type(array) is np.ndarray else None
 
 
 def reduce_copy(array: Array, copy: Storage, *, readonly: bool) -> Any:
@@ -65,7 +64,8 @@ def reduce_copy(array: Array, copy: Storage, *, readonly: bool) -> Any:
 def reduce_for_one(array: Array) -> Any:
     """Reduce an array, for a pickler of messages, to a copy that the only receiver may write."""
     flags = array.flags
-    if flags.c_contiguous or flags.f_contiguous or array.dtype.hasobject or not is_large(array):
+    contiguous = flags.c_contiguous or flags.f_contiguous
+    if contiguous or array.dtype.hasobject or not reducers.is_large(array.nbytes):
         return array.__reduce_ex__(5)  # the pickler copies its buffer
     return reduce_copy(array, copy_of(array), readonly=False)
 
@@ -134,7 +134,7 @@ class Arguments:
 
     def __call__(self, array: Array) -> Any:
         """Reduce an array."""
-        shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
+        shared = reduce_shared(array)
         if shared is not None:
             return shared
         if is_in_file(array):

@@ -15,7 +15,13 @@ import numpy as np
 
 from shmtensor import reducers
 from shmtensor._queue.pickling import MessagePickler, Reducers
-from shmtensor.integrations._joblib.arrays import copy_of, is_in_file, is_large, reduce_copy, reduce_for_one
+from shmtensor.integrations._joblib.arrays import (
+    copy_of,
+    is_in_file,
+    reduce_copy,
+    reduce_for_one,
+    reduce_shared,
+)
 from shmtensor.integrations._tables import REDUCERS
 from shmtensor.multiprocessing._by_value.reducer import ByValuePickler
 from shmtensor.multiprocessing.connection import loads_or_release
@@ -123,13 +129,13 @@ def _load_outcome(content: bytes, trace: str | None) -> Outcome:
 
 
 def _reduce_result(array: npt.NDArray[Any]) -> Any:
-    shared = reducers.reduce_shared(array) if type(array) is np.ndarray else None
+    shared = reduce_shared(array)
     if shared is not None:
         return shared
     if is_in_file(array):
         from joblib import _memmapping_reducer as memmapping
 
         return memmapping.reduce_array_memmap_backward(array)
-    if not array.flags.writeable and is_large(array) and not array.dtype.hasobject:
+    if not array.flags.writeable and reducers.is_large(array.nbytes) and not array.dtype.hasobject:
         return reduce_copy(array, copy_of(array), readonly=False)  # the copy is the parent's
     return reduce_for_one(array)

@@ -43,6 +43,6 @@ def _set(path: str, setters: tuple[str, ...], count: int) -> None:
 
 
 def _loaded_libraries() -> set[str]:
-    with open("/proc/self/maps") as file:  # noqa: PTH123
-        paths = (line.rstrip("\n").split(maxsplit=5)[5:] for line in file if ".so" in line)
-        return {path[0] for path in paths if path}
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    paths = (line.split(maxsplit=5)[5:] for line in lines if ".so" in line)
+    return {path[0] for path in paths if path}
