@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from multiprocessing.reduction import DupFd
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,13 @@ _PATTERNS = {
 collect_ignore_glob = [
     pattern for pattern, library in _PATTERNS.items() if importlib.util.find_spec(library) is None
 ]
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Let the tests of this folder fork after those of JAX, which warns at each fork once it is imported."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name != "test_jax.py":
+            item.add_marker(pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"))
 
 
 @pytest.fixture(scope="session", autouse=True)
