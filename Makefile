@@ -10,6 +10,9 @@ BENCH_PEERS ?=
 BENCH_CASES ?= all
 BENCH_RESULT ?= build/bench/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
+CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	-DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON -DSHMTENSOR_WERROR=ON \
+	-DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
@@ -31,7 +34,7 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 # In an environment of its own, so that the libraries never reach the other tests.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= datasets dlpack frames jax joblib multiprocess torch web
+INTEGRATIONS ?= cuda datasets dlpack frames jax joblib multiprocess torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
@@ -177,17 +180,29 @@ $(VENV)/.group-integrations-torch: pyproject.toml | $(VENV)/.pip
 	$(PIP) --group integrations-torch
 	touch $@
 
+# Their tests need the simulated driver, and NVIDIA's, as far as it can be had.
+$(VENV)/.group-integrations-cuda: pyproject.toml | $(VENV)/.pip $(CPP_BUILD)/.simulators build/nvidia-drivers/.tried
+	$(PIP) --group integrations-cuda
+	touch $@
+
+build/nvidia-drivers/.tried: tests/integrations/get_nvidia_drivers.sh
+	tests/integrations/get_nvidia_drivers.sh $(@D)
+	touch $@
+
 $(VENV)/.pip:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade 'pip>=25.1'
 	touch $@
 
 $(CPP_BUILD)/.built: $(SOURCES) $(shell find tests/cpp tests/cuda/sim tests/fuzz/*.?pp tests/fuzz/corpus* tests/faults/*.cpp tests/faults/CMakeLists.txt -type f) | $(VENV)/.group-build build/gtest/.found
-	$(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON \
-	  -DSHMTENSOR_WERROR=ON \
-	  -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+	$(CPP_CONFIGURE)
 	$(CMAKE) --build $(CPP_BUILD)
+	touch $@
+
+# The simulated drivers alone.
+$(CPP_BUILD)/.simulators: $(shell find csrc/cuda/types.hpp tests/cuda/sim -type f) | $(VENV)/.group-build build/gtest/.found
+	$(CPP_CONFIGURE)
+	$(CMAKE) --build $(CPP_BUILD) --target shmtensor-sim-full shmtensor-sim-bare
 	touch $@
 
 build/gtest/.found:

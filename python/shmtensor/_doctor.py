@@ -177,7 +177,8 @@ def _container() -> Iterator[Finding]:
 def _driver() -> Iterator[Finding]:
     text = _read("/proc/driver/nvidia/version")
     if text is None:
-        yield Finding("CUDA driver", True, "none; tensors in host memory do not need it")
+        text = "its kernel module is not loaded; tensors in host memory do not need it"
+        yield Finding("CUDA driver", True, text)
         return
     version = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
     yield Finding("CUDA driver", True, version[1] if version else text.partition("\n")[0])
