@@ -9,6 +9,7 @@ from tests.helpers.children import assert_equal_output, importing_tests, run_pro
 METHODS = ["fork", "spawn", "forkserver"]
 
 SHARED = """
+    import gc
     import sys
 
     import multiprocess
@@ -61,9 +62,12 @@ SHARED = """
             assert target[3] == 8
             assert pool.apply(np.sum, (np.ones(1_000_000),)) == 1_000_000
 
-            # A worker is killed between the handles of a message.
-            tensor = st.zeros(100_000)
-            pool.apply_async(write, (tensor, Dies(), tensor))
+            # A worker is killed between the handles of a message, whose pipe exists as long as the pool.
+            workers = [worker.pid for worker in pool._pool]
+            pool.apply_async(write, (st.zeros(100_000), Dies(), st.zeros(100_000)))
+            wait_until(lambda: workers != [worker.pid for worker in pool._pool], 30)
+        del pool
+        gc.collect()  # the unfinished task and its pool refer to each other
         tensor = st.zeros(4)
         for queue in (context.Queue(), context.SimpleQueue()):
             process = context.Process(target=put, args=(queue, tensor))
