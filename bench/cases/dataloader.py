@@ -2,9 +2,10 @@
 
     python -m bench dataloader [--json FILE] [--rounds N]
 
-A worker per loader, on the other processor. All loaders exist at the same time and take turns; in each turn,
-what a worker has prefetched is taken first. A sample has 20 tensors of 4 KiB, a batch 64 x 3 x 224 x 224
-float32. The last line is one such tensor of private memory, pickled, unpickled and released in one process.
+A worker per loader, on the other processor. All loaders exist at the same time and take turns, each after the
+workers of the others have become idle; what its worker has prefetched is taken first. A sample has 20 tensors
+of 4 KiB, a batch 64 x 3 x 224 x 224 float32. The last line is one such tensor of private memory, pickled,
+unpickled and released in one process.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -104,11 +106,22 @@ def _time(batches: Iterator[Any], count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
+def _wait_until_prefetched() -> None:
+    """Wait until no worker makes a batch any more, which would slow the next loader's worker down."""
+    workers = psutil.Process().children()
+    for _ in range(1000):
+        before = [worker.cpu_times() for worker in workers]
+        time.sleep(0.05)
+        if [worker.cpu_times() for worker in workers] == before:
+            return
+
+
 def _measure(work: Work, rounds: int, options: Options) -> dict[str, list[float]]:
     loaders = {peer: _loader(work, peer, options) for peer in ("torch", "shmtensor", "shmtensor-queue")}
     seen: dict[str, list[float]] = {peer: [] for peer in loaders}
     for turn in range(rounds + 1):
         for peer, batches in loaders.items():
+            _wait_until_prefetched()
             taken = _time(batches, work.count)
             if turn:
                 seen[peer].append(taken)
