@@ -59,6 +59,9 @@ std::string advice_for(Result code) {
     case kIllegalAddress:
       return "; an earlier kernel or copy accessed invalid memory, or wrote to a read-only tensor. "
              "This process cannot use the GPU any more";
+    case kCaptureUnsupported:
+    case kCaptureImplicit:
+      return "; a stream is being captured into a CUDA graph: do this before or after the capture";
     case kNotPermitted:
     case kNotSupported:
       return on_wsl() ? "; WSL2 does not share GPU memory between processes: use host tensors"
@@ -194,6 +197,17 @@ std::string Driver::name_of(Result code) const {
 void Driver::check(Result code, const std::string& what) const {
   if (code == kSuccess) return;
   throw CudaError(code, "cannot " + what + ": " + name_of(code) + advice_for(code));
+}
+
+RelaxedCapture::RelaxedCapture(const Driver& driver) noexcept
+    : driver_(driver), before_(kCaptureModeRelaxed) {
+  if (driver_.cuThreadExchangeStreamCaptureMode == nullptr) return;
+  static_cast<void>(driver_.cuThreadExchangeStreamCaptureMode(&before_));
+}
+
+RelaxedCapture::~RelaxedCapture() {
+  if (driver_.cuThreadExchangeStreamCaptureMode == nullptr) return;
+  static_cast<void>(driver_.cuThreadExchangeStreamCaptureMode(&before_));
 }
 
 }  // namespace shmtensor::cuda

@@ -72,6 +72,21 @@ class Driver {
   int version_ = 0;
 };
 
+/// During its lifetime the calls of this thread neither fail because a stream is captured into a
+/// CUDA graph, in any thread, nor invalidate the capture. Excepted are calls that query or wait for
+/// what is being captured.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver) noexcept;
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  const Driver& driver_;
+  int before_;
+};
+
 /// Return true if the code means that all work of the process has ended, so that nothing uses its
 /// memory.
 [[nodiscard]] bool has_stopped(Result code) noexcept;

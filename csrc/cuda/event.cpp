@@ -75,12 +75,16 @@ IpcEventHandle Event::export_handle() const {
 }
 
 void Event::record(StreamHandle stream) const {
+  gpu_->refuse_capturing(stream, "record an event" + on(*gpu_));
   const Current current(*gpu_);
   gpu_->driver().check(gpu_->driver().cuEventRecord(handle_, stream),
                        "record an event" + on(*gpu_));
 }
 
+// While the stream is being captured, or the legacy stream cannot be used because another one is,
+// the caller waits instead: the work that it submits later has the same order.
 void Event::let_wait(StreamHandle stream) const {
+  if (gpu_->is_capturing(stream)) return synchronize();
   const Current current(*gpu_);
   gpu_->driver().check(gpu_->driver().cuStreamWaitEvent(stream, handle_, 0),
                        "let a stream wait" + on(*gpu_));
@@ -101,6 +105,9 @@ void Event::synchronize() const {
 
 void order(const Gpu& gpu, StreamHandle first, StreamHandle then) {
   const Driver& driver = gpu.driver();
+  for (const StreamHandle stream : {first, then}) {
+    gpu.refuse_capturing(stream, "let a stream wait" + on(gpu));
+  }
   const Current current(gpu);
   EventHandle event = nullptr;
   driver.check(driver.cuEventCreate(&event, kEventNoTiming), "create an event" + on(gpu));

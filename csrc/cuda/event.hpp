@@ -28,7 +28,8 @@ class Event {
 
   /// Moves the event to the end of the work that the stream has been given so far.
   void record(StreamHandle stream) const;
-  /// Makes the stream wait for the work that the event covers at the time of this call.
+  /// Makes the stream wait for the work that the event covers at the time of this call. Waits
+  /// itself if the stream `is_capturing`.
   void let_wait(StreamHandle stream) const;
   [[nodiscard]] bool is_done() const;
   void synchronize() const;

@@ -101,17 +101,31 @@ bool Gpu::can_reach(const Gpu& peer) const noexcept {
 }
 
 void Gpu::synchronize() const {
+  const std::string what = "wait for cuda:" + std::to_string(number_);
+  refuse_capturing(legacy_stream(), what);
   const Current current(*this);
-  driver_.check(driver_.cuCtxSynchronize(), "wait for cuda:" + std::to_string(number_));
+  driver_.check(driver_.cuCtxSynchronize(), what);
+}
+
+bool Gpu::is_capturing(StreamHandle stream) const {
+  if (driver_.cuStreamIsCapturing == nullptr) return false;
+  const Current current(*this);
+  int status = 0;
+  return driver_.cuStreamIsCapturing(stream, &status) == kCaptureImplicit || status != 0;
+}
+
+void Gpu::refuse_capturing(StreamHandle stream, const std::string& what) const {
+  if (is_capturing(stream)) driver_.check(kCaptureUnsupported, what);
 }
 
 void Gpu::synchronize_stream() const {
+  const RelaxedCapture relaxed(driver_);
   driver_.check(driver_.cuStreamSynchronize(stream_), "wait for cuda:" + std::to_string(number_));
 }
 
 std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
 
-Current::Current(const Gpu& gpu) : driver_(gpu.driver()) {
+Current::Current(const Gpu& gpu) : driver_(gpu.driver()), relaxed_(driver_) {
   driver_.check(driver_.cuCtxPushCurrent_v2(gpu.context()),
                 "make the context of cuda:" + std::to_string(gpu.number()) + " current");
 }

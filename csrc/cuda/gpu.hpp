@@ -29,8 +29,14 @@ class Gpu {
   [[nodiscard]] bool has_ipc_events() const noexcept { return ipc_events_; }
   [[nodiscard]] bool can_reach(const Gpu& peer) const noexcept;
 
-  /// Waits until all work on the device is complete.
+  /// Waits until all work on the device is complete. Throws CudaError, without a call that would
+  /// invalidate it, while a blocking stream is being captured into a graph.
   void synchronize() const;
+  /// Return true if the stream is being captured into a graph; of the legacy stream: any blocking
+  /// stream of the device. Invalidates no capture.
+  [[nodiscard]] bool is_capturing(StreamHandle stream) const;
+  /// Throws CudaError "cannot <what>: ..." if the stream `is_capturing`.
+  void refuse_capturing(StreamHandle stream, const std::string& what) const;
   void synchronize_stream() const;
 
   explicit Gpu(int number);
@@ -47,7 +53,8 @@ class Gpu {
   bool ipc_events_ = false;
 };
 
-/// Makes the device's context current in this thread during the lifetime of the object.
+/// Makes the device's context current in this thread during the lifetime of the object, with calls
+/// that do not affect a capture.
 class Current {
  public:
   explicit Current(const Gpu& gpu);
@@ -57,6 +64,7 @@ class Current {
 
  private:
   const Driver& driver_;
+  RelaxedCapture relaxed_;
 };
 
 /// Returns " on cuda:0", for error texts.

@@ -50,6 +50,7 @@ std::uint64_t PhysicalMemory::granularity(const Gpu& gpu) {
 }
 
 PhysicalMemory PhysicalMemory::create(const Gpu& gpu, std::uint64_t size) {
+  const RelaxedCapture relaxed(gpu.driver());
   const AllocationProperties properties = properties_for(gpu);
   MemoryHandle handle = 0;
   gpu.driver().check(gpu.driver().cuMemCreate(&handle, size, &properties, 0),
@@ -58,6 +59,7 @@ PhysicalMemory PhysicalMemory::create(const Gpu& gpu, std::uint64_t size) {
 }
 
 PhysicalMemory PhysicalMemory::import(const Gpu& gpu, const Fd& descriptor, std::uint64_t size) {
+  const RelaxedCapture relaxed(gpu.driver());
   MemoryHandle handle = 0;
   const Driver& driver = gpu.driver();
   driver.check(driver.cuMemImportFromShareableHandle(
@@ -68,6 +70,7 @@ PhysicalMemory PhysicalMemory::import(const Gpu& gpu, const Fd& descriptor, std:
 }
 
 PhysicalMemory PhysicalMemory::at(const Gpu& gpu, DevicePtr start, std::uint64_t size) {
+  const RelaxedCapture relaxed(gpu.driver());
   MemoryHandle handle = 0;
   gpu.driver().check(
       gpu.driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(start)),
@@ -76,6 +79,7 @@ PhysicalMemory PhysicalMemory::at(const Gpu& gpu, DevicePtr start, std::uint64_t
 }
 
 Fd PhysicalMemory::export_descriptor(const Gpu& gpu) const {
+  const RelaxedCapture relaxed(gpu.driver());
   int number = -1;
   gpu.driver().check(
       gpu.driver().cuMemExportToShareableHandle(&number, handle_, kHandleDescriptor, 0),
@@ -90,7 +94,9 @@ void PhysicalMemory::reset() noexcept {
   const MemoryHandle handle = std::exchange(handle_, 0);
   if (handle == 0) return;
   const Driver* driver = Driver::usable();
-  if (driver != nullptr) report_unless_ended(*driver, driver->cuMemRelease(handle), "free memory");
+  if (driver == nullptr) return;
+  const RelaxedCapture relaxed(*driver);
+  report_unless_ended(*driver, driver->cuMemRelease(handle), "free memory");
 }
 
 MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
@@ -105,6 +111,7 @@ MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
 MappedMemory MappedMemory::map(const Gpu& gpu, const PhysicalMemory* pieces, std::size_t count,
                                Access access) {
   const Driver& driver = gpu.driver();
+  const RelaxedCapture relaxed(driver);
   MappedMemory made;
   for (std::size_t i = 0; i < count; ++i) made.size_ += pieces[i].size();
   DevicePtr start = 0;
@@ -136,6 +143,7 @@ void MappedMemory::reset() noexcept {
   if (start == 0) return;
   const Driver* driver = Driver::usable();
   if (driver == nullptr) return;
+  const RelaxedCapture relaxed(*driver);
   if (mapped_ != 0)
     report_unless_ended(*driver, driver->cuMemUnmap(start, mapped_), "unmap memory");
   mapped_ = 0;

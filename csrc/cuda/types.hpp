@@ -98,6 +98,10 @@ inline constexpr Result kNotSupported = 801;
 inline constexpr Result kSystemNotReady = 802;
 inline constexpr Result kDriverMismatch = 803;
 inline constexpr Result kCaptureUnsupported = 900;
+inline constexpr Result kCaptureInvalidated = 901;
+inline constexpr Result kCaptureImplicit = 906;
+inline constexpr Result kCapturedEvent = 907;
+inline constexpr Result kCaptureWrongThread = 908;
 
 // Attributes of a device.
 inline constexpr int kHasVirtualMemory = 102;
@@ -105,6 +109,7 @@ inline constexpr int kHasDescriptorHandles = 103;
 inline constexpr int kHasIpcEvents = 125;
 
 // Attributes of a pointer.
+inline constexpr int kPointerContext = 1;
 inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerBufferId = 7;
 inline constexpr int kPointerIsManaged = 8;
@@ -124,6 +129,7 @@ inline constexpr int kAccessRead = 1;
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kGranularityMinimum = 0;
 inline constexpr int kHandleDescriptor = 1;
+inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kLazyPeerAccess = 1;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlocking = 1;
@@ -151,6 +157,7 @@ inline StreamHandle per_thread_stream() noexcept { return reinterpret_cast<Strea
   X(cuCtxPushCurrent_v2, (ContextHandle))                                      \
   X(cuCtxPopCurrent_v2, (ContextHandle*))                                      \
   X(cuCtxGetCurrent, (ContextHandle*))                                         \
+  X(cuCtxGetDevice, (DeviceNumber*))                                           \
   X(cuCtxSynchronize, ())                                                      \
   X(cuMemAlloc_v2, (DevicePtr*, std::size_t))                                  \
   X(cuMemFree_v2, (DevicePtr))                                                 \
@@ -194,6 +201,8 @@ inline StreamHandle per_thread_stream() noexcept { return reinterpret_cast<Strea
 
 #define SHMTENSOR_CUDA_OPTIONAL(X)                             \
   X(cuDeviceCanAccessPeer, (int*, DeviceNumber, DeviceNumber)) \
-  X(cuMemGetInfo_v2, (std::size_t*, std::size_t*))
+  X(cuMemGetInfo_v2, (std::size_t*, std::size_t*))             \
+  X(cuStreamIsCapturing, (StreamHandle, int*))                 \
+  X(cuThreadExchangeStreamCaptureMode, (int*))
 
 }  // namespace shmtensor::cuda

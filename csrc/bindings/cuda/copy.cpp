@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings/storage/lifetime.hpp"
+#include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
@@ -53,8 +54,8 @@ const cuda::Gpu& gpu_of(const DeviceTensor& tensor) {
 
 // Our copies run in a stream of their own. Work that other libraries have started on the memory, in
 // streams that are unknown here, ends before.
-void identify(const DeviceTensor& tensor) {
-  if (tensor.storage().exposed.load()) gpu_of(tensor).synchronize();
+void wait_for_others(const DeviceTensor& tensor) {
+  if (tensor.storage().exposed.load()) wait_for_device(tensor.storage().device());
 }
 
 // Throws ValueError if the shapes differ.
@@ -73,8 +74,8 @@ void copy_to_device(const py::object& to, std::uint64_t address, const py::tuple
   const DeviceTensor tensor(to);
   require_writable(tensor);
   const cuda::CopySide from = host_side(tensor, address, strides);
+  wait_for_others(tensor);
   const GilRelease release;
-  identify(tensor);
   cuda::copy(gpu_of(tensor), side_of(tensor), from, tensor->shape(), tensor->item_size);
 }
 
@@ -82,8 +83,8 @@ void copy_to_host(const py::object& from, std::uint64_t address, const py::tuple
   const Dims strides = to_strides(steps);
   const DeviceTensor tensor(from);
   const cuda::CopySide to = host_side(tensor, address, strides);
+  wait_for_others(tensor);
   const GilRelease release;
-  identify(tensor);
   cuda::copy(gpu_of(tensor), to, side_of(tensor), tensor->shape(), tensor->item_size);
 }
 
@@ -93,9 +94,9 @@ void copy_on_device(const py::object& to, const py::object& from) {
   const DeviceTensor source(from);
   require_writable(target);
   require_same_shape(target, source);
+  wait_for_others(target);
+  wait_for_others(source);
   const GilRelease release;
-  identify(target);
-  identify(source);
   cuda::copy(gpu_of(target), side_of(target), side_of(source), target->shape(), target->item_size);
 }
 
@@ -157,8 +158,8 @@ void fill_contiguous(const py::object& to, const py::bytes& item) {
     throw py::value_error("only a tensor in C order can be filled with an item of its size");
   }
   const auto count = static_cast<std::uint64_t>(element_count(tensor->shape()));
+  wait_for_others(tensor);
   const GilRelease release;
-  identify(tensor);
   cuda::fill(gpu_of(tensor), side_of(tensor).start,
              reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), count);
 }

@@ -8,6 +8,7 @@
 
 #include "base/report.hpp"
 #include "bindings/storage/lifetime.hpp"
+#include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
 #include "cuda/ipc_import.hpp"
 #include "os/mutex.hpp"
@@ -49,15 +50,17 @@ bool is_finalizing() noexcept {
 
 enum class Report : bool { no, yes };
 
-// Return true if all work that this process has started there is done, or stopped by the driver.
-// The driver refuses to wait while a stream is captured into a graph, which is not reported.
+// Return true if all work that this process has started there is done, or stopped by the driver. A
+// refusal because a stream is being captured into a graph is not reported.
 bool wait_for(int device, Report failure) noexcept {
   try {
     cuda::Gpu::get(device).synchronize();
     return true;
   } catch (const cuda::CudaError& error) {
     if (cuda::has_stopped(error.code())) return true;
-    if (failure == Report::yes && error.code() != cuda::kCaptureUnsupported) report(error.what());
+    const bool captured =
+        error.code() == cuda::kCaptureUnsupported || error.code() == cuda::kCaptureImplicit;
+    if (failure == Report::yes && !captured) report(error.what());
     return false;
   } catch (...) {
     return false;
@@ -117,6 +120,7 @@ void release_device_block(const Storage* storage, const Backing& backing) noexce
   }
   if (is_finalizing()) return;
   const bool wait = storage->exposed.load();
+  if (wait && is_capturing()) return defer(storage, backing);
   const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
   std::optional<GilRelease> release;
   if (wait || backing.keeper != nullptr || orphaned) release.emplace();
@@ -126,7 +130,7 @@ void release_device_block(const Storage* storage, const Backing& backing) noexce
 }
 
 void release_deferred() noexcept {
-  if (!deferred().any.load() || cuda::Driver::usable() == nullptr) return;
+  if (!deferred().any.load() || cuda::Driver::usable() == nullptr || is_capturing()) return;
   const GilRelease release;
   retry();
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "bindings/storage/storage.hpp"
+#include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
 #include "cuda/event.hpp"
 #include "cuda/pointer_attributes.hpp"
@@ -19,9 +20,10 @@ void order_streams(int device, std::uint64_t first, std::uint64_t then) {
 void wait_for_stream(int device, std::uint64_t stream) {
   const GilRelease release;
   const cuda::Gpu& gpu = cuda::Gpu::get(device);
+  const auto handle = reinterpret_cast<cuda::StreamHandle>(stream);
+  gpu.refuse_capturing(handle, "wait for a stream" + on(gpu));
   const cuda::Current current(gpu);
-  gpu.driver().check(gpu.driver().cuStreamSynchronize(reinterpret_cast<cuda::StreamHandle>(stream)),
-                     "wait for a stream of cuda:" + std::to_string(device));
+  gpu.driver().check(gpu.driver().cuStreamSynchronize(handle), "wait for a stream" + on(gpu));
 }
 
 py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
@@ -38,8 +40,7 @@ py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
 void add_device_functions(py::module_& module) {
   const auto unlocked = py::call_guard<GilRelease>();
   module.def("cuda_count", [] { return cuda::Gpu::count(); }, unlocked);
-  module.def(
-      "cuda_synchronize", [](int device) { cuda::Gpu::get(device).synchronize(); }, unlocked);
+  module.def("cuda_synchronize", &wait_for_device);
   module.def("cuda_order_streams", &order_streams);
   module.def("cuda_wait_for_stream", &wait_for_stream);
   module.def("cuda_device_of", &cuda::device_of, unlocked);

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/storage/allocation.hpp"
+#include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/transfer/message_scope.hpp"
 #include "bindings/transfer/tensor_view.hpp"
@@ -112,8 +113,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
     if (cuda::forked()) cuda::refuse_after_fork();
     if (storage.exposed.load() && order == DeviceOrder::by_wait) {
       // Work that other libraries have started on the memory ends before the message can be read.
-      const GilRelease release;
-      cuda::Gpu::get(backing.device).synchronize();
+      wait_for_device(backing.device);
     }
   }
   const std::size_t size = kHandleSize + tail.size() + kSignatureSize;

@@ -37,8 +37,7 @@ void move(const Pieces& to, const Pieces& from) {
 Result queue(StreamHandle handle, std::function<void()> run) {
   const auto stream = find_stream(handle);
   if (!stream) return kInvalidHandle;
-  submit(stream, {[] { return true; }, std::move(run)});
-  return kSuccess;
+  return submit(stream, {[] { return true; }, std::move(run)});
 }
 
 Result queue_move(StreamHandle stream, const Pieces& to, const Pieces& from) {

@@ -252,6 +252,13 @@ SIM_EXPORT Result cuDevicePrimaryCtxRelease_v2(DeviceNumber device) {
   });
 }
 
+SIM_EXPORT Result cuCtxGetDevice(DeviceNumber* device) {
+  return call("cuCtxGetDevice", Needs::context, [&]() -> Result {
+    *device = current()->device;
+    return kSuccess;
+  });
+}
+
 /// Another context on the device, as cuCtxCreate makes it: the one-context rule of IPC needs it.
 SIM_EXPORT ContextHandle sim_second_context(int device) {
   const std::lock_guard guard(state().mutex);
@@ -283,10 +290,13 @@ SIM_EXPORT Result cuCtxGetCurrent(ContextHandle* context) {
   });
 }
 
+// "Blocks until the current context has completed all preceding requested tasks" (driver API,
+// context management): not those of another context of the device.
 SIM_EXPORT Result cuCtxSynchronize() {
   return call("cuCtxSynchronize", Needs::context, [&]() -> Result {
     std::unique_lock lock(state().mutex);
-    finish_all(lock, current()->device);
+    if (const Result refused = refuse_captured(*current())) return refused;
+    finish_context(lock, current());
     return current()->sticky;
   });
 }

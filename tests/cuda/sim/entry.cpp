@@ -94,6 +94,7 @@ Result enter(const char* name, Needs needs) {
   if (pid != 0 && pid != ::getpid()) return cuda::kNotInitialized;
   if (const Result fault = injected(name)) return fault;
   if (needs != Needs::nothing && pid == 0) return cuda::kNotInitialized;
+  if (const Result refused = refuse_unsafe(name)) return refused;
   if (needs == Needs::context) {
     const Context* context = current();
     if (context == nullptr) return cuda::kInvalidContext;

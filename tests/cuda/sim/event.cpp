@@ -65,6 +65,7 @@ SIM_EXPORT Result cuEventCreate(EventHandle* out, unsigned flags) {
       return kOutOfMemory;
     }
     auto event = std::make_shared<SimEvent>();
+    event->context = current();
     event->flags = flags;
     *out = add(std::move(event));
     return kSuccess;
@@ -90,18 +91,20 @@ SIM_EXPORT Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) 
     const std::lock_guard guard(state().mutex);
     const std::shared_ptr<SimEvent> event = find(handle);
     const std::shared_ptr<Stream> stream = find_stream(stream_handle);
-    if (!event || !stream) return kInvalidHandle;
+    // "hEvent and hStream must be from the same context" (driver API, event management).
+    if (!event || !stream || event->context != stream->context) return kInvalidHandle;
+    if (const Result refused = refuse_legacy(*stream)) return refused;
+    event->captured = stream->capture != nullptr;
     const std::uint64_t number =
         event->file != nullptr ? event->file->recorded.fetch_add(1) + 1 : ++event->recorded;
-    submit(stream, {[] { return true; },
-                    [event, number] {
-                      if (event->file != nullptr) {
-                        event->file->completed.store(number);
-                      } else {
-                        event->completed = number;
-                      }
-                    }});
-    return kSuccess;
+    return submit(stream, {[] { return true; },
+                           [event, number] {
+                             if (event->file != nullptr) {
+                               event->file->completed.store(number);
+                             } else {
+                               event->completed = number;
+                             }
+                           }});
   });
 }
 
@@ -110,6 +113,7 @@ SIM_EXPORT Result cuEventQuery(EventHandle handle) {
     const std::lock_guard guard(state().mutex);
     const std::shared_ptr<SimEvent> event = find(handle);
     if (!event) return kInvalidHandle;
+    if (event->captured) return kCapturedEvent;
     return completed(*event) >= recorded(*event) ? kSuccess : kNotReady;
   });
 }
@@ -119,6 +123,7 @@ SIM_EXPORT Result cuEventSynchronize(EventHandle handle) {
     std::unique_lock lock(state().mutex);
     const std::shared_ptr<SimEvent> event = find(handle);
     if (!event) return kInvalidHandle;
+    if (event->captured) return kCapturedEvent;
     const std::uint64_t number = recorded(*event);
     while (completed(*event) < number) {
       state().changed.wait_for(lock, std::chrono::milliseconds(1));
@@ -134,8 +139,7 @@ SIM_EXPORT Result cuStreamWaitEvent(StreamHandle stream_handle, EventHandle hand
     const std::shared_ptr<Stream> stream = find_stream(stream_handle);
     if (!event || !stream) return kInvalidHandle;
     const std::uint64_t number = recorded(*event);
-    submit(stream, {[event, number] { return completed(*event) >= number; }, [] {}});
-    return kSuccess;
+    return submit(stream, {[event, number] { return completed(*event) >= number; }, [] {}});
   });
 }
 
@@ -179,6 +183,7 @@ SIM_EXPORT Result cuIpcOpenEventHandle(EventHandle* out, IpcEventHandle handle) 
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (file < 0) return kInvalidValue;
     auto event = std::make_shared<SimEvent>();
+    event->context = current();
     event->imported = true;
     event->flags = kEventInterprocess | kEventNoTiming;
     event->file = map_file(file);

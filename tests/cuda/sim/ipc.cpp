@@ -113,7 +113,7 @@ SIM_EXPORT Result cuIpcCloseMemHandle(DevicePtr pointer) {
     const auto at = state().ranges.find(pointer);
     if (at == state().ranges.end() || at->second.kind != Kind::imported) return kInvalidValue;
     if (--at->second.opens > 0) return kSuccess;
-    finish_all(lock, current()->device);
+    finish_device(lock, current()->device);
     const std::uint64_t size = at->second.memory->size();
     state().ranges.erase(pointer);
     give_addresses(pointer, size);

@@ -120,7 +120,8 @@ Result allocate_small(DevicePtr* out, std::uint64_t size) {
                       .memory = all.small_block,
                       .offset = all.small_used,
                       .id = new_id(),
-                      .device = current()->device};
+                      .device = current()->device,
+                      .context = reinterpret_cast<ContextHandle>(current())};
   all.small_used += rounded;
   ++all.small_users[all.small_base];
   return kSuccess;
@@ -138,7 +139,8 @@ Result allocate_large(DevicePtr* out, std::uint64_t size, Kind kind) {
                       .memory = std::move(memory),
                       .id = new_id(),
                       .device = current()->device,
-                      .mapped = up(size, kGranularity)};
+                      .mapped = up(size, kGranularity),
+                      .context = reinterpret_cast<ContextHandle>(current())};
   all.allocated += up(size, kGranularity);
   return kSuccess;
 }
@@ -173,7 +175,7 @@ SIM_EXPORT Result cuMemFree_v2(DevicePtr pointer) {
     if (at->second.kind == Kind::imported || at->second.kind == Kind::virtual_memory) {
       return kInvalidValue;
     }
-    finish_all(lock, at->second.device);  // as the real one waits
+    finish_device(lock, at->second.device);  // as the real one waits
     const Range range = at->second;
     std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // exposes use after free
     forget_export(range.id);
@@ -230,6 +232,9 @@ SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** valu
     for (unsigned i = 0; i < count; ++i) {
       const auto put = [&](auto value) { std::memcpy(values[i], &value, sizeof value); };
       switch (names[i]) {
+        case kPointerContext:
+          put(range.context);
+          break;
         case kPointerMemoryType:
           put(known ? kMemoryTypeDevice : 0u);
           break;

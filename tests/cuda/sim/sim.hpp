@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/types.hpp"
@@ -96,7 +97,7 @@ struct Range {
   std::uint64_t mapped = 0;             ///< size of the whole mapping, for address reuse
   int opens = 0;                        ///< imported: how often
   cuda::IpcMemoryHandle handle{};       ///< imported: of what
-  ContextHandle context = nullptr;      ///< imported: where
+  ContextHandle context = nullptr;      ///< where it was allocated or opened; virtual memory: null
 };
 
 struct Stream;
@@ -113,9 +114,18 @@ struct Work {
   std::function<void()> run;
 };
 
+/// What has been captured of a stream since cuStreamBeginCapture.
+struct Capture {
+  int mode = 0;
+  std::thread::id thread;  ///< that began it
+  bool broken = false;     ///< an invalid operation has invalidated it
+};
+
 struct Stream {
-  int device = 0;
+  const Context* context = nullptr;
+  bool legacy = false;
   bool blocking = true;
+  std::shared_ptr<Capture> capture;  ///< null: work runs
   std::deque<Work> queue;
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;
@@ -131,6 +141,8 @@ struct EventFile {
 };
 
 struct Event {
+  const Context* context = nullptr;
+  bool captured = false;  ///< last recorded in a stream that was being captured
   unsigned flags = 0;
   bool imported = false;
   std::uint64_t recorded = 0;
@@ -151,8 +163,9 @@ struct State {
   std::map<DevicePtr, std::uint64_t> reservations;
   std::map<DevicePtr, std::uint64_t> free_addresses;
   std::map<MemoryHandle, std::pair<std::shared_ptr<Physical>, int>> handles;
-  /// By device: each has its own two default streams.
-  std::map<std::pair<int, StreamHandle>, std::shared_ptr<Stream>> streams;
+  /// By context: each has its own two default streams.
+  std::map<std::pair<const Context*, StreamHandle>, std::shared_ptr<Stream>> streams;
+  std::atomic<int> captures{0};  ///< streams that are being captured
   std::map<EventHandle, std::shared_ptr<Event>> events;
   std::shared_ptr<Physical> small_block;
   DevicePtr small_base = 0;
@@ -216,13 +229,29 @@ bool overlap(const std::vector<Piece>& a, const std::vector<Piece>& b);
 
 // --- streams: stream.cpp ---
 
-/// With the lock held: the stream of a handle. The two default streams, of the current device, are
+/// With the lock held: the stream of a handle. The two default streams, of the current context, are
 /// created on demand.
 std::shared_ptr<Stream> find_stream(StreamHandle handle);
-void submit(const std::shared_ptr<Stream>& stream, Work work);
+/// Work for a stream that is being captured does not run. Fails as `refuse_legacy` does.
+Result submit(const std::shared_ptr<Stream>& stream, Work work);
 /// Waits for everything that has been submitted to the stream.
 void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& stream);
-void finish_all(std::unique_lock<std::mutex>& lock, int device);
+/// Waits for the work of one context.
+void finish_context(std::unique_lock<std::mutex>& lock, const Context* context);
+/// Waits for the work of all contexts of a device.
+void finish_device(std::unique_lock<std::mutex>& lock, int device);
+
+// --- captures: capture.cpp. With the lock held; each invalidates the captures that it conflicts
+// with, and returns the error. ---
+
+/// Refuses the legacy stream while a blocking stream of its context is being captured.
+Result refuse_legacy(const Stream& stream);
+/// Refuses to query, or to wait for, a stream or a context that is being captured.
+Result refuse_captured(const Stream& stream);
+Result refuse_captured(const Context& context);
+/// Takes the lock itself. Refuses a potentially unsafe call of a thread that another capture
+/// prohibits.
+Result refuse_unsafe(const char* name);
 
 /// The allocation was freed: its handles can no longer be opened in other processes.
 void forget_export(std::uint64_t allocation);

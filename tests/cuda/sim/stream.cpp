@@ -36,27 +36,27 @@ void serve(const std::shared_ptr<Stream>& stream) {
   }
 }
 
-int current_device() { return current() != nullptr ? current()->device : 0; }
+// A test may block a stream without a context.
+const Context* context_of_call() {
+  return current() != nullptr ? current() : &state().contexts.front();
+}
 
 std::shared_ptr<Stream> make_stream(bool blocking) {
   auto stream = std::make_shared<Stream>();
-  stream->device = current_device();
+  stream->context = context_of_call();
   stream->blocking = blocking;
   std::thread(serve, stream).detach();
   return stream;
 }
 
-// The legacy stream waits for all blocking streams of its device, and they wait for it.
+// The legacy stream waits for all blocking streams of its context, and they wait for it.
 std::function<bool()> after_others(const std::shared_ptr<Stream>& stream) {
   if (!stream->blocking) return [] { return true; };
   State& all = state();
-  const auto legacy = all.streams.find({stream->device, cuda::legacy_stream()});
-  const bool is_legacy = legacy != all.streams.end() && legacy->second == stream;
   std::vector<std::pair<std::shared_ptr<Stream>, std::uint64_t>> before;
   for (const auto& [key, other] : all.streams) {
-    if (other == stream || !other->blocking || other->device != stream->device) continue;
-    if (is_legacy || key.second == cuda::legacy_stream())
-      before.emplace_back(other, other->submitted);
+    if (other == stream || !other->blocking || other->context != stream->context) continue;
+    if (stream->legacy || other->legacy) before.emplace_back(other, other->submitted);
   }
   return [before] {
     for (const auto& [other, count] : before) {
@@ -68,13 +68,16 @@ std::function<bool()> after_others(const std::shared_ptr<Stream>& stream) {
 
 }  // namespace
 
-// A created stream may be used whatever device is current.
+// A created stream may be used whatever context is current.
 std::shared_ptr<Stream> find_stream(StreamHandle handle) {
   State& all = state();
   handle = named(handle);
   if (handle == cuda::legacy_stream() || handle == cuda::per_thread_stream()) {
-    auto& stream = all.streams[{current_device(), handle}];
-    if (!stream) stream = make_stream(true);
+    auto& stream = all.streams[{context_of_call(), handle}];
+    if (!stream) {
+      stream = make_stream(true);
+      stream->legacy = handle == cuda::legacy_stream();
+    }
     return stream;
   }
   for (const auto& [key, stream] : all.streams) {
@@ -83,13 +86,16 @@ std::shared_ptr<Stream> find_stream(StreamHandle handle) {
   return nullptr;
 }
 
-void submit(const std::shared_ptr<Stream>& stream, Work work) {
+Result submit(const std::shared_ptr<Stream>& stream, Work work) {
+  if (const Result refused = refuse_legacy(*stream)) return refused;
+  if (stream->capture) return stream->capture->broken ? cuda::kCaptureInvalidated : 0;
   const auto others = after_others(stream);
   const auto own = work.ready;
   work.ready = [others, own] { return others() && own(); };
   stream->queue.push_back(std::move(work));
   ++stream->submitted;
   state().changed.notify_all();
+  return 0;
 }
 
 void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& stream) {
@@ -97,10 +103,18 @@ void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& s
   state().changed.wait(lock, [&] { return stream->completed >= count; });
 }
 
-void finish_all(std::unique_lock<std::mutex>& lock, int device) {
+void finish_context(std::unique_lock<std::mutex>& lock, const Context* context) {
   std::vector<std::shared_ptr<Stream>> all;
   for (const auto& [key, stream] : state().streams) {
-    if (key.first == device) all.push_back(stream);
+    if (key.first == context) all.push_back(stream);
+  }
+  for (const auto& stream : all) finish(lock, stream);
+}
+
+void finish_device(std::unique_lock<std::mutex>& lock, int device) {
+  std::vector<std::shared_ptr<Stream>> all;
+  for (const auto& [key, stream] : state().streams) {
+    if (key.first->device == device) all.push_back(stream);
   }
   for (const auto& stream : all) finish(lock, stream);
 }
@@ -127,7 +141,7 @@ SIM_EXPORT Result cuStreamCreate(StreamHandle* out, unsigned flags) {
     const std::lock_guard guard(state().mutex);
     auto stream = make_stream(flags == 0);
     *out = handle_of(stream);
-    state().streams[{stream->device, *out}] = std::move(stream);
+    state().streams[{stream->context, *out}] = std::move(stream);
     return kSuccess;
   });
 }
@@ -146,6 +160,7 @@ SIM_EXPORT Result cuStreamSynchronize(StreamHandle handle) {
   return call("cuStreamSynchronize", Needs::context, [&]() -> Result {
     std::unique_lock lock(state().mutex);
     return with_stream(handle, [&](const auto& stream) -> Result {
+      if (const Result refused = refuse_captured(*stream)) return refused;
       finish(lock, stream);
       return current()->sticky;
     });
@@ -156,6 +171,7 @@ SIM_EXPORT Result cuStreamQuery(StreamHandle handle) {
   return call("cuStreamQuery", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
     return with_stream(handle, [&](const auto& stream) -> Result {
+      if (const Result refused = refuse_captured(*stream)) return refused;
       return stream->completed == stream->submitted ? kSuccess : kNotReady;
     });
   });
@@ -166,7 +182,6 @@ SIM_EXPORT Result sim_latch(StreamHandle handle, const char* path) {
   const std::lock_guard guard(state().mutex);
   return with_stream(handle, [&](const auto& stream) -> Result {
     const std::string file = path;
-    submit(stream, {[file] { return ::access(file.c_str(), F_OK) == 0; }, [] {}});
-    return kSuccess;
+    return submit(stream, {[file] { return ::access(file.c_str(), F_OK) == 0; }, [] {}});
   });
 }
