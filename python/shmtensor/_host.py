@@ -32,10 +32,10 @@ def array_of(obj: Any) -> np.ndarray[Any, Any]:
 
 
 def from_dlpack(obj: Any) -> np.ndarray[Any, Any]:
-    """Return `numpy.from_dlpack(obj)`, also for bfloat16, which NumPy does not import."""
+    """Return `numpy.from_dlpack(obj)`, also for bfloat16 and, before NumPy 2.1, for versioned capsules."""
     try:
         array: np.ndarray[Any, Any] = np.from_dlpack(obj)
-    except (BufferError, RuntimeError):
+    except (BufferError, RuntimeError, ValueError):
         if int(obj.__dlpack_device__()[0]) != HOST:
             raise
         owner, address, readonly, shape, strides, dtype = imported(obj)

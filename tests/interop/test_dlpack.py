@@ -125,7 +125,7 @@ def test_readonly_tensor_needs_versioned_capsule() -> None:
 
 
 def test_unversioned_capsule_of_readonly_tensor_is_refused() -> None:
-    with pytest.raises((BufferError, TypeError), match=r"read-?only"):
+    with pytest.raises((BufferError, TypeError), match=r"read-?only|writeable"):
         st.asarray([1.0]).as_readonly().__dlpack__()
 
 
