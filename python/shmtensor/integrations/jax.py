@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax._src.array import ArrayImpl
 
-from shmtensor.integrations._reducing import ReducerTable
+from shmtensor.integrations._tables import ReducerTable
 
 if TYPE_CHECKING:
     import numpy.typing as npt

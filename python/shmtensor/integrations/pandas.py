@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from shmtensor.integrations._reducing import ReducerTable
+from shmtensor.integrations._tables import ReducerTable
 
 __all__ = ["install", "rebuild_array", "uninstall"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from shmtensor.integrations._reducing import ReducerTable
+from shmtensor.integrations._tables import ReducerTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

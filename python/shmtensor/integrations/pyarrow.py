@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import shmtensor._core as _core
-from shmtensor.integrations._reducing import ReducerTable
+from shmtensor.integrations._tables import ReducerTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,14 +14,13 @@ import torch
 from torch.multiprocessing import reductions
 
 from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
-from shmtensor.integrations import _tables
+from shmtensor.integrations._tables import ReducerTable
 from shmtensor.integrations._torch import collate, items, sharing, start_methods, transports
 from shmtensor.integrations._torch.reducers import Reducers
 
 __all__ = ["install", "uninstall"]
 
-_table: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-_replaced: dict[type, Any] = {}
+_reducers = ReducerTable()
 _PARTS: tuple[Any, ...] = (collate, items, sharing, start_methods, transports)
 
 
@@ -32,21 +31,17 @@ def install(alias: bool = False) -> None:
         raise RuntimeError(msg)
     ours = Reducers(alias, reductions.reduce_tensor, reductions.reduce_storage).by_torchs
     elsewhere = Reducers(alias, _by_value, _by_value).by_torchs
-    for kind, reducer in list(_table.items()):
+    torchs: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+    for kind, reducer in list(torchs.items()):
         if reducer in ours:
-            _replaced[kind] = reducer
-            ForkingPickler.register(kind, ours[reducer])
-            _tables.add({kind: elsewhere[reducer]})
+            _reducers.register(kind, ours[reducer], elsewhere[reducer])
     for part in _PARTS:
         part.install()
 
 
 def uninstall() -> None:
     """Restore them."""
-    for kind, reducer in _replaced.items():
-        ForkingPickler.register(kind, reducer)
-    _tables.remove(_replaced)
-    _replaced.clear()
+    _reducers.clear()
     for part in _PARTS:
         part.uninstall()
 
