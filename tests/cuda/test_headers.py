@@ -14,6 +14,8 @@ from tests.cuda.harness import ROOT
 
 HEADERS = Path(__file__).parent / "headers"
 AGREEMENT = HEADERS / "agreement.cpp"
+SIMULATOR = Path(__file__).parent / "sim"
+CLIENTS = HEADERS / "clients.cpp"
 TYPES = ROOT / "csrc/cuda/types.hpp"
 PACKAGES = {"CUDA 12": "nvidia-cuda-runtime-cu12", "CUDA 13": "nvidia-cuda-runtime"}
 
@@ -34,16 +36,19 @@ def include(request: pytest.FixtureRequest) -> Path:
     return include_folder(PACKAGES[request.param])
 
 
-def compile_agreement(include: Path, sources: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def compile_against(
+    include: Path, sources: Path, program: Path, *more: str
+) -> subprocess.CompletedProcess[str]:
     compiler = shutil.which("c++") or shutil.which("g++")
     assert compiler is not None, "no C++ compiler"
-    command = [compiler, "-std=c++20", "-isystem", include, "-I", sources, "-I", HEADERS, AGREEMENT, *more]
+    folders = ["-isystem", include, "-I", sources, "-I", HEADERS, "-I", SIMULATOR]
+    command = [compiler, "-std=c++20", *folders, program, *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
-def test_types_agree_with_cuda_h(include, tmp_path) -> None:
+def test_types_agree_with_headers(include, tmp_path) -> None:
     program = tmp_path / "agreement"
-    done = compile_agreement(include, ROOT / "csrc", "-o", str(program))
+    done = compile_against(include, ROOT / "csrc", CLIENTS, "-o", str(program))
     assert done.returncode == 0, done.stderr
     # What the compiler cannot compare: the two streams that exist without being created.
     assert subprocess.run([program], timeout=10, check=False).returncode == 0
@@ -76,7 +81,7 @@ def test_disagreement_is_found(mutant, tmp_path) -> None:
     copy.parent.mkdir()
     # Without its own assertions, which would find some of these, too.
     copy.write_text(re.sub(r"^static_assert.*\n", "", text.replace(right, wrong), flags=re.MULTILINE))
-    done = compile_agreement(include, tmp_path, "-fsyntax-only")
+    done = compile_against(include, tmp_path, AGREEMENT, "-fsyntax-only")
     assert done.returncode != 0, "the wrong header agrees with cuda.h"
     assert "agreement.cpp" in done.stderr
 
@@ -96,3 +101,11 @@ def test_every_declaration_is_compared() -> None:
         assert declared == parts, name
     groups = set(re.findall(r"#define (SHMTENSOR_CUDA_\w+)\(X\)", types))
     assert groups == set(re.findall(r"^(SHMTENSOR_CUDA_\w+)\(SAME_FUNCTION\)", agreement, re.MULTILINE))
+
+
+def test_every_function_can_be_looked_up() -> None:
+    """The simulator's table for cuGetProcAddress has the functions that shmtensor finds by `dlsym`."""
+    rows = (SIMULATOR / "clients/functions.hpp").read_text()
+    own = rows[rows.index("#define SIM_OWN_VERSIONS") : rows.index("#define SIM_CLIENT_DEVICES")]
+    exported = set(re.findall(r"X\((cu\w+),", TYPES.read_text()))
+    assert exported == set(re.findall(r"X\(cu\w+, \d+, (\w+)\)", own))

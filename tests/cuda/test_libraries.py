@@ -14,7 +14,7 @@ from tests.cuda import workers
 from tests.cuda.harness import Machine
 from tests.helpers.children import run_python
 
-ON_A_GPU = pytest.mark.gpu  # no library runs on the simulated driver
+ON_A_GPU = pytest.mark.gpu  # tests/integrations has those that run on the simulated driver, too
 
 VALUES = np.arange(6, dtype="f4").reshape(2, 3)
 

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.cuda.harness import SIMULATORS, Machine
+
 # A child that is forked after OpenMP's threads have run waits for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _PATTERNS = {
+    "test_cuda_clients*.py": "numba_cuda",
     "test_datasets.py": "datasets",
     "test_frames*.py": "pandas",
     "test_jax.py": "jax",
@@ -33,6 +36,20 @@ def pytest_collection_modifyitems(items) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.name != "test_jax.py":
             item.add_marker(pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"))
+
+
+@pytest.fixture
+def simulated_driver(tmp_path) -> Machine:
+    """Return a machine whose CUDA driver is the simulated one, for all libraries."""
+    (tmp_path / "memory").mkdir()
+    machine = Machine("sim", tmp_path / "memory")
+    (tmp_path / "libcuda.so.1").symlink_to(SIMULATORS / "libcuda-full.so.1")
+    machine.env |= {
+        "LD_LIBRARY_PATH": str(tmp_path),
+        "SHMTENSOR_LIBCUDA": str(tmp_path / "libcuda.so.1"),
+        "SHMTENSOR_SIM_PAGEABLE": "sync",
+    }
+    return machine
 
 
 @pytest.fixture(scope="session", autouse=True)

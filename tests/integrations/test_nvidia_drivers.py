@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cuda.harness import SIMULATORS
 from tests.helpers.children import run_python
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,29 @@ def test_every_function_is_exported(driver) -> None:
     version = VERSIONS[driver.parent.name.partition(".")[0]]
     done = run_python(program, arguments=(str(driver), str(version), *names()))
     assert done.returncode == 0, done.stderr
+
+
+def test_simulator_looks_up_as_the_driver(driver) -> None:
+    """A known name, one that is unknown, and one of a later version."""
+    program = """
+        import ctypes, sys
+        driver = ctypes.CDLL(sys.argv[1])
+        def ask(function, name, version, *status):
+            found, flags = ctypes.c_void_p(), ctypes.c_uint64(0)
+            code = function(name, ctypes.byref(found), version, flags, *map(ctypes.byref, status))
+            return code, bool(found.value), [one.value for one in status]
+        for name, version in ((b"cuMemAlloc", 12000), (b"cuMemAlloc", 1000), (b"cuNothing", 12000),
+                              (b"cuMemAllocAsync", 11000), (b"cuMemAllocAsync", 11020)):
+            print(ask(driver.cuGetProcAddress, name, version))
+            print(driver.cuGetProcAddress_v2(name, ctypes.byref(ctypes.c_void_p()), version, None, None))
+            print(ask(driver.cuGetProcAddress_v2, name, version, ctypes.c_int(-1)))
+    """
+    if driver.parent.name.startswith("470"):
+        pytest.skip("cuGetProcAddress_v2 is of CUDA 12")
+    real = run_python(program, arguments=(str(driver),))
+    simulated = run_python(program, arguments=(str(SIMULATORS / "libcuda-full.so.1"),))
+    assert real.stdout, real.stderr
+    assert simulated.stdout == real.stdout
 
 
 def test_error_names_and_texts_are_known(driver) -> None:

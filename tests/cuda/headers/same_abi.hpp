@@ -8,6 +8,10 @@
 template <typename Ours, typename Theirs>
 inline constexpr bool kPair = false;
 
+/// True if two pointers to functions return and take the same, by value or by pointer.
+template <typename Ours, typename Theirs>
+inline constexpr bool kSameFunction = false;
+
 template <typename Ours, typename Theirs>
 constexpr bool same_abi() {
   if constexpr (std::is_same_v<Ours, Theirs>) {
@@ -15,6 +19,9 @@ constexpr bool same_abi() {
   } else if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
     using A = std::remove_pointer_t<Ours>;
     using B = std::remove_pointer_t<Theirs>;
+    if constexpr (std::is_function_v<A> && std::is_function_v<B>) {
+      return kSameFunction<Ours, Theirs>;
+    }
     return std::is_const_v<A> == std::is_const_v<B> &&
            same_abi<std::remove_const_t<A>, std::remove_const_t<B>>();
   } else if constexpr (std::is_enum_v<Theirs>) {
@@ -24,10 +31,6 @@ constexpr bool same_abi() {
     return kPair<Ours, Theirs>;
   }
 }
-
-/// True if two pointers to functions return and take the same, by value or by pointer.
-template <typename Ours, typename Theirs>
-inline constexpr bool kSameFunction = false;
 
 template <typename A, typename... As, typename B, typename... Bs>
   requires(sizeof...(As) == sizeof...(Bs))

@@ -128,7 +128,7 @@ SIM_EXPORT Result cuStreamBeginCapture_v2(StreamHandle handle, int mode) {
 }
 
 /// Gives no graph.
-SIM_EXPORT Result cuStreamEndCapture(StreamHandle handle, void** graph) {
+SIM_EXPORT Result cuStreamEndCapture(StreamHandle handle, GraphHandle* graph) {
   return call("cuStreamEndCapture", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
     const auto stream = find_stream(handle);

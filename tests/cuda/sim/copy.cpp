@@ -46,6 +46,17 @@ Result queue_move(StreamHandle stream, const Pieces& to, const Pieces& from) {
   return queue(stream, [to, from] { move(to, from); });
 }
 
+// With pageable memory: "API synchronization behavior" of CUDA 9.2 to 11: "will return only once
+// the copy has completed"; of CUDA 12.2 on: "might be synchronous". So SHMTENSOR_SIM_PAGEABLE=sync
+// is a switch. Other libraries rely on the older text.
+Result wait_if_pageable(Result code, const void* host, StreamHandle handle) {
+  if (code != kSuccess || !chosen("SHMTENSOR_SIM_PAGEABLE", "sync")) return code;
+  std::unique_lock lock(state().mutex);
+  const auto stream = find_stream(handle);
+  if (find_host_memory(reinterpret_cast<std::uintptr_t>(host)) == nullptr) finish(lock, stream);
+  return kSuccess;
+}
+
 // The rows of one side, one after the other.
 Pieces rows_of(const Copy2D& copy, const Copy2D::Side& side, bool write, Result& problem) {
   Pieces all;
@@ -72,22 +83,24 @@ bool sound(const Copy2D& copy, const Copy2D::Side& side) {
 
 SIM_EXPORT Result cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size_t size,
                                        StreamHandle stream) {
-  return call("cuMemcpyHtoDAsync_v2", Needs::context, [&]() -> Result {
+  const Result code = call("cuMemcpyHtoDAsync_v2", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
     Result problem = 0;
     const Pieces targets = resolve(to, size, true, problem);
     return problem != 0 ? problem : queue_move(stream, targets, {on_host(from, size)});
   });
+  return wait_if_pageable(code, from, stream);
 }
 
 SIM_EXPORT Result cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, std::size_t size,
                                        StreamHandle stream) {
-  return call("cuMemcpyDtoHAsync_v2", Needs::context, [&]() -> Result {
+  const Result code = call("cuMemcpyDtoHAsync_v2", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
     Result problem = 0;
     const Pieces sources = resolve(from, size, false, problem);
     return problem != 0 ? problem : queue_move(stream, {on_host(to, size)}, sources);
   });
+  return wait_if_pageable(code, to, stream);
 }
 
 SIM_EXPORT Result cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, std::size_t size,

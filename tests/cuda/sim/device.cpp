@@ -199,14 +199,8 @@ SIM_EXPORT Result cuDeviceGetAttribute(int* value, int attribute, DeviceNumber d
       case kHasIpcEvents:
         *value = wsl ? 0 : 1;
         return kSuccess;
-      case 41:   // unified addressing
-      case 115:  // pools
-      case 119:  // their handle types
-      case 122:  // 64-bit stream memory operations
-        *value = 1;
-        return kSuccess;
       default:
-        *value = 0;
+        *value = other_attribute(attribute, device);
         return kSuccess;
     }
   });

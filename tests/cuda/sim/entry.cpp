@@ -75,10 +75,12 @@ long setting(const char* name, long otherwise) {
   return text != nullptr ? std::atol(text) : otherwise;
 }
 
-bool mode_is(const char* name) {
-  const char* text = std::getenv("SHMTENSOR_SIM_MODE");
-  return text != nullptr && std::strcmp(text, name) == 0;
+bool chosen(const char* name, const char* value) {
+  const char* text = std::getenv(name);
+  return text != nullptr && std::strcmp(text, value) == 0;
 }
+
+bool mode_is(const char* name) { return chosen("SHMTENSOR_SIM_MODE", name); }
 
 std::vector<Context*>& context_stack() {
   thread_local std::vector<Context*> stack;

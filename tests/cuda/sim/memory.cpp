@@ -1,4 +1,6 @@
 // Device addresses, plain allocations, attributes of pointers.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -54,6 +56,13 @@ std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Re
   problem = 0;
   while (size > 0) {
     const auto at = find_range(pointer);
+    if (at == state().ranges.end()) {
+      const auto* const host = find_host_memory(pointer);
+      if (host != nullptr && pointer + size <= host->first + host->second.size) {
+        pieces.push_back({nullptr, reinterpret_cast<unsigned char*>(pointer), size});
+        return pieces;
+      }
+    }
     if (at == state().ranges.end() || at->second.access == 0) {
       problem = cuda::kInvalidValue;
       return {};
@@ -72,6 +81,27 @@ std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Re
     size -= count;
   }
   return pieces;
+}
+
+void release_range(DevicePtr pointer) {
+  State& all = state();
+  const Range range = all.ranges.at(pointer);
+  if (range.kind != Kind::pool || range.memory->header().owner == ::getpid()) {
+    std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // exposes use after free
+  }
+  forget_export(range.id);
+  if (range.kind == Kind::pool) leave_pool(range.pool, range.size);
+  all.ranges.erase(pointer);
+  if (range.mapped != 0) {
+    give_addresses(pointer, range.mapped);
+    all.allocated -= range.mapped;
+    return;
+  }
+  const DevicePtr base = pointer - range.offset;
+  if (--all.small_users[base] == 0 && base != all.small_base) {
+    give_addresses(base, kGranularity);
+    all.allocated -= kGranularity;
+  }
 }
 
 bool overlap(const std::vector<Piece>& a, const std::vector<Piece>& b) {
@@ -176,29 +206,17 @@ SIM_EXPORT Result cuMemFree_v2(DevicePtr pointer) {
       return kInvalidValue;
     }
     finish_device(lock, at->second.device);  // as the real one waits
-    const Range range = at->second;
-    std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // exposes use after free
-    forget_export(range.id);
-    all.ranges.erase(pointer);
-    if (range.mapped != 0) {
-      give_addresses(pointer, range.mapped);
-      all.allocated -= range.mapped;
-      return kSuccess;
-    }
-    const DevicePtr base = pointer - range.offset;
-    if (--all.small_users[base] == 0 && base != all.small_base) {
-      give_addresses(base, kGranularity);
-      all.allocated -= kGranularity;
-    }
+    release_range(pointer);
     return kSuccess;
   });
 }
 
-/// Creates memory of a kind that no driver call here creates: "managed" or "pool".
+/// Creates "managed" memory, which no driver call here does, or memory of the default "pool".
 SIM_EXPORT DevicePtr sim_allocate(const char* kind, std::size_t size) {
   const std::lock_guard guard(state().mutex);
   DevicePtr pointer = 0;
   allocate_large(&pointer, size, *kind == 'm' ? Kind::managed : Kind::pool);
+  if (*kind == 'p') state().ranges.at(pointer).pool = default_pool(current()->device);
   return pointer;
 }
 
@@ -215,6 +233,11 @@ SIM_EXPORT Result cuMemGetAddressRange_v2(DevicePtr* base, std::size_t* size, De
   return call("cuMemGetAddressRange_v2", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
     const auto at = find_range(pointer);
+    if (const auto* const host = find_host_memory(pointer)) {
+      if (base != nullptr) *base = host->first;
+      if (size != nullptr) *size = host->second.size;
+      return kSuccess;
+    }
     if (at == state().ranges.end() || at->second.kind == Kind::managed) return kInvalidValue;
     if (base != nullptr) *base = at->first;
     if (size != nullptr) *size = at->second.size;
@@ -229,6 +252,7 @@ SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** valu
     const auto at = find_range(pointer);
     const bool known = at != state().ranges.end();
     const Range range = known ? at->second : Range{};
+    const auto* const host = find_host_memory(pointer);
     for (unsigned i = 0; i < count; ++i) {
       const auto put = [&](auto value) { std::memcpy(values[i], &value, sizeof value); };
       switch (names[i]) {
@@ -236,16 +260,16 @@ SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** valu
           put(range.context);
           break;
         case kPointerMemoryType:
-          put(known ? kMemoryTypeDevice : 0u);
+          put(known ? kMemoryTypeDevice : host != nullptr ? kMemoryTypeHost : 0u);
           break;
         case kPointerBufferId:
-          put(known ? range.id : std::uint64_t{0});
+          put(known ? range.id : host != nullptr ? host->second.id : std::uint64_t{0});
           break;
         case kPointerIsManaged:
           put(range.kind == Kind::managed ? 1u : 0u);
           break;
         case kPointerDevice:
-          put(known ? range.device : -2);
+          put(known ? range.device : host != nullptr ? host->second.device : -2);
           break;
         case kPointerIpcCapable:
           put(known && range.kind == Kind::legacy && reports_capable() ? 1 : 0);
@@ -257,16 +281,22 @@ SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** valu
           put(known ? whole_range(at).second : std::uint64_t{0});
           break;
         case kPointerIsMapped:
-          put(known ? 1 : 0);
+          put(known || host != nullptr ? 1 : 0);
           break;
         case kPointerHandleTypes:
           put(static_cast<std::uint64_t>(
               range.kind == Kind::virtual_memory && range.memory
                   ? static_cast<unsigned>(range.memory->header().handle_types)
-                  : 0u));
+                  : static_cast<unsigned>(pool_handle_types(range.pool))));
           break;
         case kPointerPool:
-          put(static_cast<std::uint64_t>(range.kind == Kind::pool ? 1 : 0));
+          put(range.pool);
+          break;
+        case kPointerDeviceAddress:
+          put(known || host != nullptr ? pointer : DevicePtr{0});
+          break;
+        case kPointerHostAddress:
+          put(host != nullptr ? pointer : DevicePtr{0});
           break;
         default:
           return kInvalidValue;

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "clients/types.hpp"
 #include "cuda/types.hpp"
 
 #define SIM_EXPORT extern "C" __attribute__((visibility("default")))
@@ -98,6 +99,7 @@ struct Range {
   int opens = 0;                        ///< imported: how often
   cuda::IpcMemoryHandle handle{};       ///< imported: of what
   ContextHandle context = nullptr;      ///< where it was allocated or opened; virtual memory: null
+  cuda::PoolHandle pool = nullptr;      ///< pool: which
 };
 
 struct Stream;
@@ -182,6 +184,8 @@ std::uint64_t new_id();
 
 /// A setting, as a number.
 long setting(const char* name, long otherwise);
+/// True if a setting has this value.
+bool chosen(const char* name, const char* value);
 bool mode_is(const char* name);
 int device_count();
 /// The machine's number of a device of this process, and the reverse (-1: not visible here).
@@ -255,6 +259,31 @@ Result refuse_unsafe(const char* name);
 
 /// The allocation was freed: its handles can no longer be opened in other processes.
 void forget_export(std::uint64_t allocation);
+
+/// With the lock held: frees an allocation and its addresses.
+void release_range(DevicePtr start);
+
+// --- what only clients use: clients/ ---
+
+/// Pinned host memory.
+struct HostMemory {
+  std::uint64_t size = 0;
+  unsigned flags = 0;
+  bool registered = false;  ///< allocated by the program
+  int device = 0;
+  std::uint64_t id = 0;  ///< BUFFER_ID
+};
+/// With the lock held: by address; and the one that contains an address, or null.
+std::map<std::uintptr_t, HostMemory>& host_memory();
+const std::pair<const std::uintptr_t, HostMemory>* find_host_memory(std::uint64_t pointer);
+
+/// The pool of a device that is there from the start.
+cuda::PoolHandle default_pool(int device);
+int pool_handle_types(cuda::PoolHandle pool);
+void leave_pool(cuda::PoolHandle pool, std::uint64_t size);
+
+/// An attribute of a device that shmtensor does not ask for.
+int other_attribute(int attribute, int device);
 
 /// Returns true if the process runs and is not a zombie.
 bool runs(int pid);
