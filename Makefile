@@ -34,7 +34,7 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 # In an environment of its own, so that the libraries never reach the other tests.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda datasets dlpack frames jax joblib multiprocess torch web
+INTEGRATIONS ?= cuda dask datasets dlpack frames jax joblib multiprocess torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))

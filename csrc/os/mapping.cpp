@@ -109,6 +109,17 @@ Mapping Mapping::of_file(const Fd& file, std::uint64_t offset, std::uint64_t siz
   return mapping;
 }
 
+Mapping Mapping::copy_on_write(const Fd& file, std::uint64_t offset, std::uint64_t size) {
+  size = align_up(size, page_size());
+  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE, file.get(),
+                      static_cast<off_t>(offset));
+  if (data == MAP_FAILED) throw_map(size);
+  ::madvise(data, size, MADV_DONTDUMP);
+  Mapping mapping(static_cast<std::byte*>(data), size);
+  permit(mapping.data(), size, PROT_READ | PROT_WRITE, locks_future_mappings());
+  return mapping;
+}
+
 Mapping Mapping::anonymous(std::uint64_t size) {
   size = align_up(size, page_size());
   void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

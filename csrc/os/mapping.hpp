@@ -25,6 +25,11 @@ class Mapping {
   /// mlockall, pages are allocated and locked when they are touched.
   static Mapping of_file(const Fd& file, std::uint64_t offset, std::uint64_t size, Access access);
 
+  /// Maps the same range, aligned to pages, so that writes stay in this process: the kernel copies
+  /// a page when it is written. Excluded from core dumps, and from the memory that the kernel
+  /// commits.
+  static Mapping copy_on_write(const Fd& file, std::uint64_t offset, std::uint64_t size);
+
   /// Maps private zeroed memory. Its pages are allocated when they are touched.
   static Mapping anonymous(std::uint64_t size);
 

@@ -190,7 +190,20 @@ def _bytes(storage: Storage) -> _core.TensorBase:
 
 
 def _restore_storage(content: Buffer, readonly: bool) -> Storage:
+    shared = shared_memory_of(content)
+    if shared is not None and shared.nbytes == shared.storage().nbytes:
+        return _core.readonly_storage(shared.storage()) if readonly else shared.storage()
     return _core.borrow_storage(memoryview(content).toreadonly() if readonly else content)
+
+
+def shared_memory_of(content: Buffer) -> _core.TensorBase | None:
+    """Return the bytes of an out-of-band buffer as a tensor if it is the memoryview of one.
+
+    A transport that receives handles gives such buffers; all others contain copies.
+    """
+    if isinstance(content, memoryview) and isinstance(content.obj, _core.TensorBase):
+        return _core.tensor_over_buffer(content)
+    return None
 
 
 # A file that is mapped with the same size and access is one Storage in a process.

@@ -13,6 +13,7 @@ from shmtensor._tensor.missing_attributes import HidesHints, add_attribute_hints
 from shmtensor._tensor.protocols import Protocols
 from shmtensor._tensor.views import Views
 from shmtensor._values import device_number
+from shmtensor.storage import shared_memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ class Tensor(Views, Protocols, metaclass=HidesHints):
 
     Sent through `multiprocessing`, a tensor arrives with the same dtype, shape, strides, offset and
     read-only flag, over the same memory. Plain `pickle` copies the elements (protocol 5: out of band), and
-    the unpickled tensor is private.
+    the unpickled tensor is private, unless the buffer it is given is a memoryview of a tensor.
     """
 
     __slots__ = ()
@@ -192,6 +193,9 @@ class Tensor(Views, Protocols, metaclass=HidesHints):
 def _restore_tensor(
     content: Buffer, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool, device: str = "cpu"
 ) -> Tensor:
+    shared = shared_memory_of(content) if device == "cpu" else None
+    if shared is not None:
+        return Tensor(shared.storage(), dtype, shape, None, shared.storage_offset(), readonly)
     storage: Storage = _core.borrow_storage(content)
     if device == "cpu":
         return Tensor(storage, dtype, shape, readonly=readonly)

@@ -149,9 +149,11 @@ def run_example(
     return run_program(EXAMPLES / name, *arguments, timeout=timeout, env=env)
 
 
-def assert_equal_output(path: Path, *arguments: str, timeout: float) -> None:
+def assert_equal_output(
+    path: Path, *arguments: str, timeout: float, env: dict[str, str] | None = None
+) -> None:
     """Run a program file with the last argument "on", then "off": it must succeed and print the same."""
-    on, off = (run_program(path, *arguments, state, timeout=timeout) for state in ("on", "off"))
+    on, off = (run_program(path, *arguments, state, timeout=timeout, env=env) for state in ("on", "off"))
     assert off.returncode == 0, off.stderr
     assert on.returncode == 0, on.stderr
     assert on.stdout == off.stdout, on

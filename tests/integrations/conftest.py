@@ -16,8 +16,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _PATTERNS = {
     "test_cuda_clients*.py": "numba_cuda",
+    "test_dask*.py": "distributed",
     "test_datasets.py": "datasets",
-    "test_frames*.py": "pandas",
+    "test_frames*.py": "polars",
     "test_jax.py": "jax",
     "test_joblib*.py": "joblib",
     "test_multiprocess.py": "multiprocess",

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import shmtensor as st
+from shmtensor import _core
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.generators import generated, tensors
 from tests.helpers.live_resources import live_resources
@@ -126,3 +127,19 @@ def test_corrupted_pickle_never_reads_out_of_bounds() -> None:
     _, dtype, _, readonly = arguments
     with pytest.raises(ValueError, match="does not fit into a storage of 8 bytes"):
         restore(bytearray(8), dtype, (4,), readonly)
+
+
+def test_buffer_that_is_a_view_of_a_tensor_is_shared() -> None:
+    """As a transport gives it that receives handles; the tensor keeps its dtype, shape and flag."""
+    for tensor in (st.asarray(np.arange(12.0).reshape(3, 4))[1:], st.asarray(np.ones(5)).as_readonly()):
+        buffers: list[pickle.PickleBuffer] = []
+        content = pickle.dumps([tensor, tensor.storage()], 5, buffer_callback=buffers.append)
+        views = [memoryview(_core.tensor_over_buffer(buffer.raw())) for buffer in buffers]
+        back, storage = pickle.loads(content, buffers=views)
+        assert np.array_equal(back.numpy(), tensor.numpy())
+        for name in ("shape", "dtype", "readonly"):
+            assert getattr(back, name) == getattr(tensor, name)
+        assert back.data_ptr() == tensor.data_ptr()
+        assert back.is_shared()
+        assert storage.is_shared()
+        assert storage.readonly == tensor.storage().readonly

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/siphash.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/support/gil.hpp"
 #include "manager/recovery.hpp"
@@ -55,6 +56,14 @@ void set_home_id(const std::string& id) {
   static_cast<void>(home_id());  // publishes it
 }
 
+// The same in all processes that share this session's memory, and in no other process: the key is
+// random. Two sessions of one name, on two hosts, have different ones.
+std::string home_proof() {
+  constexpr std::string_view kPurpose = "proof of membership";
+  const SipKey key = home().memory().header().key;
+  return std::to_string(siphash(key, kPurpose.data(), kPurpose.size()));
+}
+
 py::list sweep(bool dry_run) {
   py::list names;
   for (const std::string& name : sweep_names(dry_run)) names.append(name);
@@ -66,6 +75,7 @@ py::list sweep(bool dry_run) {
 void add_session_functions(py::module_& module) {
   module.def("stats", &stats);
   module.def("home_id", &home_id);
+  module.def("home_proof", &home_proof);
   module.def("set_home_id", &set_home_id);
   module.def("session_named", [](const std::string& text) { return session_named(text).hex(); });
   module.def("home_is_of_this_process", [] { return Runtime::get().home_is_of_this_process(); });

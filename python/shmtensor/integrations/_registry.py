@@ -17,6 +17,7 @@ __all__ = ["KNOWN", "install", "install_from_environment", "is_requested", "stat
 VARIABLE = "SHMTENSOR_INSTALL"
 
 KNOWN: dict[str, frozenset[str]] = {
+    "dask": frozenset(),
     "jax": frozenset(),
     "joblib": frozenset(),
     "loky": frozenset(),
@@ -27,6 +28,9 @@ KNOWN: dict[str, frozenset[str]] = {
     "torch": frozenset({"alias"}),
 }
 """The options of each integration, by the name of the library's package."""
+
+_PACKAGES = {"dask": "distributed"}
+"""The package whose import sets an integration up, where the library has several."""
 
 _requested: dict[str, dict[str, Any]] = {}
 _installed: dict[str, dict[str, Any]] = {}
@@ -75,7 +79,7 @@ def install(*names: str, **options: Any) -> None:
                 _requested[name] = options
     pass_on_to_children(state)
     for name in names or KNOWN:
-        when_imported(name, partial(_apply, name))
+        when_imported(_PACKAGES.get(name, name), partial(_apply, name))
 
 
 def uninstall(*names: str) -> None:

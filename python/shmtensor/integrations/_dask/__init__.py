@@ -1,0 +1,1 @@
+"""Dask: buffers between processes of one session, and how two processes agree on it."""

@@ -1,0 +1,143 @@
+"""The frames of Dask's messages: large buffers, and those in shared memory, replaced by handles.
+
+A message of Dask is a list of frames; buffers of arrays and data frames are frames of their own, and longer
+ones are split into several. The handles are in one more frame at the end.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import shmtensor._core as _core
+from shmtensor import reducers
+from shmtensor.errors import OutOfSharedMemory
+from shmtensor.integrations._dask.copies import copy_of, private_view
+from shmtensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from shmtensor.storage import Storage
+
+    Bytes = npt.NDArray[np.uint8]
+
+__all__ = ["Piece", "dump_pieces", "load_pieces", "put_back", "take_out"]
+
+
+class Piece(NamedTuple):
+    """Frames that follow one another in a message and in memory.
+
+    Parameters
+    ----------
+    first
+        The number of the first one.
+    sizes
+        The bytes of each.
+    memory
+        A tensor: memory that both sides share. A storage: a copy, which each receiver sees as private memory.
+    """
+
+    first: int
+    sizes: tuple[int, ...]
+    memory: Tensor | Storage
+
+
+def take_out(frames: list[Any]) -> list[Piece]:
+    """Replace frames by empty ones; return what has their bytes."""
+    pieces = []
+    contents = [_bytes_of(frame) for frame in frames]
+    first = 0
+    while first < len(frames):
+        last = first + 1
+        content = contents[first]
+        if content is not None:
+            while last < len(frames) and _continues(frames, contents, last):
+                last += 1
+            sizes = tuple(part.nbytes for part in contents[first:last] if part is not None)
+            if len(sizes) > 1:
+                content = _extended(content, frames[first].obj, sum(sizes))
+            memory = None if content is None else _in_shared_memory(content)
+            if memory is not None:
+                pieces.append(Piece(first, sizes, memory))
+                frames[first:last] = [b""] * (last - first)
+        first = last
+    return pieces
+
+
+def put_back(frames: list[Any], pieces: list[Piece]) -> None:
+    """Replace empty frames by the memory of pieces."""
+    for first, sizes, memory in pieces:
+        view = memoryview(memory) if isinstance(memory, Tensor) else private_view(memory)
+        end = 0
+        for number, size in enumerate(sizes, first):
+            frames[number] = view[end : end + size]
+            end += size
+
+
+def dump_pieces(acknowledged: int, pieces: list[Piece]) -> bytes:
+    """Return the last frame of a message. Its handles have no tickets and keep nothing allocated."""
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file, 5)
+    pickler.dispatch_table = reducers.REDUCERS
+    with _core.MessageScope() as message:
+        pickler.dump((acknowledged, [tuple(piece) for piece in pieces]))
+        message.discard()
+    return file.getvalue()
+
+
+def load_pieces(frame: Any) -> tuple[int, list[Piece]]:
+    """Return the arguments of `dump_pieces`; StaleHandleError if the sender has released a block."""
+    with _core.MessageScope("borrowed"):
+        acknowledged, pieces = pickle.loads(frame)
+    return acknowledged, [Piece(*piece) for piece in pieces]
+
+
+def _bytes_of(frame: Any) -> Bytes | None:
+    try:
+        raw = pickle.PickleBuffer(frame).raw()
+    except BufferError:  # not contiguous
+        return None
+    return np.frombuffer(raw, np.uint8) if raw.nbytes else None
+
+
+def _continues(frames: list[Any], contents: list[Bytes | None], number: int) -> bool:
+    """Return True if a frame is the continuation of the one before, in the same object."""
+    before, after = contents[number - 1], contents[number]
+    return (
+        before is not None
+        and after is not None
+        and isinstance(frames[number], memoryview)
+        and isinstance(frames[number - 1], memoryview)
+        and frames[number].obj is frames[number - 1].obj
+        and _address(before) + before.nbytes == _address(after)
+    )
+
+
+def _extended(start: Bytes, whole: Any, nbytes: int) -> Bytes | None:
+    """Return the bytes of an object from `start`, a part of them, on."""
+    content = _bytes_of(whole)
+    if content is None:
+        return None
+    first = _address(start) - _address(content)
+    return content[first : first + nbytes]
+
+
+def _address(content: Bytes) -> int:
+    address: int = content.__array_interface__["data"][0]
+    return address
+
+
+def _in_shared_memory(content: Bytes) -> Tensor | Storage | None:
+    shared = _core.tensor_over_buffer(content.data)
+    if shared is not None and shared.storage().filename is None:  # another container may not have the file
+        return shared
+    if not reducers.is_large(content.nbytes):
+        return None
+    try:
+        return copy_of(content)
+    except OutOfSharedMemory:
+        return None

@@ -1,0 +1,97 @@
+"""Dask distributed: arrays and data frames between processes of one session travel as handles.
+
+docs/guide/with-dask.md describes the behaviour, docs/design/integrations.md the lifetime of messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import distributed.protocol
+from distributed.comm import tcp
+
+from shmtensor.integrations._dask.link import Link
+from shmtensor.integrations._dask.membership import proof
+from shmtensor.integrations._registry import install as install_by_name
+from shmtensor.integrations._replacements import Replacements
+
+__all__ = ["dask_setup", "install", "uninstall"]
+
+_KEY = "shmtensor"  # in handshakes: the proof of the session; in what follows from them: the link
+
+_agreements, _messages = Replacements(), Replacements()
+_handshake_configuration: Any = tcp.TCP.handshake_configuration
+_close_comm: Any = tcp._close_comm
+_dumps: Any = distributed.protocol.dumps
+_loads: Any = distributed.protocol.loads
+
+
+def install() -> None:
+    """Let connections that are made from now on agree on handles."""
+    if not isinstance(vars(tcp.TCP).get("deserialize"), _Deserialize):
+        _messages.set(tcp.TCP, "deserialize", _Deserialize())
+        _messages.set(tcp, "_close_comm", _close)
+        _messages.set(distributed.protocol, "dumps", _dump)
+        _messages.set(distributed.protocol, "loads", _load)
+    _agreements.set(tcp.TCP, "handshake_info", _introduce)
+    _agreements.set(tcp.TCP, "handshake_configuration", staticmethod(_agree))
+
+
+def uninstall() -> None:
+    """Let no further connection agree; those that have agreed keep to it, since the other end does."""
+    _agreements.restore()
+
+
+def dask_setup(_service: Any) -> None:
+    """Install; Dask calls this where the module is in a ``preload`` list of its configuration."""
+    install_by_name("dask")
+
+
+def _introduce(comm: Any) -> dict[str, Any]:
+    """Add to the handshake what only processes of this session know.
+
+    One end that does not deserialize, the scheduler, forwards the frames to any process, at any time.
+    """
+    info: dict[str, Any] = super(tcp.TCP, comm).handshake_info()
+    known = proof() if comm.deserialize else None
+    return info if known is None else {**info, _KEY: known}
+
+
+def _agree(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = _handshake_configuration(local, remote)
+    if local.get(_KEY) is not None and local[_KEY] == remote.get(_KEY):
+        options[_KEY] = Link()
+    return options
+
+
+class _Deserialize:
+    """The attribute `deserialize` of a connection, which it passes to `loads`: its link, if it has one."""
+
+    def __get__(self, comm: Any, _kind: type) -> Any:
+        if comm is None:
+            return self
+        attributes = vars(comm)
+        return attributes.get("handshake_options", {}).get(_KEY) or attributes["deserialize"]
+
+    def __set__(self, comm: Any, value: bool) -> None:
+        vars(comm)["deserialize"] = value
+
+
+def _dump(message: Any, *args: Any, context: dict[str, Any] | None = None, **options: Any) -> list[Any]:
+    frames: list[Any] = _dumps(message, *args, context=context, **options)
+    link = (context or {}).get(_KEY)
+    return frames if link is None else link.shorten(frames)
+
+
+def _load(frames: list[Any], deserialize: Any = True, **options: Any) -> Any:
+    if isinstance(deserialize, Link):
+        frames, deserialize = deserialize.restore(frames), True
+    return _loads(frames, deserialize=deserialize, **options)
+
+
+def _close(reference: Any) -> None:
+    _close_comm(reference)
+    comm = reference()
+    link = comm and comm.handshake_options.get(_KEY)
+    if link:
+        link.close()

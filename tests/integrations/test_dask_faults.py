@@ -1,0 +1,145 @@
+"""Killed workers and clients during transfers: what Dask computes again is right, nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.children import importing_tests, run_program, write_program
+from tests.helpers.dask_programs import QUIET
+
+START = """
+    import os
+    import random
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    import numpy as np
+
+    import shmtensor as st
+    from tests.helpers.dask_programs import cluster, wait_for_no_blocks
+
+
+    def ones(i=0):
+        return np.ones(1_000_000)
+
+
+    def kill_at(place, pid):
+        '''Kill a process when this one has made its first handles, or is about to use its first ones.'''
+        from shmtensor.integrations._dask import link
+
+        take_out, load_pieces = link.take_out, link.load_pieces
+
+        def kill():
+            link.take_out, link.load_pieces = take_out, load_pieces
+            os.kill(pid, signal.SIGKILL)
+            wait_for_no_blocks()  # of a sender
+
+        def taking(frames):
+            pieces = take_out(frames)
+            if pieces and place == "taken out":
+                kill()
+            return pieces
+
+        def loading(frame):
+            if len(frame) > 100 and place == "to be loaded":
+                kill()
+            return load_pieces(frame)
+
+        link.take_out, link.load_pieces = taking, loading
+"""
+
+
+def run(folder, code: str) -> None:
+    environment = {**importing_tests(), **QUIET, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "100"}
+    done = run_program(write_program(folder, START + code), "on", timeout=110, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("at", "place", "victim"),
+    [
+        ("first", "taken out", "first"),
+        ("second", "to be loaded", "first"),
+        ("second", "to be loaded", "second"),
+    ],
+)
+def test_worker_is_killed(tmp_path, at, place, victim) -> None:
+    """The sender before the message, the sender before the receiver uses it, and the receiver."""
+    run(
+        tmp_path,
+        f"""
+
+    if __name__ == "__main__":
+        with cluster() as (client, (first, second)):
+            pid = client.run(os.getpid)[{victim}]
+            made = client.submit(ones, workers=[first], allow_other_workers=True)
+            client.run(kill_at, {place!r}, pid, workers=[{at}])
+            total = client.submit(np.sum, made, workers=[second], allow_other_workers=True)
+            assert total.result(timeout=60) == 1_000_000
+            assert pid not in client.run(os.getpid).values()
+            del made, total
+    """,
+    )
+
+
+@pytest.mark.parametrize("call", ["scatter", "gather"])
+def test_client_is_killed(tmp_path, call) -> None:
+    """During a direct transfer: while it has handed out handles, or is about to use some."""
+    run(
+        tmp_path,
+        f"""
+
+    def client_program(address, worker):
+        from distributed import Client
+
+        st.install("dask")
+        client = Client(address)
+        if {call!r} == "scatter":
+            kill_at("taken out", os.getpid())
+            client.scatter(ones(), workers=[worker], direct=True, hash=False)
+        else:
+            made = client.submit(ones, workers=[worker], pure=False)
+            kill_at("to be loaded", os.getpid())
+            client.gather(made, direct=True)
+
+
+    if __name__ == "__main__":
+        if len(sys.argv) > 2:
+            client_program(*sys.argv[1:3])
+        with cluster() as (client, (first, second)):
+            command = [sys.executable, __file__, client.scheduler.address, first, "on"]
+            done = subprocess.run(command, timeout=60, check=False)
+            assert done.returncode == -signal.SIGKILL, done
+            wait_for_no_blocks()
+            assert client.submit(np.sum, client.scatter(ones(), direct=True)).result(timeout=30) == 1_000_000
+    """,
+    )
+
+
+def test_workers_are_killed_at_random_instants(tmp_path) -> None:
+    run(
+        tmp_path,
+        """
+
+    def add(*arrays):
+        return sum(arrays)
+
+
+    if __name__ == "__main__":
+        choose = random.Random(4)
+        with cluster() as (client, _):
+            for turn in range(4):
+                pids = list(client.run(os.getpid).values())
+                made = [client.submit(ones, i, pure=False) for i in range(8)]
+                added = [client.submit(add, *choose.sample(made, 4), pure=False) for _ in range(20)]
+                time.sleep(choose.random() * 0.2)
+                os.kill(choose.choice(pids), signal.SIGKILL)
+                for array in client.gather(added, direct=bool(turn % 2)):
+                    assert (array == 4).all()
+                del made, added, array
+                client.wait_for_workers(2, timeout=30)
+            wait_for_no_blocks()
+    """,
+    )
