@@ -39,6 +39,7 @@ PROGRAMS = {
     "ram": "one copy of the data for all workers, against the set-ups of a well-known post",
     "launch": "starting workers, against the standard library and torch",
     "dataloader": "batches of torch's DataLoader, with st.install and without; needs torch",
+    "dask": "transfers of Dask and a shuffle, with st.install and without; needs distributed",
     "joblib": "tasks of joblib, with st.install and without; needs joblib",
 }
 
