@@ -14,7 +14,18 @@ from typing import Any
 
 __all__ = ["facts", "versions", "write_record"]
 
-_PACKAGES = ("shmtensor", "numpy", "torch", "faster-fifo", "joblib", "distributed", "ray", "iceoryx2", "vllm")
+_PACKAGES = (
+    "shmtensor",
+    "numpy",
+    "torch",
+    "faster-fifo",
+    "joblib",
+    "distributed",
+    "ray",
+    "iceoryx2",
+    "pyzmq",
+    "vllm",
+)
 
 
 def write_record(path: Path, content: Mapping[str, Any], of: Mapping[str, str] | None = None) -> None:

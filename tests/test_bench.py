@@ -43,6 +43,20 @@ def test_program_measures_and_reports(words, capfd) -> None:
     assert not seen.err
 
 
+def test_engine_measures_and_reports(tmp_path, capfd) -> None:
+    file = tmp_path / "result.json"
+    words = ["engine", "--quick", "--rounds", "1", "--links", "shmtensor-copy", "--json", str(file)]
+    assert command.main(words) == 0
+    seen = capfd.readouterr()
+    assert [line.split(":")[0].strip() for line in seen.out.splitlines()] == [
+        f"{load}, {link}"
+        for load in ("step", "images", "images, copied")
+        for link in ("shmtensor", "shmtensor-copy")
+    ]
+    assert not seen.err
+    assert len(json.loads(file.read_text())["samples"]) == 6
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
 def test_case_measures_and_reports(name, tmp_path, capsys) -> None:
     case = load_case(name)

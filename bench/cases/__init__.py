@@ -40,6 +40,7 @@ PROGRAMS = {
     "launch": "starting workers, against the standard library and torch",
     "dataloader": "batches of torch's DataLoader, with st.install and without; needs torch",
     "dask": "transfers of Dask and a shuffle, with st.install and without; needs distributed",
+    "engine": "an engine that broadcasts steps and images to four ranks, as vLLM's does",
     "joblib": "tasks of joblib, with st.install and without; needs joblib",
 }
 
