@@ -167,11 +167,12 @@ $(VENV)/.group-%: pyproject.toml | $(VENV)/.pip
 	$(PIP) --group $*
 	touch $@
 
-# It needs Python 3.11 or newer. `pip check` reports what it lacks: the peer uses one module of it.
-$(VENV)/.group-bench-vllm: pyproject.toml | $(VENV)/.pip
-	$(PIP) --group bench-vllm
+# It needs Python 3.11 or newer. `pip check` reports what it lacks: one module of it is used.
+$(VENV)/.group-bench-vllm $(VENV)/.group-integrations-vllm: $(VENV)/.group-%-vllm: pyproject.toml | $(VENV)/.pip
+	$(PIP) --group $*-vllm
 	$(PIP) --no-deps vllm==0.33.0
 	touch $@
+$(VENV)/.group-integrations-vllm: $(VENV)/.group-integrations-torch
 
 # The CPU build, from its own index if pip finds none elsewhere: PyPI's wheel takes gigabytes of CUDA's libraries along.
 TORCH := $(shell sed -n 's/^integrations-torch = .*"\(torch==[^"]*\)".*/\1+cpu/p' pyproject.toml)
