@@ -19,8 +19,6 @@ __all__ = ["Handle", "MessageQueue"]
 
 READY = "READY"
 
-st.install("torch")  # torch's own reducer sends a descriptor, which only one of the readers could receive
-
 
 @dataclass
 class Handle:
@@ -49,6 +47,8 @@ class MessageQueue:
     ) -> None:
         if n_reader != n_local_reader:
             raise ValueError(f"{n_reader - n_local_reader} readers are on other hosts: use vLLM's own class")
+        # torch's own reducer sends a descriptor, which only one of the readers could receive.
+        st.install("torch")
         ranks = list(range(n_local_reader)) if local_reader_ranks is None else local_reader_ranks
         assert len(ranks) == n_local_reader
         self.n_local_reader, self.n_remote_reader, self.shutting_down = n_local_reader, 0, False

@@ -19,6 +19,12 @@ from tests.helpers.engine_and_ranks import SECONDS, adaptor, answers_of_ranks
 from tests.helpers.live_resources import assert_no_leaks
 
 
+@pytest.fixture(autouse=True)
+def uninstalled():
+    yield
+    st.uninstall("torch")
+
+
 @assert_no_leaks()
 def test_all_ranks_get_all_messages_in_order() -> None:
     messages = [(number, np.full(100_000, number, "u1"), None) for number in range(40)]

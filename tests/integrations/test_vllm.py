@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+import shmtensor as st
 from tests.helpers.children import run_command
 from tests.helpers.engine_and_ranks import adaptor, answers_of_ranks, vllm
+
+
+@pytest.fixture(autouse=True)
+def uninstalled():
+    yield
+    st.uninstall("torch")
+
 
 PUBLIC = [name for name in vars(adaptor()) if name == "__init__" or not name.startswith("_")]
 
