@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.cases import CASES, PROGRAMS, load_case, load_program
 from bench.harness import Result, run_case
-from bench.options import Options
+from bench.options import Options, add_pin
 from bench.peers import PEERS
 from bench.report import print_result, write_json
 
@@ -20,7 +20,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("cases", nargs="*", metavar="CASE", help="what to measure, or 'all'; none: list them")
     parser.add_argument("--peers", nargs="+", choices=PEERS, help="only these (default: all of the case)")
     parser.add_argument("--rounds", type=int, help="measurements of each (default: the case's)")
-    parser.add_argument("--pin", choices=("apart", "together", "none"), default="apart", help="processors")
+    add_pin(parser)
     parser.add_argument("--quick", action="store_true", help="few, small measurements: a check")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")
     return parser.parse_args(words)

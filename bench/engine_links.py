@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import multiprocessing
 import pickle
 import tempfile
 from collections.abc import Callable
@@ -217,7 +218,7 @@ class Vllm:
         self._steps = message_queue()(ranks, ranks)
         self._answers: list[Any] = []
         self._next = 0
-        context = importlib.import_module("multiprocessing").get_context("spawn")
+        context = multiprocessing.get_context("spawn")
         self._handles = [context.SimpleQueue() for _ in range(ranks)]
 
     def ends(self, rank: int) -> Open:

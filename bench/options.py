@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Literal
 
-__all__ = ["Options", "Pin"]
+__all__ = ["Options", "Pin", "add_pin", "program_parser"]
 
 Pin = Literal["apart", "together", "none"]
 
@@ -47,3 +49,17 @@ class Options:
         if self.pin == "none" or len(self.processors) < 2:
             return
         os.sched_setaffinity(0, {self.processors[side if self.pin == "apart" else 0]})
+
+
+def program_parser(name: str, documentation: str) -> argparse.ArgumentParser:
+    """Return the parser of `python -m bench NAME`, a separate program, with its option `--json`."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m bench {name}", description=documentation.splitlines()[0]
+    )
+    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    return parser
+
+
+def add_pin(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--pin`."""
+    parser.add_argument("--pin", choices=("apart", "together", "none"), default="apart", help="processors")

@@ -12,12 +12,10 @@ takes. The time is from the request to the result; the processor time that of bo
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ import numpy as np
 import shmtensor as st
 from bench.machine import write_record
 from bench.model import Summary
+from bench.options import program_parser
 
 __all__ = ["main"]
 
@@ -114,8 +113,7 @@ def _shuffle(nbytes: int) -> tuple[float, float]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
-    parser = argparse.ArgumentParser(prog="python -m bench dask", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser = program_parser("dask", __doc__)
     parser.add_argument("--rounds", type=int, default=9, help="turns of each program")
     parser.add_argument("--quick", action="store_true", help="small arrays: a check")
     chosen = parser.parse_args(arguments)

@@ -10,7 +10,6 @@ unpickled and released in one process.
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import resource
 import sys
@@ -19,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from bench.machine import write_record
 from bench.model import Summary
-from bench.options import Options
+from bench.options import Options, add_pin, program_parser
 from bench.timing import alternate
 
 __all__ = ["main"]
@@ -146,10 +144,9 @@ def _copy(rounds: int) -> list[float]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
-    parser = argparse.ArgumentParser(prog="python -m bench dataloader", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser = program_parser("dataloader", __doc__)
     parser.add_argument("--rounds", type=int, default=9, help="turns of each loader")
-    parser.add_argument("--pin", choices=("apart", "together", "none"), default="apart", help="processors")
+    add_pin(parser)
     parser.add_argument("--quick", action="store_true", help="few measurements: a check")
     chosen = parser.parse_args(arguments)
     options = Options(pin=chosen.pin)

@@ -11,14 +11,12 @@ engine has a processor, the ranks have another one together.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,7 @@ import numpy as np
 from bench.engine_links import LINKS, Link, Open, missing
 from bench.machine import write_record
 from bench.model import Samples, Summary
-from bench.options import Options
+from bench.options import Options, add_pin, program_parser
 from bench.timing import without_collector
 
 __all__ = ["main"]
@@ -164,10 +162,9 @@ def _rows(samples: Samples, names: list[str]) -> Iterator[tuple[str, bool]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
-    parser = argparse.ArgumentParser(prog="python -m bench engine", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser = program_parser("engine", __doc__)
     parser.add_argument("--rounds", type=int, default=9, help="turns of each link")
-    parser.add_argument("--pin", choices=("apart", "together", "none"), default="apart", help="processors")
+    add_pin(parser)
     parser.add_argument("--quick", action="store_true", help="few measurements: a check")
     parser.add_argument("--links", nargs="+", choices=LINKS, default=list(LINKS), help="beside shmtensor")
     chosen = parser.parse_args(arguments)

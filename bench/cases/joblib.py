@@ -11,12 +11,10 @@ the time of `np.copyto` between two arrays of that size that are used again and 
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from joblib.externals.loky import get_reusable_executor
 import shmtensor as st
 from bench.machine import write_record
 from bench.model import Summary
+from bench.options import program_parser
 
 __all__ = ["main"]
 
@@ -89,8 +88,7 @@ def _time(work: str, count: int) -> float:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
-    parser = argparse.ArgumentParser(prog="python -m bench joblib", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser = program_parser("joblib", __doc__)
     parser.add_argument("--rounds", type=int, default=15, help="turns of each program")
     parser.add_argument("--quick", action="store_true", help="small arrays: a check")
     chosen = parser.parse_args(arguments)

@@ -7,7 +7,6 @@ Each configuration runs in a fresh interpreter. torch is measured if it is insta
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import statistics
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.machine import write_record
+from bench.options import program_parser
 
 PREAMBLE = """
 import json, os, sys, time
@@ -262,8 +262,7 @@ def lines(seen: dict[str, list[float | dict[str, float]]]) -> list[Line]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench launch", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
+    parser = program_parser("launch", __doc__)
     parser.add_argument("--rounds", type=int, default=20, help="starts in each process")
     parser.add_argument("--runs", type=int, default=3, help="processes for each configuration, in turns")
     parser.add_argument("--only", nargs="*", default=list(PROGRAMS), choices=list(PROGRAMS))

@@ -7,7 +7,6 @@ goals, and a plot of PSS over time.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -19,6 +18,7 @@ from typing import Any
 
 from bench.cases.ram_report import goals_of, plot, table_of
 from bench.cases.ram_setups import SETUPS
+from bench.options import program_parser
 from shmtensor.memory import MemoryMonitor, ProcessMemory, process_tree
 
 __all__ = ["main"]
@@ -128,11 +128,10 @@ def _machine() -> dict[str, Any]:
 
 def main(words: list[str] | None = None) -> int:
     """Run the case; the exit status is 1 if a set-up could not be run."""
-    parser = argparse.ArgumentParser(prog="python -m bench ram", description=__doc__.splitlines()[0])
+    parser = program_parser("ram", __doc__)
     parser.add_argument("--annotations", type=Path, help="a real instances_train2017.json instead")
     parser.add_argument("--records", type=int, default=COUNT, help=f"how many (default {COUNT})")
     parser.add_argument("--setups", nargs="+", choices=SETUPS, default=list(SETUPS))
-    parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
     parser.add_argument("--plot", type=Path, help="draw PSS over time into this file (needs matplotlib)")
     options = parser.parse_args(words)
     path = str(options.annotations) if options.annotations else None
