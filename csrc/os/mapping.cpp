@@ -110,19 +110,20 @@ Mapping Mapping::of_file(const Fd& file, std::uint64_t offset, std::uint64_t siz
 }
 
 Mapping Mapping::copy_on_write(const Fd& file, std::uint64_t offset, std::uint64_t size) {
-  size = align_up(size, page_size());
-  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE, file.get(),
-                      static_cast<off_t>(offset));
-  if (data == MAP_FAILED) throw_map(size);
-  ::madvise(data, size, MADV_DONTDUMP);
-  Mapping mapping(static_cast<std::byte*>(data), size);
-  permit(mapping.data(), size, PROT_READ | PROT_WRITE, locks_future_mappings());
+  Mapping mapping = of_this_process(0, file.get(), offset, size);
+  ::madvise(mapping.data(), mapping.size(), MADV_DONTDUMP);
   return mapping;
 }
 
 Mapping Mapping::anonymous(std::uint64_t size) {
+  return of_this_process(MAP_ANONYMOUS, -1, 0, size);
+}
+
+Mapping Mapping::of_this_process(int flags, int descriptor, std::uint64_t offset,
+                                 std::uint64_t size) {
   size = align_up(size, page_size());
-  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | flags, descriptor,
+                      static_cast<off_t>(offset));
   if (data == MAP_FAILED) throw_map(size);
   Mapping mapping(static_cast<std::byte*>(data), size);
   permit(mapping.data(), size, PROT_READ | PROT_WRITE, locks_future_mappings());

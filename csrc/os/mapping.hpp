@@ -45,6 +45,10 @@ class Mapping {
  private:
   Mapping(std::byte* data, std::uint64_t size) noexcept : data_(data), size_(size) {}
 
+  /// Maps memory whose writes no other process sees; `flags` and the rest are those of mmap.
+  static Mapping of_this_process(int flags, int descriptor, std::uint64_t offset,
+                                 std::uint64_t size);
+
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
 };
