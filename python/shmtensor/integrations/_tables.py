@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     Reducer = Callable[[Any], Any]
 
-__all__ = ["REDUCERS", "ReducerTable", "follow", "unfollow"]
+__all__ = ["FORKING", "REDUCERS", "ReducerTable", "follow", "unfollow"]
 
-_FORKING: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+FORKING: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+"""The table of `multiprocessing`."""
 
 REDUCERS: dict[type, Reducer] = dict(reducers.REDUCERS)
 """Those for picklers without the table of `multiprocessing`: our tensors, and what integrations register."""
@@ -44,7 +45,7 @@ class ReducerTable:
 
     def register(self, kind: type, reducer: Reducer, elsewhere: Reducer | None = None) -> None:
         """Register a reducer for all picklers; another one `elsewhere` than in `multiprocessing`."""
-        self._set(_FORKING, kind, reducer)
+        self._set(FORKING, kind, reducer)
         self._set(REDUCERS, kind, elsewhere or reducer)
 
     def register_out_of_band(self, kind: type, reducer: Reducer) -> None:

@@ -7,14 +7,13 @@ transports with picklers of their own (joblib, loky, multiprocess) by value, as 
 from __future__ import annotations
 
 import pickle
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
 from torch.multiprocessing import reductions
 
 from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
-from shmtensor.integrations._tables import ReducerTable
+from shmtensor.integrations._tables import FORKING, ReducerTable
 from shmtensor.integrations._torch import collate, items, sharing, start_methods, transports
 from shmtensor.integrations._torch.reducers import Reducers
 
@@ -31,8 +30,7 @@ def install(alias: bool = False) -> None:
         raise RuntimeError(msg)
     ours = Reducers(alias, reductions.reduce_tensor, reductions.reduce_storage).by_torchs
     elsewhere = Reducers(alias, _by_value, _by_value).by_torchs
-    torchs: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-    for kind, reducer in list(torchs.items()):
+    for kind, reducer in list(FORKING.items()):
         if reducer in ours:
             _reducers.register(kind, ours[reducer], elsewhere[reducer])
     for part in _PARTS:
