@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["copy_of", "private_view"]
+__all__ = ["address_of", "copy_of", "private_view"]
 
 _Key = tuple[int, int, int]
 
@@ -30,6 +30,12 @@ A handle keeps nothing allocated: the copy lives as long as a receiver, or an un
 """
 
 _PIECE = 256 * 1024  # bytes: two pieces and the result of their comparison fit into a processor's cache
+
+
+def address_of(content: Bytes) -> int:
+    """Return where the first byte is."""
+    address: int = content.__array_interface__["data"][0]
+    return address
 
 
 def copy_of(content: Bytes) -> Storage:
@@ -43,7 +49,7 @@ def copy_of(content: Bytes) -> Storage:
         known: Storage | None = owner.storage
         key = None
     else:
-        key = id(owner), content.__array_interface__["data"][0], content.nbytes
+        key = id(owner), address_of(content), content.nbytes
         known = _find(key, owner)
     if known is not None and _equal(known, content):
         return known

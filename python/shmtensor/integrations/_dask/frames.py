@@ -15,7 +15,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor.errors import OutOfSharedMemory
-from shmtensor.integrations._dask.copies import copy_of, private_view
+from shmtensor.integrations._dask.copies import address_of, copy_of, private_view
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _continues(frames: list[Any], contents: list[Bytes | None], number: int) -> 
         and isinstance(frames[number], memoryview)
         and isinstance(frames[number - 1], memoryview)
         and frames[number].obj is frames[number - 1].obj
-        and _address(before) + before.nbytes == _address(after)
+        and address_of(before) + before.nbytes == address_of(after)
     )
 
 
@@ -122,13 +122,8 @@ def _extended(start: Bytes, whole: Any, nbytes: int) -> Bytes | None:
     content = _bytes_of(whole)
     if content is None:
         return None
-    first = _address(start) - _address(content)
+    first = address_of(start) - address_of(content)
     return content[first : first + nbytes]
-
-
-def _address(content: Bytes) -> int:
-    address: int = content.__array_interface__["data"][0]
-    return address
 
 
 def _in_shared_memory(content: Bytes) -> Tensor | Storage | None:
