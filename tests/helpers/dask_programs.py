@@ -6,12 +6,13 @@ A program is run with the argument "on" or "off", whether the integration is ins
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
-import time
 
 import numpy as np
 
 import shmtensor as st
+from tests.helpers.children import wait_until
 
 QUIET = {
     "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical",
@@ -40,15 +41,14 @@ def cluster(workers: int = 2, **options):
             wait_for_no_blocks()
 
 
-def wait_for_no_blocks(seconds: float = 20.0) -> None:
+def wait_for_no_blocks() -> None:
     """Wait until the session has no block, as a process knows that is in it."""
-    import gc
+    wait_until(_no_blocks, 20, lambda: str(st.stats()))
 
-    deadline = time.monotonic() + seconds
-    while st.stats()["blocks"]:
-        assert time.monotonic() < deadline, st.stats()
-        gc.collect()
-        time.sleep(0.05)
+
+def _no_blocks() -> bool:
+    gc.collect()
+    return st.stats()["blocks"] == 0
 
 
 def owner(array: np.ndarray) -> str:

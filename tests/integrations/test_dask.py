@@ -100,19 +100,21 @@ VALUES = """
 """
 
 
-def run_on_and_off(folder, code: str, timeout: float = 60.0) -> None:
-    assert_equal_output(
-        write_program(folder, code), timeout=timeout, env={**importing_tests(), **QUIET, **SHARDS}
-    )
+def run_on_and_off(folder, main: str) -> None:
+    program = write_program(folder, START + VALUES + main)
+    assert_equal_output(program, timeout=60, env={**importing_tests(), **QUIET, **SHARDS})
+
+
+def run_on(folder, code: str) -> None:
+    done = run_program(write_program(folder, START + code), "on", env={**importing_tests(), **QUIET})
+    assert done.returncode == 0, done.stderr
 
 
 def test_values_between_workers(tmp_path) -> None:
     """Equal in type, content, layout and flags; what a worker writes, the other one does not see."""
     run_on_and_off(
         tmp_path,
-        START
-        + VALUES
-        + """
+        """
 
     if __name__ == "__main__":
         with cluster() as (client, (first, second)):
@@ -141,9 +143,7 @@ def test_values_between_client_and_workers(tmp_path) -> None:
     """With and without a direct connection. The scheduler, which is in the client's process, gets bytes."""
     run_on_and_off(
         tmp_path,
-        START
-        + VALUES
-        + """
+        """
 
     if __name__ == "__main__":
         with cluster() as (client, (first, second)):
@@ -176,11 +176,9 @@ def test_values_between_client_and_workers(tmp_path) -> None:
 
 def test_one_copy_for_all_readers_until_it_is_changed(tmp_path) -> None:
     """Also for a worker that sends on what it has received. What a task has changed is sent as it is then."""
-    done = run_program(
-        write_program(
-            tmp_path,
-            START
-            + """
+    run_on(
+        tmp_path,
+        """
 
     def ones():
         return np.ones(1_000_000)
@@ -219,20 +217,14 @@ def test_one_copy_for_all_readers_until_it_is_changed(tmp_path) -> None:
             assert st.stats()["blocks"] == 1, st.stats()
             del there, again, array
     """,
-        ),
-        "on",
-        env={**importing_tests(), **QUIET},
     )
-    assert done.returncode == 0, done.stderr
 
 
 def test_tensors_are_shared(tmp_path) -> None:
     """A tensor, and an array over one, is the same memory in all workers, wherever it is in a message."""
-    done = run_program(
-        write_program(
-            tmp_path,
-            START
-            + """
+    run_on(
+        tmp_path,
+        """
 
     class Holder:
         def __init__(self, tensor):
@@ -266,11 +258,7 @@ def test_tensors_are_shared(tmp_path) -> None:
                 assert read(client.gather(made, direct=True)) == ([1, 3, 2], 3)
                 del made
     """,
-        ),
-        "on",
-        env={**importing_tests(), **QUIET},
     )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["array", "view", "tensor"])
