@@ -16,7 +16,7 @@ PROGRAM = """
 
     import shmtensor as st
     from tests.helpers.children import wait_until
-    from tests.integrations.test_frames_shared import MAKERS, equals, is_shared
+    from tests.helpers.frames import MAKERS, equals, is_shared
 
     KINDS = ("pandas", "pandas column", "arrow", "arrow slice", "polars", "polars series", "xarray", "scipy")
 
