@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import shmtensor as st
 from tests.cuda.harness import SIMULATORS, Machine
 
 # A child that is forked after OpenMP's threads have run waits for them.
@@ -41,6 +42,13 @@ def pytest_collection_modifyitems(items) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.name != "test_jax.py":
             item.add_marker(pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"))
+
+
+@pytest.fixture
+def torch_uninstalled():
+    """Uninstall after a test what its program has installed."""
+    yield
+    st.uninstall("torch")
 
 
 @pytest.fixture

@@ -18,11 +18,7 @@ from tests.helpers.children import fork, wait_until
 from tests.helpers.engine_and_ranks import SECONDS, adaptor, answers_of_ranks
 from tests.helpers.live_resources import assert_no_leaks
 
-
-@pytest.fixture(autouse=True)
-def uninstalled():
-    yield
-    st.uninstall("torch")
+pytestmark = pytest.mark.usefixtures("torch_uninstalled")
 
 
 @assert_no_leaks()

@@ -7,16 +7,11 @@ import multiprocessing
 import pytest
 import torch
 
-import shmtensor as st
 from tests.helpers.children import end
 from tests.helpers.engine_and_ranks import SECONDS, adaptor, answers_of_ranks
 from tests.helpers.live_resources import assert_no_leaks
 
-
-@pytest.fixture(autouse=True)
-def uninstalled():
-    yield
-    st.uninstall("torch")
+pytestmark = pytest.mark.usefixtures("torch_uninstalled")
 
 
 def test_all_ranks_get_tensors() -> None:

@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-import shmtensor as st
 from tests.helpers.children import run_command
 from tests.helpers.engine_and_ranks import adaptor, answers_of_ranks, vllm
 
-
-@pytest.fixture(autouse=True)
-def uninstalled():
-    yield
-    st.uninstall("torch")
+pytestmark = pytest.mark.usefixtures("torch_uninstalled")
 
 
 PUBLIC = [name for name in vars(adaptor()) if name == "__init__" or not name.startswith("_")]
