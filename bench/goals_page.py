@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.cases import PROGRAMS
+from bench.comparison import Comparison
 from bench.kept import Record, machine_of, over_pipes, read
 from bench.queue_goals import GOALS as QUEUE_GOALS
 from bench.report import markdown_table, number, ratio_of
@@ -19,6 +21,11 @@ Made by `python -m bench.page` from the sources of the benchmarks and the result
 cell has the least and the greatest figure. A ratio is to the case's baseline, a goal for the worst is for
 the maximum, all others are for the median. **Bold** figures miss the goal; [Performance](performance.md)
 gives the reasons.
+"""
+
+PROGRAMS_HEAD = """`python -m bench NAME` measures a program of another library with shmtensor and without
+it, in turns. A figure is the median of the ratios of the rounds, with the extremes, and the median of both
+times. The source of `NAME` describes each line.
 """
 
 
@@ -93,6 +100,27 @@ def _source(file: Path, record: Record) -> str:
     return textwrap.fill(line, 110, subsequent_indent="  ", break_on_hyphens=False)
 
 
+def _programs_table(result_files: Sequence[Path]) -> list[str]:
+    """Return one line for each comparison of the separate programs, of the first machine that has them."""
+    lines, sources = [], []
+    for program in PROGRAMS:
+        for file in result_files:
+            record = _beside(file, program)
+            if record is not None and "comparisons" in record:
+                machine = record["machine"]
+                load = machine["load_average"][0]
+                sources.append(f"- {program}: {machine['processor']}, {record['date'][:10]}, load {load:.1f}")
+                for one in (Comparison(**stored) for stored in record["comparisons"]):
+                    figures = one.figures() if one.met else f"**{one.figures()}**"
+                    goal = "" if one.goal is None else f"{one.goal:g} times"
+                    lines.append((f"{program}: {one.what}", goal, figures))
+                break
+    if not lines:
+        return []
+    table = markdown_table(("what", "goal", "measured"), lines)
+    return ["## Programs of other libraries", "", PROGRAMS_HEAD, *sources, "", *table, ""]
+
+
 def goals(result_files: Sequence[Path]) -> str:
     """Return the page of the goals as Markdown, with a column for each machine."""
     records = [summary([file]) for file in result_files]
@@ -100,6 +128,7 @@ def goals(result_files: Sequence[Path]) -> str:
     lines += [_source(file, record) for file, record in zip(result_files, records, strict=True)]
     lines += ["", *_goals_table(records), ""]
     lines += ["## Queues and broadcasts", "", *_queue_goals_table(records), ""]
+    lines += _programs_table(result_files)
     launch = _beside(result_files[0], "launch")
     if launch is not None:
         lines += ["## Starting workers", "", *_launch_table(launch), ""]

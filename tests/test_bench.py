@@ -14,6 +14,7 @@ import pytest
 from bench import __main__ as command
 from bench import harness
 from bench.cases import CASES, PROGRAMS, load_case
+from bench.comparison import Comparison, report
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
 from bench.page import DOCS, benchmarks, goals
@@ -48,13 +49,23 @@ def test_engine_measures_and_reports(tmp_path, capfd) -> None:
     words = ["engine", "--quick", "--rounds", "1", "--links", "shmtensor-copy", "--json", str(file)]
     assert command.main(words) == 0
     seen = capfd.readouterr()
-    assert [line.split(":")[0].strip() for line in seen.out.splitlines()] == [
-        f"{load}, {link}"
-        for load in ("step", "images", "images, copied")
-        for link in ("shmtensor", "shmtensor-copy")
-    ]
+    expected = [f"{load}, shmtensor-copy" for load in ("step", "images", "images, copied")]
+    assert [line.split(":")[0].strip() for line in seen.out.splitlines()] == expected
     assert not seen.err
-    assert len(json.loads(file.read_text())["samples"]) == 6
+    stored = json.loads(file.read_text())["comparisons"]
+    assert [Comparison(**one).what for one in stored] == expected
+
+
+def test_comparison_states_its_goal(tmp_path, capsys) -> None:
+    met = Comparison("a", [0.001, 0.001, 0.002], [0.01, 0.02, 0.01], 10)
+    missed = Comparison("b", [0.001], [0.005], 10, "us")
+    assert report([met], None) == 0
+    assert report([met, missed, Comparison("c", [1.0], [1.0], None)], tmp_path / "result.json") == 1
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "ok   a: 10.0 times (5.00 to 20.0); 1.00 ms against 10.0; wanted: 10",
+        "MISS b: 5.00 times (5.00 to 5.00); 1,000 us against 5,000; wanted: 10",
+        "     c: 1.00 times (1.00 to 1.00); 1,000 ms against 1,000",
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 import shmtensor as st
-from bench.machine import write_record
-from bench.model import Summary
+from bench.comparison import Comparison, report
 from bench.options import program_parser
 
 __all__ = ["main"]
@@ -137,22 +136,15 @@ def main(arguments: list[str] | None = None) -> int:
     for program in programs.values():
         program.submit(_end).result()
         program.shutdown()
-    met = True
+    found = []
     for work, times in seen.items():
+        ours, theirs = (list(zip(*times[name], strict=True)) for name in ("shmtensor", "dask"))
         for place, what in enumerate(("time", "processor")):
-            if work == "shuffle" and what == "processor":
-                continue
-            goal = GOALS["shuffle" if work == "shuffle" else what]
-            pairs = [(a[place], b[place]) for a, b in zip(times["dask"], times["shmtensor"], strict=True)]
-            ratio = Summary.of([a / b for a, b in pairs])
-            state = "ok  " if ratio.median >= goal or work == "empty" else "MISS"
-            met &= state == "ok  "
-            ours, theirs = (Summary.of([pair[side] for pair in pairs], 1e3).median for side in (1, 0))
-            text = f"{ours:.1f} ms against {theirs:.1f} ms, {ratio.median:.2f} times"
-            print(f"{state} {work}, {what}: {text} ({ratio.least:.2f} to {ratio.most:.2f}); wanted: {goal:g}")
-    if chosen.json:
-        write_record(chosen.json, {"seen": seen})
-    return 0 if met else 1
+            goal = GOALS.get(work, GOALS[what])
+            if work == "empty" or (work, what) == ("shuffle", "processor"):
+                goal = None
+            found.append(Comparison(f"{work}, {what}", ours[place], theirs[place], goal))
+    return report(found, chosen.json)
 
 
 if __name__ == "__main__":

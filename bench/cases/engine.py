@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.comparison import Comparison, report
 from bench.engine_links import LINKS, Link, Open, missing
-from bench.machine import write_record
 from bench.model import Samples, Summary
 from bench.options import Options, add_pin, program_parser
 from bench.timing import without_collector
@@ -144,20 +144,12 @@ def _measure(names: list[str], rounds: int, options: Options, samples: Samples) 
                         samples.add(name, load.name, {"round": Summary.of(times).median})
 
 
-def _rows(samples: Samples, names: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of the table, and whether each meets its goal."""
+def _comparisons(samples: Samples, names: list[str]) -> Iterator[Comparison]:
     for load in LOADS:
         ours = samples.values("shmtensor", load.name, "round")
         for name in names:
             times = samples.values(name, load.name, "round")
-            time_of = Summary.of(times, 1e6)
-            ratio = Summary.of([theirs / own for theirs, own in zip(times, ours, strict=True)])
-            goal = load.goals.get(name)
-            state = "    " if goal is None else "ok  " if ratio.median >= goal else "MISS"
-            text = f"{state} {load.name}, {name}: {time_of.median:.0f} us"
-            if name != "shmtensor":
-                text += f", {ratio.median:.1f} times shmtensor's ({ratio.least:.1f} to {ratio.most:.1f})"
-            yield text + ("" if goal is None else f"; wanted: {goal:g}"), state != "MISS"
+            yield Comparison(f"{load.name}, {name}", ours, times, load.goals.get(name), "us")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -176,14 +168,9 @@ def main(arguments: list[str] | None = None) -> int:
     samples = Samples()
     for group in ([name for name in names if name != SPINNING], [name for name in names if name == SPINNING]):
         _measure(group, chosen.rounds, options, samples)
-    rows = list(_rows(samples, names))
-    for text, _ in rows:
-        print(text)
     for name, package in absent.items():
         print(f"without {name}: {package} is not installed")
-    if chosen.json:
-        write_record(chosen.json, {"samples": samples.to_json()})
-    return 0 if all(met for _, met in rows) else 1
+    return report(list(_comparisons(samples, [name for name in names if name != "shmtensor"])), chosen.json)
 
 
 if __name__ == "__main__":

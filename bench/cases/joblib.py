@@ -5,8 +5,9 @@
 Three programs, each with the workers of its own, take turns: joblib alone ("loky"), the same with
 `st.install`, and the backend "shmtensor". A call has 8 tasks, since joblib asks loky for results only each
 10 ms. A task has a new array of 32 MiB as its argument, of which it reads each page, or returns one that the
-worker keeps; "empty" has neither. "tensor": the argument is a tensor, for joblib alone an array. "copy" is
-the time of `np.copyto` between two arrays of that size that are used again and again, in the first program.
+worker keeps; "empty" has neither. "tensor": the argument is a tensor, for joblib alone an array. "a copy
+alone" is the time of `np.copyto` between two arrays of that size that are used again and again, in the first
+program: what an argument costs at least.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 
 import shmtensor as st
-from bench.machine import write_record
-from bench.model import Summary
+from bench.comparison import Comparison, report
 from bench.options import program_parser
 
 __all__ = ["main"]
@@ -107,20 +107,13 @@ def main(arguments: list[str] | None = None) -> int:
     for program in programs.values():
         program.submit(_end).result()
         program.shutdown()
-    print(f"     copy: {Summary.of(copies[3:], 1e3).median:.2f} ms")
-    met = True
-    for work, times in seen.items():
-        for name in ("loky", "backend"):
-            ratio = Summary.of([a / b for a, b in zip(times["joblib"], times[name], strict=True)])
-            medians = [Summary.of(times[which], 1e3).median for which in (name, "joblib")]
-            state = "ok  " if ratio.median >= GOAL or work == "empty" else "MISS"
-            met &= state == "ok  "
-            text = "{:.2f} ms against {:.2f} ms".format(*medians)
-            text += f", {ratio.median:.2f} times ({ratio.least:.2f} to {ratio.most:.2f})"
-            print(f"{state} {work}, {name}: {text}")
-    if chosen.json:
-        write_record(chosen.json, {"seen": seen, "copy": copies[3:]})
-    return 0 if met else 1
+    found = [
+        Comparison(f"{work}, {name}", times[name], times["joblib"], None if work == "empty" else GOAL)
+        for work, times in seen.items()
+        for name in ("loky", "backend")
+    ]
+    found += [Comparison("argument, a copy alone", copies[3:], seen["argument"]["joblib"], None)]
+    return report(found, chosen.json)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,65 @@
+"""What a separate program prints and keeps: times of shmtensor beside those of a peer, each with its goal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.machine import write_record
+from bench.model import Summary
+from bench.report import number
+
+__all__ = ["Comparison", "report"]
+
+_UNITS = {"us": 1e6, "ms": 1e3}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Times of both, taken in turns.
+
+    Attributes
+    ----------
+    what
+        What was measured.
+    ours, theirs
+        Seconds, one of each for a round.
+    goal
+        The least median of the ratios of a round, theirs to ours; None if there is none.
+    unit
+        Of the printed times: "us" or "ms".
+    """
+
+    what: str
+    ours: Sequence[float]
+    theirs: Sequence[float]
+    goal: float | None
+    unit: str = "ms"
+
+    @property
+    def ratio(self) -> Summary:
+        return Summary.of([theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True)])
+
+    @property
+    def met(self) -> bool:
+        """Return True if the goal is met, or there is none."""
+        return self.goal is None or self.ratio.median >= self.goal
+
+    def figures(self) -> str:
+        """Return the ratio with its extremes, and both times."""
+        ratio, scale = self.ratio, _UNITS[self.unit]
+        ours, theirs = (Summary.of(list(times), scale).median for times in (self.ours, self.theirs))
+        low, median, high = map(number, (ratio.least, ratio.median, ratio.most))
+        return f"{median} times ({low} to {high}); {number(ours)} {self.unit} against {number(theirs)}"
+
+
+def report(comparisons: Sequence[Comparison], file: Path | None) -> int:
+    """Print the comparisons and keep them in a file; return the exit status, 1 if a goal was missed."""
+    for one in comparisons:
+        state = "    " if one.goal is None else "ok  " if one.met else "MISS"
+        wanted = "" if one.goal is None else f"; wanted: {one.goal:g}"
+        print(f"{state} {one.what}: {one.figures()}{wanted}")
+    if file is not None:
+        write_record(file, {"comparisons": [asdict(one) for one in comparisons]})
+    return 0 if all(one.met for one in comparisons) else 1
