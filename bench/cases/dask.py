@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
         work: {name: [] for name in programs} for work in calls
     }
     for work, call in calls.items():
-        for turn in range(min(chosen.rounds, 3) if work == "shuffle" else chosen.rounds + 1):
+        for turn in range(1 + min(chosen.rounds, 2 if work == "shuffle" else chosen.rounds)):
             for name, program in programs.items():
                 found = program.submit(*call).result()
                 if turn:
