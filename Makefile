@@ -34,7 +34,7 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 # In an environment of its own, so that the libraries never reach the other tests.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda dask datasets dlpack frames jax joblib multiprocess torch web
+INTEGRATIONS ?= cuda cupy dask datasets dlpack frames jax joblib multiprocess torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
@@ -184,6 +184,12 @@ $(VENV)/.group-integrations-torch: pyproject.toml | $(VENV)/.pip
 # Their tests need the simulated driver, and NVIDIA's, as far as it can be had.
 $(VENV)/.group-integrations-cuda: pyproject.toml | $(VENV)/.pip $(CPP_BUILD)/.simulators build/nvidia-drivers/.tried
 	$(PIP) --group integrations-cuda
+	touch $@
+
+# CuPy's wheel contains NVIDIA's runtime, which does not run on the simulated driver.
+$(VENV)/.group-integrations-cupy: pyproject.toml $(wildcard tests/integrations/cupy_runtime/*) | $(VENV)/.pip $(CPP_BUILD)/.simulators
+	$(PIP) --group integrations-cupy
+	$(BIN)/python -m tests.integrations.cupy_runtime build/cupy
 	touch $@
 
 build/nvidia-drivers/.tried: tests/integrations/get_nvidia_drivers.sh

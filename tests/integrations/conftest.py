@@ -11,12 +11,15 @@ import pytest
 
 import shmtensor as st
 from tests.cuda.harness import SIMULATORS, Machine
+from tests.integrations.cuda_clients import INSTALLED
 
 # A child that is forked after OpenMP's threads have run waits for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _PATTERNS = {
-    "test_cuda_clients*.py": "numba_cuda",
+    "test_cuda_clients_cupy.py": "cupy",
+    "test_cuda_clients_numba.py": "numba_cuda",
+    "test_cupy*.py": "cupy",
     "test_dask*.py": "distributed",
     "test_datasets.py": "datasets",
     "test_frames*.py": "polars",
@@ -34,7 +37,7 @@ collect_ignore_glob = [
     pattern
     for pattern, libraries in _PATTERNS.items()
     if None in map(importlib.util.find_spec, libraries.split())
-]
+] + ([] if INSTALLED else ["test_cuda_clients.py"])
 
 
 def pytest_collection_modifyitems(items) -> None:

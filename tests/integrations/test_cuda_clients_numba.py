@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.helpers.children import run_command
+from tests.integrations import own_tests
 
 DRIVER = [
     *("array_attr", "context_stack", "cuda_array_slicing", "cuda_auto_context", "cuda_devicerecord"),
@@ -20,26 +17,10 @@ SUITES = {
     "ipc": (5, ["cudapy.test_ipc"]),
     "interface": (14, ["cudapy.test_cuda_array_interface"]),
 }
-NEEDS = Path(__file__).with_name("numba_needs.txt")
-
-
-def needs(modules: list[str]) -> dict[str, str]:
-    """Return the tests that need what the simulator lacks."""
-    rows = [line.split() for line in NEEDS.read_text().splitlines() if not line.startswith("#")]
-    return {name: lacking for name, lacking in rows if name.startswith(tuple(f"{m}." for m in modules))}
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_own_tests_pass(suite, simulated_driver) -> None:
     at_least, modules = SUITES[suite]
-    command = [sys.executable, "-m", "tests.integrations.numba_suite", *modules]
-    done = run_command(command, timeout=110, env=simulated_driver.env)
-    results: dict[str, dict[str, str]] = {"passed": {}, "failed": {}}
-    for line in done.stdout.splitlines():
-        result, _, rest = line.partition(" ")
-        results.get(result, {})[rest.partition(" ")[0]] = rest
-    known = needs(modules)
-    unknown = [line for name, line in results["failed"].items() if name not in known]
-    assert unknown == []
-    assert len(results["passed"]) >= at_least, done.stderr[-5000:]
-    assert set(known) & set(results["passed"]) == set(), "remove these from numba_needs.txt"
+    of = tuple(f"{module}." for module in modules)
+    own_tests.check(simulated_driver, "numba", modules, at_least=at_least, of=of)

@@ -127,6 +127,7 @@ struct Stream {
   const Context* context = nullptr;
   bool legacy = false;
   bool blocking = true;
+  int priority = 0;
   std::shared_ptr<Capture> capture;  ///< null: work runs
   std::deque<Work> queue;
   std::uint64_t submitted = 0;
@@ -281,6 +282,8 @@ const std::pair<const std::uintptr_t, HostMemory>* find_host_memory(std::uint64_
 cuda::PoolHandle default_pool(int device);
 int pool_handle_types(cuda::PoolHandle pool);
 void leave_pool(cuda::PoolHandle pool, std::uint64_t size);
+
+inline constexpr int kGreatestPriority = -5;  ///< of streams; the least is 0
 
 /// An attribute of a device that shmtensor does not ask for.
 int other_attribute(int attribute, int device);

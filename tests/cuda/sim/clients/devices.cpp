@@ -192,7 +192,7 @@ SIM_EXPORT Result cuCtxGetLimit(std::size_t* value, int) {
 SIM_EXPORT Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return call("cuCtxGetStreamPriorityRange", Needs::context, [&]() -> Result {
     if (least != nullptr) *least = 0;
-    if (greatest != nullptr) *greatest = -5;
+    if (greatest != nullptr) *greatest = kGreatestPriority;
     return kSuccess;
   });
 }

@@ -1,4 +1,6 @@
 // Streams and events, beyond what shmtensor asks for.
+#include <algorithm>
+
 #include "clients/declarations.hpp"
 #include "sim.hpp"
 
@@ -36,13 +38,16 @@ Result elapsed(const char* name, float* milliseconds, EventHandle start, EventHa
 }  // namespace
 
 // "If priority is outside the numerical range, it will automatically be clamped".
-SIM_EXPORT Result cuStreamCreateWithPriority(StreamHandle* out, unsigned flags, int) {
-  return cuStreamCreate(out, flags);
+SIM_EXPORT Result cuStreamCreateWithPriority(StreamHandle* out, unsigned flags, int priority) {
+  if (const Result code = cuStreamCreate(out, flags)) return code;
+  const std::lock_guard guard(state().mutex);
+  find_stream(*out)->priority = std::clamp(priority, kGreatestPriority, 0);
+  return kSuccess;
 }
 
 SIM_EXPORT Result cuStreamGetPriority(StreamHandle handle, int* priority) {
-  return with_stream("cuStreamGetPriority", handle, [&](const auto&) -> Result {
-    *priority = 0;
+  return with_stream("cuStreamGetPriority", handle, [&](const auto& stream) -> Result {
+    *priority = stream->priority;
     return kSuccess;
   });
 }

@@ -1,0 +1,1 @@
+"""CuPy on the simulated driver: its module that contains the CUDA runtime, built over a smaller one."""
