@@ -32,6 +32,21 @@ constexpr bool is_on_device(Strategy strategy) noexcept {
   return strategy == Strategy::device || strategy == Strategy::external;
 }
 
+/// The name of the enumerator, for people.
+constexpr const char* name_of(Strategy strategy) noexcept {
+  switch (strategy) {
+    case Strategy::file_descriptor:
+      return "file_descriptor";
+    case Strategy::file_system:
+      return "file_system";
+    case Strategy::device:
+      return "device";
+    case Strategy::external:
+      return "external";
+  }
+  return "unknown";  // another process wrote it
+}
+
 /// The UUID of a device, as its driver reports it in every process.
 using DeviceId = std::array<std::uint8_t, 16>;
 

@@ -54,7 +54,7 @@ py::object observe(const std::string& id) {
     py::dict one;
     one["arena"] = arena.number;
     one["owner"] = arena.owner != kNoSlot ? py::object(py::int_(arena.owner)) : py::none();
-    one["strategy"] = arena.strategy == Strategy::file_system ? "file_system" : "file_descriptor";
+    one["strategy"] = name_of(arena.strategy);
     one["blocks"] = arena.counts.blocks;
     one["bytes_live"] = arena.counts.bytes_live;
     one["bytes_reserved"] = arena.counts.bytes_reserved;

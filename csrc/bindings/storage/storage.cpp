@@ -205,9 +205,7 @@ void add_storage(py::module_& module) {
   module.def("borrow_storage", &borrow_storage);
   module.def("storage_from_file", &storage_from_file);
   module.def("file_identity", &file_identity);
-  module.def("default_strategy", [] {
-    return default_strategy() == Strategy::file_system ? "file_system" : "file_descriptor";
-  });
+  module.def("default_strategy", [] { return name_of(default_strategy()); });
   module.def("set_default_strategy", &set_default_strategy);
   if (const char* name = std::getenv("SHMTENSOR_SHARING_STRATEGY")) set_default_strategy(name);
 }

@@ -1,0 +1,73 @@
+"""The JSON of the commands is what docs/guide/looking-inside.md documents: every key, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+from shmtensor.cli import main
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "looking-inside.md").read_text()
+TYPES = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
+
+
+def documented(heading: str) -> dict[str, set[type]]:
+    """Return the keys in the table below a heading, with the types of their values."""
+    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| `([\w\[\].]+)` \| ([\w ]+) \|", section, re.MULTILINE)
+    return {key: {TYPES[name] for name in types.split(" or ")} for key, types in rows}
+
+
+def found(value: Any, prefix: str = "") -> dict[str, set[type]]:
+    """Return the keys of a document in the same form; all dicts of a list count as one."""
+    keys: dict[str, set[type]] = {}
+    for one in value if isinstance(value, list) else [value]:
+        for key, inner in one.items():
+            nested = isinstance(inner, list)
+            more = found(inner, f"{prefix}{key}[].") if nested else {prefix + key: {type(inner)}}
+            for name, types in more.items():
+                keys[name] = keys.get(name, set()) | types
+    return keys
+
+
+@pytest.fixture
+def everything():
+    """Return a session with something of every kind."""
+    message = ForkingPickler.dumps(st.ones(1000))
+    queue, broadcast = st.Queue(maxsize=3), st.Broadcast(3)
+    queue.put(1)
+    st.publish("a name", queue)
+    yield st.stats()["session"]
+    st.unpublish("a name")
+    st.gc(older_than=0)
+    del message, queue, broadcast
+
+
+def test_keys_and_types_of_ls(everything, capsys) -> None:
+    capsys.readouterr()
+    assert main(["ls", "--json", everything]) == 0
+    seen = found(json.loads(capsys.readouterr().out))
+    expected = documented("JSON of ls")
+    assert sorted(seen) == sorted(expected)
+    for key, types in seen.items():
+        assert types <= expected[key], key
+
+
+def test_sizes_are_bytes_and_ages_are_seconds(everything, capsys) -> None:
+    capsys.readouterr()
+    assert main(["ls", "--json", everything]) == 0
+    (seen,) = json.loads(capsys.readouterr().out)
+    stats = st.stats()
+    assert seen["bytes_live"] == stats["bytes_live"] == sum(one["bytes_live"] for one in seen["arenas"])
+    assert seen["blocks"] == stats["blocks"] == sum(one["blocks"] for one in seen["arenas"])
+    assert sum(one["bytes_reserved"] for one in seen["arenas"]) == seen["bytes_reserved"]
+    assert [one["messages"] for one in seen["in_flight"]] == [1]
+    assert 0 <= seen["in_flight"][0]["age"] < 100
+    assert [one["readers"] for one in sorted(seen["queues"], key=lambda one: one["block"])] == [None, 0]
+    assert [(one["name"], one["stage"]) for one in seen["names"]] == [("a name", "published")]
