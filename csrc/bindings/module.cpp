@@ -21,6 +21,7 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/storage/lookup.hpp"
 #include "bindings/storage/peer.hpp"
+#include "bindings/storage/place.hpp"
 #include "bindings/storage/private_view.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/errors.hpp"
@@ -50,6 +51,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_lifetime(module);
   add_lookup(module);
   add_peer(module);
+  add_place(module);
   add_private_view(module);
   add_tensor(module);
   add_copy_in(module);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict, cast
 
 import shmtensor._core as _core
 from shmtensor._values import check_size
@@ -25,6 +25,20 @@ class Stats(TypedDict):
     queued: int
     descriptors: int
     mappings: int
+
+
+class _Counters(dict[str, Any]):
+    """What `stats` returns: a dict that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from shmtensor._html import size, table
+
+        facts = [
+            (name.replace("_", " "), size(value) if name.startswith("bytes_") else value)
+            for name, value in self.items()
+            if value is not None
+        ]
+        return table("Session" if self["session"] else "No session yet", facts)
 
 
 _NO_SESSION = Stats(
@@ -69,7 +83,7 @@ def stats() -> Stats:
     True
     """
     counted = _core.stats()
-    return _NO_SESSION.copy() if counted is None else counted
+    return cast("Stats", _Counters(_NO_SESSION if counted is None else counted))
 
 
 def gc(older_than: float | None = None) -> int:

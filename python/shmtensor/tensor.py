@@ -163,17 +163,15 @@ class Tensor(Views, Protocols, metaclass=HidesHints):
         return cupy.asarray(self.numpy() if self.device == "cpu" else self)
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in _MISSING]
+        absent = _MISSING | (_ON_GPU_ONLY if self._released or self.device == "cpu" else _ON_HOST_ONLY)
+        return [name for name in super().__dir__() if name not in absent]
 
     def __repr__(self) -> str:
         if self._released:
             return "Tensor(released)"
         array = backend_of(self.storage()).to_host(self)
         body = np.array2string(array, prefix="Tensor(", separator=", ")
-        place = "shared" if self.is_shared() else "private"
-        if place == "private" and _core.storage_at(self.data_ptr(), min(self.nbytes, 1)) is not None:
-            place = "over shared memory"  # an item of a container, which is copied when it is sent
-        notes = [f"dtype={self.dtype}", place]
+        notes = [f"dtype={self.dtype}", self._place()]
         if self.size == 0:
             notes.insert(0, f"shape={self.shape}")
         if self.readonly:
@@ -181,6 +179,18 @@ class Tensor(Views, Protocols, metaclass=HidesHints):
         if self.device != "cpu":
             notes.append(f"device={self.device!r}")
         return f"Tensor({body}, {', '.join(notes)})"
+
+    def _place(self) -> str:
+        if self.is_shared():
+            return "shared"
+        if _core.storage_at(self.data_ptr(), min(self.nbytes, 1)) is not None:
+            return "over shared memory"  # an item of a container, which is copied when it is sent
+        return "private"
+
+    def _repr_html_(self) -> str:
+        from shmtensor._tensor.shown import html_of
+
+        return html_of(self)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         elements = np.ascontiguousarray(backend_of(self.storage()).to_host(self))
@@ -204,4 +214,6 @@ def _restore_tensor(
 
 
 _MISSING = add_attribute_hints(Tensor)
+_ON_HOST_ONLY = frozenset({"numpy", "__array__", "__array_interface__", "__buffer__"})
+_ON_GPU_ONLY = frozenset({"__cuda_array_interface__"})
 _core.register_tensor_class(Tensor, np.ndarray, np.integer)

@@ -122,7 +122,7 @@ def test_iterators_end_with_the_error() -> None:
 
 def test_missing_attributes_are_missing() -> None:
     assert not hasattr(released(), "sum")
-    assert not hasattr(released(), "_repr_html_")
+    assert not hasattr(released(), "_repr_png_")
 
 
 class Interface:

@@ -202,6 +202,22 @@ PyObject* make(PyObject* self, std::int64_t index) {
   });
 }
 
+// The bytes that access to an item copies, before it is unpickled. Arrays and buffers are views.
+PyObject* copied_bytes(PyObject* self, PyObject* number) {
+  return guarded([&]() -> PyObject* {
+    const Items& items = *as_items(self);
+    const Item item = items.table.at(place_of(items, py::handle(number).cast<std::int64_t>()));
+    switch (item.form) {
+      case ItemForm::plain:
+        return PyLong_FromSize_t(item.bytes.size());
+      case ItemForm::buffered:
+        return PyLong_FromSize_t(BufferedItem::parse(item.bytes).pickle.size());
+      default:
+        return PyLong_FromLong(0);
+    }
+  });
+}
+
 // --- the sequence ---
 
 Py_ssize_t length(PyObject* self) { return as_items(self)->length; }
@@ -315,14 +331,24 @@ PyGetSetDef g_properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
+PyMethodDef g_methods[] = {
+    {"_copied_bytes", copied_bytes, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 }  // namespace
 
 void add_item_sequence(py::module_& module) {
   static PyType_Slot slots[] = {
-      {Py_tp_new, slot(new_items)}, {Py_tp_dealloc, slot(dealloc)},
-      {Py_tp_getset, g_properties}, {Py_sq_length, slot(length)},
-      {Py_sq_item, slot(item)},     {Py_mp_subscript, slot(subscript)},
-      {Py_mp_length, slot(length)}, {0, nullptr},
+      {Py_tp_new, slot(new_items)},
+      {Py_tp_dealloc, slot(dealloc)},
+      {Py_tp_getset, g_properties},
+      {Py_tp_methods, g_methods},
+      {Py_sq_length, slot(length)},
+      {Py_sq_item, slot(item)},
+      {Py_mp_length, slot(length)},
+      {Py_mp_subscript, slot(subscript)},
+      {0, nullptr},
   };
   static PyType_Spec spec = {"shmtensor._core.ItemsBase", sizeof(Items), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

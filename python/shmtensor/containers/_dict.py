@@ -182,6 +182,12 @@ class SharedDict(Mapping[Any, Value]):
     def __repr__(self) -> str:
         return f"<SharedDict: {len(self):,} keys, {human_bytes(self.nbytes)} shared>"
 
+    def _repr_html_(self) -> str:
+        from shmtensor.containers._shown import html_of
+
+        keys = map(self._keys.at, range(len(self)))
+        return html_of("SharedDict", self._values, len(self), keys)
+
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _rebuild, (self._values._pieces, self._number)
 

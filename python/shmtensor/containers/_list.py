@@ -198,6 +198,11 @@ class SharedList(_core.ItemsBase, Sequence[Item]):
         kind = {BYTES: " of bytes", TEXT: " of strings"}.get(self._kind, "")
         return f"<SharedList{kind}: {length:,} items{view}, {human_bytes(self.nbytes)} shared>"
 
+    def _repr_html_(self) -> str:
+        from shmtensor.containers._shown import html_of
+
+        return html_of("SharedList", self, len(self), ((number, number) for number in range(len(self))))
+
     def __reduce__(self) -> tuple[Callable[..., SharedList[Item]], tuple[Any, ...]]:
         return _rebuild, (self._pieces, self._range, self._selection)
 
