@@ -34,7 +34,7 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 # In an environment of its own, so that the libraries never reach the other tests.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda cupy dask datasets dlpack frames jax joblib multiprocess torch web
+INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib multiprocess torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
@@ -102,6 +102,7 @@ lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint build/t
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	git ls-files '*.cpp' '*.hpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	PYTHONPATH=python $(BIN)/lint-imports
 	$(BIN)/python -m tests.check_layers

@@ -83,6 +83,55 @@ def containers(numbers: st.SharedDict[int], items: st.SharedList[str]) -> None:
     assert len(mapping) == len(sequence)
 
 
+def double(tensor: st.Tensor) -> int:
+    tensor *= 2
+    return tensor.size
+
+
+def a_whole_program(path: str) -> None:
+    """Every name is typed: pyright refuses a part that is unknown."""
+    st.install("torch")
+    st.set_limit(1 << 30)
+    weights = st.load(path)
+    both = st.stack([weights, st.arange(3)])
+    whole = st.concatenate([both, st.zeros_like(both)], axis=0)
+    copied = st.from_numpy(np.ones(3)).share_memory_().clone().to("cuda:0").cpu()
+    assert_type(st.concatenate([both], out=copied.numpy()), npt.NDArray[Any])
+    assert_type(copied, st.Tensor)
+    assert_type(whole.dtype, np.dtype[Any])
+    assert_type(whole.storage().nbytes, int)
+    assert_type(st.Storage.from_file(path, readonly=True), st.Storage)
+    with whole, mp.Pool(2) as pool:
+        assert_type(pool.map(double, [whole, copied]), list[int])
+        assert_type(pool.apply_async(double, (whole,)).get(timeout=5), int)
+    st.publish("weights", copied)
+    st.unpublish("weights")
+    assert_type(st.once("table", lambda: [1.5]), list[float])
+    assert_type(st.share({"a": 1}), dict[str, int])
+    counters = st.stats()
+    assert_type(counters["bytes_live"], int)
+    assert_type(counters["session"], str | None)
+    assert_type(st.gc(older_than=5.0), int)
+    monitor = st.memory.MemoryMonitor()
+    assert_type(monitor.measure()[1].tensors, int)
+    for finding in st.doctor():
+        assert_type(finding.text, str)
+    reader, writer = mp.Pipe(duplex=False)
+    writer.send(whole)
+    reader.close()
+    try:
+        mp.spawn(work, (whole,), nprocs=2)
+    except mp.ProcessRaisedException as error:
+        assert_type(error.error_pid, int)
+
+
+async def loops(queue: st.Queue[st.Tensor]) -> None:
+    tensor = await queue.aget()
+    await queue.aput(tensor)
+    for one in queue:
+        assert_type(one, st.Tensor)
+
+
 def mistakes(tensor: st.Tensor) -> None:
     st.zeroes(3)  # type: ignore[attr-defined]
     tensor.sum()  # type: ignore[attr-defined]

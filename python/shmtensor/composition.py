@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["arange", "concatenate", "load", "stack"]
 
+Out = TypeVar("Out", bound="Tensor | Array")
+
 
 def __dir__() -> list[str]:
     return __all__
@@ -29,6 +31,12 @@ def arange(*range_: Any, dtype: npt.DTypeLike | None = None) -> Tensor:
     return asarray(np.arange(*range_, dtype=dtype))
 
 
+@overload
+def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: None = None) -> Tensor: ...
+@overload
+def concatenate(arrays: Sequence[npt.ArrayLike], axis: int, out: Out) -> Out: ...
+@overload
+def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, *, out: Out) -> Out: ...
 def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: Tensor | Array | None = None) -> Any:
     """Join arrays along an axis, each copied once, into shared memory.
 
@@ -56,6 +64,12 @@ def concatenate(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: Tensor | Ar
     return _compose(np.concatenate, arrays, axis, out, _joined_shape)
 
 
+@overload
+def stack(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: None = None) -> Tensor: ...
+@overload
+def stack(arrays: Sequence[npt.ArrayLike], axis: int, out: Out) -> Out: ...
+@overload
+def stack(arrays: Sequence[npt.ArrayLike], axis: int = 0, *, out: Out) -> Out: ...
 def stack(arrays: Sequence[npt.ArrayLike], axis: int = 0, out: Tensor | Array | None = None) -> Any:
     """Join arrays of one shape along a new axis, each copied once, into shared memory.
 

@@ -23,6 +23,7 @@ _PATTERNS = {
     "test_dask*.py": "distributed",
     "test_datasets.py": "datasets",
     "test_frames*.py": "polars",
+    "test_ipython.py": "IPython",
     "test_jax.py": "jax",
     "test_joblib*.py": "joblib",
     "test_multiprocess.py": "multiprocess",

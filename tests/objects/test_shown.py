@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pydoc
 import re
 import rlcompleter
 from html.parser import HTMLParser
@@ -215,3 +216,13 @@ def test_completion_offers_methods_of_tensors_only(name) -> None:
     assert all(hasattr(st.Tensor, one) for one in offered)
     shared = [text.rstrip("()") for text in complete(f"{name}.sha")]
     assert shared == [f"{name}.shape", f"{name}.share_memory_"]
+
+
+def test_help_lists_what_a_tensor_has() -> None:
+    text = pydoc.plain(pydoc.render_doc(st.Tensor))
+    assert "An n-dimensional view of a `Storage`." in text
+    listed = set(re.findall(r"^ \|  (\w+)(?:\(| = \w+\(|$)", text, re.MULTILINE))
+    public = {name for name in dir(st.Tensor) if not name.startswith("_")}
+    assert public <= listed
+    assert not {"sum", "mean", "tobytes", "astype"} & listed
+    assert "Not an attribute" not in text

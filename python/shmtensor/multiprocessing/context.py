@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import multiprocessing.context as std
+import multiprocessing.process
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from shmtensor.multiprocessing import connection as _connection

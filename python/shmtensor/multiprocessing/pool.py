@@ -21,6 +21,7 @@ from shmtensor.multiprocessing.errors import WorkerLost
 from shmtensor.multiprocessing.queues import SimpleQueue
 
 if TYPE_CHECKING:
+    from multiprocessing.pool import ThreadPool as ThreadPool  # noqa: PLC0414  # exported
     from multiprocessing.process import BaseProcess
 
     from shmtensor.tensor import Tensor
