@@ -1,16 +1,29 @@
-// Reports failures that cannot be thrown: those of destructors, fork handlers and daemons.
+// Reports what goes wrong where it cannot be thrown: in destructors, fork handlers and daemons, or
+// because the process recovers from it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace shmtensor {
 
-using ReportHook = void (*)(const char* text) noexcept;
+enum class Severity : std::uint8_t {
+  event,    ///< something failed elsewhere, and this process has recovered from it
+  failure,  ///< memory stays allocated, messages may be lost
+};
 
-/// Passes the text to the hook, or writes it to standard error if no hook is set.
+using ReportHook = void (*)(Severity severity, const char* text) noexcept;
+
+/// Passes a failure to the hook, or writes it to standard error if no hook is set.
 void report(const std::string& text) noexcept;
 /// The same for both texts, one after the other, without heap memory.
 void report(const char* what, const char* why) noexcept;
+
+/// Passes an event to the hook, if one is set.
+void report_event(const std::string& text) noexcept;
+
+/// Writes the text of a failure to standard error.
+void write_report(Severity severity, const char* text) noexcept;
 
 void set_report_hook(ReportHook hook) noexcept;
 

@@ -28,6 +28,7 @@
 #include "bindings/support/os_functions.hpp"
 #include "bindings/support/pybind_fork.hpp"
 #include "bindings/support/python.hpp"
+#include "bindings/support/report_log.hpp"
 #include "bindings/tensor/copy_in.hpp"
 #include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
@@ -41,6 +42,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   using namespace shmtensor::python;
   reset_pybind_mutex_after_fork();
   add_errors(module);
+  add_report_log(module);
   add_os_functions(module);
   add_session_functions(module);
   add_observer(module);

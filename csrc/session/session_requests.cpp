@@ -81,6 +81,9 @@ void Session::reconnect() {
     if (!reply) continue;
     if (reply->message.kind != MessageKind::welcome) break;  // this process brought no memory
     memory_->restore_file(std::move(reply->fd));
+    if (memory_->manager_changed()) {
+      report_event("the manager of session " + id().hex() + " has ended; another one took over");
+    }
     memory_->record_manager();
     for (const PinnedArena& arena : pin_all()) {
       if (connection_) send_registration(*arena);

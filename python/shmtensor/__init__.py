@@ -27,7 +27,8 @@ from __future__ import annotations
 import os as _os
 from typing import TYPE_CHECKING
 
-import shmtensor._interpreter  # noqa: F401 - first: it refuses the import in a subinterpreter
+import shmtensor._interpreter  # first: it refuses the import in a subinterpreter
+import shmtensor._log  # noqa: F401 - its import may fail when it is needed: without descriptors, for example
 from shmtensor._version import __version__
 from shmtensor.containers import SharedDict, SharedList
 from shmtensor.creation import (

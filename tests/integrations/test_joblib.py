@@ -141,6 +141,7 @@ def test_writes_of_workers_are_seen_and_nothing_is_left(tmp_path, backend) -> No
 
 
 COPIES = """
+    import logging
     import sys
 
     import numpy as np
@@ -177,8 +178,13 @@ COPIES = """
             wait_until(lambda: st.stats()["blocks"] < idle + 5, 20, lambda: str(st.stats()))
         st.set_limit(st.stats()["bytes_reserved"] + (4 << 20))
         big = np.ones(8_000_000)
+        texts = []
+        logger = logging.getLogger("shmtensor")
+        logger.addHandler(logging.NullHandler())
+        logger.addFilter(lambda record: texts.append(record.getMessage()))
         try:
             assert Parallel(2, backend=backend)(delayed(total)(big) for _ in range(2)) == [8_000_000] * 2
+            assert texts[0].startswith("joblib copies an array of 64000000 bytes through a file: "), texts
         except st.errors.OutOfSharedMemory:
             assert backend == "shmtensor"
         made.clear()

@@ -40,14 +40,6 @@ Deferred& deferred() {
   return *made;
 }
 
-bool is_finalizing() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
-
 enum class Report : bool { no, yes };
 
 // Return true if all work that this process has started there is done, or stopped by the driver. A

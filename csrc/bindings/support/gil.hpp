@@ -22,6 +22,15 @@ namespace shmtensor::python {
   for (;;) pause();
 }
 
+/// Return true if the interpreter ends, or has ended; also without the GIL.
+inline bool is_finalizing() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 /// Lets other threads run Python while it exists.
 class GilRelease {
  public:

@@ -13,6 +13,7 @@ import joblib.pool
 from joblib import _memmapping_reducer as memmapping
 
 from shmtensor import reducers
+from shmtensor._log import log_event
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy, reduce_shared
 from shmtensor.integrations._loky import Loky
@@ -75,8 +76,8 @@ def reduce_argument(reducer: Any, array: npt.NDArray[Any]) -> Any:
     if large and reducer._mmap_mode == "r" and can_be_copied(array):
         try:
             copy = _copies.setdefault(reducer._temp_folder, Copies()).of(array)
-        except OutOfSharedMemory:
-            pass
+        except OutOfSharedMemory as error:
+            log_event(f"joblib copies an array of {array.nbytes} bytes through a file: {error}")
         else:
             return reduce_copy(array, copy, readonly=True)
     return _reduce_argument(reducer, array)
@@ -90,8 +91,8 @@ def reduce_result(array: npt.NDArray[Any]) -> Any:
     if reducers.is_large(array.nbytes) and can_be_copied(array):
         try:
             return reduce_copy(array, copy_of(array), readonly=False)
-        except OutOfSharedMemory:
-            pass
+        except OutOfSharedMemory as error:
+            log_event(f"joblib sends a result of {array.nbytes} bytes without shared memory: {error}")
     return _reduce_result(array)
 
 

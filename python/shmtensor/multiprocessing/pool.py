@@ -15,6 +15,7 @@ from multiprocessing import pool
 from multiprocessing import queues as std
 from typing import TYPE_CHECKING, Any
 
+from shmtensor._log import log_event
 from shmtensor.creation import zeros
 from shmtensor.multiprocessing._by_value.reducer import dumps_by_name, dumps_by_value
 from shmtensor.multiprocessing.errors import WorkerLost
@@ -138,6 +139,10 @@ class _Tasks:
             claim = claims[rank]
             self._claims[rank] = claims[rank] = 0
             del self._workers[rank]
+            if worker.exitcode:
+                log_event(
+                    f"worker {worker.pid} of a pool ended with exit code {worker.exitcode}; it is replaced"
+                )
             # A worker claims a task before it counts it as taken.
             if 0 < claim <= taken and claim not in claims:
                 self._ended[claim - 1] = worker

@@ -8,7 +8,7 @@ namespace {
 std::string g_heard;
 
 TEST(Report, UsesHookOrStandardError) {
-  set_report_hook([](const char* text) noexcept { g_heard = text; });
+  set_report_hook([](Severity, const char* text) noexcept { g_heard = text; });
   report("something is odd");
   set_report_hook(nullptr);
   EXPECT_EQ(g_heard, "something is odd");
@@ -17,6 +17,19 @@ TEST(Report, UsesHookOrStandardError) {
   report("something else");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "shmtensor: something else\n");
   EXPECT_EQ(g_heard, "something is odd");
+}
+
+TEST(Report, PassesEventsToTheHookOnly) {
+  set_report_hook([](Severity severity, const char* text) noexcept {
+    g_heard = severity == Severity::event ? text : "";
+  });
+  report_event("recovered");
+  set_report_hook(nullptr);
+  EXPECT_EQ(g_heard, "recovered");
+
+  ::testing::internal::CaptureStderr();
+  report_event("recovered again");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor import reducers
+from shmtensor._log import log_event
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._dask.copies import address_of, copy_of, private_view
 from shmtensor.tensor import Tensor
@@ -134,5 +135,6 @@ def _in_shared_memory(content: Bytes) -> Tensor | Storage | None:
         return None
     try:
         return copy_of(content)
-    except OutOfSharedMemory:
+    except OutOfSharedMemory as error:
+        log_event(f"Dask sends {content.nbytes} bytes without shared memory: {error}")
         return None
