@@ -204,7 +204,8 @@ def test_tables(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[head + 1].split()[1:] == ["open", "1", "77", "1", "1", "1"]
     assert main([command, "--json", word]) == 0
     found = json.loads(capsys.readouterr().out)
-    queues = found[0]["queues"] if command == "ls" else found["queues"]
+    (session,) = found if command == "ls" else found["sessions"]
+    queues = session["queues"]
     assert [one["limit"] for one in queues] == [77]
 
 

@@ -1,21 +1,36 @@
-"""Output of the commands: tables for people, JSON for programs."""
+"""Output of the commands: lines and tables for people, JSON for programs."""
 
 from __future__ import annotations
 
 import json
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["add_json", "echo", "print_json", "print_table"]
+__all__ = ["Table", "add_json", "echo", "plain", "print_json", "show"]
+
+
+class Table(NamedTuple):
+    """A table for people."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+    def cells(self) -> list[list[str]]:
+        """Return the texts of the rows."""
+        return [[plain(cell) for cell in row] for row in self.rows]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def plain(text: object) -> str:
+    """Return a text without control characters: another program's words must not control the terminal."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(text))
 
 
 def echo(text: str) -> None:
@@ -28,26 +43,14 @@ def print_json(value: Any) -> None:
     echo(json.dumps(value, indent=1))
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> None:
-    """Print a table: with rich on a terminal if it is installed, else in columns."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty() and not indent and _by_rich(head, cells):
-        return
-    lines = [list(head), *cells]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    for line in lines:
-        row = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        echo(f"{indent}{row}".rstrip())
-
-
-def _by_rich(head: Sequence[str], cells: list[list[str]]) -> bool:
-    try:
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        return False
-    table = Table(*head, box=None, pad_edge=False)
-    for row in cells:
-        table.add_row(*row)
-    Console().print(table)
-    return True
+def show(parts: Iterable[str | Table]) -> None:
+    """Print lines, and tables in columns; a table without rows is left out."""
+    for part in parts:
+        if isinstance(part, str):
+            echo(plain(part))
+        elif part.rows:
+            lines = [list(part.head), *part.cells()]
+            widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+            for line in lines:
+                row = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+                echo(f"  {row}".rstrip())

@@ -1,0 +1,241 @@
+"""The command top: frames for people and programs, and the live screen on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import shmtensor as st
+from shmtensor.cli import main
+from shmtensor.cli._rates import Rates
+from tests.cli.test_json import documented, found
+from tests.helpers.children import clean_environment, kill_manager_of, manager_pids
+from tests.helpers.terminals import terminal
+
+TOP = ("-m", "shmtensor", "top", "--interval", "0.05")
+
+
+@pytest.fixture
+def session() -> str:
+    st.ones(1)
+    return st.stats()["session"]
+
+
+def run(capsys, *words: str) -> tuple[int, str]:
+    capsys.readouterr()
+    code = main(["top", *words])
+    return code, capsys.readouterr().out
+
+
+def test_one_frame(capsys, session) -> None:
+    tensor = st.ones(8 << 20, "u1")
+    queue = st.Queue(maxsize=77)
+    queue.put(1)
+    code, text = run(capsys, "--once")
+    assert code == 0
+    for part in (session, str(os.getpid()), "of which shared tensors", "77", "live", "strategy"):
+        assert part in text, part
+    assert "put/s" not in text, "one frame has no rates"
+    assert run(capsys)[1].split("\n")[1].split() == text.split("\n")[1].split(), "as without a terminal"
+    assert tensor.nbytes == 8 << 20
+
+
+def test_json(capsys, session) -> None:
+    tensor = st.ones(8 << 20, "u1")
+    code, text = run(capsys, "--json", str(os.getpid()))
+    assert code == 0
+    seen = json.loads(text)
+    expected = documented("JSON of top")
+    assert found(seen["processes"], "processes[].") == expected
+    (mine,) = [one for one in seen["processes"] if one["pid"] == os.getpid()]
+    assert tensor.nbytes <= mine["tensors"] <= mine["rss"]
+    (same,) = [one for one in seen["sessions"] if one["session"] == session]
+    assert {key.partition("[")[0] for key in documented("JSON of ls")} == set(same)
+
+
+def test_only_the_given_processes_and_their_sessions(capsys, session) -> None:
+    alone = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=clean_environment()
+    )
+    code, text = run(capsys, "--once", str(alone.pid))
+    assert code == 0
+    assert str(alone.pid) in text
+    assert session not in text
+    alone.communicate(b"\n", timeout=30)
+    assert run(capsys, "999999999") == (1, "no process 999999999\n")
+
+
+MEMBER = """
+    import sys
+    import shmtensor as st
+    tensor = st.ones(3)
+    before = st.stats()
+    print(before["session"], flush=True)
+    sys.stdin.read(1)
+    assert st.stats() == before
+    print("the same", flush=True)
+    sys.stdin.read(1)
+"""
+
+
+@pytest.fixture
+def start_member() -> Iterator[Callable[[], tuple[subprocess.Popen[str], str]]]:
+    """Return a function that starts a program with a session, and returns both."""
+    started = []
+
+    def start() -> tuple[subprocess.Popen[str], str]:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent(MEMBER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=clean_environment(),
+            )
+        )
+        return started[-1], started[-1].stdout.readline().strip()
+
+    yield start
+    for member in started:
+        member.kill()
+        member.communicate()
+
+
+def test_observed_process_does_nothing_for_top(capsys, start_member) -> None:
+    """It is stopped meanwhile; top takes no slot and starts no manager."""
+    member, observed = start_member()
+    (pid,) = manager_pids(observed)
+    member.send_signal(signal.SIGSTOP)
+    for _ in range(3):
+        text = run(capsys, "--once")[1]
+        assert observed in text
+        assert str(member.pid) in text
+    member.send_signal(signal.SIGCONT)
+    member.stdin.write("x")
+    member.stdin.flush()
+    assert member.stdout.readline() == "the same\n"
+    assert manager_pids(observed) == [pid]
+
+
+def test_no_manager_is_started_for_a_session_without_one(capsys, session) -> None:
+    kill_manager_of(session)
+    assert session not in run(capsys, "--once")[1]
+    assert manager_pids(session) == []
+    st.stats()
+    assert session in run(capsys, "--once")[1]
+
+
+def test_screen_shows_queues_with_rates_and_ends_by_q(session) -> None:
+    queue = st.Queue(maxsize=1234)
+    with terminal(*TOP) as top:
+        top.wait_for("1234")
+        for _ in range(5):
+            queue.put(1)
+        top.wait_for(r"put/s +taken/s[^\n]*\n *\d+/\d+ +open +5 +1234 +5 +\d")
+        assert "\x1b[?1049h" in top.printed
+        assert session in top.text()
+        top.press("x")  # without effect
+        top.wait_for("1234")
+        top.press("q")
+        assert top.end() == 0
+        assert top.is_restored()
+    assert queue.qsize() == 5
+
+
+def test_each_process_takes_one_line_of_a_narrow_screen(start_member) -> None:
+    first, second = (start_member()[0].pid for _ in range(2))
+    with terminal(*TOP, str(first), str(second), columns=80) as screen:
+        screen.wait_for(rf"PID[^\n]*\n{first} [^\n]*\n{second} [^\n]*\n")
+
+
+@pytest.mark.parametrize(("how", "status"), [("\x03", 0), (signal.SIGTERM, 143)], ids=["ctrl_c", "sigterm"])
+def test_screen_is_restored(session, how, status) -> None:
+    with terminal(*TOP) as top:
+        top.wait_for(session)
+        if isinstance(how, str):
+            top.press(how)
+        else:
+            top.process.send_signal(how)
+        assert top.end() == status
+        assert top.is_restored()
+        assert "Traceback" not in top.text()
+
+
+def test_ends_of_processes_and_sessions_are_shown(start_member) -> None:
+    """Processes are killed while they are read."""
+    with terminal(*TOP, "--interval", "0") as top:
+        for _ in range(3):
+            members = [start_member() for _ in range(2)]
+            top.wait_for(members[1][1])
+            for member, _ in members:
+                member.kill()
+                member.wait()
+        top.press("q")
+        assert top.end() == 0
+        assert "Traceback" not in top.text()
+
+
+def test_screen_of_a_process_ends_with_it() -> None:
+    victim = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=clean_environment()
+    )
+    with terminal(*TOP, str(victim.pid)) as top:
+        top.wait_for(str(victim.pid))
+        victim.communicate(b"\n", timeout=30)
+        assert top.end() == 1
+        assert top.text().endswith(f"no process {victim.pid}\r\n")
+        assert top.is_restored()
+
+
+def test_live_screen_without_rich_is_one_clear_error() -> None:
+    program = """
+        import sys
+        sys.modules["rich"] = None
+        import importlib.util
+        importlib.util.find_spec = lambda name: None
+        from shmtensor.cli import main
+        sys.exit(main(["top", *sys.argv[1:]]))
+    """
+    with terminal("-c", textwrap.dedent(program)) as top:
+        assert top.end() == 2
+        assert top.text().strip() == (
+            "the live screen needs rich: pip install 'shmtensor[cli]'; --once prints one frame without it"
+        )
+    with terminal("-c", textwrap.dedent(program), "--once") as top:
+        assert top.end() == 0
+        assert "of which shared tensors" in top.text()
+
+
+@pytest.mark.parametrize("command", ["ls", "top"])
+def test_words_of_other_programs_do_not_control_the_terminal(command, capsys, session) -> None:
+    st.publish("red \x1b[31m [bold]name\n", 1)
+    capsys.readouterr()
+    assert main([command, *([session] if command == "ls" else ["--once"])]) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    if command == "ls":
+        assert "red \ufffd[31m [bold]name\ufffd" in text
+    st.unpublish("red \x1b[31m [bold]name\n")
+
+
+def test_rates(monkeypatch) -> None:
+    now = iter([10.0, 12.0, 13.0, 14.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    queue = {"arena": 1, "block": 2, "put": 100, "messages": 10}
+    rates = Rates()
+
+    def observe(**changes: int) -> tuple[str, str]:
+        rates.begin()
+        return rates.of("a session", queue | changes)
+
+    assert observe() == ("", "")
+    assert observe(put=105, messages=15) == ("2.5", "0")
+    assert observe(put=4105, messages=0) == ("4,000", "4,015")
+    assert observe(put=3, messages=1) == ("", ""), "another queue is in the block"
