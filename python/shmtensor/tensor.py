@@ -160,7 +160,10 @@ class Tensor(Views, Protocols, metaclass=HidesHints):
         """
         import cupy  # type: ignore[import-not-found, unused-ignore]  # optional
 
-        return cupy.asarray(self.numpy() if self.device == "cpu" else self)
+        if self.device == "cpu":
+            return cupy.asarray(self.numpy())
+        with cupy.cuda.Device(_core.device_number(self.storage())):  # CuPy would copy to its current one
+            return cupy.asarray(self)
 
     def __dir__(self) -> list[str]:
         absent = _MISSING | (_ON_GPU_ONLY if self._released or self.device == "cpu" else _ON_HOST_ONLY)

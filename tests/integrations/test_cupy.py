@@ -57,6 +57,9 @@ def both_ways() -> None:
     assert tensor.dtype == points.dtype
     assert tensor.cpu().numpy().tolist() == points.tolist()
     assert st.asarray(values).cupy().get().tolist() == values.tolist(), "a host tensor is copied"
+    with cupy.cuda.Device(1):
+        view = own.cupy()  # regression: it was a copy on CuPy's current device
+        assert (view.device.id, view.data.ptr) == (0, own.data_ptr())
 
 
 def test_kinds_of_arrays_are_shared_in_both_directions(run) -> None:

@@ -15,7 +15,7 @@ from tests.helpers.children import run_program, run_python, write_program
 
 def test_unknown_name_is_reported_with_the_known_ones() -> None:
     for function in (st.install, st.uninstall):
-        with pytest.raises(ValueError, match="named 'torhc'; there are dask, jax, joblib, "):
+        with pytest.raises(ValueError, match="named 'torhc'; there are cupy, dask, jax, joblib, "):
             function("torch", "torhc")
     assert not _registry._requested
 

@@ -17,6 +17,7 @@ __all__ = ["KNOWN", "install", "install_from_environment", "is_requested", "stat
 VARIABLE = "SHMTENSOR_INSTALL"
 
 KNOWN: dict[str, frozenset[str]] = {
+    "cupy": frozenset(),
     "dask": frozenset(),
     "jax": frozenset(),
     "joblib": frozenset(),
