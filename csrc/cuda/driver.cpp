@@ -37,12 +37,6 @@ const char* find_all(void* library, std::initializer_list<std::pair<const char*,
   return missing;
 }
 
-bool on_wsl() {
-  std::ifstream file("/proc/version");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return text.find("icrosoft") != std::string::npos;
-}
-
 std::string advice_for(Result code) {
   switch (code) {
     case kOutOfMemory:
@@ -92,6 +86,12 @@ std::string reason_of(Result code) {
 }
 
 }  // namespace
+
+bool on_wsl() {
+  std::ifstream file("/proc/sys/kernel/osrelease");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return text.find("icrosoft") != std::string::npos;
+}
 
 // Of the results from 700 to 719, the others report that one call was invalid, and have no further
 // effect.

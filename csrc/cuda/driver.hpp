@@ -91,6 +91,9 @@ class RelaxedCapture {
 /// memory.
 [[nodiscard]] bool has_stopped(Result code) noexcept;
 
+/// Return true on Windows Subsystem for Linux, whose driver shares no GPU memory.
+[[nodiscard]] bool on_wsl();
+
 /// Must be called in every forked child.
 void note_fork() noexcept;
 /// Return true if this process was forked after CUDA was initialized, as recorded by `note_fork`,

@@ -25,9 +25,11 @@ std::string why_no_event(Result code) {
 
 Event Event::create(const Gpu& gpu) {
   const Driver& driver = gpu.driver();
-  if (!gpu.has_ipc_events()) {
-    throw CudaUnavailable(kNotSupported, "cannot create an event" + on(gpu) +
-                                             ": its driver does not support interprocess events");
+  if (!gpu.has_ipc()) {
+    throw CudaUnavailable(kNotSupported,
+                          "cannot create an event" + on(gpu) +
+                              ": its driver does not support interprocess events (WSL2, attribute "
+                              "IPC_EVENT_SUPPORTED); use st.cuda.set_sync(\"host\")");
   }
   const Current current(gpu);
   EventHandle handle = nullptr;
@@ -38,9 +40,9 @@ Event Event::create(const Gpu& gpu) {
 
 Event Event::open(const Gpu& gpu, const IpcEventHandle& handle) {
   const Driver& driver = gpu.driver();
-  if (!driver.has_ipc()) {
-    throw CudaError(kNotSupported, "cannot open an event of another process: " + driver.path() +
-                                       " has no cuIpcOpenEventHandle");
+  if (!gpu.has_ipc()) {
+    throw CudaError(kNotSupported, "cannot open an event of another process" + on(gpu) +
+                                       ": its driver does not support interprocess events");
   }
   const Current current(gpu);
   EventHandle opened = nullptr;

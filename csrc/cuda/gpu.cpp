@@ -82,14 +82,17 @@ Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
                 "use the primary context of " + name);
   const Current current(*this);
   driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "create a stream on " + name);
-  virtual_memory_ = driver_.has_virtual_memory() && attribute(kHasVirtualMemory) != 0 &&
-                    attribute(kHasDescriptorHandles) != 0;
-  ipc_events_ = driver_.has_ipc() && attribute(kHasIpcEvents) != 0;
+  virtual_memory_ = driver_.has_virtual_memory() && attribute(kHasVirtualMemory).value_or(0) != 0 &&
+                    attribute(kHasDescriptorHandles).value_or(0) != 0;
+  // Drivers before CUDA 11.8 do not know the attribute, and support IPC on Linux.
+  ipc_ = driver_.has_ipc() && !on_wsl() && attribute(kHasIpc).value_or(1) != 0;
 }
 
-int Gpu::attribute(int name) const {
+std::optional<int> Gpu::attribute(int name) const {
   int value = 0;
-  driver_.check(driver_.cuDeviceGetAttribute(&value, name, number_),
+  const Result code = driver_.cuDeviceGetAttribute(&value, name, number_);
+  if (code == kInvalidValue) return std::nullopt;
+  driver_.check(code,
                 "get attribute " + std::to_string(name) + " of cuda:" + std::to_string(number_));
   return value;
 }

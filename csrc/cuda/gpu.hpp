@@ -1,6 +1,7 @@
 // The GPUs that are visible to this process.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cuda/driver.hpp"
@@ -26,7 +27,8 @@ class Gpu {
   /// The stream does not synchronize with the streams of other libraries.
   [[nodiscard]] StreamHandle stream() const noexcept { return stream_; }
   [[nodiscard]] bool has_virtual_memory() const noexcept { return virtual_memory_; }
-  [[nodiscard]] bool has_ipc_events() const noexcept { return ipc_events_; }
+  /// Return true if handles of memory and events may be exchanged with other processes.
+  [[nodiscard]] bool has_ipc() const noexcept { return ipc_; }
   [[nodiscard]] bool can_reach(const Gpu& peer) const noexcept;
 
   /// Waits until all work on the device is complete. Throws CudaError, without a call that would
@@ -42,7 +44,8 @@ class Gpu {
   explicit Gpu(int number);
 
  private:
-  [[nodiscard]] int attribute(int name) const;
+  /// Returns nothing if the driver is older than the attribute.
+  [[nodiscard]] std::optional<int> attribute(int name) const;
 
   const Driver& driver_;
   int number_;
@@ -50,7 +53,7 @@ class Gpu {
   ContextHandle context_ = nullptr;
   StreamHandle stream_ = nullptr;
   bool virtual_memory_ = false;
-  bool ipc_events_ = false;
+  bool ipc_ = false;
 };
 
 /// Makes the device's context current in this thread during the lifetime of the object, with calls

@@ -39,8 +39,8 @@ std::string why_not_opened(Result code) {
              "namespaces (containers). Use one PID namespace, or send memory that shmtensor "
              "allocated (st.asarray(x, copy=True))";
     case kInvalidHandle:
-      return "; it is already open in another context of this device, or this is WSL2, which does "
-             "not share GPU memory. Send a copy (st.asarray(x, copy=True)), or t.cpu()";
+      return "; it is already open in another context of this device. Send a copy "
+             "(st.asarray(x, copy=True)), or t.cpu()";
     case kInvalidValue:
       return "; its owner has freed it, or runs on another machine";
     case kMapFailed:
@@ -93,9 +93,10 @@ std::shared_ptr<ImportedAllocation> map_chunks(const Gpu& gpu,
 
 std::shared_ptr<ImportedAllocation> open_handle(const Gpu& gpu, const IpcDescriptor& description) {
   const Driver& driver = gpu.driver();
-  if (!driver.has_ipc()) {
-    throw CudaError(kNotSupported, "cannot open a tensor of another process: " + driver.path() +
-                                       " has no cuIpcOpenMemHandle");
+  if (!gpu.has_ipc()) {
+    throw CudaError(kNotSupported, "cannot open a tensor of another process" + on(gpu) +
+                                       ": its driver does not share memory by handles (attribute "
+                                       "IPC_EVENT_SUPPORTED)");
   }
   const Current current(gpu);
   DevicePtr start = 0;

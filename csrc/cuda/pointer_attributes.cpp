@@ -5,7 +5,8 @@
 namespace shmtensor::cuda {
 namespace {
 
-// Some drivers report that memory of cudaMalloc cannot be exported although it can.
+// Some drivers report that memory of cudaMalloc cannot be exported although it can. Must not be
+// called for a device without IPC: the call may then succeed and set the memory to zero.
 bool exports_all_the_same(const Driver& driver, DevicePtr base) {
   IpcMemoryHandle ignored{};
   return driver.cuIpcGetMemHandle(&ignored, base) == kSuccess;
@@ -62,11 +63,14 @@ PointerAttributes query_pointer(DevicePtr pointer, std::uint64_t size) {
                "find the allocation of an array");
   facts.base_size = base_size;
   const bool whole =
-      driver.has_ipc() &&
+      gpu.has_ipc() &&
       (capable != 0 || (handle_types == 0 && exports_all_the_same(driver, facts.base)));
   facts.in_chunks = !whole && (handle_types & kHandleDescriptor) != 0 && gpu.has_virtual_memory();
   facts.exportable = whole || facts.in_chunks;
-  if (!facts.exportable) facts.kind = "of a kind that cuIpcGetMemHandle does not export";
+  if (!facts.exportable) {
+    facts.kind = gpu.has_ipc() ? "of a kind that cuIpcGetMemHandle does not export"
+                               : "on a device without IPC (WSL2; attribute IPC_EVENT_SUPPORTED)";
+  }
   const bool inside = facts.in_chunks ? fits(pointer - range, size, range_size)
                                       : fits(pointer - facts.base, size, facts.base_size);
   if (facts.exportable && !inside) {

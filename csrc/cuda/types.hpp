@@ -106,7 +106,7 @@ inline constexpr Result kCaptureWrongThread = 908;
 // Attributes of a device.
 inline constexpr int kHasVirtualMemory = 102;
 inline constexpr int kHasDescriptorHandles = 103;
-inline constexpr int kHasIpcEvents = 125;
+inline constexpr int kHasIpc = 125;
 
 // Attributes of a pointer.
 inline constexpr int kPointerContext = 1;

@@ -58,7 +58,7 @@ MUTANTS = {
     "size of a structure": ("unsigned char flags[8]", "unsigned char flags[16]"),
     "order of members": ("  int type;\n  int handle_types;", "  int handle_types;\n  int type;"),
     "a result": ("kPeerAccessUnsupported = 217", "kPeerAccessUnsupported = 216"),
-    "an attribute": ("kHasIpcEvents = 125", "kHasIpcEvents = 124"),
+    "an attribute": ("kHasIpc = 125", "kHasIpc = 124"),
     "width of a parameter": ("(char*, int, DeviceNumber)", "(char*, long, DeviceNumber)"),
     "number of parameters": ("X(cuMemRelease, (MemoryHandle))", "X(cuMemRelease, ())"),
     "a lost const": ("(DevicePtr, const void*,", "(DevicePtr, void*,"),

@@ -82,6 +82,31 @@ def test_ipc_is_attempted_despite_capability_flag(simulator) -> None:
     )
 
 
+@pytest.mark.parametrize("capable", ["0", "1"])
+@pytest.mark.parametrize(
+    "env", [{"SHMTENSOR_SIM_MODE": "wsl"}, {"SHMTENSOR_SIM_ATTRIBUTES": "125=0"}], ids=str
+)
+def test_handle_of_memory_is_not_requested_without_ipc(simulator, env, capable) -> None:
+    """Regression: on WSL2 the request succeeds, and sets the array to zero."""
+    simulator.run(
+        """
+        import pytest, shmtensor as st
+        from tests.cuda import device
+        array = device.Array([1.0, 2.0])
+        with pytest.raises(ValueError, match="without a copy: .*WSL2; attribute IPC_EVENT_SUPPORTED"):
+            st.asarray(array, copy=False)
+        try:
+            assert st.asarray(array).tolist() == [1, 2]
+        except st.CudaUnavailable as error:
+            assert "does not share virtual memory" in str(error)
+        assert array.read().tolist() == [1, 2]
+        assert device.calls("cuIpcGetMemHandle") == 0
+        """,
+        SHMTENSOR_SIM_IPC_CAPABLE=capable,
+        **env,
+    )
+
+
 @case
 def test_pointer_attributes_are_queried_with_context_current() -> None:
     """Regression: in a thread without a context, the driver reported that nothing can be exported."""

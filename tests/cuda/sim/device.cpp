@@ -58,6 +58,10 @@ std::optional<int> overridden(int attribute) {
   return std::nullopt;
 }
 
+// The first version whose cuda.h has IPC_EVENT_SUPPORTED; older drivers do not know it.
+constexpr int kFirstWithIpcAttribute = 11080;
+int driver_version() { return static_cast<int>(setting("SHMTENSOR_SIM_VERSION", 13000)); }
+
 struct Name {
   Result code;
   const char* name;
@@ -111,6 +115,8 @@ int device_count() { return static_cast<int>(visible().size()); }
 
 int machine_number(int device) { return visible()[static_cast<std::size_t>(device)]; }
 
+bool has_ipc() { return !mode_is("wsl") && overridden(cuda::kHasIpc).value_or(1) != 0; }
+
 int process_number(int machine_device) {
   for (int i = 0; i < device_count(); ++i) {
     if (machine_number(i) == machine_device) return i;
@@ -151,7 +157,7 @@ SIM_EXPORT Result cuInit(unsigned flags) {
 }
 
 SIM_EXPORT Result cuDriverGetVersion(int* version) {
-  *version = static_cast<int>(setting("SHMTENSOR_SIM_VERSION", 13000));
+  *version = driver_version();
   return kSuccess;
 }
 
@@ -188,7 +194,7 @@ SIM_EXPORT Result cuDeviceGetName(char* name, int size, DeviceNumber device) {
 SIM_EXPORT Result cuDeviceGetAttribute(int* value, int attribute, DeviceNumber device) {
   return call("cuDeviceGetAttribute", Needs::init, [&]() -> Result {
     if (!exists(device)) return kInvalidDevice;
-    if (const auto given = overridden(attribute)) {
+    if (const auto given = overridden(attribute); given && attribute != kHasIpc) {
       *value = *given;
       return kSuccess;
     }
@@ -196,8 +202,11 @@ SIM_EXPORT Result cuDeviceGetAttribute(int* value, int attribute, DeviceNumber d
     switch (attribute) {
       case kHasVirtualMemory:
       case kHasDescriptorHandles:
-      case kHasIpcEvents:
         *value = wsl ? 0 : 1;
+        return kSuccess;
+      case kHasIpc:
+        if (driver_version() < kFirstWithIpcAttribute) return kInvalidValue;
+        *value = has_ipc() ? 1 : 0;
         return kSuccess;
       default:
         *value = other_attribute(attribute, device);

@@ -148,6 +148,7 @@ SIM_EXPORT Result cuIpcGetEventHandle(IpcEventHandle* out, EventHandle handle) {
     const std::lock_guard guard(state().mutex);
     const std::shared_ptr<SimEvent> event = find(handle);
     if (!event || (event->flags & kEventInterprocess) == 0) return kInvalidHandle;
+    if (!has_ipc()) return kNotSupported;
     if (event->file == nullptr) {
       const std::uint64_t id = new_id();
       event->path = event_path(id);

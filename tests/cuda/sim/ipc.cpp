@@ -49,6 +49,9 @@ SIM_EXPORT Result cuIpcGetMemHandle(IpcMemoryHandle* out, DevicePtr pointer) {
     const auto at = find_range(pointer);
     if (at == state().ranges.end() || at->second.kind != Kind::legacy) return kInvalidValue;
     const Range& range = at->second;
+    // Reported of Windows and WSL2: the call succeeds, and small tensors are zero (pytorch#156618,
+    // #136200).
+    if (!has_ipc()) std::memset(range.memory->bytes() + range.offset, 0, range.size);
     const Fields fields{.magic = kMagic,
                         .pid = shown_pid(),
                         .unused = ::getpid(),
@@ -67,7 +70,7 @@ SIM_EXPORT Result cuIpcGetMemHandle(IpcMemoryHandle* out, DevicePtr pointer) {
 SIM_EXPORT Result cuIpcOpenMemHandle_v2(DevicePtr* out, IpcMemoryHandle handle, unsigned flags) {
   return call("cuIpcOpenMemHandle_v2", Needs::context, [&]() -> Result {
     if (flags != kLazyPeerAccess) return kInvalidValue;
-    if (mode_is("wsl")) return kInvalidHandle;
+    if (!has_ipc()) return kInvalidHandle;
     Fields fields{};
     std::memcpy(&fields, &handle, sizeof fields);
     if (fields.magic != kMagic) return kInvalidValue;

@@ -189,6 +189,9 @@ long setting(const char* name, long otherwise);
 bool chosen(const char* name, const char* value);
 bool mode_is(const char* name);
 int device_count();
+/// Return true if the devices have the attribute IPC_EVENT_SUPPORTED, "test their device for IPC
+/// functionality" (driver API, cuIpcGetMemHandle).
+bool has_ipc();
 /// The machine's number of a device of this process, and the reverse (-1: not visible here).
 int machine_number(int device);
 int process_number(int machine_device);
