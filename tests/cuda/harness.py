@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.helpers.children import run_python
 
 ROOT = Path(__file__).parents[2]
@@ -50,3 +52,8 @@ def case(body: Callable[[], None]) -> Any:
     del test.__wrapped__  # pytest would look for the body's parameters
     test.body = body  # type: ignore[attr-defined]
     return test
+
+
+def simulated_case(reason: str) -> Callable[[Callable[[], None]], Any]:
+    """Make tests like `case` that a GPU cannot run; there they are skipped for the reason."""
+    return lambda body: pytest.mark.simulated(reason)(case(body))

@@ -11,7 +11,7 @@ import pytest
 import shmtensor as st
 from tests.cuda import device
 from tests.cuda.device import Array
-from tests.cuda.harness import case
+from tests.cuda.harness import case, simulated_case
 
 
 class DlTensor(ctypes.Structure):
@@ -146,10 +146,8 @@ def test_dlpack_capsule_keeps_memory() -> None:
     assert st.stats()["blocks"] == before
 
 
-@case
+@simulated_case("needs a kernel that runs until the test ends it")
 def test_dlpack_consumer_stream_waits_for_default_stream() -> None:
-    if not device.simulated:
-        return  # needs a kernel that runs until the test ends it
     import os
     import pathlib
 

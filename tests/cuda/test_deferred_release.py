@@ -13,7 +13,7 @@ import pytest
 
 import shmtensor as st
 from tests.cuda import device
-from tests.cuda.harness import case
+from tests.cuda.harness import simulated_case
 from tests.cuda.workers import Pair
 
 WAIT = b"cuCtxSynchronize"
@@ -158,10 +158,8 @@ def release_on_request(inbox: Any, outbox: Any) -> None:
     inbox.get()
 
 
-@case
+@simulated_case("needs faults that the simulator injects")
 def test_user_memory_is_kept_until_reader_can_wait() -> None:
-    if not device.simulated:
-        return
     array = device.Array(np.arange(4.0))
     pair = Pair(release_on_request)
     pair.put(st.asarray(array))

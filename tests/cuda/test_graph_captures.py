@@ -20,7 +20,7 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array, Shown
-from tests.cuda.harness import case
+from tests.cuda.harness import simulated_case
 from tests.cuda.segment import Part, Segment
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
@@ -77,11 +77,9 @@ def blocks() -> int:
     return stats["blocks"]
 
 
-@case
+@simulated_case("the simulator alone reports what a call has invalidated")
 def test_calls_do_not_invalidate_a_capture() -> None:
     """Regression: an event query, an import or an allocation during torch's captures ended them."""
-    if not device.simulated:
-        return
     pair, stream = workers.Pair(workers.echo), make_stream()
     array, part = Array(np.arange(4.0)), Part(Segment(2), 0, np.arange(4.0))
     for mode in (GLOBAL, THREAD_LOCAL, RELAXED):
@@ -100,11 +98,9 @@ def test_calls_do_not_invalidate_a_capture() -> None:
     pair.end()
 
 
-@case
+@simulated_case("the simulator alone reports what a call has invalidated")
 def test_events_of_other_processes_do_not_invalidate_a_capture() -> None:
     """Regression: like NCCL's watchdog (pytorch#104555), a receive queried events."""
-    if not device.simulated:
-        return
     st.cuda.set_sync("event")
     pair, stream = workers.Pair(workers.relay), make_stream()
     tensor = st.zeros(2, "u1", device="cuda")
@@ -119,10 +115,8 @@ def test_events_of_other_processes_do_not_invalidate_a_capture() -> None:
     pair.end()
 
 
-@case
+@simulated_case("the simulator alone reports what a call has invalidated")
 def test_capture_of_another_thread_is_not_invalidated() -> None:
-    if not device.simulated:
-        return
     stream, pair = make_stream(), workers.Pair(workers.echo)
     begun, end, codes = threading.Event(), threading.Event(), []
 
@@ -146,11 +140,9 @@ def test_capture_of_another_thread_is_not_invalidated() -> None:
     pair.end()
 
 
-@case
+@simulated_case("the simulator alone reports what a call has invalidated")
 def test_wait_for_the_device_is_refused_during_a_capture() -> None:
     """The driver would refuse it, too, and would invalidate the capture."""
-    if not device.simulated:
-        return
     tensor = st.zeros(4, "u1", device="cuda")
     shown = Shown(tensor)
     pair = workers.Pair(workers.echo)
@@ -169,11 +161,9 @@ def test_wait_for_the_device_is_refused_during_a_capture() -> None:
     pair.end()
 
 
-@case
+@simulated_case("the simulator alone reports what a call has invalidated")
 def test_release_during_a_capture_is_deferred() -> None:
     """Regression: the wait of a release invalidated the capture."""
-    if not device.simulated:
-        return
     keep = st.zeros(1, "u1", device="cuda")
     first = blocks()
     for kind in (BLOCKING, NON_BLOCKING):
@@ -194,11 +184,9 @@ def test_release_during_a_capture_is_deferred() -> None:
     del keep
 
 
-@case
+@simulated_case("the simulator alone reports what a call has invalidated")
 def test_received_event_is_waited_for_during_a_capture_of_a_blocking_stream() -> None:
     """The driver refuses the default stream then; so the receive waits itself."""
-    if not device.simulated:
-        return
     st.cuda.set_sync("event")
     pair, stream = workers.Pair(workers.relay), make_stream(BLOCKING)
     tensor = st.zeros(2, "u1", device="cuda")

@@ -15,7 +15,7 @@ import shmtensor as st
 from shmtensor._cuda import events as cuda_events
 from tests.cuda import device
 from tests.cuda.device import Array
-from tests.cuda.harness import case
+from tests.cuda.harness import case, simulated_case
 from tests.cuda.segment import Part, Segment
 from tests.helpers.children import manager_pid, run_python
 from tests.helpers.interrupts import call_with_interrupt
@@ -70,11 +70,9 @@ def test_child_forked_while_a_thread_loads_the_driver_does_not_hang(tmp_path) ->
     assert done.returncode == 0, done.stderr
 
 
-@case
+@simulated_case("needs faults that the simulator injects")
 def test_interpreter_runs_while_an_export_waits_for_the_manager() -> None:
     """A thread that loads an export of its own process waited with the GIL held."""
-    if not device.simulated:
-        return
     values = np.arange(1000.0)
     sent = st.multiprocessing.SimpleQueue()
     sent.put(st.asarray(Part(Segment(1), 0, values)))

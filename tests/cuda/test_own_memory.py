@@ -20,7 +20,7 @@ import pytest
 import shmtensor as st
 from shmtensor._core import storage_at
 from tests.cuda import device, workers
-from tests.cuda.harness import case
+from tests.cuda.harness import case, simulated_case
 from tests.cuda.workers import Pair
 
 
@@ -102,10 +102,8 @@ def test_readonly_tensor_is_mapped_readonly() -> None:
         os._exit(0)  # the remaining clean-up would fail, and report it
 
 
-@case
+@simulated_case("needs a driver that counts its calls")
 def test_chunk_is_imported_once_and_warm_sends_skip_driver() -> None:
-    if not device.simulated:
-        return  # needs a driver that counts its calls
     first, second = st.zeros(1000, device="cuda"), st.ones(1000, device="cuda")
     messages = [ForkingPickler.dumps(tensor) for tensor in (first, second) for _ in range(50)]
     before = device.all_calls()
@@ -129,10 +127,8 @@ def count_imports(inbox, outbox) -> None:
         outbox.put((device.calls("cuMemImportFromShareableHandle"), device.calls("cuMemMap"), before))
 
 
-@case
+@simulated_case("needs a driver that counts its calls")
 def test_consumer_maps_each_chunk_once() -> None:
-    if not device.simulated:
-        return  # needs a driver that counts its calls
     pair = Pair(count_imports)
     seen = set()
     for number in range(20):

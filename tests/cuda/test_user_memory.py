@@ -17,7 +17,7 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array
-from tests.cuda.harness import case
+from tests.cuda.harness import case, simulated_case
 from tests.cuda.workers import Pair
 
 
@@ -151,10 +151,8 @@ def test_queue_keeps_array_after_last_local_reference() -> None:
     device.wait_until(owner_released, "the owner")
 
 
-@case
+@simulated_case("needs a driver that counts its calls")
 def test_allocation_is_exported_once() -> None:
-    if not device.simulated:
-        return  # needs a driver that counts its calls
     array = Array(np.arange(100.0))
     tensors = [st.asarray(array) for _ in range(5)]
     assert device.calls("cuIpcGetMemHandle") == 1
@@ -175,10 +173,8 @@ def count_opens(inbox: Any, outbox: Any) -> None:
     del again
 
 
-@case
+@simulated_case("needs a driver that counts its calls")
 def test_allocation_is_opened_once_and_closed_after_last_use() -> None:
-    if not device.simulated:
-        return  # needs a driver that counts its calls
     array = Array(np.arange(100.0))
     tensor = st.asarray(array)
     pair = Pair(count_opens)
@@ -265,10 +261,8 @@ def test_strided_views_and_own_arrays_are_shared() -> None:
     assert back.strides == (8, 64)
 
 
-@case
+@simulated_case("needs a kernel that runs until the test ends it")
 def test_owners_work_completes_before_message_is_read() -> None:
-    if not device.simulated:
-        return  # needs a kernel that runs until the test ends it
     import threading
 
     array = Array([1.0], stream=None)
