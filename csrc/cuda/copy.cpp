@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/align.hpp"
+#include "cuda/contexts.hpp"
 #include "cuda/copy_plan.hpp"
 
 namespace shmtensor::cuda {
@@ -11,17 +12,53 @@ namespace {
 
 constexpr std::uint64_t kFirstFill = 64 * kKiB;
 
-Result copy_run(const Gpu& gpu, const CopySide& to, const CopySide& from, std::uint64_t size) {
-  const Driver& driver = gpu.driver();
+// The calls of one copy or fill, in a context that can address its memory: in a stream of this
+// library, or, in a context of another library, in its default stream. They read and write memory
+// of the caller, so they are complete before a function returns or throws.
+class Queue {
+ public:
+  Queue(const Gpu& gpu, ContextHandle context)
+      : gpu_(gpu),
+        current_(gpu, context),
+        stream_(context == gpu.context() ? gpu.stream() : legacy_stream()) {}
+  ~Queue() {
+    if (!waited_) static_cast<void>(driver().cuStreamSynchronize(stream_));
+  }
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  [[nodiscard]] const Driver& driver() const noexcept { return gpu_.driver(); }
+  [[nodiscard]] StreamHandle stream() const noexcept { return stream_; }
+  void wait() {
+    waited_ = true;
+    driver().check(driver().cuStreamSynchronize(stream_), "wait for a copy" + on(gpu_));
+  }
+
+ private:
+  const Gpu& gpu_;
+  Current current_;
+  StreamHandle stream_;
+  bool waited_ = false;
+};
+
+// The context that can address all device memory of a copy: virtual memory is in each context,
+// other memory in its own one.
+ContextHandle context_for(const Gpu& gpu, const CopySide& to, const CopySide& from) {
+  const ContextHandle context = to.on_device ? context_of(gpu, to.start) : gpu.context();
+  return context == gpu.context() && from.on_device ? context_of(gpu, from.start) : context;
+}
+
+Result copy_run(const Queue& queue, const CopySide& to, const CopySide& from, std::uint64_t size) {
+  const Driver& driver = queue.driver();
   if (to.on_device && from.on_device) {
-    return driver.cuMemcpyDtoDAsync_v2(to.start, from.start, size, gpu.stream());
+    return driver.cuMemcpyDtoDAsync_v2(to.start, from.start, size, queue.stream());
   }
   if (to.on_device) {
     return driver.cuMemcpyHtoDAsync_v2(to.start, reinterpret_cast<const void*>(from.start), size,
-                                       gpu.stream());
+                                       queue.stream());
   }
   return driver.cuMemcpyDtoHAsync_v2(reinterpret_cast<void*>(to.start), from.start, size,
-                                     gpu.stream());
+                                     queue.stream());
 }
 
 Copy2D::Side place_of(const CopySide& side, std::int64_t pitch) {
@@ -33,45 +70,26 @@ Copy2D::Side place_of(const CopySide& side, std::int64_t pitch) {
   return place;
 }
 
-Result copy_rows(const Gpu& gpu, CopySide to, CopySide from, std::int64_t width, const Dim& rows) {
+Result copy_rows(const Queue& queue, CopySide to, CopySide from, std::int64_t width,
+                 const Dim& rows) {
   const auto bytes = static_cast<std::size_t>(width);
   if (rows.size > 1) {
     const Copy2D all{.from = place_of(from, rows.from),
                      .to = place_of(to, rows.to),
                      .width = bytes,
                      .height = static_cast<std::size_t>(rows.size)};
-    const Result code = gpu.driver().cuMemcpy2DAsync_v2(&all, gpu.stream());
+    const Result code = queue.driver().cuMemcpy2DAsync_v2(&all, queue.stream());
     // The driver may refuse a distance that exceeds its limit, or that its own allocator would not
     // choose.
     if (code != kInvalidValue) return code;
   }
   for (std::int64_t row = 0; row < rows.size; ++row) {
-    if (const Result code = copy_run(gpu, to, from, bytes); code != kSuccess) return code;
+    if (const Result code = copy_run(queue, to, from, bytes); code != kSuccess) return code;
     to.start += static_cast<std::uint64_t>(rows.to);
     from.start += static_cast<std::uint64_t>(rows.from);
   }
   return kSuccess;
 }
-
-// The queued copies read and write memory of the caller, so they are complete before a function
-// returns or throws.
-class Queued {
- public:
-  explicit Queued(const Gpu& gpu) noexcept : gpu_(gpu) {}
-  ~Queued() {
-    if (!waited_) static_cast<void>(gpu_.driver().cuStreamSynchronize(gpu_.stream()));
-  }
-  Queued(const Queued&) = delete;
-  Queued& operator=(const Queued&) = delete;
-  void wait() {
-    waited_ = true;
-    gpu_.synchronize_stream();
-  }
-
- private:
-  const Gpu& gpu_;
-  bool waited_ = false;
-};
 
 }  // namespace
 
@@ -79,14 +97,13 @@ void copy(const Gpu& gpu, const CopySide& to, const CopySide& from,
           std::span<const std::int64_t> shape, std::int64_t item_size) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
   const Plan plan = plan_of(to, from, shape, item_size);
-  const Current current(gpu);
-  Queued queued(gpu);
+  Queue queue(gpu, context_for(gpu, to, from));
   CopySide target{plan.to, {}, to.on_device};
   CopySide source{plan.from, {}, from.on_device};
   std::vector<std::int64_t> index(plan.outer.size(), 0);
   std::size_t i = 0;
   do {
-    const Result code = copy_rows(gpu, target, source, plan.width, plan.rows);
+    const Result code = copy_rows(queue, target, source, plan.width, plan.rows);
     gpu.driver().check(code, "copy " + std::to_string(plan.width * plan.rows.size) + " bytes " +
                                  (to.on_device ? "to" : "from") +
                                  " cuda:" + std::to_string(gpu.number()));
@@ -99,7 +116,7 @@ void copy(const Gpu& gpu, const CopySide& to, const CopySide& from,
       index[i] = 0;
     }
   } while (i < index.size());
-  queued.wait();
+  queue.wait();
 }
 
 void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t item_size,
@@ -110,25 +127,24 @@ void fill(const Gpu& gpu, DevicePtr to, const std::byte* item, std::uint64_t ite
   const std::string what =
       "fill " + std::to_string(size) + " bytes of cuda:" + std::to_string(gpu.number());
   std::vector<std::byte> first;
-  const Current current(gpu);
-  Queued queued(gpu);
+  Queue queue(gpu, context_of(gpu, to));
   const bool one_byte =
       std::all_of(item, item + item_size, [item](std::byte byte) { return byte == *item; });
   if (one_byte) {
-    driver.check(driver.cuMemsetD8Async(to, static_cast<unsigned char>(*item), size, gpu.stream()),
-                 what);
+    driver.check(
+        driver.cuMemsetD8Async(to, static_cast<unsigned char>(*item), size, queue.stream()), what);
   } else {
     // Copies the first items from the host, then doubles them on the device.
     const std::uint64_t items = std::min(count, std::max<std::uint64_t>(1, kFirstFill / item_size));
     first.reserve(items * item_size);
     for (std::uint64_t i = 0; i < items; ++i) first.insert(first.end(), item, item + item_size);
-    driver.check(driver.cuMemcpyHtoDAsync_v2(to, first.data(), first.size(), gpu.stream()), what);
+    driver.check(driver.cuMemcpyHtoDAsync_v2(to, first.data(), first.size(), queue.stream()), what);
     for (std::uint64_t done = first.size(); done < size; done *= 2) {
       const std::uint64_t next = std::min(done, size - done);
-      driver.check(driver.cuMemcpyDtoDAsync_v2(to + done, to, next, gpu.stream()), what);
+      driver.check(driver.cuMemcpyDtoDAsync_v2(to + done, to, next, queue.stream()), what);
     }
   }
-  queued.wait();
+  queue.wait();
 }
 
 }  // namespace shmtensor::cuda

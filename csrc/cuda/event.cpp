@@ -77,10 +77,16 @@ IpcEventHandle Event::export_handle() const {
 }
 
 void Event::record(StreamHandle stream) const {
-  gpu_->refuse_capturing(stream, "record an event" + on(*gpu_));
+  const std::string what = "record an event" + on(*gpu_);
+  gpu_->refuse_capturing(gpu_->context(), stream, what);
   const Current current(*gpu_);
-  gpu_->driver().check(gpu_->driver().cuEventRecord(handle_, stream),
-                       "record an event" + on(*gpu_));
+  const Result code = gpu_->driver().cuEventRecord(handle_, stream);
+  if (code == kInvalidHandle) {
+    throw CudaError(code, "cannot " + what + ": " + gpu_->driver().name_of(code) +
+                              "; the stream was destroyed, or belongs to a context that is not the "
+                              "device's primary one");
+  }
+  gpu_->driver().check(code, what);
 }
 
 // While the stream is being captured, or the legacy stream cannot be used because another one is,
@@ -105,15 +111,20 @@ void Event::synchronize() const {
   gpu_->driver().check(gpu_->driver().cuEventSynchronize(handle_), "wait for an event" + on(*gpu_));
 }
 
-void order(const Gpu& gpu, StreamHandle first, StreamHandle then) {
+// An event and the stream that records it must be of one context, the stream that waits need not
+// be.
+void order(const Gpu& gpu, ContextHandle context, StreamHandle first, StreamHandle then) {
   const Driver& driver = gpu.driver();
-  for (const StreamHandle stream : {first, then}) {
-    gpu.refuse_capturing(stream, "let a stream wait" + on(gpu));
-  }
-  const Current current(gpu);
+  gpu.refuse_capturing(context, first, "let a stream wait" + on(gpu));
+  gpu.refuse_capturing(gpu.context(), then, "let a stream wait" + on(gpu));
+  const Current primary(gpu);
   EventHandle event = nullptr;
-  driver.check(driver.cuEventCreate(&event, kEventNoTiming), "create an event" + on(gpu));
-  Result code = driver.cuEventRecord(event, first);
+  Result code = kSuccess;
+  {
+    const Current current(gpu, context);
+    driver.check(driver.cuEventCreate(&event, kEventNoTiming), "create an event" + on(gpu));
+    code = driver.cuEventRecord(event, first);
+  }
   if (code == kSuccess) code = driver.cuStreamWaitEvent(then, event, 0);
   static_cast<void>(driver.cuEventDestroy_v2(event));  // the queued wait stays valid
   driver.check(code, "let a stream wait" + on(gpu));

@@ -55,8 +55,8 @@ struct EventDescription {
 };
 inline constexpr std::uint64_t kEventMagic = 0x0074'6e65'7665'7473;  // "stevent"
 
-/// Makes the work that `then` is given from now on wait for the work that `first` has been given so
-/// far.
-void order(const Gpu& gpu, StreamHandle first, StreamHandle then);
+/// Makes the work that `then`, of the primary context, is given from now on wait for the work that
+/// `first`, of the context, has been given so far.
+void order(const Gpu& gpu, ContextHandle context, StreamHandle first, StreamHandle then);
 
 }  // namespace shmtensor::cuda

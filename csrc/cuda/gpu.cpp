@@ -97,40 +97,30 @@ std::optional<int> Gpu::attribute(int name) const {
   return value;
 }
 
-bool Gpu::can_reach(const Gpu& peer) const noexcept {
-  int can = 0;
-  return driver_.cuDeviceCanAccessPeer != nullptr &&
-         driver_.cuDeviceCanAccessPeer(&can, number_, peer.number()) == kSuccess && can != 0;
-}
-
-void Gpu::synchronize() const {
+void Gpu::synchronize(ContextHandle context) const {
   const std::string what = "wait for cuda:" + std::to_string(number_);
-  refuse_capturing(legacy_stream(), what);
-  const Current current(*this);
+  refuse_capturing(context, legacy_stream(), what);
+  const Current current(*this, context);
   driver_.check(driver_.cuCtxSynchronize(), what);
 }
 
-bool Gpu::is_capturing(StreamHandle stream) const {
+bool Gpu::is_capturing(ContextHandle context, StreamHandle stream) const {
   if (driver_.cuStreamIsCapturing == nullptr) return false;
-  const Current current(*this);
+  const Current current(*this, context);
   int status = 0;
   return driver_.cuStreamIsCapturing(stream, &status) == kCaptureImplicit || status != 0;
 }
 
-void Gpu::refuse_capturing(StreamHandle stream, const std::string& what) const {
-  if (is_capturing(stream)) driver_.check(kCaptureUnsupported, what);
-}
-
-void Gpu::synchronize_stream() const {
-  const RelaxedCapture relaxed(driver_);
-  driver_.check(driver_.cuStreamSynchronize(stream_), "wait for cuda:" + std::to_string(number_));
+void Gpu::refuse_capturing(ContextHandle context, StreamHandle stream,
+                           const std::string& what) const {
+  if (is_capturing(context, stream)) driver_.check(kCaptureUnsupported, what);
 }
 
 std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
 
-Current::Current(const Gpu& gpu) : driver_(gpu.driver()), relaxed_(driver_) {
-  driver_.check(driver_.cuCtxPushCurrent_v2(gpu.context()),
-                "make the context of cuda:" + std::to_string(gpu.number()) + " current");
+Current::Current(const Gpu& gpu, ContextHandle context) : driver_(gpu.driver()), relaxed_(driver_) {
+  driver_.check(driver_.cuCtxPushCurrent_v2(context),
+                "make a context of cuda:" + std::to_string(gpu.number()) + " current");
 }
 
 Current::~Current() { static_cast<void>(driver_.cuCtxPopCurrent_v2(nullptr)); }

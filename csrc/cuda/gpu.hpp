@@ -29,17 +29,19 @@ class Gpu {
   [[nodiscard]] bool has_virtual_memory() const noexcept { return virtual_memory_; }
   /// Return true if handles of memory and events may be exchanged with other processes.
   [[nodiscard]] bool has_ipc() const noexcept { return ipc_; }
-  [[nodiscard]] bool can_reach(const Gpu& peer) const noexcept;
 
-  /// Waits until all work on the device is complete. Throws CudaError, without a call that would
-  /// invalidate it, while a blocking stream is being captured into a graph.
-  void synchronize() const;
-  /// Return true if the stream is being captured into a graph; of the legacy stream: any blocking
-  /// stream of the device. Invalidates no capture.
-  [[nodiscard]] bool is_capturing(StreamHandle stream) const;
+  /// Waits until all work of the context is complete. Throws CudaError, without a call that would
+  /// invalidate it, while a blocking stream of it is being captured into a graph.
+  void synchronize(ContextHandle context) const;
+  void synchronize() const { synchronize(context_); }
+  /// Return true if the stream is being captured into a graph; of the context's legacy stream: any
+  /// blocking stream of the context. Invalidates no capture.
+  [[nodiscard]] bool is_capturing(ContextHandle context, StreamHandle stream) const;
+  [[nodiscard]] bool is_capturing(StreamHandle stream) const {
+    return is_capturing(context_, stream);
+  }
   /// Throws CudaError "cannot <what>: ..." if the stream `is_capturing`.
-  void refuse_capturing(StreamHandle stream, const std::string& what) const;
-  void synchronize_stream() const;
+  void refuse_capturing(ContextHandle context, StreamHandle stream, const std::string& what) const;
 
   explicit Gpu(int number);
 
@@ -56,11 +58,12 @@ class Gpu {
   bool ipc_ = false;
 };
 
-/// Makes the device's context current in this thread during the lifetime of the object, with calls
-/// that do not affect a capture.
+/// Makes a context of the device, if none is named the primary one, current in this thread during
+/// the lifetime of the object, with calls that do not affect a capture.
 class Current {
  public:
-  explicit Current(const Gpu& gpu);
+  explicit Current(const Gpu& gpu) : Current(gpu, gpu.context()) {}
+  Current(const Gpu& gpu, ContextHandle context);
   ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;

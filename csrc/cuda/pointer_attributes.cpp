@@ -1,6 +1,7 @@
 #include "cuda/pointer_attributes.hpp"
 
 #include "base/align.hpp"
+#include "cuda/contexts.hpp"
 
 namespace shmtensor::cuda {
 namespace {
@@ -28,13 +29,13 @@ int device_of(DevicePtr pointer) {
   return device;
 }
 
-// The other attributes are queried with a context of the pointer's device.
+// The other attributes are queried in the memory's context.
 PointerAttributes query_pointer(DevicePtr pointer, std::uint64_t size) {
   const Driver& driver = Driver::get();
   const int device = device_of(pointer);
   const Gpu& gpu = Gpu::get(device);
-  const Current current(gpu);
-  PointerAttributes facts{.device = device};
+  PointerAttributes facts{.device = device, .context = context_of(gpu, pointer)};
+  const Current current(gpu, facts.context);
   unsigned managed = 0;
   int capable = 0;
   std::uint64_t handle_types = 0;

@@ -8,6 +8,7 @@ namespace shmtensor::cuda {
 /// The attributes of device memory.
 struct PointerAttributes {
   int device = -1;
+  ContextHandle context = nullptr;  ///< of its device, in which the memory has the address
   DevicePtr base = 0;
   std::uint64_t base_size = 0;
   std::uint64_t buffer_id = 0;

@@ -136,6 +136,16 @@ inline constexpr unsigned kEventBlocking = 1;
 inline constexpr unsigned kEventNoTiming = 2;
 inline constexpr unsigned kEventInterprocess = 4;
 
+/// The address of device memory; the pointer must not be dereferenced on the host.
+inline DevicePtr address_of(const void* memory) noexcept {
+  return reinterpret_cast<DevicePtr>(memory);
+}
+
+/// A stream as other libraries pass it.
+inline StreamHandle to_stream(std::uint64_t address) noexcept {
+  return reinterpret_cast<StreamHandle>(address);
+}
+
 /// The two streams that exist without being created.
 inline StreamHandle legacy_stream() noexcept { return reinterpret_cast<StreamHandle>(1); }
 inline StreamHandle per_thread_stream() noexcept { return reinterpret_cast<StreamHandle>(2); }

@@ -72,6 +72,7 @@ def _recorded(storage: Storage) -> Event | None:
         event = Event(f"cuda:{device}")
     except CudaError:
         return None
+    _core.cuda_join_users(storage)
     event.record()
     return event
 

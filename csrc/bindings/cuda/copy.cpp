@@ -8,6 +8,7 @@
 #include "bindings/support/gil.hpp"
 #include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
+#include "cuda/contexts.hpp"
 #include "cuda/copy.hpp"
 
 namespace shmtensor::python {
@@ -55,7 +56,8 @@ const cuda::Gpu& gpu_of(const DeviceTensor& tensor) {
 // Our copies run in a stream of their own. Work that other libraries have started on the memory, in
 // streams that are unknown here, ends before.
 void wait_for_others(const DeviceTensor& tensor) {
-  if (tensor.storage().exposed.load()) wait_for_device(tensor.storage().device());
+  if (!tensor.storage().exposed.load()) return;
+  wait_for_device(tensor.storage().device(), cuda::address_of(tensor.storage().backing().data));
 }
 
 // Throws ValueError if the shapes differ.
@@ -122,11 +124,13 @@ ByteRange range_of(const DeviceTensor& tensor) {
   return {static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)};
 }
 
-// Return true if the two may have bytes in common. A block can have two addresses here, one of
-// which is read-only.
-bool overlap(const py::object& a, const py::object& b) {
+// Return true if a copy needs memory in between: the two have no context in common, or may have
+// bytes in common. A block can have two addresses here, one of which is read-only.
+bool needs_clone(const py::object& a, const py::object& b) {
   const DeviceTensor one(a);
   const DeviceTensor other(b);
+  if (!cuda::have_common_context(gpu_of(one), side_of(one).start, side_of(other).start))
+    return true;
   ByteRange first = range_of(one);
   ByteRange second = range_of(other);
   const Backing& mine = one.storage().backing();
@@ -171,7 +175,7 @@ void add_device_copies(py::module_& module) {
   module.def("cuda_copy_to_host", &copy_to_host);
   module.def("cuda_copy", &copy_on_device);
   module.def("cuda_count_calls", &count_calls);
-  module.def("cuda_overlap", &overlap);
+  module.def("cuda_needs_clone", &needs_clone);
   module.def("cuda_borrow", &borrow_on_device);
   module.def("cuda_fill", &fill_contiguous);
 }

@@ -1,6 +1,5 @@
 #include "bindings/cuda/deferred_release.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
+#include "cuda/contexts.hpp"
 #include "cuda/ipc_import.hpp"
 #include "os/mutex.hpp"
 #include "session/runtime.hpp"
@@ -44,9 +44,9 @@ enum class Report : bool { no, yes };
 
 // Return true if all work that this process has started there is done, or stopped by the driver. A
 // refusal because a stream is being captured into a graph is not reported.
-bool wait_for(int device, Report failure) noexcept {
+bool wait_for(const Backing& backing, Report failure) noexcept {
   try {
-    cuda::Gpu::get(device).synchronize();
+    cuda::synchronize_users(cuda::Gpu::get(backing.device), cuda::address_of(backing.data));
     return true;
   } catch (const cuda::CudaError& error) {
     if (cuda::has_stopped(error.code())) return true;
@@ -81,19 +81,9 @@ void defer(const Storage* storage, const Backing& backing) noexcept {
   }
 }
 
-// Waits once for each device, after all of its blocks were taken.
 void retry() noexcept {
-  std::vector<Backing> blocks = deferred().take();
-  std::sort(blocks.begin(), blocks.end(),
-            [](const Backing& a, const Backing& b) { return a.device < b.device; });
-  int device = -1;
-  bool done = false;
-  for (const Backing& backing : blocks) {
-    if (backing.device != device) {
-      device = backing.device;
-      done = wait_for(device, Report::no);
-    }
-    if (done) {
+  for (const Backing& backing : deferred().take()) {
+    if (wait_for(backing, Report::no)) {
       release_now(nullptr, backing);
     } else {
       defer(nullptr, backing);
@@ -116,7 +106,7 @@ void release_device_block(const Storage* storage, const Backing& backing) noexce
   const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
   std::optional<GilRelease> release;
   if (wait || backing.keeper != nullptr || orphaned) release.emplace();
-  if (wait && !wait_for(backing.device, Report::yes)) return defer(storage, backing);
+  if (wait && !wait_for(backing, Report::yes)) return defer(storage, backing);
   release_now(storage, backing);
   if (wait && deferred().any.load()) retry();
 }

@@ -5,6 +5,7 @@
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
+#include "cuda/contexts.hpp"
 #include "cuda/event.hpp"
 #include "cuda/pointer_attributes.hpp"
 
@@ -13,17 +14,25 @@ namespace {
 
 void order_streams(int device, std::uint64_t first, std::uint64_t then) {
   const GilRelease release;
-  cuda::order(cuda::Gpu::get(device), reinterpret_cast<cuda::StreamHandle>(first),
-              reinterpret_cast<cuda::StreamHandle>(then));
+  const cuda::Gpu& gpu = cuda::Gpu::get(device);
+  cuda::order(gpu, gpu.context(), cuda::to_stream(first), cuda::to_stream(then));
 }
 
-void wait_for_stream(int device, std::uint64_t stream) {
+void wait_for_stream(int device, std::uint64_t memory, std::uint64_t stream) {
   const GilRelease release;
-  const cuda::Gpu& gpu = cuda::Gpu::get(device);
-  const auto handle = reinterpret_cast<cuda::StreamHandle>(stream);
-  gpu.refuse_capturing(handle, "wait for a stream" + on(gpu));
-  const cuda::Current current(gpu);
-  gpu.driver().check(gpu.driver().cuStreamSynchronize(handle), "wait for a stream" + on(gpu));
+  cuda::wait_for_stream(cuda::Gpu::get(device), memory, cuda::to_stream(stream));
+}
+
+void join_stream(int device, std::uint64_t memory, std::uint64_t stream) {
+  const GilRelease release;
+  cuda::join_stream(cuda::Gpu::get(device), memory, cuda::to_stream(stream));
+}
+
+void join_users(const py::object& object) {
+  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
+  const Storage& storage = *as_storage(object);
+  const GilRelease release;
+  cuda::join_users(cuda::Gpu::get(storage.device()), cuda::address_of(storage.backing().data));
 }
 
 py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
@@ -40,9 +49,11 @@ py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
 void add_device_functions(py::module_& module) {
   const auto unlocked = py::call_guard<GilRelease>();
   module.def("cuda_count", [] { return cuda::Gpu::count(); }, unlocked);
-  module.def("cuda_synchronize", &wait_for_device);
+  module.def("cuda_synchronize", &wait_for_device, py::arg("device"), py::arg("pointer") = 0);
   module.def("cuda_order_streams", &order_streams);
   module.def("cuda_wait_for_stream", &wait_for_stream);
+  module.def("cuda_join_stream", &join_stream);
+  module.def("cuda_join_users", &join_users);
   module.def("cuda_device_of", &cuda::device_of, unlocked);
   module.def("cuda_pointer_facts", &pointer_facts);
   module.def("cuda_is_exposed", [](const py::object& storage) {

@@ -42,10 +42,6 @@ struct CudaEvent {
   cuda::Event event;
 };
 
-cuda::StreamHandle to_stream(std::uint64_t value) {
-  return reinterpret_cast<cuda::StreamHandle>(value);
-}
-
 std::unique_ptr<CudaEvent> make_event(int device) {
   const GilRelease release;
   return std::make_unique<CudaEvent>(CudaEvent{{}, cuda::Event::create(cuda::Gpu::get(device))});
@@ -113,12 +109,14 @@ void add_event(py::module_& module) {
       .def("describe", &describe_event)
       .def(
           "record",
-          [](const CudaEvent& self, std::uint64_t stream) { self.event.record(to_stream(stream)); },
+          [](const CudaEvent& self, std::uint64_t stream) {
+            self.event.record(cuda::to_stream(stream));
+          },
           unlocked)
       .def(
           "let_wait",
           [](const CudaEvent& self, std::uint64_t stream) {
-            self.event.let_wait(to_stream(stream));
+            self.event.let_wait(cuda::to_stream(stream));
           },
           unlocked)
       .def(

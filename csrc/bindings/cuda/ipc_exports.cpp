@@ -148,7 +148,7 @@ cuda::IpcMemoryHandle share_whole(Exports& here, const cuda::PointerAttributes& 
   auto at = here.handles.find(name);
   if (at == here.handles.end()) {
     const cuda::Gpu& gpu = cuda::Gpu::get(facts.device);
-    const cuda::Current current(gpu);
+    const cuda::Current current(gpu, facts.context);
     cuda::IpcMemoryHandle bytes{};
     gpu.driver().check(gpu.driver().cuIpcGetMemHandle(&bytes, facts.base),
                        "share an allocation of " + std::to_string(facts.base_size) +

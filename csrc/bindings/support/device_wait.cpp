@@ -4,7 +4,7 @@
 #include <string>
 
 #include "bindings/support/gil.hpp"
-#include "cuda/gpu.hpp"
+#include "cuda/contexts.hpp"
 
 namespace shmtensor::python {
 
@@ -35,11 +35,11 @@ bool is_capturing() noexcept {
   return in_torch || answer_of("cupy", [](const py::object& cupy) {
            const auto device = cupy.attr("runtime").attr("getDevice")().cast<int>();
            const auto stream = cupy.attr("get_current_stream")().attr("ptr").cast<std::uint64_t>();
-           return cuda::Gpu::get(device).is_capturing(reinterpret_cast<cuda::StreamHandle>(stream));
+           return cuda::Gpu::get(device).is_capturing(cuda::to_stream(stream));
          });
 }
 
-void wait_for_device(int device) {
+void wait_for_device(int device, cuda::DevicePtr memory) {
   if (is_capturing()) {
     throw cuda::CudaError(cuda::kCaptureUnsupported,
                           "cannot wait for cuda:" + std::to_string(device) +
@@ -47,7 +47,7 @@ void wait_for_device(int device) {
                               "before or after the capture");
   }
   const GilRelease release;
-  cuda::Gpu::get(device).synchronize();
+  cuda::synchronize_users(cuda::Gpu::get(device), memory);
 }
 
 }  // namespace shmtensor::python

@@ -113,7 +113,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
     if (cuda::forked()) cuda::refuse_after_fork();
     if (storage.exposed.load() && order == DeviceOrder::by_wait) {
       // Work that other libraries have started on the memory ends before the message can be read.
-      wait_for_device(backing.device);
+      wait_for_device(backing.device, cuda::address_of(backing.data));
     }
   }
   const std::size_t size = kHandleSize + tail.size() + kSignatureSize;

@@ -71,7 +71,7 @@ def on_device(tensor: Any, source: Any) -> None:
     calls = _core.cuda_count_calls(tensor, source)
     if calls > _FEW and calls * _CALL > tensor.nbytes:
         from_host(tensor, to_host(source))
-    elif tensor.size and _core.cuda_overlap(tensor, source):
+    elif tensor.size and _core.cuda_needs_clone(tensor, source):
         device = _core.device_number(source.storage())
         separate = _core.empty(source.shape, source.dtype, False, device)
         on_device(separate, source)

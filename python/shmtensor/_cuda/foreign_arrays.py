@@ -57,16 +57,16 @@ class CudaArray:
     def wait(self, device: int) -> None:
         """Block until the work that may still write the array is done."""
         if self.stream is not None:
-            _core.cuda_wait_for_stream(device, self.stream)
+            _core.cuda_wait_for_stream(device, self.pointer, self.stream)
         else:  # torch, for one, names no stream although work may be running
-            _core.cuda_synchronize(device)
+            _core.cuda_synchronize(device, self.pointer)
 
     def order(self, device: int) -> None:
         """Make the default stream wait for that work; a later wait for the device then includes it."""
         if self.stream is None:
-            _core.cuda_synchronize(device)
-        elif self.stream != DEFAULT_STREAM:
-            _core.cuda_order_streams(device, self.stream, DEFAULT_STREAM)
+            _core.cuda_synchronize(device, self.pointer)
+        else:
+            _core.cuda_join_stream(device, self.pointer, self.stream)
 
 
 def cuda_array(obj: Any) -> CudaArray | None:

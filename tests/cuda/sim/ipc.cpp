@@ -48,6 +48,7 @@ SIM_EXPORT Result cuIpcGetMemHandle(IpcMemoryHandle* out, DevicePtr pointer) {
     const std::lock_guard guard(state().mutex);
     const auto at = find_range(pointer);
     if (at == state().ranges.end() || at->second.kind != Kind::legacy) return kInvalidValue;
+    if (!in_current_context(at->second)) return kInvalidValue;
     const Range& range = at->second;
     // Reported of Windows and WSL2: the call succeeds, and small tensors are zero (pytorch#156618,
     // #136200).

@@ -43,6 +43,26 @@ void give_addresses(DevicePtr start, std::uint64_t size) {
   free[start] = size;
 }
 
+// "Each context has its own distinct address space. As a result, CUdeviceptr values from different
+// contexts reference different memory locations" (programming guide, "Driver API", "Context").
+// Copies between devices are an exception: "when a unified address space is used for both devices,
+// this is done using the regular memory copy functions" ("Peer-to-Peer Memory Copy"); so are
+// virtual memory and pools, to which access is granted by device.
+bool in_current_context(const Range& range) {
+  const bool of_context = range.kind == Kind::legacy || range.kind == Kind::imported;
+  const Context* const here = current();
+  return !of_context || here == nullptr || here->device != range.device ||
+         range.context == reinterpret_cast<ContextHandle>(current());
+}
+
+// Virtual memory is accessed by the devices for which cuMemSetAccess was called; a copy by another
+// one fails (cuda.core's test_peer_access).
+int access_of(const Range& range, int device) {
+  if (range.kind != Kind::virtual_memory) return cuda::kAccessReadWrite;
+  const auto at = range.access.find(device);
+  return at != range.access.end() ? at->second : 0;
+}
+
 std::map<DevicePtr, Range>::iterator find_range(DevicePtr pointer) {
   auto& ranges = state().ranges;
   auto at = ranges.upper_bound(pointer);
@@ -63,12 +83,17 @@ std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Re
         return pieces;
       }
     }
-    if (at == state().ranges.end() || at->second.access == 0) {
+    if (at == state().ranges.end() || !in_current_context(at->second)) {
       problem = cuda::kInvalidValue;
       return {};
     }
     const Range& range = at->second;
-    if (write && range.access == cuda::kAccessRead) {
+    const int access = access_of(range, current() != nullptr ? current()->device : range.device);
+    if (access == 0) {
+      problem = cuda::kInvalidValue;
+      return {};
+    }
+    if (write && access == cuda::kAccessRead) {
       // A kernel would fault, and the context becomes unusable.
       if (Context* context = current()) context->sticky = cuda::kIllegalAddress;
       problem = cuda::kIllegalAddress;
@@ -239,6 +264,7 @@ SIM_EXPORT Result cuMemGetAddressRange_v2(DevicePtr* base, std::size_t* size, De
       return kSuccess;
     }
     if (at == state().ranges.end() || at->second.kind == Kind::managed) return kInvalidValue;
+    if (!in_current_context(at->second)) return kInvalidValue;
     if (base != nullptr) *base = at->first;
     if (size != nullptr) *size = at->second.size;
     return kSuccess;

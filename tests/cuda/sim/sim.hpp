@@ -94,12 +94,12 @@ struct Range {
   std::uint64_t offset = 0;  ///< into the memory
   std::uint64_t id = 0;      ///< BUFFER_ID
   int device = 0;
-  int access = cuda::kAccessReadWrite;  ///< 0: mapped, no access granted
-  std::uint64_t mapped = 0;             ///< size of the whole mapping, for address reuse
-  int opens = 0;                        ///< imported: how often
-  cuda::IpcMemoryHandle handle{};       ///< imported: of what
-  ContextHandle context = nullptr;      ///< where it was allocated or opened; virtual memory: null
-  cuda::PoolHandle pool = nullptr;      ///< pool: which
+  std::map<int, int> access;        ///< virtual memory: what was granted, by device
+  std::uint64_t mapped = 0;         ///< size of the whole mapping, for address reuse
+  int opens = 0;                    ///< imported: how often
+  cuda::IpcMemoryHandle handle{};   ///< imported: of what
+  ContextHandle context = nullptr;  ///< where it was allocated or opened; virtual memory: null
+  cuda::PoolHandle pool = nullptr;  ///< pool: which
 };
 
 struct Stream;
@@ -223,6 +223,11 @@ DevicePtr take_addresses(std::uint64_t size);
 void give_addresses(DevicePtr start, std::uint64_t size);
 /// The range that holds the address, or null.
 std::map<DevicePtr, Range>::iterator find_range(DevicePtr pointer);
+
+/// Return true if the address of the range is valid in the current context.
+bool in_current_context(const Range& range);
+/// The access that a device has: flags, or 0.
+int access_of(const Range& range, int device);
 
 /// Pieces of host memory of device addresses, kept alive; empty if an address is not mapped or not
 /// accessible.

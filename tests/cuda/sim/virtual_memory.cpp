@@ -120,8 +120,7 @@ SIM_EXPORT Result cuMemMap(DevicePtr start, std::size_t size, std::size_t offset
                              .kind = Kind::virtual_memory,
                              .memory = memory,
                              .id = new_id(),
-                             .device = process_number(memory->header().device),
-                             .access = 0};
+                             .device = process_number(memory->header().device)};
     return kSuccess;
   });
 }
@@ -165,7 +164,7 @@ SIM_EXPORT Result cuMemSetAccess(DevicePtr start, std::size_t size,
         if (one.location.id != range.device && setting("SHMTENSOR_SIM_P2P", 1) == 0) {
           return kPeerAccessUnsupported;
         }
-        if (one.location.id == range.device) range.access = one.flags;
+        range.access[one.location.id] = one.flags;
         at += range.size;
       }
     }

@@ -113,14 +113,21 @@ SIM_EXPORT Result cuCtxCreate_v4(ContextHandle* out, ContextParameters* paramete
   });
 }
 
-// "If hCtx is current to the calling thread then hCtx will also be popped"; in other threads it
-// stays current, and calls answer CUDA_ERROR_CONTEXT_IS_DESTROYED.
+// "Destroys and cleans up all resources associated with the context"; "if hCtx is current to the
+// calling thread then hCtx will also be popped"; in other threads it stays current, and calls
+// answer CUDA_ERROR_CONTEXT_IS_DESTROYED.
 SIM_EXPORT Result cuCtxDestroy_v2(ContextHandle handle) {
   return call("cuCtxDestroy_v2", Needs::init, [&]() -> Result {
-    const std::lock_guard guard(state().mutex);
+    std::unique_lock lock(state().mutex);
     SimContext* const context = context_of(handle);
     if (context == nullptr || is_primary(context) || !is_context(context)) return kInvalidContext;
+    finish_context(lock, context);
     context->retained = 0;
+    std::vector<DevicePtr> freed;
+    for (const auto& [start, range] : state().ranges) {
+      if (range.kind == Kind::legacy && range.context == handle) freed.push_back(start);
+    }
+    for (const DevicePtr start : freed) release_range(start);
     if (current() == context) context_stack().pop_back();
     return kSuccess;
   });

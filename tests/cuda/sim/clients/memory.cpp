@@ -45,8 +45,8 @@ SIM_EXPORT Result cuMemGetAccess(unsigned long long* flags, const MemoryLocation
     const std::lock_guard guard(state().mutex);
     const auto at = find_range(pointer);
     if (at == state().ranges.end() || at->second.kind != Kind::virtual_memory) return kInvalidValue;
-    const bool own = where->type == kLocationDevice && where->id == at->second.device;
-    *flags = own ? static_cast<unsigned long long>(at->second.access) : 0;
+    if (where->type != kLocationDevice) return kInvalidValue;
+    *flags = static_cast<unsigned long long>(access_of(at->second, where->id));
     return kSuccess;
   });
 }
