@@ -11,9 +11,7 @@
 namespace shmtensor::cuda {
 namespace {
 
-constexpr int kMostDevices = 64;
-
-std::array<std::atomic<const Gpu*>, kMostDevices> g_gpus{};
+std::array<std::atomic<const Gpu*>, Gpu::kMost> g_gpus{};
 Mutex g_mutex;
 
 }  // namespace
@@ -31,14 +29,17 @@ std::string to_text(const Uuid& uuid) {
 
 int Gpu::count() {
   const Driver& driver = Driver::get();
-  int count = 0;
-  driver.check(driver.cuDeviceGetCount(&count), "count the GPUs");
-  return std::min(count, kMostDevices);
+  static const int count = [&driver] {
+    int visible = 0;
+    driver.check(driver.cuDeviceGetCount(&visible), "count the GPUs");
+    return std::min(visible, kMost);
+  }();
+  return count;
 }
 
 const Gpu& Gpu::get(int number) {
   refuse_after_fork();
-  if (number >= 0 && number < kMostDevices) {
+  if (number >= 0 && number < kMost) {
     if (const Gpu* gpu = g_gpus[static_cast<std::size_t>(number)].load()) return *gpu;
   }
   const int there = count();

@@ -13,6 +13,8 @@ namespace shmtensor::cuda {
 /// Threads: all members may be called simultaneously.
 class Gpu {
  public:
+  static constexpr int kMost = 64;
+
   /// Returns the number of visible GPUs. Throws CudaUnavailable.
   static int count();
   /// Throws CudaError if there is no such device.

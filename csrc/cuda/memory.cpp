@@ -2,10 +2,9 @@
 
 #include <fcntl.h>
 
-#include <vector>
-
 #include "base/align.hpp"
 #include "base/report.hpp"
+#include "cuda/peer_access.hpp"
 
 namespace shmtensor::cuda {
 namespace {
@@ -124,17 +123,10 @@ MappedMemory MappedMemory::map(const Gpu& gpu, const PhysicalMemory* pieces, std
     made.mapped_ += pieces[i].size();
   }
   const int flags = access == Access::read_only ? kAccessRead : kAccessReadWrite;
-  std::vector<AccessDescription> who{{{kLocationDevice, gpu.number()}, flags}};
-  for (int number = 0; number < Gpu::count(); ++number) {
-    if (number == gpu.number()) continue;
-    int can = 0;
-    if (driver.cuDeviceCanAccessPeer != nullptr &&
-        driver.cuDeviceCanAccessPeer(&can, number, gpu.number()) == kSuccess && can != 0) {
-      who.push_back({{kLocationDevice, number}, flags});
-    }
-  }
-  driver.check(driver.cuMemSetAccess(start, made.size_, who.data(), who.size()),
+  const AccessDescription own{{kLocationDevice, gpu.number()}, flags};
+  driver.check(driver.cuMemSetAccess(start, made.size_, &own, 1),
                "get access to " + in_mib(made.size_) + on(gpu));
+  list_mapping(start, made.size_, gpu.number(), flags);
   return made;
 }
 
@@ -143,6 +135,7 @@ void MappedMemory::reset() noexcept {
   if (start == 0) return;
   const Driver* driver = Driver::usable();
   if (driver == nullptr) return;
+  unlist_mapping(start);
   const RelaxedCapture relaxed(*driver);
   if (mapped_ != 0)
     report_unless_ended(*driver, driver->cuMemUnmap(start, mapped_), "unmap memory");

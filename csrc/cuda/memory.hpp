@@ -44,8 +44,9 @@ class PhysicalMemory {
   std::uint64_t size_ = 0;
 };
 
-/// A range of device addresses with physical memory, with the requested access for the device and
-/// for every peer that can reach it. Move-only; behaves as PhysicalMemory does in forked children.
+/// A range of device addresses with physical memory, with the requested access for the device;
+/// peers get it when they need it (`let_access`). Move-only; behaves as PhysicalMemory does in
+/// forked children.
 class MappedMemory {
  public:
   MappedMemory() noexcept = default;

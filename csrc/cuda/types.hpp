@@ -209,10 +209,11 @@ inline StreamHandle per_thread_stream() noexcept { return reinterpret_cast<Strea
   X(cuIpcGetEventHandle, (IpcEventHandle*, EventHandle))            \
   X(cuIpcOpenEventHandle, (EventHandle*, IpcEventHandle))
 
-#define SHMTENSOR_CUDA_OPTIONAL(X)                             \
-  X(cuDeviceCanAccessPeer, (int*, DeviceNumber, DeviceNumber)) \
-  X(cuMemGetInfo_v2, (std::size_t*, std::size_t*))             \
-  X(cuStreamIsCapturing, (StreamHandle, int*))                 \
+#define SHMTENSOR_CUDA_OPTIONAL(X)                               \
+  X(cuDeviceCanAccessPeer, (int*, DeviceNumber, DeviceNumber))   \
+  X(cuDevicePrimaryCtxGetState, (DeviceNumber, unsigned*, int*)) \
+  X(cuMemGetInfo_v2, (std::size_t*, std::size_t*))               \
+  X(cuStreamIsCapturing, (StreamHandle, int*))                   \
   X(cuThreadExchangeStreamCaptureMode, (int*))
 
 }  // namespace shmtensor::cuda

@@ -10,6 +10,7 @@
 #include "bindings/tensor/tensor.hpp"
 #include "cuda/contexts.hpp"
 #include "cuda/copy.hpp"
+#include "cuda/peer_access.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -109,6 +110,16 @@ std::uint64_t count_calls(const py::object& to, const py::object& from) {
   return cuda::count_calls(side_of(target), side_of(source), target->shape(), target->item_size);
 }
 
+// Return true if one call can copy between the two: both are on one GPU, or the target's GPU can
+// access the source.
+bool can_copy(const py::object& to, const py::object& from) {
+  const DeviceTensor target(to);
+  const DeviceTensor source(from);
+  if (target.storage().device() == source.storage().device()) return true;
+  const GilRelease release;
+  return cuda::let_access(target.storage().device(), side_of(source).start);
+}
+
 struct ByteRange {
   std::uint64_t low;
   std::uint64_t high;
@@ -175,6 +186,7 @@ void add_device_copies(py::module_& module) {
   module.def("cuda_copy_to_host", &copy_to_host);
   module.def("cuda_copy", &copy_on_device);
   module.def("cuda_count_calls", &count_calls);
+  module.def("cuda_can_copy", &can_copy);
   module.def("cuda_needs_clone", &needs_clone);
   module.def("cuda_borrow", &borrow_on_device);
   module.def("cuda_fill", &fill_contiguous);

@@ -17,6 +17,7 @@
 #include "bindings/support/gil.hpp"
 #include "cuda/copy.hpp"
 #include "cuda/ipc_import.hpp"
+#include "cuda/peer_access.hpp"
 #include "os/process.hpp"
 
 namespace shmtensor::python {
@@ -99,12 +100,23 @@ py::object new_device_storage(std::uint64_t size, int device, bool zeroed) {
   return object;
 }
 
+void let_peers_access(const Storage& storage) noexcept {
+  try {
+    if (cuda::Driver::usable() == nullptr || cuda::Gpu::count() < 2) return;
+    const GilRelease release;
+    cuda::let_used_peers_access(cuda::address_of(storage.backing().data));
+  } catch (const cuda::CudaError&) {
+    // The address is needed all the same; its use on another GPU fails, and says why.
+  }
+}
+
 }  // namespace
 
 void add_device_storage(py::module_& module) {
   set_device_support({.allocate = &new_device_storage,
                       .open_export = &open_export,
                       .release = &release_device_block,
+                      .let_peers_access = &let_peers_access,
                       .release_deferred = &release_deferred});
   module.def("cuda_new_storage", &new_device_storage);
 }

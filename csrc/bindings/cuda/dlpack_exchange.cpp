@@ -7,7 +7,7 @@
 
 #include "bindings/cuda/dlpack.hpp"
 #include "bindings/cuda/dlpack_export.hpp"
-#include "bindings/storage/storage.hpp"
+#include "bindings/storage/device_support.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/tensor/release.hpp"
@@ -69,7 +69,7 @@ int borrow_from_object(void* object, DlTensor* out) {
           "the consumer takes tensors without a flag for read-only memory, and a write to this one "
           "would end the process; pass a copy (clone)");
     }
-    as_storage(storage)->exposed.store(true);
+    expose(*as_storage(storage));
     keep_until_end(tensor);
     *out = describe(tensor, *as_storage(storage), type_code(tensor), tensor.values,
                     element_strides_of(tensor));

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "bindings/cuda/dlpack.hpp"
-#include "bindings/storage/storage.hpp"
+#include "bindings/storage/device_support.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
@@ -76,7 +76,7 @@ py::object to_dlpack(const py::object& object, int code, bool versioned) {
     throw py::buffer_error(
         "a read-only tensor needs a consumer of DLPack 1.0 (max_version=(1, 0))");
   }
-  storage.exposed.store(true);
+  expose(storage);
   const auto type = static_cast<std::uint8_t>(code);
   return versioned ? pack_in_capsule<Versioned>(tensor, type, owner)
                    : pack_in_capsule<Plain>(tensor, type, owner);
@@ -98,7 +98,7 @@ DlTensor describe(const Tensor& tensor, const Storage& storage, std::uint8_t cod
 
 Versioned* export_versioned(const Tensor& tensor, std::uint8_t code) {
   const py::object owner = storage_of(tensor);
-  as_storage(owner)->exposed.store(true);
+  expose(*as_storage(owner));
   return pack<Versioned>(tensor, code, owner).release();
 }
 

@@ -16,6 +16,8 @@ struct DeviceSupport {
   /// Releases the block of an object that is being destroyed, after the device has finished with
   /// it.
   void (*release)(const Storage* storage, const Backing& backing) noexcept;
+  /// Lets every GPU that this process uses access the memory, if it can.
+  void (*let_peers_access)(const Storage& storage) noexcept;
   /// Releases the blocks whose release was deferred. Called with the GIL, which it releases if
   /// there are any.
   void (*release_deferred)() noexcept;
@@ -23,5 +25,11 @@ struct DeviceSupport {
 
 [[nodiscard]] const DeviceSupport& device_support() noexcept;
 void set_device_support(const DeviceSupport& support) noexcept;
+
+/// Must be called before a user gets the address of the storage's memory. Called with the GIL.
+inline void expose(Storage& storage) noexcept {
+  storage.exposed.store(true);
+  if (storage.device() >= 0) device_support().let_peers_access(storage);
+}
 
 }  // namespace shmtensor::python

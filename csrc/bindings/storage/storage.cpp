@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bindings/storage/allocation.hpp"
+#include "bindings/storage/device_support.hpp"
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"
@@ -35,7 +36,7 @@ PyObject* get_filename(PyObject* self, void*) {
 }
 
 PyObject* data_ptr(PyObject* self, PyObject*) {
-  reinterpret_cast<Storage*>(self)->exposed.store(true);
+  expose(*reinterpret_cast<Storage*>(self));
   return PyLong_FromVoidPtr(reinterpret_cast<Storage*>(self)->backing().data);
 }
 

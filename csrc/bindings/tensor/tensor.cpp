@@ -177,7 +177,7 @@ PyObject* get_offset(PyObject* self, PyObject*) {
 PyObject* data_ptr(PyObject* self, PyObject*) {
   return guarded([&] {
     const py::object storage = storage_of(*as_tensor(self));
-    as_storage(storage)->exposed.store(true);
+    expose(*as_storage(storage));
     return PyLong_FromVoidPtr(as_storage(storage)->backing().data + as_tensor(self)->offset);
   });
 }

@@ -69,7 +69,7 @@ def from_host(tensor: Any, source: Any) -> None:
 def on_device(tensor: Any, source: Any) -> None:
     """Copy a tensor on a GPU to another one of its shape and dtype; they may have elements in common."""
     calls = _core.cuda_count_calls(tensor, source)
-    if calls > _FEW and calls * _CALL > tensor.nbytes:
+    if (calls > _FEW and calls * _CALL > tensor.nbytes) or not _core.cuda_can_copy(tensor, source):
         from_host(tensor, to_host(source))
     elif tensor.size and _core.cuda_needs_clone(tensor, source):
         device = _core.device_number(source.storage())

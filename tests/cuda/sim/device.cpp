@@ -255,6 +255,16 @@ SIM_EXPORT Result cuDevicePrimaryCtxRelease_v2(DeviceNumber device) {
   });
 }
 
+SIM_EXPORT Result cuDevicePrimaryCtxGetState(DeviceNumber device, unsigned* flags, int* active) {
+  return call("cuDevicePrimaryCtxGetState", Needs::init, [&]() -> Result {
+    if (!exists(device)) return kInvalidDevice;
+    const std::lock_guard guard(state().mutex);
+    *flags = 0;
+    *active = state().contexts[static_cast<std::size_t>(device)].retained > 0 ? 1 : 0;
+    return kSuccess;
+  });
+}
+
 SIM_EXPORT Result cuCtxGetDevice(DeviceNumber* device) {
   return call("cuCtxGetDevice", Needs::context, [&]() -> Result {
     *device = current()->device;

@@ -85,16 +85,6 @@ SIM_EXPORT Result cuDeviceGetByPCIBusId(DeviceNumber* device, const char* text) 
   });
 }
 
-SIM_EXPORT Result cuDevicePrimaryCtxGetState(DeviceNumber device, unsigned* flags, int* active) {
-  return call("cuDevicePrimaryCtxGetState", Needs::init, [&]() -> Result {
-    if (!exists(device)) return kInvalidDevice;
-    const std::lock_guard guard(state().mutex);
-    *flags = 0;
-    *active = state().contexts[static_cast<std::size_t>(device)].retained > 0 ? 1 : 0;
-    return kSuccess;
-  });
-}
-
 SIM_EXPORT Result cuDevicePrimaryCtxSetFlags_v2(DeviceNumber device, unsigned) {
   return call("cuDevicePrimaryCtxSetFlags_v2", Needs::init,
               [&]() -> Result { return exists(device) ? kSuccess : kInvalidDevice; });

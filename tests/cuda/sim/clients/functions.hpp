@@ -61,16 +61,16 @@
   X(cuIpcGetEventHandle, 4010, cuIpcGetEventHandle)                              \
   X(cuIpcOpenEventHandle, 4010, cuIpcOpenEventHandle)                            \
   X(cuDeviceCanAccessPeer, 4000, cuDeviceCanAccessPeer)                          \
+  X(cuDevicePrimaryCtxGetState, 7000, cuDevicePrimaryCtxGetState)                \
   X(cuMemGetInfo, 3020, cuMemGetInfo_v2)
 
 // The functions by plain name, the version of CUDA that brought this form, exported name and
 // signature.
-#define SIM_CLIENT_DEVICES(X)                                                                      \
-  X(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2, (std::size_t*, DeviceNumber))                     \
-  X(cuDeviceGetUuid, 9020, cuDeviceGetUuid, (Uuid*, DeviceNumber))                                 \
-  X(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId, (char*, int, DeviceNumber))                    \
-  X(cuDeviceGetByPCIBusId, 4010, cuDeviceGetByPCIBusId, (DeviceNumber*, const char*))              \
-  X(cuDevicePrimaryCtxGetState, 7000, cuDevicePrimaryCtxGetState, (DeviceNumber, unsigned*, int*)) \
+#define SIM_CLIENT_DEVICES(X)                                                         \
+  X(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2, (std::size_t*, DeviceNumber))        \
+  X(cuDeviceGetUuid, 9020, cuDeviceGetUuid, (Uuid*, DeviceNumber))                    \
+  X(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId, (char*, int, DeviceNumber))       \
+  X(cuDeviceGetByPCIBusId, 4010, cuDeviceGetByPCIBusId, (DeviceNumber*, const char*)) \
   X(cuDevicePrimaryCtxSetFlags, 11000, cuDevicePrimaryCtxSetFlags_v2, (DeviceNumber, unsigned))
 
 // Of cudaProfiler.h, which is in another package.
