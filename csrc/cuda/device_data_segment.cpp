@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/report.hpp"
 #include "os/clock.hpp"
@@ -84,20 +85,26 @@ void DeviceDataSegment::publish(std::uint32_t number, Access access) {
   starts_[index_of(access)][number].store(start, std::memory_order_release);
 }
 
+// Each chunk takes a descriptor in every process that uses it. So chunks are the larger, the more
+// memory there is, and multiples of what is needed; smaller ones are made where memory is short.
 bool DeviceDataSegment::grow(RangeAllocator& space, std::uint64_t size) {
   clear_shortage();
   if (next_chunk_ == kMaxChunks) return false;
   const std::uint64_t page = PhysicalMemory::granularity(gpu_);
   const std::uint64_t needed = align_up(rounded(std::max<std::uint64_t>(size, 1)), page);
-  const std::uint64_t wished = align_up(std::max(needed, kChunk), page);
-  const std::uint32_t number = next_chunk_;
-  std::uint64_t made = wished;
-  if (!make_chunk(number, made)) {
-    made = needed;
-    if (wished == needed || !make_chunk(number, made)) return false;
+  const std::uint64_t wished =
+      std::clamp(std::bit_floor(reserved_.load() / 4), kSmallChunk, kLargeChunk);
+  std::uint64_t tried = 0;
+  for (const std::uint64_t target : {wished, kSmallChunk, page}) {
+    const std::uint64_t made = (target + needed - 1) / needed * needed;
+    if (made == tried) continue;
+    tried = made;
+    const std::uint32_t number = next_chunk_;
+    if (!make_chunk(number, made)) continue;
+    space.extend_at(std::uint64_t{number} << kChunkShift, made);
+    return true;
   }
-  space.extend_at(std::uint64_t{number} << kChunkShift, made);
-  return true;
+  return false;
 }
 
 // The table lists a chunk only after all processes can get its descriptor.

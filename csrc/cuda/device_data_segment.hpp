@@ -32,8 +32,9 @@ class ChunkKeeper {
 /// Fork: a forked child cannot use device memory; it closes the descriptors and calls no driver.
 class DeviceDataSegment final : public DataSegment {
  public:
-  static constexpr std::uint64_t kChunk = 64 * kMiB;  ///< unless a block needs a larger one
-  static constexpr std::uint64_t kAlignment = 256;    ///< the alignment of cudaMalloc
+  static constexpr std::uint64_t kSmallChunk = 64 * kMiB;
+  static constexpr std::uint64_t kLargeChunk = 1024 * kMiB;  ///< unless a block needs a larger one
+  static constexpr std::uint64_t kAlignment = 256;           ///< the alignment of cudaMalloc
 
   DeviceDataSegment(const Segment& segment, const Gpu& gpu, ChunkKeeper& keeper, bool owned);
   ~DeviceDataSegment() override;

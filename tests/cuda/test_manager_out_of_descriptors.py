@@ -10,6 +10,7 @@ import shmtensor as st
 from tests.helpers.children import kill_manager_of, manager_pid, run_python
 
 CHUNKS, ROOM = 24, 12
+SIZE = 1 << 30  # so large that each tensor has a chunk of its own
 LOW_NUMBERS = 60  # free numbers below the chunks' descriptors, which remain usable under a low limit
 
 
@@ -24,9 +25,9 @@ def files() -> dict[int, os.stat_result]:
 
 def refuse_chunks_to_a_new_manager() -> None:
     low = [os.open("/dev/null", os.O_RDONLY) for _ in range(LOW_NUMBERS)]
-    kept = [st.empty(64 << 20, "u1", device="cuda")]  # creates the session and a chunk of its own
+    kept = [st.empty(SIZE, "u1", device="cuda")]  # creates the session and a chunk of its own
     before = files()
-    kept += [st.empty(64 << 20, "u1", device="cuda") for _ in range(CHUNKS)]
+    kept += [st.empty(SIZE, "u1", device="cuda") for _ in range(CHUNKS)]
     chunks = {number: file for number, file in files().items() if number not in before}
     assert len(chunks) >= CHUNKS
     for number in low:
@@ -47,7 +48,7 @@ def test_manager_keeps_open_descriptors_of_refused_requests(simulator) -> None:
     Another file then received the number, and would have been closed with the chunk.
     """
     code = f"from {__name__} import refuse_chunks_to_a_new_manager as case; case()"
-    done = run_python(code, env=simulator.env | {"SHMTENSOR_SIM_LIMIT": str(2 << 30)})
+    done = run_python(code, env=simulator.env | {"SHMTENSOR_SIM_LIMIT": str(32 * SIZE)})
     assert done.returncode == 0, done.stderr
     assert "cannot re-register an arena" in done.stderr
     assert "raise RLIMIT_NOFILE" in done.stderr
