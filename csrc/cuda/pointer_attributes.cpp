@@ -13,20 +13,32 @@ bool exports_all_the_same(const Driver& driver, DevicePtr base) {
   return driver.cuIpcGetMemHandle(&ignored, base) == kSuccess;
 }
 
+const char* why_not_exportable(const Gpu& gpu, std::uint64_t handle_types) {
+  if ((handle_types & kHandleFabric) != 0) {
+    return "virtual memory that can be exported by FABRIC handles only (torch's expandable "
+           "segments on machines with IMEX channels; PYTORCH_CUDA_ALLOC_CONF="
+           "expandable_segments:False avoids them)";
+  }
+  return gpu.has_ipc() ? "of a kind that cuIpcGetMemHandle does not export"
+                       : "on a device without IPC (WSL2; attribute IPC_EVENT_SUPPORTED)";
+}
+
 }  // namespace
 
 int device_of(DevicePtr pointer) {
   const Driver& driver = Driver::get();
   unsigned type = 0;
   int device = -1;
-  int names[] = {kPointerMemoryType, kPointerDevice};
-  void* values[] = {&type, &device};
-  driver.check(driver.cuPointerGetAttributes(2, names, values, pointer),
+  DevicePtr range = 0;
+  int names[] = {kPointerMemoryType, kPointerDevice, kPointerRangeStart};
+  void* values[] = {&type, &device, &range};
+  driver.check(driver.cuPointerGetAttributes(3, names, values, pointer),
                "get the memory type of an array");
-  if (type != kMemoryTypeDevice || device < 0) {
-    throw CudaError(kInvalidValue, "the driver does not know the address as GPU memory");
-  }
-  return device;
+  if (type == kMemoryTypeDevice && device >= 0) return device;
+  throw CudaError(kInvalidValue,
+                  range != 0 ? "no memory is mapped at the address, which is reserved; it was "
+                               "unmapped (a library's sleep mode), or has not been mapped yet"
+                             : "the driver does not know the address as GPU memory");
 }
 
 // The other attributes are queried in the memory's context.
@@ -54,9 +66,10 @@ PointerAttributes query_pointer(DevicePtr pointer, std::uint64_t size) {
     return facts;
   }
   if (pool != nullptr) {
-    facts.kind =
-        "from a stream-ordered pool (cudaMallocAsync) that was created without a handle type for "
-        "export";
+    facts.kind = handle_types == 0 ? "from a stream-ordered pool (cudaMallocAsync) that was "
+                                     "created without a handle type for export"
+                                   : "from a stream-ordered pool for export, of which the "
+                                     "importers would have to free the memory before its owner";
     return facts;
   }
   std::size_t base_size = 0;
@@ -68,10 +81,7 @@ PointerAttributes query_pointer(DevicePtr pointer, std::uint64_t size) {
       (capable != 0 || (handle_types == 0 && exports_all_the_same(driver, facts.base)));
   facts.in_chunks = !whole && (handle_types & kHandleDescriptor) != 0 && gpu.has_virtual_memory();
   facts.exportable = whole || facts.in_chunks;
-  if (!facts.exportable) {
-    facts.kind = gpu.has_ipc() ? "of a kind that cuIpcGetMemHandle does not export"
-                               : "on a device without IPC (WSL2; attribute IPC_EVENT_SUPPORTED)";
-  }
+  if (!facts.exportable) facts.kind = why_not_exportable(gpu, handle_types);
   const bool inside = facts.in_chunks ? fits(pointer - range, size, range_size)
                                       : fits(pointer - facts.base, size, facts.base_size);
   if (facts.exportable && !inside) {

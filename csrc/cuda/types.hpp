@@ -129,6 +129,7 @@ inline constexpr int kAccessRead = 1;
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kGranularityMinimum = 0;
 inline constexpr int kHandleDescriptor = 1;
+inline constexpr int kHandleFabric = 8;
 inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kLazyPeerAccess = 1;
 inline constexpr unsigned kStreamNonBlocking = 1;

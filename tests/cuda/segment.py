@@ -11,7 +11,7 @@ import numpy as np
 from tests.cuda import device
 from tests.cuda.device import check, library
 
-DESCRIPTOR = 1
+DESCRIPTOR, FABRIC = 1, 8
 
 
 class Properties(ctypes.Structure):

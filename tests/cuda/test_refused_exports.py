@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,13 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array, Shown
-from tests.cuda.harness import case
-from tests.cuda.segment import Part, Segment
+from tests.cuda.harness import case, simulated_case
+from tests.cuda.segment import DESCRIPTOR, FABRIC, Part, Segment
 
 
-@case
+@simulated_case("needs faults that the simulator injects")
 def test_array_is_copied_if_export_fails() -> None:
     """Regression: the driver's attributes promised an export, so `asarray` raised instead of copying."""
-    if not device.simulated:
-        return
     driver = device.library()
     own = Shown(st.asarray(np.arange(4.0), device="cuda"))
     for array, function in (
@@ -80,6 +80,48 @@ def test_ipc_is_attempted_despite_capability_flag(simulator) -> None:
         """,
         SHMTENSOR_SIM_IPC_CAPABLE="0",
     )
+
+
+class Pooled:
+    """An array in a stream-ordered pool with the right to export."""
+
+    def __init__(self) -> None:
+        driver, pool, pointer = device.library(), ctypes.c_void_p(), ctypes.c_uint64()
+        pinned, descriptor, on_device, number = 1, DESCRIPTOR, 1, 0
+        properties = struct.pack("4iQQ56x", pinned, descriptor, on_device, number, 0, 0)
+        device.check(driver.cuMemPoolCreate(ctypes.byref(pool), properties))
+        size = ctypes.c_size_t(32)
+        device.check(driver.cuMemAllocFromPoolAsync(ctypes.byref(pointer), size, pool, None))
+        device.write(pointer.value, np.arange(4.0).tobytes())
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": (4,),
+            "typestr": "<f8",
+            "data": (pointer.value, False),
+            "stream": 1,
+        }
+
+
+@case
+def test_reasons_of_refused_exports_are_named() -> None:
+    fabric = Segment(1, handle_types=FABRIC) if device.simulated else None
+    arrays = {"pool for export, of which the importers": Pooled()}
+    if fabric is not None:  # a GPU may refuse to make it
+        arrays["FABRIC handles only .*expandable_segments:False"] = Part(fabric, 0, np.arange(4.0))
+    for reason, array in arrays.items():
+        with pytest.raises(ValueError, match=f"without a copy: .*{reason}"):
+            st.asarray(array, copy=False)
+        assert st.asarray(array).tolist() == [0, 1, 2, 3]
+
+
+@case
+def test_reserved_address_without_memory_is_rejected() -> None:
+    segment = Segment(1)
+    part = Part(segment, 0, np.arange(4.0))
+    part.pointer = segment.base + segment.size
+    for copy in (None, False, True):
+        with pytest.raises(st.CudaError, match="reserved" if device.simulated else ""):
+            st.asarray(part, copy=copy)
 
 
 @pytest.mark.parametrize("capable", ["0", "1"])

@@ -205,10 +205,18 @@ bool reports_capable() {
   return current() != nullptr && setting("SHMTENSOR_SIM_IPC_CAPABLE", 1) != 0;
 }
 
-// For virtual memory: the reservation that contains the chunk.
-std::pair<DevicePtr, std::uint64_t> whole_range(std::map<DevicePtr, Range>::iterator at) {
-  if (at->second.kind != Kind::virtual_memory) return {at->first, at->second.size};
-  return *std::prev(state().reservations.upper_bound(at->first));
+// "Not necessarily the address of the mapped region, but the address of the mappable address range"
+// (driver API, RANGE_START_ADDR): for virtual memory the reservation, mapped or not.
+std::pair<DevicePtr, std::uint64_t> whole_range(DevicePtr pointer) {
+  const auto at = find_range(pointer);
+  if (at != state().ranges.end() && at->second.kind != Kind::virtual_memory) {
+    return {at->first, at->second.size};
+  }
+  const auto next = state().reservations.upper_bound(pointer);
+  if (next == state().reservations.begin()) return {0, 0};
+  const auto [start, size] = *std::prev(next);
+  return pointer - start < size ? std::pair(start, size)
+                                : std::pair(DevicePtr{0}, std::uint64_t{0});
 }
 
 }  // namespace
@@ -301,10 +309,10 @@ SIM_EXPORT Result cuPointerGetAttributes(unsigned count, int* names, void** valu
           put(known && range.kind == Kind::legacy && reports_capable() ? 1 : 0);
           break;
         case kPointerRangeStart:
-          put(known ? whole_range(at).first : DevicePtr{0});
+          put(whole_range(pointer).first);
           break;
         case kPointerRangeSize:
-          put(known ? whole_range(at).second : std::uint64_t{0});
+          put(whole_range(pointer).second);
           break;
         case kPointerIsMapped:
           put(known || host != nullptr ? 1 : 0);
