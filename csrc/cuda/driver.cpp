@@ -22,6 +22,10 @@ const char* const kForked =
     "cannot use CUDA: this process was forked after CUDA was initialized in its parent, which the "
     "driver does not support; start workers with \"spawn\", \"forkserver\" or \"server\"";
 
+const char* const kFailed =
+    "the driver has failed: check that the kernel module nvidia_uvm is loaded (nvidia-modprobe -u "
+    "-c=0), and what the kernel reports (dmesg); after a suspension, load the module again";
+
 // Loads the functions of a group. Returns the name of a missing function, if any.
 template <typename... Functions>
 const char* find_all(void* library, std::initializer_list<std::pair<const char*, void**>> group) {
@@ -53,6 +57,11 @@ std::string advice_for(Result code) {
     case kIllegalAddress:
       return "; an earlier kernel or copy accessed invalid memory, or wrote to a read-only tensor. "
              "This process cannot use the GPU any more";
+    case kOperatingSystem:
+      return "; often this process has no descriptor left (ulimit -n): each chunk of GPU memory "
+             "takes one";
+    case kUnknown:
+      return std::string("; ") + kFailed;
     case kCaptureUnsupported:
     case kCaptureImplicit:
       return "; a stream is being captured into a CUDA graph: do this before or after the capture";
@@ -77,6 +86,8 @@ std::string reason_of(Result code) {
     case kDriverMismatch:
       return "the driver's library and its kernel module are of different versions; restart the "
              "machine, or reload the module";
+    case kUnknown:
+      return kFailed;
     case kNotInitialized:
       return "this process was forked from one that uses CUDA; start workers with \"spawn\", "
              "\"forkserver\" or \"server\"";

@@ -84,6 +84,7 @@ inline constexpr Result kInvalidContext = 201;
 inline constexpr Result kMapFailed = 205;
 inline constexpr Result kAlreadyMapped = 208;
 inline constexpr Result kPeerAccessUnsupported = 217;
+inline constexpr Result kOperatingSystem = 304;
 inline constexpr Result kInvalidHandle = 400;
 inline constexpr Result kNotReady = 600;
 inline constexpr Result kIllegalAddress = 700;
@@ -102,6 +103,7 @@ inline constexpr Result kCaptureInvalidated = 901;
 inline constexpr Result kCaptureImplicit = 906;
 inline constexpr Result kCapturedEvent = 907;
 inline constexpr Result kCaptureWrongThread = 908;
+inline constexpr Result kUnknown = 999;
 
 // Attributes of a device.
 inline constexpr int kHasVirtualMemory = 102;

@@ -34,6 +34,7 @@ def output_of(machine, what: str = EMPTY, available: bool = True, **env: str) ->
         ("nodevice", "CudaUnavailable", 100, "CUDA_VISIBLE_DEVICES"),
         ("mismatch", "CudaUnavailable", 803, "different versions"),
         ("fabric", "CudaUnavailable", 802, "fabric manager"),
+        ("broken", "CudaUnavailable", 999, "nvidia_uvm is loaded"),
     ],
 )
 def test_failing_driver_start_is_reported(simulator, mode, name, code, part) -> None:
@@ -123,6 +124,13 @@ def test_failed_allocation_leaks_nothing(simulator, function) -> None:
         assert st.zeros(3, device="cuda").tolist() == [0, 0, 0]
         """
     )
+
+
+@pytest.mark.parametrize(("code", "part"), [(304, "no descriptor left"), (999, "nvidia_uvm is loaded")])
+def test_error_of_system_or_driver_names_a_remedy(simulator, code, part) -> None:
+    text = output_of(simulator, SHMTENSOR_SIM_FAULTS=f"cuMemExportToShareableHandle:0:{code}")
+    assert text.startswith(f"CudaError {code} cannot export 64 MiB on cuda:0: CUDA_ERROR_")
+    assert part in text
 
 
 def test_full_gpu_raises_named_error(simulator) -> None:

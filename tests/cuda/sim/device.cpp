@@ -82,6 +82,7 @@ constexpr Name kNames[] = {
     {208, "CUDA_ERROR_ALREADY_MAPPED", "resource already mapped"},
     {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
      "peer access is not supported between these two devices"},
+    {304, "CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS"},
     {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {600, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
@@ -94,6 +95,15 @@ constexpr Name kNames[] = {
      "system has unsupported display driver / cuda driver combination"},
     {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
+    {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {907, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
+    {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
 Result named(Result code, const char** out, const char* Name::* member) {
@@ -135,6 +145,7 @@ SIM_EXPORT Result cuInit(unsigned flags) {
     if (flags != 0) return kInvalidValue;
     if (mode_is("stub")) return kStubLibrary;
     if (mode_is("mismatch")) return kDriverMismatch;
+    if (mode_is("broken")) return kUnknown;
     if (mode_is("fabric")) return kSystemNotReady;
     if (mode_is("nodevice") || device_count() == 0) return kNoDevice;
     State& all = state();

@@ -187,7 +187,7 @@ SIM_EXPORT Result cuMemExportToShareableHandle(void* out, MemoryHandle handle, i
       return kInvalidValue;
     }
     const int descriptor = memory.open_descriptor();
-    if (descriptor < 0) return kOutOfMemory;
+    if (descriptor < 0) return kOperatingSystem;  // assumed: no descriptor is left
     *static_cast<int*>(out) = descriptor;
     return kSuccess;
   });
