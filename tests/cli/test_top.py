@@ -124,6 +124,25 @@ def test_observed_process_does_nothing_for_top(capsys, start_member) -> None:
     assert manager_pids(observed) == [pid]
 
 
+def test_manager_that_does_not_answer_is_reported(capsys, start_member) -> None:
+    """Regression: its session was left out silently."""
+    member, observed = start_member()
+    (manager,) = manager_pids(observed)
+    os.kill(manager, signal.SIGSTOP)
+    try:
+        capsys.readouterr()
+        assert main(["ls", observed]) == 1
+        text = capsys.readouterr().out
+        assert text.startswith(f"the manager of session {observed} did not answer")
+        assert text.count("\n") == 1
+        assert text in run(capsys, "--once", str(member.pid))[1]
+        assert main(["gc", observed]) == 1
+        assert capsys.readouterr().out == text
+    finally:
+        os.kill(manager, signal.SIGCONT)
+    assert main(["ls", observed]) == 0
+
+
 def test_no_manager_is_started_for_a_session_without_one(capsys, session) -> None:
     kill_manager_of(session)
     assert session not in run(capsys, "--once")[1]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
 
 import shmtensor._core as _core
 from shmtensor.cli._sessions import find_sessions, observe
+from shmtensor.errors import SessionError
 
 __all__ = ["add_sessions", "count", "is_called", "observe_sessions", "seconds"]
 
@@ -20,16 +21,29 @@ def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
-def observe_sessions(wanted: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the contents of the wanted sessions (none: of all), and the wanted ones that do not exist."""
-    seen = [
-        found
-        for session in find_sessions()
-        if not wanted or any(is_called(session, text) for text in wanted)
-        if (found := observe(session)) is not None
-    ]
-    missing = [text for text in wanted if not any(is_called(one["session"], text) for one in seen)]
-    return seen, missing
+class Observed(NamedTuple):
+    """The sessions that a command is for."""
+
+    seen: list[dict[str, Any]]
+    missing: list[str]  # the wanted ones that do not exist
+    problems: list[str]  # of those that do not answer
+
+
+def observe_sessions(wanted: list[str]) -> Observed:
+    """Observe the wanted sessions (none: all)."""
+    seen: list[dict[str, Any]] = []
+    problems: dict[str, str] = {}  # by session
+    for session in find_sessions():
+        if not wanted or any(is_called(session, text) for text in wanted):
+            try:
+                found = observe(session)
+            except SessionError as error:
+                problems[session] = str(error)
+            else:
+                seen += [] if found is None else [found]
+    there = [*(one["session"] for one in seen), *problems]
+    missing = [text for text in wanted if not any(is_called(session, text) for session in there)]
+    return Observed(seen, missing, list(problems.values()))
 
 
 def is_called(session: str, text: str) -> bool:

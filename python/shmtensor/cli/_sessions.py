@@ -29,11 +29,20 @@ def observe(session: str) -> dict[str, Any] | None:
     """Return the contents of a session, or None if it has ended or belongs to another user.
 
     Does not join the session, and keeps nothing of it alive.
+
+    Raises
+    ------
+    SessionError
+        If its manager does not answer, or has another version.
     """
     try:
         seen: dict[str, Any] | None = _core.observe(session)
-    except (SessionError, OSError):
+    except OSError:
         return None
+    except SessionError as error:
+        if "another user" in str(error):  # csrc/manager/connection.cpp
+            return None
+        raise
     if seen is not None:
         for process in seen["processes"]:
             process["command"] = command_line(process["pid"])

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import shmtensor._core as _core
-from shmtensor.cli._arguments import add_sessions, is_called, observe_sessions, seconds
-from shmtensor.cli._output import add_json, echo, print_json
+from shmtensor.cli._arguments import Observed, add_sessions, is_called, observe_sessions, seconds
+from shmtensor.cli._output import add_json, echo, print_json, show
 from shmtensor.errors import SessionError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> None:
         description="Remove the named segments of sessions without a process and a manager. With "
         "--older-than, also discard unread messages of the given sessions, or of --all, from that age on, "
         "and free the memory that only they held. Memory that a living process holds, and published "
-        "objects, stay. Exit status: 0; 1 if a given session does not exist.",
+        "objects, stay. Exit status: 0; 1 if a given session does not exist or answer.",
     )
     parser.add_argument("--dry-run", action="store_true", help="only print what would be freed")
     parser.add_argument(
@@ -45,8 +45,11 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parser.error("--older-than discards messages that programs may still read: name sessions, or --all")
     names = _core.sweep_names(options.dry_run)
     discard = options.older_than is not None
-    seen, missing = observe_sessions(options.sessions) if discard or options.sessions else ([], [])
+    seen, missing, problems = (
+        observe_sessions(options.sessions) if discard or options.sessions else Observed([], [], [])
+    )
     missing = [text for text in missing if not any(is_called(_session_of(name), text) for name in names)]
+    failed = bool(missing or (options.sessions and problems))
     discarded = {}
     if discard:
         for one in seen:
@@ -55,17 +58,16 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
                 discarded[one["session"]] = count
     if options.json:
         print_json({"dry_run": options.dry_run, "names": names, "messages": discarded})
-        return 1 if missing else 0
+        return int(failed)
     for name in names:
         echo(f"{'would remove' if options.dry_run else 'removed'} /dev/shm/{name}")
     for session, count in discarded.items():
         verb = "would discard" if options.dry_run else "discarded"
         echo(f"{verb} {count} {'message' if count == 1 else 'messages'} of session {session}")
-    for text in missing:
-        echo(f"no session {text}")
-    if not names and not discarded and not missing:
+    show([*problems, *(f"no session {text}" for text in missing)])
+    if not names and not discarded and not missing and not problems:
         echo("nothing to remove")
-    return 1 if missing else 0
+    return int(failed)
 
 
 def _session_of(name: str) -> str:

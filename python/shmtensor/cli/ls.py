@@ -21,7 +21,7 @@ def add_parser(commands: Any) -> None:
         help="list sessions, processes, arenas, unread messages, queues and names",
         description="List the sessions of this user: processes, arenas with live and idle bytes, unread "
         "messages with sender and age, queues, names. Does not join them. Exit status: 0; 1 if a given "
-        "session does not exist.",
+        "session does not exist or answer.",
     )
     add_sessions(parser, "only these")
     add_json(parser)
@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    seen, missing = observe_sessions(options.sessions)
+    seen, missing, problems = observe_sessions(options.sessions)
     if options.json:
         print_json(seen)
     else:
@@ -44,8 +44,7 @@ def _run(options: argparse.Namespace) -> int:
                     _tables.names(one),
                 )
             )
-        for text in missing:
-            echo(f"no session {text}")
-        if not seen and not missing:
+        show([*problems, *(f"no session {text}" for text in missing)])
+        if not seen and not missing and not problems:
             echo("no sessions")
-    return 1 if missing else 0
+    return int(bool(missing or (options.sessions and problems)))

@@ -91,7 +91,7 @@ class _Frame:
     """What one refresh shows: processes and sessions of one instant, as far as they still exist."""
 
     def __init__(self, roots: list[int]) -> None:
-        self.sessions, _ = observe_sessions([])
+        self.sessions, _, self.problems = observe_sessions([])
         members = {one["session"]: [process["pid"] for process in one["processes"]] for one in self.sessions}
         if roots:
             pids = dict.fromkeys(pid for root in roots for pid in process_tree(root))
@@ -131,6 +131,7 @@ class _Frame:
             for pid, memory in self.memory.items()
         ]
         yield Table(("PID", "RSS", "PSS", "USS", "shared", "tensors", "tensors' PSS", "command"), rows)
+        yield from self.problems
         for one in self.sessions:
             yield _tables.title(one)
             yield _tables.queues(one, rates)
