@@ -34,7 +34,7 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 # In an environment of its own, so that the libraries never reach the other tests.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib multiprocess torch web
+INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib multiprocess ray torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
@@ -181,6 +181,7 @@ $(VENV)/.group-integrations-torch: pyproject.toml | $(VENV)/.pip
 	$(PIP) $(TORCH) 2>/dev/null || $(PIP) --extra-index-url https://download.pytorch.org/whl/cpu $(TORCH)
 	$(PIP) --group integrations-torch
 	touch $@
+$(VENV)/.group-integrations-ray: $(VENV)/.group-integrations-torch
 
 # Their tests need the simulated driver, and NVIDIA's, as far as it can be had.
 $(VENV)/.group-integrations-cuda: pyproject.toml | $(VENV)/.pip $(CPP_BUILD)/.simulators build/nvidia-drivers/.tried

@@ -42,6 +42,7 @@ PROGRAMS = {
     "dask": "transfers of Dask and a shuffle, with st.install and without; needs distributed",
     "engine": "an engine that broadcasts steps and images to four ranks, as vLLM's does",
     "joblib": "tasks of joblib, with st.install and without; needs joblib",
+    "ray": "tensors from actor to actor of Ray, with st.install and without; needs ray and torch",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import shmtensor as st
 from tests.cuda.harness import SIMULATORS, Machine
+from tests.helpers import ray_programs
 from tests.integrations.cuda_clients import INSTALLED
 
 # A child that is forked after OpenMP's threads have run waits for them.
@@ -27,6 +29,7 @@ _PATTERNS = {
     "test_jax.py": "jax",
     "test_joblib*.py": "joblib",
     "test_multiprocess.py": "multiprocess",
+    "test_ray*.py": "ray torch",
     "test_share_elsewhere.py": "joblib loky multiprocess pandas polars scipy xarray",
     "test_torch_*.py": "torch",
     "test_torch_joblib.py": "joblib",
@@ -53,6 +56,13 @@ def torch_uninstalled():
     """Uninstall after a test what its program has installed."""
     yield
     st.uninstall("torch")
+
+
+@pytest.fixture(scope="session")
+def ray_environment() -> Iterator[dict[str, str]]:
+    """Return the environment of programs that connect to a cluster of Ray."""
+    with ray_programs.cluster("test-ray") as environment:
+        yield environment
 
 
 @pytest.fixture

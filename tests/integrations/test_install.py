@@ -87,6 +87,20 @@ def test_function_is_called_after_the_import_once(package) -> None:
     assert calls == [True, "now"]
 
 
+def test_several_functions_wait_for_one_package(package) -> None:
+    """Each is called once, in the order of the requests, though one fails."""
+    calls = []
+
+    def fail() -> None:
+        raise RuntimeError("too old")
+
+    for function, *arguments in ((calls.append, 1), (fail,), (calls.append, 2), (calls.append, 1)):
+        when_imported(package, function, *arguments)
+    with pytest.warns(RuntimeWarning, match="could not set up .*too old"):
+        __import__(package)
+    assert calls == [1, 2]
+
+
 def test_function_waits_for_an_import_in_another_thread(package) -> None:
     calls = []
     thread = threading.Thread(target=__import__, args=(package,))
@@ -201,6 +215,29 @@ def test_child_without_shmtensor_runs(tmp_path) -> None:
         sys._base_executable,
     )
     assert done.stdout == "fine\n", done
+
+
+def test_part_is_set_up_when_all_its_packages_are_imported(package, monkeypatch) -> None:
+    """Whichever is imported last, here one that is imported already or another one."""
+    calls = []
+
+    class Module:
+        install = staticmethod(lambda: calls.append(sys.modules[package].complete))
+        uninstall = staticmethod(lambda: calls.append("removed"))
+
+    monkeypatch.setitem(_registry.KNOWN, "library", frozenset())
+    monkeypatch.setitem(_registry._PARTS, "library", ("library.part",))
+    monkeypatch.setitem(sys.modules, "shmtensor.integrations.library.part", Module)
+    for packages in (("sys", package), (package, "sys")):
+        monkeypatch.setitem(_registry._PACKAGES, "library.part", packages)
+        sys.modules.pop(package, None)
+        st.install("library")
+        assert calls == []
+        __import__(package)
+        assert calls == [True]
+        st.uninstall("library")
+        assert calls == [True, "removed"]
+        calls.clear()
 
 
 def test_library_that_is_imported_is_set_up_immediately_and_once(package, monkeypatch) -> None:

@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 import threading
-from functools import partial
 from typing import Any
 
 from shmtensor.integrations._children import pass_on_to_children
@@ -26,12 +25,16 @@ KNOWN: dict[str, frozenset[str]] = {
     "pandas": frozenset(),
     "polars": frozenset(),
     "pyarrow": frozenset(),
+    "ray": frozenset(),
     "torch": frozenset({"alias"}),
 }
 """The options of each integration, by the name of the library's package."""
 
-_PACKAGES = {"dask": "distributed"}
-"""The package whose import sets an integration up, where the library has several."""
+_PARTS = {"ray": ("ray", "_ray.torch_tensors")}
+"""The modules of an integration, where it has several."""
+
+_PACKAGES = {"dask": ("distributed",), "_ray.torch_tensors": ("ray", "torch")}
+"""The packages whose import sets a module up, unless it is the library's package."""
 
 _requested: dict[str, dict[str, Any]] = {}
 _installed: dict[str, dict[str, Any]] = {}
@@ -80,7 +83,8 @@ def install(*names: str, **options: Any) -> None:
                 _requested[name] = options
     pass_on_to_children(state)
     for name in names or KNOWN:
-        when_imported(_PACKAGES.get(name, name), partial(_apply, name))
+        for part in _PARTS.get(name, (name,)):
+            _when_all_imported(_PACKAGES.get(part, (part,)), name, part)
 
 
 def uninstall(*names: str) -> None:
@@ -100,7 +104,8 @@ def uninstall(*names: str) -> None:
     with _lock:
         for name in names or KNOWN:
             _requested.pop(name, None)
-            _remove(name)
+            for part in _PARTS.get(name, (name,)):
+                _remove(part)
 
 
 def is_requested(name: str) -> bool:
@@ -133,25 +138,33 @@ def _check(names: tuple[str, ...], options: dict[str, Any]) -> None:
             raise TypeError(msg)
 
 
-def _apply(name: str) -> None:
-    """Install an integration whose library is imported, if it is requested and not installed like that."""
-    module = importlib.import_module(f"shmtensor.integrations.{name}")
+def _when_all_imported(packages: tuple[str, ...], name: str, part: str) -> None:
+    first, *rest = packages
+    if rest:
+        when_imported(first, _when_all_imported, tuple(rest), name, part)
+    else:
+        when_imported(first, _apply, name, part)
+
+
+def _apply(name: str, part: str) -> None:
+    """Install a part of an integration, if that is requested and the part not installed like that."""
+    module = importlib.import_module(f"shmtensor.integrations.{part}")
     with _lock:
         options = _requested.get(name)
-        if options is None or _installed.get(name) == options:
+        if options is None or _installed.get(part) == options:
             return
-        _remove(name)
+        _remove(part)
         try:
             module.install(**options)
         except BaseException:
             module.uninstall()
             raise
-        _installed[name] = options
+        _installed[part] = options
 
 
-def _remove(name: str) -> None:
-    if _installed.pop(name, None) is not None:
-        sys.modules[f"shmtensor.integrations.{name}"].uninstall()
+def _remove(part: str) -> None:
+    if _installed.pop(part, None) is not None:
+        sys.modules[f"shmtensor.integrations.{part}"].uninstall()
 
 
 class _State:

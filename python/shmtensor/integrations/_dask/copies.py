@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["address_of", "copy_of", "private_view"]
+__all__ = ["address_of", "copy_of"]
 
 _Key = tuple[int, int, int]
 
@@ -57,17 +57,6 @@ def copy_of(content: Bytes) -> Storage:
     if key is not None:
         _remember(key, owner, copy)
     return copy
-
-
-def private_view(block: Storage) -> memoryview:
-    """Return the bytes of a block as private memory: what this process writes, no other process sees.
-
-    Nothing is copied until then. The view keeps the block. If the kernel refuses the mapping, it is a copy.
-    """
-    try:
-        return memoryview(_core.PrivateView(block))
-    except OSError:
-        return memoryview(np.frombuffer(memoryview(block), np.uint8).copy())
 
 
 def _owner(content: Bytes) -> Any:

@@ -6,7 +6,6 @@ ones are split into several. The handles are in one more frame at the end.
 
 from __future__ import annotations
 
-import io
 import pickle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,9 @@ import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor._log import log_event
 from shmtensor.errors import OutOfSharedMemory
-from shmtensor.integrations._dask.copies import address_of, copy_of, private_view
+from shmtensor.integrations import _borrowing
+from shmtensor.integrations._borrowing import private_view
+from shmtensor.integrations._dask.copies import address_of, copy_of
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -81,19 +82,12 @@ def put_back(frames: list[Any], pieces: list[Piece]) -> None:
 
 def dump_pieces(acknowledged: int, pieces: list[Piece]) -> bytes:
     """Return the last frame of a message. Its handles have no tickets and keep nothing allocated."""
-    file = io.BytesIO()
-    pickler = pickle.Pickler(file, 5)
-    pickler.dispatch_table = reducers.REDUCERS
-    with _core.MessageScope() as message:
-        pickler.dump((acknowledged, [tuple(piece) for piece in pieces]))
-        message.discard()
-    return file.getvalue()
+    return _borrowing.dumps((acknowledged, [tuple(piece) for piece in pieces]))
 
 
 def load_pieces(frame: Any) -> tuple[int, list[Piece]]:
     """Return the arguments of `dump_pieces`; StaleHandleError if the sender has released a block."""
-    with _core.MessageScope("borrowed"):
-        acknowledged, pieces = pickle.loads(frame)
+    acknowledged, pieces = _borrowing.loads(frame)
     return acknowledged, [Piece(*piece) for piece in pieces]
 
 

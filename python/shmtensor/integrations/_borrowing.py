@@ -1,0 +1,54 @@
+"""Handles without tickets: the sender holds the blocks, each receiver borrows them while they exist.
+
+For transports in which a message may be read repeatedly, or by processes that the sender does not know.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import shmtensor._core as _core
+from shmtensor import reducers
+
+if TYPE_CHECKING:
+    from shmtensor.storage import Storage
+
+__all__ = ["dumps", "loads", "private_view"]
+
+
+def dumps(obj: Any) -> bytes:
+    """Return a pickle of an object with its tensors and storages as handles, which keep nothing allocated."""
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file, 5)
+    pickler.dispatch_table = reducers.REDUCERS
+    with _core.MessageScope() as message:
+        pickler.dump(obj)
+        message.discard()
+    return file.getvalue()
+
+
+def loads(content: Any) -> Any:
+    """Return the object. This process holds the blocks as long as it has their tensors.
+
+    Raises
+    ------
+    StaleHandleError
+        If a block has been freed, or is in a session that this process cannot reach.
+    """
+    with _core.MessageScope("borrowed"):
+        return pickle.loads(content)
+
+
+def private_view(block: Storage) -> memoryview:
+    """Return the bytes of a block as private memory: what this process writes, no other process sees.
+
+    Nothing is copied until then. The view keeps the block. If the kernel refuses the mapping, it is a copy.
+    """
+    try:
+        return memoryview(_core.PrivateView(block))
+    except OSError:
+        return memoryview(np.frombuffer(memoryview(block), np.uint8).copy())

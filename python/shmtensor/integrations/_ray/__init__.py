@@ -1,0 +1,1 @@
+"""Ray: transports of tensors between actors, and what their objects keep allocated."""

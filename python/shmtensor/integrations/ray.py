@@ -1,0 +1,27 @@
+"""Ray: tensors of actors travel as handles, by transports that methods name.
+
+docs/guide/with-ray.md describes the behaviour, docs/design/integrations.md the lifetime of objects.
+"""
+
+from __future__ import annotations
+
+import ray
+
+import shmtensor._core as _core
+from shmtensor.integrations._ray.tensors import TensorTransport, install_serializer, uninstall_serializer
+
+__all__ = ["install", "uninstall"]
+
+
+def install() -> None:
+    """Register the transport and the serializer of `st.Tensor`; torch's transport is a part of its own."""
+    TensorTransport.register()
+    install_serializer()
+    if not ray.is_initialized():
+        _core.home_id()  # so that processes which Ray starts from here are in this session
+
+
+def uninstall() -> None:
+    """Let no further method choose the transport, and Ray pickle tensors."""
+    TensorTransport.unregister()
+    uninstall_serializer()
