@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import shmtensor as st
-from shmtensor.cli import main
+from shmtensor.cli import main, top
 from shmtensor.cli._rates import Rates
 from tests.cli.test_json import documented, found
 from tests.helpers.children import clean_environment, kill_manager_of, manager_pids
@@ -153,18 +153,18 @@ def test_no_manager_is_started_for_a_session_without_one(capsys, session) -> Non
 
 def test_screen_shows_queues_with_rates_and_ends_by_q(session) -> None:
     queue = st.Queue(maxsize=1234)
-    with terminal(*TOP) as top:
-        top.wait_for("1234")
+    with terminal(*TOP) as screen:
+        screen.wait_for("1234")
         for _ in range(5):
             queue.put(1)
-        top.wait_for(r"put/s +taken/s[^\n]*\n *\d+/\d+ +open +5 +1234 +5 +\d")
-        assert "\x1b[?1049h" in top.printed
-        assert session in top.text()
-        top.press("x")  # without effect
-        top.wait_for("1234")
-        top.press("q")
-        assert top.end() == 0
-        assert top.is_restored()
+        screen.wait_for(r"put/s +taken/s[^\n]*\n *\d+/\d+ +open +5 +1234 +5 +\d")
+        assert "\x1b[?1049h" in screen.printed
+        assert session in screen.text()
+        screen.press("x")  # without effect
+        screen.wait_for("1234")
+        screen.press("q")
+        assert screen.end() == 0
+        assert screen.is_restored()
     assert queue.qsize() == 5
 
 
@@ -176,41 +176,41 @@ def test_each_process_takes_one_line_of_a_narrow_screen(start_member) -> None:
 
 @pytest.mark.parametrize(("how", "status"), [("\x03", 0), (signal.SIGTERM, 143)], ids=["ctrl_c", "sigterm"])
 def test_screen_is_restored(session, how, status) -> None:
-    with terminal(*TOP) as top:
-        top.wait_for(session)
+    with terminal(*TOP) as screen:
+        screen.wait_for(session)
         if isinstance(how, str):
-            top.press(how)
+            screen.press(how)
         else:
-            top.process.send_signal(how)
-        assert top.end() == status
-        assert top.is_restored()
-        assert "Traceback" not in top.text()
+            screen.process.send_signal(how)
+        assert screen.end() == status
+        assert screen.is_restored()
+        assert "Traceback" not in screen.text()
 
 
 def test_ends_of_processes_and_sessions_are_shown(start_member) -> None:
     """Processes are killed while they are read."""
-    with terminal(*TOP, "--interval", "0") as top:
+    with terminal(*TOP, "--interval", "0") as screen:
         for _ in range(3):
             members = [start_member() for _ in range(2)]
-            top.wait_for(members[1][1])
+            screen.wait_for(members[1][1])
             for member, _ in members:
                 member.kill()
                 member.wait()
-        top.press("q")
-        assert top.end() == 0
-        assert "Traceback" not in top.text()
+        screen.press("q")
+        assert screen.end() == 0
+        assert "Traceback" not in screen.text()
 
 
 def test_screen_of_a_process_ends_with_it() -> None:
     victim = subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=clean_environment()
     )
-    with terminal(*TOP, str(victim.pid)) as top:
-        top.wait_for(str(victim.pid))
+    with terminal(*TOP, str(victim.pid)) as screen:
+        screen.wait_for(str(victim.pid))
         victim.communicate(b"\n", timeout=30)
-        assert top.end() == 1
-        assert top.text().endswith(f"no process {victim.pid}\r\n")
-        assert top.is_restored()
+        assert screen.end() == 1
+        assert screen.text().endswith(f"no process {victim.pid}\r\n")
+        assert screen.is_restored()
 
 
 def test_live_screen_without_rich_is_one_clear_error() -> None:
@@ -222,14 +222,14 @@ def test_live_screen_without_rich_is_one_clear_error() -> None:
         from shmtensor.cli import main
         sys.exit(main(["top", *sys.argv[1:]]))
     """
-    with terminal("-c", textwrap.dedent(program)) as top:
-        assert top.end() == 2
-        assert top.text().strip() == (
+    with terminal("-c", textwrap.dedent(program)) as screen:
+        assert screen.end() == 2
+        assert screen.text().strip() == (
             "the live screen needs rich: pip install 'shmtensor[cli]'; --once prints one frame without it"
         )
-    with terminal("-c", textwrap.dedent(program), "--once") as top:
-        assert top.end() == 0
-        assert "of which shared tensors" in top.text()
+    with terminal("-c", textwrap.dedent(program), "--once") as screen:
+        assert screen.end() == 0
+        assert "of which shared tensors" in screen.text()
 
 
 @pytest.mark.parametrize("command", ["ls", "top"])
@@ -258,3 +258,16 @@ def test_rates(monkeypatch) -> None:
     assert observe(put=105, messages=15) == ("2.5", "0")
     assert observe(put=4105, messages=0) == ("4,000", "4,015")
     assert observe(put=3, messages=1) == ("", ""), "another queue is in the block"
+
+
+def test_process_that_ended_after_the_observation_is_left_out(monkeypatch, capsys, start_member) -> None:
+    member, observed = start_member()
+    seen = top.observe_sessions([])
+    (one,) = [one for one in seen.seen if one["session"] == observed]
+    member.kill()
+    member.wait()
+    monkeypatch.setattr(top, "observe_sessions", lambda _: seen._replace(seen=[one]))
+    code, text = run(capsys, "--once")
+    assert code == 0
+    assert text.startswith("0 processes, 1 session; ")
+    assert json.loads(run(capsys, "--json")[1])["processes"] == []
