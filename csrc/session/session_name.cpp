@@ -52,10 +52,14 @@ std::string job_id() {
       return job;
     }
   }
+  // Open MPI from 4 on, prterun, Slurm with PMIx. Open MPI computes the name from a host's name and
+  // a pid, which two containers may have in common, so the server's port distinguishes them. Each
+  // machine has another server.
+  if (std::string job = joined({"PMIX_NAMESPACE", "PMIX_SERVER_URI2"}); !job.empty()) return job;
   for (const char* name : {
-           "PMIX_NAMESPACE",           // Open MPI from 4 on, prterun, Slurm with PMIx
            "OMPI_MCA_ess_base_jobid",  // older Open MPI
-           "PMI_JOBID",                // MPICH, Intel MPI
+           "I_MPI_HYDRA_UUID",         // Intel MPI
+           "PMI_JOBID",                // PMI-2, as of Cray PALS
            "FLUX_JOB_ID",
            "JSM_NAMESPACE_ID",
        }) {

@@ -15,7 +15,7 @@ namespace shmtensor {
 
 /// Returns a text that is the same in all processes that one run of a launcher started on this
 /// machine, and differs from that of all other processes. Empty if no launcher is known.
-/// docs/guide/one-copy.md lists the launchers.
+/// docs/guide/with-mpi.md lists the launchers.
 [[nodiscard]] std::string job_id();
 
 /// Returns the id of the session of the program whose first process that is: its workers find the

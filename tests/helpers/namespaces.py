@@ -44,6 +44,20 @@ def as_nobody(*mapping: str) -> list[str]:
     return command
 
 
+def in_container() -> list[str]:
+    """Return the start of a command that runs as in a container with the network and the name of its host.
+
+    It has its own processes, numbered from 1, and its own /dev/shm. Skips the test where the system does not
+    allow it.
+    """
+    own = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+    command = [*own, "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
+    done = subprocess.run([*command, "true"], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"PID and mount namespaces cannot be made: {done.stderr.strip()}")
+    return command
+
+
 _OWN_HOST = ["unshare", "--net", "--uts", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
 ADDRESSES = ("10.9.0.1", "10.9.0.2")
 _FIRST_HOST = """
@@ -53,11 +67,13 @@ _FIRST_HOST = """
     ip link add alpha type veth peer name beta
     mkfifo "$0/started" "$0/linked"
     {own} sh -c "$second_host" "$0" "$2" &
+    export SECOND_HOST=$!
     read _ < "$0/started"
-    ip link set beta netns $!
+    ip link set beta netns $SECOND_HOST
     ip address add {first}/24 dev alpha
     ip link set alpha up
     echo > "$0/linked"
+    read _ < "$0/started"
     eval "exec $1"
 """
 _SECOND_HOST = """
@@ -69,6 +85,7 @@ _SECOND_HOST = """
     ip link set lo up
     ip address add {second}/24 dev beta
     ip link set beta up
+    echo > "$0/started"
     eval "exec $1"
 """
 
@@ -77,7 +94,8 @@ def on_two_hosts(folder: Path, first: list[str], second: list[str]) -> list[str]
     """Return a command that runs one command on each of two hosts, `ADDRESSES`, and ends with the first.
 
     The hosts are namespaces: each has its own network, with it its abstract sockets, its own hostname,
-    processes and /dev/shm; a link connects them. Skips the test where the system does not allow it.
+    processes and /dev/shm; a link connects them. For the first command, `SECOND_HOST` is the id of a process
+    in the namespaces of the second. Skips the test where the system does not allow it.
     """
     names = {"own": " ".join(_OWN_HOST), "first": ADDRESSES[0], "second": ADDRESSES[1]}
     start = f"second_host={shlex.quote(_SECOND_HOST.format(**names))}\n" + _FIRST_HOST.format(**names)

@@ -28,6 +28,7 @@ _PATTERNS = {
     "test_ipython.py": "IPython",
     "test_jax.py": "jax",
     "test_joblib*.py": "joblib",
+    "test_mpi.py": "mpi4py",
     "test_multiprocess.py": "multiprocess",
     "test_ray*.py": "ray torch",
     "test_share_elsewhere.py": "joblib loky multiprocess pandas polars scipy xarray",

@@ -328,7 +328,8 @@ LAUNCHERS = {
     "srun": {"SLURM_JOB_ID": "{unique}", "SLURM_STEP_ID": "0", "SLURM_PROCID": "{rank}"},
     "Open MPI": {"PMIX_NAMESPACE": "prterun-{unique}@1", "PMIX_RANK": "{rank}"},
     "older Open MPI": {"OMPI_MCA_ess_base_jobid": "{unique}"},
-    "MPICH": {"PMI_JOBID": "{unique}", "PMI_RANK": "{rank}"},
+    "Intel MPI": {"I_MPI_HYDRA_UUID": "{unique}", "PMI_RANK": "{rank}"},
+    "PMI-2": {"PMI_JOBID": "{unique}", "PMI_RANK": "{rank}"},
     "Flux": {"FLUX_JOB_ID": "{unique}"},
 }
 
@@ -352,6 +353,7 @@ def test_ranks_of_external_launcher_share_names(launcher, tmp_path) -> None:
 def test_programs_of_different_runs_do_not_share_names() -> None:
     program = "import shmtensor as st; st.ones(1); print(st.stats()['session'])"
     envs = [{"PMI_JOBID": "71"}, {"PMI_JOBID": "72"}, {}, {"SLURM_JOB_ID": "5"}, {"SLURM_JOB_ID": "5"}]
+    envs += [{"PMIX_NAMESPACE": "1", "PMIX_SERVER_URI2": f"1.0;tcp4://127.0.0.1:{port}"} for port in (1, 2)]
     outputs = [run_python(program, env=env).stdout for env in envs]
     assert len(set(outputs)) == len(outputs), "the programs of a batch script are not one step"
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import clean_environment, run_command, run_python
+from tests.helpers.children import clean_environment, run_command, run_python, write_program
 
 # Two workers meet in `once`, whatever starts them, and report who built.
 PROGRAM = """
@@ -152,3 +152,24 @@ def test_program_that_a_shell_starts_does_not_warn() -> None:
         ["sh", "-c", command], env=clean_environment(), capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.startswith("0\n"), done.stdout
+
+
+PROXY = """
+    for rank in 0 1; do
+        PMI_RANK=$rank sh -c '"$@"; true' sh "$@" $rank &
+    done
+    wait
+"""
+
+
+def test_ranks_below_a_proxy_of_mpich_meet(tmp_path) -> None:
+    """MPICH gives them no variable that names the run; a shell is between the proxy and each rank."""
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.symlink_to("/bin/sh")
+    rank = write_program(tmp_path, PROGRAM.partition("def fork")[0] + "work(int(sys.argv[1]))")
+    command = [str(proxy), "-c", PROXY, "sh", sys.executable, str(rank)]
+    with ThreadPoolExecutor(2) as pool:
+        runs = [done.stdout.splitlines() for done in pool.map(run_command, [command] * 2)]
+    assert [len(lines) for lines in runs] == [2, 2]
+    assert [len(set(lines)) for lines in runs] == [1, 1], "the ranks of a run have one builder"
+    assert runs[0] != runs[1]
