@@ -106,7 +106,7 @@ void let_peers_access(const Storage& storage) noexcept {
     const GilRelease release;
     cuda::let_used_peers_access(cuda::address_of(storage.backing().data));
   } catch (const cuda::CudaError&) {
-    // The address is needed all the same; its use on another GPU fails, and says why.
+    // The address is needed all the same; its use on another GPU fails, and reports why.
   }
 }
 
