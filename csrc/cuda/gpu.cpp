@@ -27,6 +27,32 @@ std::string to_text(const Uuid& uuid) {
   return text;
 }
 
+std::optional<int> attribute_of(const Driver& driver, int number, int attribute) {
+  int value = 0;
+  const Result code = driver.cuDeviceGetAttribute(&value, attribute, number);
+  if (code == kInvalidValue) return std::nullopt;
+  driver.check(code,
+               "get attribute " + std::to_string(attribute) + " of cuda:" + std::to_string(number));
+  return value;
+}
+
+bool shares_virtual_memory(const Driver& driver, int number) {
+  return driver.has_virtual_memory() &&
+         attribute_of(driver, number, kHasVirtualMemory).value_or(0) != 0 &&
+         attribute_of(driver, number, kHasDescriptorHandles).value_or(0) != 0;
+}
+
+// Drivers before CUDA 11.8 do not know the attribute, and support IPC on Linux.
+bool has_ipc(const Driver& driver, int number) {
+  return driver.has_ipc() && !on_wsl() && attribute_of(driver, number, kHasIpc).value_or(1) != 0;
+}
+
+bool can_access_peer(const Driver& driver, int number, int peer) noexcept {
+  int can = 0;
+  return driver.cuDeviceCanAccessPeer != nullptr &&
+         driver.cuDeviceCanAccessPeer(&can, number, peer) == kSuccess && can != 0;
+}
+
 int Gpu::count() {
   const Driver& driver = Driver::get();
   static const int count = [&driver] {
@@ -83,19 +109,8 @@ Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
                 "use the primary context of " + name);
   const Current current(*this);
   driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "create a stream on " + name);
-  virtual_memory_ = driver_.has_virtual_memory() && attribute(kHasVirtualMemory).value_or(0) != 0 &&
-                    attribute(kHasDescriptorHandles).value_or(0) != 0;
-  // Drivers before CUDA 11.8 do not know the attribute, and support IPC on Linux.
-  ipc_ = driver_.has_ipc() && !on_wsl() && attribute(kHasIpc).value_or(1) != 0;
-}
-
-std::optional<int> Gpu::attribute(int name) const {
-  int value = 0;
-  const Result code = driver_.cuDeviceGetAttribute(&value, name, number_);
-  if (code == kInvalidValue) return std::nullopt;
-  driver_.check(code,
-                "get attribute " + std::to_string(name) + " of cuda:" + std::to_string(number_));
-  return value;
+  virtual_memory_ = shares_virtual_memory(driver_, number);
+  ipc_ = cuda::has_ipc(driver_, number);
 }
 
 void Gpu::synchronize(ContextHandle context) const {

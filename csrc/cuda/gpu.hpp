@@ -48,9 +48,6 @@ class Gpu {
   explicit Gpu(int number);
 
  private:
-  /// Returns nothing if the driver is older than the attribute.
-  [[nodiscard]] std::optional<int> attribute(int name) const;
-
   const Driver& driver_;
   int number_;
   Uuid uuid_{};
@@ -74,6 +71,13 @@ class Current {
   const Driver& driver_;
   RelaxedCapture relaxed_;
 };
+
+/// Returns nothing if the driver is older than the attribute.
+[[nodiscard]] std::optional<int> attribute_of(const Driver& driver, int number, int attribute);
+[[nodiscard]] bool shares_virtual_memory(const Driver& driver, int number);
+[[nodiscard]] bool has_ipc(const Driver& driver, int number);
+/// Return true if the device can have access to the memory of the peer.
+[[nodiscard]] bool can_access_peer(const Driver& driver, int number, int peer) noexcept;
 
 /// Returns " on cuda:0", for error texts.
 [[nodiscard]] std::string on(const Gpu& gpu);

@@ -27,12 +27,6 @@ Mappings& mappings() {
   return *made;
 }
 
-bool is_peer(const Driver& driver, int number, int of) {
-  int can = 0;
-  return driver.cuDeviceCanAccessPeer != nullptr &&
-         driver.cuDeviceCanAccessPeer(&can, number, of) == kSuccess && can != 0;
-}
-
 bool is_used(const Driver& driver, int number) {
   unsigned flags = 0;
   int active = 0;
@@ -72,7 +66,7 @@ bool let_access(int peer, DevicePtr memory) {
     mapping.asked.set(bit);
     const RelaxedCapture relaxed(driver);
     const AccessDescription who{{kLocationDevice, peer}, mapping.flags};
-    mapping.granted[bit] = is_peer(driver, peer, mapping.device) &&
+    mapping.granted[bit] = can_access_peer(driver, peer, mapping.device) &&
                            driver.cuMemSetAccess(start, mapping.size, &who, 1) == kSuccess;
   }
   return mapping.granted[bit];

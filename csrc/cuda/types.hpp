@@ -106,9 +106,12 @@ inline constexpr Result kCaptureWrongThread = 908;
 inline constexpr Result kUnknown = 999;
 
 // Attributes of a device.
+inline constexpr int kIsIntegrated = 18;
+inline constexpr int kComputeMode = 20;
 inline constexpr int kHasVirtualMemory = 102;
 inline constexpr int kHasDescriptorHandles = 103;
 inline constexpr int kHasIpc = 125;
+inline constexpr int kIsMpsClient = 133;
 
 // Attributes of a pointer.
 inline constexpr int kPointerContext = 1;

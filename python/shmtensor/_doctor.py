@@ -52,7 +52,8 @@ class Report(tuple[Finding, ...]):
 def doctor() -> Report:
     """Check the kernel and the limits of this process for what shmtensor needs.
 
-    Starts nothing and changes nothing.
+    Changes nothing. Where there is a CUDA driver, a child process asks it, so that this process can still
+    be forked.
 
     Returns
     -------
@@ -179,9 +180,15 @@ def _driver() -> Iterator[Finding]:
     if text is None:
         text = "its kernel module is not loaded; tensors in host memory do not need it"
         yield Finding("CUDA driver", True, text)
-        return
-    version = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
-    yield Finding("CUDA driver", True, version[1] if version else text.partition("\n")[0])
+        if "SHMTENSOR_LIBCUDA" not in os.environ:
+            return
+    else:
+        version = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
+        yield Finding("CUDA driver", True, version[1] if version else text.partition("\n")[0])
+    from shmtensor._cuda.doctor import findings
+
+    for name, ok, said in findings():
+        yield Finding(name, ok, said)
 
 
 def _read(path: str) -> str | None:

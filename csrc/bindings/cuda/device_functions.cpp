@@ -6,6 +6,7 @@
 #include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
 #include "cuda/contexts.hpp"
+#include "cuda/device_summary.hpp"
 #include "cuda/event.hpp"
 #include "cuda/pointer_attributes.hpp"
 
@@ -44,11 +45,34 @@ py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
   return py::make_tuple(facts.device, facts.exportable, std::string(facts.kind));
 }
 
+// (the driver's version, its path, a dict for each GPU). Creates no context.
+py::tuple describe_devices() {
+  const cuda::Driver& driver = cuda::Driver::get();
+  py::list devices;
+  for (int number = 0; number < cuda::Gpu::count(); ++number) {
+    const cuda::DeviceSummary summary = cuda::summarize_device(number);
+    py::dict device;
+    device["name"] = summary.name;
+    device["uuid"] = cuda::to_text(summary.uuid);
+    device["virtual_memory"] = summary.virtual_memory;
+    device["ipc"] = summary.ipc;
+    device["integrated"] = summary.integrated;
+    device["mps"] = summary.mps;
+    device["exclusive"] = summary.exclusive;
+    py::list peers;
+    for (const int peer : summary.peers) peers.append(peer);
+    device["peers"] = peers;
+    devices.append(device);
+  }
+  return py::make_tuple(driver.version(), driver.path(), devices);
+}
+
 }  // namespace
 
 void add_device_functions(py::module_& module) {
   const auto unlocked = py::call_guard<GilRelease>();
   module.def("cuda_count", [] { return cuda::Gpu::count(); }, unlocked);
+  module.def("cuda_describe_devices", &describe_devices);
   module.def("cuda_synchronize", &wait_for_device, py::arg("device"), py::arg("pointer") = 0);
   module.def("cuda_order_streams", &order_streams);
   module.def("cuda_wait_for_stream", &wait_for_stream);

@@ -197,7 +197,8 @@ SIM_EXPORT Result cuDeviceGet(DeviceNumber* device, int ordinal) {
 SIM_EXPORT Result cuDeviceGetName(char* name, int size, DeviceNumber device) {
   return call("cuDeviceGetName", Needs::init, [&]() -> Result {
     if (!exists(device)) return kInvalidDevice;
-    std::strncpy(name, "Simulated GPU", static_cast<std::size_t>(size));
+    const char* const full = mode_is("mig") ? "Simulated GPU MIG 1g.5gb" : "Simulated GPU";
+    std::strncpy(name, full, static_cast<std::size_t>(size));
     return kSuccess;
   });
 }
