@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 from pathlib import Path
 
 MODULE = "cupy_backends.cuda.api.runtime"
@@ -44,9 +43,10 @@ def unpacked_source(folder: Path, version: str) -> Path:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         what = ["--no-deps", "--no-binary=cupy", f"cupy=={version}"]
         run(*pip, "--dest", folder, *what, CUPY_INSTALL_USE_STUB="1")
-        with tarfile.open(folder / f"{source.name}.tar.gz") as archive:
-            archive.extractall(folder / "partial", filter="data")
-        (folder / "partial" / source.name).rename(source)
+        partial = folder / "partial"
+        partial.mkdir(exist_ok=True)
+        run("tar", "--no-same-owner", "-xf", folder / f"{source.name}.tar.gz", "-C", partial)
+        (partial / source.name).rename(source)
     return source
 
 
