@@ -22,8 +22,9 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]p
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
 
-demo: $(VENV)/.shmtensor $(VENV)/.dataset ## share a real data set with four workers
-	$(BIN)/python -m shmtensor demo
+HTML ?=
+demo: $(VENV)/.shmtensor $(VENV)/.dataset ## see shmtensor beside pickle and SharedMemory in a minute (HTML=file: a page, too)
+	$(BIN)/python examples/demo $(if $(HTML),--html $(HTML))
 
 test: test-cpp test-python ## run every test
 

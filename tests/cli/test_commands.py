@@ -156,7 +156,6 @@ def test_gc_discards_messages_of_others_only_if_they_are_named(named, capsys) ->
     [
         *(("gc", "--older-than", age) for age in ("-1", "nan", "inf", "soon")),
         *(("top", "--interval", interval) for interval in ("-1", "nan", "inf", "soon")),
-        *(("demo", "--workers", count) for count in ("-1", "0", "1.5", "x")),
     ],
 )
 def test_invalid_numbers_are_rejected(command, option, value, capsys) -> None:

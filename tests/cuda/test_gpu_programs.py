@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cuda.harness import Machine
-from tests.helpers.children import is_running, run_command, run_python, wait_until, write_program
+from tests.helpers.children import is_running, run_command, run_example, run_python, wait_until, write_program
 
 
 @pytest.fixture
@@ -31,6 +32,13 @@ def run(program: str, simulator: Machine, *options: str, status: int = 0, **env:
 
 def answers_in(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())["answers"]
+
+
+def test_demo_gives_a_table_on_the_gpu_to_a_worker(simulator) -> None:
+    done = run_example("demo", "--workers", "2", "--seconds", "0.1", timeout=110, env=simulator.env)
+    assert done.returncode == 0, done
+    assert not done.stderr
+    assert re.search(r"^GPU: [\d.]+ ms through the host, [\d.]+ ms as a handle$", done.stdout, re.MULTILINE)
 
 
 def test_gpu_report_is_written(simulator, tmp_path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 from tests.helpers.children import run_command, run_example
@@ -12,6 +13,14 @@ def test_dataloader_example_prints_its_rates() -> None:
     done = run_example("dataloader.py", "0.5", timeout=110)
     assert done.stdout.startswith("batches a second: torch "), done
     assert not done.stderr
+
+
+def test_demo_runs_the_dataloader_with_and_without_the_integration() -> None:
+    done = run_example("demo", "--workers", "2", "--seconds", "0.2", timeout=110)
+    assert done.returncode == 0, done
+    assert not done.stderr
+    pattern = r"^torch's DataLoader: \d+ batches a second, \d+ after st\.install\(\"torch\"\)$"
+    assert re.search(pattern, done.stdout, re.MULTILINE), done
 
 
 def test_benchmark_measures_and_reports(tmp_path) -> None:

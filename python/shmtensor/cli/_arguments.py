@@ -9,7 +9,7 @@ import shmtensor._core as _core
 from shmtensor.cli._sessions import find_sessions, observe
 from shmtensor.errors import SessionError
 
-__all__ = ["add_sessions", "count", "is_called", "observe_sessions", "seconds"]
+__all__ = ["add_sessions", "is_called", "observe_sessions", "seconds"]
 
 _LONGEST = 1e9  # seconds; time.sleep() accepts about ten times as many
 
@@ -59,17 +59,5 @@ def seconds(text: str) -> float:
         value = -1
     if not 0 <= value <= _LONGEST:
         msg = f"invalid number of seconds, from 0 to {_LONGEST:g}: {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return value
-
-
-def count(text: str) -> int:
-    """Convert an argument to a count; for ``type=``."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        msg = f"must be a positive integer: {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return value
