@@ -35,7 +35,7 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 
 # In an environment of its own, so that the libraries never reach the other tests.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib multiprocess ray torch web
+INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib multiprocess pycuda ray torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
@@ -190,9 +190,15 @@ $(VENV)/.group-integrations-cuda: pyproject.toml | $(VENV)/.pip $(CPP_BUILD)/.si
 	touch $@
 
 # CuPy's wheel contains NVIDIA's runtime, which does not run on the simulated driver.
-$(VENV)/.group-integrations-cupy: pyproject.toml $(wildcard tests/integrations/cupy_runtime/*) | $(VENV)/.pip $(CPP_BUILD)/.simulators
+$(VENV)/.group-integrations-cupy: pyproject.toml $(wildcard tests/integrations/cupy_runtime/*) tests/integrations/source_builds.py | $(VENV)/.pip $(CPP_BUILD)/.simulators
 	$(PIP) --group integrations-cupy
 	$(BIN)/python -m tests.integrations.cupy_runtime build/cupy
+	touch $@
+
+# PyCUDA has no wheels.
+$(VENV)/.group-integrations-pycuda: pyproject.toml tests/integrations/pycuda_build.py tests/integrations/source_builds.py | $(VENV)/.pip $(CPP_BUILD)/.simulators
+	$(PIP) --group integrations-pycuda
+	$(BIN)/python -m tests.integrations.pycuda_build build/pycuda
 	touch $@
 
 $(VENV)/.group-integrations-mpi: pyproject.toml | $(VENV)/.pip build/mpi/mpich/.found build/mpi/openmpi/.found

@@ -15,6 +15,7 @@ from tests.integrations.cuda_clients.bindings import Bindings
 from tests.integrations.cuda_clients.core import Core, CoreVirtual
 from tests.integrations.cuda_clients.cupy import Cupy
 from tests.integrations.cuda_clients.numba import Numba
+from tests.integrations.cuda_clients.pycuda import Pycuda
 
 CLIENTS: dict[str, Any] = {
     "bindings": Bindings,
@@ -22,6 +23,7 @@ CLIENTS: dict[str, Any] = {
     "core-vmm": CoreVirtual,
     "cupy": Cupy,
     "numba": Numba,
+    "pycuda": Pycuda,
 }
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+from tests.integrations.source_builds import include_folders, run, unpacked_source
 
 MODULE = "cupy_backends.cuda.api.runtime"
 RUNTIME = sorted(Path(__file__).parent.glob("*.cpp"))
@@ -25,38 +25,6 @@ HEADERS = {
 }
 # As CuPy's own build defines them; of CUDA, the version of the headers.
 CONSTANTS = "CUPY_CUDA_VERSION=12090,CUPY_HIP_VERSION=0,CUPY_USE_CUDA_PYTHON=0,CUPY_CUFFT_STATIC=False"
-SECONDS = 240
-
-
-def run(*command: str | Path, **more: str) -> str:
-    done = subprocess.run(
-        command, env=os.environ | more, timeout=SECONDS, check=False, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def unpacked_source(folder: Path, version: str) -> Path:
-    source = folder / f"cupy-{version}"
-    if not source.exists():
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        what = ["--no-deps", "--no-binary=cupy", f"cupy=={version}"]
-        run(*pip, "--dest", folder, *what, CUPY_INSTALL_USE_STUB="1")
-        partial = folder / "partial"
-        partial.mkdir(exist_ok=True)
-        run("tar", "--no-same-owner", "-xf", folder / f"{source.name}.tar.gz", "-C", partial)
-        (partial / source.name).rename(source)
-    return source
-
-
-def include_folders() -> list[str]:
-    folders = [sysconfig.get_path("include")]
-    for package, name in HEADERS.items():
-        files = importlib.metadata.files(package) or []
-        (header,) = [file for file in files if file.match(f"include/{name}")]
-        folders.append(str(header.locate()).removesuffix(f"/{name}"))
-    return [f"-isystem{folder}" for folder in folders]
 
 
 def build(source: Path, folder: Path) -> Path:
@@ -64,7 +32,8 @@ def build(source: Path, folder: Path) -> Path:
     path = Path("cupy_backends/cuda/api/runtime.pyx")
     cython = [sys.executable, "-m", "cython", "-3", "--cplus", "--module-name", MODULE, "-E", CONSTANTS]
     run(*cython, "-I", source, source / path, "-o", generated)
-    compiler = ["c++", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-c", *include_folders()]
+    includes = [f"-isystem{at}" for at in (sysconfig.get_path("include"), *include_folders(HEADERS))]
+    compiler = ["c++", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-c", *includes]
     run(*compiler, "-w", f"-I{(source / path).parent}", generated, "-o", module)
     runtime = [folder / f"{part.stem}.o" for part in RUNTIME]
     for part, compiled in zip(RUNTIME, runtime, strict=True):
@@ -80,9 +49,8 @@ def build(source: Path, folder: Path) -> Path:
 
 def main() -> None:
     folder = Path(sys.argv[1]).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
     version = importlib.metadata.version("cupy-cuda12x")
-    built = build(unpacked_source(folder, version), folder)
+    built = build(unpacked_source(folder, "cupy", version, CUPY_INSTALL_USE_STUB="1"), folder)
     spec = importlib.util.find_spec(MODULE)
     assert spec is not None
     assert spec.origin is not None

@@ -64,6 +64,12 @@ SIM_EXPORT Result cuDeviceGetUuid(Uuid* uuid, DeviceNumber device) {
   return cuDeviceGetUuid_v2(uuid, device);
 }
 
+SIM_EXPORT Result cuDeviceComputeCapability(int* major, int* minor, DeviceNumber device) {
+  constexpr int kMajor = 75;
+  if (const Result code = cuDeviceGetAttribute(major, kMajor, device)) return code;
+  return cuDeviceGetAttribute(minor, kMajor + 1, device);
+}
+
 // "[domain]:[bus]:[device].[function]"
 SIM_EXPORT Result cuDeviceGetPCIBusId(char* text, int size, DeviceNumber device) {
   return call("cuDeviceGetPCIBusId", Needs::init, [&]() -> Result {
@@ -122,6 +128,10 @@ SIM_EXPORT Result cuCtxDestroy_v2(ContextHandle handle) {
     return kSuccess;
   });
 }
+
+// "Decrements the usage count of the context ctx, and destroys the context if the usage count goes
+// to 0", as here, where cuCtxAttach is not available.
+SIM_EXPORT Result cuCtxDetach(ContextHandle context) { return cuCtxDestroy_v2(context); }
 
 SIM_EXPORT Result cuCtxGetDevice_v2(DeviceNumber* device, ContextHandle context) {
   if (context == nullptr) return cuCtxGetDevice(device);

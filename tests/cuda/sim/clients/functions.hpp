@@ -66,11 +66,12 @@
 
 // The functions by plain name, the version of CUDA that brought this form, exported name and
 // signature.
-#define SIM_CLIENT_DEVICES(X)                                                         \
-  X(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2, (std::size_t*, DeviceNumber))        \
-  X(cuDeviceGetUuid, 9020, cuDeviceGetUuid, (Uuid*, DeviceNumber))                    \
-  X(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId, (char*, int, DeviceNumber))       \
-  X(cuDeviceGetByPCIBusId, 4010, cuDeviceGetByPCIBusId, (DeviceNumber*, const char*)) \
+#define SIM_CLIENT_DEVICES(X)                                                               \
+  X(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2, (std::size_t*, DeviceNumber))              \
+  X(cuDeviceGetUuid, 9020, cuDeviceGetUuid, (Uuid*, DeviceNumber))                          \
+  X(cuDeviceComputeCapability, 2000, cuDeviceComputeCapability, (int*, int*, DeviceNumber)) \
+  X(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId, (char*, int, DeviceNumber))             \
+  X(cuDeviceGetByPCIBusId, 4010, cuDeviceGetByPCIBusId, (DeviceNumber*, const char*))       \
   X(cuDevicePrimaryCtxSetFlags, 11000, cuDevicePrimaryCtxSetFlags_v2, (DeviceNumber, unsigned))
 
 // Of cudaProfiler.h, which is in another package.
@@ -83,6 +84,7 @@
   X(cuCtxCreate, 12050, cuCtxCreate_v4,                                            \
     (ContextHandle*, ContextParameters*, unsigned, DeviceNumber))                  \
   X(cuCtxDestroy, 4000, cuCtxDestroy_v2, (ContextHandle))                          \
+  X(cuCtxDetach, 2000, cuCtxDetach, (ContextHandle))                               \
   X(cuCtxSetCurrent, 4000, cuCtxSetCurrent, (ContextHandle))                       \
   X(cuCtxGetApiVersion, 3020, cuCtxGetApiVersion, (ContextHandle, unsigned*))      \
   X(cuCtxGetFlags, 7000, cuCtxGetFlags, (unsigned*))                               \
