@@ -50,6 +50,6 @@ def ipc_collect() -> None:
     An exported array is released within milliseconds of its last holder's end, without this call. Idle
     memory of tensors that shmtensor allocated is kept for the next ones until this call, or `shmtensor.gc`.
     """
-    _core.cuda_collect().clear()
+    _core.cuda_collect()
     _collect_events()
     _core.gc(1e12)

@@ -40,6 +40,11 @@ def library() -> Any:
     return _library
 
 
+def loaded() -> Any:
+    """Return the driver, without making a context current."""
+    return _library
+
+
 def check(code: int) -> None:
     assert code == 0, f"the driver answered {code}"
 

@@ -183,6 +183,33 @@ def test_event_is_not_recorded_in_stream_of_other_context() -> None:
     assert caught.value.code == 400
 
 
+class Bare(Array):
+    """An array whose destructor makes no context current, as in libraries that leave this to the program."""
+
+    freed: list[tuple[int | None, int]] = []  # noqa: RUF012  # (current context, answer)
+
+    def __del__(self) -> None:
+        Bare.freed.append((current_context(), device.loaded().cuMemFree_v2(ctypes.c_uint64(self.base))))
+
+
+def current_context() -> int | None:
+    context = ctypes.c_void_p()
+    device.check(device.loaded().cuCtxGetCurrent(ctypes.byref(context)))
+    return context.value
+
+
+@case
+def test_owner_is_released_in_the_context_of_its_memory() -> None:
+    device.library()
+    primary, other = ctypes.c_void_p(current_context()), new_context()
+    for context in (primary, other):
+        with current(context):
+            tensor = st.asarray(Bare([1.0]), copy=False)
+        del tensor
+        device.wait_until(lambda: len(Bare.freed) > 0, "the owner")
+        assert Bare.freed.pop() == (context.value, 0)
+
+
 @case
 def test_destroyed_context_is_not_waited_for() -> None:
     tensor = st.zeros(2, device="cuda")

@@ -102,6 +102,26 @@ def test_handles_of_the_library_work_beside(run) -> None:
     run(by_handles)
 
 
+def frees_arrays(name: str) -> None:
+    """The last reference to a shared array is released by the thread of shmtensor, and by this one."""
+    client = CLIENTS[name]()
+    free_idle = getattr(client, "free_idle", gc.collect)
+    for collect in (gc.collect, st.cuda.ipc_collect):
+        array = client.make(LARGE)
+        before = device.used_bytes()
+        tensor = st.asarray(array, copy=False)
+        end = weakref.ref(array)
+        del array, tensor
+        collect()
+        device.wait_until(lambda end=end: end() is None, "the array")
+        free_idle()
+        device.wait_until(lambda before=before: (device.used_bytes() < before) is client.frees, "its memory")
+
+
+def test_shared_arrays_are_freed(run) -> None:
+    run(frees_arrays)
+
+
 def after_kills(name: str) -> None:
     client = CLIENTS[name]()
     producer = Child(name)

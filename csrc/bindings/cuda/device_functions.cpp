@@ -36,6 +36,13 @@ void join_users(const py::object& object) {
   cuda::join_users(cuda::Gpu::get(storage.device()), cuda::address_of(storage.backing().data));
 }
 
+// The handle of the context that has the memory.
+std::uintptr_t context_of(std::uint64_t pointer) {
+  const GilRelease release;
+  const cuda::Gpu& gpu = cuda::Gpu::get(cuda::device_of(pointer));
+  return reinterpret_cast<std::uintptr_t>(cuda::context_of(gpu, pointer));
+}
+
 py::tuple pointer_facts(std::uint64_t pointer, std::uint64_t size) {
   cuda::PointerAttributes facts;
   {
@@ -79,6 +86,7 @@ void add_device_functions(py::module_& module) {
   module.def("cuda_join_stream", &join_stream);
   module.def("cuda_join_users", &join_users);
   module.def("cuda_device_of", &cuda::device_of, unlocked);
+  module.def("cuda_context_of", &context_of);
   module.def("cuda_pointer_facts", &pointer_facts);
   module.def("cuda_is_exposed", [](const py::object& storage) {
     if (!is_storage(storage.ptr())) throw py::type_error("not a storage");

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "bindings/storage/lifetime.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/objects.hpp"
+#include "cuda/contexts.hpp"
 #include "cuda/ipc_import.hpp"
 #include "cuda/pointer_attributes.hpp"
 #include "os/fork_mark.hpp"
@@ -67,33 +69,45 @@ void remove_export(Exports& here, const Export& gone) REQUIRES(here.mutex) {
   if (--handle->second.users == 0) here.handles.erase(handle);
 }
 
-// Removes the exports whose block no process holds and no message refers to. Returns their owners.
-std::vector<PyObject*> take_freed(Exports& here) REQUIRES(here.mutex) {
-  std::vector<PyObject*> owners;
+// Removes and returns the exports whose block no process holds and no message refers to.
+std::vector<Export> take_freed(Exports& here) REQUIRES(here.mutex) {
+  std::vector<Export> freed;
   for (auto at = here.all.begin(); at != here.all.end();) {
     const BlockWord word(here.arena->segment().record(at->first).word.load());
     if (word.live_at_generation(at->second.generation)) {
       ++at;
       continue;
     }
-    owners.push_back(at->second.owner);
     remove_export(here, at->second);
+    freed.push_back(std::move(at->second));
     at = here.all.erase(at);
   }
-  return owners;
+  return freed;
 }
 
-py::list to_list(const std::vector<PyObject*>& owners) {
-  py::list list;
-  for (PyObject* owner : owners) list.append(py::reinterpret_steal<py::object>(owner));
-  return list;
+// Releases the owner with the context of its memory current: its destructor may call `cuMemFree`,
+// which needs one. A context that was destroyed, and the memory with it, must not be used; so the
+// driver is asked for the context only here.
+void release_owner(const Export& made) {
+  std::optional<cuda::Current> current;
+  try {
+    const cuda::Gpu& gpu = cuda::Gpu::get(made.where.device);
+    current.emplace(gpu, cuda::context_of(gpu, cuda::address_of(made.where.data)));
+  } catch (const std::exception&) {
+    // The owner is released all the same, as at the end of the driver.
+  }
+  Py_DECREF(made.owner);
 }
 
-// Waits until a block is free, in a thread of Python's own. Returns the owners, or None if the
-// thread is to end.
-py::object wait_for_freed() {
+void release_owners(const std::vector<Export>& freed) {
+  for (const Export& made : freed) release_owner(made);
+}
+
+// Waits until blocks are free, in a thread of Python's own, and releases the owners of their
+// memory. Returns false if the thread is to end.
+bool release_freed() {
   Exports& here = exports();
-  std::vector<PyObject*> owners;
+  std::vector<Export> freed;
   {
     const GilRelease release;
     while (true) {
@@ -104,14 +118,14 @@ py::object wait_for_freed() {
         if (here.stopped) break;
         wake_sequence = &here.arena->segment().header().wake_sequence;
         seen = wake_sequence->load();
-        owners = take_freed(here);
+        freed = take_freed(here);
       }
-      if (!owners.empty()) break;
+      if (!freed.empty()) break;
       wait_for_change(*wake_sequence, seen);
     }
   }
-  if (owners.empty()) return py::none();
-  return to_list(owners);
+  release_owners(freed);
+  return !freed.empty();
 }
 
 // Return true if this process has the thread that waits. A raw copy has not, and the table, with
@@ -126,17 +140,17 @@ bool stop_waiting() {
   return true;
 }
 
-py::list collect() {
-  if (is_raw_copy()) return py::list();
+void collect() {
+  if (is_raw_copy()) return;
   release_deferred();
   Exports& here = exports();
-  std::vector<PyObject*> owners;
+  std::vector<Export> freed;
   {
     const GilRelease release;
     const LockGuard guard(here.mutex);
-    if (here.arena != nullptr) owners = take_freed(here);
+    if (here.arena != nullptr) freed = take_freed(here);
   }
-  return to_list(owners);
+  release_owners(freed);
 }
 
 Block take_block(std::uint64_t size) { return allocate_block(home(), size, Strategy::external); }
@@ -177,10 +191,10 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
 }
 
 // Shares the memory and writes its description into the block, which no other process knows yet.
-// Returns the owner of an earlier export in this block that was not removed yet, or null.
-[[nodiscard]] PyObject* add_export(Exports& here, const Block& block,
-                                   const cuda::PointerAttributes& facts,
-                                   cuda::IpcDescriptor description, Export made) {
+// Returns an earlier export in this block, without an owner if it was removed.
+[[nodiscard]] Export add_export(Exports& here, const Block& block,
+                                const cuda::PointerAttributes& facts,
+                                cuda::IpcDescriptor description, Export made) {
   const LockGuard guard(here.mutex);
   if (here.arena == nullptr) {
     here.arena = block.arena;
@@ -212,7 +226,7 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
   made.generation = block.arena->generation(block.number);
   Export before = std::exchange(here.all[block.number], std::move(made));
   if (before.owner != nullptr) remove_export(here, before);
-  return before.owner;
+  return before;
 }
 
 // A storage over memory of a user. A block of Strategy::external, with one reference that this
@@ -255,7 +269,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
   const Block block = take_block(sizeof description + chunks * sizeof(cuda::ExportedChunk));
   auto* const data = reinterpret_cast<std::byte*>(pointer);
   PyObject* const kept = py::object(owner).release().ptr();
-  PyObject* displaced = nullptr;
+  Export displaced;
   try {
     const GilRelease release;
     Export made;
@@ -267,7 +281,7 @@ py::object export_memory(std::uint64_t pointer, std::uint64_t size, const py::ob
     block.arena->release(block.number);
     throw;
   }
-  const auto released = py::reinterpret_steal<py::object>(displaced);
+  if (displaced.owner != nullptr) release_owner(displaced);
   return wrap_exported(block.arena, block.number, data, facts.device, size);
 }
 
@@ -288,7 +302,7 @@ void add_ipc_exports(py::module_& module) {
   make_exports();
   ::pthread_atfork(nullptr, nullptr, make_exports);
   module.def("cuda_export", &export_memory);
-  module.def("cuda_wait_for_freed", &wait_for_freed);
+  module.def("cuda_release_freed", &release_freed);
   module.def("cuda_stop_waiting", &stop_waiting);
   module.def("cuda_collect", &collect);
 }

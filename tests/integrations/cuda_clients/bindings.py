@@ -16,6 +16,7 @@ class Bindings:
     module = "cuda.bindings"
     views = ("cai",)  # how the library takes over a tensor
     outlives = False  # whether its memory does not end with the process
+    frees = True  # whether its memory is freed with the last array
 
     def __init__(self) -> None:
         from cuda.bindings import driver

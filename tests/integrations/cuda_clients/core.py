@@ -16,6 +16,7 @@ class Core:
     module = "cuda.core"
     views = ("cai", "dlpack")
     outlives = False
+    frees = True
 
     def __init__(self) -> None:
         import cuda.core
@@ -87,6 +88,7 @@ class CoreVirtual(Core):
     """cuda-core's virtual memory with descriptors, which outlives its maker."""
 
     outlives = True
+    frees = False  # it releases a handle less often than it retains one, also without shmtensor
 
     def __init__(self) -> None:
         super().__init__()

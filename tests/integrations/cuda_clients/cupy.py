@@ -10,6 +10,7 @@ class Cupy:
     module = "cupy"
     views = ("cai", "dlpack")
     outlives = False
+    frees = True
 
     def __init__(self) -> None:
         import cupy
@@ -19,6 +20,10 @@ class Cupy:
 
     def make(self, values: Any) -> Any:
         return self.cupy.asarray(values)
+
+    def free_idle(self) -> None:
+        """Free what the library keeps for its next arrays."""
+        self.cupy.get_default_memory_pool().free_all_blocks()
 
     def view(self, tensor: Any, how: str) -> Any:
         return self.cupy.from_dlpack(tensor) if how == "dlpack" else self.cupy.asarray(tensor)

@@ -12,6 +12,7 @@ class Numba:
     module = "numba_cuda"
     views = ("cai",)
     outlives = False
+    frees = False  # on the simulated driver, also without shmtensor
 
     def __init__(self) -> None:
         from numba import cuda
