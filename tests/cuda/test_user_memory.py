@@ -284,6 +284,33 @@ def test_owners_work_completes_before_message_is_read() -> None:
     pair.end()
 
 
+def use_and_release(inbox: Any, outbox: Any) -> None:
+    """Release what is received while a kernel of this process still writes it; the test ends the kernel."""
+    kept, place = [inbox.get()], os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch")
+    pointer, size = ctypes.c_uint64(kept[0].data_ptr()), ctypes.c_size_t(kept[0].nbytes)
+    device.latch(place)
+    device.check(device.library().cuMemsetD8Async(pointer, 9, size, None))
+    outbox.put("started")
+    kept.clear()
+    outbox.put(os.path.exists(place))
+    inbox.get()
+
+
+@simulated_case("needs a kernel that runs until the test ends it")
+def test_owner_gets_its_memory_after_the_readers_work() -> None:
+    array = Array(np.zeros(4, "u1"))
+    pair = Pair(use_and_release)
+    pair.put(st.asarray(array, copy=False))
+    assert pair.get() == "started"
+    time.sleep(0.2)
+    assert not pair.outbox._reader.poll()
+    assert array.read().tolist() == [0] * 4
+    open(os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch"), "w").close()
+    assert pair.get() is True
+    assert array.read().tolist() == [9] * 4
+    pair.end()
+
+
 @case
 def test_one_thread_runs_only_while_arrays_are_exported() -> None:
     import threading

@@ -85,11 +85,10 @@ SIM_EXPORT Result cuIpcOpenMemHandle_v2(DevicePtr* out, IpcMemoryHandle handle, 
       *out = start;
       return kSuccess;
     }
-    const auto gone = static_cast<Result>(setting("SHMTENSOR_SIM_DEAD_OPEN", kInvalidValue));
-    if (!runs(fields.unused)) return gone;
-    if (::access(export_path(fields.allocation).c_str(), F_OK) != 0) return gone;
+    if (::access(export_path(fields.allocation).c_str(), F_OK) != 0) return kInvalidValue;
+    if (!runs(fields.unused) && !chosen("SHMTENSOR_SIM_DEAD_MEMORY", "opens")) return kInvalidValue;
     auto memory = Physical::open(Physical::path_of(fields.memory));
-    if (!memory) return gone;
+    if (!memory) return kInvalidValue;
     const int device = process_number(memory->header().device);
     if (device != current()->device && setting("SHMTENSOR_SIM_P2P", 1) == 0) {
       return kPeerAccessUnsupported;

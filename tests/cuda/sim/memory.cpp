@@ -238,7 +238,7 @@ SIM_EXPORT Result cuMemFree_v2(DevicePtr pointer) {
     if (at->second.kind == Kind::imported || at->second.kind == Kind::virtual_memory) {
       return kInvalidValue;
     }
-    finish_device(lock, at->second.device);  // as the real one waits
+    finish_device(lock, at->second.device);
     release_range(pointer);
     return kSuccess;
   });

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "sim.hpp"
 
@@ -58,6 +59,7 @@ std::shared_ptr<Physical> Physical::create(std::uint64_t size, int device, int h
                       .handle_types = handle_types,
                       .owner = ::getpid(),
                       .unused = 0};
+    if (chosen("SHMTENSOR_SIM_NEW_MEMORY", "random")) std::memset(made->bytes(), 0xCD, size);
   }
   return made;
 }

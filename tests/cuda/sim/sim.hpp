@@ -1,5 +1,5 @@
-// A CUDA driver without a GPU: declarations that its parts share. docs/design/cuda.md lists the
-// rules of the real driver that it keeps, and their sources.
+// A CUDA driver without a GPU: declarations that its parts share. docs/design/simulated-driver.md
+// lists the rules of the real driver that it keeps, and their sources.
 //
 // Device memory is mapped files in SHMTENSOR_SIM_DIR; nothing else connects two processes. So
 // descriptors, SIGKILL and fork affect it as they affect a real driver's objects.
@@ -183,7 +183,8 @@ State& state();
 /// Ids unique over processes.
 std::uint64_t new_id();
 
-/// A setting, as a number.
+/// A setting, as a number. Settings that choose the other way of a rule are in
+/// docs/design/simulated-driver.md.
 long setting(const char* name, long otherwise);
 /// True if a setting has this value.
 bool chosen(const char* name, const char* value);
@@ -251,7 +252,7 @@ Result submit(const std::shared_ptr<Stream>& stream, Work work);
 void finish(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Stream>& stream);
 /// Waits for the work of one context.
 void finish_context(std::unique_lock<std::mutex>& lock, const Context* context);
-/// Waits for the work of all contexts of a device.
+/// Waits for the work of all contexts of a device, as a call that frees memory may do.
 void finish_device(std::unique_lock<std::mutex>& lock, int device);
 
 // --- captures: capture.cpp. With the lock held; each invalidates the captures that it conflicts

@@ -199,6 +199,8 @@ SIM_EXPORT Result cuMemImportFromShareableHandle(MemoryHandle* out, void* descri
     if (type != kHandleDescriptor) return kInvalidValue;
     auto memory = Physical::import(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)));
     if (!memory) return kInvalidValue;
+    // "If the current process cannot support the memory"
+    if (process_number(memory->header().device) < 0) return kNotSupported;
     const std::lock_guard guard(state().mutex);
     *out = add_handle(std::move(memory));
     return kSuccess;
