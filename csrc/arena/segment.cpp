@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::uint32_t kFirstCapacity = 1024;
 
+// Address space of this process in which whole data segments are mapped.
+std::atomic<std::uint64_t> space_of_whole_segments{0};
+
 bool reserve_around(const Fd& file, std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t first = align_down(offset, page_size());
   return reserve_pages(file, first, align_up(offset + size, page_size()) - first);
@@ -135,6 +138,7 @@ void Segment::map_control(const Fd& file) {
 }
 
 Segment::~Segment() {
+  space_of_whole_segments.fetch_sub(whole_.load());
   if (!file_.still_is(identity_)) static_cast<void>(file_.release());
 }
 
@@ -148,19 +152,25 @@ std::byte* Segment::data(Access access, std::uint64_t offset, std::uint64_t size
 }
 
 void Segment::map_all(Access access) const {
-  if (!may_map_all() || data_if_mapped(access, 0, layout_.data_reserve) != nullptr) return;
+  const std::uint64_t size = layout_.data_reserve;
+  if (data_if_mapped(access, 0, size) != nullptr || !may_map_all()) return;
   try {
-    map(access, 0, layout_.data_reserve);
+    map(access, 0, size);
+    whole_.fetch_add(size);
+    space_of_whole_segments.fetch_add(size);
   } catch (const OsError& error) {
     if (!is_address_shortage(error.code())) throw;
   }
 }
 
-// The reserve of an arena follows from the limits of its owner. A peer with a limit uses no more of
-// it for one arena than an owner would.
+// The reserve of an arena follows from the memory and the limits of its owner. A peer uses no more
+// of its address space for one arena than an owner with a limit would, and for all arenas together
+// a half: the rest is for tables, windows and the program.
 bool Segment::may_map_all() const noexcept {
-  const std::uint64_t limit = address_space_limit();
-  return made_here_ || limit == kUnlimited || layout_.data_reserve <= limit / 16;
+  if (made_here_) return true;
+  const std::uint64_t space = address_space();
+  const std::uint64_t all = space_of_whole_segments.load() + layout_.data_reserve;
+  return layout_.data_reserve <= space / 16 && all <= space / 2;
 }
 
 void Segment::map(Access access, std::uint64_t begin, std::uint64_t end) const {

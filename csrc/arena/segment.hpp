@@ -170,7 +170,8 @@ class Segment {
   bool made_here_ = false;
   Arena* arena_ = nullptr;
   Mapping control_;
-  mutable Windows windows_[2];  // of the data segment, by Access
+  mutable Windows windows_[2];                   // of the data segment, by Access
+  mutable std::atomic<std::uint64_t> whole_{0};  // bytes of those that have all of it
 };
 
 }  // namespace shmtensor

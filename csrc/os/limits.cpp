@@ -2,9 +2,12 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -100,6 +103,13 @@ AvailableMemory available_memory() {
 }
 
 std::uint64_t address_space_limit() noexcept { return soft_limit(RLIMIT_AS); }
+
+// The kernel places the first thread's stack, and on it what AT_RANDOM names, at the upper end.
+std::uint64_t address_space() noexcept {
+  const std::uint64_t near_the_end = ::getauxval(AT_RANDOM);
+  const std::uint64_t size = near_the_end != 0 ? std::bit_ceil(near_the_end) : kUnlimited;
+  return std::min(size, address_space_limit());
+}
 
 std::uint64_t descriptor_limit() noexcept { return soft_limit(RLIMIT_NOFILE); }
 

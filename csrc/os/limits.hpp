@@ -25,6 +25,10 @@ struct AvailableMemory {
 /// Returns RLIMIT_AS, or kUnlimited.
 [[nodiscard]] std::uint64_t address_space_limit() noexcept;
 
+/// Returns the size of the address space of this process: RLIMIT_AS, or what the kernel has for
+/// processes, 128 TiB on x86-64.
+[[nodiscard]] std::uint64_t address_space() noexcept;
+
 /// Returns the soft RLIMIT_NOFILE.
 [[nodiscard]] std::uint64_t descriptor_limit() noexcept;
 

@@ -245,6 +245,28 @@ def test_limited_consumer_unmaps_arenas_that_it_does_not_use(strategy, tmp_path)
     assert done.stdout == "fine\n", done
 
 
+def test_peers_leave_half_of_the_address_space_to_the_program(strategy, tmp_path) -> None:
+    """The reserves of twelve arenas filled it: the program's own allocations failed."""
+    code = """
+    def consume(outbox):
+        import mmap
+
+        gib = 1 << 30
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        reserve = min(max(1 << (memory - 1).bit_length(), gib), 256 * gib)
+        limit((16 * reserve + 16 * gib) // MIB)
+        held = [outbox.get() for _ in range(12)]
+        assert sorted(int(t.numpy()[0]) for t in held) == list(range(12)), held
+        with mmap.mmap(-1, 6 * reserve, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0):
+            print("fine")
+
+    if __name__ == "__main__":
+        with_producers(12, 1, 1, consume)
+    """
+    done = run_file(tmp_path, code, strategy)
+    assert done.stdout == "fine\n", done
+
+
 def test_refusal_names_the_limit_and_loses_nothing(strategy, tmp_path) -> None:
     code = """
     def consume(outbox):

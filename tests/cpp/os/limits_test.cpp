@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -74,6 +75,20 @@ TEST(Limits, AddressSpaceLimitIsReported) {
               }
             }),
             0);
+}
+
+TEST(Limits, AddressSpaceContainsAllMappings) {
+  const std::uint64_t before = address_space();
+  const Mapping mapping = Mapping::anonymous(page_size());
+  EXPECT_GT(before, reinterpret_cast<std::uint64_t>(mapping.data()));
+  EXPECT_LE(before, std::min(address_space_limit(), std::uint64_t{1} << 56));
+  in_child([&] {
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = before / 2;
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    EXPECT_EQ(address_space(), before / 2);
+  });
 }
 
 TEST(Limits, MappingCountIsReported) {
