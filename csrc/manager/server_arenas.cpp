@@ -16,7 +16,8 @@ constexpr std::size_t kMaxArenasPerSlot = 4096;
 void Server::register_arena(const Client& client, const Message& message, Fd fd) {
   if (registry_.owned_by(client.slot) >= kMaxArenasPerSlot) {
     return refuse(client.socket, message,
-                  "arena limit per process reached (" + std::to_string(kMaxArenasPerSlot) + ")");
+                  "this process has " + std::to_string(kMaxArenasPerSlot) +
+                      " arenas, which is the limit; release tensors, then call gc()");
   }
   if (registry_.find(message.arena) == nullptr) {
     auto segment = fd ? Segment::open(session_, message.arena, std::move(fd))

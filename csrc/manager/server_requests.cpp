@@ -27,6 +27,12 @@ bool is_notice(MessageKind kind) noexcept {
          kind == MessageKind::wake_watchers;
 }
 
+std::string all_slots_taken() {
+  return "all " + std::to_string(kMaxSlots) +
+         " slots of the session are taken, one by each process that uses it; end some, or let "
+         "others use another session (SHMTENSOR_SESSION)";
+}
+
 bool needs_slot(MessageKind request) noexcept {
   return std::ranges::find(kMemberRequests, request) != kMemberRequests.end();
 }
@@ -176,7 +182,7 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
       sweep_dead();
       const auto slot =
           slots_->assign(process, message.parent, std::move(pidfd), client.socket.get());
-      if (!slot) return refuse(client.socket, message, "all 1024 slots of the session are taken");
+      if (!slot) return refuse(client.socket, message, all_slots_taken());
       client.slot = *slot;
       watch(*slot);
     }
@@ -200,7 +206,7 @@ void Server::prepare_fork(const Client& client, Fd fd) {
   // process which has just connected.
   const int descriptor = add_client(std::move(fd));
   const auto slot = slots_->assign_to_child((*slots_)[client.slot].process.pid, descriptor);
-  if (!slot) return refuse(client.socket, message, "all 1024 slots of the session are taken");
+  if (!slot) return refuse(client.socket, message, all_slots_taken());
   clients_[descriptor].slot = *slot;
   message.slot = *slot;
   message.incarnation = (*slots_)[*slot].incarnation;

@@ -21,8 +21,9 @@ constexpr int kAttempts = 5;
 
 [[noreturn]] void throw_connection_closed(const SessionId& id) {
   throw SessionError(
-      "the manager of session " + id.hex() +
-      " closes every connection; it crashes on start or has run out of file descriptors");
+      "cannot use session " + id.hex() +
+      ": its manager closes every connection; it crashes on start, or its descriptors are used up, "
+      "about three for each process: raise the hard limit (ulimit -Hn) where the first one starts");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""A session whose 1,024 slots are taken reports that, also to a child that was forked without a slot."""
+"""A session with as many processes as it can have: the next one raises an error that names what to do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def test_child_without_a_slot_reports_that_all_are_taken() -> None:
     """It reported that the manager could not be reached."""
     done = run_python(PROGRAM, env=ROOT)
     assert done.returncode == 0, done.stderr
-    reason = "refuses: all 1024 slots of the session are taken"
+    reason = (
+        "refuses: all 1024 slots of the session are taken, one by each process that uses it; end some, or "
+        "let others use another session (SHMTENSOR_SESSION)"
+    )
     assert done.stdout.startswith("this process was forked without a slot in the session (the manager of")
     assert reason in done.stdout
     parents, childs = done.stderr.splitlines()
@@ -49,3 +52,44 @@ def test_child_without_a_slot_reports_that_all_are_taken() -> None:
     assert reason in childs
     session = done.stdout.split("manager of session ")[1][:32]
     wait_until(lambda: not manager_pids(session), what="the manager to end")
+
+
+FEW_DESCRIPTORS = """
+    import os, resource
+    import shmtensor as st
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    st.empty(1)
+    end, never = os.pipe()
+    pids = []
+    answer = b""
+    while answer in (b"", b"joined") and len(pids) < 40:
+        ours, theirs = os.pipe()
+        pids.append(os.fork())
+        if pids[-1] == 0:
+            os.close(never)
+            try:
+                kept = st.full(1000, len(pids))
+                os.write(theirs, b"joined")
+            except st.SessionError as error:
+                os.write(theirs, str(error).encode())
+            os.read(end, 1)
+            os._exit(0)
+        os.close(theirs)
+        answer = os.read(ours, 1000)
+        os.close(ours)
+    assert st.stats()["processes"] == len(pids), "those before are served"
+    os.close(never)
+    for pid in pids:
+        assert os.waitpid(pid, 0)[1] == 0
+    print(len(pids), answer.decode())
+"""
+
+
+def test_manager_without_descriptors_rejects_a_process_that_reports_it() -> None:
+    done = run_python(FEW_DESCRIPTORS)
+    assert done.returncode == 0, done.stderr
+    count, reason = done.stdout.split(" ", 1)
+    assert 5 < int(count) < 20
+    assert reason.startswith("cannot use session ")
+    assert "its descriptors are used up, about three for each process: raise the hard limit" in reason

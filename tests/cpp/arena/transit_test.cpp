@@ -4,7 +4,9 @@
 
 #include <bit>
 #include <new>
+#include <string>
 
+#include "base/error.hpp"
 #include "os/clock.hpp"
 #include "support/scarce_heap.hpp"
 #include "support/world_fixture.hpp"
@@ -168,6 +170,21 @@ TEST_F(TransitTest, TableSizeFollowsUnreadMessages) {
   }
   EXPECT_LT(table_.group_count.load(), 2 * kInFlight);
   EXPECT_EQ(count_live(), static_cast<int>(kInFlight));
+}
+
+TEST_F(TransitTest, BlocksInUnreadMessagesAreLimited) {
+  const Ticket first = writer_.issue(kArena, 0, 1);
+  for (BlockNumber block = 1; block < TransitTable::kGroups; ++block) {
+    static_cast<void>(writer_.issue(kArena, block, 1));
+  }
+  try {
+    static_cast<void>(writer_.issue(kArena, TransitTable::kGroups, 1));
+    ADD_FAILURE() << "there was one more";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("read or delete the queues"), std::string::npos);
+  }
+  ASSERT_TRUE(claim(first, 0, 1));
+  EXPECT_EQ(writer_.issue(kArena, TransitTable::kGroups, 1).group, first.group) << "it was read";
 }
 
 TEST_F(TransitTest, TicketOfReusedGroupIsStale) {

@@ -1,5 +1,6 @@
 // Arenas that members register and others request.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "arena/segment.hpp"
 #include "os/memfd.hpp"
@@ -44,6 +45,24 @@ class ServerArenas : public testing::ServerTest {
   const Joined member_ = join();
   const Joined other_ = join();
 };
+
+TEST_F(ServerArenas, OfOneProcessAreLimited) {
+  rlimit limit{};
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, nullptr, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
+  const auto segment = make(Strategy::file_descriptor);
+  std::optional<Reply> reply;
+  for (ArenaNumber number = 1; number <= 4097; ++number) {
+    segment->header().number = number;  // the manager takes one file for many arenas
+    const Segment::File file = segment->file();
+    reply = tell(number, *file);
+    if (reply->message.kind != MessageKind::done) break;
+  }
+  EXPECT_EQ(refusal(reply),
+            "this process has 4096 arenas, which is the limit; release tensors, then call gc()");
+  EXPECT_EQ(statistics(*other_.client).arenas, 4096u);
+}
 
 TEST_F(ServerArenas, MemfdIsSentOnRequest) {
   const auto segment = make(Strategy::file_descriptor);

@@ -130,9 +130,11 @@ TEST_F(ServerForks, SlotsAreExhaustedAndReused) {
     seen[place.slot] = true;
   }
   auto [ours, childs] = socket_pair();
-  EXPECT_EQ(refusal(member_.client->ask(MessageKind::fork, &ours)),
-            "all 1024 slots of the session are taken");
-  EXPECT_EQ(refusal(Client(id_).hello(Join::create)), "all 1024 slots of the session are taken");
+  const std::string why =
+      "all 1024 slots of the session are taken, one by each process that uses it; end some, or let "
+      "others use another session (SHMTENSOR_SESSION)";
+  EXPECT_EQ(refusal(member_.client->ask(MessageKind::fork, &ours)), why);
+  EXPECT_EQ(refusal(Client(id_).hello(Join::create)), why);
   const SlotNumber slot = places[500].slot;
   places[500].line.reset();
   EXPECT_TRUE(

@@ -1,4 +1,4 @@
-// A manager with few descriptors.
+// A manager with few descriptors, and one with many connections.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/limits.hpp"
 #include "support/server.hpp"
 
 namespace shmtensor {
@@ -90,6 +91,23 @@ TEST_F(ServerScarce, NewcomersAreRejectedAndMembersServed) {
 
   silent.clear();
   EXPECT_TRUE(eventually([&] { return !is_turned_away(); })) << "a descriptor is free again";
+  EXPECT_EQ(statistics(*member.client).processes, 1u);
+}
+
+TEST_F(ServerScarce, ConnectionsAreLimited) {
+  rlimit limit{};
+  ASSERT_EQ(::prlimit(server_->pid(), RLIMIT_NOFILE, nullptr, &limit), 0);
+  limit_descriptors(limit.rlim_max);
+  const Joined member = join();
+  testing::in_child([&] {
+    raise_soft_limit(RLIMIT_NOFILE);
+    std::vector<std::unique_ptr<Client>> others;
+    do {
+      others.push_back(std::make_unique<Client>(id_));
+    } while (!others.back()->is_hung_up_on(Join::observe));
+    EXPECT_EQ(others.size(), 4096u) << "with that of the member";
+  });
+  EXPECT_TRUE(eventually([&] { return !Client(id_).is_hung_up_on(Join::observe); }));
   EXPECT_EQ(statistics(*member.client).processes, 1u);
 }
 
