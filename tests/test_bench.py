@@ -14,6 +14,7 @@ import pytest
 from bench import __main__ as command
 from bench import harness
 from bench.cases import CASES, PROGRAMS, load_case
+from bench.cases.scale import FIGURES, table
 from bench.comparison import Comparison, report
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
@@ -54,6 +55,26 @@ def test_engine_measures_and_reports(tmp_path, capfd) -> None:
     assert not seen.err
     stored = json.loads(file.read_text())["comparisons"]
     assert [Comparison(**one).what for one in stored] == expected
+
+
+def test_scale_measures_and_reports(tmp_path, capfd) -> None:
+    file = tmp_path / "result.json"
+    assert command.main(["scale", "--quick", "--rounds", "2", "--json", str(file)]) == 0
+    seen = capfd.readouterr()
+    assert not seen.err
+    lines = [line.split("|")[1:-1] for line in seen.out.splitlines()]
+    assert lines[0] == ["members / blocks", "1 / 10", "3 / 30"]
+    assert [line[0].split(" (")[0] for line in lines[2:]] == list(FIGURES)
+    assert all(line[2] for line in lines), "all is measured with three"
+    alone, three = json.loads(file.read_text())["sizes"]
+    for name in ("manager, descriptors", "member, descriptors", "member, mappings"):
+        assert alone[name] < three[name]
+
+
+def test_page_of_scale_shows_stored_measurements() -> None:
+    (file,) = kept("design/scale.md")
+    lines = table(json.loads(file.read_text())["sizes"])
+    assert "\n".join(lines) in (DOCS / "design" / "scale.md").read_text()
 
 
 def test_comparison_states_its_goal(tmp_path, capsys) -> None:

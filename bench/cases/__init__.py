@@ -43,6 +43,7 @@ PROGRAMS = {
     "engine": "an engine that broadcasts steps and images to four ranks, as vLLM's does",
     "joblib": "tasks of joblib, with st.install and without; needs joblib",
     "ray": "tensors from actor to actor of Ray, with st.install and without; needs ray and torch",
+    "scale": "what grows with the members of a session and with its blocks",
 }
 
 
