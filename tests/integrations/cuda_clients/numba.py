@@ -12,11 +12,12 @@ class Numba:
     module = "numba_cuda"
     views = ("cai",)
     outlives = False
-    frees = False  # on the simulated driver, also without shmtensor
+    frees = True
 
     def __init__(self) -> None:
-        from numba import cuda
+        from numba import config, cuda
 
+        config.CUDA_DEALLOCS_COUNT = 0  # it frees an array in the thread that releases it
         self.cuda = cuda
 
     def make(self, values: Any) -> Any:
