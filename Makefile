@@ -17,7 +17,7 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]p
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
 .PHONY: help demo test test-cpp test-python test-integrations test-integrations-oldest test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
-	lint audit format sanitize bench bench-cpp docs clean
+	lint audit format sanitize bench bench-cpp docs check-docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -134,7 +134,11 @@ sanitize: $(VENV)/.group-build build/gtest/.found ## run the C++ tests with ASan
 	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
 
 docs: $(VENV)/.group-docs ## build the pages as a site in build/docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Needs Debian's Chromium: apt-get install chromium.
+check-docs: docs $(VENV)/.group-docs-browser ## check the site in a browser (SCREENSHOTS=folder: keep pictures)
+	$(BIN)/python -m tests.check_docs $(if $(SCREENSHOTS),--screenshots $(SCREENSHOTS))
 
 # In a virtual environment of its own, so that the peers' dependencies never reach the tests.
 bench: ## measure (BENCH_CASES="handover list", BENCH_PEERS="torch others vllm")

@@ -1,36 +1,41 @@
 """The results pages: ``python -m bench.page RESULT.json...``.
 
-docs/benchmarks.md has a table per case and six plots, of the first machine that measured the case;
-docs/design/goals.md has the goals, met or missed, on every machine. RESULT-launch.json is included if it
-exists beside the first result. Nothing on the pages is written by hand, so losses are shown like wins.
+docs/benchmarks.md has a picture of the README's times, and a list of the cases. The pages below it have a
+table per case and some plots, of the first machine that measured the case; docs/design/goals.md has the
+goals, met or missed, on every machine. RESULT-launch.json is included if it exists beside the first result.
+Nothing on the pages is written by hand, so losses are shown like wins.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.cases import CASES, load_case
 from bench.goals_page import goals
-from bench.kept import Kept, Record, kept, machine_of, over_pipes
+from bench.kept import Kept, Record, kept, machine_of, over_pipes, row_of
 from bench.plots import plot
 from bench.queue_goals import CASES as QUEUE_CASES
-from bench.queue_goals import GOALS as QUEUE_GOALS
+from bench.readme import LINES, PEERS, marks
 from bench.report import markdown_table, number
 from bench.summary import summary
 
-__all__ = ["DOCS", "benchmarks", "goals"]
+__all__ = ["DOCS", "pages"]
 
 DOCS = Path(__file__).parent.parent / "docs"
-FOLDER = "benchmarks"  # of the plots, below the docs
+FOLDER = "benchmarks"  # of the pages of cases and the plots, below the docs
 ELSEWHERE = ("together", "grid", "processor", "live", "crowd")  # only in the result file and among the goals
+OVERVIEW = "overview"  # a plot
 PLOTS = ("handover", "list", "fanout", "copyin", "syscalls", "most")
 
 HEAD = """# Benchmarks
 
+![times of shmtensor beside those of others](benchmarks/overview.svg)
+
 Medians, written by `python -m bench.page` from {run}
-Producer and consumer {pin}. [Queues and broadcasts](#queues-and-broadcasts)
-have their goals beside the figures.
+Producer and consumer {pin}. The picture has the times of the
+README, on a logarithmic scale; "over a pipe" is from when a queue of the drop-in was a pipe.
 
 `shmtensor-fs` and `torch-fs` are the strategy `file_system`, `torch-fd` is torch's default. The result file
 also has the cases {elsewhere}. `bench/README.md` describes how to measure,
@@ -38,13 +43,17 @@ also has the cases {elsewhere}. `bench/README.md` describes how to measure,
 [One copy of your data](guide/one-copy.md) has the memory of a shared data set. Nothing ran on a GPU.
 """
 
-QUEUE_HEAD = """## Queues and broadcasts
+TENSORS_HEAD = """# Tensors
 
-The goals of `st.Queue` and `st.Broadcast`. A round trip is a message to another process and its answer;
-both may spin, unless stated. Kills are in [Verification](design/verification.md). The cases below have the
-figures of all peers: `shmtensor-queue` is `st.Queue`, `shmtensor` the drop-in's SimpleQueue, `pickle` the
-standard SimpleQueue, `pickle-queue` the standard Queue, `ray-graph` a compiled graph of Ray, `vllm` the
-MessageQueue of vLLM.
+Medians; [Benchmarks](../benchmarks.md) names the machine and the peers.
+"""
+
+QUEUES_HEAD = """# Queues and broadcasts
+
+Medians; [Benchmarks](../benchmarks.md) names the machine. `shmtensor-queue` is `st.Queue`, `shmtensor` the
+drop-in's SimpleQueue, `pickle` the standard SimpleQueue, `pickle-queue` the standard Queue, `ray-graph` a
+compiled graph of Ray, `vllm` the MessageQueue of vLLM. See also their
+[goals](../design/goals.md#queues-and-broadcasts) and the [kills](../design/verification.md).
 """
 
 PINS = {
@@ -83,7 +92,7 @@ def _case_section(kept_result: Kept, first: Path) -> list[str]:
     summary_line = f"{case.summary[0].upper()}{case.summary[1:]}{baseline}."
     lines = ["", f"## {case.name}", "", summary_line, "", *_medians_table(result)]
     if case.name in PLOTS:
-        lines += ["", f"![{case.name}]({FOLDER}/{case.name}.svg)"]
+        lines += ["", f"![{case.name}]({case.name}.svg)"]
     notes = [f"Without {peer}: {why}." for peer, why in result["absent"].items()]
     if over_pipes(result):
         notes.append(f"Measured on {result['date']}, when a queue of the drop-in was a pipe.")
@@ -94,33 +103,44 @@ def _case_section(kept_result: Kept, first: Path) -> list[str]:
     return lines
 
 
-def _queue_section(found: dict[str, Kept]) -> list[str]:
-    """Return the goals of queues and broadcasts beside the figures."""
-    results = {case: found[case].result for case in QUEUE_CASES if case in found}
-    lines = []
-    for goal in QUEUE_GOALS:
-        measured = goal.measured(results)
-        figure, met = measured or ("not measured", None)
-        verdict = {None: "", True: "met", False: "**missed**"}[met]
-        lines.append((goal.what, f"{goal.goal} {goal.unit}", figure, verdict))
-    return ["", QUEUE_HEAD, *markdown_table(("`st.Queue`, `st.Broadcast`", "goal", "measured", ""), lines)]
+def _contents(page: str, cases: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in cases:
+        case = load_case(name)
+        yield f"[{name}]({FOLDER}/{page}.md#{name})", f"{case.summary[0].upper()}{case.summary[1:]}"
 
 
-def benchmarks(*result_files: Path) -> str:
-    """Return the page of results as Markdown; a case is that of the first file that has it."""
-    first, found = result_files[0], kept(result_files)
+def pages(files: Sequence[Path]) -> dict[str, str]:
+    """Return the pages as Markdown, by their names; a case is that of the first file that has it."""
+    first, found = files[0], kept(files)
     record = summary([first])
     run = _run(first, record, {result["date"] for result in record["results"]})
+    tensors = [case for case in CASES if case in found and case not in (*ELSEWHERE, *QUEUE_CASES)]
+    queues = [case for case in QUEUE_CASES if case in found]
     head = HEAD.format(run=run, pin=PINS[record["pin"]], elsewhere=", ".join(ELSEWHERE))
-    lines = [head.rstrip()]
-    for case in CASES:
-        if case in found and case not in (*ELSEWHERE, *QUEUE_CASES):
-            lines += _case_section(found[case], first)
-    lines += _queue_section(found)
-    for case in QUEUE_CASES:
-        if case in found:
-            lines += _case_section(found[case], first)
-    return "\n".join(lines) + "\n"
+    contents = [*_contents("tensors", tensors), *_contents("queues", queues)]
+    lines = {
+        "benchmarks": [head, *markdown_table(("case", "what it measures"), contents)],
+        f"{FOLDER}/tensors": [TENSORS_HEAD.rstrip(), *_sections(tensors, found, first)],
+        f"{FOLDER}/queues": [QUEUES_HEAD.rstrip(), *_sections(queues, found, first)],
+    }
+    texts = {f"{name}.md": "\n".join(text) + "\n" for name, text in lines.items()}
+    return texts | {"design/goals.md": goals(files)}
+
+
+def _sections(cases: Sequence[str], found: dict[str, Kept], first: Path) -> list[str]:
+    return [line for case in cases for line in _case_section(found[case], first)]
+
+
+def _overview(found: dict[str, Kept], first: Path) -> Record:
+    """Return the times of the README as a result."""
+    rows = []
+    for line in (one for one in LINES if one.case in found and one.unit.startswith("us")):
+        source = found[line.case]
+        name = "; ".join([line.name, *marks(source, first)])
+        for peer in PEERS:
+            row = row_of(source.result, line.what, peer, line.unit)
+            rows += [] if row is None else [row | {"what": name, "unit": "us"}]
+    return {"rows": rows}
 
 
 def main() -> None:
@@ -131,11 +151,14 @@ def main() -> None:
     found = kept(arguments.results)
     for folder in (FOLDER, "design"):
         (arguments.docs / folder).mkdir(exist_ok=True)
-    for case in PLOTS:
-        if case in found and found[case].result["rows"]:
-            plot(found[case].result, arguments.docs / FOLDER / f"{case}.svg")
-    (arguments.docs / "benchmarks.md").write_text(benchmarks(*arguments.results))
-    (arguments.docs / "design" / "goals.md").write_text(goals(arguments.results))
+    plots = {OVERVIEW: _overview(found, arguments.results[0])} | {
+        case: found[case].result for case in PLOTS if case in found
+    }
+    for name, result in plots.items():
+        if result["rows"]:
+            plot(result, arguments.docs / FOLDER / f"{name}.svg")
+    for name, text in pages(arguments.results).items():
+        (arguments.docs / name).write_text(text)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 
 from bench.kept import Record
 
 __all__ = ["plot"]
+
+WIDTH = 5.5  # inches, so that the text is readable on a phone
 
 
 def plot(result: Record, path: Path) -> None:
@@ -20,7 +23,7 @@ def plot(result: Record, path: Path) -> None:
     things = list(dict.fromkeys(row["what"] for row in rows))
     peers = list(dict.fromkeys(row["peer"] for row in rows))
     with rc_context({"svg.hashsalt": "shmtensor", "svg.fonttype": "none"}):  # same numbers, same file
-        figure = Figure(figsize=(8, 1 + 0.16 * len(rows) + 0.15 * len(things)))
+        figure = Figure(figsize=(WIDTH, 1.3 + 0.15 * len(rows) + 0.2 * len(things)), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         high = 0.8 / len(peers)
@@ -33,11 +36,12 @@ def plot(result: Record, path: Path) -> None:
                 label=peer,
                 color=f"C{place % 10}",
             )
-        axes.set_yticks(range(len(things)), things, fontsize="small")
+        axes.set_yticks(range(len(things)), [fill(thing, 18) for thing in things], fontsize="small")
+        axes.margins(y=0.02)
         axes.invert_yaxis()
         axes.set_xscale("log")
+        axes.tick_params(axis="x", top=True, labeltop=True)
         axes.set_xlabel(unit)
         axes.grid(alpha=0.3, axis="x")
-        axes.legend(fontsize="small")
-        figure.tight_layout()
+        figure.legend(loc="outside upper center", ncols=3, fontsize="small", frameon=False)
         figure.savefig(path, metadata={"Date": None})

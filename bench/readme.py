@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.kept import Kept, Record, kept, over_pipes, row_of
 
-__all__ = ["LINES", "README", "with_figures"]
+__all__ = ["LINES", "PEERS", "README", "marks", "with_figures"]
 
 README = Path(__file__).parent.parent / "README.md"
 PEERS = ("shmtensor", "torch-fd", "torch-fs", "SharedMemory", "pickle")  # the columns
@@ -54,8 +54,8 @@ class Line:
         source = found[self.case]
         rows = [row_of(source.result, self.what, peer, self.unit) for peer in PEERS]
         cells = [_cell(row, self.text) for row in rows]
-        marks = [self.name, *_marks(source, first)]
-        return f"| {'; '.join(marks)} | {' | '.join(cells)} |"
+        named = "; ".join([self.name, *marks(source, first)])
+        return f"| {named} | {' | '.join(cells)} |"
 
 
 LINES = (
@@ -79,7 +79,8 @@ def _cell(row: Record | None, text: Callable[[float], str]) -> str:
     return "\N{EN DASH}" if row is None else text(row["summary"]["median"])
 
 
-def _marks(source: Kept, first: Path) -> list[str]:
+def marks(source: Kept, first: Path) -> list[str]:
+    """Return what a line notes about its result."""
     other = [] if source.file == first else [f"on {source.record['machine']['processor']}"]
     return other + (["over a pipe"] if over_pipes(source.result) else [])
 
@@ -89,7 +90,7 @@ def _headline(found: dict[str, Kept], first: Path) -> str:
         _cell(row_of(found["queue"].result, "8 MiB tensor", peer), _time)
         for peer in ("shmtensor", "torch-fd", "pickle")
     )
-    beside = "; ".join([f"torch {torch}, pickle {pickled}", *_marks(found["queue"], first)])
+    beside = "; ".join([f"torch {torch}, pickle {pickled}", *marks(found["queue"], first)])
     return f"{HEADLINE} is handed over and answered in **{ours}** ({beside})."
 
 

@@ -18,7 +18,7 @@ from bench.cases.scale import FIGURES, table
 from bench.comparison import Comparison, report
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
-from bench.page import DOCS, benchmarks, goals
+from bench.page import DOCS, pages
 from bench.peers import PEERS, missing
 from bench.queue_goals import GOALS as QUEUE_GOALS
 from bench.report import cells
@@ -162,7 +162,7 @@ def test_results_page_contains_plots(tmp_path, capsys) -> None:
     subprocess.run(
         [sys.executable, "-m", "bench.page", file, "--docs", tmp_path], cwd=ROOT, check=True, timeout=100
     )
-    text = (tmp_path / "benchmarks.md").read_text()
+    text = (tmp_path / "benchmarks" / "tensors.md").read_text()
     assert f"|us|{'|'.join(peers)}|" in text
     assert re.search(r"^\|4 KiB, fresh\|([\d.,]+\|){3}$", text, re.MULTILINE)
     assert "|handover|ratio <= 1.2|" in (tmp_path / "design" / "goals.md").read_text()
@@ -178,8 +178,10 @@ def kept(page: str) -> list[Path]:
 
 def test_results_page_shows_stored_measurements() -> None:
     """`python -m bench.page` writes the pages from the result files that they name."""
-    assert benchmarks(*kept("benchmarks.md")) == (DOCS / "benchmarks.md").read_text()
-    assert goals(kept("design/goals.md")) == (DOCS / "design" / "goals.md").read_text()
+    written = pages(kept("design/goals.md"))
+    assert len(written) == 4
+    for name, text in written.items():
+        assert text == (DOCS / name).read_text(), name
 
 
 def test_goals_of_queues_are_computed_from_rows_of_several_peers() -> None:
@@ -216,8 +218,9 @@ def test_page_names_results_that_were_measured_over_pipes(tmp_path) -> None:
     for date, noted in (("2026-11-23", True), ("2026-11-24", False)):
         result = record["results"][0] | {"date": date}
         file.write_text(json.dumps(record | {"results": [result]}))
-        for page in (benchmarks(file), goals([file])):
-            assert ("a queue of the drop-in was a pipe" in " ".join(page.split())) == noted
+        for name in ("benchmarks/tensors.md", "design/goals.md"):
+            text = " ".join(pages([file])[name].split())
+            assert ("a queue of the drop-in was a pipe" in text) == noted
 
 
 def test_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.children import run_program, write_program
+from tests.helpers.pages import SEARCHED
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted((DOCS / "guide").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -45,3 +47,44 @@ def test_pages_named_in_code_exist(folder) -> None:
         if path.suffix in {".hpp", ".cpp", ".py", ".pyi"}:
             for page in re.findall(r"docs/[\w/-]+\.md", path.read_text()):
                 assert (ROOT / page).is_file(), f"{path}: {page}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as its site and GitHub make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = [
+        re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    ]
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))], ids=str
+)
+def test_links_of_pages_lead_to_pages_and_headings(page) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", text):
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_site_lists_every_page() -> None:
+    listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "guide").glob("with-*.md")), ids=lambda page: page.stem)
+def test_page_of_other_libraries_names_each(page) -> None:
+    assert page.stem == "with-others" or f"({page.name})" in (DOCS / "guide" / "with-others.md").read_text()
+
+
+def test_site_asks_no_other_host() -> None:
+    """The theme takes its fonts from Google unless told otherwise."""
+    assert re.search(r"^  font: false\b", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("word", SEARCHED)
+def test_words_that_users_search_for_are_on_pages(word) -> None:
+    assert any(re.search(rf"\b{word}\b", page.read_text(), re.IGNORECASE) for page in DOCS.rglob("*.md"))
