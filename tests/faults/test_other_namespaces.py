@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from tests.helpers.children import manager_pids, run_command, run_program, wait_until, write_program
+from tests.helpers.namespaces import on_two_hosts
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 OWN_USERS = ["unshare", "--user", "--map-root-user"]
@@ -146,3 +148,31 @@ def test_session_has_one_manager_across_network_namespaces(strategy, tmp_path) -
     assert done.returncode == 0, done.stderr
     session = done.stdout.strip()
     wait_until(lambda: not manager_pids(session), what="the manager to end")
+
+
+SECOND_HOST = """
+    import sys, time
+    from pathlib import Path
+    import shmtensor as st
+
+    tensor = st.full(1000, 2)
+    Path(sys.argv[1], "ready").touch()
+    time.sleep(60)
+"""
+FIRST_HOST = """
+    import sys
+    from pathlib import Path
+    import shmtensor as st
+    from tests.helpers.children import wait_until
+
+    wait_until(Path(sys.argv[1], "ready").exists, 30)
+    tensor = st.full(1000, 1)
+    assert st.stats()["processes"] == st.stats()["blocks"] == 1, st.stats()
+"""
+
+
+def test_two_hosts_use_one_name_for_two_sessions(tmp_path) -> None:
+    """A manager that saw the other host's processes would find their session, and refuse to start its own."""
+    hosts = ([sys.executable, "-c", dedent(code), str(tmp_path)] for code in (FIRST_HOST, SECOND_HOST))
+    done = run_command(on_two_hosts(tmp_path, *hosts), env={**ROOT, "SHMTENSOR_SESSION": "same name"})
+    assert done.returncode == 0, done.stderr

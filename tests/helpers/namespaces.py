@@ -58,53 +58,62 @@ def in_container() -> list[str]:
     return command
 
 
-_OWN_HOST = ["unshare", "--net", "--uts", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+_NETWORK = ["unshare", *_AS_ROOT, "--net"]
+_HOST = ["unshare", "--net", "--uts", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
 ADDRESSES = ("10.9.0.1", "10.9.0.2")
-_FIRST_HOST = """
+_LINK = "wire"  # the interface that connects a host with the other
+# Its arguments are a folder and what each host runs.
+_TWO_HOSTS = """
     set -e
-    hostname alpha
-    ip link set lo up
-    ip link add alpha type veth peer name beta
-    mkfifo "$0/started" "$0/linked"
-    {own} sh -c "$second_host" "$0" "$2" &
-    export SECOND_HOST=$!
-    read _ < "$0/started"
-    ip link set beta netns $SECOND_HOST
-    ip address add {first}/24 dev alpha
-    ip link set alpha up
-    echo > "$0/linked"
-    read _ < "$0/started"
-    eval "exec $1"
+    mkfifo "$0/alpha" "$0/beta"
+    await_both() {{ read _ < "$0/alpha"; read _ < "$0/beta"; }}
+    release_both() {{ echo > "$0/alpha"; echo > "$0/beta"; }}
+    {host} sh -c "$host" "$0" alpha {first} true "$1" & first=$!
+    {host} sh -c "$host" "$0" beta {second} "mount -t tmpfs none /dev/shm" "$2" & second=$!
+    await_both
+    ip link add {link} netns $first type veth peer name {link} netns $second
+    release_both
+    await_both
+    release_both
+    status=0
+    wait $first || status=$?
+    kill -KILL $second 2> /dev/null || true
+    wait
+    exit $status
 """
-_SECOND_HOST = """
+_A_HOST = """
     set -e
-    echo > "$0/started"
-    read _ < "$0/linked"
-    hostname beta
-    mount -t tmpfs none /dev/shm
+    meet() {{
+        echo > "$0/$name"
+        read _ < "$0/$name"
+    }}
+    name=$1
+    meet
+    hostname $name
+    $3
     ip link set lo up
-    ip address add {second}/24 dev beta
-    ip link set beta up
-    echo > "$0/started"
-    eval "exec $1"
+    ip address add $2/24 dev {link}
+    ip link set {link} addrgenmode none up  # an IPv6 address would be unusable at first
+    meet
+    until ip link show {link} | grep -q "state UP"; do sleep 0.02; done
+    eval "exec $4"
 """
 
 
 def on_two_hosts(folder: Path, first: list[str], second: list[str]) -> list[str]:
     """Return a command that runs one command on each of two hosts, `ADDRESSES`, and ends with the first.
 
-    The hosts are namespaces: each has its own network, with it its abstract sockets, its own hostname,
-    processes and /dev/shm; a link connects them. For the first command, `SECOND_HOST` is the id of a process
-    in the namespaces of the second. Skips the test where the system does not allow it.
+    The hosts are namespaces, neither of which is in the other: each has its own network, with it its abstract
+    sockets, its own hostname and processes; a link connects them. The second has a /dev/shm of its own. Skips
+    the test where the system does not allow it.
     """
-    names = {"own": " ".join(_OWN_HOST), "first": ADDRESSES[0], "second": ADDRESSES[1]}
-    start = f"second_host={shlex.quote(_SECOND_HOST.format(**names))}\n" + _FIRST_HOST.format(**names)
-    host = [*_OWN_HOST[:1], *_AS_ROOT, *_OWN_HOST[1:]]
-    probe = [*host, "ip", "link", "add", "alpha", "type", "veth", "peer", "name", "beta"]
+    probe = [*_NETWORK, *_HOST, "ip", "link", "add", _LINK, "type", "veth", "peer", "name", "beta"]
     try:
         done = subprocess.run(probe, check=False, capture_output=True, text=True)
     except OSError as error:
         pytest.skip(f"network namespaces cannot be made: {error}")
     if done.returncode != 0:
         pytest.skip(f"network namespaces cannot be made: {done.stderr.strip()}")
-    return [*host, "sh", "-c", start, str(folder), shlex.join(first), shlex.join(second)]
+    names = {"host": shlex.join(_HOST), "first": ADDRESSES[0], "second": ADDRESSES[1], "link": _LINK}
+    start = f"host={shlex.quote(_A_HOST.format(**names))}\n{_TWO_HOSTS.format(**names)}"
+    return [*_NETWORK, "sh", "-c", start, str(folder), shlex.join(first), shlex.join(second)]

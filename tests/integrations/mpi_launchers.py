@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,13 +21,12 @@ _ENVIRONMENT = {
     "MPIR_CVAR_CH4_NETMOD": "ofi",  # UCX takes hosts made of namespaces for one host
     "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
 }
-# Runs a command on the other of two hosts that are namespaces, as ssh would.
+# Runs a command on the other of two hosts that are namespaces; called with the arguments of ssh.
 _AGENT = """#!/bin/sh
 while [ "$1" != {address} ]; do shift; done
-shift
-names=/proc/$SECOND_HOST/ns
-exec nsenter --net=$names/net --uts=$names/uts --mount=$names/mnt --pid=$names/pid_for_children sh -c "$*"
+exec {shell} "$@"
 """
+REMOTE_SHELL = [sys.executable, str(ROOT / "tests/helpers/remote_shell.py")]
 KINDS = ("openmpi", "mpich", "system")
 
 
@@ -42,9 +43,9 @@ class Launcher:
         return [self.mpiexec, "-n", str(ranks), *options, *rank]
 
     def on_hosts(self, addresses: tuple[str, str], each: int, folder: Path) -> list[str]:
-        """Return options that place ranks on two hosts; the second is reached through its namespaces."""
+        """Return options that place ranks on two hosts, the second of which runs `REMOTE_SHELL`."""
         agent = folder / "agent"
-        agent.write_text(_AGENT.format(address=addresses[1]))
+        agent.write_text(_AGENT.format(address=addresses[1], shell=shlex.join(REMOTE_SHELL)))
         agent.chmod(0o755)
         hosts = ",".join(f"{address}:{each}" for address in addresses)
         if self.kind == "mpich":
@@ -53,14 +54,18 @@ class Launcher:
         return ["--host", hosts, *names[self.kind], str(agent)]
 
 
-def find(kind: str) -> Launcher:
-    """Return a launcher; skip the test where the system has none."""
+def find(kind: str, folder: Path) -> Launcher:
+    """Return a launcher whose temporary files are in a folder; skip the test where the system has none.
+
+    Open MPI names its own by the launcher's process id, which two containers may both have.
+    """
+    env = {**_ENVIRONMENT, "TMPDIR": str(folder)}
     if kind == "system":
         # `mpiexec` of this environment would be another one.
         mpiexec = shutil.which("mpiexec", path="/usr/local/bin:/usr/bin:/bin")
         if mpiexec is None:
             pytest.skip("the system has no mpiexec")
-        return Launcher(kind, mpiexec, _ENVIRONMENT)
-    folder = ROOT / "build/mpi" / kind
-    (library,) = folder.glob("lib/libmpi.so.*")
-    return Launcher(kind, str(folder / "bin/mpiexec"), {**_ENVIRONMENT, "MPI4PY_LIBMPI": str(library)})
+        return Launcher(kind, mpiexec, env)
+    installed = ROOT / "build/mpi" / kind
+    (library,) = installed.glob("lib/libmpi.so.*")
+    return Launcher(kind, str(installed / "bin/mpiexec"), {**env, "MPI4PY_LIBMPI": str(library)})

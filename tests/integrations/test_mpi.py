@@ -22,12 +22,12 @@ from tests.helpers.ranks import (
     run_ranks,
     write_ranks,
 )
-from tests.integrations.mpi_launchers import KINDS, Launcher, find
+from tests.integrations.mpi_launchers import KINDS, REMOTE_SHELL, Launcher, find
 
 
 @pytest.fixture(params=KINDS)
-def launcher(request) -> Launcher:
-    return find(request.param)
+def launcher(request, tmp_path) -> Launcher:
+    return find(request.param, tmp_path)
 
 
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
@@ -67,7 +67,7 @@ def test_jobs_of_two_containers_do_not_meet(launcher, tmp_path) -> None:
 def test_each_of_two_hosts_has_a_session(launcher, tmp_path) -> None:
     rank = write_ranks(tmp_path, OF_MPI, SENDING)
     options = launcher.on_hosts(ADDRESSES, 2, tmp_path)
-    command = on_two_hosts(tmp_path, launcher.command(4, rank, *options), ["sleep", "90"])
+    command = on_two_hosts(tmp_path, launcher.command(4, rank, *options), REMOTE_SHELL)
     found = run_ranks(command, tmp_path, 4, **launcher.env)
     assert [found[rank]["host"] for rank in range(4)] == ["alpha", "alpha", "beta", "beta"]
     for ranks in ([0, 1], [2, 3]):

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from textwrap import dedent, indent
 
 from tests.helpers.children import run_command
+from tests.helpers.namespaces import ADDRESSES, on_two_hosts
 from tests.helpers.ranks import (
     HOLDING,
     OF_TORCHRUN,
@@ -33,6 +34,17 @@ def test_ranks_of_two_jobs_send_among_themselves(tmp_path) -> None:
     assert one[0]["session"] != two[0]["session"]
     for found in (one, two):
         assert_sent_on_node(found, [0, 1])
+
+
+def test_each_of_two_hosts_has_a_session(tmp_path) -> None:
+    """The sessions of both have the same name."""
+    rank = write_ranks(tmp_path, OF_TORCHRUN, SENDING)
+    nodes = [*TORCHRUN, "--nnodes", "2", "--master-addr", ADDRESSES[0], "--master-port", "29500"]
+    first, second = ([*nodes, "--node-rank", str(number), *rank] for number in range(2))
+    found = run_ranks(on_two_hosts(tmp_path, first, second), tmp_path, 4)
+    assert [found[rank]["host"] for rank in range(4)] == ["alpha", "alpha", "beta", "beta"]
+    for ranks in ([0, 1], [2, 3]):
+        assert_sent_on_node(found, ranks)
 
 
 def test_restarted_ranks_find_nothing_of_those_before(tmp_path) -> None:
