@@ -33,9 +33,10 @@ PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
 test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built ## run the Python tests (PYTEST_ARGS="tests/objects -k shape": some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# In an environment of its own, so that the libraries never reach the other tests.
+# In an environment of its own, so that the libraries never reach the other tests. Continuous integration runs all,
+# and has ten minutes: the tests of Ray take two of them, those of MPI less than one.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib multiprocess pycuda ray torch web
+INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi multiprocess pycuda ray torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))

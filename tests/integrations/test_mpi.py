@@ -18,6 +18,7 @@ from tests.helpers.ranks import (
     WITHOUT_MPI,
     assert_nothing_is_left,
     assert_sent_on_node,
+    remove_memory_of_mpi,
     reports,
     run_ranks,
     write_ranks,
@@ -79,6 +80,7 @@ def test_killed_rank_ends_the_job_and_leaves_nothing(launcher, strategy, tmp_pat
     rank = write_ranks(tmp_path, OF_MPI, HOLDING, "signal.pause()")
     env = {**launcher.env, "SHMTENSOR_SHARING_STRATEGY": strategy}
     done = run_command(launcher.command(3, rank), env=env)
+    remove_memory_of_mpi(tmp_path)
     assert done.returncode != 0
     assert len(reports(tmp_path)) == 3, done.stderr
     assert_nothing_is_left(tmp_path)
@@ -103,6 +105,7 @@ def test_rank_killed_behind_a_shell_leaves_nothing_to_the_others(launcher, tmp_p
     """The launcher sees that the shell succeeds, so the other rank runs on."""
     rank = write_ranks(tmp_path, WITHOUT_MPI, HOLDING, ALONE)
     done = run_command(launcher.command(2, ["sh", "-c", '"$@" || true', "sh", *rank]), env=launcher.env)
+    remove_memory_of_mpi(tmp_path)
     assert done.returncode == 0, done.stderr
     assert reports(tmp_path)["alone"]["blocks"] == 0
     assert_nothing_is_left(tmp_path)
