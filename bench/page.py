@@ -2,8 +2,9 @@
 
 docs/benchmarks.md has a picture of the README's times, and a list of the cases. The pages below it have a
 table per case and some plots, of the first machine that measured the case; docs/design/goals.md has the
-goals, met or missed, on every machine. RESULT-launch.json is included if it exists beside the first result.
-Nothing on the pages is written by hand, so losses are shown like wins.
+goals, met or missed, on every machine. If they exist beside the first result, RESULT-launch.json is included,
+and ram.json is drawn for docs/guide/one-copy.md. Nothing on the pages is written by hand, so losses are shown
+like wins.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.cases import CASES, load_case
+from bench.cases.ram_report import picture
 from bench.goals_page import goals
-from bench.kept import Kept, Record, kept, machine_of, over_pipes, row_of
+from bench.kept import Kept, Record, kept, machine_of, over_pipes, read, row_of
 from bench.plots import plot
 from bench.queue_goals import CASES as QUEUE_CASES
 from bench.readme import LINES, PEERS, marks
@@ -149,8 +151,10 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of benchmarks.md")
     arguments = parser.parse_args()
     found = kept(arguments.results)
-    for folder in (FOLDER, "design"):
+    for folder in (FOLDER, "design", "guide"):
         (arguments.docs / folder).mkdir(exist_ok=True)
+    if (ram := arguments.results[0].with_name("ram.json")).exists():
+        plot(picture(read(ram)), arguments.docs / "guide" / "ram.svg")
     plots = {OVERVIEW: _overview(found, arguments.results[0])} | {
         case: found[case].result for case in PLOTS if case in found
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +159,7 @@ def test_results_page_contains_plots(tmp_path, capsys) -> None:
     words = ["alloc", "handover", "--quick", "--rounds", "1", "--peers", *peers, "--json", str(file)]
     assert command.main(words) == 0
     capsys.readouterr()
+    shutil.copy(ROOT / "bench/results/ram.json", tmp_path)
     # matplotlib keeps its fonts open, so this is not done here.
     subprocess.run(
         [sys.executable, "-m", "bench.page", file, "--docs", tmp_path], cwd=ROOT, check=True, timeout=100
@@ -168,6 +170,7 @@ def test_results_page_contains_plots(tmp_path, capsys) -> None:
     assert "|handover|ratio <= 1.2|" in (tmp_path / "design" / "goals.md").read_text()
     for peer in peers:
         assert peer in (tmp_path / "benchmarks" / "handover.svg").read_text()
+    assert "SharedList, spawn" in (tmp_path / "guide" / "ram.svg").read_text()
 
 
 def kept(page: str) -> list[Path]:

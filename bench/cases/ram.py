@@ -1,8 +1,8 @@
 """One copy of the data for all workers: the post "Demystify RAM Usage in Multi-Process Data Loaders".
 
 ``python -m bench ram`` builds 860,001 records like COCO's, runs the set-ups of the post and ours,
-each in programs of its own, measures them from outside, and prints the post's tables for this machine, the
-goals, and a plot of PSS over time.
+each in programs of its own, measures them from outside, and prints the post's tables for this machine and
+the goals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.cases.ram_report import goals_of, plot, table_of
+from bench.cases.ram_report import goals_of, table_of
 from bench.cases.ram_setups import SETUPS
 from bench.options import program_parser
 from shmtensor.memory import MemoryMonitor, ProcessMemory, process_tree
@@ -57,7 +57,6 @@ def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
     run = f"bench ram {os.getpid()} {name} {time.monotonic()}"
     monitor = MemoryMonitor([])
     programs = []
-    history = []
     start = time.monotonic()
     roles: dict[int, str] = {}
     nbytes = 0
@@ -72,12 +71,12 @@ def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
                 line = _line(programs[-1], 0.5)
                 pids = [pid for program in programs for pid in process_tree(program.pid)]
                 found = _measure(monitor, pids)
-                history.append((time.monotonic() - start, sum(m.pss for m in found.values())))
+                together = sum(memory.pss for memory in found.values())
             answer = json.loads(line)
             roles |= {int(pid): role for pid, role in answer["roles"].items()}
             nbytes = max(nbytes, answer["nbytes"])
             if rank == 0:
-                second_alone = history[-1][1]
+                second_alone = together
         helpers = [pid for program in programs for pid in process_tree(program.pid) if pid not in roles]
         pids = [*roles, *helpers, *_managers(run)]
         found = _measure(monitor, pids)
@@ -93,7 +92,6 @@ def run_setup(name: str, count: int, path: str | None) -> dict[str, Any]:
         ],
         "pss": sum(memory.pss for memory in found.values()),
         "pss of first rank": second_alone,
-        "history": history,
     }
 
 
@@ -132,7 +130,6 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--annotations", type=Path, help="a real instances_train2017.json instead")
     parser.add_argument("--records", type=int, default=COUNT, help=f"how many (default {COUNT})")
     parser.add_argument("--setups", nargs="+", choices=SETUPS, default=list(SETUPS))
-    parser.add_argument("--plot", type=Path, help="draw PSS over time into this file (needs matplotlib)")
     options = parser.parse_args(words)
     path = str(options.annotations) if options.annotations else None
     results: dict[str, Any] = {"machine": _machine(), "records": options.records, "setups": {}, "absent": {}}
@@ -154,8 +151,6 @@ def main(words: list[str] | None = None) -> int:
         if options.json:  # after each set-up, so that an interrupted run keeps its results
             options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(goals_of(results))
-    if options.plot:
-        plot(results, options.plot)
     return 1 if results["absent"] else 0
 
 

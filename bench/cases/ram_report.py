@@ -1,15 +1,12 @@
-"""The tables and the plot of the case `ram`."""
+"""The tables and the picture of the case `ram`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.cases.ram_setups import SETUPS
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["goals_of", "plot", "table_of"]
+__all__ = ["goals_of", "picture", "table_of"]
 
 MIB = 2**20
 _COLUMNS = ("rss", "pss", "uss", "shared", "shared_file")
@@ -76,29 +73,13 @@ def goals_of(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def plot(results: dict[str, Any], path: Path) -> None:
-    """Draw the PSS of all processes of each set-up over time."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 5.5))
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+def picture(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the memory of each set-up as rows for a plot."""
+    rows = []
     for name, result in results["setups"].items():
-        times = [seconds for seconds, _ in result["history"]]
-        sizes = [max(pss / MIB, 1) for _, pss in result["history"]]
-        ours = SETUPS[name][0] == "ours"
-        axes.plot(
-            times,
-            sizes,
-            label=SETUPS[name][3],
-            linewidth=2.2 if ours else 1.2,
-            linestyle="-" if ours else "--",
-        )
-    axes.set_xlabel("seconds")
-    axes.set_ylabel("PSS of all processes, MiB")
-    axes.set_yscale("log")
-    axes.legend(fontsize="small")
-    axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path)
+        sizes = {"PSS of all processes": result["pss"] / MIB, "USS of a worker": _worst_worker(result)}
+        rows += [
+            {"what": SETUPS[name][3], "peer": what, "unit": "MiB", "summary": {"median": size}}
+            for what, size in sizes.items()
+        ]
+    return {"rows": rows}
