@@ -62,8 +62,8 @@ def torch_uninstalled():
 
 @pytest.fixture(scope="session")
 def ray_environment() -> Iterator[dict[str, str]]:
-    """Return the environment of programs that connect to a cluster of Ray."""
-    with ray_programs.cluster("test-ray") as environment:
+    """Return the environment of programs that connect to a cluster of Ray, in a session of their own."""
+    with ray_programs.cluster(f"test-ray-{os.getpid()}") as environment:
         yield environment
 
 
