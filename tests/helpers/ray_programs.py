@@ -15,11 +15,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import shmtensor as st
-from tests.helpers.children import clean_environment, importing_tests, wait_until
+from tests.helpers.children import (
+    clean_environment,
+    importing_tests,
+    run_program,
+    wait_until,
+    write_program,
+)
 
 ON = sys.argv[-1] == "on"
 
 QUIET = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+
+# What a program begins with.
+START = """
+    import contextlib
+
+    import numpy as np
+    import ray
+    import torch
+
+    import shmtensor as st
+    from tests.helpers.ray_programs import ON, connected, place, transport, wait_for_no_blocks
+
+    if ON:
+        st.install("ray")
+"""
 
 _CLUSTER = """
 import sys
@@ -50,6 +71,12 @@ def cluster(session: str) -> Iterator[dict[str, str]]:
             yield {**environment, "RAY_ADDRESS": process.stdout.readline().strip()}
             process.stdin.close()
             process.wait(60)
+
+
+def run_on(folder: Path, environment: dict[str, str], code: str) -> None:
+    """Run a program with the integration; it must succeed."""
+    done = run_program(write_program(folder, START + code), "on", timeout=100, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 @contextlib.contextmanager
