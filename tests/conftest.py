@@ -19,12 +19,15 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor import named_objects
 from tests.helpers.leaks import Snapshot, abandoned, shm_names
 
 
 def pytest_configure() -> None:
     # A third of the processor time that a child takes to import NumPy is OpenBLAS's threads, spinning.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # `once` would warn in the workers of pytest-xdist, which a Python program executes.
+    named_objects._warned = True
 
 
 def pytest_report_header() -> str:
