@@ -37,7 +37,9 @@ bool reserve_around(const Fd& file, std::uint64_t offset, std::uint64_t size) {
 
 }  // namespace
 
-std::string object_name(const SessionId& session) { return "shmtensor-" + session.hex(); }
+std::string object_name(const SessionId& session) {
+  return std::string(kObjectPrefix) + session.hex();
+}
 
 std::string arena_name(const SessionId& session, ArenaNumber number) {
   return object_name(session) + "-" + std::to_string(number);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "arena/freed_map.hpp"
@@ -16,6 +17,9 @@
 #include "os/mapping.hpp"
 
 namespace shmtensor {
+
+/// Prefix of the names of all objects of all sessions.
+inline constexpr std::string_view kObjectPrefix = "shmtensor-";
 
 /// Prefix of the names of all objects of a session: memfds, /dev/shm entries, sockets.
 [[nodiscard]] std::string object_name(const SessionId& session);

@@ -8,8 +8,8 @@
 #include <span>
 #include <thread>
 
-#include "arena/segment.hpp"
 #include "base/error.hpp"
+#include "manager/manager_address.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
@@ -106,8 +106,6 @@ Silence silence;
 
 void reap_managers() { managers.reap(); }
 
-std::string manager_address(const SessionId& session) { return object_name(session); }
-
 Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket_.identity()) {
   set_timeout(socket_, kTimeout);
   ask_for_sender(socket_);
@@ -115,11 +113,10 @@ Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket
 
 Connection Connection::open(const SessionId& session, const std::string& program) {
   reap_managers();
-  const std::string address = manager_address(session);
   PeerUser user = PeerUser::same;
   // A manager that is exiting may refuse or reset connections a few times.
   for (int attempt = 0; attempt < 50; ++attempt) {
-    if (std::optional<Fd> socket = connect_abstract(address, kTimeout)) {
+    if (std::optional<Fd> socket = connect_to_manager(session, kTimeout)) {
       user = user_of_peer(*socket);
       if (user == PeerUser::same) {
         const pid_t manager = peer_credentials(*socket).pid;
@@ -135,8 +132,10 @@ Connection Connection::open(const SessionId& session, const std::string& program
     if (program.empty()) return {};
     // The listening socket is created here and inherited by the manager. So the next connect
     // succeeds before the program has started, and only one of several starters wins.
-    if (const std::optional<Fd> listener = listen_abstract(address)) {
-      launch_detached(program, {session.hex()}, *listener);
+    if (const std::optional<Fd> listener = listen_as_manager(session)) {
+      const SocketDirectory* directory = runtime_directory();
+      launch_detached(program, {session.hex(), directory != nullptr ? directory->path() : ""},
+                      *listener);
     } else {
       nap(attempt);
     }

@@ -61,7 +61,4 @@ class Connection {
 /// it is PID 1 of a container, or a subreaper.
 void reap_managers();
 
-/// Returns the abstract name on which the manager of a session listens.
-[[nodiscard]] std::string manager_address(const SessionId& session);
-
 }  // namespace shmtensor

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "base/ids.hpp"
+#include "manager/manager_address.hpp"
 #include "manager/server.hpp"
 #include "os/neutral_start.hpp"
 
@@ -39,14 +41,15 @@ bool detach() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 2 || ::fcntl(kListener, F_GETFD) < 0) {
+  if (count != 3 || ::fcntl(kListener, F_GETFD) < 0) {
     std::fprintf(stderr,
-                 "shmtensor-manager is started by shmtensor: it expects a session id, and a "
-                 "listening socket as descriptor %d\n",
-                 kListener);
+                 "shmtensor-manager is started by shmtensor: it expects a session id, the value of "
+                 "%s, and a listening socket as descriptor %d\n",
+                 shmtensor::kDirectoryVariable, kListener);
     return 2;
   }
   const shmtensor::SessionId session = shmtensor::SessionId::parse(arguments[1]);
+  ::setenv(shmtensor::kDirectoryVariable, arguments[2], 1);
   if (!detach()) return 1;
   close_inherited();
   ::fcntl(kListener, F_SETFD, FD_CLOEXEC);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "manager/connection.hpp"
+#include "manager/manager_address.hpp"
 #include "os/page_reservation.hpp"
 #include "os/process.hpp"
 #include "os/procfs.hpp"
@@ -17,7 +17,6 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::string_view kPrefix = "shmtensor-";
 constexpr std::size_t kHexDigits = 32;
 
 // "shmtensor-<hex>-<number>", with or without the " (deleted)" that /proc adds to a memfd.
@@ -81,12 +80,39 @@ bool in_use(const std::string& session, const std::vector<std::string>& names) {
                      [&](pid_t pid) { return maps_file(pid, session + "-").value_or(!open); });
 }
 
+// While it is held, no process can start the session: neither under an abstract name, nor in the
+// directory of this process.
+class Reservation {
+ public:
+  explicit Reservation(const std::string& session)
+      : session_(session), directory_(runtime_directory()), name_(bind_to(session)) {
+    if (name_ && directory_ != nullptr) file_ = directory_->listen(session);
+  }
+  ~Reservation() {
+    if (file_) directory_->remove(session_);
+  }
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+
+  [[nodiscard]] bool succeeded() const noexcept {
+    return name_ && (directory_ == nullptr || file_);
+  }
+
+ private:
+  const std::string& session_;
+  const SocketDirectory* directory_;
+  std::optional<Fd> name_;
+  std::optional<Fd> file_;
+};
+
 }  // namespace
 
 void throw_lives_elsewhere() {
   throw SessionError(
-      "the session is in another network namespace, so this process cannot reach its manager; "
-      "unset SHMTENSOR_SESSION to start another session, or run the process in that namespace");
+      "the session is in another network namespace or SHMTENSOR_RUNTIME_DIR, so this process "
+      "cannot "
+      "reach its manager; unset SHMTENSOR_SESSION to start another session, or run the process in "
+      "that namespace or with that directory");
 }
 
 std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
@@ -97,7 +123,7 @@ std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {
       if (!file) continue;
       try {
         auto memory = SessionMemory::open(session, std::move(file));
-        if (!in_other_network(pid)) return memory;
+        if (runtime_directory() != nullptr || !in_other_network(pid)) return memory;
         elsewhere = true;
       } catch (const SessionError&) {
         // The content does not match the name: continue the search.
@@ -148,8 +174,8 @@ FoundArenas recover_arenas(const SessionId& session) {
 
 std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
   std::map<std::string, std::vector<std::string>> sessions;
-  for (const std::string& name : list_shm(std::string(kPrefix))) {
-    sessions[name.substr(0, kPrefix.size() + kHexDigits)].push_back(name);
+  for (const std::string& name : list_shm(std::string(kObjectPrefix))) {
+    sessions[name.substr(0, kObjectPrefix.size() + kHexDigits)].push_back(name);
   }
   std::vector<std::string> removed;
   for (const auto& [session, names] : sessions) {
@@ -157,10 +183,10 @@ std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
     // The socket of a manager has the session's name. Its session counts as alive even if the
     // manager is stopped or about to end, because the manager removes the names itself. No session
     // can start under that name in this time either; a session that started since the search has
-    // members with names open, or its manager here. The socket is bound after the search, which
+    // members with names open, or its manager here. The sockets are bound after the search, which
     // takes long, so that another sweep that starts now skips the session.
-    const std::optional<Fd> place = bind_abstract(session);
-    if (!place || has_open(names).value_or(false)) continue;
+    const Reservation reservation(session);
+    if (!reservation.succeeded() || has_open(names).value_or(false)) continue;
     for (const std::string& name : names) {
       if (!made_in_this_namespace(name)) continue;
       if (dry_run || remove_name(name, take)) removed.push_back(name);

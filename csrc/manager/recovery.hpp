@@ -12,13 +12,14 @@
 
 namespace shmtensor {
 
-/// Throws SessionError, because the session is in another network namespace and may have a manager
-/// there.
+/// Throws SessionError, because the session may have a manager whose address this process cannot
+/// reach.
 [[noreturn]] void throw_lives_elsewhere();
 
 /// Returns the memory of a session, opened through a process of this user that has it open; null if
-/// none is visible. Throws SessionError if that process is in another network namespace, and
-/// OsError if descriptors or memory are too short for the search.
+/// none is visible. Throws SessionError if that process is in another network namespace, unless
+/// the session is in a directory, and OsError if descriptors or memory are too short for the
+/// search.
 [[nodiscard]] std::unique_ptr<SessionMemory> recover_session(const SessionId& session);
 
 struct FoundArenas {

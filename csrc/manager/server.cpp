@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "manager/manager_address.hpp"
 #include "os/clock.hpp"
 #include "os/same_user.hpp"
 #include "os/shm_object.hpp"
@@ -38,6 +39,7 @@ Server::~Server() {
   if (memory_) memory_->header().manager.compare_exchange_strong(claimed_, 0);
   slots_.reset();
   memory_.reset();
+  remove_manager_file(session_);  // before it closes: then no other process has replaced the file
   listener_.reset();
 }
 

@@ -25,14 +25,20 @@ struct Address {
   socklen_t size = 0;
 };
 
-Address abstract_address(const std::string& name) {
+// An abstract name begins, a path ends, with a null character.
+Address address_named(const std::string& name) {
   Address address;
   address.value.sun_family = AF_UNIX;
-  if (name.size() + 1 > sizeof address.value.sun_path) throw_os("name a socket", ENAMETOOLONG);
-  std::memcpy(address.value.sun_path + 1, name.data(), name.size());
+  if (name.size() + 1 > sizeof address.value.sun_path) {
+    throw_os("name the socket " + name, ENAMETOOLONG);
+  }
+  const std::size_t first = name.starts_with('/') ? 0 : 1;
+  std::memcpy(address.value.sun_path + first, name.data(), name.size());
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
 }
+
+std::string printed(const std::string& name) { return name.starts_with('/') ? name : '@' + name; }
 
 Fd new_socket() {
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -106,19 +112,21 @@ void take_ancillary(msghdr& message, Received& received) {
 
 }  // namespace
 
-std::optional<Fd> bind_abstract(const std::string& name) {
+std::optional<Fd> bind_to(const std::string& name) {
   Fd socket = new_socket();
-  const Address address = abstract_address(name);
+  const Address address = address_named(name);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size) != 0) {
     if (errno == EADDRINUSE) return std::nullopt;
-    throw_os("bind the socket @" + name);
+    throw_os("bind the socket " + printed(name));
   }
   return socket;
 }
 
-std::optional<Fd> listen_abstract(const std::string& name) {
-  std::optional<Fd> socket = bind_abstract(name);
-  if (socket && ::listen(socket->get(), SOMAXCONN) != 0) throw_os("listen on the socket @" + name);
+std::optional<Fd> listen_on(const std::string& name) {
+  std::optional<Fd> socket = bind_to(name);
+  if (socket && ::listen(socket->get(), SOMAXCONN) != 0) {
+    throw_os("listen on the socket " + printed(name));
+  }
   return socket;
 }
 
@@ -126,18 +134,31 @@ void listen_as_this_process(const Fd& socket) {
   if (::listen(socket.get(), SOMAXCONN) != 0) throw_os("listen on an inherited socket");
 }
 
-std::optional<Fd> connect_abstract(const std::string& name, std::chrono::milliseconds timeout) {
+std::optional<Fd> connect_to(const std::string& name, std::chrono::milliseconds timeout) {
   Fd socket = new_socket();
   set_timeout(socket, timeout);
-  const Address address = abstract_address(name);
+  const Address address = address_named(name);
   const auto connect = [&] {
     return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size);
   };
   if (with_timeout(socket, Wait::as_the_socket_is_set, connect) != 0) {
     if (errno == ECONNREFUSED || errno == ENOENT) return std::nullopt;
-    throw_os("connect to the socket @" + name);
+    throw_os("connect to the socket " + printed(name));
   }
   return socket;
+}
+
+bool is_listening(const std::string& name) {
+  const Fd socket = new_socket();
+  make_non_blocking(socket);
+  const Address address = address_named(name);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), address.size) ==
+      0) {
+    return true;
+  }
+  if (errno == ECONNREFUSED || errno == ENOENT) return false;
+  if (errno == EAGAIN) return true;  // too many connections wait for it
+  throw_os("connect to the socket " + printed(name));
 }
 
 Fd accept_connection(const Fd& listener) {

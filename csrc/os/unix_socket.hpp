@@ -1,5 +1,5 @@
-// Local message sockets that carry descriptors: SOCK_SEQPACKET sockets with abstract names, which
-// leave no files.
+// Local message sockets that carry descriptors: SOCK_SEQPACKET sockets. Their names are abstract,
+// which leave no files, or paths, which begin with '/'.
 #pragma once
 
 #include <sys/types.h>
@@ -27,21 +27,24 @@ struct Received {
 /// The limit on descriptors per message in this library (the kernel's limit is 253).
 inline constexpr std::size_t kMaxFdsPerMessage = 8;
 
-/// Binds an abstract name. While the socket is open, no other process can listen on the name.
-/// Nothing if the name is in use.
-[[nodiscard]] std::optional<Fd> bind_abstract(const std::string& name);
+/// Binds a name. While the socket is open, no other process can listen on the name; nor on a path
+/// as long as its file exists. Nothing if the name is in use.
+[[nodiscard]] std::optional<Fd> bind_to(const std::string& name);
 
-/// Binds and listens on an abstract name. Nothing if the name is in use.
-[[nodiscard]] std::optional<Fd> listen_abstract(const std::string& name);
+/// Binds and listens on a name. Nothing if the name is in use.
+[[nodiscard]] std::optional<Fd> listen_on(const std::string& name);
 
 /// Listens on a socket that another process bound, so that processes which connect later receive
 /// the credentials of this process. Throws OsError.
 void listen_as_this_process(const Fd& socket);
 
-/// Connects to an abstract name. Nothing if no process listens on it. This call and each later
-/// receive and send on the socket wait for at most `timeout`.
-[[nodiscard]] std::optional<Fd> connect_abstract(const std::string& name,
-                                                 std::chrono::milliseconds timeout);
+/// Connects to a name. Nothing if no process listens on it. This call and each later receive and
+/// send on the socket wait for at most `timeout`.
+[[nodiscard]] std::optional<Fd> connect_to(const std::string& name,
+                                           std::chrono::milliseconds timeout);
+
+/// Return true if a process listens on the name. Does not wait, even for one that is stopped.
+[[nodiscard]] bool is_listening(const std::string& name);
 
 /// Accepts a pending connection as a non-blocking socket. Returns an empty Fd if there is none, or
 /// if no descriptor is left (see errno).

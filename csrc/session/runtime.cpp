@@ -9,6 +9,7 @@
 #include "arena/address_map.hpp"
 #include "base/error.hpp"
 #include "cuda/driver.hpp"
+#include "manager/manager_address.hpp"
 #include "os/fork_mark.hpp"
 #include "os/process.hpp"
 #include "os/program_run.hpp"
@@ -44,6 +45,7 @@ SessionId Runtime::choose_home() {
   if (const SessionId id = chosen_home()) return id;
   const char* named = std::getenv(kSessionVariable);
   if (named != nullptr && *named != '\0') return choose_home_session(session_named(named));
+  if (runtime_directory() != nullptr) return choose_home_session(session_named(""));
   const std::string job = job_id();
   return choose_home_session(job.empty() ? session_of_run(first_process_of_run())
                                          : session_named(job));

@@ -6,6 +6,7 @@
 
 #include "arena/extent_table.hpp"
 #include "base/error.hpp"
+#include "manager/manager_address.hpp"
 #include "os/fault_point.hpp"
 #include "os/limits.hpp"
 #include "os/shm_object.hpp"
@@ -19,9 +20,10 @@ constexpr std::uint64_t kLargestReserve = 256 * kGiB;
 
 cuda::Uuid uuid_of(const DeviceId& device) noexcept { return std::bit_cast<cuda::Uuid>(device); }
 
-StaleHandle gone(const SessionId& session, ArenaNumber number) {
+StaleHandle gone(const SessionId& session, ArenaNumber number, const char* or_else = "") {
   return StaleHandle("cannot use a tensor's handle: arena " + std::to_string(number) +
-                     " of session " + session.hex() + " no longer exists, nor do its tensors");
+                     " of session " + session.hex() + " no longer exists, nor do its tensors" +
+                     or_else);
 }
 
 // Reserves address space for all memory of the machine; unused address space costs nothing. A
@@ -147,8 +149,13 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
     try {
       segment = Segment::open_named(id(), number);
     } catch (const OsError& error) {
-      if (error.code() == ENOENT) throw gone(id(), number);
-      throw;
+      if (error.code() != ENOENT) throw;
+      const bool containers = runtime_directory() != nullptr;
+      throw gone(id(), number,
+                 containers
+                     ? ", or they are in another container's /dev/shm (its sharing strategy is "
+                       "file_system; use file_descriptor)"
+                     : "");
     }
   } else {
     Fd file = find_memfd(number);

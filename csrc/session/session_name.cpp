@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "manager/manager_address.hpp"
 #include "os/process.hpp"
 #include "os/process_stat.hpp"
 #include "os/random.hpp"
@@ -35,7 +36,13 @@ std::string joined(std::initializer_list<const char*> names) {
 SessionId session_named(const std::string& text) {
   const bool is_id =
       text.size() == 32 && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
-  return SessionId::parse(is_id ? text : text + "uid=" + std::to_string(::geteuid()));
+  if (is_id) return SessionId::parse(text);
+  if (const SocketDirectory* directory = runtime_directory()) {
+    const auto [device, inode] = directory->identity();  // which has one user
+    return SessionId::parse(text + "directory=" + std::to_string(device) + ':' +
+                            std::to_string(inode));
+  }
+  return SessionId::parse(text + "uid=" + std::to_string(::geteuid()));
 }
 
 std::string job_id() {

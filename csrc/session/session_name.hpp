@@ -10,7 +10,8 @@
 namespace shmtensor {
 
 /// Returns the id of the session with that name: 32 hexadecimal digits are an id, any other text
-/// names a session of this user. Two users who choose the same text have two sessions.
+/// names a session of this user, or of the runtime directory. Two users who choose the same text
+/// have two sessions.
 [[nodiscard]] SessionId session_named(const std::string& text);
 
 /// Returns a text that is the same in all processes that one run of a launcher started on this

@@ -36,7 +36,7 @@ constexpr std::size_t kHead = 640;  // the locks and the counts of a channel
 class World {
  public:
   World() {
-    std::optional<Fd> listener = listen_abstract(object_name(id_));
+    std::optional<Fd> listener = listen_on(object_name(id_));
     ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
     manager_ = ::fork();
     if (manager_ == 0) {

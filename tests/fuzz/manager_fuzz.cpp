@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kShort{2};
 /// A manager in a thread, and a member that keeps the session alive.
 struct World {
   World() {
-    std::optional<Fd> listener = listen_abstract(object_name(id));
+    std::optional<Fd> listener = listen_on(object_name(id));
     ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
     std::thread([this, fd = std::move(*listener)]() mutable {
       Server(id, std::move(fd)).run();
@@ -102,7 +102,7 @@ Fd some_descriptor(World& world, fuzz::Input& input) {
 }
 
 void speak(World& world, fuzz::Input& input) {
-  const std::optional<Fd> line = connect_abstract(object_name(world.id), kShort);
+  const std::optional<Fd> line = connect_to(object_name(world.id), kShort);
   if (!line) return;
   for (int messages = 0; messages < 16 && !input.empty(); ++messages) {
     const auto how = input.take<std::uint8_t>();

@@ -44,13 +44,13 @@ def as_nobody(*mapping: str) -> list[str]:
     return command
 
 
-def in_container() -> list[str]:
+def in_container(*more: str) -> list[str]:
     """Return the start of a command that runs as in a container with the network and the name of its host.
 
-    It has its own processes, numbered from 1, and its own /dev/shm. Skips the test where the system does not
-    allow it.
+    It has its own processes, numbered from 1, and its own /dev/shm, and with "--net" its own network. Skips
+    the test where the system does not allow it.
     """
-    own = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+    own = ["unshare", *more, "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
     command = [*own, "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
     done = subprocess.run([*command, "true"], check=False, capture_output=True, text=True)
     if done.returncode != 0:

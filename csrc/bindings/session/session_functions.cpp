@@ -8,6 +8,7 @@
 #include "base/siphash.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/support/gil.hpp"
+#include "manager/manager_address.hpp"
 #include "manager/recovery.hpp"
 #include "session/runtime.hpp"
 #include "session/session_name.hpp"
@@ -79,6 +80,10 @@ void add_session_functions(py::module_& module) {
   module.def("set_home_id", &set_home_id);
   module.def("session_named", [](const std::string& text) { return session_named(text).hex(); });
   module.def("home_is_of_this_process", [] { return Runtime::get().home_is_of_this_process(); });
+  module.def("runtime_directory", []() -> py::object {
+    const SocketDirectory* directory = runtime_directory();
+    return directory != nullptr ? py::object(py::str(directory->path())) : py::none();
+  });
   module.def(
       "ensure_managers", [] { Runtime::get().ensure_managers(); }, py::call_guard<GilRelease>());
   module.def("set_limit", [](std::uint64_t bytes) { Runtime::get().budget().set_limit(bytes); });

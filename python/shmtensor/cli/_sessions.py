@@ -16,9 +16,13 @@ _NAME = re.compile(r"@shmtensor-([0-9a-f]{32})$")
 
 
 def find_sessions() -> list[str]:
-    """Return the ids of sessions that have a manager, of any user."""
+    """Return the ids of sessions in the runtime directory, or else of those of any user with a manager."""
+    directory = _core.runtime_directory()
     try:
-        lines = Path("/proc/net/unix").read_text().splitlines()
+        if directory is None:
+            lines = Path("/proc/net/unix").read_text().splitlines()
+        else:
+            lines = [f"@{path.name}" for path in Path(directory).iterdir()]
     except OSError:
         return []
     found = {match[1] for line in lines if (match := _NAME.search(line))}

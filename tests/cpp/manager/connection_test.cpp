@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "manager/manager_address.hpp"
 #include "os/unix_socket.hpp"
 #include "support/names.hpp"
 
@@ -21,8 +22,7 @@ class FalseManager {
   using Answer = std::function<std::vector<std::byte>(Message)>;
 
   FalseManager(const SessionId& session, Answer answer)
-      : listener_(*listen_abstract(manager_address(session))),
-        thread_([this, answer = std::move(answer)] {
+      : listener_(*listen_as_manager(session)), thread_([this, answer = std::move(answer)] {
           const Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
           Message request;
           if (!receive_message(socket, std::as_writable_bytes(std::span(&request, 1)))) return;

@@ -56,7 +56,7 @@ TEST_F(OtherUser, AddressHijackIsDetected) {
   Shared<Turn> turn;
   Child squatter([&] {
     ASSERT_EQ(::setuid(kOther), 0);
-    const auto listener = listen_abstract(object_name(id));
+    const auto listener = listen_on(object_name(id));
     turn->set(1);
     ::pause();
   });

@@ -158,7 +158,7 @@ TEST_F(RecoveryTest, MemoryOfUnlinkedNameIsFreedOnClose) {
 }
 
 TEST_F(RecoveryTest, NamesOfSessionWithManagerAreKept) {
-  const auto socket = listen_abstract(object_name(id_));
+  const auto socket = listen_on(object_name(id_));
   const std::string name = leave_a_name();
   static_cast<void>(sweep_names(false));
   EXPECT_TRUE(exists(name));
@@ -166,7 +166,7 @@ TEST_F(RecoveryTest, NamesOfSessionWithManagerAreKept) {
 
 // Each connection would wait in the queue of a stopped manager, until no process can connect.
 TEST_F(RecoveryTest, SweepDoesNotConnectToManagers) {
-  const auto socket = listen_abstract(object_name(id_));
+  const auto socket = listen_on(object_name(id_));
   ::fcntl(socket->get(), F_SETFL, O_NONBLOCK);
   const std::string name = leave_a_name();
   static_cast<void>(sweep_names(false));

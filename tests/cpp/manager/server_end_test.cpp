@@ -38,9 +38,7 @@ class ServerEnds : public testing::ServerTest {
     EXPECT_EQ(member.wait(), 0);
     since_ = *left;
   }
-  [[nodiscard]] bool listens() const {
-    return connect_abstract(object_name(id_), kTimeout).has_value();
-  }
+  [[nodiscard]] bool listens() const { return connect_to(object_name(id_), kTimeout).has_value(); }
   [[nodiscard]] std::uint64_t elapsed() const { return coarse_milliseconds() - since_; }
 
   std::uint64_t since_ = coarse_milliseconds();
@@ -126,7 +124,7 @@ TEST_F(ServerEnds, AndRemovesTheSessionsNames) {
   const SessionId neighbour = testing::fresh_session();
   // Open, as its manager has it; otherwise any session that starts on this machine may remove its
   // names.
-  const std::optional<Fd> place = bind_abstract(object_name(neighbour));
+  const std::optional<Fd> place = bind_to(object_name(neighbour));
   ASSERT_TRUE(place);
   const std::string other = arena_name(neighbour, 3);
   static_cast<void>(create_shm(other));

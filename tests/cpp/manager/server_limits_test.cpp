@@ -117,8 +117,7 @@ TEST_F(ServerScarce, ForkWithUnpollableConnectionTakesNoSlot) {
   server_->kill();
   server_.reset();
   std::optional<Fd> listener;
-  ASSERT_TRUE(
-      eventually([&] { return (listener = listen_abstract(object_name(id_))).has_value(); }));
+  ASSERT_TRUE(eventually([&] { return (listener = listen_on(object_name(id_))).has_value(); }));
   ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
   Child server([&] {
     refuse_to_watch_from(listener->duplicate().get() + 10);

@@ -192,7 +192,7 @@ TEST_F(Takeover, JoiningProcessKeepsItsSlot) {
 // session starts again.
 TEST_F(Takeover, SessionMemoryWithoutManagerIsNotJoined) {
   const SessionId id = testing::fresh_session();
-  std::optional<Fd> listener = listen_abstract(object_name(id));
+  std::optional<Fd> listener = listen_on(object_name(id));
   Shared<Turn> turn;
   Child managers([&] {
     Fd line = accept_connection(*listener);
@@ -397,14 +397,14 @@ TEST_F(Takeover, ProcessesInOtherPidNamespaceDoNotKeepTheManager) {
 TEST_F(Takeover, LiveManagerIsNotReplaced) {
   const Joined member = join();
   const std::string place = object_name(testing::fresh_session());
-  auto listener = listen_abstract(place);
+  auto listener = listen_on(place);
   ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
   Child second([&] { Server(id_, std::move(*listener)).run(); });
   const std::string why = "the session is in another network namespace";
   Message message = message_for(MessageKind::hello, id_);
   message.join = Join::create;
   const auto ask = [&](const Fd* file) {
-    return refusal(Client(id_, *connect_abstract(place, kTimeout)).ask(message, file));
+    return refusal(Client(id_, *connect_to(place, kTimeout)).ask(message, file));
   };
   EXPECT_TRUE(ask(nullptr).starts_with(why)) << "it finds the memory in /proc";
   message.slot = member.slot;

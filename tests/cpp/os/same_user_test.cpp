@@ -170,14 +170,14 @@ TEST_F(Unmapped, ConnectionOfOtherUserIsRejected) {
   Shared<Turn> turn;
   Child victim([&] {
     become_nobody();
-    const auto listener = listen_abstract(name);
+    const auto listener = listen_on(name);
     turn->set(1);
     ASSERT_TRUE(turn->reaches(2));
     const Fd theirs = accept_connection(*listener);
     ASSERT_TRUE(theirs);
     EXPECT_EQ(peer_credentials(theirs).uid, ::geteuid()) << "the number equals this process's";
     EXPECT_EQ(user_of_peer(theirs), PeerUser::other);
-    const auto ours = connect_abstract(name, std::chrono::seconds(1));
+    const auto ours = connect_to(name, std::chrono::seconds(1));
     EXPECT_EQ(user_of_peer(*ours), PeerUser::same);
     EXPECT_EQ(user_of_peer(accept_connection(*listener)), PeerUser::same);
     turn->set(3);
@@ -185,7 +185,7 @@ TEST_F(Unmapped, ConnectionOfOtherUserIsRejected) {
   ASSERT_TRUE(turn->reaches(1));
   in_child([&] {
     become_stranger();
-    const auto socket = connect_abstract(name, std::chrono::seconds(1));
+    const auto socket = connect_to(name, std::chrono::seconds(1));
     turn->set(2);
     ASSERT_TRUE(turn->reaches(3));
   });
@@ -197,7 +197,7 @@ TEST_F(Unmapped, AddressHijackIsDetected) {
   Shared<Turn> turn;
   Child stranger([&] {
     become_stranger();
-    const auto listener = listen_abstract(object_name(id));
+    const auto listener = listen_on(object_name(id));
     turn->set(1);
     ::pause();
   });
@@ -219,11 +219,11 @@ TEST_F(Unmapped, ListenerOnInheritedSocketIsIdentified) {
   const std::string name = object_name(fresh_session());
   in_child([&] {
     become_nobody();
-    const auto listener = bind_abstract(name);
+    const auto listener = bind_to(name);
     in_child([&] { listen_as_this_process(*listener); });
-    EXPECT_EQ(user_of_peer(*connect_abstract(name, std::chrono::seconds(1))), PeerUser::ended);
+    EXPECT_EQ(user_of_peer(*connect_to(name, std::chrono::seconds(1))), PeerUser::ended);
     listen_as_this_process(*listener);
-    EXPECT_EQ(user_of_peer(*connect_abstract(name, std::chrono::seconds(1))), PeerUser::same);
+    EXPECT_EQ(user_of_peer(*connect_to(name, std::chrono::seconds(1))), PeerUser::same);
   });
 }
 
@@ -231,7 +231,7 @@ TEST_F(Unmapped, StartingManagerIsWaitedFor) {
   const SessionId id = fresh_session();
   in_child([&] {
     become_nobody();
-    const auto listener = bind_abstract(object_name(id));
+    const auto listener = bind_to(object_name(id));
     in_child([&] { listen_as_this_process(*listener); });
     Child manager([&] {
       ::usleep(100'000);

@@ -45,34 +45,33 @@ struct Buffer {
 
 TEST(UnixSocket, OneSocketListensOnAName) {
   const std::string name = testing::run_prefix() + "-listen";
-  const auto first = listen_abstract(name);
+  const auto first = listen_on(name);
   ASSERT_TRUE(first);
-  EXPECT_FALSE(listen_abstract(name));
+  EXPECT_FALSE(listen_on(name));
 }
 
 TEST(UnixSocket, ConnectWithoutListenerFails) {
-  EXPECT_FALSE(connect_abstract(testing::run_prefix() + "-nobody", milliseconds(100)));
+  EXPECT_FALSE(connect_to(testing::run_prefix() + "-nobody", milliseconds(100)));
 }
 
 TEST(UnixSocket, NameIsFreeAfterListenerCloses) {
   const std::string name = testing::run_prefix() + "-listen";
-  EXPECT_TRUE(listen_abstract(name));
-  EXPECT_TRUE(listen_abstract(name));
+  EXPECT_TRUE(listen_on(name));
+  EXPECT_TRUE(listen_on(name));
 }
 
 TEST(UnixSocket, LongNameIsRejected) {
   const std::string name(200, 'n');
-  EXPECT_EQ(errno_of([&] { static_cast<void>(listen_abstract(name)); }), ENAMETOOLONG);
-  EXPECT_EQ(errno_of([&] { static_cast<void>(connect_abstract(name, milliseconds(1))); }),
-            ENAMETOOLONG);
+  EXPECT_EQ(errno_of([&] { static_cast<void>(listen_on(name)); }), ENAMETOOLONG);
+  EXPECT_EQ(errno_of([&] { static_cast<void>(connect_to(name, milliseconds(1))); }), ENAMETOOLONG);
 }
 
 TEST(UnixSocket, AcceptReturnsWaitingClient) {
   const std::string name = testing::run_prefix() + "-accept";
-  const auto listener = listen_abstract(name);
+  const auto listener = listen_on(name);
   ASSERT_EQ(::fcntl(listener->get(), F_SETFL, O_NONBLOCK), 0);
   EXPECT_FALSE(accept_connection(*listener));
-  const auto client = connect_abstract(name, milliseconds(1000));
+  const auto client = connect_to(name, milliseconds(1000));
   ASSERT_TRUE(client);
   const Fd served = accept_connection(*listener);
   ASSERT_TRUE(served);
@@ -188,11 +187,11 @@ TEST(UnixSocket, SendTimesOut) {
 
 TEST(UnixSocket, ConnectTimesOut) {
   const std::string name = testing::run_prefix() + "-stopped";
-  const auto listener = listen_abstract(name);  // that never accepts
+  const auto listener = listen_on(name);  // that never accepts
   std::vector<Fd> waiting;
   int code = 0;
   while (code == 0 && waiting.size() < 10'000) {
-    code = errno_of([&] { waiting.push_back(*connect_abstract(name, milliseconds(20))); });
+    code = errno_of([&] { waiting.push_back(*connect_to(name, milliseconds(20))); });
   }
   EXPECT_EQ(code, EAGAIN) << waiting.size() << " wait";
 }

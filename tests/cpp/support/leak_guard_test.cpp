@@ -46,7 +46,7 @@ TEST(LeakGuard, ReportsNamesOfThisRunOnly) {
 
 TEST(LeakGuard, ReportsManagerSocket) {
   const Belongings before = Belongings::now();
-  const auto socket = listen_abstract(object_name(fresh_session()));
+  const auto socket = listen_on(object_name(fresh_session()));
   EXPECT_EQ(Belongings::now().since(before).size(), 2u);  // the name and the descriptor
 }
 

@@ -27,8 +27,7 @@ class ServerProcess {
   explicit ServerProcess(const SessionId& session) {
     std::optional<Fd> listener;
     // The previous owner of the name may be about to exit.
-    if (!eventually(
-            [&] { return (listener = listen_abstract(object_name(session))).has_value(); })) {
+    if (!eventually([&] { return (listener = listen_on(object_name(session))).has_value(); })) {
       throw Error("another manager serves this session already");
     }
     ::fcntl(listener->get(), F_SETFL, O_NONBLOCK);
@@ -51,7 +50,7 @@ class ServerProcess {
 class Client {
  public:
   explicit Client(const SessionId& session)
-      : session_(session), socket_(*connect_abstract(object_name(session), kTimeout)) {}
+      : session_(session), socket_(*connect_to(object_name(session), kTimeout)) {}
   Client(const SessionId& session, Fd socket) : session_(session), socket_(std::move(socket)) {}
 
   /// Returns nothing if the other side has closed.
