@@ -1,7 +1,6 @@
 #include "arena/session_memory.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <string>
 
@@ -124,7 +123,7 @@ void SessionMemory::claim_manager() {
         "nothing would show that the manager was killed: the system has neither set_robust_list "
         "nor /proc; allow set_robust_list in the seccomp profile, or mount /proc");
   }
-  word.store(static_cast<std::uint32_t>(::gettid()) | kManagerLocks);
+  word.store(this_thread_id() | kManagerLocks);
 }
 
 std::uint64_t SessionMemory::transit_offset(SlotNumber sender) noexcept {

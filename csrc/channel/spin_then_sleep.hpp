@@ -30,8 +30,8 @@ void spin_then_sleep(Session& session, SpinWindow& spin, std::atomic<std::uint32
   const std::uint64_t begin = monotonic_nanoseconds();
   const std::uint64_t window = other == kHere ? 0 : spin.window(begin, other);
   if (window != 0) {
-    const std::uint64_t end =
-        begin + std::min(window, static_cast<std::uint64_t>(std::max(time.count(), 0L)));
+    const auto left = std::max(time, std::chrono::nanoseconds::zero());
+    const std::uint64_t end = begin + std::min(window, static_cast<std::uint64_t>(left.count()));
     do {
       for (int i = 0; i < 8; ++i) {
         if (ready()) return spin.note_spun();

@@ -8,6 +8,10 @@
 
 namespace shmtensor {
 
+std::uint32_t this_thread_id() noexcept {
+  return static_cast<std::uint32_t>(::syscall(SYS_gettid));
+}
+
 bool claim_robust(std::atomic<std::uint32_t>& word) noexcept {
   // The list has one entry. The kernel adds the offset to the address of the entry to find the
   // word.
@@ -20,7 +24,7 @@ bool claim_robust(std::atomic<std::uint32_t>& word) noexcept {
   // The order matters: a thread that is killed between the two steps leaves a word without its id.
   if (::syscall(SYS_set_robust_list, &head, sizeof head) != 0) return false;
   SHMTENSOR_FAULT_POINT("manager.claim");
-  word.store(static_cast<std::uint32_t>(::gettid()));
+  word.store(this_thread_id());
   return true;
 }
 

@@ -9,6 +9,9 @@ namespace shmtensor {
 /// The bits of the word that hold the thread id. The kernel's mark is outside these bits.
 inline constexpr std::uint32_t kRobustThread = 0x3fff'ffff;
 
+/// Returns the id of the calling thread, without gettid(), which glibc has since 2.30.
+[[nodiscard]] std::uint32_t this_thread_id() noexcept;
+
 /// Stores the id of the calling thread in a word, usually in shared memory. When the thread ends,
 /// also by SIGKILL, the kernel replaces the id by a mark, so a reader that remembers the old value
 /// detects the end without a system call. This uses the kernel's list of robust futexes, see

@@ -72,6 +72,20 @@ BODIES = {
         for _ in range(16): threading.Thread(target=forever, daemon=True).start()
         report(); time.sleep(0.2)
         """,
+    "daemon threads that pickle in Python when Python is gone": """
+        class Late:
+            def __del__(self, sleep=time.sleep): sleep(0.2)
+        late = Late()
+        class Item:
+            def __reduce__(self):
+                for _ in range(1000): pass
+                return int, (1,)
+        def forever():
+            queue = st.Queue()
+            while True: queue.put([Item()] * 10); queue.get()
+        for _ in range(8): threading.Thread(target=forever, daemon=True).start()
+        report(); time.sleep(0.2)
+        """,
     "sys.exit in the middle of a with block": """
         report()
         with mp.get_context("fork").Pool(2) as pool:

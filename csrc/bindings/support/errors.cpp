@@ -74,8 +74,10 @@ void translate_exception() noexcept {
 
 void add_errors(py::module_&) {
   py::register_exception_translator([](std::exception_ptr error) {
+    // The unwinding by pthread_exit, which pybind11 rethrows with libstdc++ only.
+    if (error == nullptr) stay_until_exit();
     try {
-      if (error) std::rethrow_exception(std::move(error));
+      std::rethrow_exception(std::move(error));
     } catch (...) {
       translate_exception();
     }

@@ -3,8 +3,7 @@
 
 #include "bindings/support/python.hpp"
 // Python's headers come before all others.
-#include <cxxabi.h>
-
+#include <exception>
 #include <utility>
 
 #include "bindings/support/gil.hpp"
@@ -16,13 +15,14 @@ namespace shmtensor::python {
 void translate_exception() noexcept;
 
 /// Runs `body`; turns an exception into a Python exception and returns null then.
+/// std::current_exception returns null for the unwinding by pthread_exit, which is not a C++
+/// exception.
 template <typename Body>
 PyObject* guarded(Body&& body) noexcept {
   try {
     return std::forward<Body>(body)();
-  } catch (const abi::__forced_unwind&) {
-    stay_until_exit();
   } catch (...) {
+    if (std::current_exception() == nullptr) stay_until_exit();
     translate_exception();
     return nullptr;
   }
