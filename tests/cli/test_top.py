@@ -225,7 +225,7 @@ def test_live_screen_without_rich_is_one_clear_error() -> None:
     with terminal("-c", textwrap.dedent(program)) as screen:
         assert screen.end() == 2
         assert screen.text().strip() == (
-            "the live screen needs rich: pip install 'shmtensor[cli]'; --once prints one frame without it"
+            "the live screen needs rich: pip install rich; --once prints one frame without it"
         )
     with terminal("-c", textwrap.dedent(program), "--once") as screen:
         assert screen.end() == 0

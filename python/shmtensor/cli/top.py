@@ -32,7 +32,7 @@ def add_parser(commands: Any) -> None:
         help="show sessions, memory, unread messages and queues as they change",
         description="Show the sessions of this user: the memory of their processes and how much of it is "
         "shared tensors, arenas, unread messages with age, queues with depth and rates. On a terminal, the "
-        "screen is refreshed until q or Ctrl-C; that needs rich (pip install 'shmtensor[cli]'). Otherwise "
+        "screen is refreshed until q or Ctrl-C; that needs rich (pip install rich). Otherwise "
         "one frame is printed. Exit status: 0; 1 if there is no such process; 2 without rich.",
     )
     parser.add_argument(
@@ -53,7 +53,7 @@ def add_parser(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     once = options.once or options.json or not sys.stdout.isatty()
     if not once and importlib.util.find_spec("rich") is None:
-        echo("the live screen needs rich: pip install 'shmtensor[cli]'; --once prints one frame without it")
+        echo("the live screen needs rich: pip install rich; --once prints one frame without it")
         return 2
     frame = _Frame(options.pids)
     if options.pids and not frame.memory:

@@ -32,7 +32,7 @@ def _cloudpickle() -> Any:
             return importlib.import_module(name)
     msg = (
         "the start method 'server' needs cloudpickle to send definitions in __main__: "
-        "pip install 'shmtensor[server]', or choose another start method"
+        "pip install cloudpickle, or choose another start method"
     )
     raise ImportError(msg)
 
