@@ -17,7 +17,7 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]p
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
 .PHONY: help demo test test-cpp test-python test-integrations test-integrations-oldest test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
-	lint audit format sanitize bench bench-cpp docs check-docs clean
+	lint audit format sanitize bench bench-cpp wheels check-wheels wheel-tools release-check docs check-docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -134,6 +134,24 @@ sanitize: $(VENV)/.group-build build/gtest/.found ## run the C++ tests with ASan
 	  $(CMAKE) --build build/sanitize-$$kind && \
 	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
 
+# In an environment of its own, because the compiler is large.
+WHEELS_VENV ?= .venv-wheels
+WHEELS ?=
+IN_WHEELS = $(MAKE) --no-print-directory VENV=$(WHEELS_VENV) $(WHEELS_VENV)/.group-wheels && $(WHEELS_VENV)/bin/python -m
+wheels: ## build and check a wheel for each Python and machine, and the source distribution, in dist/ (WHEELS="cp312-x86_64": some)
+	$(if $(WHEELS),,rm -rf dist)
+	$(IN_WHEELS) wheels.build $(if $(WHEELS),--only $(WHEELS))
+	$(IN_WHEELS) wheels.check dist/*.whl
+
+check-wheels: ## install them in fresh roots of Debian, and run the package's own test there; needs root (WHEELS=...: some)
+	$(IN_WHEELS) wheels.install $(if $(WHEELS),--only $(WHEELS))
+
+wheel-tools: ## install what check-wheels needs, as root, on Debian or Ubuntu
+	wheels/get_tools.sh
+
+release-check: ## print what is missing for a release of dist/
+	$(IN_WHEELS) wheels.release
+
 docs: $(VENV)/.group-docs ## build the pages as a site in build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -240,4 +258,4 @@ build/gtest/.found:
 	touch $@
 
 clean: ## remove build/ and the virtual environments
-	rm -rf build $(VENV) $(BENCH_VENV) $(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)-oldest
+	rm -rf build dist $(VENV) $(BENCH_VENV) $(WHEELS_VENV) $(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)-oldest
