@@ -30,6 +30,7 @@ def check(
         results.get(result, {})[rest.partition(" ")[0]] = rest
     known = {name for name in read_needs(library) if name.startswith(of)}
     unknown = [line for name, line in results["failed"].items() if name not in known]
-    assert unknown == []
+    assert not unknown, unknown
     assert len(results["passed"]) >= at_least, done.stderr[-5000:]
-    assert known & set(results["passed"]) == set(), f"remove these from {library}_needs.txt"
+    mended = known & set(results["passed"])
+    assert not mended, f"remove from {library}_needs.txt: {mended}"

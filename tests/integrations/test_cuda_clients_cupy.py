@@ -7,7 +7,7 @@ import pytest
 from tests.integrations import own_tests
 
 SUITES = {
-    "memory": (84, ["cuda_tests/test_memory.py"]),
+    "memory": (85, ["cuda_tests/test_memory.py"]),
     "pinned": (12, ["cuda_tests/test_pinned_memory.py"]),
     "streams": (33, ["cuda_tests/test_stream.py"]),
 }

@@ -115,7 +115,7 @@ void release_range(DevicePtr pointer) {
     std::memset(range.memory->bytes() + range.offset, 0xDD, range.size);  // exposes use after free
   }
   forget_export(range.id);
-  if (range.kind == Kind::pool) leave_pool(range.pool, range.size);
+  if (range.kind == Kind::pool && !range.freed) leave_pool(range.pool, range.size);
   all.ranges.erase(pointer);
   if (range.mapped != 0) {
     give_addresses(pointer, range.mapped);

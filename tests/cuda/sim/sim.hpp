@@ -100,6 +100,7 @@ struct Range {
   cuda::IpcMemoryHandle handle{};   ///< imported: of what
   ContextHandle context = nullptr;  ///< where it was allocated or opened; virtual memory: null
   cuda::PoolHandle pool = nullptr;  ///< pool: which
+  bool freed = false;               ///< pool: a stream will free it
 };
 
 struct Stream;

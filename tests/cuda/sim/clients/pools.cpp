@@ -228,20 +228,27 @@ SIM_EXPORT Result cuMemAllocAsync(DevicePtr* out, std::size_t size, StreamHandle
   });
 }
 
-// The memory can be reached until the stream gets here. Memory of cuMemAlloc may be freed so, too
-// (programming guide, "Stream Ordered Memory Allocator").
+// The memory can be reached until the stream gets here; its pool does not count it as used any more
+// (assumed: tests of CuPy expect it). Memory of cuMemAlloc may be freed so, too (programming guide,
+// "Stream Ordered Memory Allocator").
 SIM_EXPORT Result cuMemFreeAsync(DevicePtr pointer, StreamHandle handle) {
   return call("cuMemFreeAsync", Needs::context, [&]() -> Result {
     const std::lock_guard guard(state().mutex);
     const auto at = state().ranges.find(pointer);
     if (at == state().ranges.end()) return kInvalidValue;
-    if (at->second.kind != Kind::pool && at->second.kind != Kind::legacy) return kInvalidValue;
+    Range& range = at->second;
+    if ((range.kind != Kind::pool && range.kind != Kind::legacy) || range.freed)
+      return kInvalidValue;
     const auto stream = find_stream(handle);
     if (!stream) return kInvalidHandle;
-    return submit(stream, {[] { return true; },
-                           [pointer] {
-                             const std::lock_guard inner(state().mutex);
-                             release_range(pointer);
-                           }});
+    const Result result = submit(stream, {[] { return true; },
+                                          [pointer] {
+                                            const std::lock_guard inner(state().mutex);
+                                            release_range(pointer);
+                                          }});
+    if (result != kSuccess) return result;
+    range.freed = true;
+    if (range.kind == Kind::pool) leave_pool(range.pool, range.size);
+    return kSuccess;
   });
 }
