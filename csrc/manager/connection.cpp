@@ -113,10 +113,11 @@ Connection::Connection(Fd socket) : socket_(std::move(socket)), identity_(socket
 
 Connection Connection::open(const SessionId& session, const std::string& program) {
   reap_managers();
+  const std::string address = manager_address(session);
   PeerUser user = PeerUser::same;
   // A manager that is exiting may refuse or reset connections a few times.
   for (int attempt = 0; attempt < 50; ++attempt) {
-    if (std::optional<Fd> socket = connect_to_manager(session, kTimeout)) {
+    if (std::optional<Fd> socket = connect_to(address, kTimeout)) {
       user = user_of_peer(*socket);
       if (user == PeerUser::same) {
         const pid_t manager = peer_credentials(*socket).pid;

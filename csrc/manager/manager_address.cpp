@@ -27,10 +27,10 @@ const SocketDirectory* runtime_directory() {
   return directory;
 }
 
-std::optional<Fd> connect_to_manager(const SessionId& session, std::chrono::milliseconds timeout) {
+std::string manager_address(const SessionId& session) {
   const SocketDirectory* directory = runtime_directory();
-  const std::string name = object_name(session);
-  return directory != nullptr ? directory->connect(name, timeout) : connect_to(name, timeout);
+  std::string name = object_name(session);
+  return directory != nullptr ? directory->path_of(name) : name;
 }
 
 std::optional<Fd> listen_as_manager(const SessionId& session) {

@@ -1,8 +1,8 @@
 // Where the manager of a session listens: on an abstract name, or on a file in a directory.
 #pragma once
 
-#include <chrono>
 #include <optional>
+#include <string>
 
 #include "base/ids.hpp"
 #include "os/fd.hpp"
@@ -16,9 +16,9 @@ inline constexpr const char* kDirectoryVariable = "SHMTENSOR_RUNTIME_DIR";
 /// if it is not set. The first call decides. Throws SessionError if the directory cannot be used.
 [[nodiscard]] const SocketDirectory* runtime_directory();
 
-/// Connects to the manager of a session. Nothing if none listens. Throws OsError, SessionError.
-[[nodiscard]] std::optional<Fd> connect_to_manager(const SessionId& session,
-                                                   std::chrono::milliseconds timeout);
+/// Returns the name on which the manager of a session listens: abstract, or a path in the
+/// directory. Throws SessionError.
+[[nodiscard]] std::string manager_address(const SessionId& session);
 
 /// Listens for the clients of a session's manager. Nothing if a process does. Throws OsError,
 /// SessionError.

@@ -110,9 +110,8 @@ class Reservation {
 void throw_lives_elsewhere() {
   throw SessionError(
       "the session is in another network namespace or SHMTENSOR_RUNTIME_DIR, so this process "
-      "cannot "
-      "reach its manager; unset SHMTENSOR_SESSION to start another session, or run the process in "
-      "that namespace or with that directory");
+      "cannot reach its manager; unset SHMTENSOR_SESSION to start another session, or run the "
+      "process in that namespace or with that directory");
 }
 
 std::unique_ptr<SessionMemory> recover_session(const SessionId& session) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -73,11 +74,6 @@ SocketDirectory::SocketDirectory(std::string path, std::string prefix, std::size
                 path_);
   }
   identity_ = directory.identity();
-}
-
-std::optional<Fd> SocketDirectory::connect(const std::string& name,
-                                           std::chrono::milliseconds timeout) const {
-  return connect_to(path_of(name), timeout);
 }
 
 // A file that a killed process left is in the way of `bind`. With the directory locked, no process

@@ -2,7 +2,6 @@
 // it can connect, unlike by abstract names, which belong to a network namespace.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -25,9 +24,8 @@ class SocketDirectory {
   /// Identifies the directory in all mount namespaces of the machine.
   [[nodiscard]] const FileIdentity& identity() const noexcept { return identity_; }
 
-  /// Connects to the socket of that name. Nothing if no process listens on it.
-  [[nodiscard]] std::optional<Fd> connect(const std::string& name,
-                                          std::chrono::milliseconds timeout) const;
+  /// Returns the path of the socket of that name.
+  [[nodiscard]] std::string path_of(const std::string& name) const { return path_ + '/' + name; }
 
   /// Listens on a name, after removing the files of sockets on which no process listens. Nothing if
   /// a process listens on it. Throws OsError; Error if another process that does the same does not
@@ -38,7 +36,6 @@ class SocketDirectory {
   void remove(const std::string& name) const;
 
  private:
-  [[nodiscard]] std::string path_of(const std::string& name) const { return path_ + '/' + name; }
   void remove_unused() const;
 
   std::string path_;

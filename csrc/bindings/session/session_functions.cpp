@@ -82,7 +82,10 @@ void add_session_functions(py::module_& module) {
   module.def("home_is_of_this_process", [] { return Runtime::get().home_is_of_this_process(); });
   module.def("runtime_directory", []() -> py::object {
     const SocketDirectory* directory = runtime_directory();
-    return directory != nullptr ? py::object(py::str(directory->path())) : py::none();
+    if (directory == nullptr) return py::none();
+    PyObject* const path = PyUnicode_DecodeFSDefault(directory->path().c_str());
+    if (path == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(path);
   });
   module.def(
       "ensure_managers", [] { Runtime::get().ensure_managers(); }, py::call_guard<GilRelease>());

@@ -43,14 +43,14 @@ TEST_F(SocketDirectoryTest, IsMadeForThisUserOnly) {
 
 TEST_F(SocketDirectoryTest, OneSocketListensOnAName) {
   const SocketDirectory made = directory();
-  EXPECT_FALSE(made.connect("test-a", milliseconds(100)));
+  EXPECT_FALSE(connect_to(made.path_of("test-a"), milliseconds(100)));
   const auto first = made.listen("test-a");
   ASSERT_TRUE(first);
   EXPECT_FALSE(made.listen("test-a"));
   EXPECT_TRUE(made.listen("test-b"));
-  EXPECT_TRUE(made.connect("test-a", milliseconds(100)));
+  EXPECT_TRUE(connect_to(made.path_of("test-a"), milliseconds(100)));
   made.remove("test-a");
-  EXPECT_FALSE(made.connect("test-a", milliseconds(100)));
+  EXPECT_FALSE(connect_to(made.path_of("test-a"), milliseconds(100)));
 }
 
 TEST_F(SocketDirectoryTest, FilesWithoutListenerAreReplaced) {
@@ -69,7 +69,7 @@ TEST_F(SocketDirectoryTest, ListenerWithAFullBacklogIsKept) {
   const SocketDirectory made = directory();
   const auto listener = bind_to(path_ + "/test-a");
   ASSERT_EQ(::listen(listener->get(), 0), 0);
-  const auto waiting = made.connect("test-a", milliseconds(100));
+  const auto waiting = connect_to(made.path_of("test-a"), milliseconds(100));
   EXPECT_FALSE(made.listen("test-a"));
   EXPECT_FALSE(made.listen("test-a"));  // its backlog is full
   EXPECT_TRUE(exists("test-a"));
