@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Options", "Pin", "add_pin", "program_parser"]
+__all__ = ["Options", "Pin", "add_pin", "add_rounds", "program_parser"]
 
 Pin = Literal["apart", "together", "none"]
 
@@ -58,6 +58,12 @@ def program_parser(name: str, documentation: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, help="keep everything that was measured in this file")
     return parser
+
+
+def add_rounds(parser: argparse.ArgumentParser, rounds: int, of: str, quick: str) -> None:
+    """Add the options `--rounds`, with its default and of what they are, and `--quick`."""
+    parser.add_argument("--rounds", type=int, default=rounds, help=of)
+    parser.add_argument("--quick", action="store_true", help=f"{quick}: a check")
 
 
 def add_pin(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 import shmtensor as st
 from bench.comparison import Comparison, report
-from bench.options import program_parser
+from bench.options import add_rounds, program_parser
 
 __all__ = ["main"]
 
@@ -113,8 +113,7 @@ def _shuffle(nbytes: int) -> tuple[float, float]:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("dask", __doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each program")
-    parser.add_argument("--quick", action="store_true", help="small arrays: a check")
+    add_rounds(parser, 9, "turns of each program", "small arrays")
     chosen = parser.parse_args(arguments)
     count = (1 if chosen.quick else 256) << 17  # float64
     table = (1 if chosen.quick else 100) * 10_000_000

@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from bench.comparison import Comparison, report
-from bench.options import Options, add_pin, program_parser
+from bench.options import Options, add_pin, add_rounds, program_parser
 from bench.timing import alternate
 
 __all__ = ["main"]
@@ -144,9 +144,8 @@ def _copy(rounds: int) -> dict[str, list[float]]:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("dataloader", __doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each loader")
+    add_rounds(parser, 9, "turns of each loader", "few measurements")
     add_pin(parser)
-    parser.add_argument("--quick", action="store_true", help="few measurements: a check")
     chosen = parser.parse_args(arguments)
     options = Options(pin=chosen.pin)
     options.place(0)

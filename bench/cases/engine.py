@@ -24,7 +24,7 @@ import numpy as np
 from bench.comparison import Comparison, report
 from bench.engine_links import LINKS, Link, Open, missing
 from bench.model import Samples, Summary
-from bench.options import Options, add_pin, program_parser
+from bench.options import Options, add_pin, add_rounds, program_parser
 from bench.timing import without_collector
 
 __all__ = ["main"]
@@ -155,9 +155,8 @@ def _comparisons(samples: Samples, names: list[str]) -> Iterator[Comparison]:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("engine", __doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each link")
+    add_rounds(parser, 9, "turns of each link", "few measurements")
     add_pin(parser)
-    parser.add_argument("--quick", action="store_true", help="few measurements: a check")
     parser.add_argument("--links", nargs="+", choices=LINKS, default=list(LINKS), help="beside shmtensor")
     chosen = parser.parse_args(arguments)
     options = Options(quick=chosen.quick, pin=chosen.pin)

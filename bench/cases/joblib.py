@@ -24,7 +24,7 @@ from joblib.externals.loky import get_reusable_executor
 
 import shmtensor as st
 from bench.comparison import Comparison, report
-from bench.options import program_parser
+from bench.options import add_rounds, program_parser
 
 __all__ = ["main"]
 
@@ -89,8 +89,7 @@ def _time(work: str, count: int) -> float:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("joblib", __doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="turns of each program")
-    parser.add_argument("--quick", action="store_true", help="small arrays: a check")
+    add_rounds(parser, 15, "turns of each program", "small arrays")
     chosen = parser.parse_args(arguments)
     count = (1 if chosen.quick else 32) << 17  # float64
     spawn = multiprocessing.get_context("spawn")

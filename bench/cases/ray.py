@@ -21,7 +21,7 @@ import torch
 
 import shmtensor as st
 from bench.comparison import Comparison, report
-from bench.options import program_parser
+from bench.options import add_rounds, program_parser
 
 __all__ = ["main"]
 
@@ -76,8 +76,7 @@ def _transfer(way: str, actors: tuple[Any, Any], work: str) -> float:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; the exit status is 1 if a goal was missed."""
     parser = program_parser("ray", __doc__)
-    parser.add_argument("--rounds", type=int, default=21, help="turns of each way")
-    parser.add_argument("--quick", action="store_true", help="small tensors: a check")
+    add_rounds(parser, 21, "turns of each way", "small tensors")
     chosen = parser.parse_args(arguments)
     count = (1 if chosen.quick else 64) << 18  # float32
     st.install("ray")

@@ -16,7 +16,7 @@ import sys
 import time
 
 from bench.machine import write_record
-from bench.options import program_parser
+from bench.options import add_rounds, program_parser
 from bench.report import markdown_table, number
 
 __all__ = ["FIGURES", "main", "table"]
@@ -77,8 +77,7 @@ def table(sizes: list[dict[str, float]]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = program_parser("scale", __doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="sessions of each size")
-    parser.add_argument("--quick", action="store_true", help="two small sizes: a check")
+    add_rounds(parser, 3, "sessions of each size", "two small sizes")
     chosen = parser.parse_args(arguments)
     sizes = QUICK if chosen.quick else SIZES
     seen: list[list[dict[str, float]]] = [[] for _ in sizes]
