@@ -14,20 +14,9 @@ import pytest
 
 import shmtensor as st
 from shmtensor.cli import main
+from tests.cli.running import run
 from tests.helpers.children import clean_environment, run_python
 from tests.helpers.leaks import shm_names
-
-
-@pytest.fixture
-def session() -> str:
-    st.ones(1)
-    return st.stats()["session"]
-
-
-def run(capsys, *words: str) -> tuple[int, str]:
-    capsys.readouterr()
-    code = main(words)
-    return code, capsys.readouterr().out
 
 
 def test_ls_lists_everything(capsys, session) -> None:

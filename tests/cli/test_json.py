@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import shmtensor as st
-from shmtensor.cli import main
+from tests.cli.running import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "looking-inside.md").read_text()
 TYPES = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
@@ -50,9 +50,9 @@ def everything():
 
 
 def test_keys_and_types_of_ls(everything, capsys) -> None:
-    capsys.readouterr()
-    assert main(["ls", "--json", everything]) == 0
-    seen = found(json.loads(capsys.readouterr().out))
+    code, text = run(capsys, "ls", "--json", everything)
+    assert code == 0
+    seen = found(json.loads(text))
     expected = documented("JSON of ls")
     assert sorted(seen) == sorted(expected)
     for key, types in seen.items():
@@ -60,9 +60,9 @@ def test_keys_and_types_of_ls(everything, capsys) -> None:
 
 
 def test_sizes_are_bytes_and_ages_are_seconds(everything, capsys) -> None:
-    capsys.readouterr()
-    assert main(["ls", "--json", everything]) == 0
-    (seen,) = json.loads(capsys.readouterr().out)
+    code, text = run(capsys, "ls", "--json", everything)
+    assert code == 0
+    (seen,) = json.loads(text)
     stats = st.stats()
     assert seen["bytes_live"] == stats["bytes_live"] == sum(one["bytes_live"] for one in seen["arenas"])
     assert seen["blocks"] == stats["blocks"] == sum(one["blocks"] for one in seen["arenas"])

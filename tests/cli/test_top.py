@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import shmtensor as st
-from shmtensor.cli import main, top
+from shmtensor.cli import top
 from shmtensor.cli._rates import Rates
+from tests.cli.running import run
 from tests.cli.test_json import documented, found
 from tests.helpers.children import clean_environment, kill_manager_of, manager_pids
 from tests.helpers.terminals import terminal
@@ -22,34 +23,23 @@ from tests.helpers.terminals import terminal
 TOP = ("-m", "shmtensor", "top", "--interval", "0.05")
 
 
-@pytest.fixture
-def session() -> str:
-    st.ones(1)
-    return st.stats()["session"]
-
-
-def run(capsys, *words: str) -> tuple[int, str]:
-    capsys.readouterr()
-    code = main(["top", *words])
-    return code, capsys.readouterr().out
-
-
 def test_one_frame(capsys, session) -> None:
     tensor = st.ones(8 << 20, "u1")
     queue = st.Queue(maxsize=77)
     queue.put(1)
-    code, text = run(capsys, "--once")
+    code, text = run(capsys, "top", "--once")
     assert code == 0
     for part in (session, str(os.getpid()), "of which shared tensors", "77", "live", "strategy"):
         assert part in text, part
     assert "put/s" not in text, "one frame has no rates"
-    assert run(capsys)[1].split("\n")[1].split() == text.split("\n")[1].split(), "as without a terminal"
+    same = run(capsys, "top")[1]
+    assert same.split("\n")[1].split() == text.split("\n")[1].split(), "as without a terminal"
     assert tensor.nbytes == 8 << 20
 
 
 def test_json(capsys, session) -> None:
     tensor = st.ones(8 << 20, "u1")
-    code, text = run(capsys, "--json", str(os.getpid()))
+    code, text = run(capsys, "top", "--json", str(os.getpid()))
     assert code == 0
     seen = json.loads(text)
     expected = documented("JSON of top")
@@ -64,12 +54,12 @@ def test_only_the_given_processes_and_their_sessions(capsys, session) -> None:
     alone = subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=clean_environment()
     )
-    code, text = run(capsys, "--once", str(alone.pid))
+    code, text = run(capsys, "top", "--once", str(alone.pid))
     assert code == 0
     assert str(alone.pid) in text
     assert session not in text
     alone.communicate(b"\n", timeout=30)
-    assert run(capsys, "999999999") == (1, "no process 999999999\n")
+    assert run(capsys, "top", "999999999") == (1, "no process 999999999\n")
 
 
 MEMBER = """
@@ -114,7 +104,7 @@ def test_observed_process_does_nothing_for_top(capsys, start_member) -> None:
     (pid,) = manager_pids(observed)
     member.send_signal(signal.SIGSTOP)
     for _ in range(3):
-        text = run(capsys, "--once")[1]
+        text = run(capsys, "top", "--once")[1]
         assert observed in text
         assert str(member.pid) in text
     member.send_signal(signal.SIGCONT)
@@ -130,25 +120,23 @@ def test_manager_that_does_not_answer_is_reported(capsys, start_member) -> None:
     (manager,) = manager_pids(observed)
     os.kill(manager, signal.SIGSTOP)
     try:
-        capsys.readouterr()
-        assert main(["ls", observed]) == 1
-        text = capsys.readouterr().out
+        code, text = run(capsys, "ls", observed)
+        assert code == 1
         assert text.startswith(f"the manager of session {observed} did not answer")
         assert text.count("\n") == 1
-        assert text in run(capsys, "--once", str(member.pid))[1]
-        assert main(["gc", observed]) == 1
-        assert capsys.readouterr().out == text
+        assert text in run(capsys, "top", "--once", str(member.pid))[1]
+        assert run(capsys, "gc", observed) == (1, text)
     finally:
         os.kill(manager, signal.SIGCONT)
-    assert main(["ls", observed]) == 0
+    assert run(capsys, "ls", observed)[0] == 0
 
 
 def test_no_manager_is_started_for_a_session_without_one(capsys, session) -> None:
     kill_manager_of(session)
-    assert session not in run(capsys, "--once")[1]
+    assert session not in run(capsys, "top", "--once")[1]
     assert manager_pids(session) == []
     st.stats()
-    assert session in run(capsys, "--once")[1]
+    assert session in run(capsys, "top", "--once")[1]
 
 
 def test_screen_shows_queues_with_rates_and_ends_by_q(session) -> None:
@@ -235,9 +223,8 @@ def test_live_screen_without_rich_is_one_clear_error() -> None:
 @pytest.mark.parametrize("command", ["ls", "top"])
 def test_words_of_other_programs_do_not_control_the_terminal(command, capsys, session) -> None:
     st.publish("red \x1b[31m [bold]name\n", 1)
-    capsys.readouterr()
-    assert main([command, *([session] if command == "ls" else ["--once"])]) == 0
-    text = capsys.readouterr().out
+    code, text = run(capsys, command, session if command == "ls" else "--once")
+    assert code == 0
     assert "\x1b" not in text
     if command == "ls":
         assert "red \ufffd[31m [bold]name\ufffd" in text
@@ -267,7 +254,7 @@ def test_process_that_ended_after_the_observation_is_left_out(monkeypatch, capsy
     member.kill()
     member.wait()
     monkeypatch.setattr(top, "observe_sessions", lambda _: seen._replace(seen=[one]))
-    code, text = run(capsys, "--once")
+    code, text = run(capsys, "top", "--once")
     assert code == 0
     assert text.startswith("0 processes, 1 session; ")
-    assert json.loads(run(capsys, "--json")[1])["processes"] == []
+    assert json.loads(run(capsys, "top", "--json")[1])["processes"] == []
