@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import pytest
 
@@ -42,6 +43,23 @@ def test_failures_are_logged_if_logging_is_configured() -> None:
     assert re.match(rf"ERROR\|shmtensor\|{PARENTS}", logged[0])
     assert done.stderr.startswith(CHILDS), "the fork handler of a child cannot log"
     assert done.stderr.count("\n") == 1
+
+
+def test_reports_are_logged_while_a_function_without_builtins_runs() -> None:
+    """The functions of a named tuple are such ones."""
+    in_thread = LOGGING + "    def fork():\n" + textwrap.indent(FORK, "    ")
+    done = run(
+        in_thread
+        + """
+        ended.append(True)
+    import threading
+    ended = []
+    loop = eval("lambda items: [None for _ in items]", {"__builtins__": {}})
+    threading.Thread(target=fork).start()
+    loop(iter(ended.__len__, 1))
+    """
+    )
+    assert re.search(rf"ERROR\|shmtensor\|{PARENTS}", done.stdout)
 
 
 @pytest.mark.parametrize("imported", ["", "import logging\n"], ids=["not_imported", "not_configured"])

@@ -64,9 +64,12 @@ void write_rest() noexcept {
   if (is_own()) write_all();
 }
 
-// Return true if Python's logging has the report. The package has imported the module.
+// Return true if Python's logging has the report. The package has imported the module; an import
+// would use the builtins of the function that runs, and the functions of a namedtuple have none.
 bool pass_to_logging(Report& report) {
-  PyObject* const module = PyImport_ImportModule("shmtensor._log");
+  PyObject* const name = PyUnicode_FromString("shmtensor._log");
+  PyObject* const module = name == nullptr ? nullptr : PyImport_GetModule(name);
+  Py_XDECREF(name);
   PyObject* const done =
       module == nullptr
           ? nullptr
