@@ -105,6 +105,19 @@ def test_process_that_cannot_map_a_message_agrees_on_no_more(monkeypatch) -> Non
     assert membership.proof() is None
 
 
+def test_message_that_has_no_room_in_shared_memory_is_sent_as_bytes(caplog) -> None:
+    array = np.empty(1 << 27)
+    st.set_limit(4 << 20)
+    try:
+        frames = Link().shorten([memoryview(b"head"), memoryview(array)])
+    finally:
+        st.set_limit(None)
+    assert sum(memoryview(frame).nbytes for frame in frames) > array.nbytes
+    assert blocks() == 0
+    [record] = caplog.records
+    assert record.getMessage().startswith("Dask sends 1073741824 bytes without shared memory: ")
+
+
 async def pair(**options):
     """Return both ends of a connection, and the listener."""
     accepted: asyncio.Queue = asyncio.Queue()

@@ -202,6 +202,39 @@ def test_argument_is_copied_once_in_a_call(tmp_path, backend) -> None:
     assert done.stdout == "fine\n", done
 
 
+LARGE_RESULTS = """
+    import logging
+    import sys
+
+    import numpy as np
+    from joblib import Parallel, delayed
+
+
+    def result():
+        logging.basicConfig()
+        return np.ones(8_000_000)
+
+
+    if __name__ == "__main__":
+        import shmtensor as st
+
+        st.install("joblib")
+        for array in Parallel(2, backend=sys.argv[1])(delayed(result)() for _ in range(2)):
+            assert array.sum() == 8_000_000
+        assert st.stats()["blocks"] == 0
+"""
+
+
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_result_that_has_no_room_in_shared_memory_is_logged(tmp_path, backend) -> None:
+    program = write_program(tmp_path, LARGE_RESULTS)
+    env = importing_tests() | {"SHMTENSOR_MAX_BYTES": str(4 << 20)}
+    done = run_program(program, backend, env=env, timeout=110)
+    assert done.returncode == 0, done.stderr
+    logged = "WARNING:shmtensor:joblib sends a result of 64000000 bytes without shared memory: "
+    assert done.stderr.count(logged) == 2, done.stderr
+
+
 DEATHS = """
     import os
     import signal
