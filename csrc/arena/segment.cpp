@@ -11,7 +11,6 @@
 #include "os/limits.hpp"
 #include "os/memfd.hpp"
 #include "os/page_reservation.hpp"
-#include "os/process.hpp"
 #include "os/same_user.hpp"
 #include "os/shm_object.hpp"
 
@@ -48,7 +47,7 @@ std::string arena_name(const SessionId& session, ArenaNumber number) {
 std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber number,
                                          SlotNumber owner, std::uint32_t owner_incarnation,
                                          Strategy strategy, SegmentLayout layout,
-                                         const DeviceId& device) {
+                                         const DeviceId& device, std::uint64_t visible_in) {
   std::unique_ptr<Segment> segment(new Segment);
   segment->session_ = session;
   segment->number_ = number;
@@ -75,7 +74,7 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
     header.owner_incarnation = owner_incarnation;
     header.max_blocks = layout.max_blocks;
     header.data_reserve = layout.data_reserve;
-    header.pid_namespace = pid_namespace();
+    header.pid_namespace = visible_in;
     header.device = device;
     const std::uint64_t middle = layout.freed() + layout.max_blocks / 8;
     if (!reserve_around(file, middle, layout.max_blocks / 512)) {

@@ -15,6 +15,7 @@
 #include "arena/windows.hpp"
 #include "os/fd.hpp"
 #include "os/mapping.hpp"
+#include "os/process.hpp"
 
 namespace shmtensor {
 
@@ -33,11 +34,13 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// Creates the file and its first block records. Throws OutOfMemory.
+  /// Creates the file and its first block records. `visible_in` is a PID namespace whose /proc
+  /// shows this process and the children that inherit the segment. Throws OutOfMemory.
   static std::unique_ptr<Segment> create(const SessionId& session, ArenaNumber number,
                                          SlotNumber owner, std::uint32_t owner_incarnation,
                                          Strategy strategy, SegmentLayout layout,
-                                         const DeviceId& device = {});
+                                         const DeviceId& device = {},
+                                         std::uint64_t visible_in = pid_namespace());
 
   /// Checks the file of a peer, then maps it. The descriptor is kept for a memfd and closed for a
   /// named object. Throws SessionError.

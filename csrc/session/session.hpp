@@ -17,6 +17,7 @@
 #include "cuda/device_data_segment.hpp"
 #include "manager/connection.hpp"
 #include "os/mutex.hpp"
+#include "os/process.hpp"
 #include "os/spin_lock.hpp"
 #include "session/handle.hpp"
 #include "session/pinned_arena.hpp"
@@ -232,6 +233,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   std::unique_ptr<SessionMemory> memory_;
   Member member_;
   std::uint32_t incarnation_;
+  const std::uint64_t visible_in_ = pid_namespace();  // a child in a new namespace is visible there
   std::string program_;
   Budget& budget_;
 

@@ -10,7 +10,6 @@
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/fault_point.hpp"
-#include "os/process.hpp"
 #include "os/unix_socket.hpp"
 #include "session/session.hpp"
 

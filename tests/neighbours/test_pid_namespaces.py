@@ -7,12 +7,22 @@ prevents the bytes from being reused.
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import manager_pids, run_program, wait_until, write_program
+from tests.helpers.children import (
+    manager_pids,
+    run_command,
+    run_program,
+    run_python,
+    wait_until,
+    write_program,
+)
+from tests.helpers.leaks import shm_names
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 OWN_PIDS = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -162,3 +172,38 @@ def test_process_in_other_pid_namespace_keeps_its_blocks(what, tmp_path) -> None
 @pytest.mark.parametrize("what", ["is killed", "executes another program"])
 def test_exit_of_process_in_other_pid_namespace_is_noticed(what, tmp_path) -> None:
     run(LEAVES, what, tmp_path)
+
+
+NAMED = """
+    import ctypes, os, signal
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+    from tests.helpers.children import manager_pid
+
+    mp.set_sharing_strategy("file_system")
+    tensor = st.ones(3)
+    CLONE_NEWPID = 0x20000000  # children begin the namespace, and see this one's /proc
+    assert ctypes.CDLL(None).unshare(CLONE_NEWPID) == 0
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        own = st.ones(3)
+        os.write(writer, b"!")
+        signal.pause()
+    os.read(reader, 1)
+    session = st.stats()["session"]
+    print(session, flush=True)
+    for pid in (manager_pid(session), child, os.getpid()):
+        os.kill(pid, signal.SIGKILL)
+"""
+
+
+def test_names_of_killed_child_in_other_pid_namespace_are_removed(tmp_path) -> None:
+    """Regression: found by the torture. They counted as those of a namespace that is not visible here."""
+    program = write_program(tmp_path, NAMED)
+    command = ["unshare", "--user", "--map-root-user", sys.executable, program]
+    done = run_command(command, env=ROOT)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    session = done.stdout.strip()
+    assert len(shm_names(session)) == 2
+    run_python("import shmtensor as st; st.ones(1)")  # a new session removes them
+    wait_until(lambda: not shm_names(session), what="the names to be removed")
