@@ -16,7 +16,7 @@ CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(ab
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: help demo test test-cpp test-python test-integrations test-integrations-oldest test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
+.PHONY: help demo test test-cpp test-python test-integrations test-integrations-oldest test-torch-cuda test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
 	lint audit format sanitize bench bench-cpp wheels check-wheels wheel-tools release-check docs check-docs clean
 
 help: ## list the targets
@@ -45,6 +45,12 @@ test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": 
 # The oldest versions that the guide names.
 test-integrations-oldest: ## run them with the oldest versions of joblib, loky, multiprocess, scikit-learn, NumPy
 	$(MAKE) test-integrations INTEGRATIONS_VENV=$(INTEGRATIONS_VENV)-oldest INTEGRATIONS=joblib-oldest
+
+# torch's CUDA build excludes its CPU build, so it has an environment of its own. The wheel has 530 MB.
+TORCH_CUDA_VENV ?= .venv-torch-cuda
+test-torch-cuda: ## run the tests of torch's CUDA build, on the simulated driver
+	$(MAKE) VENV=$(TORCH_CUDA_VENV) $(TORCH_CUDA_VENV)/.shmtensor $(TORCH_CUDA_VENV)/.group-integrations-torch-cuda
+	$(TORCH_CUDA_VENV)/bin/python -m pytest tests/integrations/test_torch_cuda.py $(PYTEST_ARGS)
 
 # CPython's tests come from this Python's library; they take a quarter of an hour.
 CPYTHON_TESTS ?=
@@ -207,15 +213,22 @@ $(VENV)/.group-integrations-torch: pyproject.toml | $(VENV)/.pip
 	touch $@
 $(VENV)/.group-integrations-ray: $(VENV)/.group-integrations-torch
 
+# PyPI's wheel is the CUDA build; "===" excludes a local version, such as that of the CPU build.
+$(VENV)/.group-integrations-torch-cuda: pyproject.toml $(wildcard tests/integrations/cuda_runtime/*) tests/integrations/torch_build.py tests/integrations/source_builds.py | $(VENV)/.pip $(CPP_BUILD)/.simulators
+	$(PIP) --no-deps $(subst +cpu,,$(subst ==,===,$(TORCH)))
+	$(PIP) --group integrations-torch-cuda
+	$(BIN)/python -m tests.integrations.torch_build build/torch-cuda
+	touch $@
+
 # Their tests need the simulated driver, and NVIDIA's, as far as it can be had.
 $(VENV)/.group-integrations-cuda: pyproject.toml | $(VENV)/.pip $(CPP_BUILD)/.simulators build/nvidia-drivers/.tried
 	$(PIP) --group integrations-cuda
 	touch $@
 
 # CuPy's wheel contains NVIDIA's runtime, which does not run on the simulated driver.
-$(VENV)/.group-integrations-cupy: pyproject.toml $(wildcard tests/integrations/cupy_runtime/*) tests/integrations/source_builds.py | $(VENV)/.pip $(CPP_BUILD)/.simulators
+$(VENV)/.group-integrations-cupy: pyproject.toml $(wildcard tests/integrations/cuda_runtime/*) tests/integrations/cupy_build.py tests/integrations/source_builds.py | $(VENV)/.pip $(CPP_BUILD)/.simulators
 	$(PIP) --group integrations-cupy
-	$(BIN)/python -m tests.integrations.cupy_runtime build/cupy
+	$(BIN)/python -m tests.integrations.cupy_build build/cupy
 	touch $@
 
 # PyCUDA has no wheels.
@@ -258,4 +271,4 @@ build/gtest/.found:
 	touch $@
 
 clean: ## remove build/ and the virtual environments
-	rm -rf build dist $(VENV) $(BENCH_VENV) $(WHEELS_VENV) $(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)-oldest
+	rm -rf build dist $(VENV) $(BENCH_VENV) $(WHEELS_VENV) $(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)-oldest $(TORCH_CUDA_VENV)

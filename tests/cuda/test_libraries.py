@@ -42,6 +42,21 @@ KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
     ),
 }
 
+# The programs of `torch_tensors`, which imports torch.
+TORCH_PROGRAMS = (
+    "memory_of_ours",
+    "copies",
+    "copies_after_events",
+    "copies_from_streams",
+    "in_place",
+    "ended_producer",
+    "killed_consumer",
+    "views_and_parameters",
+    "layouts_and_dtypes",
+    "elsewhere",
+    "by_name",
+    "options",
+)
 
 TIMEOUT = 55.0  # the first import reads a library from the disk
 MODEST = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # otherwise JAX allocates three quarters of the GPU
@@ -70,6 +85,15 @@ def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
         pytest.skip(f"{name}: {reason}")
     call = f"from tests.cuda.test_libraries import round_trip as f; f({name!r})"
     Machine("gpu", tmp_path).run(call, timeout=TIMEOUT, **MODEST)
+
+
+@ON_A_GPU
+@pytest.mark.parametrize("name", TORCH_PROGRAMS)
+def test_tensors_of_torch(name: str, tmp_path) -> None:
+    if reason := import_problem("torch") or import_problem("torch._C._cudart"):
+        pytest.skip(f"torch with CUDA: {reason}")
+    call = f"from tests.cuda.torch_tensors import {name} as f\nif __name__ == '__main__':\n    f()"
+    Machine("gpu", tmp_path).run(call, timeout=TIMEOUT)
 
 
 def test_broken_library_is_skipped(tmp_path, monkeypatch) -> None:

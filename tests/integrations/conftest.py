@@ -39,11 +39,14 @@ _PATTERNS = {
     "test_vllm.py": "vllm",
     "test_web_servers.py": "fastapi",
 }
+_torch = importlib.util.find_spec("torch")
 collect_ignore_glob = [
     pattern
     for pattern, libraries in _PATTERNS.items()
     if None in map(importlib.util.find_spec, libraries.split())
 ] + ([] if INSTALLED else ["test_cuda_clients.py"])
+if not (_torch and (Path(_torch.origin).parent / "lib/libc10_cuda.so").exists()):  # torch's CPU build
+    collect_ignore_glob.append("test_torch_cuda.py")
 
 
 def pytest_collection_modifyitems(items) -> None:

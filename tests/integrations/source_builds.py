@@ -1,4 +1,4 @@
-"""What builds of libraries from their source distributions, against NVIDIA's headers, have in common."""
+"""What builds of libraries, against NVIDIA's headers, for the simulated driver have in common."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 SECONDS = 400
+RUNTIME = Path(__file__).with_name("cuda_runtime")
 
 
 def run(*command: str | Path, **more: str) -> str:
@@ -41,3 +42,13 @@ def include_folders(headers: dict[str, str]) -> list[str]:
         (header,) = [file for file in files if file.match(f"include/{name}")]
         folders.append(str(header.locate()).removesuffix(f"/{name}"))
     return folders
+
+
+def runtime_objects(folder: Path, headers: list[str], *options: str) -> list[Path]:
+    """Compile the functions of the CUDA runtime that are made of the driver's; return the object files."""
+    compiler = ["c++", "-std=c++20", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c", *options]
+    compiled = []
+    for part in sorted(RUNTIME.glob("*.cpp")):
+        compiled.append(folder / f"{part.stem}.o")
+        run(*compiler, *(f"-isystem{at}" for at in headers), part, "-o", compiled[-1])
+    return compiled

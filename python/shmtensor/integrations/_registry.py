@@ -26,7 +26,7 @@ KNOWN: dict[str, frozenset[str]] = {
     "polars": frozenset(),
     "pyarrow": frozenset(),
     "ray": frozenset(),
-    "torch": frozenset({"alias"}),
+    "torch": frozenset({"alias", "cuda"}),
 }
 """The options of each integration, by the name of the library's package."""
 
@@ -56,7 +56,9 @@ def install(*names: str, **options: Any) -> None:
     **options
         Options of one library. ``install("torch", alias=True)``: a CPU tensor in private memory moves into
         shared memory when it is sent, so that sender and receiver see each other's writes, as with torch
-        alone. By default a copy is sent, and the sender's tensor does not change.
+        alone. By default a copy is sent, and the sender's tensor does not change. With ``cuda=True`` CUDA
+        tensors in memory of torch are sent, too: a copy on the GPU, or with `alias` the memory where it is.
+        By default torch sends them.
 
     Raises
     ------
@@ -134,7 +136,9 @@ def _check(names: tuple[str, ...], options: dict[str, Any]) -> None:
         raise TypeError(msg)
     for option in options:
         if option not in KNOWN[names[0]]:
-            msg = f"{names[0]} has no option {option!r}; it has {', '.join(KNOWN[names[0]]) or 'none'}"
+            msg = (
+                f"{names[0]} has no option {option!r}; it has {', '.join(sorted(KNOWN[names[0]])) or 'none'}"
+            )
             raise TypeError(msg)
 
 

@@ -1,7 +1,7 @@
-"""torch: CPU tensors travel as handles, workers of a DataLoader collate into shared memory.
+"""torch: tensors travel as handles, workers of a DataLoader collate into shared memory.
 
-docs/guide/with-torch.md describes the behaviour. What is not plain CPU memory goes torch's own way, and in
-transports with picklers of their own (joblib, loky, multiprocess) by value, as without this integration.
+docs/guide/with-torch.md describes the behaviour. Other objects go torch's own way, and in transports with
+picklers of their own (joblib, loky, multiprocess) by value, as without this integration.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _reducers = ReducerTable()
 _PARTS: tuple[Any, ...] = (collate, items, sharing, start_methods, transports)
 
 
-def install(alias: bool = False) -> None:
+def install(alias: bool = False, cuda: bool = False) -> None:
     """Replace torch's reducers, collating, sharing and sending; add a start method."""
     if alias and not sharing.can_move():
         msg = f"alias=True needs UntypedStorage._swap_data_ptr_, which torch {torch.__version__} lacks"
         raise RuntimeError(msg)
-    ours = Reducers(alias, reductions.reduce_tensor, reductions.reduce_storage).by_torchs
-    elsewhere = Reducers(alias, _by_value, _by_value).by_torchs
+    ours = Reducers(alias, cuda, reductions.reduce_tensor, reductions.reduce_storage).by_torchs
+    elsewhere = Reducers(alias, cuda, _by_value, _by_value).by_torchs
     for kind, reducer in list(FORKING.items()):
         if reducer in ours:
             _reducers.register(kind, ours[reducer], elsewhere[reducer])

@@ -1,4 +1,4 @@
-"""Reducers of torch's tensors and storages; torch's own ones reduce what is not plain CPU memory."""
+"""Reducers of torch's tensors and storages; torch's own ones reduce what these do not."""
 
 from __future__ import annotations
 
@@ -13,17 +13,27 @@ from shmtensor.integrations._torch.storages import (
     CPU,
     block_of,
     copy_of,
+    export,
     is_shared_by_torch,
     move,
     over_block,
-    over_bytes,
+    over_part,
 )
 from shmtensor.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Reducers", "is_plain", "rebuild_storage", "rebuild_tensor", "rebuild_whole", "span_of"]
+__all__ = [
+    "Reducers",
+    "is_dense",
+    "is_plain",
+    "rebuild_empty",
+    "rebuild_storage",
+    "rebuild_tensor",
+    "rebuild_whole",
+    "span_of",
+]
 
 # A view is sent with its whole storage, which its other views in the message then share in the receiver. But
 # not with a private storage that is larger than this and than two such views, unless the message has it
@@ -35,10 +45,13 @@ _WITHOUT_REST = (Storage, _core.OutgoingBytes)  # not a torch storage, of which 
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Return True for a tensor whose elements are dense bytes in host memory, as its dtype describes them."""
-    return (
-        tensor.is_cpu
-        and tensor.layout is torch.strided
-        and not (tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg())
+    return tensor.is_cpu and is_dense(tensor)
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Return True for a tensor whose elements are dense bytes, as its dtype describes them."""
+    return tensor.layout is torch.strided and not (
+        tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg()
     )
 
 
@@ -48,20 +61,28 @@ def span_of(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
 
 
 class Reducers:
-    """The two reducers, with the option of the integration.
+    """The two reducers, with the options of the integration.
 
     Parameters
     ----------
     alias
-        Private storages move into shared memory when they are sent, instead of being copied.
+        Private storages move into shared memory when they are sent, instead of being copied; on a GPU they
+        are exported where they are.
+    cuda
+        Send private storages on a GPU, too.
     other_tensor, other_storage
-        Reduce what is not plain CPU memory, and what torch itself has shared.
+        Reduce memory that is not sent, and what torch itself has shared.
     """
 
     def __init__(
-        self, alias: bool, other_tensor: Callable[[Any], Any], other_storage: Callable[[Any], Any]
+        self,
+        alias: bool,
+        cuda: bool,
+        other_tensor: Callable[[Any], Any],
+        other_storage: Callable[[Any], Any],
     ) -> None:
         self._alias = alias
+        self._cuda = cuda
         self._other_tensor = other_tensor
         self._other_storage = other_storage
         self.by_torchs = {
@@ -72,11 +93,13 @@ class Reducers:
     def reduce_tensor(self, tensor: torch.Tensor) -> Any:
         """Reduce a tensor to its memory, a dtype, and a shape."""
         requires_grad = tensor.requires_grad
-        if not is_plain(tensor) or (requires_grad and not tensor.is_leaf):
+        if not is_dense(tensor) or (requires_grad and not tensor.is_leaf):
+            return self._other_tensor(tensor)
+        storage, size = tensor.untyped_storage(), tuple(tensor.size())
+        if not (tensor.is_cpu or (tensor.is_cuda and self._sends_from_gpu(storage))):
             return self._other_tensor(tensor)
         if requires_grad and tensor._backward_hooks:
             torch.utils.hooks.warn_if_has_hooks(tensor)
-        storage, size = tensor.untyped_storage(), tuple(tensor.size())
         source, start = self._source(tensor, storage)
         is_parameter = type(tensor) is Parameter
         plain = not (requires_grad or is_parameter)
@@ -94,49 +117,80 @@ class Reducers:
     def _source(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[Any, int]:
         """Return what is sent as a tensor's storage, and where it begins in the real one, in elements."""
         address, nbytes = storage.data_ptr(), storage.nbytes()
-        block = _core.storage_at(address, nbytes)
+        on_gpu = not tensor.is_cpu
+        block = block_of(storage) if on_gpu else _core.storage_at(address, nbytes)
         if block is not None:
             start, rest = divmod(block.data_ptr() - address, tensor.element_size())
             return (storage, 0) if rest else (block, start)
-        if nbytes == 0 or is_shared_by_torch(storage):
+        if nbytes == 0 or (not on_gpu and is_shared_by_torch(storage)):  # torch calls all on a GPU shared
             return storage, 0
         if self._alias:
-            return move(storage), 0
+            return (export(storage) if on_gpu else move(storage)), 0
         if nbytes > _SMALL and _core.outgoing_bytes(storage._cdata) is None:
-            count, offset = span_of(tuple(tensor.size()), tensor.stride()), tensor.storage_offset()
-            if count == 0:
-                return torch.UntypedStorage(0), offset
-            itemsize = tensor.element_size()
-            if 2 * count * itemsize < nbytes:
-                return copy_of(storage, offset * itemsize, count * itemsize), offset
-        return _core.outgoing_bytes(storage._cdata, storage, address, nbytes), 0
+            part = _small_part(tensor, storage)
+            if part is not None:
+                return part, tensor.storage_offset()
+        # The pickler reduces one on a GPU once for a message.
+        return storage if on_gpu else _core.outgoing_bytes(storage._cdata, storage, address, nbytes), 0
 
     def reduce_storage(self, storage: torch.UntypedStorage) -> Any:
         """Reduce a storage to its memory."""
         if storage.device != CPU:
-            return self._other_storage(storage)
+            return self._reduce_on_gpu(storage) if storage.is_cuda else self._other_storage(storage)
         nbytes = storage.nbytes()
         if nbytes == 0:
-            return torch.UntypedStorage, (0,)
+            return rebuild_empty, (CPU,)
         block = block_of(storage)
         if block is not None:
-            first = storage.data_ptr() - block.data_ptr()
-            return rebuild_storage, (block,) if nbytes == block.nbytes else (block, first, nbytes)
+            return _reduce_shared(storage, block)
         if is_shared_by_torch(storage):  # its other processes must see the same memory
             return self._other_storage(storage)
         if self._alias:
             return rebuild_storage, (move(storage),)
         return rebuild_storage, (_core.outgoing_bytes(storage._cdata, storage, storage.data_ptr(), nbytes),)
 
+    def _reduce_on_gpu(self, storage: torch.UntypedStorage) -> Any:
+        block = block_of(storage)
+        if block is not None:
+            return _reduce_shared(storage, block)
+        if not self._cuda:
+            return self._other_storage(storage)
+        if storage.nbytes() == 0:
+            return rebuild_empty, (storage.device,)
+        return rebuild_storage, (export(storage) if self._alias else copy_of(storage, 0, storage.nbytes()),)
+
+    def _sends_from_gpu(self, storage: torch.UntypedStorage) -> bool:
+        return self._cuda or block_of(storage) is not None
+
+
+def _small_part(tensor: torch.Tensor, storage: torch.UntypedStorage) -> Storage | torch.UntypedStorage | None:
+    """Return a copy of what a tensor has of a storage; None if it is not less than half of it."""
+    count, itemsize = span_of(tuple(tensor.size()), tensor.stride()), tensor.element_size()
+    if count == 0:
+        return torch.UntypedStorage(0, device=storage.device)
+    if 2 * count * itemsize >= storage.nbytes():
+        return None
+    return copy_of(storage, tensor.storage_offset() * itemsize, count * itemsize)
+
+
+def _reduce_shared(storage: torch.UntypedStorage, block: Storage) -> Any:
+    first, nbytes = storage.data_ptr() - block.data_ptr(), storage.nbytes()
+    return rebuild_storage, (block,) if nbytes == block.nbytes else (block, first, nbytes)
+
+
+def rebuild_empty(device: torch.device) -> torch.UntypedStorage:
+    """Return a torch storage without bytes."""
+    return torch.UntypedStorage(0, device=device)
+
 
 def rebuild_storage(block: Storage, first: int = 0, nbytes: int | None = None) -> torch.UntypedStorage:
     """Return the torch storage over a block, or over some of its bytes."""
-    return over_block(block) if nbytes is None else over_bytes(memoryview(block)[first : first + nbytes])
+    return over_block(block) if nbytes is None else over_part(block, first, nbytes)
 
 
 def rebuild_whole(block: Storage, dtype: torch.dtype, size: tuple[int, ...]) -> torch.Tensor:
     """Return a contiguous tensor over all bytes of a block."""
-    if block.readonly or _core.peer_of(block) is not None:
+    if block.readonly or _core.peer_of(block) is not None or _core.device_number(block) >= 0:
         return rebuild_tensor(block, dtype, size)
     tensor = torch.frombuffer(block, dtype=dtype)
     _core.set_peer(block, tensor.untyped_storage()._weak_ref())
@@ -154,7 +208,8 @@ def rebuild_tensor(  # noqa: PLR0917  # a pickle has no keywords
 ) -> torch.Tensor:
     """Return a tensor over a block or a torch storage, contiguous without strides."""
     storage = over_block(source) if type(source) is Storage else source
-    tensor = torch.empty(0, dtype=dtype, device=CPU).set_(storage, offset, size, stride)
+    device = CPU if type(source) is Storage and _core.device_number(source) < 0 else storage.device
+    tensor = torch.empty(0, dtype=dtype, device=device).set_(storage, offset, size, stride)
     if is_parameter:  # the constructor, since only floating-point parameters may require a gradient
         return Parameter(tensor, requires_grad)
     return tensor.requires_grad_() if requires_grad else tensor

@@ -6,30 +6,47 @@ import ctypes
 import os
 import threading
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 
 import shmtensor._core as _core
 from shmtensor._layout import bytes_at
+from shmtensor.creation import asarray
+from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shmtensor.storage import Storage
 
-__all__ = ["CPU", "block_of", "copy_of", "is_shared_by_torch", "move", "over_block", "over_bytes"]
+__all__ = [
+    "CPU",
+    "block_of",
+    "copy_of",
+    "export",
+    "is_shared_by_torch",
+    "move",
+    "over_block",
+    "over_bytes",
+    "over_part",
+]
 
 CPU = torch.device("cpu")
 
 _moving = threading.Lock()
+
+_exported: WeakValueDictionary[int, Storage] = WeakValueDictionary()
+"""By address: memory of torch on a GPU, which the process that allocated it has exported where it is."""
 
 _core.register_peers(torch.UntypedStorage._new_with_weak_ptr, torch.UntypedStorage._free_weak_ref)
 
 
 def block_of(storage: torch.UntypedStorage) -> Storage | None:
     """Return the block in which the bytes of a torch storage are stored, None for any other memory."""
-    return _core.storage_at(storage.data_ptr(), storage.nbytes())
+    block = _core.storage_at(storage.data_ptr(), storage.nbytes())
+    return _exported.get(storage.data_ptr()) if block is None and storage.is_cuda else block
 
 
 # In any memory, also with the method replaced.
@@ -37,7 +54,9 @@ is_shared_by_torch: Callable[[torch.UntypedStorage], bool] = torch.UntypedStorag
 
 
 def copy_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> Storage:
-    """Return a new block with a copy of some bytes of a torch storage."""
+    """Return a new block with a copy of some bytes of a torch storage, on the same device."""
+    if storage.is_cuda:
+        return asarray(_bytes_of(storage, first, nbytes), copy=True).storage()
     block = _core.new_storage(nbytes, False)
     ctypes.memmove(block.data_ptr(), storage.data_ptr() + first, nbytes)  # releases the GIL
     return block
@@ -48,8 +67,18 @@ def over_block(block: Storage) -> torch.UntypedStorage:
     known: torch.UntypedStorage | None = _core.peer_of(block)
     if known is not None and known.data_ptr() == block.data_ptr() and known.nbytes() == block.nbytes:
         return known
-    made = over_bytes(block)
+    made = over_part(block, 0, block.nbytes)
     _core.set_peer(block, made._weak_ref())
+    return made
+
+
+def over_part(block: Storage, first: int, nbytes: int) -> torch.UntypedStorage:
+    """Return a torch storage over some bytes of a block, which it keeps alive."""
+    if _core.device_number(block) < 0:
+        return over_bytes(memoryview(block)[first : first + nbytes])
+    made = torch.from_dlpack(Tensor(block, np.uint8, (nbytes,), (1,), first)).untyped_storage()
+    if _core.storage_at(made.data_ptr(), nbytes) is None and first == 0:
+        _exported[made.data_ptr()] = block
     return made
 
 
@@ -74,6 +103,23 @@ def move(storage: torch.UntypedStorage) -> Storage:
             storage._swap_data_ptr_(over_bytes(block))
             _core.set_peer(block, storage._weak_ref())
         return block
+
+
+def export(storage: torch.UntypedStorage) -> Storage:
+    """Return a block that is the memory of a torch storage on a GPU.
+
+    Raises
+    ------
+    ValueError
+        If that memory cannot be exported.
+    """
+    block = asarray(_bytes_of(storage, 0, storage.nbytes()), copy=False).storage()
+    _exported[storage.data_ptr()] = block
+    return block
+
+
+def _bytes_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, first, (nbytes,))
 
 
 def _after_fork() -> None:

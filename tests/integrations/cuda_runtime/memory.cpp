@@ -27,7 +27,8 @@ RUNTIME(cudaPointerGetAttributes, cudaPointerAttributes* out, const void* pointe
   if (const cudaError_t error = enter()) return error;
   unsigned type = 0;
   unsigned managed = 0;
-  *out = {cudaMemoryTypeUnregistered, cudaInvalidDeviceId, nullptr, nullptr};
+  *out = {};
+  out->device = cudaInvalidDeviceId;
   std::array names = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
                       CU_POINTER_ATTRIBUTE_HOST_POINTER};

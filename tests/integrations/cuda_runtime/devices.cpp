@@ -8,10 +8,16 @@
 
 using namespace cudart;  // NOLINT: what follows is the library's surface
 
-// What the module asks for and is not here: the build defines each such name as this function.
+// What a library asks for and is not here: its build defines each such name as this function.
 RUNTIME(cudart_without, ) { return noted(cudaErrorNotSupported); }
+// The same for the names by which compiled programs register their kernels, which never run.
+extern "C" void* cudart_registered() {
+  static void* nothing = nullptr;
+  return &nothing;
+}
 
 RUNTIME(cudaGetLastError, ) { return std::exchange(t_last, cudaSuccess); }
+RUNTIME(cudaPeekAtLastError, ) { return t_last; }
 extern "C" const char* cudaGetErrorName(cudaError_t error) {
   const char* text = nullptr;
   call(DRIVER(cuGetErrorName), static_cast<CUresult>(error), &text);
@@ -86,3 +92,15 @@ RUNTIME(cudaDeviceDisablePeerAccess, int peer) {
 RUNTIME(cudaDeviceSynchronize, ) { return in_context(DRIVER(cuCtxSynchronize)); }
 RUNTIME(cudaProfilerStart, ) { return in_context(DRIVER(cuProfilerStart)); }
 RUNTIME(cudaProfilerStop, ) { return in_context(DRIVER(cuProfilerStop)); }
+#if CUDART_VERSION >= 12050
+// torch looks up all that it may call. What the simulated driver lacks fails when it is called.
+RUNTIME(cudaGetDriverEntryPointByVersion, const char* name, void** out, unsigned version,
+        unsigned long long flags, cudaDriverEntryPointQueryResult* result) {
+  auto* const found = reinterpret_cast<CUdriverProcAddressQueryResult*>(result);
+  after_init(DRIVER(cuGetProcAddress), name, out, static_cast<int>(version), flags, found);
+  if (*out == nullptr) *out = reinterpret_cast<void*>(&cudart_without);
+  *result = cudaDriverEntryPointSuccess;
+  t_last = cudaSuccess;
+  return cudaSuccess;
+}
+#endif

@@ -1,5 +1,5 @@
-// How the functions of the CUDA runtime that CuPy calls are made of those of the driver that NVIDIA
-// documents. NVIDIA's own runtime uses tables of the driver that are not documented.
+// How the functions of the CUDA runtime that CuPy and torch call are made of those of the driver
+// that NVIDIA documents. NVIDIA's own runtime uses tables of the driver that are not documented.
 //
 // The types of both interfaces are the same but for device pointers (void*, CUdeviceptr) and the
 // structures that `as` copies.

@@ -1,6 +1,6 @@
-"""Build the module of CuPy that contains NVIDIA's CUDA runtime again, over the functions in this folder.
+"""Build the module of CuPy that contains NVIDIA's CUDA runtime again, over the one in `cuda_runtime`.
 
-`python -m tests.integrations.cupy_runtime FOLDER` unpacks CuPy's source distribution, of the version that is
+`python -m tests.integrations.cupy_build FOLDER` unpacks CuPy's source distribution, of the version that is
 installed, in the folder, and replaces the module of the installed package.
 """
 
@@ -13,10 +13,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.integrations.source_builds import include_folders, run, unpacked_source
+from tests.integrations.source_builds import include_folders, run, runtime_objects, unpacked_source
 
 MODULE = "cupy_backends.cuda.api.runtime"
-RUNTIME = sorted(Path(__file__).parent.glob("*.cpp"))
 # crt is in a package of its own since CUDA 13.
 HEADERS = {
     "nvidia-cuda-runtime-cu12": "cuda.h",
@@ -32,12 +31,11 @@ def build(source: Path, folder: Path) -> Path:
     path = Path("cupy_backends/cuda/api/runtime.pyx")
     cython = [sys.executable, "-m", "cython", "-3", "--cplus", "--module-name", MODULE, "-E", CONSTANTS]
     run(*cython, "-I", source, source / path, "-o", generated)
-    includes = [f"-isystem{at}" for at in (sysconfig.get_path("include"), *include_folders(HEADERS))]
-    compiler = ["c++", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-c", *includes]
-    run(*compiler, "-w", f"-I{(source / path).parent}", generated, "-o", module)
-    runtime = [folder / f"{part.stem}.o" for part in RUNTIME]
-    for part, compiled in zip(RUNTIME, runtime, strict=True):
-        run(*compiler, "-Wall", "-Wextra", "-Werror", part, "-o", compiled)
+    headers = include_folders(HEADERS)
+    includes = [f"-isystem{at}" for at in (sysconfig.get_path("include"), *headers)]
+    compiler = ["c++", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-w", "-c", *includes]
+    run(*compiler, f"-I{(source / path).parent}", generated, "-o", module)
+    runtime = runtime_objects(folder, headers, "-fvisibility=hidden")
     here = {line.split()[-1] for line in run("nm", "--defined-only", *runtime).splitlines() if line}
     wanted = {line.split()[-1] for line in run("nm", "--undefined-only", module).splitlines()}
     lacking = sorted(name for name in wanted - here if name.startswith("cuda"))

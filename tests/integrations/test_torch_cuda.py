@@ -1,0 +1,90 @@
+"""`st.install("torch")` with tensors on a GPU: torch's CUDA build on the simulated driver."""
+
+from __future__ import annotations
+
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+import torch
+
+import shmtensor as st
+from tests.cuda import torch_tensors, workers
+from tests.cuda.harness import SIMULATORS
+from tests.cuda.test_libraries import TORCH_PROGRAMS
+from tests.cuda.torch_tensors import (
+    BIG,
+    add_one,
+    in_place,
+    is_shared,
+    private,
+    through_pickle,
+    write,
+)
+
+
+@pytest.fixture
+def run(simulated_driver):
+    """Run a program of `torch_tensors`, or of this module, in a new process."""
+
+    def run(program, **env: str) -> None:
+        call = f"from {program.__module__} import {program.__name__} as program"
+        simulated_driver.run(f"{call}\nif __name__ == '__main__':\n    program()", **env)
+
+    return run
+
+
+@pytest.mark.parametrize("name", TORCH_PROGRAMS)
+def test_program(run, name) -> None:
+    run(getattr(torch_tensors, name))
+
+
+def test_expandable_segments_are_shared_in_place(run) -> None:
+    run(in_place, PYTORCH_ALLOC_CONF="expandable_segments:True")
+
+
+def on_second_device() -> None:
+    st.install("torch", cuda=True)
+    pair = workers.Pair(add_one)
+    for sent in (private("cuda:1"), torch.from_dlpack(st.zeros(BIG, "f4", device="cuda:1"))):
+        pair.put(sent)
+        back = pair.get()
+        assert back.device == torch.device("cuda:1")
+        assert is_shared(back)
+        assert back[1].item() == sent[1].item() + (not is_shared(sent))
+    pair.end()
+
+
+def test_tensor_stays_on_its_device(run) -> None:
+    run(on_second_device, SHMTENSOR_SIM_DEVICES="2")
+
+
+def without_virtual_memory() -> None:
+    st.install("torch", cuda=True)
+    mine = private()
+    with pytest.raises(st.CudaUnavailable, match="virtual memory"):
+        ForkingPickler.dumps(mine)
+    st.install("torch", cuda=True, alias=True)
+    pair = workers.Pair(write)
+    pair.put(mine)
+    assert pair.get()[:3].tolist() == [0, 1, 2]
+    assert mine[:3].tolist() == [7, 7, 7]
+    pair.end()
+
+
+def test_error_where_copies_cannot_be_shared(run, tmp_path) -> None:
+    (tmp_path / "libcuda.so.1").unlink()
+    (tmp_path / "libcuda.so.1").symlink_to(SIMULATORS / "libcuda-bare.so.1")
+    run(without_virtual_memory)
+
+
+def not_exportable() -> None:
+    st.install("torch", cuda=True, alias=True)
+    mine = private()
+    with pytest.raises(ValueError, match="cannot be shared without a copy"):
+        ForkingPickler.dumps(mine)
+    st.install("torch", cuda=True)
+    assert is_shared(through_pickle(mine))
+
+
+def test_memory_that_cannot_be_shared_in_place_is_refused(run) -> None:
+    run(not_exportable, PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
