@@ -84,6 +84,11 @@ def test_wheel_that_nothing_here_runs_is_listed(tmp_path, capsys) -> None:
     assert capsys.readouterr().out.startswith(f"cp31-{HERE.machine}: not run, ")
 
 
+def test_wheel_that_was_not_built_is_listed(tmp_path, capsys) -> None:
+    assert install(Target("3.13", HERE.machine), tmp_path) is None  # Debian has this Python
+    assert capsys.readouterr().out == f"cp313-{HERE.machine}: not built\n"
+
+
 # A module as small as can be, for this machine and Python; `WORSE` is what a test adds to it.
 SOURCE = """
 void _Unwind_RaiseException(void);

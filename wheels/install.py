@@ -40,11 +40,14 @@ exec chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin HOME=/root "$@"
 
 
 def install(target: Target, dist: Path) -> bool | None:
-    """Install a wheel and run the test; return True if all is well, None if nothing here can run it."""
+    """Install a wheel and run the test; return True if all is well, None if it is absent or cannot run."""
     suite = next((suite for suite, pythons in SUITES.items() if target.python in pythons), None)
     interpreter = next(interpreters(target.python), None) if target.machine == platform.machine() else None
     if suite is None and interpreter is None:
         print(f"{target.name}: not run, for neither Debian nor this machine has such a Python", flush=True)
+        return None
+    if not (dist / target.wheel(version())).exists():
+        print(f"{target.name}: not built", flush=True)
         return None
     wheels = _with_numpy(target, dist)
     if suite is not None:
