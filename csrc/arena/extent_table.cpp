@@ -4,11 +4,16 @@
 #include <exception>
 
 #include "arena/shortage.hpp"
+#include "base/align.hpp"
 #include "os/clock.hpp"
 #include "os/page_reservation.hpp"
 
 namespace shmtensor {
 namespace {
+
+// Processes that look for memory simultaneously find the same. Each takes this part of it in a step
+// and looks again, so that many together do not take more than there is.
+constexpr std::uint64_t kSharers = 8;
 
 std::uint32_t now() noexcept { return static_cast<std::uint32_t>(coarse_milliseconds()); }
 
@@ -53,13 +58,15 @@ std::string ExtentTable::make_present(YieldingLock& lock, Run run, std::uint64_t
 std::string ExtentTable::reserve(Run run, std::uint64_t needed) {
   const std::uint64_t offset = run.begin * kExtent;
   const std::uint64_t size = run.size() * kExtent;
-  std::string why = shortage_of(std::max(size, needed), *budget_);
+  const AvailableMemory available = available_memory();
+  std::string why = shortage_of(std::max(size, needed), *budget_, available);
   if (!why.empty()) return why;
   const Segment::File file = segment_.file();
   segment_.map_all(Access::read_write);
   if (!budget_->try_reserve(size)) return over_limit(*budget_);  // another thread was faster
   try {
-    if (reserve_pages(*file, segment_.layout().data() + offset, size)) {
+    why = create(*file, offset, size, available);
+    if (why.empty()) {
       reserved_ += size;
       // A window is not worth its address space only to be populated.
       std::byte* const data = segment_.data_if_mapped(Access::read_write, offset, size);
@@ -72,7 +79,23 @@ std::string ExtentTable::reserve(Run run, std::uint64_t needed) {
   }
   budget_->release(size);
   discard_pages(*file, segment_.layout().data() + offset, size);
-  return refused_by_kernel(segment_.strategy());
+  return why;
+}
+
+// Returns the reason if memory is short; some of the pages may exist in that case.
+std::string ExtentTable::create(const Fd& file, std::uint64_t offset, std::uint64_t size,
+                                AvailableMemory available) const {
+  for (std::uint64_t left = size;;) {
+    const std::uint64_t part = align_down(available.bytes / kSharers, kExtent);
+    const std::uint64_t step = std::min(std::max(part, kExtent), left);
+    if (!reserve_pages(file, segment_.layout().data() + offset + size - left, step)) {
+      return refused_by_kernel(segment_.strategy());
+    }
+    left -= step;
+    if (left == 0) return {};
+    available = available_memory();
+    if (std::string why = shortage_of(left, available); !why.empty()) return why;
+  }
 }
 
 bool ExtentTable::make_absent(YieldingLock& lock, Run run) noexcept {

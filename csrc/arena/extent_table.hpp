@@ -69,6 +69,8 @@ class ExtentTable {
   };
 
   [[nodiscard]] std::string reserve(Run run, std::uint64_t needed);
+  [[nodiscard]] std::string create(const Fd& file, std::uint64_t offset, std::uint64_t size,
+                                   AvailableMemory available) const;
 
   const Segment& segment_;
   Budget* budget_;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "os/limits.hpp"
 
 namespace shmtensor {
 namespace {
@@ -16,20 +15,8 @@ constexpr std::uint64_t kLargestStep = 8 * kMiB;
 // The pages that are created or freed in one step take about 10 milliseconds. Other threads that
 // need an extent at the edge of a large block wait for that time.
 constexpr std::uint64_t kChunk = 16 * kMiB / HostDataSegment::kExtent;
-
-// Processes that look for memory simultaneously find the same. Each takes this part of it in a step
-// and looks again, so that many together do not take more than there is.
-constexpr std::uint64_t kSharers = 8;
-
 constexpr std::size_t kRuns = 64;                 // that a trim frees before it searches for others
 constexpr std::uint64_t kWholePages = 64 * kKiB;  // larger blocks have pages of their own
-
-// Returns the number of extents, up to `wanted`, whose pages are created in one step.
-std::uint64_t longest_step(std::uint64_t wanted) {
-  if (wanted <= 1) return wanted;
-  const std::uint64_t part = available_memory().bytes / kSharers / HostDataSegment::kExtent;
-  return std::min({wanted, kChunk, std::max<std::uint64_t>(part, 1)});
-}
 
 }  // namespace
 
@@ -89,8 +76,7 @@ bool HostDataSegment::back(YieldingLock& lock, std::uint64_t offset, std::uint64
       continue;
     }
     Run run{i, i + 1};
-    const std::uint64_t end = std::min(all.end, i + longest_step(all.end - i));
-    while (run.end < end && extents_.pages(run.end) == Pages::absent) {
+    while (run.end < std::min(all.end, i + kChunk) && extents_.pages(run.end) == Pages::absent) {
       ++run.end;
     }
     made.reserve(made.size() + 1);
@@ -140,8 +126,7 @@ void HostDataSegment::back_ahead(YieldingLock& lock) {
   };
   while (is(run.begin, false)) ++run.begin;
   run.end = run.begin;
-  const std::uint64_t longest = longest_step(std::min(added.end - run.end, kLargestStep / kExtent));
-  while (is(run.end, true) && run.size() < longest) ++run.end;
+  while (is(run.end, true) && run.size() < kLargestStep / kExtent) ++run.end;
   if (run.begin < run.end) static_cast<void>(make_present(lock, run, 0));
 }
 

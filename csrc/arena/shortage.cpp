@@ -1,7 +1,6 @@
 #include "arena/shortage.hpp"
 
 #include "base/align.hpp"
-#include "os/limits.hpp"
 #include "os/shm_object.hpp"
 
 namespace shmtensor {
@@ -13,10 +12,14 @@ std::string in_mib(std::uint64_t bytes) {
 
 }  // namespace
 
-std::string shortage_of(std::uint64_t size, const Budget& budget) {
+std::string shortage_of(std::uint64_t size, const Budget& budget,
+                        const AvailableMemory& available) {
   const std::uint64_t limit = budget.limit();
   if (size > limit || budget.reserved() > limit - size) return over_limit(budget);
-  const AvailableMemory available = available_memory();
+  return shortage_of(size, available);
+}
+
+std::string shortage_of(std::uint64_t size, const AvailableMemory& available) {
   if (size <= available.bytes) return {};
   return in_mib(available.bytes) + " are available (" + available.limited_by +
          "); free memory or raise that limit";

@@ -6,11 +6,16 @@
 
 #include "arena/budget.hpp"
 #include "arena/layout.hpp"
+#include "os/limits.hpp"
 
 namespace shmtensor {
 
 /// Returns why `size` more bytes cannot be reserved now; empty if no reason is known.
-[[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget);
+[[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget,
+                                      const AvailableMemory& available = available_memory());
+
+/// The same without a budget.
+[[nodiscard]] std::string shortage_of(std::uint64_t size, const AvailableMemory& available);
 
 /// The reason after the budget has refused a reservation.
 [[nodiscard]] std::string over_limit(const Budget& budget);
