@@ -40,6 +40,13 @@ class Machine:
         assert "Traceback" not in done.stderr, done.stderr
         assert "shmtensor:" not in done.stderr, done.stderr
 
+    def run_main(
+        self, module: str, function: str, *, first: str = "pass", timeout: float | None = None, **env: str
+    ) -> None:
+        """Run a function as a main program, which spawned children do not run, after a line of code."""
+        call = f"from {module} import {function} as f\nif __name__ == '__main__':\n    {first}\n    f()"
+        self.run(call, timeout=timeout, **env)
+
 
 def case(body: Callable[[], None]) -> Any:
     """Make a test that runs the function in a new process, on the machine of the fixture."""

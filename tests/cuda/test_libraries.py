@@ -92,8 +92,7 @@ def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
 def test_tensors_of_torch(name: str, tmp_path) -> None:
     if reason := import_problem("torch") or import_problem("torch._C._cudart"):
         pytest.skip(f"torch with CUDA: {reason}")
-    call = f"from tests.cuda.torch_tensors import {name} as f\nif __name__ == '__main__':\n    f()"
-    Machine("gpu", tmp_path).run(call, timeout=TIMEOUT)
+    Machine("gpu", tmp_path).run_main("tests.cuda.torch_tensors", name, timeout=TIMEOUT)
 
 
 def test_broken_library_is_skipped(tmp_path, monkeypatch) -> None:

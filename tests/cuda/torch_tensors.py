@@ -252,20 +252,10 @@ def elsewhere() -> None:
     mine = private()
     for module in (torch.multiprocessing, multiprocessing, mp):
         context = module.get_context("spawn")
-        with context.Pool(1) as pool:
-            half = pool.apply_async(halve, (mine,)).get(workers.TIMEOUT)
+        half, total, first, second = workers.send_around(context, mine, halve, put_sum)
         assert is_shared(half)
         assert half[:3].tolist() == [0, 0.5, 1]
-        outbox = context.SimpleQueue()
-        process = context.Process(target=put_sum, args=(mine, outbox))
-        process.start()
-        assert workers.take(outbox, workers.TIMEOUT) == mine.cpu().sum()
-        process.join(workers.TIMEOUT)
-        assert process.exitcode == 0
-        reader, writer = context.Pipe()
-        with reader, writer:
-            writer.send([mine, half])
-            first, second = reader.recv()
+        assert total == mine.cpu().sum()
         assert first.data_ptr() != mine.data_ptr()
         assert second.data_ptr() == half.data_ptr()
 

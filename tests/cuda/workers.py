@@ -63,6 +63,26 @@ def die(inbox: Any, outbox: Any) -> None:
     time.sleep(TIMEOUT)
 
 
+def send_around(context: Any, array: Any, halve: Any, put_sum: Any) -> tuple[Any, Any, Any, Any]:
+    """Send an array to a pool, to a process as an argument, and with the pool's result through a pipe.
+
+    Returns the result of `halve` in the pool, what `put_sum` puts in the process, and both out of the pipe.
+    """
+    with context.Pool(1) as pool:
+        half = pool.apply_async(halve, (array,)).get(TIMEOUT)
+    outbox = context.SimpleQueue()
+    process = context.Process(target=put_sum, args=(array, outbox))
+    process.start()
+    total = take(outbox, TIMEOUT)
+    process.join(TIMEOUT)
+    assert process.exitcode == 0
+    reader, writer = context.Pipe()
+    with reader, writer:
+        writer.send([array, half])
+        first, second = reader.recv()
+    return half, total, first, second
+
+
 class Pair:
     """A child with a queue in each direction."""
 

@@ -28,8 +28,8 @@ def run(simulated_driver):
     """Run a function of this module in a new process, with the integration."""
 
     def run(function, **env: str) -> None:
-        call = f"from {__name__} import {function.__name__} as f\nimport shmtensor as st"
-        simulated_driver.run(f"{call}\nif __name__ == '__main__':\n    st.install('cupy')\n    f()", **env)
+        install = "import shmtensor as st; st.install('cupy')"
+        simulated_driver.run_main(__name__, function.__name__, first=install, **env)
 
     return run
 
@@ -138,20 +138,10 @@ def elsewhere() -> None:
     """Pools, pipes, arguments, and multiprocessing itself."""
     array = private()
     for context in (mp.get_context("spawn"), multiprocessing.get_context("spawn")):
-        with context.Pool(1) as pool:
-            half = pool.apply_async(halve, (array,)).get(workers.TIMEOUT)
+        half, total, first, second = workers.send_around(context, array, halve, put_sum)
         assert is_shared(half)
         assert half.get()[:3].tolist() == [0, 0.5, 1]
-        outbox = context.SimpleQueue()
-        process = context.Process(target=put_sum, args=(array, outbox))
-        process.start()
-        assert take(outbox, workers.TIMEOUT) == array.get().sum()
-        process.join(workers.TIMEOUT)
-        assert process.exitcode == 0
-        reader, writer = context.Pipe()
-        with reader, writer:
-            writer.send([array, half])
-            first, second = reader.recv()
+        assert total == array.get().sum()
         assert first.data.ptr != array.data.ptr
         assert second.data.ptr == half.data.ptr
 

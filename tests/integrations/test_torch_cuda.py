@@ -27,8 +27,7 @@ def run(simulated_driver):
     """Run a program of `torch_tensors`, or of this module, in a new process."""
 
     def run(program, **env: str) -> None:
-        call = f"from {program.__module__} import {program.__name__} as program"
-        simulated_driver.run(f"{call}\nif __name__ == '__main__':\n    program()", **env)
+        simulated_driver.run_main(program.__module__, program.__name__, **env)
 
     return run
 
