@@ -13,18 +13,24 @@
 
 namespace shmtensor {
 
+namespace {
+
+std::uint32_t depth = 1;  // is copied to a child, unlike the mark
+
+}  // namespace
+
 void mark_process() noexcept {
   if (fork_mark::place.load() != &fork_mark::none) return;
   try {
     Mapping page = Mapping::anonymous(page_size());
     if (::madvise(page.data(), page.size(), MADV_WIPEONFORK) != 0) return;
-    fork_mark::place.store(new (page.release()) std::atomic<std::uint32_t>(1));
+    fork_mark::place.store(new (page.release()) std::atomic<std::uint32_t>(depth));
   } catch (const Error&) {
     // No address space is left. Without a mark, no process is considered a raw copy.
   }
 }
 
-void mark_forked_child() noexcept { fork_mark::place.load()->store(1); }
+void mark_forked_child() noexcept { fork_mark::place.load()->store(++depth); }
 
 void throw_raw_copy() {
   throw SessionError(

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 
+#include "os/fork_mark.hpp"
 #include "os/mapping.hpp"
 
 namespace shmtensor {
@@ -37,7 +38,7 @@ ProcessLock ProcessLock::take(const Fd& file, std::uint64_t byte) noexcept {
   void* page = ::mmap(nullptr, page_size(), PROT_NONE, MAP_SHARED, opened.get(), 0);
   if (page == MAP_FAILED) return {};
   ProcessLock taken;
-  taken.owner_ = ::getpid();
+  taken.owner_ = fork_depth();
   taken.page_ = page;
   return ::madvise(page, page_size(), MADV_DONTFORK) == 0 ? std::move(taken) : ProcessLock();
 }
@@ -53,7 +54,7 @@ ProcessLock& ProcessLock::operator=(ProcessLock&& other) noexcept {
 
 // In a forked child this address is unmapped, or used by another mapping.
 void ProcessLock::reset() noexcept {
-  if (page_ != nullptr && owner_ == ::getpid()) ::munmap(page_, page_size());
+  if (page_ != nullptr && owner_ == fork_depth()) ::munmap(page_, page_size());
   page_ = nullptr;
 }
 

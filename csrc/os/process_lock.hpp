@@ -2,8 +2,6 @@
 // and outlives descriptors that the process closes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <utility>
 
@@ -31,7 +29,7 @@ class ProcessLock {
  private:
   void reset() noexcept;
 
-  pid_t owner_ = 0;
+  std::uint32_t owner_ = 0;  // its fork_depth
   void* page_ = nullptr;
 };
 

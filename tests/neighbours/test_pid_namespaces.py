@@ -207,3 +207,38 @@ def test_names_of_killed_child_in_other_pid_namespace_are_removed(tmp_path) -> N
     assert len(shm_names(session)) == 2
     run_python("import shmtensor as st; st.ones(1)")  # a new session removes them
     wait_until(lambda: not shm_names(session), what="the names to be removed")
+
+
+FIRST = """
+    import ctypes, os
+    import shmtensor as st
+
+    assert os.getpid() == 1
+    tensor = st.full(1000, 7, dtype="int64")
+    CLONE_NEWPID = 0x20000000
+    assert ctypes.CDLL(None).unshare(CLONE_NEWPID) == 0
+    ready, reported = os.pipe()
+    order, ordered = os.pipe()
+    if (child := os.fork()) == 0:
+        assert os.getpid() == 1, "as its parent"
+        os.closerange(ordered, 1 << 16)  # the connection to the manager, too
+        os.write(reported, b"!")
+        os.read(order, 1)
+        os._exit(set(tensor.tolist()) != {7})
+    os.read(ready, 1)
+    del tensor
+    assert st.stats()["processes"] == 2
+    others = [st.full(1000, 666, dtype="int64") for _ in range(50)]
+    assert st.stats()["blocks"] == 51
+    os.write(ordered, b"!")
+    assert os.waitpid(child, 0)[1] == 0
+    print(st.stats()["session"])
+"""
+
+
+def test_child_with_the_pid_of_its_parent_keeps_what_it_inherited(tmp_path) -> None:
+    """Regression: it released its own lock for its parent's, counted as dead, and read another tensor."""
+    done = run_command([*OWN_PIDS, sys.executable, write_program(tmp_path, FIRST)], env=ROOT)
+    assert done.returncode == 0, done.stderr
+    session = done.stdout.strip()
+    wait_until(lambda: not manager_pids(session), what="the manager to end")

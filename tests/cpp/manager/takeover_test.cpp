@@ -293,6 +293,7 @@ TEST_F(Takeover, ChildBeingForkedIsIdentifiedByItsRecord) {
     server_->kill();  // before it can notice that no process has the child's end
     Shared<Turn> turn;
     Child child([&] {
+      mark_forked_child();
       ASSERT_TRUE(turn->reaches(1));
       const ProcessIdentity self = this_process();
       SlotRecord& record = member.memory->slot(slot);

@@ -52,6 +52,23 @@ TEST(ForkMark, ForkedChildSetsItsOwnMark) {
   });
 }
 
+TEST(ForkMark, DepthDiffersFromThatOfEachAncestor) {
+  in_child([] {
+    mark_process();
+    EXPECT_EQ(fork_depth(), 1u);
+    in_child([] {
+      mark_forked_child();
+      EXPECT_EQ(fork_depth(), 2u);
+      in_child([] {
+        EXPECT_EQ(fork_depth(), 0u) << "a raw copy";
+        mark_forked_child();
+        EXPECT_EQ(fork_depth(), 3u);
+      });
+    });
+    EXPECT_EQ(fork_depth(), 1u);
+  });
+}
+
 TEST(ForkMark, ErrorNamesCauseAndRemedy) {
   in_child([] {
     mark_process();

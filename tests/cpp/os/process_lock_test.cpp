@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "os/fork_mark.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
 #include "os/page_reservation.hpp"
@@ -90,16 +91,24 @@ TEST_F(ProcessLockTest, ForkedChildDoesNotKeepParentsLock) {
   EXPECT_TRUE(grandchild->reaches(3)) << "it runs after its parent's end";
 }
 
-TEST_F(ProcessLockTest, ForkedChildHasNothingToRelease) {
-  ProcessLock lock = ProcessLock::take(file_, 5);
+TEST_F(ProcessLockTest, ChildHasNothingToRelease) {
   testing::in_child([&] {
-    const ProcessLock own = ProcessLock::take(file_, 6);  // perhaps at the same address
-    lock = {};
+    mark_process();
+    ProcessLock lock = ProcessLock::take(file_, 5);
+    const auto take_own = [&] {
+      const ProcessLock own = ProcessLock::take(file_, 6);  // perhaps at the same address
+      lock = {};
+      EXPECT_TRUE(is_locked(file_, 5));
+      EXPECT_TRUE(is_locked(file_, 6));
+    };
+    testing::in_child([&] {
+      mark_forked_child();
+      take_own();
+    });
+    testing::in_child(take_own);  // a raw copy
     EXPECT_TRUE(is_locked(file_, 5));
-    EXPECT_TRUE(is_locked(file_, 6));
+    EXPECT_FALSE(is_locked(file_, 6));
   });
-  EXPECT_TRUE(is_locked(file_, 5));
-  EXPECT_FALSE(is_locked(file_, 6));
 }
 
 TEST_F(ProcessLockTest, ExecReleasesTheLock) {
