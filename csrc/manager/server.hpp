@@ -41,6 +41,7 @@ class Server {
     return kind << 32 | value;
   }
   static constexpr std::size_t kMaxClients = 4096;
+  static constexpr int kMostQueued = 4096;  ///< more messages than a socket's buffer takes
   static constexpr int kRecheckMilliseconds =
       1'000;  ///< between checks of slots without a connection
   static constexpr int kFirstRecheckMilliseconds =
@@ -65,9 +66,12 @@ class Server {
   static void refuse(const Fd& socket, Message message, const std::string& why);
   [[nodiscard]] static bool is_socket(const Fd& fd);
   [[nodiscard]] bool is_of_session(const Received& received, const Message& message) const noexcept;
-  void serve(int descriptor);
+  /// Reads one message and answers it. Returns false if there was none, or the connection has
+  /// ended.
+  bool serve(int descriptor);
   void answer(Client& client, Message& message, Fd fd, pid_t sender);
   void hello(Client& client, const Message& message, Fd fd);
+  void end_connection(int descriptor);
   void prepare_fork(const Client& client, Fd fd);
   void identify_child(const Client& client, pid_t sender);
 

@@ -11,12 +11,6 @@
 #include "os/unix_socket.hpp"
 
 namespace shmtensor {
-namespace {
-
-// More messages than a socket's buffer takes.
-constexpr int kMostQueued = 4096;
-
-}  // namespace
 
 void Server::watch_pipe(const Client& client, const Message& message, Fd fd) {
   if (client.slot == kNoSlot) return;

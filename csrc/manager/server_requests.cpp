@@ -61,28 +61,28 @@ bool Server::is_of_session(const Received& received, const Message& message) con
          message.version == kProtocolVersion && message.session == session_;
 }
 
-void Server::serve(int descriptor) {
+bool Server::serve(int descriptor) {
   const auto at = clients_.find(descriptor);
-  if (at == clients_.end()) return;
+  if (at == clients_.end()) return false;
   Message message;
   try {
     std::optional<Received> received = receive_message(
         at->second.socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
-    if (!received) return;
+    if (!received) return false;
     if (received->size == 0) {
       remove_client(descriptor);
-      return;
+      return false;
     }
     if (!is_of_session(*received, message)) {
       refuse(at->second.socket, {}, "malformed request");
       remove_client(descriptor);
-      return;
+      return false;
     }
     Fd fd;
     if (!received->fds.empty()) fd = std::move(received->fds.front());
     answer(at->second, message, std::move(fd), received->sender);
   } catch (const Error& error) {
-    if (is_notice(message.kind)) return;  // the client waits for no answer
+    if (is_notice(message.kind)) return true;  // the client waits for no answer
     try {
       refuse(at->second.socket, message, error.what());
     } catch (const Error&) {
@@ -90,6 +90,7 @@ void Server::serve(int descriptor) {
       remove_client(descriptor);  // the client does not read, or has ended with replies unread
     }
   }
+  return true;
 }
 
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
@@ -159,7 +160,9 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
       SlotTable::Occupant& old = (*slots_)[slot];
       const bool same = slots_->is_unknown(slot) ? brought == memory_->file().identity()
                                                  : old.process.pid == 0 || old.process.pid == pid;
-      if (!old.taken || old.incarnation != message.incarnation || !same || old.connection >= 0) {
+      const auto is_known = [&] { return old.taken && old.incarnation == message.incarnation; };
+      if (is_known() && same && old.connection >= 0) end_connection(old.connection);
+      if (!is_known() || !same || old.connection >= 0) {
         return refuse(client.socket, message,
                       "the slot was reclaimed: the manager considered this process dead");
       }
@@ -191,6 +194,16 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
   }
   SHMTENSOR_FAULT_POINT("manager.before_welcome");
   reply(client.socket, answer, MessageKind::welcome, &memory_->file());
+}
+
+// A member that returns has shut down its former connection, or closed it. Its `hello` may be read
+// before that end, and before notices: a turn of the loop has events of numbers under which it may
+// accept a new connection.
+void Server::end_connection(int descriptor) {
+  for (int i = 0; i < kMostQueued && serve(descriptor); ++i) {
+  }
+  if (clients_.contains(descriptor)) remove_client(descriptor);  // another process has it, too
+  sweep_dead();
 }
 
 void Server::prepare_fork(const Client& client, Fd fd) {

@@ -291,12 +291,42 @@ TEST_F(ServerDeaths, OnlyTheSameProcessReconnects) {
     return refusal(Client(id_).ask(message));
   };
   const std::string dead = "the slot was reclaimed: the manager considered this process dead";
-  EXPECT_EQ(come_back(member.slot, member.incarnation), dead) << "its connection is open";
   EXPECT_EQ(come_back(member.slot, member.incarnation + 1), dead);
   EXPECT_EQ(come_back(member.slot + 1, member.incarnation), dead) << "an unassigned slot";
   EXPECT_EQ(come_back(kMaxSlots - 1, 0), dead);
+  testing::in_child([&] { EXPECT_EQ(come_back(member.slot, member.incarnation), dead); });
+  EXPECT_EQ(statistics(*member.client).processes, 1u) << "its connection is still open";
   member.client->close();
   testing::in_child([&] { EXPECT_EQ(come_back(member.slot, member.incarnation), dead); });
+  EXPECT_EQ(come_back(member.slot, member.incarnation), "");
+}
+
+// The manager is behind: the end of the former connection is after messages that it has not read.
+TEST_F(ServerDeaths, MemberReconnectsBeforeItsFormerConnectionIsRead) {
+  const Joined member = join();
+  const Message notice = message_for(MessageKind::drain, id_);
+  Message message = message_for(MessageKind::hello, id_);
+  message.slot = member.slot;
+  message.incarnation = member.incarnation;
+  ASSERT_EQ(::kill(server_->pid(), SIGSTOP), 0);
+  for (int i = 0; i < 5; ++i) member.client->send_bytes(std::as_bytes(std::span(&notice, 1)));
+  member.client->close();
+  Client again(id_);
+  again.send_bytes(std::as_bytes(std::span(&message, 1)));
+  ASSERT_EQ(::kill(server_->pid(), SIGCONT), 0);
+  EXPECT_EQ(refusal(again.receive()), "");
+}
+
+// As when a raw copy of the process has the connection, too, and the program closed its own.
+TEST_F(ServerDeaths, MemberReconnectsWhileItsFormerConnectionIsOpen) {
+  const Joined member = join();
+  Message message = message_for(MessageKind::hello, id_);
+  message.slot = member.slot;
+  message.incarnation = member.incarnation;
+  Client again(id_);
+  EXPECT_EQ(refusal(again.ask(message)), "");
+  EXPECT_FALSE(member.client->receive()) << "the manager closed it";
+  EXPECT_EQ(statistics(again).processes, 1u);
 }
 
 TEST_F(ServerDeaths, MemberThatExecutedAnotherProgramHasLeft) {
