@@ -1,5 +1,6 @@
 #include "channel/queue_call.hpp"
 
+#include <cerrno>
 #include <utility>
 
 #include "base/error.hpp"
@@ -82,6 +83,10 @@ void QueueCall::map_missing() {
     static_cast<void>(pinned_->bytes(block_, access_));
   } catch (const SessionError&) {
     // can_use returns true for this block from now on
+  } catch (const OsError& error) {
+    // The name of an arena is removed when nothing in it is in use: another process has taken the
+    // message.
+    if (error.code() != ENOENT) throw;
   }
 }
 

@@ -201,6 +201,8 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   void reconnect() REQUIRES(connection_mutex_);
   void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
   [[nodiscard]] Fd find_memfd(ArenaNumber number);
+  [[nodiscard]] std::unique_ptr<Segment> open_memfd(ArenaNumber number);
+  [[nodiscard]] std::unique_ptr<Segment> open_named(ArenaNumber number);
   PinnedArena add(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] std::unique_ptr<Arena> make(std::unique_ptr<Segment> segment, bool owned);
   [[nodiscard]] Block allocate_on_host(std::uint64_t size, Placement placement);

@@ -140,33 +140,39 @@ Fd Session::find_memfd(ArenaNumber number) {
   return std::move(reply.fd);
 }
 
+std::unique_ptr<Segment> Session::open_named(ArenaNumber number) {
+  try {
+    auto segment = Segment::open_named(id(), number);
+    segment->ensure_plane(member_.slot());
+    return segment;
+  } catch (const OsError& error) {
+    if (error.code() != ENOENT) throw;
+    const bool containers = runtime_directory() != nullptr;
+    throw gone(id(), number,
+               containers
+                   ? ", or they are in another container's /dev/shm (its sharing strategy is "
+                     "file_system; use file_descriptor)"
+                   : "");
+  }
+}
+
+std::unique_ptr<Segment> Session::open_memfd(ArenaNumber number) {
+  Fd file = find_memfd(number);
+  const bool scarce = static_cast<std::uint64_t>(file.get()) > descriptor_limit() / 2;
+  auto segment = Segment::open(id(), number, std::move(file));
+  // Unless descriptors are short, the descriptor is kept, so that a new manager can be told about
+  // the arena if this manager and the owner are killed.
+  if (scarce) segment->drop_descriptor([this, number] { return find_memfd(number); });
+  segment->ensure_plane(member_.slot());
+  return segment;
+}
+
 PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   if (PinnedArena arena = find(number)) return arena;
   member_.require_slot();
   drop_unused_orphans();
-  std::unique_ptr<Segment> segment;
-  if (strategy == Strategy::file_system) {
-    try {
-      segment = Segment::open_named(id(), number);
-    } catch (const OsError& error) {
-      if (error.code() != ENOENT) throw;
-      const bool containers = runtime_directory() != nullptr;
-      throw gone(id(), number,
-                 containers
-                     ? ", or they are in another container's /dev/shm (its sharing strategy is "
-                       "file_system; use file_descriptor)"
-                     : "");
-    }
-  } else {
-    Fd file = find_memfd(number);
-    const bool scarce = static_cast<std::uint64_t>(file.get()) > descriptor_limit() / 2;
-    segment = Segment::open(id(), number, std::move(file));
-    // Unless descriptors are short, the descriptor is kept, so that a new manager can be told about
-    // the arena if this manager and the owner are killed.
-    if (scarce) segment->drop_descriptor([this, number] { return find_memfd(number); });
-  }
-  segment->ensure_plane(member_.slot());
-  PinnedArena arena = add(std::move(segment), false);
+  PinnedArena arena =
+      add(strategy == Strategy::file_system ? open_named(number) : open_memfd(number), false);
   // The manager that gave the file may have been killed before it arrived here, where the next one
   // would have found it.
   ensure_manager();

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "arena/segment.hpp"
+#include "os/shm_object.hpp"
 #include "queue/owner_lock.hpp"
 #include "support/queue_user.hpp"
 #include "support/shared.hpp"
@@ -120,6 +122,33 @@ TEST_F(QueueInOneProcess, IsReadAfterTheDeathsOfSeveralProcesses) {
     EXPECT_EQ(letter.number, i);
   }
   EXPECT_TRUE(nothing_is_left());
+}
+
+// Regression: the name of the message's arena was gone when this process mapped the message.
+TEST_F(QueueInOneProcess, MessageIsTakenByAnotherProcessWhileItIsMapped) {
+  user_->make(0);
+  const Passed passed = user_->pass();
+  testing::in_child([&] {
+    QueueUser sender(id_);
+    sender.open(passed);
+    ASSERT_EQ(sender.put(1, true, 1h, Strategy::file_system), Attempt::done);
+  });
+  ASSERT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  ASSERT_EQ(list_shm(object_name(id_) + "-").size(), 1u);
+  Incoming message;
+  QueueCall call(user_->session());
+  ASSERT_EQ(user_->queue().try_take(message, call), Attempt::unmapped) << "the arena";
+  user_->queue().prepare(Attempt::unmapped, call, 0ns);
+  ASSERT_EQ(user_->queue().try_take(message, call), Attempt::unmapped) << "the block";
+  const Passed again = user_->pass();
+  testing::in_child([&] {
+    QueueUser other(id_);
+    other.open(again);
+    EXPECT_EQ(other.next(), 1u);
+  });
+  ASSERT_TRUE(eventually([&] { return list_shm(object_name(id_) + "-").empty(); }));
+  user_->queue().prepare(Attempt::unmapped, call, 0ns);
+  EXPECT_EQ(user_->queue().try_take(message, call), Attempt::empty);
 }
 
 TEST_F(QueueInOneProcess, ThatIsShutDownRefusesMessagesAndDeliversThoseItHas) {
