@@ -72,7 +72,9 @@ def exchange(kind: str, method: str, letters: list[Letter], rng: random.Random) 
                 rng.choice(pool._pool).kill()
             try:
                 back = results.get(TIMEOUT)
-            except mp.WorkerLost:
+            except mp.WorkerLost as lost:
+                # `results` keeps it, and its traceback this frame: the cycle would keep the letters.
+                lost.__traceback__ = None
                 back = []
             pool.close()
             pool.join()
