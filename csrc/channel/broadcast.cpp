@@ -118,9 +118,7 @@ void Broadcast::release(std::uint64_t begin) noexcept try {
         !session_.memory().transit(named->ticket.sender).is_live(*named)) {
       continue;
     }
-    const PinnedArena arena = session_.attach(named->arena, static_cast<Strategy>(strategy));
-    if (named->block >= arena->segment().capacity()) continue;
-    arena->cancel_send(named->block, named->generation, named->ticket);
+    session_.cancel(*named, static_cast<Strategy>(strategy));
   }
 } catch (const std::exception& error) {
   report("messages of a broadcast stay allocated until they are overwritten: ", error.what());

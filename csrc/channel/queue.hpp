@@ -165,7 +165,6 @@ class Queue final : private ThreadObserver {
   void return_of_all_threads() noexcept;
   void end_thread() noexcept override { return_all(); }
   void enter_child() noexcept override;
-  void cancel(const NamedTicket& named, Strategy strategy);
   void claim(const NamedTicket& named);
   /// Messages in the rings.
   [[nodiscard]] std::uint64_t waiting() const noexcept;

@@ -93,7 +93,7 @@ void Queue::complete(std::uint32_t number) {
   const MessageEntry& message = kept_.message(number);
   if (const std::optional<NamedTicket> named = message.ticket.read()) {
     try {
-      cancel(*named, static_cast<Strategy>(message.strategy.load()));
+      session_.cancel(*named, static_cast<Strategy>(message.strategy.load()));
     } catch (...) {
       (*received_)[number].store(thread);
       throw;
@@ -125,17 +125,6 @@ void Queue::return_of_all_threads() noexcept {
 // The parent's messages are not this process's.
 void Queue::enter_child() noexcept {
   for (std::atomic<std::uint32_t>& one : *received_) one.store(0);
-}
-
-void Queue::cancel(const NamedTicket& named, Strategy strategy) {
-  try {
-    const PinnedArena arena = session_.attach(named.arena, strategy);
-    if (named.block < arena->segment().capacity() && named.ticket.sender < kMaxSlots) {
-      arena->cancel_send(named.block, named.generation, named.ticket);
-    }
-  } catch (const StaleHandle&) {
-    claim(named);  // no process has the arena open
-  }
 }
 
 void Queue::claim(const NamedTicket& named) {

@@ -84,6 +84,8 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   /// The arena, fetched from the manager and mapped if need be. Throws StaleHandle if there is
   /// none.
   [[nodiscard]] PinnedArena attach(ArenaNumber number, Strategy strategy);
+  /// Cancels the ticket of a message of this session, if it is live. Throws SessionError, OsError.
+  void cancel(const NamedTicket& named, Strategy strategy);
 
   /// Returns the manager as the keeper of descriptors of device memory.
   [[nodiscard]] cuda::ChunkKeeper& chunk_keeper() noexcept { return *this; }

@@ -179,6 +179,19 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
   return arena;
 }
 
+void Session::cancel(const NamedTicket& named, Strategy strategy) {
+  if (named.ticket.sender >= kMaxSlots) return;
+  try {
+    const PinnedArena arena = attach(named.arena, strategy);
+    if (named.block < arena->segment().capacity()) {
+      arena->cancel_send(named.block, named.generation, named.ticket);
+    }
+  } catch (const StaleHandle&) {
+    // Another process has cancelled it, and nothing else was in the arena. Or the arena was lost.
+    memory_->transit(named.ticket.sender).claim(named);
+  }
+}
+
 void Session::unmap_unused() {
   unmap_peers(false);
   const LockGuard creation(creation_mutex_);

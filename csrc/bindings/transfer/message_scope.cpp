@@ -42,17 +42,12 @@ MessageScope::Purpose to_purpose(std::string_view name) {
                         "'; there are 'transient', 'persistent' and 'borrowed'");
 }
 
-void cancel_ticket(Session& session, const TicketBytes& record) {
-  PinnedArena arena;
-  try {
-    arena = session.attach(record.arena, static_cast<Strategy>(record.strategy));
-  } catch (const StaleHandle&) {
-    return;  // the arena is gone with all its blocks
-  }
-  if (record.block >= arena->segment().capacity()) return;
-  arena->cancel_send(record.block, record.generation,
-                     {static_cast<SlotNumber>(record.sender), static_cast<std::uint8_t>(record.bit),
-                      record.group, record.serial});
+NamedTicket named_by(const TicketBytes& record) noexcept {
+  return {.arena = record.arena,
+          .block = record.block,
+          .generation = record.generation,
+          .ticket = {static_cast<SlotNumber>(record.sender), static_cast<std::uint8_t>(record.bit),
+                     record.group, record.serial}};
 }
 
 // May be repeated: a cancelled ticket stays cancelled.
@@ -62,7 +57,7 @@ void cancel_tickets(const py::bytes& tickets) {
   TicketBytes record{};
   for (std::size_t at = 0; at + sizeof record <= text.size(); at += sizeof record) {
     std::memcpy(&record, text.data() + at, sizeof record);
-    cancel_ticket(session, record);
+    session.cancel(named_by(record), static_cast<Strategy>(record.strategy));
   }
 }
 

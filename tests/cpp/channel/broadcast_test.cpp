@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "arena/segment.hpp"
+#include "os/shm_object.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/summary.hpp"
 #include "support/broadcast_user.hpp"
@@ -18,6 +20,7 @@ using testing::BroadcastUser;
 using testing::Child;
 using testing::eventually;
 using testing::Letter;
+using testing::Passed;
 using testing::Shared;
 
 class BroadcastInOneProcess : public testing::BroadcastTest {
@@ -144,6 +147,25 @@ TEST_F(BroadcastInOneProcess, FreesWhatALeavingReaderHadToRead) {
   EXPECT_TRUE(stay(1));
   fast->leave();
   EXPECT_TRUE(nothing_is_left());
+}
+
+// Regression: it gave up at a message whose arena was gone, as when another reader frees it first.
+TEST_F(BroadcastInOneProcess, FreesTheRestIfTheArenaOfAMessageIsGone) {
+  user_->make(20);
+  const auto reader = user_->reader();
+  const Passed passed = user_->pass();
+  testing::in_child([&] {
+    BroadcastUser writer(id_);
+    writer.open(passed);
+    ASSERT_EQ(writer.put(1, true, 1h, Strategy::file_system), Attempt::done);
+  });
+  ASSERT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  ASSERT_EQ(user_->put(2, true), Attempt::done);
+  const auto names = list_shm(object_name(id_) + "-");
+  ASSERT_EQ(names.size(), 1u);
+  ASSERT_TRUE(unlink_shm(names.front()));
+  reader->leave();
+  EXPECT_TRUE(stay(1));
 }
 
 TEST_F(BroadcastInOneProcess, ThatIsReleasedFreesItsMessages) {

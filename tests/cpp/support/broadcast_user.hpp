@@ -48,10 +48,11 @@ class BroadcastUser {
   }
 
   Attempt put(std::uint64_t number, bool with_block,
-              std::chrono::nanoseconds time = std::chrono::hours(1)) {
+              std::chrono::nanoseconds time = std::chrono::hours(1),
+              Strategy strategy = Strategy::file_descriptor) {
     HeldBlock block;
     if (with_block) {
-      block = HeldBlock(session_->allocate(kBlock, Strategy::file_descriptor));
+      block = HeldBlock(session_->allocate(kBlock, strategy));
       std::memcpy(bytes_of(*block).data(), &number, sizeof number);
     }
     QueueCall call(*session_);
