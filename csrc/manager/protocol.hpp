@@ -18,7 +18,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
-inline constexpr std::uint16_t kProtocolVersion = 5;
+inline constexpr std::uint16_t kProtocolVersion = 6;
 
 /// The timeout of a request.
 inline constexpr std::chrono::milliseconds kTimeout{10'000};
@@ -33,6 +33,7 @@ enum class MessageKind : std::uint16_t {
   // requests
   hello = 1,       ///< first message; a returning member sends the session's memory
   register_arena,  ///< arena, strategy; carries the file of a memfd
+  registered,      ///< a returning member has registered all its arenas; no answer
   find_arena,      ///< arena
   fork,            ///< carries the manager's end of the child's connection
   child,           ///< first message of a forked child on that connection; no answer
@@ -85,7 +86,8 @@ struct Message {
   std::uint32_t arena = 0;
   std::uint32_t strategy = 0;
   std::uint32_t chunk = 0;
-  std::uint32_t unfinished = 0;  ///< answer to collect: more memory can be released; ask again
+  std::uint32_t unfinished = 0;  ///< ask again; answer to collect: more memory can be released, to
+                                 ///< find_arena: a member has yet to register its arenas
   Join join = Join::existing;
   std::int32_t parent = 0;
   std::uint32_t pipe = 0;

@@ -77,6 +77,7 @@ class Server {
 
   // server_arenas.cpp
   void register_arena(const Client& client, const Message& message, Fd fd);
+  void note_registered(const Client& client);
   void find_arena(const Client& client, const Message& message);
   void next_arena(const Client& client, const Message& message);
   void next_queue(const Client& client, const Message& message);

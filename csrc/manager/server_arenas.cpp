@@ -28,10 +28,17 @@ void Server::register_arena(const Client& client, const Message& message, Fd fd)
   reply(client.socket, message, MessageKind::done);
 }
 
+void Server::note_registered(const Client& client) {
+  if (client.slot != kNoSlot) (*slots_)[client.slot].registered = true;
+}
+
 void Server::find_arena(const Client& client, const Message& message) {
-  const Segment* segment = registry_.find(message.arena);
-  if (segment == nullptr) return reply(client.socket, message, MessageKind::unknown);
   Message answer = message;
+  const Segment* segment = registry_.find(message.arena);
+  if (segment == nullptr) {
+    answer.unfinished = knows_all_arenas_ && slots_->all_registered() ? 0 : 1;
+    return reply(client.socket, answer, MessageKind::unknown);
+  }
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
   if (segment->strategy() == Strategy::file_system)
     return reply(client.socket, answer, MessageKind::done);

@@ -24,7 +24,7 @@ constexpr std::array kMemberRequests{MessageKind::register_arena, MessageKind::f
 
 bool is_notice(MessageKind kind) noexcept {
   return kind == MessageKind::watch_pipe || kind == MessageKind::drain ||
-         kind == MessageKind::wake_watchers;
+         kind == MessageKind::wake_watchers || kind == MessageKind::registered;
 }
 
 std::string all_slots_taken() {
@@ -101,6 +101,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));
   if (message.kind == MessageKind::drain) return drain(client, message);
   if (message.kind == MessageKind::wake_watchers) return wake_watchers(client, message);
+  if (message.kind == MessageKind::registered) return note_registered(client);
   if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
   }

@@ -31,6 +31,7 @@ void SlotTable::take_over() {
     occupant.taken = true;
     ++taken_;
     occupant.since = coarse_milliseconds();
+    occupant.registered = false;
     occupant.forking = status == SlotStatus::forking && record.pid.load() == 0;
     if (!occupant.forking) identify_by_table(slot);
   }
@@ -46,6 +47,7 @@ void SlotTable::identify_by_table(SlotNumber slot) {
   if (process.pid == 0 || namespace_ == 0 || record.pid_namespace.load() != namespace_) return;
   occupant.process = process;
   occupant.pidfd = open_pidfd(process);
+  occupant.registered = true;  // by /proc, where this manager finds its arenas
 }
 
 // Returns the lowest free slot, so that few planes of holder bits are in use. Slots without live
@@ -175,6 +177,11 @@ void SlotTable::remember_parent(std::int32_t pid) {
   if (std::find(parents_.begin(), parents_.end(), parent) == parents_.end()) {
     parents_.push_back(parent);
   }
+}
+
+bool SlotTable::all_registered() const noexcept {
+  return std::ranges::none_of(
+      occupants_, [](const Occupant& occupant) { return occupant.taken && !occupant.registered; });
 }
 
 bool SlotTable::any_known() const {

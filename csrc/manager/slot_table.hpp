@@ -24,6 +24,8 @@ class SlotTable {
     Fd pidfd;                 ///< empty on kernels before 5.3
     int connection = -1;      ///< descriptor of the connection; -1 if there is none
     std::uint64_t since = 0;  ///< time of assignment in milliseconds
+    bool registered = true;   ///< false: its arenas are unknown. It joined an earlier manager, in
+                              ///< another PID namespace, and has yet to register them
   };
 
   explicit SlotTable(const SessionMemory& memory) : memory_(memory) {}
@@ -60,6 +62,9 @@ class SlotTable {
 
   /// Return true if the slot is reserved for a process that has not entered yet.
   [[nodiscard]] bool is_awaited(SlotNumber slot) const;
+
+  /// Return true if no process may have an arena that is unknown to this manager.
+  [[nodiscard]] bool all_registered() const noexcept;
 
   [[nodiscard]] SlotSet unused() const noexcept;
   /// Returns a bit for each plane of which a slot is in use or reserved.

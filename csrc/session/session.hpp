@@ -2,6 +2,7 @@
 // manager.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -202,6 +203,10 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   [[nodiscard]] bool send_notices_locked() noexcept REQUIRES(connection_mutex_);
   void reconnect() REQUIRES(connection_mutex_);
   void send_registration(const Arena& arena) REQUIRES(connection_mutex_);
+  // A manager that took over learns what a process in another PID namespace has when that process
+  // next uses the session. A request for it is repeated so often.
+  static constexpr int kSearches = 40;
+  static constexpr std::chrono::milliseconds kSearchPause{50};
   [[nodiscard]] Fd find_memfd(ArenaNumber number);
   [[nodiscard]] std::unique_ptr<Segment> open_memfd(ArenaNumber number);
   [[nodiscard]] std::unique_ptr<Segment> open_named(ArenaNumber number);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "arena/extent_table.hpp"
@@ -135,9 +136,16 @@ PinnedArena Session::find(ArenaNumber number) noexcept {
 Fd Session::find_memfd(ArenaNumber number) {
   Message message = message_for(MessageKind::find_arena, id());
   message.arena = number;
-  Reply reply = ask(message);
-  if (reply.message.kind == MessageKind::unknown || !reply.fd) throw gone(id(), number);
-  return std::move(reply.fd);
+  for (int search = 0; search < kSearches; ++search) {
+    Reply reply = ask(message);
+    if (reply.fd) return std::move(reply.fd);
+    if (reply.message.unfinished == 0) throw gone(id(), number);
+    std::this_thread::sleep_for(kSearchPause);
+  }
+  throw SessionError(
+      "cannot reach arena " + std::to_string(number) + " of session " + id().hex() +
+      ": the session's manager was killed, and a process in another PID namespace, "
+      "which may have the arena, has not used the session since; retry after it has");
 }
 
 std::unique_ptr<Segment> Session::open_named(ArenaNumber number) {

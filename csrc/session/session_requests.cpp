@@ -89,7 +89,7 @@ void Session::reconnect() {
     for (const PinnedArena& arena : pin_all()) {
       if (connection_) send_registration(*arena);
     }
-    if (connection_) return;
+    if (connection_ && connection_.tell(message_for(MessageKind::registered, id()))) return;
   }
   throw SessionError("cannot rejoin session " + id().hex() +
                      (memory_->descriptor_or_none() >= 0
@@ -273,16 +273,15 @@ void Session::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
   static_cast<void>(ask(message, descriptor.get()));
 }
 
-// A manager that took over from a killed manager learns about a chunk from the next message of a
-// process that has it. So a request for an unknown chunk is repeated.
+// A request for an unknown chunk is repeated, see kSearches.
 Fd Session::fetch(ArenaNumber arena, std::uint32_t chunk) {
   Message message = message_for(MessageKind::find_chunk, id());
   message.arena = arena;
   message.chunk = chunk;
-  for (int attempt = 0; attempt < 40; ++attempt) {
+  for (int search = 0; search < kSearches; ++search) {
     Reply reply = ask(message);
     if (reply.message.kind == MessageKind::done && reply.fd) return std::move(reply.fd);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(kSearchPause);
   }
   throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
                      ": the session's manager was killed, and the process that allocated the "

@@ -158,6 +158,20 @@ def test_killed_manager_is_replaced_by_one_for_both_containers(start) -> None:
     assert len(manager_pids(session)) == 1
 
 
+def test_message_of_idle_process_is_kept_when_the_manager_is_killed(start) -> None:
+    """Regression: it was discarded, because the next manager cannot see what that process has open."""
+    first, second = (start(*in_container("--net")) for _ in range(2))
+    first.ask("st.publish('queue', (q := st.Queue()))")
+    second.ask("(q := st.attach('queue')).put(st.full(3, 4)) is None")
+    kill_manager_of(first.ask(SESSION))
+    error = first.ask("error_of(lambda: q.get(timeout=30))")
+    assert "a process in another PID namespace, which may have the arena, has not used the session" in error
+    assert first.ask("q.qsize()") == 1
+    first.begin("q.get(timeout=30).numpy().tolist()")
+    assert second.ask(PROCESSES) == 2
+    assert first.answer() == [4, 4, 4]
+
+
 def test_processes_that_start_together_meet(start) -> None:
     members = [start() for _ in range(12)]
     for member in members:

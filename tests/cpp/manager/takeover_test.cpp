@@ -342,6 +342,49 @@ TEST_F(Takeover, ExitOfProcessInOtherPidNamespaceIsDetected) {
   EXPECT_EQ(member.memory->header().deaths.load(), deaths + 1);
 }
 
+// /proc does not show which arenas such a process has.
+TEST_F(Takeover, ArenasOfProcessInOtherPidNamespaceAreAwaited) {
+  Joined member = join();
+  Joined other = join();
+  const auto is_awaited = [&] {
+    const auto reply = find(member, 99);
+    EXPECT_EQ(reply->message.kind, MessageKind::unknown);
+    return reply->message.unfinished != 0;
+  };
+  EXPECT_FALSE(is_awaited());
+  replace_server();
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_FALSE(is_awaited());
+  move_elsewhere(*member.memory, other.slot);
+  replace_server();
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_TRUE(is_awaited());
+  EXPECT_EQ(hello_again(other, &other.memory->file()), "");
+  EXPECT_TRUE(is_awaited()) << "it has yet to register them";
+  const Message registered = message_for(MessageKind::registered, id_);
+  other.client->send_bytes(std::as_bytes(std::span(&registered, 1)));
+  EXPECT_TRUE(eventually([&] { return !is_awaited(); }));
+}
+
+TEST_F(Takeover, ArenasOfEndedProcessAreNotAwaited) {
+  Joined member = join();
+  Child child([&] {
+    const Joined other = join();
+    move_elsewhere(*other.memory, other.slot);
+    ::pause();
+  });
+  ASSERT_TRUE(eventually([&] {
+    const SlotRecord& record = member.memory->slot(1);
+    return record.status.load() == SlotStatus::active &&
+           record.pid_namespace.load() != pid_namespace();
+  }));
+  replace_server();
+  EXPECT_EQ(hello_again(member, &member.memory->file()), "");
+  EXPECT_NE(find(member, 99)->message.unfinished, 0u);
+  child.kill_and_reap();
+  EXPECT_TRUE(eventually([&] { return find(member, 99)->message.unfinished == 0; }));
+}
+
 // Its pid is not valid here: it may be alive, and reconnects when it needs a manager.
 TEST_F(Takeover, ProcessInOtherPidNamespaceKeepsItsSlot) {
   Joined member = join();
