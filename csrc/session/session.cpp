@@ -30,12 +30,12 @@ bool is_on(const Arena& arena, Placement placement) {
 }  // namespace
 
 Session::Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
-                 std::uint32_t incarnation, std::string program, Budget& budget)
+                 std::uint32_t incarnation, const Settings& settings, Budget& budget)
     : connection_(std::move(connection)),
       memory_(std::move(memory)),
       member_(*memory_, slot, this),
       incarnation_(incarnation),
-      program_(std::move(program)),
+      settings_(settings),
       budget_(budget) {}
 
 std::optional<Block> Session::allocate_warm(std::uint64_t size, Placement placement) {

@@ -53,6 +53,9 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   struct Settings {
     std::string program;
     std::int32_t parent = 0;
+    /// A PID namespace whose /proc shows this process; see `Segment::create`. A forked child keeps
+    /// it, since it may be in a new namespace without a /proc of its own.
+    std::uint64_t visible_in = pid_namespace();
   };
 
   /// Whether a session that has no manager gets one.
@@ -160,7 +163,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
 
  private:
   Session(std::unique_ptr<SessionMemory> memory, Connection connection, SlotNumber slot,
-          std::uint32_t incarnation, std::string program, Budget& budget);
+          std::uint32_t incarnation, const Settings& settings, Budget& budget);
 
   /// Has the connection locked. A thread that finds it locked leaves its notices to the one that
   /// has it, which sends them afterwards.
@@ -242,8 +245,7 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   std::unique_ptr<SessionMemory> memory_;
   Member member_;
   std::uint32_t incarnation_;
-  const std::uint64_t visible_in_ = pid_namespace();  // a child in a new namespace is visible there
-  std::string program_;
+  const Settings settings_;
   Budget& budget_;
 
   SpinLock notices_lock_;

@@ -92,7 +92,7 @@ void Session::make_arena(std::uint64_t size, Placement placement) {
   }
   const ArenaNumber number = memory_->new_arena_number();
   auto segment = Segment::create(id(), number, member_.slot(), incarnation_, strategy,
-                                 layout_for(size, strategy), device, visible_in_);
+                                 layout_for(size, strategy), device, settings_.visible_in);
   SHMTENSOR_FAULT_POINT("register.before");
   Message message = message_for(MessageKind::register_arena, id());
   message.arena = number;

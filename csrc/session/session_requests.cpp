@@ -52,8 +52,7 @@ std::unique_ptr<Session> Session::connect(const SessionId& id, Start start,
     const auto slot = static_cast<SlotNumber>(reply->message.slot);
     if (!memory->enter(slot, SlotStatus::joining)) continue;
     return std::unique_ptr<Session>(new Session(std::move(memory), std::move(connection), slot,
-                                                reply->message.incarnation, settings.program,
-                                                budget));
+                                                reply->message.incarnation, settings, budget));
   }
   throw_connection_closed(id);
 }
@@ -73,7 +72,7 @@ Reply Session::ask(const Message& message, int descriptor) {
 // descriptor.
 void Session::reconnect() {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    connection_ = Connection::open(id(), program_);
+    connection_ = Connection::open(id(), settings_.program);
     Message hello = message_for(MessageKind::hello, id());
     hello.slot = member_.slot();
     hello.incarnation = incarnation_;

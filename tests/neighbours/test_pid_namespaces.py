@@ -175,13 +175,15 @@ def test_exit_of_process_in_other_pid_namespace_is_noticed(what, tmp_path) -> No
 
 
 NAMED = """
-    import ctypes, os, signal
+    import ctypes, os, signal, sys
     import shmtensor as st
     import shmtensor.multiprocessing as mp
     from tests.helpers.children import manager_pid
 
     mp.set_sharing_strategy("file_system")
     tensor = st.ones(3)
+    if sys.argv[1] == "inherits nothing":  # then the child joins the session itself
+        del tensor
     CLONE_NEWPID = 0x20000000  # children begin the namespace, and see this one's /proc
     assert ctypes.CDLL(None).unshare(CLONE_NEWPID) == 0
     reader, writer = os.pipe()
@@ -197,10 +199,11 @@ NAMED = """
 """
 
 
-def test_names_of_killed_child_in_other_pid_namespace_are_removed(tmp_path) -> None:
+@pytest.mark.parametrize("what", ["inherits a tensor", "inherits nothing"])
+def test_names_of_killed_child_in_other_pid_namespace_are_removed(what, tmp_path) -> None:
     """Regression: found by the torture. They counted as those of a namespace that is not visible here."""
     program = write_program(tmp_path, NAMED)
-    command = ["unshare", "--user", "--map-root-user", sys.executable, program]
+    command = ["unshare", "--user", "--map-root-user", sys.executable, program, what]
     done = run_command(command, env=ROOT)
     assert done.returncode == -signal.SIGKILL, done.stderr
     session = done.stdout.strip()
