@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "bindings/session/session_access.hpp"
+#include "bindings/support/gil.hpp"
 #include "bindings/transfer/write_message.hpp"
 #include "os/fork_mark.hpp"
 #include "session/runtime.hpp"
@@ -54,6 +55,7 @@ NamedTicket named_by(const TicketBytes& record) noexcept {
 void cancel_tickets(const py::bytes& tickets) {
   const std::string_view text = tickets;
   Session& session = home();
+  const GilRelease release;  // an arena may have to be fetched from the manager
   TicketBytes record{};
   for (std::size_t at = 0; at + sizeof record <= text.size(); at += sizeof record) {
     std::memcpy(&record, text.data() + at, sizeof record);
