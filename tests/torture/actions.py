@@ -73,10 +73,12 @@ class ActorState:
         """Call a function that loads a message for the first time; return None if the tensors are lost."""
         try:
             message = read()
-        except st.StaleHandleError:
-            if not self.state.allow_data_loss:
+        except (st.StaleHandleError, st.SessionError) as error:
+            # Owner and manager were killed together: no process had the memfd open any more. Or the manager
+            # cannot see the one that has, which is in another PID namespace and stopped.
+            is_lost = isinstance(error, st.StaleHandleError) or "cannot reach arena" in str(error)
+            if not (is_lost and self.state.allow_data_loss):
                 raise
-            # Owner and manager were killed together: no process had the memfd open any more.
             self.actor.row[states.LOST] += 1
             return None
         self.actor.row[states.RECEIVED] += 1
