@@ -53,20 +53,22 @@ IncomingParcel::~IncomingParcel() {
 }
 
 std::span<const std::byte> IncomingParcel::content() {
-  bytes_ = bytes_of(block_->arena, block_->number, Access::read_write);
-  if (bytes_.size() < sizeof(ParcelHeader)) throw StaleHandle("a message of a queue is damaged");
+  const std::span<std::byte> bytes = bytes_of(block_->arena, block_->number, Access::read_write);
+  if (bytes.size() < sizeof(ParcelHeader)) throw StaleHandle("a message of a queue is damaged");
   const std::size_t count =
-      std::min<std::uint64_t>(reinterpret_cast<const ParcelHeader*>(bytes_.data())->tickets,
-                              (bytes_.size() - sizeof(ParcelHeader)) / sizeof(ParcelRecord));
+      std::min<std::uint64_t>(reinterpret_cast<const ParcelHeader*>(bytes.data())->tickets,
+                              (bytes.size() - sizeof(ParcelHeader)) / sizeof(ParcelRecord));
   const std::span records(
-      reinterpret_cast<const ParcelRecord*>(bytes_.data() + sizeof(ParcelHeader)), count);
+      reinterpret_cast<const ParcelRecord*>(bytes.data() + sizeof(ParcelHeader)), count);
+  tickets_.reserve(count);
+  bytes_ = bytes;  // only now: the destructor relies on the tickets being complete
   for (const ParcelRecord& record : records) {
     const std::optional<NamedTicket> named = record.ticket.read();
     // A handle refers to its record by the number.
     tickets_.push_back(
         named && named->ticket.sender < kMaxSlots ? *named : NamedTicket{.ticket = {.sender = 0}});
   }
-  return bytes_.subspan(sizeof(ParcelHeader) + records.size_bytes());
+  return bytes.subspan(sizeof(ParcelHeader) + records.size_bytes());
 }
 
 }  // namespace shmtensor::python

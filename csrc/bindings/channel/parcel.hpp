@@ -49,7 +49,7 @@ class IncomingParcel {
  private:
   HeldBlock block_;
   bool shared_;
-  std::span<std::byte> bytes_;  ///< empty until `content`
+  std::span<std::byte> bytes_;  ///< empty until `tickets_` is complete
   std::vector<NamedTicket> tickets_;
 };
 

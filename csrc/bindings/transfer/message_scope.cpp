@@ -252,15 +252,13 @@ py::bytes MessageScope::tickets() const {
 
 void add_message_scope(py::module_& module) {
   add_open_scopes();
+  // Not a unique_ptr: pybind11 3 destroys its object twice if memory for its own tables is short.
   py::class_<MessageScope>(module, "MessageScope")
       .def(py::init([](std::shared_ptr<OutgoingPipe> pipe) {
-             return std::make_unique<MessageScope>(MessageScope::Purpose::transient,
-                                                   std::move(pipe));
+             return new MessageScope(MessageScope::Purpose::transient, std::move(pipe));
            }),
            py::arg("pipe"))
-      .def(py::init([](std::string_view purpose) {
-             return std::make_unique<MessageScope>(to_purpose(purpose));
-           }),
+      .def(py::init([](std::string_view purpose) { return new MessageScope(to_purpose(purpose)); }),
            py::arg("purpose") = "transient")
       .def(
           "__enter__",
