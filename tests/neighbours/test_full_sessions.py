@@ -45,7 +45,7 @@ def test_child_without_a_slot_reports_that_all_are_taken() -> None:
     )
     assert done.stdout.startswith("this process was forked without a slot in the session (the manager of")
     assert reason in done.stdout
-    parents, childs = sorted(done.stderr.splitlines())  # they write side by side
+    childs, parents = sorted(done.stderr.splitlines())  # the two processes write side by side
     assert parents.startswith("shmtensor: cannot assign a slot to a forked child: ")
     assert "the tensors it inherited are not protected" in childs
     assert reason in parents
