@@ -26,6 +26,8 @@ from tests.helpers.leaks import Snapshot, abandoned, shm_names
 def pytest_configure() -> None:
     # A third of the processor time that a child takes to import NumPy is OpenBLAS's threads, spinning.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # With it, print() writes a line and its end separately, and the lines of two processes mix.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     # `once` would warn in the workers of pytest-xdist, which a Python program executes.
     named_objects._warned = True
 
