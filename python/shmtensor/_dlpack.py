@@ -12,6 +12,7 @@ __all__ = [
     "CUDA_MANAGED",
     "DEFAULT_STREAM",
     "HOST",
+    "UNSIGNED",
     "code_of",
     "dtype_of",
     "is_versioned",
@@ -20,8 +21,8 @@ __all__ = [
 HOST, CUDA, CUDA_MANAGED = 1, 2, 13  # DLDeviceType
 DEFAULT_STREAM = 1  # as in __cuda_array_interface__; 0 is ambiguous there
 
-BFLOAT16 = 4  # DLDataTypeCode
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLDataTypeCode by NumPy's kind
+UNSIGNED, BFLOAT16 = 1, 4  # DLDataTypeCode
+_CODES = {"i": 0, "u": UNSIGNED, "f": 2, "c": 5, "b": 6}  # DLDataTypeCode by NumPy's kind
 _KINDS = {code: kind for kind, code in _CODES.items()}
 
 

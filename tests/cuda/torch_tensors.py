@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import pickle
+import struct
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -130,6 +131,36 @@ def copies_from_streams() -> None:
             back = through_pickle(mine)
             del mine  # its memory is used again
             assert back[:3].tolist() == [value, value + 1, value + 2]
+
+
+def answer_in_a_stream(inbox: Any, outbox: Any) -> None:
+    """Read each received tensor in another stream than the default one; keep some."""
+    kept = []
+    with torch.cuda.stream(torch.cuda.Stream()):
+        while (message := inbox.get()) is not None:
+            tensor, keep = message
+            outbox.put(tensor.cpu().tolist())
+            kept += [tensor] if keep else []
+            del message, tensor
+
+
+def received_in_a_stream() -> None:
+    """The stream that the receiver uses waits for the sender's work, at every receive."""
+    st.install("torch", cuda=True)
+    st.cuda.set_sync("event")
+    _, tensor = shared()
+    pointer, size = device.ctypes.c_uint64(tensor.data_ptr()), device.ctypes.c_size_t(tensor.nbytes)
+    pair = workers.Pair(answer_in_a_stream)
+    pair.put((tensor, False))
+    assert pair.get()[0] == 0
+    for value in (0x40, 0x41, 0x42):
+        latch = device.Latch(f"latch{value}").close()
+        device.check(device.library().cuMemsetD8Async(pointer, value, size, None))
+        pair.put((tensor, True))
+        assert not pair.outbox._reader.poll(0.3), "the receiver has read too early"
+        latch.open()
+        assert pair.get()[-1] == struct.unpack("f", bytes([value] * 4))[0]
+    pair.end()
 
 
 def in_place() -> None:

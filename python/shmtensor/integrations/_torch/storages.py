@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 import shmtensor._core as _core
+from shmtensor._dlpack import DEFAULT_STREAM, UNSIGNED
 from shmtensor._layout import bytes_at
 from shmtensor.creation import asarray
 from shmtensor.tensor import Tensor
@@ -56,9 +57,23 @@ is_shared_by_torch: Callable[[torch.UntypedStorage], bool] = torch.UntypedStorag
 def copy_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> Storage:
     """Return a new block with a copy of some bytes of a torch storage, on the same device."""
     if storage.is_cuda:
-        return asarray(_bytes_of(storage, first, nbytes), copy=True).storage()
+        return _copy_on_gpu(storage, first, nbytes)
     block = _core.new_storage(nbytes, False)
     ctypes.memmove(block.data_ptr(), storage.data_ptr() + first, nbytes)  # releases the GIL
+    return block
+
+
+def _copy_on_gpu(storage: torch.UntypedStorage, first: int, nbytes: int) -> Storage:
+    # As `asarray` does, without the descriptions that torch would make of a tensor.
+    device, address = storage.device.index, storage.data_ptr() + first
+    stream = _current_stream(device)
+    if stream:
+        _core.cuda_join_stream(device, address, stream)
+    _core.cuda_wait_for_stream(device, address, DEFAULT_STREAM)
+    block = _core.cuda_new_storage(nbytes, device, False)
+    _core.cuda_copy(
+        _tensor_over(block, 0, nbytes), _tensor_over(_core.cuda_borrow(address, nbytes, device), 0, nbytes)
+    )
     return block
 
 
@@ -66,6 +81,8 @@ def over_block(block: Storage) -> torch.UntypedStorage:
     """Return the torch storage over all bytes of a block; the same one as long as a tensor uses it."""
     known: torch.UntypedStorage | None = _core.peer_of(block)
     if known is not None and known.data_ptr() == block.data_ptr() and known.nbytes() == block.nbytes:
+        if known.is_cuda:
+            _let_current_stream_wait(known.device.index)
         return known
     made = over_part(block, 0, block.nbytes)
     _core.set_peer(block, made._weak_ref())
@@ -76,10 +93,25 @@ def over_part(block: Storage, first: int, nbytes: int) -> torch.UntypedStorage:
     """Return a torch storage over some bytes of a block, which it keeps alive."""
     if _core.device_number(block) < 0:
         return over_bytes(memoryview(block)[first : first + nbytes])
-    made = torch.from_dlpack(Tensor(block, np.uint8, (nbytes,), (1,), first)).untyped_storage()
+    made = _from_dlpack(_tensor_over(block, first, nbytes)).untyped_storage()
     if _core.storage_at(made.data_ptr(), nbytes) is None and first == 0:
         _exported[made.data_ptr()] = block
     return made
+
+
+def _from_dlpack(tensor: Tensor) -> torch.Tensor:
+    if tensor.readonly:  # torch has to say whether it takes a capsule that marks it
+        return torch.from_dlpack(tensor)
+    made: torch.Tensor = torch.from_dlpack(_core.to_dlpack(tensor, UNSIGNED, False))
+    _let_current_stream_wait(made.device.index)
+    return made
+
+
+def _let_current_stream_wait(device: int) -> None:
+    # For the default stream, which waits for the sender's work.
+    stream = _current_stream(device)
+    if stream:
+        _core.cuda_order_streams(device, DEFAULT_STREAM, stream)
 
 
 def over_bytes(content: Any) -> torch.UntypedStorage:
@@ -116,6 +148,16 @@ def export(storage: torch.UntypedStorage) -> Storage:
     block = asarray(_bytes_of(storage, 0, storage.nbytes()), copy=False).storage()
     _exported[storage.data_ptr()] = block
     return block
+
+
+def _tensor_over(block: Storage, first: int, nbytes: int) -> Tensor:
+    return Tensor(block, np.uint8, (nbytes,), (1,), first)
+
+
+def _current_stream(device: int) -> int:
+    """Return the stream that torch uses in this thread, 0 for the default one."""
+    stream: int = torch._C._cuda_getCurrentRawStream(device)
+    return stream
 
 
 def _bytes_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> torch.Tensor:
