@@ -26,6 +26,8 @@ MARGIN = 3.0  # seconds by which a child stops before its parent, so that its re
 HANDLE = 64  # bytes of CUipcMemHandle and CUipcEventHandle
 SIZE = 1 << 16
 ERROR = b'{"error": '
+NEW_PIDS, NEW_MOUNTS = 0x20000000, 0x00020000
+RECURSIVE, PRIVATE = 1 << 14, 1 << 18
 
 _until = math.inf  # the value of time.monotonic() at which this process must exit
 
@@ -146,13 +148,19 @@ def ask(body: Callable[[], Any], seconds: float = LIMIT) -> Any:
 
 
 def in_new_pids(body: Callable[[socket.socket], Any]) -> Callable[[socket.socket], None]:
-    """Run a function as process 1 of a PID namespace."""
+    """Run a function as process 1 of a PID namespace, with its own /proc, which the driver reads."""
 
     def outer(end: socket.socket) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(0x20000000) != 0:
-            raise OSError(ctypes.get_errno(), "cannot make a PID namespace")
+
+        def need(code: int, what: str) -> None:
+            if code != 0:
+                raise OSError(ctypes.get_errno(), f"cannot make a {what}")
+
+        need(libc.unshare(NEW_PIDS | NEW_MOUNTS), "PID namespace")
+        need(libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None), "mount namespace")
         if os.fork() == 0:
+            need(libc.mount(b"proc", b"/proc", b"proc", 0, None), "/proc")
             libc.prctl(1, signal.SIGKILL)  # ends with its parent; a timer signal does not end a process 1
             body(end)
             os._exit(0)

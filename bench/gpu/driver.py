@@ -124,6 +124,21 @@ def first_byte(pointer: ctypes.c_uint64) -> int:
     return -code if code else content.raw[0]
 
 
+def new_event() -> ctypes.c_void_p:
+    """Return a recorded event that processes can share."""
+    event = ctypes.c_void_p()
+    call("cuEventCreate", ctypes.byref(event), 2 | 4)
+    call("cuEventRecord", event, None)
+    return event
+
+
+def send_event(end: socket.socket, event: ctypes.c_void_p) -> None:
+    """Send the handle of an event."""
+    code, handle = export_event(event)
+    need(code, "cuIpcGetEventHandle")
+    end.send(handle)
+
+
 def export_event(event: ctypes.c_void_p) -> tuple[int, bytes]:
     """Return the result of cuIpcGetEventHandle, and the bytes."""
     handle = Handle()
@@ -159,3 +174,9 @@ def exporter(end: socket.socket) -> None:
         call("cuMemFree_v2", pointer)
         end.send(b"freed")
         end.recv(10)
+
+
+def exporter_of_both(end: socket.socket) -> None:
+    """Send the handle of an event, then do as `exporter`."""
+    send_event(end, new_event())
+    exporter(end)

@@ -16,7 +16,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu import library_experiments, memory_experiments, order_experiments, times, work
+from bench.gpu import (
+    capture_experiments,
+    library_experiments,
+    memory_experiments,
+    order_experiments,
+    rule_experiments,
+    times,
+    work,
+    work_experiments,
+)
 from bench.gpu.children import ask
 from bench.gpu.keep import keep
 
@@ -36,7 +45,18 @@ EXPERIMENTS: tuple[Callable[[], Any], ...] = (
     memory_experiments.driver_calls_in_forked_child,
     memory_experiments.open_own_handle,
     order_experiments.open_handle_across_namespaces,
-    order_experiments.open_event_of_dead_process,
+    order_experiments.open_destroyed_event,
+    order_experiments.open_event_of_killed_process,
+    work_experiments.query_event_of_killed_process,
+    work_experiments.wait_for_event_of_killed_process,
+    work_experiments.calls_that_return_during_work,
+    rule_experiments.contents_of_new_memory,
+    rule_experiments.write_without_the_right,
+    rule_experiments.open_in_a_second_context,
+    rule_experiments.attributes_of_plain_memory,
+    rule_experiments.calls_without_a_descriptor,
+    capture_experiments.calls_during_a_capture,
+    capture_experiments.relaxed_calls_during_a_capture,
     times.time_import_and_mapping,
     library_experiments.cupy_on_virtual_memory,
     library_experiments.torch_on_virtual_memory,

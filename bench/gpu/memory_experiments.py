@@ -7,6 +7,7 @@ import fcntl
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 from bench.gpu.children import Child, ask
@@ -77,13 +78,17 @@ def import_descriptor_left_in_socket() -> dict[str, Any]:
 
 
 def export_imported_memory() -> dict[str, Any]:
-    """Export imported memory again; report if close-on-exec is set."""
+    """Export imported memory again; report if close-on-exec is set, and what the descriptor is."""
     code, descriptor = export(create())
     need(code, "cuMemExportToShareableHandle")
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFD)
     code, handle = import_(descriptor)
     need(code, "cuMemImportFromShareableHandle")
-    return {"export again": export(handle)[0], "close-on-exec": bool(flags & fcntl.FD_CLOEXEC)}
+    return {
+        "export again": export(handle)[0],
+        "close-on-exec": bool(flags & fcntl.FD_CLOEXEC),
+        "descriptor": str(Path("/proc/self/fd", str(descriptor)).readlink()),
+    }
 
 
 def handle_of_interior_and_freed_pointer() -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Round trips of a CUDA tensor: shmtensor and torch's CUDA sharing in one run.
 
 ``python -m bench.gpu.round_trip [--json FILE]`` on a machine with a GPU. Measured: one process puts a tensor
-into a queue, another takes it and sends a byte back; the time between, in three kinds: the same tensor each
-time, a fresh one, a list of 100. The other process is each library's own, after warming up. The file is
-written as results arrive; failures are in it under "error". It refuses to run on the simulated driver, whose
-times mean nothing.
+of 4 MiB into a queue, another takes it and sends a byte back; the time between, in three kinds: the same
+tensor each time, a fresh one, a list of 100. Each way has another process of its own, after warming up:
+tensors of shmtensor, with a wait for the device or with events; torch's own sharing; torch's memory shared by
+`st.asarray`; and tensors of torch after `st.install`, which copies them on the GPU. The file is written as
+results arrive; failures are in it under "error". It refuses to run on the simulated driver, whose times mean
+nothing.
 """
 
 from __future__ import annotations
@@ -45,11 +47,46 @@ def _shmtensor() -> tuple[Any, Any]:
     return mp.get_context("spawn"), lambda: st.ones(1 << 20, "f4", device="cuda:0")
 
 
+def _with_events() -> tuple[Any, Any]:
+    import shmtensor as st
+
+    st.cuda.set_sync("event")
+    return _shmtensor()
+
+
 def _torch() -> tuple[Any, Any]:
     import torch
     import torch.multiprocessing as mp
 
     return mp.get_context("spawn"), lambda: torch.ones(1 << 20, device="cuda:0")
+
+
+def _memory_of_torch() -> tuple[Any, Any]:
+    import shmtensor as st
+
+    st.cuda.set_sync("host")
+    _, make = _torch()
+    context, _ = _shmtensor()
+    return context, lambda: st.asarray(make(), copy=False)
+
+
+def _installed() -> tuple[Any, Any]:
+    import shmtensor as st
+
+    st.install("torch", cuda=True)
+    _, make = _torch()
+    context, _ = _shmtensor()
+    return context, make
+
+
+# The last one changes how torch's own contexts send.
+WAYS = {
+    "shmtensor": _shmtensor,
+    "shmtensor with events": _with_events,
+    "torch": _torch,
+    "shmtensor, memory of torch": _memory_of_torch,
+    "torch, after st.install": _installed,
+}
 
 
 def measure(context: Any, make: Any, found: dict[str, Any], write: Callable[[], None]) -> None:
@@ -77,7 +114,7 @@ def measure(context: Any, make: Any, found: dict[str, Any], write: Callable[[], 
 
 
 def main() -> int:
-    """Measure the installed libraries, print a table, and write it to the file of `--json`."""
+    """Measure all ways, print a table, and write it to the file of `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of it")
@@ -93,19 +130,19 @@ def main() -> int:
         "results": results,
     }
     end = time.monotonic() + options.seconds
-    for share, name, load in ((2, "shmtensor", _shmtensor), (1, "torch", _torch)):
+    for number, (name, load) in enumerate(WAYS.items()):
         results[name] = found = {}
         try:
-            with limited((end - time.monotonic()) / share):  # torch, imported last, gets the rest
+            with limited((end - time.monotonic()) / (len(WAYS) - number)):
                 context, make = load()
                 measure(context, make, found, lambda: keep(options.json, facts))
-        except Exception as error:  # the other library may succeed
+        except Exception as error:  # the others may succeed
             found["error"] = f"{type(error).__name__}: {error}"
             traceback.print_exc()
         keep(options.json, facts)
         for kind, times in found.items():
             if kind != "error":
-                print(f"{name:10} {kind:20}", *(f"{each:9.1f} us" for each in times.values()), flush=True)
+                print(f"{name:27} {kind:20}", *(f"{each:9.1f} us" for each in times.values()), flush=True)
     return int("error" in results["shmtensor"])
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,9 +159,47 @@ def all_calls() -> int:
     return _library.sim_all_calls()
 
 
-def latch(path: str, stream: int = 1) -> None:
-    """Block the stream until the file exists (simulator only)."""
-    library().sim_latch(ctypes.c_void_p(stream), path.encode())
+class Latch:
+    """Blocks the default stream of the current context until any process opens the latch of this name."""
+
+    def __init__(self, name: str = "latch") -> None:
+        self.path = Path(os.environ["LATCHES"], name)
+
+    def close(self) -> Latch:
+        """Block the stream; on a GPU for 20 s at most."""
+        self.path.unlink(missing_ok=True)
+        driver, default_stream = library(), ctypes.c_void_p(1)
+        if simulated:
+            driver.sim_latch(default_stream, str(self.path).encode())
+            return self
+        pointer, size = ctypes.c_uint64(), ctypes.c_size_t(4)
+        check(driver.cuMemAlloc_v2(ctypes.byref(pointer), size))
+        check(
+            driver.cuMemsetD8Async(pointer, 0, size, None)
+        )  # the first one loads a kernel, for which it waits
+        check(driver.cuMemFree_v2(pointer))
+        word, address, portable, mapped = ctypes.c_void_p(), ctypes.c_uint64(), 1, 2
+        check(driver.cuMemHostAlloc(ctypes.byref(word), size, portable | mapped))
+        check(driver.cuMemHostGetDevicePointer_v2(ctypes.byref(address), word, 0))
+        assert word.value
+        flag = ctypes.c_uint32.from_address(word.value)
+        flag.value = 0
+        at_least = 0
+        check(driver.cuStreamWaitValue32_v2(default_stream, address, 1, at_least))
+        threading.Thread(target=self._follow, args=(flag,), daemon=True).start()
+        return self
+
+    def _follow(self, flag: ctypes.c_uint32) -> None:
+        end = time.monotonic() + 20
+        while not self.path.exists() and time.monotonic() < end:
+            time.sleep(0.001)
+        flag.value = 1
+
+    def open(self) -> None:
+        self.path.touch()
+
+    def is_open(self) -> bool:
+        return self.path.exists()
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:

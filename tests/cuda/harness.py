@@ -26,7 +26,7 @@ class Machine:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
         path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self.env = {"PYTHONPATH": os.pathsep.join(path)}
+        self.env = {"PYTHONPATH": os.pathsep.join(path), "LATCHES": str(folder)}
         if kind == "sim":
             self.env["SHMTENSOR_LIBCUDA"] = str(SIMULATORS / "libcuda-full.so.1")
             self.env["SHMTENSOR_SIM_DIR"] = str(folder)

@@ -11,7 +11,7 @@ import pytest
 import shmtensor as st
 from tests.cuda import device
 from tests.cuda.device import Array
-from tests.cuda.harness import case, simulated_case
+from tests.cuda.harness import case
 
 
 class DlTensor(ctypes.Structure):
@@ -146,22 +146,18 @@ def test_dlpack_capsule_keeps_memory() -> None:
     assert st.stats()["blocks"] == before
 
 
-@simulated_case("needs a kernel that runs until the test ends it")
+@case
 def test_dlpack_consumer_stream_waits_for_default_stream() -> None:
-    import os
-    import pathlib
-
     driver = device.library()
     stream = ctypes.c_void_p()
     device.check(driver.cuStreamCreate(ctypes.byref(stream), 1))
     tensor = st.zeros(3, device="cuda")
-    place = os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch")
-    device.latch(place)
+    latch = device.Latch().close()
     tensor.__dlpack__(stream=-1)
     assert driver.cuStreamQuery(stream) == 0, "with -1, no stream waits"
     tensor.__dlpack__(stream=stream.value)
     assert driver.cuStreamQuery(stream) == 600
-    pathlib.Path(place).touch()
+    latch.open()
     device.check(driver.cuStreamSynchronize(stream))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
-import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array
-from tests.cuda.harness import case, simulated_case
+from tests.cuda.harness import case
 
 NON_BLOCKING = 1
 
@@ -43,17 +41,16 @@ class Work:
     """A kernel in the default stream of the current context that sets bytes; the test ends it."""
 
     def __init__(self, pointer: int, size: int) -> None:
-        self.latch = pathlib.Path(os.environ["SHMTENSOR_SIM_DIR"], f"latch{id(self)}")
-        device.latch(str(self.latch))
+        self.latch = device.Latch(f"latch{id(self)}").close()
         device.check(
             device.library().cuMemsetD8Async(ctypes.c_uint64(pointer), 7, ctypes.c_size_t(size), None)
         )
 
     def check_waits(self, act: Callable[[], Any]) -> Any:
         """Return what the call returns, which must wait for the work."""
-        threading.Timer(0.3, self.latch.touch).start()
+        threading.Timer(0.3, self.latch.open).start()
         result = act()
-        assert self.latch.exists(), "the call has not waited for the work"
+        assert self.latch.is_open(), "the call has not waited for the work"
         return result
 
 
@@ -82,7 +79,7 @@ def test_array_of_other_context_is_shared_and_copied() -> None:
     assert of_primary.tolist() == tensor.tolist() == [4, 5, 2, 3]
 
 
-@simulated_case("needs a kernel that runs until the test ends it")
+@case
 def test_copy_and_send_wait_for_work_of_the_memorys_context() -> None:
     other = new_context()
     for stream in (None, 1):
@@ -107,7 +104,7 @@ def test_copy_and_send_wait_for_work_of_the_memorys_context() -> None:
     pair.end()
 
 
-@simulated_case("needs a kernel that runs until the test ends it")
+@case
 def test_send_and_release_wait_for_work_of_the_current_context() -> None:
     tensors = [st.zeros(2, "u1", device="cuda")]
     pointer = tensors[0].data_ptr()
@@ -121,7 +118,7 @@ def test_send_and_release_wait_for_work_of_the_current_context() -> None:
     pair.end()
 
 
-@simulated_case("needs a kernel that runs until the test ends it")
+@case
 def test_reader_waits_for_work_of_the_memorys_context() -> None:
     st.cuda.set_sync("event")
     other = new_context()
@@ -135,12 +132,12 @@ def test_reader_waits_for_work_of_the_memorys_context() -> None:
         work = Work(array.pointer, 2)
     pair.put(tensor)
     assert not pair.outbox._reader.poll(0.3), "the reader has read too early"
-    work.latch.touch()
+    work.latch.open()
     assert pair.get() == [([7, 7], "cuda:0", False)]
     pair.end()
 
 
-@simulated_case("needs a kernel that runs until the test ends it")
+@case
 def test_export_orders_default_stream_after_array_of_other_context() -> None:
     st.cuda.set_sync("event")
     other = new_context()
@@ -149,11 +146,11 @@ def test_export_orders_default_stream_after_array_of_other_context() -> None:
         work = Work(array.pointer, 2)
     tensor = st.asarray(array, copy=False)
     assert device.library().cuStreamQuery(ctypes.c_void_p(1)) == 600, "the default stream waits"
-    work.latch.touch()
+    work.latch.open()
     assert tensor.tolist() == [7, 7]
 
 
-@simulated_case("the simulator alone reports what a call has invalidated")
+@case
 def test_capture_in_other_context_stays_valid() -> None:
     other, stream, graph = new_context(), ctypes.c_void_p(), ctypes.c_void_p()
     with current(other):

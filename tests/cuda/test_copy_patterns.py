@@ -203,18 +203,17 @@ def test_failed_copy_waits_for_submitted_work(simulator) -> None:
 def test_copy_synchronizes_source_device(simulator) -> None:
     """Regression: with two GPUs the target was synchronized; the copy read before a kernel had written."""
     simulator.run("""
-        import ctypes, os, threading
+        import ctypes, threading
         import numpy as np, shmtensor as st
         from tests.cuda import device
         driver = device.library()
         for stream in (1, None):
             source = device.Array(np.zeros(4), stream=stream)
             target = st.ones(4, device="cuda:1")
-            path = os.path.join(os.environ["SHMTENSOR_SIM_DIR"], f"latch-{stream}")
-            device.latch(path)
+            latch = device.Latch(f"latch-{stream}").close()
             device.check(driver.cuMemsetD8Async(
                 ctypes.c_uint64(source.pointer), 7, ctypes.c_size_t(32), None))
-            timer = threading.Timer(0.2, lambda: open(path, "w").close())
+            timer = threading.Timer(0.2, latch.open)
             timer.start()
             target.copy_(source)
             assert target.tolist() == source.read().tolist()

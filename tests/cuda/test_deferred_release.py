@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,7 @@ def release_while_waits_fail(code: int = CAPTURED) -> int:
     tensor = st.zeros(4, "u1", device="cuda")
     address = tensor.data_ptr()
     driver = device.library()
-    device.latch(os.environ["SHMTENSOR_SIM_DIR"] + "/latch")
+    device.Latch().close()
     device.check(driver.cuMemsetD8Async(ctypes.c_uint64(address), 7, ctypes.c_size_t(4), None))
     driver.sim_fault(WAIT, 0, code)
     del tensor
@@ -40,7 +38,7 @@ def release_while_waits_fail(code: int = CAPTURED) -> int:
 
 def open_latch() -> None:
     device.library().sim_no_faults()
-    Path(os.environ["SHMTENSOR_SIM_DIR"], "latch").touch()
+    device.Latch().open()
 
 
 def address_of(tensor: st.Tensor) -> int:

@@ -9,10 +9,11 @@ import signal
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
-from tests.cuda.harness import Machine
+from tests.cuda.harness import ROOT, Machine
 from tests.helpers.children import is_running, run_command, run_example, run_python, wait_until, write_program
 
 
@@ -53,25 +54,40 @@ def test_gpu_report_is_written(simulator, tmp_path) -> None:
     assert "answers of the SIMULATED driver" in log
 
     answers = answers_in(tmp_path / "out" / "facts.json")
-    assert answers["open_handle_after_exporter_exit"] == {"exit": 1, "kill": 1, "free": 1}
-    assert answers["read_mapping_after_exporter_kill"] == {"before": 7, "after": 7}
-    assert answers["import_descriptor_left_in_socket"] == {"import": 0}
-    assert answers["handle_of_interior_and_freed_pointer"]["interior is the same"]
-    assert set(answers["driver_calls_in_forked_child"].values()) == {3}
-    assert answers["open_own_handle"]["open own"] == 201
-    allowed = {"equal PIDs": 201, "own /dev/shm": {"memory": 0, "event": 0}}
-    assert answers["open_handle_across_namespaces"] == allowed or "cannot make" in str(
-        answers["open_handle_across_namespaces"]
-    )
-    assert answers["open_event_of_dead_process"] == {
-        "destroyed before": 1,
-        "killed at work": {"before": 600, "after": 600},
-    }
+    compare_with_a_gpu(answers)
     assert "cuMemUnmap" in answers["time_import_and_mapping"]["64 MiB"]["calls"]
     since = answers["device_work_after_process_exit"]["changes since"]
     assert since["the first look"] > 0, "its work was seen"
     assert since["the socket's end"] == since["the pidfd's end"] == 0
-    assert len(answers) == 18
+
+
+# Where the simulator differs from a GPU; docs/design/simulated-driver.md has the reasons.
+OTHERWISE = {
+    "calls_that_return_during_work": {"copy to pageable memory": True},
+    "calls_without_a_descriptor": {"cuIpcOpenMemHandle": 1, "cuIpcGetEventHandle": 2},
+    "export_imported_memory": {"close-on-exec": False, "descriptor": ANY},
+    "open_destroyed_event": 205,
+    "open_handle_across_namespaces": {"own /dev/shm": {"memory": 0, "event": 0}},
+}
+NOT_COMPARED = {
+    "calls_during_a_capture",  # test_assumed_rules.py
+    "device_work_after_process_exit",
+    "export_torch_expandable_segments",
+    "stream_memory_operations_on_import",
+    "time_import_and_mapping",
+}
+
+
+def compare_with_a_gpu(answers: dict[str, Any]) -> None:
+    """Compare all answers with those of a GPU, of which a new experiment has none yet."""
+    recorded = json.loads((ROOT / "bench/results/nvidia-h200.json").read_text())["facts"]
+    for name, expected in recorded.items():
+        answer = answers[name]
+        if name in NOT_COMPARED or name.endswith("_on_virtual_memory") or "cannot make" in str(answer):
+            continue
+        other = OTHERWISE.get(name, expected)
+        expected = expected | other if isinstance(other, dict) else other
+        assert answer == expected, name
 
 
 def test_failed_experiment_does_not_stop_the_others(simulator, tmp_path) -> None:

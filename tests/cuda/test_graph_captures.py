@@ -1,4 +1,4 @@
-"""CUDA graphs: what this library does during a capture must not invalidate it. On the simulator only.
+"""CUDA graphs: what this library does during a capture must not invalidate it.
 
 The rules that the simulator checks are those of the driver's documentation; `tests/cuda/sim/capture.cpp`.
 """
@@ -20,7 +20,7 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array, Shown
-from tests.cuda.harness import simulated_case
+from tests.cuda.harness import case
 from tests.cuda.segment import Part, Segment
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
@@ -77,7 +77,7 @@ def blocks() -> int:
     return stats["blocks"]
 
 
-@simulated_case("the simulator alone reports what a call has invalidated")
+@case
 def test_calls_do_not_invalidate_a_capture() -> None:
     """Regression: an event query, an import or an allocation during torch's captures ended them."""
     pair, stream = workers.Pair(workers.echo), make_stream()
@@ -98,7 +98,7 @@ def test_calls_do_not_invalidate_a_capture() -> None:
     pair.end()
 
 
-@simulated_case("the simulator alone reports what a call has invalidated")
+@case
 def test_events_of_other_processes_do_not_invalidate_a_capture() -> None:
     """Regression: like NCCL's watchdog (pytorch#104555), a receive queried events."""
     st.cuda.set_sync("event")
@@ -115,7 +115,7 @@ def test_events_of_other_processes_do_not_invalidate_a_capture() -> None:
     pair.end()
 
 
-@simulated_case("the simulator alone reports what a call has invalidated")
+@case
 def test_capture_of_another_thread_is_not_invalidated() -> None:
     stream, pair = make_stream(), workers.Pair(workers.echo)
     begun, end, codes = threading.Event(), threading.Event(), []
@@ -140,7 +140,7 @@ def test_capture_of_another_thread_is_not_invalidated() -> None:
     pair.end()
 
 
-@simulated_case("the simulator alone reports what a call has invalidated")
+@case
 def test_wait_for_the_device_is_refused_during_a_capture() -> None:
     """The driver would refuse it, too, and would invalidate the capture."""
     tensor = st.zeros(4, "u1", device="cuda")
@@ -161,7 +161,7 @@ def test_wait_for_the_device_is_refused_during_a_capture() -> None:
     pair.end()
 
 
-@simulated_case("the simulator alone reports what a call has invalidated")
+@case
 def test_release_during_a_capture_is_deferred() -> None:
     """Regression: the wait of a release invalidated the capture."""
     keep = st.zeros(1, "u1", device="cuda")
@@ -184,7 +184,7 @@ def test_release_during_a_capture_is_deferred() -> None:
     del keep
 
 
-@simulated_case("the simulator alone reports what a call has invalidated")
+@case
 def test_received_event_is_waited_for_during_a_capture_of_a_blocking_stream() -> None:
     """The driver refuses the default stream then; so the receive waits itself."""
     st.cuda.set_sync("event")

@@ -11,7 +11,7 @@ from tests.cuda.harness import ROOT
 def test_what_only_the_simulator_shows_is_skipped_on_a_gpu() -> None:
     """Regression: such tests returned immediately there, and counted as passed."""
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-rs", "-p", "no:cacheprovider"]
-    tests = "tests/cuda/test_graph_captures.py"
+    tests = "tests/cuda/test_deferred_release.py"
     done = subprocess.run(
         [*command, tests], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
     )
@@ -19,4 +19,4 @@ def test_what_only_the_simulator_shows_is_skipped_on_a_gpu() -> None:
     summary = done.stdout.splitlines()[-1]
     assert " skipped" in summary
     assert " passed" not in summary
-    assert "on the simulated driver only: the simulator alone reports" in done.stdout
+    assert "on the simulated driver only: needs faults that the simulator injects" in done.stdout

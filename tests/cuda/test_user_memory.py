@@ -261,22 +261,21 @@ def test_strided_views_and_own_arrays_are_shared() -> None:
     assert back.strides == (8, 64)
 
 
-@simulated_case("needs a kernel that runs until the test ends it")
+@case
 def test_owners_work_completes_before_message_is_read() -> None:
     import threading
 
     array = Array([1.0], stream=None)
     tensor = st.asarray(array)
     pair = Pair(workers.answer)
-    place = os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch")
-    device.latch(place)
+    latch = device.Latch().close()
     value = (ctypes.c_double * 1)(9.0)
     device.check(
         device.library().cuMemcpyHtoDAsync_v2(
             ctypes.c_uint64(array.pointer), value, ctypes.c_size_t(8), ctypes.c_void_p(1)
         )
     )
-    threading.Timer(0.3, lambda: open(place, "w").close()).start()
+    threading.Timer(0.3, latch.open).start()
     started = time.monotonic()
     pair.put(tensor)
     assert time.monotonic() - started > 0.2, "the send waits for the stream"
@@ -286,17 +285,17 @@ def test_owners_work_completes_before_message_is_read() -> None:
 
 def use_and_release(inbox: Any, outbox: Any) -> None:
     """Release what is received while a kernel of this process still writes it; the test ends the kernel."""
-    kept, place = [inbox.get()], os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch")
+    kept = [inbox.get()]
     pointer, size = ctypes.c_uint64(kept[0].data_ptr()), ctypes.c_size_t(kept[0].nbytes)
-    device.latch(place)
+    latch = device.Latch().close()
     device.check(device.library().cuMemsetD8Async(pointer, 9, size, None))
     outbox.put("started")
     kept.clear()
-    outbox.put(os.path.exists(place))
+    outbox.put(latch.is_open())
     inbox.get()
 
 
-@simulated_case("needs a kernel that runs until the test ends it")
+@case
 def test_owner_gets_its_memory_after_the_readers_work() -> None:
     array = Array(np.zeros(4, "u1"))
     pair = Pair(use_and_release)
@@ -305,7 +304,7 @@ def test_owner_gets_its_memory_after_the_readers_work() -> None:
     time.sleep(0.2)
     assert not pair.outbox._reader.poll()
     assert array.read().tolist() == [0] * 4
-    open(os.path.join(os.environ["SHMTENSOR_SIM_DIR"], "latch"), "w").close()
+    device.Latch().open()
     assert pair.get() is True
     assert array.read().tolist() == [9] * 4
     pair.end()

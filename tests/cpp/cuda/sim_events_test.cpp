@@ -49,7 +49,7 @@ TEST_F(SimEvents, OtherProcessWaitsForWork) {
     EXPECT_EQ(driver.cuEventDestroy_v2(event), 0);
     letter->turn.set(2);
     ASSERT_TRUE(letter->turn.reaches(3));
-    EXPECT_EQ(driver.cuIpcOpenEventHandle(&event, letter->handle), 1) << "destroyed";
+    EXPECT_EQ(driver.cuIpcOpenEventHandle(&event, letter->handle), cuda::kMapFailed) << "destroyed";
   });
   EXPECT_EQ(recorder.wait(), 0);
 }

@@ -79,7 +79,7 @@ TEST_F(SimIpc, MappingOutlivesExporterButCannotBeReopened) {
     ASSERT_TRUE(eventually([&] { return !is_alive({owner->pid(), 0}); }));
     EXPECT_EQ(read_device(driver, start, 3), (std::vector<unsigned char>{7, 8, 9}));
     ASSERT_EQ(driver.cuIpcCloseMemHandle(start), 0);
-    EXPECT_EQ(driver.cuIpcOpenMemHandle_v2(&start, letter_->handle, 1), 1);
+    EXPECT_EQ(driver.cuIpcOpenMemHandle_v2(&start, letter_->handle, 1), cuda::kInvalidHandle);
     EXPECT_EQ(live_bytes(), 0u);
   });
 }

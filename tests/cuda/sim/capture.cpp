@@ -17,12 +17,15 @@ constexpr int kRelaxed = 2;
 
 thread_local int t_mode = kGlobal;
 
-// The documentation names none of the "potentially unsafe API calls". Of cuEventQuery and
-// cudaMalloc it is known (pytorch#104555, PyTorch's notes on graphs); of the others it is assumed.
-constexpr std::ptrdiff_t kKnown = 2;
+// The documentation names none of the "potentially unsafe API calls". An H200 with driver 580
+// refused the first ones; of the others it is assumed.
+constexpr std::ptrdiff_t kSeen = 6;
 constexpr std::string_view kUnsafe[] = {"cuMemAlloc_v2",
-                                        "cuEventQuery",
                                         "cuMemFree_v2",
+                                        "cuEventQuery",
+                                        "cuEventSynchronize",
+                                        "cuStreamQuery",
+                                        "cuStreamSynchronize",
                                         "cuMemCreate",
                                         "cuMemRelease",
                                         "cuMemMap",
@@ -40,11 +43,8 @@ constexpr std::string_view kUnsafe[] = {"cuMemAlloc_v2",
                                         "cuIpcOpenEventHandle",
                                         "cuEventCreate",
                                         "cuEventDestroy_v2",
-                                        "cuEventSynchronize",
                                         "cuStreamCreate",
-                                        "cuStreamDestroy_v2",
-                                        "cuStreamQuery",
-                                        "cuStreamSynchronize"};
+                                        "cuStreamDestroy_v2"};
 
 template <typename Condition>
 bool invalidate(Condition&& conflicts) {
@@ -71,8 +71,8 @@ bool prohibits(const Capture& capture) {
 
 Result refuse_unsafe(const char* name) {
   if (state().captures.load() == 0) return 0;
-  const bool known = chosen("SHMTENSOR_SIM_UNSAFE_CALLS", "known");
-  const auto* const end = known ? std::begin(kUnsafe) + kKnown : std::end(kUnsafe);
+  const bool seen = chosen("SHMTENSOR_SIM_UNSAFE_CALLS", "seen");
+  const auto* const end = seen ? std::begin(kUnsafe) + kSeen : std::end(kUnsafe);
   if (std::find(std::begin(kUnsafe), end, name) == end) return 0;
   const std::lock_guard guard(state().mutex);
   const bool any = invalidate([](const Stream& stream) { return prohibits(*stream.capture); });

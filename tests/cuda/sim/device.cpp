@@ -287,7 +287,7 @@ SIM_EXPORT Result cuCtxGetDevice(DeviceNumber* device) {
 /// Another context on the device, as cuCtxCreate makes it: the one-context rule of IPC needs it.
 SIM_EXPORT ContextHandle sim_second_context(int device) {
   const std::lock_guard guard(state().mutex);
-  state().created.push_back(std::make_unique<SimContext>(SimContext{device, 1, 0}));
+  state().created.push_back(std::make_unique<SimContext>(SimContext{device, 1}));
   return handle_of(state().created.back().get());
 }
 
@@ -322,6 +322,6 @@ SIM_EXPORT Result cuCtxSynchronize() {
     std::unique_lock lock(state().mutex);
     if (const Result refused = refuse_captured(*current())) return refused;
     finish_context(lock, current());
-    return current()->sticky;
+    return kSuccess;
   });
 }

@@ -100,7 +100,6 @@ Result enter(const char* name, Needs needs) {
   if (needs == Needs::context) {
     const Context* context = current();
     if (context == nullptr) return cuda::kInvalidContext;
-    if (context->sticky != 0) return context->sticky;
     if (context->retained == 0) return cuda::kContextDestroyed;
   }
   return 0;
@@ -117,7 +116,7 @@ void leave(const char* name, Result result) {
 bool runs(int pid) {
   if (::kill(pid, 0) != 0) return false;
   std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "re");
-  if (file == nullptr) return false;
+  if (file == nullptr) return errno != ENOENT;
   char line[512] = {};
   const bool read = std::fgets(line, sizeof line, file) != nullptr;
   std::fclose(file);

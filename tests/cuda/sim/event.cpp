@@ -184,7 +184,7 @@ SIM_EXPORT Result cuIpcOpenEventHandle(EventHandle* out, IpcEventHandle handle) 
     if (fields.pid == ::getpid()) return kInvalidContext;
     const std::string path = event_path(fields.id);
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0) return kInvalidValue;
+    if (file < 0) return kMapFailed;
     auto event = std::make_shared<SimEvent>();
     event->context = current();
     event->imported = true;

@@ -86,7 +86,7 @@ SIM_EXPORT Result cuIpcOpenMemHandle_v2(DevicePtr* out, IpcMemoryHandle handle, 
       return kSuccess;
     }
     if (::access(export_path(fields.allocation).c_str(), F_OK) != 0) return kInvalidValue;
-    if (!runs(fields.unused) && !chosen("SHMTENSOR_SIM_DEAD_MEMORY", "opens")) return kInvalidValue;
+    if (!runs(fields.unused) && !chosen("SHMTENSOR_SIM_DEAD_MEMORY", "opens")) return kInvalidHandle;
     auto memory = Physical::open(Physical::path_of(fields.memory));
     if (!memory) return kInvalidValue;
     const int device = process_number(memory->header().device);

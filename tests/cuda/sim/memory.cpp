@@ -89,14 +89,8 @@ std::vector<Piece> resolve(DevicePtr pointer, std::uint64_t size, bool write, Re
     }
     const Range& range = at->second;
     const int access = access_of(range, current() != nullptr ? current()->device : range.device);
-    if (access == 0) {
+    if (access == 0 || (write && access == cuda::kAccessRead)) {
       problem = cuda::kInvalidValue;
-      return {};
-    }
-    if (write && access == cuda::kAccessRead) {
-      // A kernel would fault, and the context becomes unusable.
-      if (Context* context = current()) context->sticky = cuda::kIllegalAddress;
-      problem = cuda::kIllegalAddress;
       return {};
     }
     const std::uint64_t inside = pointer - at->first;

@@ -69,7 +69,9 @@ std::shared_ptr<Physical> Physical::import(int descriptor) {
   if (::pread(descriptor, &header, sizeof header, 0) != sizeof header || header.magic != kMagic) {
     return nullptr;
   }
-  return map(descriptor, header.size);
+  std::shared_ptr<Physical> made = map(descriptor, header.size);
+  if (made) made->imported_ = true;
+  return made;
 }
 
 std::shared_ptr<Physical> Physical::open(const std::string& path) {

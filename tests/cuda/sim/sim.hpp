@@ -62,6 +62,7 @@ class Physical {
   Physical& operator=(const Physical&) = delete;
 
   [[nodiscard]] const FileHeader& header() const noexcept { return *header_; }
+  [[nodiscard]] bool imported() const noexcept { return imported_; }
   [[nodiscard]] unsigned char* bytes() const noexcept;
   [[nodiscard]] std::uint64_t size() const noexcept { return header_->size; }
   /// A new descriptor that keeps the memory alive; callers must set close-on-exec.
@@ -74,6 +75,7 @@ class Physical {
   static std::shared_ptr<Physical> map(int descriptor, std::uint64_t size);
 
   FileHeader* header_;
+  bool imported_ = false;
 };
 
 /// Bytes of physical memory that some process, mapping or descriptor keeps; dead files are removed.
@@ -108,7 +110,6 @@ struct Stream;
 struct Context {
   int device = 0;
   int retained = 0;
-  Result sticky = 0;
 };
 
 /// Work for a stream; it may run when `ready` returns true, and is done when it has run.

@@ -182,12 +182,9 @@ SIM_EXPORT Result cuMemExportToShareableHandle(void* out, MemoryHandle handle, i
     if (type != kHandleDescriptor || (memory.header().handle_types & type) == 0) {
       return kInvalidValue;
     }
-    // Not documented: whether imported memory may be exported.
-    if (memory.header().owner != ::getpid() && setting("SHMTENSOR_SIM_REEXPORT", 1) == 0) {
-      return kInvalidValue;
-    }
+    if (memory.imported() && setting("SHMTENSOR_SIM_REEXPORT", 0) == 0) return kInvalidValue;
     const int descriptor = memory.open_descriptor();
-    if (descriptor < 0) return kOperatingSystem;  // assumed: no descriptor is left
+    if (descriptor < 0) return kOperatingSystem;  // no descriptor is left
     *static_cast<int*>(out) = descriptor;
     return kSuccess;
   });

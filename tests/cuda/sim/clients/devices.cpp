@@ -44,7 +44,7 @@ Result create(ContextHandle* out, unsigned flags, DeviceNumber device) {
   if (out == nullptr || (flags & 0x3) == 0x3) return kInvalidValue;
   if (!exists(device)) return kInvalidDevice;
   const std::lock_guard guard(state().mutex);
-  state().created.push_back(std::make_unique<SimContext>(SimContext{device, 1, 0}));
+  state().created.push_back(std::make_unique<SimContext>(SimContext{device, 1}));
   context_stack().push_back(state().created.back().get());
   *out = handle_of(context_stack().back());
   return kSuccess;
