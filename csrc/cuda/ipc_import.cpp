@@ -39,8 +39,8 @@ std::string why_not_opened(Result code) {
              "namespaces (containers). Use one PID namespace, or send memory that shmtensor "
              "allocated (st.asarray(x, copy=True))";
     case kInvalidHandle:
-      return "; it is already open in another context of this device. Send a copy "
-             "(st.asarray(x, copy=True)), or t.cpu()";
+      return "; its owner has just ended, or it is already open in another context of this device. "
+             "Send a copy (st.asarray(x, copy=True)), or t.cpu()";
     case kInvalidValue:
       return "; its owner has freed it, or runs on another machine";
     case kMapFailed:

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +16,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "os/clock.hpp"
 #include "os/process_stat.hpp"
 
 namespace shmtensor {
@@ -37,6 +39,16 @@ bool is_alive(const ProcessIdentity& process) noexcept {
   if (stat.state == '\0') return ::kill(process.pid, 0) == 0 || errno == EPERM;
   if (process.start_time != 0 && stat.start_time != process.start_time) return false;
   return !stat.has_ended() || stat.threads > 1;
+}
+
+bool ends_soon(const ProcessIdentity& process) noexcept {
+  const std::uint64_t start = monotonic_nanoseconds();
+  while (is_alive(process)) {
+    if (monotonic_nanoseconds() - start > 1'000'000'000) return false;
+    const timespec moment{0, 1'000'000};
+    ::nanosleep(&moment, nullptr);
+  }
+  return true;
 }
 
 bool lacks_first_thread(pid_t pid) noexcept {

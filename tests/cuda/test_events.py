@@ -236,6 +236,30 @@ def test_event_of_exited_process_raises_producer_gone() -> None:
     device.wait_until(lambda: st.stats()["blocks"] <= before, "what the message carried")
 
 
+def send_and_pause(outbox: Any) -> None:
+    send_and_end(outbox)
+    signal.pause()
+
+
+def test_maker_that_is_killed_as_its_event_is_opened_is_reported(simulator) -> None:
+    simulator.run(
+        """
+        import pytest, shmtensor as st
+        from tests.cuda import workers
+        from tests.cuda.test_events import send_and_pause
+        if __name__ == "__main__":
+            outbox = workers.SPAWN.SimpleQueue()
+            process = workers.SPAWN.Process(target=send_and_pause, args=(outbox,), daemon=True)
+            process.start()
+            with pytest.raises(st.ProducerGone, match=rf"process {process.pid}, which made it, has ended"):
+                outbox.get()
+            process.join(workers.TIMEOUT)
+            assert process.exitcode == -9
+        """,
+        SHMTENSOR_SIM_KILL_OWNER="1",
+    )
+
+
 def wait_and_report(inbox: Any, outbox: Any) -> None:
     event = inbox.get()
     outbox.put(event.query())

@@ -196,6 +196,27 @@ def produce_in_place(outbox: Any, all_sent: Any) -> None:
     time.sleep(workers.TIMEOUT)
 
 
+def test_producer_that_is_killed_as_its_memory_is_opened_is_reported(simulator) -> None:
+    """The driver's error 400 says only that the handle is invalid, and comes before the process has ended."""
+    simulator.run(
+        """
+        import pytest, shmtensor as st
+        from tests.cuda import workers
+        from tests.cuda.test_user_memory import produce_in_place
+        if __name__ == "__main__":
+            outbox, all_sent = workers.SPAWN.SimpleQueue(), workers.SPAWN.Event()
+            process = workers.SPAWN.Process(target=produce_in_place, args=(outbox, all_sent), daemon=True)
+            process.start()
+            assert all_sent.wait(workers.TIMEOUT)
+            with pytest.raises(st.ProducerGone, match=f"process {process.pid}.* has exited"):
+                outbox.get()
+            process.join(workers.TIMEOUT)
+            assert process.exitcode == -9
+        """,
+        SHMTENSOR_SIM_KILL_OWNER="1",
+    )
+
+
 @case
 def test_producer_that_exits_first_is_reported() -> None:
     """Memory that is open stays usable; opening other memory raises an error that names the producer."""

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "bindings/cuda/deferred_release.hpp"
 #include "bindings/cuda/ipc_exports.hpp"
+#include "bindings/cuda/maker.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/device_support.hpp"
@@ -18,14 +19,12 @@
 #include "cuda/copy.hpp"
 #include "cuda/ipc_import.hpp"
 #include "cuda/peer_access.hpp"
-#include "os/process.hpp"
 
 namespace shmtensor::python {
 namespace {
 
 bool has_ended(const cuda::IpcDescriptor& owner, const Arena& arena) noexcept {
-  if (arena.segment().header().orphaned.load() != 0) return true;
-  return owner.pid_namespace == pid_namespace() && !is_alive({owner.pid, owner.start_time});
+  return arena.segment().header().orphaned.load() != 0 || maker_has_ended(owner);
 }
 
 struct ReadExport {
@@ -59,9 +58,16 @@ py::object open_export(Arena* arena, BlockNumber block, Access access) {
     std::shared_ptr<cuda::ImportedAllocation> opened;
     {
       const GilRelease release;
-      opened = cuda::ImportedAllocation::get(
-          description, {arena->segment().number(), session->chunk_keeper(), chunks},
-          has_ended(description, *arena));
+      const auto open = [&](bool ended) {
+        return cuda::ImportedAllocation::get(
+            description, {arena->segment().number(), session->chunk_keeper(), chunks}, ended);
+      };
+      try {
+        opened = open(has_ended(description, *arena));
+      } catch (const cuda::CudaError& error) {
+        if (!failed_by_end(error, description)) throw;
+        opened = open(true);  // raises ProducerGone
+      }
     }
     backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
     backing.device = static_cast<std::int16_t>(opened->gpu().number());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "bindings/cuda/maker.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/gil.hpp"
 #include "cuda/event.hpp"
@@ -80,17 +81,22 @@ std::uint64_t own_event(const py::bytes& bytes) {
 
 std::unique_ptr<CudaEvent> open_event(const py::bytes& bytes) {
   const cuda::EventDescription description = to_description(bytes);
-  const GilRelease release;
-  if (description.pid_namespace == pid_namespace() &&
-      !is_alive({description.pid, description.start_time})) {
+  const auto refuse = [&] {
     throw cuda::ProducerGone(
         cuda::kInvalidValue,
         "cannot wait for an event: process " + std::to_string(description.pid) +
             ", which made it, has ended; keep that process running until "
             "its messages are received, or send with st.cuda.set_sync(\"host\")");
+  };
+  const GilRelease release;
+  if (maker_has_ended(description)) refuse();
+  try {
+    return std::make_unique<CudaEvent>(CudaEvent{
+        {}, cuda::Event::open(cuda::Gpu::with_uuid(description.device), description.handle)});
+  } catch (const cuda::CudaError& error) {
+    if (failed_by_end(error, description)) refuse();
+    throw;
   }
-  return std::make_unique<CudaEvent>(CudaEvent{
-      {}, cuda::Event::open(cuda::Gpu::with_uuid(description.device), description.handle)});
 }
 
 }  // namespace

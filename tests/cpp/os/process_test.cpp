@@ -85,6 +85,30 @@ TEST(Process, IsAliveAfterEndOfFirstThread) {
   EXPECT_TRUE(open_files(child.pid(), "/memfd:").empty());
 }
 
+// As a process that is killed, whose threads end one after another.
+TEST(Process, EndsSoonIfItsLastThreadDoes) {
+  testing::Shared<testing::Turn> turn;
+  Child child([&] {
+    std::thread([&] {
+      if (turn->reaches(1)) ::usleep(100'000);
+      ::_exit(0);
+    }).detach();
+    ::syscall(SYS_exit, 0);
+  });
+  const ProcessIdentity identity{child.pid(), start_time_of(child.pid())};
+  ASSERT_TRUE(eventually([&] { return lacks_first_thread(child.pid()); }));
+  EXPECT_FALSE(ends_soon(identity)) << "the other thread runs on";
+  turn->set(1);
+  EXPECT_TRUE(is_alive(identity));
+  EXPECT_TRUE(ends_soon(identity));
+  EXPECT_FALSE(is_alive(identity));
+}
+
+TEST(Process, RunningProcessDoesNotEndSoon) {
+  EXPECT_FALSE(ends_soon(this_process()));
+  EXPECT_TRUE(ends_soon({0, 0}));
+}
+
 TEST(Process, ZombieCountsAsDead) {
   Child child([] {});
   const ProcessIdentity identity{child.pid(), 0};

@@ -124,6 +124,10 @@ bool runs(int pid) {
   return end != nullptr && end[1] != '\0' && end[2] != 'Z' && end[2] != 'X';
 }
 
+bool kills_owner(int pid) {
+  return setting("SHMTENSOR_SIM_KILL_OWNER", 0) != 0 && ::kill(pid, SIGKILL) == 0;
+}
+
 }  // namespace shmtensor::sim
 
 using namespace shmtensor::sim;  // NOLINT: what follows is the library's surface

@@ -182,6 +182,7 @@ SIM_EXPORT Result cuIpcOpenEventHandle(EventHandle* out, IpcEventHandle handle) 
     std::memcpy(&fields, &handle, sizeof fields);
     if (fields.magic != kMagic) return kInvalidValue;
     if (fields.pid == ::getpid()) return kInvalidContext;
+    if (kills_owner(fields.pid)) return kMapFailed;
     const std::string path = event_path(fields.id);
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (file < 0) return kMapFailed;

@@ -85,6 +85,7 @@ SIM_EXPORT Result cuIpcOpenMemHandle_v2(DevicePtr* out, IpcMemoryHandle handle, 
       *out = start;
       return kSuccess;
     }
+    if (kills_owner(fields.unused)) return kInvalidHandle;
     if (::access(export_path(fields.allocation).c_str(), F_OK) != 0) return kInvalidValue;
     if (!runs(fields.unused) && !chosen("SHMTENSOR_SIM_DEAD_MEMORY", "opens")) return kInvalidHandle;
     auto memory = Physical::open(Physical::path_of(fields.memory));

@@ -302,4 +302,8 @@ int other_attribute(int attribute, int device);
 /// Returns true if the process runs and is not a zombie.
 bool runs(int pid);
 
+/// Kills the process whose memory or event is being opened and returns true, without waiting for
+/// its end, if SHMTENSOR_SIM_KILL_OWNER is set: a driver frees what a process shares before it ends.
+bool kills_owner(int pid);
+
 }  // namespace shmtensor::sim
