@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <exception>
 #include <new>
 
 #include "base/error.hpp"
@@ -25,8 +26,9 @@ void mark_process() noexcept {
     Mapping page = Mapping::anonymous(page_size());
     if (::madvise(page.data(), page.size(), MADV_WIPEONFORK) != 0) return;
     fork_mark::place.store(new (page.release()) std::atomic<std::uint32_t>(depth));
-  } catch (const Error&) {
-    // No address space is left. Without a mark, no process is considered a raw copy.
+  } catch (const std::exception&) {
+    // No address space is left, perhaps not even for the error's text. Without a mark, no process
+    // is considered a raw copy.
   }
 }
 

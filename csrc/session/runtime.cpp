@@ -22,7 +22,10 @@ Runtime& Runtime::get() {
   return *runtime;
 }
 
-Runtime::Runtime() { ::pthread_atfork(before_fork, in_parent, in_child); }
+Runtime::Runtime() {
+  static_cast<void>(AddressMap::get());  // the handlers, which use it, must not allocate
+  ::pthread_atfork(before_fork, in_parent, in_child);
+}
 
 SessionId Runtime::home_id() {
   const LockGuard guard(join_mutex_);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,7 +45,7 @@ struct CountedHandle {
   std::uint64_t users = 0;
 };
 
-/// Never destroyed: its thread may outlive `main`. A forked child has a table of its own, which
+/// Never destroyed: its thread may outlive `main`. A forked child makes a table of its own, which
 /// stays empty: the parent releases its exports itself, and its lock may have been held.
 struct Exports {
   Mutex mutex;
@@ -57,8 +58,18 @@ struct Exports {
   bool stopped GUARDED_BY(mutex) = false;
 };
 std::atomic<Exports*> g_exports{nullptr};
-Exports& exports() { return *g_exports.load(); }
-void make_exports() { g_exports.store(new Exports); }
+
+Exports& exports() {
+  Exports* here = g_exports.load();
+  if (here == nullptr) {
+    auto made = std::make_unique<Exports>();
+    if (g_exports.compare_exchange_strong(here, made.get())) here = made.release();
+  }
+  return *here;
+}
+
+// A fork handler must not allocate.
+void forget_exports() noexcept { g_exports.store(nullptr); }
 
 void remove_export(Exports& here, const Export& gone) REQUIRES(here.mutex) {
   if (!gone.chunks.empty()) {
@@ -299,8 +310,7 @@ Exported exported(const Arena* arena, BlockNumber block) {
 }
 
 void add_ipc_exports(py::module_& module) {
-  make_exports();
-  ::pthread_atfork(nullptr, nullptr, make_exports);
+  ::pthread_atfork(nullptr, nullptr, forget_exports);
   module.def("cuda_export", &export_memory);
   module.def("cuda_release_freed", &release_freed);
   module.def("cuda_stop_waiting", &stop_waiting);

@@ -1,12 +1,14 @@
 #include "os/fork_mark.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "base/error.hpp"
 #include "support/child.hpp"
+#include "support/scarce_heap.hpp"
 
 namespace shmtensor {
 namespace {
@@ -24,6 +26,23 @@ TEST(ForkMark, WithoutMarkNoProcessCountsAsCopy) {
     EXPECT_FALSE(is_raw_copy());
   });
   EXPECT_NO_THROW(refuse_in_raw_copy());
+}
+
+// Regression: the process ended because there was no memory for the text of the error.
+TEST(ForkMark, IsNotNeededWithoutMemory) {
+  in_child([] {
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+    const rlimit none{.rlim_cur = 1, .rlim_max = limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &none), 0);
+    {
+      const testing::ScarceHeap heap(0);
+      mark_process();
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    EXPECT_FALSE(is_raw_copy());
+    EXPECT_EQ(fork_mark::place.load(), &fork_mark::none);
+  });
 }
 
 TEST(ForkMark, IsClearedInCopiesAndKeptInProcess) {
