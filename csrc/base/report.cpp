@@ -16,7 +16,9 @@ void pass_on(Severity severity, const char* text) noexcept {
 
 }  // namespace
 
-void report(const std::string& text) noexcept { pass_on(Severity::failure, text.c_str()); }
+void report(const char* text) noexcept { pass_on(Severity::failure, text); }
+
+void report(const std::string& text) noexcept { report(text.c_str()); }
 
 void report(const char* what, const char* why) noexcept {
   std::array<char, 1024> text{};  // a longer one is cut

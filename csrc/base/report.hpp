@@ -14,9 +14,11 @@ enum class Severity : std::uint8_t {
 
 using ReportHook = void (*)(Severity severity, const char* text) noexcept;
 
-/// Passes a failure to the hook, or writes it to standard error if no hook is set.
+/// Passes a failure to the hook, or writes it to standard error if no hook is set. A C string needs
+/// no heap memory.
+void report(const char* text) noexcept;
 void report(const std::string& text) noexcept;
-/// The same for both texts, one after the other, without heap memory.
+/// The same for both texts, one after the other.
 void report(const char* what, const char* why) noexcept;
 
 /// Passes an event to the hook, if one is set.

@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.hpp"
 #include "base/report.hpp"
 #include "os/fault_point.hpp"
 #include "os/unix_socket.hpp"
@@ -28,7 +27,7 @@ bool read_wakeups(const Fd& socket) noexcept {
       if (!received) return true;
       if (received->size == 0) return false;
     }
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return false;
   }
 }

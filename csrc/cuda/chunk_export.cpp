@@ -93,7 +93,7 @@ void ExportedChunks::drop(const Segment& segment, ChunkKeeper& keeper,
       // The number is not used again, because the manager would return the descriptor of the old
       // memory. The descriptor is closed below and must not be sent to the next manager.
       segment.chunk(one.chunk).descriptor.store(-1);
-      report(std::string("GPU memory leaked until the session ends: the manager still holds it: ") +
+      report("GPU memory leaked until the session ends: the manager still holds it: ",
              error.what());
     }
     shared_.erase(at);

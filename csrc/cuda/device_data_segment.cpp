@@ -154,9 +154,8 @@ bool DeviceDataSegment::trim(YieldingLock&, RangeAllocator& space, std::uint64_t
     try {
       keeper_.drop(segment_.number(), chunk);
     } catch (const std::exception& error) {
-      report(
-          std::string("device memory leaked until the session ends: the manager still holds it: ") +
-          error.what());
+      report("device memory leaked until the session ends: the manager still holds it: ",
+             error.what());
     }
   }
   return false;

@@ -138,7 +138,7 @@ std::uint64_t open_descriptors() noexcept {
   return count < 3 ? 0 : count - 3;  // not counted: ".", ".." and the folder's own descriptor
 }
 
-std::uint64_t mapping_count() noexcept {
+std::uint64_t mapping_count() {
   std::ifstream maps("/proc/self/maps");
   std::string line;
   std::uint64_t count = 0;

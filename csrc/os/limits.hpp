@@ -45,6 +45,6 @@ void raise_soft_limit(int resource) noexcept;
 [[nodiscard]] std::uint64_t open_descriptors() noexcept;
 
 /// Returns the number of entries in /proc/self/maps.
-[[nodiscard]] std::uint64_t mapping_count() noexcept;
+[[nodiscard]] std::uint64_t mapping_count();
 
 }  // namespace shmtensor

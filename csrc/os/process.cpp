@@ -95,7 +95,7 @@ std::uint64_t pid_namespace() noexcept {
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
-bool in_other_network(pid_t pid) noexcept {
+bool in_other_network(pid_t pid) {
   struct stat ours{};
   struct stat theirs{};
   return ::stat("/proc/self/ns/net", &ours) == 0 &&

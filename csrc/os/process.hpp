@@ -53,7 +53,7 @@ struct ProcessIdentity {
 
 /// Return true if the process is in another network namespace, where the same name of an abstract
 /// socket refers to another socket. False if that cannot be determined.
-[[nodiscard]] bool in_other_network(pid_t pid) noexcept;
+[[nodiscard]] bool in_other_network(pid_t pid);
 
 /// Starts a program in its own process session, with `descriptor` as its descriptor 3, standard
 /// streams on /dev/null and everything else closed. Waits for its first process to exit: the

@@ -69,7 +69,7 @@ std::vector<OpenFile> open_files_as(pid_t thread, const std::string& prefix, boo
   return files;
 }
 
-std::optional<bool> maps_file_as(pid_t thread, const std::string& name, bool& any) noexcept {
+std::optional<bool> maps_file_as(pid_t thread, const std::string& name, bool& any) {
   const std::unique_ptr<FILE, int (*)(FILE*)> maps(
       std::fopen(("/proc/" + std::to_string(thread) + "/maps").c_str(), "re"), std::fclose);
   // A process that has exited, or has no memory (a zombie, a kernel thread), maps nothing.
@@ -92,7 +92,7 @@ std::optional<bool> maps_file_as(pid_t thread, const std::string& name, bool& an
 
 }  // namespace
 
-std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept {
+std::optional<bool> maps_file(pid_t pid, const std::string& name) {
   bool any = false;
   const std::optional<bool> found = maps_file_as(pid, name, any);
   if (any || !found) return found;

@@ -13,7 +13,7 @@ namespace shmtensor {
 
 /// Return true if the process maps a file whose /proc/PID/maps entry contains `name`. Nothing if
 /// that cannot be determined.
-[[nodiscard]] std::optional<bool> maps_file(pid_t pid, const std::string& name) noexcept;
+[[nodiscard]] std::optional<bool> maps_file(pid_t pid, const std::string& name);
 
 /// Returns the processes of this user that are visible in /proc. This function and the two below
 /// throw OsError if descriptors or memory are short.

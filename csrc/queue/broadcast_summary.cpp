@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <span>
 
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "base/align.hpp"
-#include "base/error.hpp"
 #include "os/read_file.hpp"
 #include "queue/broadcast_layout.hpp"
 
@@ -28,8 +28,8 @@ struct HeaderCopy {
 bool copy_header(const Segment& segment, std::uint64_t offset, HeaderCopy& copy) noexcept try {
   const Segment::File file = segment.file();
   return read_file(*file, segment.layout().data() + offset, copy.bytes);
-} catch (const Error&) {
-  return false;  // a named object that was unlinked, or descriptors are short
+} catch (const std::exception&) {
+  return false;  // a named object that was unlinked, or descriptors or memory are short
 }
 
 // The count was copied before the records, so a reader may be found after it.

@@ -222,14 +222,14 @@ PyObject* copied_bytes(PyObject* self, PyObject* number) {
 
 Py_ssize_t length(PyObject* self) { return as_items(self)->length; }
 
-PyObject* out_of_range(PyObject* self, const char* index) {
-  return PyErr_Format(PyExc_IndexError, "index %s is out of range for %zd items", index,
+PyObject* out_of_range(PyObject* self, Py_ssize_t index) {
+  return PyErr_Format(PyExc_IndexError, "index %zd is out of range for %zd items", index,
                       static_cast<Py_ssize_t>(as_items(self)->length));
 }
 
 PyObject* item(PyObject* self, Py_ssize_t index) {
   if (index < 0 || index >= as_items(self)->length) {
-    return out_of_range(self, std::to_string(index).c_str());
+    return out_of_range(self, index);
   }
   return make(self, index);
 }
@@ -244,7 +244,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
     return PyObject_CallMethodOneArg(self, g_select, key);
   }
   const std::int64_t size = as_items(self)->length;
-  if (index < -size || index >= size) return out_of_range(self, std::to_string(index).c_str());
+  if (index < -size || index >= size) return out_of_range(self, index);
   return make(self, index < 0 ? index + size : index);
 }
 

@@ -17,21 +17,23 @@
 namespace shmtensor::python {
 namespace {
 
+// True if a block is deferred. Not in the list, which is allocated for the first one.
+std::atomic<bool> g_any{false};
+
 // Blocks with which the device may not have finished. The manager reclaims those that are left at
 // the end of the process, after the driver has stopped all work on them.
 struct Deferred {
   Mutex mutex;
   std::vector<Backing> all GUARDED_BY(mutex);
-  std::atomic<bool> any{false};
 
   void add(const Backing& backing) {
     const LockGuard guard(mutex);
     all.push_back(backing);
-    any.store(true);
+    g_any.store(true);
   }
   std::vector<Backing> take() {
     const LockGuard guard(mutex);
-    any.store(false);
+    g_any.store(false);
     return std::exchange(all, {});
   }
 };
@@ -108,11 +110,11 @@ void release_device_block(const Storage* storage, const Backing& backing) noexce
   if (wait || backing.keeper != nullptr || orphaned) release.emplace();
   if (wait && !wait_for(backing, Report::yes)) return defer(storage, backing);
   release_now(storage, backing);
-  if (wait && deferred().any.load()) retry();
+  if (wait && g_any.load()) retry();
 }
 
 void release_deferred() noexcept {
-  if (!deferred().any.load() || cuda::Driver::usable() == nullptr || is_capturing()) return;
+  if (!g_any.load() || cuda::Driver::usable() == nullptr || is_capturing()) return;
   const GilRelease release;
   retry();
 }

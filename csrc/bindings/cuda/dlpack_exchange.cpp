@@ -118,14 +118,14 @@ void make(const DlTensor& prototype, Versioned** out) {
 int allocate(DlTensor* prototype, Versioned** out, void* context, ExchangeApi::SetError set_error) {
   const GilAcquire acquire;
   if (status_of([&] { make(*prototype, out); }) == 0) return 0;
-  const py::error_already_set error;
   std::string kind = "RuntimeError";
-  std::string message = "out of memory";
+  std::string message = "out of memory";  // short enough for the strings themselves
   try {
+    const py::error_already_set error;
     kind = error.type().attr("__name__").cast<std::string>();
     message = py::str(error.value()).cast<std::string>();
   } catch (const std::exception&) {
-    // The texts above remain.
+    PyErr_Clear();  // the texts above remain
   }
   set_error(context, kind.c_str(), message.c_str());
   return -1;

@@ -67,6 +67,8 @@ void translate_exception() noexcept {
     }
   } catch (py::error_already_set& error) {
     error.restore();  // the class was not found
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
   } catch (...) {
     PyErr_SetString(PyExc_SystemError, "shmtensor: an error could not be reported");
   }

@@ -1,6 +1,7 @@
 #include "bindings/support/os_functions.hpp"
 
-#include "base/error.hpp"
+#include <exception>
+
 #include "os/limits.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"
@@ -19,7 +20,7 @@ bool has_memfd() noexcept {
   try {
     static_cast<void>(create_memfd("shmtensor-probe"));
     return true;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return false;
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/scarce_heap.hpp"
+
 namespace shmtensor {
 namespace {
 
@@ -17,6 +19,19 @@ TEST(Report, UsesHookOrStandardError) {
   report("something else");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "shmtensor: something else\n");
   EXPECT_EQ(g_heard, "something is odd");
+}
+
+// Regression: the text was copied, which ended a process whose heap was exhausted.
+TEST(Report, NeedsNoHeap) {
+  static int reports = 0;
+  set_report_hook([](Severity, const char*) noexcept { ++reports; });
+  {
+    const testing::ScarceHeap heap(0);
+    report("a text that is too long for the place in a string itself");
+    report("a text that is too long for the place in a string: ", "itself");
+  }
+  set_report_hook(nullptr);
+  EXPECT_EQ(reports, 2);
 }
 
 TEST(Report, PassesEventsToTheHookOnly) {

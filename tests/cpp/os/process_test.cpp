@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <new>
+#include <string>
 #include <thread>
 
 #include "os/mapping.hpp"
@@ -15,6 +17,7 @@
 #include "os/procfs.hpp"
 #include "support/child.hpp"
 #include "support/names.hpp"
+#include "support/scarce_heap.hpp"
 #include "support/shared.hpp"
 #include "support/wait.hpp"
 
@@ -38,6 +41,14 @@ TEST(Process, IsIdentifiedByPidAndStartTime) {
   EXPECT_EQ(start_time_of(self.pid), self.start_time);
   EXPECT_TRUE(is_alive(self));
   EXPECT_EQ(exit_of([&] { return this_process() == self ? 1 : 0; }), 0);
+}
+
+// Regression: an exhausted heap ended the process that searched for a session's members.
+TEST(Process, ExhaustedHeapIsAnError) {
+  const std::string name = "shmtensor-maps-test";
+  const testing::ScarceHeap heap(0);
+  EXPECT_THROW(static_cast<void>(in_other_network(0x7ffffff0)), std::bad_alloc);
+  EXPECT_THROW(static_cast<void>(maps_file(0x7ffffff0, name)), std::bad_alloc);
 }
 
 TEST(Process, OtherStartTimeMeansOtherProcess) {
