@@ -44,6 +44,14 @@ def test_gil_is_released_and_acquired_in_one_file() -> None:
     assert found == ["gil.hpp"]
 
 
+def test_initializers_are_in_place_of_pybind11s() -> None:
+    """pybind11's own end the process, or destroy an object twice, if memory is short: initializer.hpp."""
+    words = ("py::init(", "py::init<")
+    assert [
+        path.name for path in ROOT.rglob("*.[ch]pp") if any(word in path.read_text() for word in words)
+    ] == []
+
+
 def test_sources_do_not_read_the_wall_clock() -> None:
     """An administrator, or NTP, may set the wall clock."""
     words = ("CLOCK_REALTIME", "system_clock", "gettimeofday", "time.time(", "time.time_ns(", "datetime")

@@ -31,10 +31,11 @@ Event Event::create(const Gpu& gpu) {
                               ": its driver does not support interprocess events (WSL2, attribute "
                               "IPC_EVENT_SUPPORTED); use st.cuda.set_sync(\"host\")");
   }
+  const std::string what =
+      "create an interprocess event" + on(gpu);  // no event is lost if it fails
   const Current current(gpu);
   EventHandle handle = nullptr;
-  driver.check(driver.cuEventCreate(&handle, kEventNoTiming | kEventInterprocess),
-               "create an interprocess event" + on(gpu));
+  driver.check(driver.cuEventCreate(&handle, kEventNoTiming | kEventInterprocess), what);
   return {gpu, handle};
 }
 

@@ -134,9 +134,11 @@ void Gpu::refuse_capturing(ContextHandle context, StreamHandle stream,
 
 std::string on(const Gpu& gpu) { return " on cuda:" + std::to_string(gpu.number()); }
 
+// Destructors need it, so only a failure needs heap memory.
 Current::Current(const Gpu& gpu, ContextHandle context) : driver_(gpu.driver()), relaxed_(driver_) {
-  driver_.check(driver_.cuCtxPushCurrent_v2(context),
-                "make a context of cuda:" + std::to_string(gpu.number()) + " current");
+  const Result code = driver_.cuCtxPushCurrent_v2(context);
+  if (code == kSuccess) return;
+  driver_.check(code, "make a context of cuda:" + std::to_string(gpu.number()) + " current");
 }
 
 Current::~Current() { static_cast<void>(driver_.cuCtxPopCurrent_v2(nullptr)); }

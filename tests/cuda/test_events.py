@@ -14,7 +14,7 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array
-from tests.cuda.harness import case
+from tests.cuda.harness import ROOT, Machine, case
 from tests.cuda.workers import Pair
 
 
@@ -61,6 +61,42 @@ def test_send_does_not_block_and_reader_waits_for_work() -> None:
     work.end()
     assert pair.get() == [([7, 7, 7, 7], "cuda:0", False)]
     pair.end()
+
+
+def test_event_is_destroyed_once_if_memory_is_short(simulator: Machine) -> None:
+    """Regression: pybind11 destroyed an event twice if its table of objects could not grow.
+
+    An error that could not be reported was a SystemError. This process cannot open its own event.
+    """
+    library = ROOT / "build/cpp/libscarce-heap.so"
+    assert library.exists(), "build it: make build/cpp/.built"
+    code = f"""
+        import ctypes
+        from shmtensor import _core
+        from shmtensor.errors import CudaError
+        from tests.cuda.test_events import events
+
+        leave = ctypes.PyDLL({str(library)!r}).leave_allocations
+        leave.argtypes = [ctypes.c_uint64]
+        description = _core.CudaEvent(0).describe(1)
+        before = events()
+        failed = 0
+        for call in (lambda: _core.CudaEvent(0), lambda: _core.CudaEvent(description)):
+            for left in range(100):
+                leave(left)
+                try:
+                    call()
+                    break
+                except MemoryError:
+                    failed += 1
+                except CudaError:
+                    break
+                finally:
+                    leave(2**64 - 1)
+                assert events() == before, left
+        assert failed > 3, failed
+    """
+    simulator.run(code, LD_PRELOAD=str(library))
 
 
 @case

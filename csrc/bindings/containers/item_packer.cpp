@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "bindings/support/initializer.hpp"
+
 namespace shmtensor::python {
 namespace {
 
@@ -97,7 +99,7 @@ void add_item_packer(py::module_& module) {
   const py::object ndarray = py::module_::import("numpy").attr("ndarray");
   g_array_type = reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr());
   py::class_<Packer>(module, "Packer")
-      .def(py::init<py::object>(), py::arg("reducers"))
+      .def("__init__", initializer<Packer, py::object>(), kInitializer, py::arg("reducers"))
       .def("pack", &Packer::pack)
       .def_readonly("staged", &Packer::staged)
       .def_readonly("entries", &Packer::entries)

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "bindings/support/initializer.hpp"
 #include "containers/key_table.hpp"
 
 namespace shmtensor::python {
@@ -76,12 +77,12 @@ int add_key(KeyTableBuilder& builder, const py::object& object, std::uint64_t va
 
 void add_key_index(py::module_& module) {
   py::class_<Keys>(module, "Keys")
-      .def(py::init<py::object>())
+      .def("__init__", initializer<Keys, py::object>(), kInitializer)
       .def("__len__", &Keys::size)
       .def("find", &Keys::find)
       .def("at", &Keys::at);
   py::class_<KeyTableBuilder>(module, "KeysBuilder")
-      .def(py::init<>())
+      .def("__init__", initializer<KeyTableBuilder>(), kInitializer)
       .def("add", &add_key)
       .def("finish", [](const KeyTableBuilder& builder) { return py::bytes(builder.finish()); });
 }

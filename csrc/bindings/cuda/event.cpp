@@ -8,6 +8,7 @@
 #include "bindings/cuda/maker.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/gil.hpp"
+#include "bindings/support/initializer.hpp"
 #include "cuda/event.hpp"
 #include "os/process.hpp"
 
@@ -104,11 +105,11 @@ std::unique_ptr<CudaEvent> open_event(const py::bytes& bytes) {
 void add_event(py::module_& module) {
   const auto unlocked = py::call_guard<GilRelease>();
   py::class_<BlockWatch>(module, "BlockWatch")
-      .def(py::init<const py::object&>())
+      .def("__init__", initializer<BlockWatch, const py::object&>(), kInitializer)
       .def("is_free", &BlockWatch::is_free);
   py::class_<CudaEvent>(module, "CudaEvent")
-      .def_static("make", &make_event)
-      .def_static("open", &open_event)
+      .def("__init__", initializer(&make_event), kInitializer, py::arg("device"))
+      .def("__init__", initializer(&open_event), kInitializer, py::arg("description"))
       .def_readwrite("block", &CudaEvent::block)
       .def_property_readonly("device",
                              [](const CudaEvent& self) { return self.event.gpu().number(); })

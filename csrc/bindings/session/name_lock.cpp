@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "bindings/session/session_access.hpp"
+#include "bindings/support/initializer.hpp"
 #include "os/clock.hpp"
 #include "os/fork_mark.hpp"
 
@@ -68,7 +69,7 @@ bool NameLock::change(NameState seen, NameStage stage) {
 
 void add_name_lock(py::module_& module) {
   py::class_<NameLock>(module, "NameLock")
-      .def(py::init<std::uint32_t>())
+      .def("__init__", initializer<NameLock, std::uint32_t>(), kInitializer)
       .def(
           "__enter__", [](NameLock& self) -> NameLock& { return self; },
           py::return_value_policy::reference)

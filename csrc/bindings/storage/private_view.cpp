@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/gil.hpp"
+#include "bindings/support/initializer.hpp"
 #include "os/mapping.hpp"
 
 namespace shmtensor::python {
@@ -61,7 +62,7 @@ class PrivateView {
 
 void add_private_view(py::module_& module) {
   py::class_<PrivateView>(module, "PrivateView", py::buffer_protocol())
-      .def(py::init<py::object>())
+      .def("__init__", initializer<PrivateView, py::object>(), kInitializer)
       .def_property_readonly("storage", &PrivateView::storage)
       .def_buffer(&PrivateView::buffer);
 }

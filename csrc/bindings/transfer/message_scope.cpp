@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/support/gil.hpp"
+#include "bindings/support/initializer.hpp"
 #include "bindings/transfer/write_message.hpp"
 #include "os/fork_mark.hpp"
 #include "session/runtime.hpp"
@@ -49,6 +50,14 @@ NamedTicket named_by(const TicketBytes& record) noexcept {
           .generation = record.generation,
           .ticket = {static_cast<SlotNumber>(record.sender), static_cast<std::uint8_t>(record.bit),
                      record.group, record.serial}};
+}
+
+std::unique_ptr<MessageScope> make_scope(std::string_view purpose) {
+  return std::make_unique<MessageScope>(to_purpose(purpose));
+}
+
+std::unique_ptr<MessageScope> make_for_pipe(std::shared_ptr<OutgoingPipe> pipe) {
+  return std::make_unique<MessageScope>(MessageScope::Purpose::transient, std::move(pipe));
 }
 
 // May be repeated: a cancelled ticket stays cancelled.
@@ -252,14 +261,9 @@ py::bytes MessageScope::tickets() const {
 
 void add_message_scope(py::module_& module) {
   add_open_scopes();
-  // Not a unique_ptr: pybind11 3 destroys its object twice if memory for its own tables is short.
   py::class_<MessageScope>(module, "MessageScope")
-      .def(py::init([](std::shared_ptr<OutgoingPipe> pipe) {
-             return new MessageScope(MessageScope::Purpose::transient, std::move(pipe));
-           }),
-           py::arg("pipe"))
-      .def(py::init([](std::string_view purpose) { return new MessageScope(to_purpose(purpose)); }),
-           py::arg("purpose") = "transient")
+      .def("__init__", initializer(&make_for_pipe), kInitializer, py::arg("pipe"))
+      .def("__init__", initializer(&make_scope), kInitializer, py::arg("purpose") = "transient")
       .def(
           "__enter__",
           [](MessageScope& self) -> MessageScope& {

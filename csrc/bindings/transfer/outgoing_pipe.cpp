@@ -3,9 +3,18 @@
 #include <memory>
 
 #include "bindings/support/gil.hpp"
+#include "bindings/support/initializer.hpp"
 #include "session/runtime.hpp"
 
 namespace shmtensor::python {
+
+namespace {
+
+std::shared_ptr<OutgoingPipe> make_pipe(int descriptor) {
+  return std::make_shared<OutgoingPipe>(descriptor);
+}
+
+}  // namespace
 
 // If the manager cannot be told now, because it is stopped or has just ended, the next ticket tries
 // again.
@@ -20,7 +29,7 @@ void OutgoingPipe::watch(const SessionMemory& memory) noexcept {
 
 void add_outgoing_pipe(py::module_& module) {
   py::class_<OutgoingPipe, std::shared_ptr<OutgoingPipe>>(module, "OutgoingPipe")
-      .def(py::init<int>(), py::arg("fd"));
+      .def("__init__", initializer(&make_pipe), kInitializer, py::arg("fd"));
 }
 
 }  // namespace shmtensor::python

@@ -121,7 +121,7 @@ def _take(device: int) -> tuple[int, _core.CudaEvent, _core.StorageBase] | None:
     if core is None:
         if len(_own) >= MOST:
             return None
-        core = _core.CudaEvent.make(device)
+        core = _core.CudaEvent(device)
     number = next(_numbers)
     description = core.describe(number)
     block = _core.new_storage(len(description), False)
@@ -159,7 +159,7 @@ def rebuild_event(block: _core.StorageBase) -> Event:
             event._number = 0
             event._block = block
             if not number:
-                event._event = _core.CudaEvent.open(description)
+                event._event = _core.CudaEvent(description)
                 event._event.block = block
             elif number in _own:
                 event._event = _own[number]
