@@ -1,4 +1,4 @@
-"""C++ allocations fail, one after the other: no call leaves a tensor behind, or loses a message.
+"""C++ allocations fail, one after the other: no call ends the process, leaves a block, or loses a message.
 
 A preloaded library of the tests, `scarce_heap.cpp`, makes them fail.
 """
@@ -9,69 +9,69 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_python
+from tests.helpers.children import importing_tests, run_program, run_python
 
 LIBRARY = Path(__file__).resolve().parents[2] / "build/cpp/libscarce-heap.so"
+PROGRAM = Path(__file__).with_name("scarce_heap_program.py")
 
-PROGRAM = """
-    import ctypes, queue, sys
-    import shmtensor as st
-
-    leave = ctypes.PyDLL(sys.argv.pop(1)).leave_allocations
-    leave.argtypes = [ctypes.c_uint64]
-
-    def succeeds(call, left):
-        leave(left)
-        try:
-            call()
-        except MemoryError:
-            return False
-        finally:
-            leave(2**64 - 1)
-        return True
-
-    channel, item = sys.argv[1:]
-    if channel == "broadcast":
-        target = st.Broadcast(100)
-        source = target.reader()
-    else:
-        target = source = st.Queue(redeliver=channel == "redelivering queue")
-
-    def put():
-        tensors = [st.ones(5000) for _ in range(3)]
-        target.put({"tensor": tensors[0], "list": tensors, "pickle": (frozenset([1]), tensors)}[item])
-
-    def drain():
-        try:
-            while True:
-                source.get_nowait()
-        except queue.Empty:
-            pass
-
-    def is_clean():
-        drain()
-        return st.stats()["blocks"] == blocks
-
-    put()  # what is allocated once
-    drain()
-    blocks = st.stats()["blocks"]
-    for left in range(1000):
-        has_put = succeeds(put, left)
-        assert is_clean(), f"after a put with {left} allocations"
-        put()
-        has_got = succeeds(source.get_nowait, left)
-        assert is_clean(), f"after a get with {left} allocations"
-        if has_put and has_got:
-            break
-    print(left)
-"""
+ITEMS = ["tensor", "list", "pickle", "buffers"]
+CHANNELS = ["queue", "redelivering queue", "broadcast", "pipe", "socket"]
+CASES = {
+    **dict.fromkeys([*CHANNELS, "names"], ITEMS),
+    "containers": ["plain", "arrays", "buffers"],
+    "objects": ["all"],
+    "forks": ["file_descriptor", "file_system"],
+    "processes": ["spawn", "server"],
+    "newcomers": ["allocate", "attach", "receive"],
+}
 
 
-@pytest.mark.parametrize("item", ["tensor", "list", "pickle"])
-@pytest.mark.parametrize("channel", ["queue", "redelivering queue", "broadcast"])
-def test_failing_allocations_leave_no_tensor_behind(channel: str, item: str) -> None:
-    """Regression: a reader that failed within a message lost track of the tickets in it."""
+@pytest.fixture
+def library() -> dict[str, str]:
+    """Return the environment in which allocations can fail."""
     assert LIBRARY.exists(), "build it: make build/cpp/.built"
-    done = run_python(PROGRAM, arguments=(str(LIBRARY), channel, item), env={"LD_PRELOAD": str(LIBRARY)})
+    return {"LD_PRELOAD": str(LIBRARY)}
+
+
+@pytest.mark.parametrize(("area", "item"), [(area, item) for area, items in CASES.items() for item in items])
+def test_failing_allocations_leave_nothing_behind(library: dict[str, str], area: str, item: str) -> None:
+    """Regression: a failed allocation ended the process, in pybind11 or in the fork handler of a child.
+
+    A queue's reader that failed within a message lost track of the tickets in it.
+    """
+    done = run_program(PROGRAM, str(LIBRARY), area, item, env=library | importing_tests())
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 3, "no allocation failed"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "call"),
+    [
+        (
+            "_core.home_id()  # there are fork handlers now",
+            "os.waitstatus_to_exitcode(os.waitpid(fork(int), 0)[1])",
+        ),
+        ("st.zeros(1)", "st.gc()"),
+    ],
+)
+def test_first_call_without_memory_does_not_end_the_process(
+    library: dict[str, str], prepare: str, call: str
+) -> None:
+    """Regression: fork handlers allocated the map of addresses, and `gc` the list of deferred releases."""
+    code = f"""
+        import ctypes, os, sys
+        import shmtensor as st
+        from shmtensor import _core
+        from tests.helpers.children import fork
+
+        leave = ctypes.PyDLL(sys.argv[1]).leave_allocations
+        leave.argtypes = [ctypes.c_uint64]
+        {prepare}
+        leave(0)
+        try:
+            assert {call} == 0
+        except MemoryError:
+            pass
+    """
+    done = run_python(code, arguments=(str(LIBRARY),), env=library | importing_tests())
+    assert done.returncode == 0, done.stderr
