@@ -1,7 +1,7 @@
 """Run everything that needs a GPU in one call, on a machine that is available for minutes without a network.
 
 ``python -m bench.gpu.report FOLDER [STEP ...] [--seconds N]``, in the repository's root. The steps: install
-(into ``build/gpu``), tests, round_trip, deaths, facts. Each step has a share of the time, plus what
+(into ``build/gpu``), tests, round_trip, deaths, storm, facts. Each step has a share of the time, plus what
 earlier steps left over; a step that fails does not stop the next. The folder then holds ``report.json`` (the
 machine; status and seconds of each step), ``report.log`` (their output), ``tests.xml``, and a JSON file of
 each program. Results are written as they come.
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build" / "gpu"
 SECONDS = 530.0  # plus half a minute to kill what remains: fits in ten minutes
 # The first step is required; the tests get the time that it does not use.
-SHARES = {"install": 240, "tests": 100, "round_trip": 50, "deaths": 50, "facts": 100}
+SHARES = {"install": 120, "tests": 200, "round_trip": 40, "deaths": 40, "storm": 60, "facts": 70}
 LAST_TEST = 65.0  # seconds that the last test may take
 PACKAGES = ("cupy-cuda13x", "jax", "numba", "numba-cuda", "pybind11", "pytest", "scikit-build-core")
 GPU = "name,driver_version,memory.total,memory.used,persistence_mode,compute_mode,mig.mode.current"

@@ -164,6 +164,40 @@ def test_failed_consumer_is_reported_and_others_are_measured(simulator, tmp_path
     assert found["users"] == {"bytes left": 0}
 
 
+def test_storm_of_kills_has_no_faults(simulator, tmp_path) -> None:
+    options = ("--seconds", "10", "--seed", "1", "--json", str(tmp_path / "storm.json"))
+    run("storm", simulator, *options)
+    found = json.loads((tmp_path / "storm.json").read_text())
+    assert found["simulated"]
+    assert found["faults"] == []
+    assert found["kills"] > 0
+    assert found["starts"] >= found["kills"] + 6
+    assert found["checks"] >= found["messages"] > 0
+    assert found["bytes"] > 0
+    assert found["messages left"] == found["blocks left"] == found["bytes left"] == 0
+
+
+def test_storm_reports_faults(simulator, tmp_path) -> None:
+    """Errors that no kill explains, and wrong data."""
+    options = ("--seconds", "12", "--processes", "2", "--json", str(tmp_path / "storm.json"))
+    run("storm", simulator, *options, status=1, SHMTENSOR_SIM_FAULTS="cuIpcOpenMemHandle_v2:0:2")
+    faults = json.loads((tmp_path / "storm.json").read_text())["faults"]
+    assert any("cuIpcOpenMemHandle returned CUDA_ERROR_OUT_OF_MEMORY" in fault for fault in faults)
+    code = """
+        import shmtensor as st
+        from bench.gpu.storm_letters import Letter, mismatch
+
+        contents = ((256, True), (1, True), (0, False))
+        letter = Letter(1, False, False, contents, [st.zeros(16, "u1", device="cuda")] * 3)
+        texts = [mismatch(letter, which).split(";")[0] for which in range(3)]
+        assert texts[0] == "", texts
+        assert texts[1] == "wrong data: 16 of 16 bytes, from 0: " + "00" * 16, texts
+        assert texts[2].startswith("wrong data: 8 of 16 bytes, from 8"), texts
+    """
+    done = run_python(code, env=simulator.env)
+    assert done.returncode == 0, done
+
+
 def test_round_trips_are_stored_as_they_complete(simulator) -> None:
     """Consumers that answer, that have failed, and that stop answering."""
     code = """
