@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import signal
 import subprocess
@@ -32,6 +33,7 @@ SITE = ROOT / "build" / "gpu"
 SECONDS = 530.0  # plus half a minute to kill what remains: fits in ten minutes
 # The first step is required; the tests get the time that it does not use.
 SHARES = {"install": 120, "tests": 200, "round_trip": 40, "deaths": 40, "storm": 60, "facts": 70}
+TESTS_SIDE_BY_SIDE = min(8, os.cpu_count() or 1)  # if pytest-xdist is installed
 LAST_TEST = 65.0  # seconds that the last test may take
 PACKAGES = ("cupy-cuda13x", "jax", "numba", "numba-cuda", "pybind11", "pytest", "scikit-build-core")
 GPU = "name,driver_version,memory.total,memory.used,persistence_mode,compute_mode,mig.mode.current"
@@ -47,6 +49,8 @@ def command(step: str, folder: Path, seconds: float) -> list[str]:
     elif step == "tests":
         until = f"--session-timeout={max(own - LAST_TEST, 1):.0f}"
         plugins = ["-p", "pytest_timeout", "-p", "no:cacheprovider"]
+        if importlib.util.find_spec("xdist"):
+            plugins += ["-p", "xdist.plugin", "-n", str(TESTS_SIDE_BY_SIDE), "--dist", "worksteal"]
         words = ["pytest", *plugins, "-v", until, f"--junitxml={folder}/tests.xml", "-m", "gpu", "tests/cuda"]
     else:
         words = [f"bench.gpu.{step}", "--json", f"{folder}/{step}.json", "--seconds", f"{own:.0f}"]
