@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["facts", "versions", "write_record"]
+__all__ = ["facts", "now", "versions", "write_record"]
 
 _PACKAGES = (
     "shmtensor",
@@ -31,13 +31,18 @@ _PACKAGES = (
 def write_record(path: Path, content: Mapping[str, Any], of: Mapping[str, str] | None = None) -> None:
     """Write a result as JSON. `of` are the versions with which it was measured, by default `versions()`."""
     record = {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": now(),
         "machine": facts(),
         "versions": versions() if of is None else of,
         **content,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def now() -> str:
+    """Return the date and time."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def versions() -> dict[str, str]:

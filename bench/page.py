@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.cases import CASES, load_case
 from bench.cases.ram_report import picture
 from bench.goals_page import goals
+from bench.gpu.page import page as gpu_page
 from bench.kept import Kept, Record, kept, machine_of, over_pipes, read, row_of
 from bench.plots import plot
 from bench.queue_goals import CASES as QUEUE_CASES
@@ -26,6 +27,7 @@ from bench.summary import summary
 __all__ = ["DOCS", "pages"]
 
 DOCS = Path(__file__).parent.parent / "docs"
+GPU = Path(__file__).parent / "results" / "nvidia-h200.json"
 FOLDER = "benchmarks"  # of the pages of cases and the plots, below the docs
 ELSEWHERE = ("together", "grid", "processor", "live", "crowd")  # only in the result file and among the goals
 OVERVIEW = "overview"  # a plot
@@ -42,7 +44,8 @@ README, on a logarithmic scale; "over a pipe" is from when a queue of the drop-i
 `shmtensor-fs` and `torch-fs` are the strategy `file_system`, `torch-fd` is torch's default. The result file
 also has the cases {elsewhere}. `bench/README.md` describes how to measure,
 [Goals](design/goals.md) lists the goals, [Performance](design/performance.md) the reasons for misses;
-[One copy of your data](guide/one-copy.md) has the memory of a shared data set. Nothing ran on a GPU.
+[One copy of your data](guide/one-copy.md) has the memory of a shared data set,
+[GPU memory](benchmarks/gpu.md) what was measured on a GPU.
 """
 
 TENSORS_HEAD = """# Tensors
@@ -124,6 +127,7 @@ def pages(files: Sequence[Path]) -> dict[str, str]:
         "benchmarks": [head, *markdown_table(("case", "what it measures"), contents)],
         f"{FOLDER}/tensors": [TENSORS_HEAD.rstrip(), *_sections(tensors, found, first)],
         f"{FOLDER}/queues": [QUEUES_HEAD.rstrip(), *_sections(queues, found, first)],
+        f"{FOLDER}/gpu": gpu_page(GPU),
     }
     texts = {f"{name}.md": "\n".join(text) + "\n" for name, text in lines.items()}
     return texts | {"design/goals.md": goals(files)}

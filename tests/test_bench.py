@@ -182,7 +182,7 @@ def kept(page: str) -> list[Path]:
 def test_results_page_shows_stored_measurements() -> None:
     """`python -m bench.page` writes the pages from the result files that they name."""
     written = pages(kept("design/goals.md"))
-    assert len(written) == 4
+    assert len(written) == 5
     for name, text in written.items():
         assert text == (DOCS / name).read_text(), name
 

@@ -88,7 +88,7 @@ def about() -> dict[str, Any]:
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    found: dict[str, Any] = {"machine": machine.facts(), "versions": versions}
+    found: dict[str, Any] = {"date": machine.now(), "machine": machine.facts(), "versions": versions}
     for words in (["nvidia-smi", f"--query-gpu={GPU}", "--format=csv"], ["c++", "--version"]):
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)

@@ -197,7 +197,7 @@ def produce_in_place(outbox: Any, all_sent: Any) -> None:
 
 
 def test_producer_that_is_killed_as_its_memory_is_opened_is_reported(simulator) -> None:
-    """The driver's error 400 says only that the handle is invalid, and comes before the process has ended."""
+    """The driver's error 400 means only an invalid handle, and comes before the process has ended."""
     simulator.run(
         """
         import pytest, shmtensor as st

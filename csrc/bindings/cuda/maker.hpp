@@ -19,8 +19,8 @@ bool maker_has_ended(const Description& shared) noexcept {
 template <typename Description>
 bool failed_by_end(const cuda::CudaError& error, const Description& shared) noexcept {
   const cuda::Result code = error.code();
-  const bool invalid = code == cuda::kInvalidValue || code == cuda::kInvalidHandle ||
-                       code == cuda::kMapFailed;
+  const bool invalid =
+      code == cuda::kInvalidValue || code == cuda::kInvalidHandle || code == cuda::kMapFailed;
   return invalid && shared.pid_namespace == pid_namespace() &&
          ends_soon({shared.pid, shared.start_time});
 }

@@ -87,7 +87,8 @@ SIM_EXPORT Result cuIpcOpenMemHandle_v2(DevicePtr* out, IpcMemoryHandle handle, 
     }
     if (kills_owner(fields.unused)) return kInvalidHandle;
     if (::access(export_path(fields.allocation).c_str(), F_OK) != 0) return kInvalidValue;
-    if (!runs(fields.unused) && !chosen("SHMTENSOR_SIM_DEAD_MEMORY", "opens")) return kInvalidHandle;
+    const bool opens = runs(fields.unused) || chosen("SHMTENSOR_SIM_DEAD_MEMORY", "opens");
+    if (!opens) return kInvalidHandle;
     auto memory = Physical::open(Physical::path_of(fields.memory));
     if (!memory) return kInvalidValue;
     const int device = process_number(memory->header().device);

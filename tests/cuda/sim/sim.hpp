@@ -303,7 +303,8 @@ int other_attribute(int attribute, int device);
 bool runs(int pid);
 
 /// Kills the process whose memory or event is being opened and returns true, without waiting for
-/// its end, if SHMTENSOR_SIM_KILL_OWNER is set: a driver frees what a process shares before it ends.
+/// its end, if SHMTENSOR_SIM_KILL_OWNER is set: a driver frees what a process shares before it
+/// ends.
 bool kills_owner(int pid);
 
 }  // namespace shmtensor::sim
