@@ -110,7 +110,9 @@ def _from_dlpack(tensor: Tensor) -> torch.Tensor:
 def _let_current_stream_wait(device: int) -> None:
     # For the default stream, which waits for the sender's work.
     stream = _current_stream(device)
-    if stream:
+    if stream and torch.cuda.is_current_stream_capturing():  # the caller waits instead
+        _core.cuda_wait_for_stream(device, 0, DEFAULT_STREAM)
+    elif stream:
         _core.cuda_order_streams(device, DEFAULT_STREAM, stream)
 
 
