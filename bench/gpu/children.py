@@ -147,20 +147,25 @@ def ask(body: Callable[[], Any], seconds: float = LIMIT) -> Any:
         return {"error": str(error)}
 
 
+def private_mounts(more: int = 0) -> Any:
+    """Enter a mount namespace whose mounts stay in it, and those of other flags; return the C library."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if (
+        libc.unshare(NEW_MOUNTS | more) != 0
+        or libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None) != 0
+    ):
+        raise OSError(ctypes.get_errno(), "cannot make a namespace")
+    return libc
+
+
 def in_new_pids(body: Callable[[socket.socket], Any]) -> Callable[[socket.socket], None]:
     """Run a function as process 1 of a PID namespace, with its own /proc, which the driver reads."""
 
     def outer(end: socket.socket) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-
-        def need(code: int, what: str) -> None:
-            if code != 0:
-                raise OSError(ctypes.get_errno(), f"cannot make a {what}")
-
-        need(libc.unshare(NEW_PIDS | NEW_MOUNTS), "PID namespace")
-        need(libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None), "mount namespace")
+        libc = private_mounts(NEW_PIDS)
         if os.fork() == 0:
-            need(libc.mount(b"proc", b"/proc", b"proc", 0, None), "/proc")
+            if libc.mount(b"proc", b"/proc", b"proc", 0, None) != 0:
+                raise OSError(ctypes.get_errno(), "cannot make a /proc")
             libc.prctl(1, signal.SIGKILL)  # ends with its parent; a timer signal does not end a process 1
             body(end)
             os._exit(0)

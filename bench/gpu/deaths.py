@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from bench.gpu.consumer import consumer
-from bench.gpu.driver import allocate, call, driver
+from bench.gpu.driver import allocate, array_interface, call, driver
 from bench.gpu.keep import keep, limited
 
 if TYPE_CHECKING:
@@ -44,14 +44,7 @@ class Users:
 
     def __init__(self, size: int) -> None:
         self.pointer = allocate(size)
-        self.__cuda_array_interface__ = {
-            "version": 3,
-            "shape": (size,),
-            "typestr": "|u1",
-            "data": (self.pointer.value, False),
-            "strides": None,
-            "stream": 1,
-        }
+        self.__cuda_array_interface__ = array_interface(self.pointer, size)
         Users.alive += 1
 
     def __del__(self) -> None:

@@ -81,6 +81,18 @@ def allocate(size: int = CHUNK) -> ctypes.c_uint64:
     return pointer
 
 
+def array_interface(pointer: ctypes.c_uint64, size: int, typestr: str = "|u1") -> dict[str, Any]:
+    """Return the `__cuda_array_interface__` of so many elements, written in the default stream."""
+    return {
+        "version": 3,
+        "shape": (size,),
+        "typestr": typestr,
+        "data": (pointer.value, False),
+        "strides": None,
+        "stream": 1,
+    }
+
+
 def handle_of(pointer: ctypes.c_uint64) -> tuple[int, bytes]:
     """Return the result of cuIpcGetMemHandle, and the bytes."""
     handle = Handle()

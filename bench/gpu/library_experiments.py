@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from bench.gpu.children import ask
-from bench.gpu.driver import CHUNK, call, create, driver, export, first_byte, map_chunk
+from bench.gpu.driver import CHUNK, array_interface, call, create, driver, export, first_byte, map_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,14 +25,7 @@ class Mapped:
         call("cuMemsetD8Async", writable, ctypes.c_ubyte(0), ctypes.c_size_t(CHUNK), None)
         call("cuStreamSynchronize", None)
         self.pointer = writable if access == 3 else map_chunk(chunk, access=access)
-        self.__cuda_array_interface__ = {
-            "version": 3,
-            "shape": (4,),
-            "typestr": "<f4",
-            "data": (self.pointer.value, False),
-            "strides": None,
-            "stream": 1,
-        }
+        self.__cuda_array_interface__ = array_interface(self.pointer, 4, "<f4")
 
 
 def _cupy(memory: Mapped) -> float:

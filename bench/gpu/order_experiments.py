@@ -6,7 +6,7 @@ import ctypes
 import json
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import NEW_MOUNTS, PRIVATE, RECURSIVE, Child, ask, in_new_pids
+from bench.gpu.children import Child, ask, in_new_pids, private_mounts
 from bench.gpu.driver import (
     call,
     create,
@@ -40,10 +40,7 @@ def open_handle_across_namespaces() -> dict[str, Any]:
     def own_dev_shm() -> dict[str, int]:
         exporting = Child(exporter_of_both)
         event, handle = exporting.handle(), exporting.handle()
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(NEW_MOUNTS) != 0 or libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None) != 0:
-            raise OSError(ctypes.get_errno(), "cannot make a mount namespace")
-        if libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None) != 0:
+        if private_mounts().mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None) != 0:
             raise OSError(ctypes.get_errno(), "cannot mount a /dev/shm")
         return {"memory": open_handle(handle)[0], "event": open_event(event)[0]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import resource
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.gpu.children import Child, ask
 from bench.gpu.driver import (
@@ -23,6 +23,9 @@ from bench.gpu.driver import (
     open_event,
     open_handle,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SIZE = 64 << 20
 
@@ -44,27 +47,26 @@ def contents_of_new_memory() -> dict[str, Any]:
         call("cuStreamSynchronize", None)
         return SIZE - host.raw.count(0)
 
-    def plain() -> dict[str, Any]:
+    def plain() -> tuple[ctypes.c_uint64, Callable[[], None]]:
+        pointer = ctypes.c_uint64()
+        call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(SIZE))
+        return pointer, lambda: call("cuMemFree_v2", pointer)
+
+    def virtual() -> tuple[ctypes.c_uint64, Callable[[], None]]:
+        chunk = create(SIZE)
+        pointer = map_chunk(chunk, SIZE)
+        return pointer, lambda: _release(pointer, chunk, SIZE)
+
+    def again(make: Callable[[], tuple[ctypes.c_uint64, Callable[[], None]]]) -> dict[str, Any]:
         counts, addresses = [], []
         for _ in range(4):
-            pointer = ctypes.c_uint64()
-            call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(SIZE))
+            pointer, free = make()
             counts.append(filled(pointer))
             addresses.append(pointer.value)
-            call("cuMemFree_v2", pointer)
+            free()
         return {"not zero": max(counts[1:]), "address again": len(set(addresses)) < len(addresses)}
 
-    def virtual() -> dict[str, Any]:
-        counts, addresses = [], []
-        for _ in range(4):
-            chunk = create(SIZE)
-            pointer = map_chunk(chunk, SIZE)
-            counts.append(filled(pointer))
-            addresses.append(pointer.value)
-            _release(pointer, chunk, SIZE)
-        return {"not zero": max(counts[1:]), "address again": len(set(addresses)) < len(addresses)}
-
-    return {"cuMemAlloc": ask(plain), "cuMemCreate": ask(virtual)}
+    return {"cuMemAlloc": ask(lambda: again(plain)), "cuMemCreate": ask(lambda: again(virtual))}
 
 
 def write_without_the_right() -> dict[str, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 import shmtensor as st
 from bench.gpu.deaths import Users
-from bench.gpu.driver import CHUNK, call, create, driver, map_chunk
+from bench.gpu.driver import CHUNK, array_interface, call, create, driver, map_chunk
 
 if TYPE_CHECKING:
     import random
@@ -37,14 +37,7 @@ class Exportable(Users):
         handle = create(self.size)
         self.pointer = map_chunk(handle, self.size)
         call("cuMemRelease", handle)
-        self.__cuda_array_interface__ = {
-            "version": 3,
-            "shape": (size,),
-            "typestr": "|u1",
-            "data": (self.pointer.value, False),
-            "strides": None,
-            "stream": 1,
-        }
+        self.__cuda_array_interface__ = array_interface(self.pointer, size)
         Users.alive += 1
 
     def __del__(self) -> None:
