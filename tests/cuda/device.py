@@ -174,9 +174,8 @@ class Latch:
             return self
         pointer, size = ctypes.c_uint64(), ctypes.c_size_t(4)
         check(driver.cuMemAlloc_v2(ctypes.byref(pointer), size))
-        check(
-            driver.cuMemsetD8Async(pointer, 0, size, None)
-        )  # the first one loads a kernel, for which it waits
+        # The first one loads a kernel, for which it waits.
+        check(driver.cuMemsetD8Async(pointer, 0, size, None))
         check(driver.cuMemFree_v2(pointer))
         word, address, portable, mapped = ctypes.c_void_p(), ctypes.c_uint64(), 1, 2
         check(driver.cuMemHostAlloc(ctypes.byref(word), size, portable | mapped))

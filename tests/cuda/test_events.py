@@ -14,8 +14,9 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array
-from tests.cuda.harness import ROOT, Machine, case
+from tests.cuda.harness import Machine, case
 from tests.cuda.workers import Pair
+from tests.helpers.scarce_heap import scarce_heap
 
 
 class Work:
@@ -68,16 +69,13 @@ def test_event_is_destroyed_once_if_memory_is_short(simulator: Machine) -> None:
 
     An error that could not be reported was a SystemError. This process cannot open its own event.
     """
-    library = ROOT / "build/cpp/libscarce-heap.so"
-    assert library.exists(), "build it: make build/cpp/.built"
-    code = f"""
-        import ctypes
+    code = """
         from shmtensor import _core
         from shmtensor.errors import CudaError
         from tests.cuda.test_events import events
+        from tests.helpers.scarce_heap import PLENTY, allocations
 
-        leave = ctypes.PyDLL({str(library)!r}).leave_allocations
-        leave.argtypes = [ctypes.c_uint64]
+        leave = allocations()
         description = _core.CudaEvent(0).describe(1)
         before = events()
         failed = 0
@@ -92,11 +90,11 @@ def test_event_is_destroyed_once_if_memory_is_short(simulator: Machine) -> None:
                 except CudaError:
                     break
                 finally:
-                    leave(2**64 - 1)
+                    leave(PLENTY)
                 assert events() == before, left
         assert failed > 3, failed
     """
-    simulator.run(code, LD_PRELOAD=str(library))
+    simulator.run(code, **scarce_heap())
 
 
 @case

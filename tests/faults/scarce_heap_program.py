@@ -1,12 +1,10 @@
 """Each C++ allocation of a call fails in turn; afterwards nothing is left, and another call succeeds.
 
-`test_scarce_heap.py` runs it, with the library of `scarce_heap.cpp` preloaded. Arguments: the library, an
-area, and its case. Prints how many allocations the calls need.
+`test_scarce_heap.py` runs it. Arguments: an area, and its case. Prints how many allocations the calls need.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pickle
 import queue
@@ -23,16 +21,15 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from tests.helpers.children import fork, kill_manager_of, wait_until
+from tests.helpers.scarce_heap import PLENTY, allocations
 from tests.interop.test_dlpack_exchange import allocated
 
-PLENTY = 2**64 - 1
 MOST = 1000
 SHORT = 3  # the exit status of a child for which there were too few allocations
 
 Call = Callable[[], object]
 
-leave = ctypes.PyDLL(sys.argv[1]).leave_allocations
-leave.argtypes = [ctypes.c_uint64]
+leave = allocations()
 
 
 def succeeds(call: Call, left: int) -> bool:
@@ -331,7 +328,7 @@ def newcomers(_: str, action: str) -> int:
 
 
 def main() -> None:
-    area, item = sys.argv[2:]
+    area, item = sys.argv[1:]
     areas: dict[str, Callable[[str, str], int]] = {
         "pipe": pipes,
         "socket": pipes,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.children import importing_tests, run_program, run_python
+from tests.helpers.scarce_heap import scarce_heap
 
-LIBRARY = Path(__file__).resolve().parents[2] / "build/cpp/libscarce-heap.so"
 PROGRAM = Path(__file__).with_name("scarce_heap_program.py")
 
 ITEMS = ["tensor", "list", "pickle", "buffers"]
@@ -26,20 +26,13 @@ CASES = {
 }
 
 
-@pytest.fixture
-def library() -> dict[str, str]:
-    """Return the environment in which allocations can fail."""
-    assert LIBRARY.exists(), "build it: make build/cpp/.built"
-    return {"LD_PRELOAD": str(LIBRARY)}
-
-
 @pytest.mark.parametrize(("area", "item"), [(area, item) for area, items in CASES.items() for item in items])
-def test_failing_allocations_leave_nothing_behind(library: dict[str, str], area: str, item: str) -> None:
+def test_failing_allocations_leave_nothing_behind(area: str, item: str) -> None:
     """Regression: a failed allocation ended the process, in pybind11 or in the fork handler of a child.
 
     A queue's reader that failed within a message lost track of the tickets in it.
     """
-    done = run_program(PROGRAM, str(LIBRARY), area, item, env=library | importing_tests())
+    done = run_program(PROGRAM, area, item, env=scarce_heap() | importing_tests())
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 3, "no allocation failed"
 
@@ -54,18 +47,16 @@ def test_failing_allocations_leave_nothing_behind(library: dict[str, str], area:
         ("st.zeros(1)", "st.gc()"),
     ],
 )
-def test_first_call_without_memory_does_not_end_the_process(
-    library: dict[str, str], prepare: str, call: str
-) -> None:
+def test_first_call_without_memory_does_not_end_the_process(prepare: str, call: str) -> None:
     """Regression: fork handlers allocated the map of addresses, and `gc` the list of deferred releases."""
     code = f"""
-        import ctypes, os, sys
+        import os
         import shmtensor as st
         from shmtensor import _core
         from tests.helpers.children import fork
+        from tests.helpers.scarce_heap import allocations
 
-        leave = ctypes.PyDLL(sys.argv[1]).leave_allocations
-        leave.argtypes = [ctypes.c_uint64]
+        leave = allocations()
         {prepare}
         leave(0)
         try:
@@ -73,5 +64,5 @@ def test_first_call_without_memory_does_not_end_the_process(
         except MemoryError:
             pass
     """
-    done = run_python(code, arguments=(str(LIBRARY),), env=library | importing_tests())
+    done = run_python(code, env=scarce_heap() | importing_tests())
     assert done.returncode == 0, done.stderr
