@@ -12,6 +12,7 @@ import pytest
 
 import shmtensor as st
 from shmtensor import _core, errors, reducers
+from tests.helpers.children import run_python
 
 BUILT_IN = {  # the built-in base class of an error
     "CorruptDataError": ValueError,
@@ -67,3 +68,20 @@ def test_system_errors_are_caught_by_builtin_classes() -> None:
     assert caught is not None
     assert caught.errno == errno.ESRCH
     assert "No such process" in str(caught)
+
+
+def test_object_that_is_initialized_meanwhile_is_kept() -> None:
+    """Regression: two calls of `__init__` for one object, as of two threads, ended the process."""
+    code = """
+        from shmtensor import _core
+
+        class Number:
+            def __index__(self):
+                lock.__init__(7)
+                return 8
+
+        lock = _core.NameLock.__new__(_core.NameLock)
+        lock.__init__(Number())
+    """
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr

@@ -18,6 +18,8 @@ template <typename Holder, typename... Arguments>
 auto initializer(Holder (*make)(Arguments...)) {
   return [make](py::detail::value_and_holder& self, Arguments... arguments) {
     Holder object = make(std::forward<Arguments>(arguments)...);
+    const py::scoped_critical_section section(reinterpret_cast<PyObject*>(self.inst));
+    if (self.instance_registered()) return;  // by another thread, while `make` ran
     self.value_ptr() = object.get();
     try {
       self.type->init_instance(self.inst, &object);
