@@ -14,8 +14,9 @@ std::string why_no_event(Result code) {
              "separate PID namespaces (containers)";
     case kInvalidValue:
     case kMapFailed:
-      return "; the process that created it has ended, or the two have different /dev/shm "
-             "(containers: --ipc=host). Events are needed only with st.cuda.set_sync(\"event\")";
+      return "; the process that created it has ended, the two have different /dev/shm "
+             "(containers: --ipc=host), or this process has no descriptor left (ulimit -n). Events "
+             "are needed only with st.cuda.set_sync(\"event\")";
     default:
       return "";
   }
@@ -31,8 +32,8 @@ Event Event::create(const Gpu& gpu) {
                               ": its driver does not support interprocess events (WSL2, attribute "
                               "IPC_EVENT_SUPPORTED); use st.cuda.set_sync(\"host\")");
   }
-  const std::string what =
-      "create an interprocess event" + on(gpu);  // no event is lost if it fails
+  // As everywhere before a call that returns an object, which is lost if the text fails after it.
+  const std::string what = "create an interprocess event" + on(gpu);
   const Current current(gpu);
   EventHandle handle = nullptr;
   driver.check(driver.cuEventCreate(&handle, kEventNoTiming | kEventInterprocess), what);
@@ -119,11 +120,12 @@ void order(const Gpu& gpu, ContextHandle context, StreamHandle first, StreamHand
   gpu.refuse_capturing(context, first, "let a stream wait" + on(gpu));
   gpu.refuse_capturing(gpu.context(), then, "let a stream wait" + on(gpu));
   const Current primary(gpu);
+  const std::string what = "create an event" + on(gpu);
   EventHandle event = nullptr;
   Result code = kSuccess;
   {
     const Current current(gpu, context);
-    driver.check(driver.cuEventCreate(&event, kEventNoTiming), "create an event" + on(gpu));
+    driver.check(driver.cuEventCreate(&event, kEventNoTiming), what);
     code = driver.cuEventRecord(event, first);
   }
   if (code == kSuccess) code = driver.cuStreamWaitEvent(then, event, 0);

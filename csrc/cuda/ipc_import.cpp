@@ -64,7 +64,7 @@ IpcMemoryHandle name_chunks(ArenaNumber arena, const ProcessIdentity& owner,
 }
 
 ImportedAllocation::~ImportedAllocation() {
-  if (mapped_) return;  // it unmaps itself
+  if (mapped_ || start_ == 0) return;  // what is mapped unmaps itself
   const Driver* driver = Driver::usable();
   if (driver == nullptr) return;
   try {
@@ -91,24 +91,30 @@ std::shared_ptr<ImportedAllocation> map_chunks(const Gpu& gpu,
       gpu, MappedMemory::map(gpu, memory.data(), memory.size(), Access::read_write));
 }
 
-std::shared_ptr<ImportedAllocation> open_handle(const Gpu& gpu, const IpcDescriptor& description) {
+}  // namespace
+
+std::shared_ptr<ImportedAllocation> ImportedAllocation::open(const Gpu& gpu,
+                                                             const IpcDescriptor& description) {
   const Driver& driver = gpu.driver();
   if (!gpu.has_ipc()) {
     throw CudaError(kNotSupported, "cannot open a tensor of another process" + on(gpu) +
                                        ": its driver does not share memory by handles (attribute "
                                        "IPC_EVENT_SUPPORTED)");
   }
+  auto made = std::make_shared<ImportedAllocation>(gpu, DevicePtr{0}, description.base_size);
   const Current current(gpu);
-  DevicePtr start = 0;
-  const Result code = driver.cuIpcOpenMemHandle_v2(&start, description.handle, kLazyPeerAccess);
+  const Result code =
+      driver.cuIpcOpenMemHandle_v2(&made->start_, description.handle, kLazyPeerAccess);
   if (code != kSuccess) {
     throw CudaError(
         code, "cannot open " + std::to_string(description.base_size) + " bytes of process " +
                   std::to_string(description.pid) + " on cuda:" + std::to_string(gpu.number()) +
                   ": cuIpcOpenMemHandle returned " + driver.name_of(code) + why_not_opened(code));
   }
-  return std::make_shared<ImportedAllocation>(gpu, start, description.base_size);
+  return made;
 }
+
+namespace {
 
 bool is_sound(const IpcDescriptor& description, std::span<const ExportedChunk> chunks) noexcept {
   std::uint64_t sum = 0;
@@ -148,7 +154,7 @@ std::shared_ptr<ImportedAllocation> ImportedAllocation::get(const IpcDescriptor&
                            "(st.asarray(x, copy=True))");
   }
   std::shared_ptr<ImportedAllocation> made =
-      source.chunks.empty() ? open_handle(gpu, description) : map_chunks(gpu, source);
+      source.chunks.empty() ? open(gpu, description) : map_chunks(gpu, source);
   place = made;
   std::erase_if(here.opened, [](const auto& entry) { return entry.second.expired(); });
   return made;

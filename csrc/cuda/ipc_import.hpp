@@ -65,8 +65,10 @@ class ImportedAllocation {
                                                  const Source& source, bool producer_gone);
 
  private:
+  static std::shared_ptr<ImportedAllocation> open(const Gpu& gpu, const IpcDescriptor& description);
+
   const Gpu& gpu_;
-  DevicePtr start_;
+  DevicePtr start_;  ///< 0: not open
   std::uint64_t size_;
   MappedMemory mapped_;  ///< of chunks
 };

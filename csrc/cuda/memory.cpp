@@ -51,40 +51,41 @@ std::uint64_t PhysicalMemory::granularity(const Gpu& gpu) {
 PhysicalMemory PhysicalMemory::create(const Gpu& gpu, std::uint64_t size) {
   const RelaxedCapture relaxed(gpu.driver());
   const AllocationProperties properties = properties_for(gpu);
+  const std::string what = "allocate " + in_mib(size) + on(gpu);
   MemoryHandle handle = 0;
-  gpu.driver().check(gpu.driver().cuMemCreate(&handle, size, &properties, 0),
-                     "allocate " + in_mib(size) + on(gpu));
+  gpu.driver().check(gpu.driver().cuMemCreate(&handle, size, &properties, 0), what);
   return {handle, size};
 }
 
 PhysicalMemory PhysicalMemory::import(const Gpu& gpu, const Fd& descriptor, std::uint64_t size) {
   const RelaxedCapture relaxed(gpu.driver());
+  const std::string what = "import " + in_mib(size) + " from another process" + on(gpu);
   MemoryHandle handle = 0;
   const Driver& driver = gpu.driver();
   driver.check(driver.cuMemImportFromShareableHandle(
                    &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.get())),
                    kHandleDescriptor),
-               "import " + in_mib(size) + " from another process" + on(gpu));
+               what);
   return {handle, size};
 }
 
 PhysicalMemory PhysicalMemory::at(const Gpu& gpu, DevicePtr start, std::uint64_t size) {
   const RelaxedCapture relaxed(gpu.driver());
+  const std::string what = "find the memory at an address" + on(gpu);
   MemoryHandle handle = 0;
   gpu.driver().check(
-      gpu.driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(start)),
-      "find the memory at an address" + on(gpu));
+      gpu.driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(start)), what);
   return {handle, size};
 }
 
 Fd PhysicalMemory::export_descriptor(const Gpu& gpu) const {
   const RelaxedCapture relaxed(gpu.driver());
+  const std::string what = "export " + in_mib(size_) + on(gpu);
   int number = -1;
   gpu.driver().check(
-      gpu.driver().cuMemExportToShareableHandle(&number, handle_, kHandleDescriptor, 0),
-      "export " + in_mib(size_) + on(gpu));
+      gpu.driver().cuMemExportToShareableHandle(&number, handle_, kHandleDescriptor, 0), what);
   Fd descriptor(number);
-  // The driver does not document whether it sets close-on-exec.
+  // An H200's driver sets it; that is not documented.
   if (::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) throw_os("protect a descriptor from exec");
   return descriptor;
 }
@@ -113,13 +114,14 @@ MappedMemory MappedMemory::map(const Gpu& gpu, const PhysicalMemory* pieces, std
   const RelaxedCapture relaxed(driver);
   MappedMemory made;
   for (std::size_t i = 0; i < count; ++i) made.size_ += pieces[i].size();
+  const std::string reserve = "reserve " + in_mib(made.size_) + " of address space" + on(gpu);
   DevicePtr start = 0;
-  driver.check(driver.cuMemAddressReserve(&start, made.size_, 0, 0, 0),
-               "reserve " + in_mib(made.size_) + " of address space" + on(gpu));
+  driver.check(driver.cuMemAddressReserve(&start, made.size_, 0, 0, 0), reserve);
   made.start_ = start;
   for (std::size_t i = 0; i < count; ++i) {
+    const std::string map = "map " + in_mib(pieces[i].size()) + on(gpu);
     driver.check(driver.cuMemMap(start + made.mapped_, pieces[i].size(), 0, pieces[i].handle(), 0),
-                 "map " + in_mib(pieces[i].size()) + on(gpu));
+                 map);
     made.mapped_ += pieces[i].size();
   }
   const int flags = access == Access::read_only ? kAccessRead : kAccessReadWrite;

@@ -1,8 +1,10 @@
 #include "cuda/peer_access.hpp"
 
 #include <bitset>
+#include <cstddef>
 #include <iterator>
 #include <map>
+#include <new>
 
 #include "os/mutex.hpp"
 
@@ -17,13 +19,14 @@ struct Mapping {
   std::bitset<Gpu::kMost> granted;  ///< those of them that have access
 };
 
-/// Never destroyed: destructors of other objects use it.
+/// Never destroyed, and without heap memory: destructors of other objects use it.
 struct Mappings {
   Mutex mutex;
   std::map<DevicePtr, Mapping> all GUARDED_BY(mutex);
 };
-Mappings& mappings() {
-  static auto* const made = new Mappings;
+Mappings& mappings() noexcept {
+  alignas(Mappings) static std::byte place[sizeof(Mappings)];
+  static auto* const made = new (place) Mappings;
   return *made;
 }
 
