@@ -50,6 +50,7 @@ TORCH_PROGRAMS = (
     "copies_after_events",
     "copies_from_streams",
     "received_in_a_stream",
+    "received_during_a_capture",
     "in_place",
     "ended_producer",
     "killed_consumer",

@@ -16,6 +16,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._core import storage_at
 from tests.cuda import device, workers
+from tests.cuda.test_graph_captures import capture
 
 BIG = 50_000
 
@@ -160,6 +161,23 @@ def received_in_a_stream() -> None:
         assert not pair.outbox._reader.poll(0.3), "the receiver has read too early"
         latch.open()
         assert pair.get()[-1] == struct.unpack("f", bytes([value] * 4))[0]
+    pair.end()
+
+
+def received_during_a_capture() -> None:
+    """Regression: the receive of a known tensor was refused, and its message lost."""
+    st.install("torch", cuda=True)
+    st.cuda.set_sync("event")
+    _, tensor = shared()
+    pair = workers.Pair(workers.relay)
+    pair.put(tensor)
+    known = pair.get()
+    pair.put(tensor)
+    captured = torch.cuda.Stream()
+    with torch.cuda.stream(captured):
+        with capture(captured.cuda_stream):
+            received = pair.get()
+        assert received.data_ptr() == known.data_ptr() == tensor.data_ptr()
     pair.end()
 
 
