@@ -1,5 +1,6 @@
 #include "cuda/contexts.hpp"
 
+#include "cuda/awaited_events.hpp"
 #include "cuda/event.hpp"
 
 namespace shmtensor::cuda {
@@ -67,6 +68,7 @@ void wait_for_stream(const Gpu& gpu, DevicePtr memory, StreamHandle stream) {
   const std::string what = "wait for a stream" + on(gpu);
   const ContextHandle context = context_of(gpu, memory);
   gpu.refuse_capturing(context, stream, what);
+  wait_for_awaited(gpu);
   const Current current(gpu, context);
   gpu.driver().check(gpu.driver().cuStreamSynchronize(stream), what);
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/report.hpp"
+#include "cuda/awaited_events.hpp"
 #include "os/mutex.hpp"
 
 namespace shmtensor::cuda {
@@ -105,8 +106,8 @@ const Gpu& Gpu::with_uuid(Uuid uuid) {
 Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
   const std::string name = "cuda:" + std::to_string(number);
   driver_.check(driver_.cuDeviceGetUuid_v2(&uuid_, number), "get the UUID of " + name);
-  driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, number),
-                "use the primary context of " + name);
+  const std::string use = "use the primary context of " + name;
+  driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, number), use);
   const Current current(*this);
   driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "create a stream on " + name);
   virtual_memory_ = shares_virtual_memory(driver_, number);
@@ -116,6 +117,7 @@ Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
 void Gpu::synchronize(ContextHandle context) const {
   const std::string what = "wait for cuda:" + std::to_string(number_);
   refuse_capturing(context, legacy_stream(), what);
+  wait_for_awaited(*this);
   const Current current(*this, context);
   driver_.check(driver_.cuCtxSynchronize(), what);
 }

@@ -41,10 +41,11 @@ bool is_alive(const ProcessIdentity& process) noexcept {
   return !stat.has_ended() || stat.threads > 1;
 }
 
-bool ends_soon(const ProcessIdentity& process) noexcept {
+bool ends_soon(const ProcessIdentity& process, std::uint64_t milliseconds) noexcept {
   const std::uint64_t start = monotonic_nanoseconds();
   while (is_alive(process)) {
-    if (monotonic_nanoseconds() - start > 1'000'000'000) return false;
+    const std::uint64_t limit = read_stat(process.pid).is_ending() ? 1000 : milliseconds;
+    if (monotonic_nanoseconds() - start >= limit * 1'000'000) return false;
     const timespec moment{0, 1'000'000};
     ::nanosleep(&moment, nullptr);
   }

@@ -27,8 +27,9 @@ struct ProcessIdentity {
 /// runs as long as another thread does.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process) noexcept;
 
-/// Return true if the process has ended, or ends within a second, for which this waits.
-[[nodiscard]] bool ends_soon(const ProcessIdentity& process) noexcept;
+/// Return true if the process has ended, or begins to end within some milliseconds and ends within
+/// a second, for which this waits.
+[[nodiscard]] bool ends_soon(const ProcessIdentity& process, std::uint64_t milliseconds) noexcept;
 
 /// Return true if the first thread of the process has ended, as by pthread_exit, while other
 /// threads run. /proc then shows the files of the process only under the numbers of those threads.

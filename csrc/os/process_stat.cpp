@@ -34,6 +34,7 @@ ProcessStat read_stat(pid_t pid) noexcept {
   for (int field = 3; (at = std::strchr(at + 1, ' ')) != nullptr; ++field) {
     const std::uint64_t value = std::strtoull(at + 1, nullptr, 10);
     if (field == 4) stat.parent = static_cast<pid_t>(value);
+    if (field == 9) stat.flags = value;
     if (field == 20) stat.threads = value;
     if (field == 22) stat.start_time = value;
     if (field >= 26 && field <= 28) stat.image[static_cast<std::size_t>(field - 26)] = value;

@@ -17,6 +17,7 @@ namespace shmtensor {
 struct ProcessStat {
   char state = '\0';
   pid_t parent = 0;
+  std::uint64_t flags = 0;  ///< of the first thread: PF_* of the kernel's sched.h
   std::uint64_t threads = 0;
   std::uint64_t start_time = 0;
   /// Where its program and the start of its stack are in memory; the stack is 0 if the kernel does
@@ -24,6 +25,13 @@ struct ProcessStat {
   std::array<std::uint64_t, 3> image{};
 
   [[nodiscard]] bool has_ended() const noexcept { return state == 'Z' || state == 'X'; }
+
+  /// Return true if the first thread is ending, or has ended. If the whole process ends, the kernel
+  /// closes its files later.
+  [[nodiscard]] bool is_ending() const noexcept {
+    constexpr std::uint64_t kExiting = 4;  // PF_EXITING
+    return has_ended() || (flags & kExiting) != 0;
+  }
 };
 
 [[nodiscard]] ProcessStat read_stat(pid_t pid) noexcept;

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import shmtensor._core as _core
 from shmtensor import reducers
-from shmtensor._cuda.events import Event, keep_until_done, rebuild_event
+from shmtensor._cuda.events import Event, let_default_stream_wait, rebuild_event
 from shmtensor.errors import CudaError
 from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
@@ -32,9 +32,10 @@ def set_sync(sync: Literal["host", "event"]) -> None:
     Notes
     -----
     With events, the sender must live until the message is received; otherwise the receiver raises
-    `ProducerGone`. A sender that is killed while its work is running may leave the receiver's stream
-    waiting. Where the driver does not support events that processes share, and while 1,000 events of this
-    process are in use by others, a send blocks as with ``"host"``.
+    `ProducerGone`. If a sender is killed while its work is running, the receiver's default stream never
+    continues, and waits for the device raise `ProducerGone`, too. Where the driver does not support events
+    that processes share, and while 1,000 events of this process are in use by others, a send blocks as with
+    ``"host"``.
     """
     if sync not in {"host", "event"}:
         msg = f"sync must be 'host' or 'event', not {sync!r}"
@@ -79,12 +80,10 @@ def _recorded(storage: Storage) -> Event | None:
 
 def _rebuild_after(block: Storage, rebuild: Any, arguments: Any) -> Any:
     try:
-        event = rebuild_event(block)
-        event.wait()
-    except CudaError:
+        let_default_stream_wait(rebuild_event(block))
+    except Exception:
         rebuild(*arguments)  # consumes the tickets: what the message carried is freed
         raise
     made = rebuild(*arguments)
     made.data_ptr()  # marks it as exposed: copies, sends and releases wait for the default stream, too
-    keep_until_done(event)
     return made

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import logging.handlers
 import os
 import pickle
 import signal
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -270,25 +274,94 @@ def test_event_of_exited_process_raises_producer_gone() -> None:
     device.wait_until(lambda: st.stats()["blocks"] <= before, "what the message carried")
 
 
-def send_and_pause(outbox: Any) -> None:
-    send_and_end(outbox)
-    signal.pause()
+def send_at_work(inbox: Any, outbox: Any) -> None:
+    """Send a tensor amid work that never ends, and wait."""
+    tensor = inbox.get()
+    st.cuda.set_sync("event")
+    Work(tensor, f"latch{os.getpid()}")
+    outbox.put(tensor)
+    inbox.get()
+
+
+@case
+def test_waits_for_the_work_of_a_killed_process_are_reported() -> None:
+    """Regression: each wait for the device hung, also the one in the release of a tensor."""
+    tensor = st.zeros(2, "u1", device="cuda")
+    other = st.ones(2, "u1", device="cuda")
+    other.data_ptr()
+    pair = Pair(send_at_work)
+    pair.put(tensor)
+    received = pair.get()
+    waiting = threading.Thread(target=expect_end_of_maker, args=(st.cuda.synchronize, pair.process.pid))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive(), "it does not wait for the work"
+    pair.kill()
+    waiting.join(workers.TIMEOUT)
+    assert not waiting.is_alive(), "it waits on"
+    answers = Pair(workers.answer)
+    for act in (received.cpu, received.clone, other.cpu, functools.partial(answers.put, other)):
+        expect_end_of_maker(act, pair.process.pid)
+    del act
+    before, reports = st.stats()["blocks"], logging.handlers.BufferingHandler(10)
+    logging.getLogger("shmtensor").addHandler(reports)
+    del other, received, tensor
+    gc.collect()
+    assert st.stats()["blocks"] == before, "the device may use them"
+    (report,) = reports.buffer
+    assert "never continues" in report.getMessage()
+    st.cuda.set_sync("event")
+    private = st.zeros(2, "u1", device="cuda")
+    answers.put(private)  # nothing waits on the default stream for it
+    assert answers.get() == [([0, 0], "cuda:0", False)]
+    answers.end()
+
+
+@case
+def test_event_is_opened_without_the_lock_of_events() -> None:
+    """The call can wait for the end of the maker; sends of other threads must not."""
+    from shmtensor import _core
+    from shmtensor._cuda import events as cuda_events
+
+    locked, open_event = [], _core.CudaEvent
+
+    def spy(description: bytes) -> Any:
+        locked.append(cuda_events._lock.locked())
+        return open_event(description)
+
+    _core.CudaEvent = spy  # type: ignore[assignment,misc]
+    pair = Pair(make_and_send_event)
+    assert pair.get().query()
+    assert locked == [False]
+    pair.end()
+
+
+def make_and_send_event(inbox: Any, outbox: Any) -> None:
+    event = st.cuda.Event()
+    outbox.put(event)
+    inbox.get()
+
+
+def expect_end_of_maker(act: Callable[[], Any], pid: int) -> None:
+    with pytest.raises(st.ProducerGone, match=f"work of process {pid}, which has ended"):
+        act()
 
 
 def test_maker_that_is_killed_as_its_event_is_opened_is_reported(simulator) -> None:
+    """The event can still be opened, and never completes."""
     simulator.run(
         """
         import pytest, shmtensor as st
         from tests.cuda import workers
-        from tests.cuda.test_events import send_and_pause
+        from tests.cuda.test_events import send_at_work
         if __name__ == "__main__":
-            outbox = workers.SPAWN.SimpleQueue()
-            process = workers.SPAWN.Process(target=send_and_pause, args=(outbox,), daemon=True)
-            process.start()
-            with pytest.raises(st.ProducerGone, match=rf"process {process.pid}, which made it, has ended"):
-                outbox.get()
-            process.join(workers.TIMEOUT)
-            assert process.exitcode == -9
+            pair = workers.Pair(send_at_work)
+            pair.put(st.zeros(2, "u1", device="cuda"))
+            with pytest.raises(st.ProducerGone, match=f"{pair.process.pid}, which made it, has ended"):
+                pair.get()
+            pair.process.join(workers.TIMEOUT)
+            assert pair.process.exitcode == -9
+            st.cuda.synchronize()
         """,
         SHMTENSOR_SIM_KILL_OWNER="1",
     )

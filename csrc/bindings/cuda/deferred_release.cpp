@@ -50,6 +50,10 @@ bool wait_for(const Backing& backing, Report failure) noexcept {
   try {
     cuda::synchronize_users(cuda::Gpu::get(backing.device), cuda::address_of(backing.data));
     return true;
+  } catch (const cuda::ProducerGone& error) {  // of every block from now on
+    static std::atomic<bool> reported{false};
+    if (failure == Report::yes && !reported.exchange(true)) report(error.what());
+    return false;
   } catch (const cuda::CudaError& error) {
     if (cuda::has_stopped(error.code())) return true;
     const bool captured =

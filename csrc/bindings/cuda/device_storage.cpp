@@ -10,7 +10,6 @@
 #include "base/error.hpp"
 #include "bindings/cuda/deferred_release.hpp"
 #include "bindings/cuda/ipc_exports.hpp"
-#include "bindings/cuda/maker.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/device_support.hpp"
@@ -18,13 +17,14 @@
 #include "bindings/support/gil.hpp"
 #include "cuda/copy.hpp"
 #include "cuda/ipc_import.hpp"
+#include "cuda/maker.hpp"
 #include "cuda/peer_access.hpp"
 
 namespace shmtensor::python {
 namespace {
 
 bool has_ended(const cuda::IpcDescriptor& owner, const Arena& arena) noexcept {
-  return arena.segment().header().orphaned.load() != 0 || maker_has_ended(owner);
+  return arena.segment().header().orphaned.load() != 0 || maker_of(owner).has_ended();
 }
 
 struct ReadExport {
@@ -49,31 +49,33 @@ ReadExport read_export(Arena* arena, BlockNumber block) {
 py::object open_export(Arena* arena, BlockNumber block, Access access) {
   const auto [description, chunks] = read_export(arena, block);
   Backing backing{.arena = arena, .block = block, .kind = Backing::Kind::block, .access = access};
+  // Closes the memory if no object is made; the caller then releases the block.
+  auto opened = std::make_unique<std::shared_ptr<cuda::ImportedAllocation>>();
   if (arena->owned()) {
     const Exported mine = exported(arena, block);
     backing.data = mine.data;
     backing.device = static_cast<std::int16_t>(mine.device);
   } else {
     const auto session = Runtime::get().find(arena->memory().id());
-    std::shared_ptr<cuda::ImportedAllocation> opened;
-    {
-      const GilRelease release;
-      const auto open = [&](bool ended) {
-        return cuda::ImportedAllocation::get(
-            description, {arena->segment().number(), session->chunk_keeper(), chunks}, ended);
-      };
-      try {
-        opened = open(has_ended(description, *arena));
-      } catch (const cuda::CudaError& error) {
-        if (!failed_by_end(error, description)) throw;
-        opened = open(true);  // raises ProducerGone
-      }
+    const GilRelease release;
+    const auto open = [&](bool ended) {
+      return cuda::ImportedAllocation::get(
+          description, {arena->segment().number(), session->chunk_keeper(), chunks}, ended);
+    };
+    try {
+      *opened = open(has_ended(description, *arena));
+    } catch (const cuda::ProducerGone&) {
+      throw;
+    } catch (const cuda::CudaError& error) {
+      if (!chunks.empty() || !maker_of(description).caused(error)) throw;
+      *opened = open(true);  // raises ProducerGone
     }
-    backing.data = reinterpret_cast<std::byte*>(opened->start() + description.offset);
-    backing.device = static_cast<std::int16_t>(opened->gpu().number());
-    backing.keeper = new std::shared_ptr<cuda::ImportedAllocation>(std::move(opened));
+    backing.data = reinterpret_cast<std::byte*>((*opened)->start() + description.offset);
+    backing.device = static_cast<std::int16_t>((*opened)->gpu().number());
+    backing.keeper = opened.get();
   }
   py::object object = new_object(description.size, backing);
+  if (backing.keeper != nullptr) static_cast<void>(opened.release());
   as_storage(object)->exposed.store(arena->owned());  // its user has the address
   return object;
 }

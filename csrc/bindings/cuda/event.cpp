@@ -5,11 +5,12 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "bindings/cuda/maker.hpp"
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/gil.hpp"
 #include "bindings/support/initializer.hpp"
+#include "cuda/awaited_events.hpp"
 #include "cuda/event.hpp"
+#include "cuda/maker.hpp"
 #include "os/process.hpp"
 
 namespace shmtensor::python {
@@ -42,11 +43,16 @@ class BlockWatch {
 struct CudaEvent {
   py::object block;  ///< released after the event is destroyed; its maker waits for that
   cuda::Event event;
+  cuda::AwaitedEvent awaited;
+
+  /// `of`: the other process that made the event.
+  explicit CudaEvent(cuda::Event&& made, const cuda::Maker& of = {})
+      : event(std::move(made)), awaited(event, of) {}
 };
 
 std::unique_ptr<CudaEvent> make_event(int device) {
   const GilRelease release;
-  return std::make_unique<CudaEvent>(CudaEvent{{}, cuda::Event::create(cuda::Gpu::get(device))});
+  return std::make_unique<CudaEvent>(cuda::Event::create(cuda::Gpu::get(device)));
 }
 
 py::bytes describe_event(const CudaEvent& self, std::uint64_t number) {
@@ -90,14 +96,25 @@ std::unique_ptr<CudaEvent> open_event(const py::bytes& bytes) {
             "its messages are received, or send with st.cuda.set_sync(\"host\")");
   };
   const GilRelease release;
-  if (maker_has_ended(description)) refuse();
+  const cuda::Maker maker = maker_of(description);
+  if (maker.has_ended()) refuse();
+  std::unique_ptr<CudaEvent> opened;
   try {
-    return std::make_unique<CudaEvent>(CudaEvent{
-        {}, cuda::Event::open(cuda::Gpu::with_uuid(description.device), description.handle)});
+    const cuda::Gpu& gpu = cuda::Gpu::with_uuid(description.device);
+    opened = std::make_unique<CudaEvent>(cuda::Event::open(gpu, description.handle), maker);
   } catch (const cuda::CudaError& error) {
-    if (failed_by_end(error, description)) refuse();
+    if (maker.caused(error)) refuse();
     throw;
   }
+  // The event can be opened after the driver has ended its maker's work, and never completes then.
+  if (!opened->event.is_done() && maker.ends()) refuse();
+  return opened;
+}
+
+void let_default_stream_wait(CudaEvent& self) {
+  const GilRelease release;
+  self.awaited.start();
+  self.event.let_wait(cuda::legacy_stream());
 }
 
 }  // namespace
@@ -126,6 +143,7 @@ void add_event(py::module_& module) {
             self.event.let_wait(cuda::to_stream(stream));
           },
           unlocked)
+      .def("let_default_stream_wait", &let_default_stream_wait)
       .def(
           "is_done", [](const CudaEvent& self) { return self.event.is_done(); }, unlocked)
       .def("synchronize", [](const CudaEvent& self) { self.event.synchronize(); }, unlocked);

@@ -15,7 +15,7 @@ from shmtensor._dlpack import DEFAULT_STREAM
 from shmtensor._values import device_number
 from shmtensor.errors import CudaError, StaleHandleError
 
-__all__ = ["Event", "collect", "keep_until_done", "rebuild_event"]
+__all__ = ["Event", "collect", "let_default_stream_wait", "rebuild_event"]
 
 MOST = 1000  # events of one process; the limit of drivers is not documented, torch has the same one
 
@@ -152,44 +152,51 @@ def rebuild_event(block: _core.StorageBase) -> Event:
     description = bytes(block)
     number = _core.cuda_own_event(description)
     known, name = (_events, number) if number else (_received, id(block))
+    event = known.get(name)
+    if event is not None:
+        return event
+    event = Event.__new__(Event)
+    event._number = 0
+    event._block = block
+    if not number:
+        event._event = _core.CudaEvent(description)  # can wait for the end of its maker: without the lock
+        event._event.block = block
     with _lock:
-        event = known.get(name)
-        if event is None:
-            event = Event.__new__(Event)
-            event._number = 0
-            event._block = block
-            if not number:
-                event._event = _core.CudaEvent(description)
-                event._event.block = block
-            elif number in _own:
-                event._event = _own[number]
-                event._number = number
-            else:
+        if number:
+            if number not in _own:
                 msg = f"cannot use an event: this process has no event with the number {number}"
                 raise StaleHandleError(msg)
-            known[name] = event
-        return event
+            event._event = _own[number]
+            event._number = number
+        return known.setdefault(name, event)
 
 
 ForkingPickler.register(Event, _reduce_event)
 
 
-def keep_until_done(event: Event) -> None:
-    """Keep an event that a stream of this process waits for; release those that are done."""
+def let_default_stream_wait(event: Event) -> None:
+    """Make the default stream wait for a message's event, and keep it until it is done.
+
+    If its maker ends before that, waits for the device raise `ProducerGone`: the stream never continues.
+    """
+    event._event.let_default_stream_wait()
     if not event.query():
         _awaited.append(event)
     _forget_awaited()
 
 
 def _forget_awaited() -> None:
-    while True:
+    unfinished = 0
+    for _ in range(len(_awaited)):
         try:
             event = _awaited.popleft()
-        except IndexError:
+        except IndexError:  # another thread releases them, too
             return
         if not event.query():
-            _awaited.appendleft(event)
-            return
+            _awaited.append(event)
+            unfinished += 1
+            if unfinished == 2:  # not only the first: an event of a process that was killed never completes
+                return
 
 
 def collect() -> None:

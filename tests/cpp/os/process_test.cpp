@@ -108,16 +108,19 @@ TEST(Process, EndsSoonIfItsLastThreadDoes) {
   });
   const ProcessIdentity identity{child.pid(), start_time_of(child.pid())};
   ASSERT_TRUE(eventually([&] { return lacks_first_thread(child.pid()); }));
-  EXPECT_FALSE(ends_soon(identity)) << "the other thread runs on";
+  EXPECT_FALSE(ends_soon(identity, 0)) << "the other thread runs on";
   turn->set(1);
   EXPECT_TRUE(is_alive(identity));
-  EXPECT_TRUE(ends_soon(identity));
+  EXPECT_TRUE(ends_soon(identity, 0));
   EXPECT_FALSE(is_alive(identity));
 }
 
-TEST(Process, RunningProcessDoesNotEndSoon) {
-  EXPECT_FALSE(ends_soon(this_process()));
-  EXPECT_TRUE(ends_soon({0, 0}));
+TEST(Process, EndsSoonIfItBeginsToEndInTime) {
+  EXPECT_FALSE(ends_soon(this_process(), 0));
+  EXPECT_FALSE(ends_soon(this_process(), 5));
+  EXPECT_TRUE(ends_soon({0, 0}, 0));
+  Child child([] { ::usleep(100'000); });
+  EXPECT_TRUE(ends_soon({child.pid(), start_time_of(child.pid())}, 60'000));
 }
 
 TEST(Process, ZombieCountsAsDead) {

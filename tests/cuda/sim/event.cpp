@@ -182,7 +182,10 @@ SIM_EXPORT Result cuIpcOpenEventHandle(EventHandle* out, IpcEventHandle handle) 
     std::memcpy(&fields, &handle, sizeof fields);
     if (fields.magic != kMagic) return kInvalidValue;
     if (fields.pid == ::getpid()) return kInvalidContext;
-    if (kills_owner(fields.pid)) return kMapFailed;
+    // An event of a process that is just ending can be opened, and never completes (seen).
+    if (kills_owner(fields.pid)) {
+      for (int i = 0; i < 10'000 && runs(fields.pid); ++i) ::usleep(1000);
+    }
     const std::string path = event_path(fields.id);
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (file < 0) return kMapFailed;

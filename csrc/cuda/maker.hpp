@@ -1,0 +1,32 @@
+// The process that shares GPU memory or an event, and may end before another process opens them.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/driver.hpp"
+#include "os/process.hpp"
+
+namespace shmtensor::cuda {
+
+struct Maker {
+  ProcessIdentity process;
+  std::uint64_t pid_namespace = 0;  ///< the namespace in which its pid is valid
+
+  /// False for a process of another PID namespace, whose pid means nothing here.
+  [[nodiscard]] bool has_ended() const noexcept;
+  /// The same, also if the process begins to end within some milliseconds; then this waits for its
+  /// end.
+  [[nodiscard]] bool ends(std::uint64_t milliseconds = 0) const noexcept;
+  /// Return true if an attempt to open something failed because the process has ended. The driver
+  /// frees what a process shares before the process has ended: one that is killed is ending then,
+  /// one that exits has left its main function.
+  [[nodiscard]] bool caused(const CudaError& error) const noexcept;
+};
+
+/// `Description` is IpcDescriptor or EventDescription.
+template <typename Description>
+Maker maker_of(const Description& shared) noexcept {
+  return {{shared.pid, shared.start_time}, shared.pid_namespace};
+}
+
+}  // namespace shmtensor::cuda
