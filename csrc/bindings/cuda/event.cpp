@@ -106,7 +106,7 @@ std::unique_ptr<CudaEvent> open_event(const py::bytes& bytes) {
     if (maker.caused(error)) refuse();
     throw;
   }
-  // The event can be opened after the driver has ended its maker's work, and never completes then.
+  // The event of a killed process can be opened, and never completes.
   if (!opened->event.is_done() && maker.ends()) refuse();
   return opened;
 }

@@ -162,13 +162,16 @@ def rebuild_event(block: _core.StorageBase) -> Event:
         event._event = _core.CudaEvent(description)  # can wait for the end of its maker: without the lock
         event._event.block = block
     with _lock:
+        if (other := known.get(name)) is not None:  # made by another thread meanwhile
+            return other
         if number:
             if number not in _own:
                 msg = f"cannot use an event: this process has no event with the number {number}"
                 raise StaleHandleError(msg)
             event._event = _own[number]
             event._number = number
-        return known.setdefault(name, event)
+        known[name] = event
+        return event
 
 
 ForkingPickler.register(Event, _reduce_event)

@@ -182,7 +182,7 @@ SIM_EXPORT Result cuIpcOpenEventHandle(EventHandle* out, IpcEventHandle handle) 
     std::memcpy(&fields, &handle, sizeof fields);
     if (fields.magic != kMagic) return kInvalidValue;
     if (fields.pid == ::getpid()) return kInvalidContext;
-    // An event of a process that is just ending can be opened, and never completes (seen).
+    // The event of a killed process can be opened, and never completes (seen).
     if (kills_owner(fields.pid)) {
       for (int i = 0; i < 10'000 && runs(fields.pid); ++i) ::usleep(1000);
     }
