@@ -68,8 +68,15 @@ void wait_for_stream(const Gpu& gpu, DevicePtr memory, StreamHandle stream) {
   const std::string what = "wait for a stream" + on(gpu);
   const ContextHandle context = context_of(gpu, memory);
   gpu.refuse_capturing(context, stream, what);
-  wait_for_awaited(gpu);
   const Current current(gpu, context);
+  if (any_awaited()) {  // the stream may wait for the default one
+    Result code = kNotReady;
+    poll_until(gpu, [&] {
+      code = gpu.driver().cuStreamQuery(stream);
+      return code != kNotReady;
+    });
+    return gpu.driver().check(code, what);
+  }
   gpu.driver().check(gpu.driver().cuStreamSynchronize(stream), what);
 }
 

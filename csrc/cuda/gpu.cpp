@@ -117,7 +117,7 @@ Gpu::Gpu(int number) : driver_(Driver::get()), number_(number) {
 void Gpu::synchronize(ContextHandle context) const {
   const std::string what = "wait for cuda:" + std::to_string(number_);
   refuse_capturing(context, legacy_stream(), what);
-  wait_for_awaited(*this);
+  if (context == context_) wait_for_awaited(*this);
   const Current current(*this, context);
   driver_.check(driver_.cuCtxSynchronize(), what);
 }

@@ -14,12 +14,9 @@ struct Maker {
 
   /// False for a process of another PID namespace, whose pid means nothing here.
   [[nodiscard]] bool has_ended() const noexcept;
-  /// The same, also if the process begins to end within some milliseconds; then this waits for its
-  /// end.
-  [[nodiscard]] bool ends(std::uint64_t milliseconds = 0) const noexcept;
   /// Return true if an attempt to open something failed because the process has ended. The driver
-  /// frees what a process shares before the process has ended: one that is killed is ending then,
-  /// one that exits has left its main function.
+  /// frees what a process shares before the process has ended, for which this waits: 0.1 s, or a
+  /// second if the process is ending.
   [[nodiscard]] bool caused(const CudaError& error) const noexcept;
 };
 

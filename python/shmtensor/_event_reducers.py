@@ -69,6 +69,7 @@ def _recorded(storage: Storage) -> Event | None:
     device = _core.device_number(storage)
     if device < 0 or not _core.cuda_is_exposed(storage):
         return None  # only shmtensor has used it, and waits for its own copies itself
+    _core.cuda_refuse_stuck(device)  # the event would never complete
     try:
         event = Event(f"cuda:{device}")
     except CudaError:
@@ -81,7 +82,7 @@ def _recorded(storage: Storage) -> Event | None:
 def _rebuild_after(block: Storage, rebuild: Any, arguments: Any) -> Any:
     try:
         let_default_stream_wait(rebuild_event(block))
-    except Exception:
+    except BaseException:
         rebuild(*arguments)  # consumes the tickets: what the message carried is freed
         raise
     made = rebuild(*arguments)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import gc
-import logging.handlers
 import os
 import pickle
 import signal
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,9 +14,8 @@ import pytest
 import shmtensor as st
 from tests.cuda import device, workers
 from tests.cuda.device import Array
-from tests.cuda.harness import Machine, case
+from tests.cuda.harness import case
 from tests.cuda.workers import Pair
-from tests.helpers.scarce_heap import scarce_heap
 
 
 class Work:
@@ -66,39 +61,6 @@ def test_send_does_not_block_and_reader_waits_for_work() -> None:
     work.end()
     assert pair.get() == [([7, 7, 7, 7], "cuda:0", False)]
     pair.end()
-
-
-def test_event_is_destroyed_once_if_memory_is_short(simulator: Machine) -> None:
-    """Regression: pybind11 destroyed an event twice if its table of objects could not grow.
-
-    An error that could not be reported was a SystemError. This process cannot open its own event.
-    """
-    code = """
-        from shmtensor import _core
-        from shmtensor.errors import CudaError
-        from tests.cuda.test_events import events
-        from tests.helpers.scarce_heap import PLENTY, allocations
-
-        leave = allocations()
-        description = _core.CudaEvent(0).describe(1)
-        before = events()
-        failed = 0
-        for call in (lambda: _core.CudaEvent(0), lambda: _core.CudaEvent(description)):
-            for left in range(100):
-                leave(left)
-                try:
-                    call()
-                    break
-                except MemoryError:
-                    failed += 1
-                except CudaError:
-                    break
-                finally:
-                    leave(PLENTY)
-                assert events() == before, left
-        assert failed > 3, failed
-    """
-    simulator.run(code, **scarce_heap())
 
 
 @case
@@ -274,49 +236,6 @@ def test_event_of_exited_process_raises_producer_gone() -> None:
     device.wait_until(lambda: st.stats()["blocks"] <= before, "what the message carried")
 
 
-def send_at_work(inbox: Any, outbox: Any) -> None:
-    """Send a tensor amid work that never ends, and wait."""
-    tensor = inbox.get()
-    st.cuda.set_sync("event")
-    Work(tensor, f"latch{os.getpid()}")
-    outbox.put(tensor)
-    inbox.get()
-
-
-@case
-def test_waits_for_the_work_of_a_killed_process_are_reported() -> None:
-    """Regression: each wait for the device hung, also the one in the release of a tensor."""
-    tensor = st.zeros(2, "u1", device="cuda")
-    other = st.ones(2, "u1", device="cuda")
-    other.data_ptr()
-    pair = Pair(send_at_work)
-    pair.put(tensor)
-    received = pair.get()
-    waiting = threading.Thread(target=expect_end_of_maker, args=(st.cuda.synchronize, pair.process.pid))
-    waiting.start()
-    waiting.join(0.2)
-    assert waiting.is_alive(), "it does not wait for the work"
-    pair.kill()
-    waiting.join(workers.TIMEOUT)
-    assert not waiting.is_alive(), "it waits on"
-    answers = Pair(workers.answer)
-    for act in (received.cpu, received.clone, other.cpu, functools.partial(answers.put, other)):
-        expect_end_of_maker(act, pair.process.pid)
-    del act
-    before, reports = st.stats()["blocks"], logging.handlers.BufferingHandler(10)
-    logging.getLogger("shmtensor").addHandler(reports)
-    del other, received, tensor
-    gc.collect()
-    assert st.stats()["blocks"] == before, "the device may use them"
-    (report,) = reports.buffer
-    assert "never continues" in report.getMessage()
-    st.cuda.set_sync("event")
-    private = st.zeros(2, "u1", device="cuda")
-    answers.put(private)  # nothing waits on the default stream for it
-    assert answers.get() == [([0, 0], "cuda:0", False)]
-    answers.end()
-
-
 @case
 def test_event_is_opened_without_the_lock_of_events() -> None:
     """The call can wait for the end of the maker; sends of other threads must not."""
@@ -340,31 +259,6 @@ def make_and_send_event(inbox: Any, outbox: Any) -> None:
     event = st.cuda.Event()
     outbox.put(event)
     inbox.get()
-
-
-def expect_end_of_maker(act: Callable[[], Any], pid: int) -> None:
-    with pytest.raises(st.ProducerGone, match=f"work of process {pid}, which has ended"):
-        act()
-
-
-def test_maker_that_is_killed_as_its_event_is_opened_is_reported(simulator) -> None:
-    """The event can still be opened, and never completes."""
-    simulator.run(
-        """
-        import pytest, shmtensor as st
-        from tests.cuda import workers
-        from tests.cuda.test_events import send_at_work
-        if __name__ == "__main__":
-            pair = workers.Pair(send_at_work)
-            pair.put(st.zeros(2, "u1", device="cuda"))
-            with pytest.raises(st.ProducerGone, match=f"{pair.process.pid}, which made it, has ended"):
-                pair.get()
-            pair.process.join(workers.TIMEOUT)
-            assert pair.process.exitcode == -9
-            st.cuda.synchronize()
-        """,
-        SHMTENSOR_SIM_KILL_OWNER="1",
-    )
 
 
 def wait_and_report(inbox: Any, outbox: Any) -> None:

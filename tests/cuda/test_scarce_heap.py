@@ -12,6 +12,7 @@ import pytest
 import shmtensor as st
 from shmtensor import _core
 from tests.cuda import device, workers
+from tests.cuda.harness import Machine
 from tests.helpers.scarce_heap import PLENTY, allocations, scarce_heap
 
 MADE_AND_ENDED = [
@@ -86,3 +87,36 @@ def receive() -> None:
 @pytest.mark.parametrize("program", [order_streams, allocate, receive])
 def test_failing_allocations_leave_nothing_behind(simulator, program) -> None:
     simulator.run_main(__name__, program.__name__, **scarce_heap())
+
+
+def test_event_is_destroyed_once_if_memory_is_short(simulator: Machine) -> None:
+    """Regression: pybind11 destroyed an event twice if its table of objects could not grow.
+
+    An error that could not be reported was a SystemError. This process cannot open its own event.
+    """
+    code = """
+        from shmtensor import _core
+        from shmtensor.errors import CudaError
+        from tests.cuda.test_events import events
+        from tests.helpers.scarce_heap import PLENTY, allocations
+
+        leave = allocations()
+        description = _core.CudaEvent(0).describe(1)
+        before = events()
+        failed = 0
+        for call in (lambda: _core.CudaEvent(0), lambda: _core.CudaEvent(description)):
+            for left in range(100):
+                leave(left)
+                try:
+                    call()
+                    break
+                except MemoryError:
+                    failed += 1
+                except CudaError:
+                    break
+                finally:
+                    leave(PLENTY)
+                assert events() == before, left
+        assert failed > 3, failed
+    """
+    simulator.run(code, **scarce_heap())

@@ -1,6 +1,7 @@
 #include "bindings/cuda/deferred_release.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,24 +45,29 @@ Deferred& deferred() {
 
 enum class Report : bool { no, yes };
 
-// Return true if all work that this process has started there is done, or stopped by the driver. A
-// refusal because a stream is being captured into a graph is not reported.
-bool wait_for(const Backing& backing, Report failure) noexcept {
+enum class Work : std::uint8_t {
+  ended,    ///< all work that this process has started there is done, or stopped by the driver
+  unknown,  ///< the wait failed
+  stuck,    ///< so will each wait for the device
+};
+
+// A refusal because a stream is being captured into a graph is not reported.
+Work wait_for(const Backing& backing, Report failure) noexcept {
   try {
     cuda::synchronize_users(cuda::Gpu::get(backing.device), cuda::address_of(backing.data));
-    return true;
-  } catch (const cuda::ProducerGone& error) {  // of every block from now on
+    return Work::ended;
+  } catch (const cuda::ProducerGone& error) {
     static std::atomic<bool> reported{false};
     if (failure == Report::yes && !reported.exchange(true)) report(error.what());
-    return false;
+    return Work::stuck;
   } catch (const cuda::CudaError& error) {
-    if (cuda::has_stopped(error.code())) return true;
+    if (cuda::has_stopped(error.code())) return Work::ended;
     const bool captured =
         error.code() == cuda::kCaptureUnsupported || error.code() == cuda::kCaptureImplicit;
     if (failure == Report::yes && !captured) report(error.what());
-    return false;
+    return Work::unknown;
   } catch (...) {
-    return false;
+    return Work::unknown;
   }
 }
 
@@ -88,8 +94,11 @@ void defer(const Storage* storage, const Backing& backing) noexcept {
 }
 
 void retry() noexcept {
+  int stuck = -1;  // a device for which no other wait is tried
   for (const Backing& backing : deferred().take()) {
-    if (wait_for(backing, Report::no)) {
+    const Work work = backing.device == stuck ? Work::stuck : wait_for(backing, Report::no);
+    if (work == Work::stuck) stuck = backing.device;
+    if (work == Work::ended) {
       release_now(nullptr, backing);
     } else {
       defer(nullptr, backing);
@@ -112,7 +121,7 @@ void release_device_block(const Storage* storage, const Backing& backing) noexce
   const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
   std::optional<GilRelease> release;
   if (wait || backing.keeper != nullptr || orphaned) release.emplace();
-  if (wait && !wait_for(backing, Report::yes)) return defer(storage, backing);
+  if (wait && wait_for(backing, Report::yes) != Work::ended) return defer(storage, backing);
   release_now(storage, backing);
   if (wait && g_any.load()) retry();
 }

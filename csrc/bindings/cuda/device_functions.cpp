@@ -5,6 +5,7 @@
 #include "bindings/storage/storage.hpp"
 #include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
+#include "cuda/awaited_events.hpp"
 #include "cuda/contexts.hpp"
 #include "cuda/device_summary.hpp"
 #include "cuda/event.hpp"
@@ -81,6 +82,9 @@ void add_device_functions(py::module_& module) {
   module.def("cuda_count", [] { return cuda::Gpu::count(); }, unlocked);
   module.def("cuda_describe_devices", &describe_devices);
   module.def("cuda_synchronize", &wait_for_device, py::arg("device"), py::arg("pointer") = 0);
+  module.def(
+      "cuda_refuse_stuck", [](int device) { cuda::refuse_stuck(cuda::Gpu::get(device)); },
+      unlocked);
   module.def("cuda_order_streams", &order_streams);
   module.def("cuda_wait_for_stream", &wait_for_stream);
   module.def("cuda_join_stream", &join_stream);

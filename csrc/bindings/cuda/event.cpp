@@ -107,13 +107,17 @@ std::unique_ptr<CudaEvent> open_event(const py::bytes& bytes) {
     throw;
   }
   // The event of a killed process can be opened, and never completes.
-  if (!opened->event.is_done() && maker.ends()) refuse();
+  if (!opened->event.is_done() && maker.has_ended() && !opened->event.is_done()) refuse();
   return opened;
 }
 
 void let_default_stream_wait(CudaEvent& self) {
   const GilRelease release;
-  self.awaited.start();
+  const cuda::Gpu& gpu = self.event.gpu();
+  // While the stream cannot be used, the caller waits instead.
+  if (self.awaited.start() && gpu.is_capturing(cuda::legacy_stream())) {
+    return cuda::wait_for_awaited(gpu);
+  }
   self.event.let_wait(cuda::legacy_stream());
 }
 

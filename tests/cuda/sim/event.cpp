@@ -1,6 +1,7 @@
 // Events, in one process and between processes.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -34,6 +35,13 @@ EventFile* map_file(int descriptor) {
   void* start =
       ::mmap(nullptr, sizeof(EventFile), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   return start != MAP_FAILED ? static_cast<EventFile*>(start) : nullptr;
+}
+
+// True as long as a thread of the process runs; a zombie has its first one.
+bool has_threads(int pid) {
+  struct stat tasks{};
+  const std::string path = "/proc/" + std::to_string(pid) + "/task";
+  return ::stat(path.c_str(), &tasks) == 0 && (runs(pid) || tasks.st_nlink > 3);
 }
 
 EventHandle add(std::shared_ptr<SimEvent> event) {
@@ -184,7 +192,7 @@ SIM_EXPORT Result cuIpcOpenEventHandle(EventHandle* out, IpcEventHandle handle) 
     if (fields.pid == ::getpid()) return kInvalidContext;
     // The event of a killed process can be opened, and never completes (seen).
     if (kills_owner(fields.pid)) {
-      for (int i = 0; i < 10'000 && runs(fields.pid); ++i) ::usleep(1000);
+      for (int i = 0; i < 10'000 && has_threads(fields.pid); ++i) ::usleep(1000);
     }
     const std::string path = event_path(fields.id);
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
