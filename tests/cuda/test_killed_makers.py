@@ -15,6 +15,7 @@ import pytest
 
 import shmtensor as st
 from shmtensor import _core
+from shmtensor._cuda import events as cuda_events
 from tests.cuda import device, workers
 from tests.cuda.harness import case
 from tests.cuda.test_events import Work
@@ -101,6 +102,23 @@ def test_wait_includes_what_another_thread_receives_meanwhile() -> None:
         device.Latch(f"latch{first.process.pid}").open()
         second.kill()
     first.end()
+
+
+@case
+def test_event_that_never_completes_keeps_no_other() -> None:
+    first, second = Pair(send_at_work), Pair(send_at_work)
+    for pair in (first, second):
+        pair.put(st.zeros(2, "u1", device="cuda"))
+        KEPT.append(pair.get())
+    first.kill()
+    device.Latch(f"latch{second.process.pid}").open()
+
+    def kept() -> int:
+        st.cuda.ipc_collect()
+        return len(cuda_events._awaited)
+
+    device.wait_until(lambda: kept() == 1, "the event of the second process")
+    second.end()
 
 
 @case
