@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <ctime>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "os/clock.hpp"
@@ -112,8 +113,7 @@ void poll_until(const Gpu& gpu, const std::function<bool()>& is_done) {
     // A longer wait is polled less often: it takes about an eighth longer than the work.
     const std::uint64_t waited = monotonic_nanoseconds() - start;
     const auto pause = std::clamp<std::uint64_t>(waited / 8, 20'000, 2'000'000);
-    const timespec moment{0, static_cast<long>(pause)};
-    ::nanosleep(&moment, nullptr);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
   }
 }
 

@@ -94,10 +94,15 @@ void Event::record(StreamHandle stream) const {
 // While the stream is being captured, or the legacy stream cannot be used because another one is,
 // the caller waits instead: the work that it submits later has the same order.
 void Event::let_wait(StreamHandle stream) const {
-  if (gpu_->is_capturing(stream)) return synchronize();
+  if (!try_let_wait(stream)) synchronize();
+}
+
+bool Event::try_let_wait(StreamHandle stream) const {
+  if (gpu_->is_capturing(stream)) return false;
   const Current current(*gpu_);
   gpu_->driver().check(gpu_->driver().cuStreamWaitEvent(stream, handle_, 0),
                        "let a stream wait" + on(*gpu_));
+  return true;
 }
 
 bool Event::is_done() const {

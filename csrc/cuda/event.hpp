@@ -31,6 +31,8 @@ class Event {
   /// Makes the stream wait for the work that the event covers at the time of this call. Waits
   /// itself if the stream `is_capturing`.
   void let_wait(StreamHandle stream) const;
+  /// The same, but returns false, and waits for nothing, if the stream `is_capturing`.
+  [[nodiscard]] bool try_let_wait(StreamHandle stream) const;
   [[nodiscard]] bool is_done() const;
   void synchronize() const;
 

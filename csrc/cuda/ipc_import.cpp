@@ -106,6 +106,7 @@ std::shared_ptr<ImportedAllocation> ImportedAllocation::open(const Gpu& gpu,
   const Result code =
       driver.cuIpcOpenMemHandle_v2(&made->start_, description.handle, kLazyPeerAccess);
   if (code != kSuccess) {
+    made->start_ = 0;
     throw CudaError(
         code, "cannot open " + std::to_string(description.base_size) + " bytes of process " +
                   std::to_string(description.pid) + " on cuda:" + std::to_string(gpu.number()) +

@@ -50,12 +50,13 @@ py::object open_export(Arena* arena, BlockNumber block, Access access) {
   const auto [description, chunks] = read_export(arena, block);
   Backing backing{.arena = arena, .block = block, .kind = Backing::Kind::block, .access = access};
   // Closes the memory if no object is made; the caller then releases the block.
-  auto opened = std::make_unique<std::shared_ptr<cuda::ImportedAllocation>>();
+  std::unique_ptr<std::shared_ptr<cuda::ImportedAllocation>> opened;
   if (arena->owned()) {
     const Exported mine = exported(arena, block);
     backing.data = mine.data;
     backing.device = static_cast<std::int16_t>(mine.device);
   } else {
+    opened = std::make_unique<std::shared_ptr<cuda::ImportedAllocation>>();
     const auto session = Runtime::get().find(arena->memory().id());
     const GilRelease release;
     const auto open = [&](bool ended) {
@@ -75,7 +76,7 @@ py::object open_export(Arena* arena, BlockNumber block, Access access) {
     backing.keeper = opened.get();
   }
   py::object object = new_object(description.size, backing);
-  if (backing.keeper != nullptr) static_cast<void>(opened.release());
+  static_cast<void>(opened.release());
   as_storage(object)->exposed.store(arena->owned());  // its user has the address
   return object;
 }

@@ -113,12 +113,11 @@ std::unique_ptr<CudaEvent> open_event(const py::bytes& bytes) {
 
 void let_default_stream_wait(CudaEvent& self) {
   const GilRelease release;
-  const cuda::Gpu& gpu = self.event.gpu();
-  // While the stream cannot be used, the caller waits instead.
-  if (self.awaited.start() && gpu.is_capturing(cuda::legacy_stream())) {
-    return cuda::wait_for_awaited(gpu);
+  if (!self.awaited.start()) {
+    self.event.let_wait(cuda::legacy_stream());
+  } else if (!self.event.try_let_wait(cuda::legacy_stream())) {
+    cuda::wait_for_awaited(self.event.gpu());  // as `let_wait` does, but its maker may end
   }
-  self.event.let_wait(cuda::legacy_stream());
 }
 
 }  // namespace
