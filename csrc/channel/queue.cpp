@@ -101,12 +101,6 @@ Attempt Queue::try_count_taken(std::uint64_t& taken, QueueCall& call) {
   });
 }
 
-std::uint64_t Queue::waiting() const noexcept {
-  // The head is read first: the difference is never negative, and exact if no process acts.
-  const std::uint64_t head = header_.head.count.load();
-  return header_.tail.count.load() - head;
-}
-
 bool Queue::task_done() {
   if (kept_) {
     const std::optional<std::uint32_t> first = first_kept_here();

@@ -12,6 +12,7 @@
 
 #include "channel/queue_watch.hpp"
 #include "channel/spin_window.hpp"
+#include "os/fault_point.hpp"
 #include "os/thread_observer.hpp"
 #include "queue/kept.hpp"
 #include "queue/layout.hpp"
@@ -48,6 +49,7 @@ enum class Attempt : std::uint8_t {
   locked,    ///< another process, or thread, has the lock
   unmapped,  ///< an arena must be mapped first
   ring,      ///< a larger ring is needed
+  pipe,      ///< the ready pipe of an event is needed
 };
 
 class QueueCall;
@@ -104,8 +106,10 @@ class Queue final : private ThreadObserver {
   void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
 
   /// Messages that can be taken.
-  [[nodiscard]] std::uint64_t size() const noexcept { return waiting() + kept_.count_returned(); }
-  [[nodiscard]] bool is_full() const noexcept { return limit() != 0 && waiting() >= limit(); }
+  [[nodiscard]] std::uint64_t size() const noexcept {
+    return header_.waiting() + kept_.count_returned();
+  }
+  [[nodiscard]] bool is_full() const noexcept { return header_.is_full(); }
   /// Messages that were put since the queue was made.
   [[nodiscard]] std::uint64_t put() const noexcept { return header_.tail.count.load(); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return header_.limit.load(); }
@@ -121,24 +125,23 @@ class Queue final : private ThreadObserver {
 
   /// Throws SessionError if this process has no slot.
   void shut_down();
-  [[nodiscard]] bool is_shut_down() const noexcept {
-    return header_.stage.load() != QueueStage::open;
-  }
+  [[nodiscard]] bool is_shut_down() const noexcept { return header_.is_shut_down(); }
 
   /// Lets every attempt of this object, and those that wait, end as `closed`, and returns all
   /// messages that were received through it. May be repeated.
   void close() noexcept;
   [[nodiscard]] bool is_closed() const noexcept { return closed_.load(); }
 
-  /// Returns a descriptor that is readable while the event may have happened. It stays open as long
-  /// as this object. Throws OsError, SessionError.
+  /// Returns a descriptor that is readable while the event has happened. It stays open as long as
+  /// this object. Throws OsError, SessionError.
   [[nodiscard]] int watch(QueueEvent event);
-  /// After an attempt, in a process that watches: makes the descriptor unreadable if the event has
-  /// not happened. May wait for the manager.
+  /// After an attempt: makes the descriptors of all processes unreadable if the event has not
+  /// happened. May wait for the manager.
   void settle(QueueEvent event) noexcept;
   /// Return true if `settle` has something to do.
-  [[nodiscard]] bool must_settle(QueueEvent event) const noexcept {
-    return watches_[index(event)].is_open(session_) && !has_happened(event) && !is_closed();
+  [[nodiscard]] bool must_settle(QueueEvent event) {
+    return header_.pipe(event).load() != 0 && !is_closed() &&
+           watches_[index(event)].must_settle(session_, watched(event));
   }
 
   /// For a thread that was woken and does not continue: wakes others in its place.
@@ -166,16 +169,34 @@ class Queue final : private ThreadObserver {
   void end_thread() noexcept override { return_all(); }
   void enter_child() noexcept override;
   void claim(const NamedTicket& named);
-  /// Messages in the rings.
-  [[nodiscard]] std::uint64_t waiting() const noexcept;
   [[nodiscard]] Attempt retire_rings(QueueCall& call, std::uint64_t head);
   void begin_ring(std::uint32_t number, std::uint64_t start, const HeldBlock* block);
   [[nodiscard]] static std::size_t index(QueueEvent event) noexcept {
     return static_cast<std::size_t>(event);
   }
   [[nodiscard]] WatchedEvent watched(QueueEvent event) noexcept;
-  [[nodiscard]] bool has_happened(QueueEvent event) const noexcept;
-  void tell_watchers(QueueEvent event) noexcept;
+  [[nodiscard]] bool has_happened(QueueEvent event) const noexcept {
+    return shmtensor::has_happened(header_, kept_, event);
+  }
+  /// Lets the event happen, with its lock, and makes the descriptors of all processes readable. The
+  /// flag is disarmed before: a process that takes the message immediately finds that, and waits
+  /// for the lock to settle.
+  template <typename Change>
+  void let_happen(QueueEvent event, Change&& change) {
+    WatchFlag flag(header_.watch(event));
+    const bool armed = flag.is_armed();
+    if (armed) {
+      flag.disarm();
+      SHMTENSOR_FAULT_POINT("queue.disarmed");
+    }
+    change();
+    if (!armed) return;
+    SHMTENSOR_FAULT_POINT("queue.counted");
+    watches_[index(event)].raise(session_, watched(event));
+    SHMTENSOR_FAULT_POINT("queue.raised");
+  }
+  /// Return true if `let_happen` lacks the pipe.
+  [[nodiscard]] bool lacks_pipe(QueueEvent event);
   /// Wakes all that wait for the event, without the lock under which it happened.
   void tell_everyone(QueueEvent event) noexcept;
   void count_taken(std::uint64_t head) noexcept;

@@ -24,6 +24,7 @@ constexpr std::uint64_t most_entries(std::uint64_t limit) noexcept {
 // The ticket is named in the entry before it is issued, and the count of messages commits both.
 Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
   if (is_shut_down()) return Attempt::shut_down;
+  if (lacks_pipe(QueueEvent::message)) return Attempt::pipe;
   const std::uint64_t tail = header_.tail.count.load();
   const std::uint64_t head = header_.head.count.load();
   if (limit() != 0 && tail - head >= limit()) return Attempt::full;
@@ -63,9 +64,10 @@ Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
     entry.access.store(message.access, std::memory_order_relaxed);
     static_cast<void>(message.block.arena->send(message.block.number, entry.ticket));
   }
-  SHMTENSOR_FAULT_POINT("queue.put_count");
-  header_.tail.count.store(tail + 1);
-  tell_watchers(QueueEvent::message);
+  let_happen(QueueEvent::message, [&] {
+    SHMTENSOR_FAULT_POINT("queue.put_count");
+    header_.tail.count.store(tail + 1);
+  });
   return Attempt::done;
 }
 

@@ -32,6 +32,7 @@ Access access_of(const MessageEntry& entry) noexcept {
 // Of a queue that redelivers, messages that were returned are taken first. Whether another consumer
 // owns one is read before those are looked for: if its owner dies in between, they include it.
 Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
+  if (lacks_pipe(QueueEvent::room)) return Attempt::pipe;
   for (;;) {
     const bool stopped = is_shut_down();
     const bool owned = kept_.any_owned();
@@ -102,8 +103,7 @@ std::optional<Queue::TakenFrom> Queue::read(const MessageEntry& entry, Incoming&
 }
 
 void Queue::count_taken(std::uint64_t head) noexcept {
-  header_.head.count.store(head);
-  tell_watchers(QueueEvent::room);
+  let_happen(QueueEvent::room, [&] { header_.head.count.store(head); });
 }
 
 // If the queue redelivers, a message that is neither in a ring nor kept is done.

@@ -30,6 +30,11 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
       return call.map_missing();
     case Attempt::ring:
       return call.make_ring();
+    case Attempt::pipe:
+      for (const QueueEvent event : {QueueEvent::message, QueueEvent::room}) {
+        if (lacks_pipe(event)) watches_[index(event)].fetch(session_, watched(event));
+      }
+      return;
     case Attempt::done:
     case Attempt::shut_down:
     case Attempt::closed:
@@ -46,19 +51,6 @@ void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&
 
 void Queue::wait_until_done(nanoseconds time) noexcept {
   wait(header_.joiners, header_.head, [this] { return all_done(); }, time);
-}
-
-// The stage, then the owners, then what can be taken: as in `take_locked`.
-bool Queue::has_happened(QueueEvent event) const noexcept {
-  const bool stopped = is_shut_down();
-  if (event == QueueEvent::message) {
-    const bool ends = stopped && !kept_.any_owned();
-    if (kept_.count_returned() != 0) return true;
-    return waiting() != 0 ? !kept_ || kept_.has_free() : ends;
-  }
-  if (stopped) return true;
-  const bool ring = header_.tail.ring.load() + 1 - header_.head.ring.load() < QueueHeader::kRings;
-  return ring && !is_full();
 }
 
 int Queue::watch(QueueEvent event) {
@@ -78,22 +70,19 @@ WatchedEvent Queue::watched(QueueEvent event) noexcept {
   return {.queue = {.arena = arena_, .block = block_, .event = event},
           .lock = OwnerLock(end.lock),
           .flag = WatchFlag(header_.watch(event)),
+          .pipe = header_.pipe(event),
           .has_happened = [this, event] { return has_happened(event); }};
 }
 
-// With the lock under which the event happened.
-void Queue::tell_watchers(QueueEvent event) noexcept {
-  WatchFlag flag(header_.watch(event));
-  if (!flag.is_armed()) return;
-  SHMTENSOR_FAULT_POINT("queue.counted");
-  if (session_.wake_watchers({.arena = arena_, .block = block_, .event = event})) flag.disarm();
-  SHMTENSOR_FAULT_POINT("queue.disarmed");
+bool Queue::lacks_pipe(QueueEvent event) {
+  return header_.pipe(event).load() != 0 && WatchFlag(header_.watch(event)).is_armed() &&
+         watches_[index(event)].lacks_pipe(session_, watched(event));
 }
 
 void Queue::tell_everyone(QueueEvent event) noexcept {
   WaitFlag(header_.waiters(event)).wake_everyone();
-  if (WatchFlag(header_.watch(event)).is_used()) {
-    static_cast<void>(session_.wake_watchers({.arena = arena_, .block = block_, .event = event}));
+  if (header_.pipe(event).load() != 0) {
+    session_.wake_watchers({.arena = arena_, .block = block_, .event = event});
   }
 }
 

@@ -64,7 +64,7 @@ void ArenaRegistry::add(std::vector<Found> found, const SessionMemory& memory,
     const auto [at, is_new] = entries_.try_emplace(number, std::move(entry));
     if (is_new) added.push_back(&at->second);
   }
-  for (Entry* entry : added) clear_dead(*entry, memory, unused);
+  for (Entry* entry : added) clear_dead(*entry, memory, unused, {});
 }
 
 void ArenaRegistry::make_orphan(Entry& entry) {
@@ -118,15 +118,27 @@ void ArenaRegistry::free_marked(Entry& entry, BlockNumber block) {
   entry.reclaimed = 0;
 }
 
-void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead) {
+void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead,
+                          const Happened& happened) {
   for (auto& pair : entries_) {
     Entry& entry = pair.second;
     if (!entry.orphan && dead.has(entry.segment->header().owner)) make_orphan(entry);
-    clear_dead(entry, memory, dead);
+    clear_dead(entry, memory, dead, happened);
   }
 }
 
-void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead) {
+QueueHeader* ArenaRegistry::queue(ArenaNumber number, BlockNumber block) const {
+  const Segment* const segment = find(number);
+  if (segment == nullptr || block >= segment->capacity()) return nullptr;
+  const auto contents = TicketContents::of(segment->record(block).contents.load());
+  const auto bytes = bytes_in(*segment, block);
+  if (contents.kind != TicketContents::Kind::queue || !bytes) return nullptr;
+  return bytes->size() < sizeof(QueueHeader) ? nullptr
+                                             : reinterpret_cast<QueueHeader*>(bytes->data());
+}
+
+void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead,
+                               const Happened& happened) {
   SHMTENSOR_FAULT_POINT("manager.sweep");
   const Segment& segment = *entry.segment;
   Drain drain(*this, memory);
@@ -141,8 +153,17 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
         if (!is_queue) {
           if (const auto ring = BroadcastRing::in(*bytes)) repair_broadcast(*ring, dead, drain);
         } else if (bytes->size() >= sizeof(QueueHeader)) {
-          repair_queue(*reinterpret_cast<QueueHeader*>(bytes->data()), KeptMessages::in(*bytes),
-                       dead, drain);
+          auto& queue = *reinterpret_cast<QueueHeader*>(bytes->data());
+          const KeptMessages kept = KeptMessages::in(*bytes);
+          repair_queue(queue, kept, dead, drain);
+          for (const QueueEvent event : {QueueEvent::message, QueueEvent::room}) {
+            // A process may have been killed between the flag and the pipe.
+            if (!happened || queue.pipe(event).load() == 0) continue;
+            if (WatchFlag(queue.watch(event)).is_armed() && !has_happened(queue, kept, event)) {
+              continue;
+            }
+            happened({.arena = segment.number(), .block = block, .event = event});
+          }
         }
       },
       [&](BlockNumber block, FreeResult result) {

@@ -1,6 +1,7 @@
 // The arenas of a session that the manager has open.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "arena/slot_set.hpp"
 #include "manager/protocol.hpp"
 #include "manager/reclaim_quota.hpp"
+#include "queue/layout.hpp"
 
 namespace shmtensor {
 
@@ -49,9 +51,15 @@ class ArenaRegistry {
   /// block.
   void notify_owners() const noexcept;
 
+  /// Called with an event of a repaired queue that has happened, or may have.
+  using Happened = std::function<void(const WatchedQueue&)>;
   /// Clears the bits of dead slots in all arenas, and repairs the queues that they held. The arenas
   /// that they own become orphan arenas.
-  void sweep(const SessionMemory& memory, const SlotSet& dead);
+  void sweep(const SessionMemory& memory, const SlotSet& dead, const Happened& happened = {});
+
+  /// Returns the header of a queue; null if the block has none. It stays valid as long as a process
+  /// holds the queue.
+  [[nodiscard]] QueueHeader* queue(ArenaNumber number, BlockNumber block) const;
 
   /// Cancels the tickets that a draining block contains, and frees it.
   void drain(const SessionMemory& memory, ArenaNumber number, BlockNumber block);
@@ -111,7 +119,8 @@ class ArenaRegistry {
   };
 
   static void make_orphan(Entry& entry);
-  void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead);
+  void clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead,
+                  const Happened& happened);
   /// Cancels the tickets of the groups that `chosen(sent, pipe)` selects. Returns their number.
   template <typename Chosen>
   std::uint64_t cancel_tickets(const SessionMemory& memory, Chosen&& chosen);

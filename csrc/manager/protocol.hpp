@@ -18,7 +18,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x6d747473;  // "sttm"
-inline constexpr std::uint16_t kProtocolVersion = 6;
+inline constexpr std::uint16_t kProtocolVersion = 7;
 
 /// The timeout of a request.
 inline constexpr std::chrono::milliseconds kTimeout{10'000};
@@ -48,9 +48,10 @@ enum class MessageKind : std::uint16_t {
   watch_pipe,      ///< pipe: messages are sent into it; carries its location, or for a socket that
                    ///< reads them `number` is its cookie; no answer
   drain,           ///< arena, number: a block that contains tickets is unused; no answer
-  watch_queue,     ///< arena, number: the block of a queue; event; carries a socket, into which the
-                   ///< manager sends a byte at each wake_watchers
-  wake_watchers,   ///< arena, number, event: it may have happened to the queue; no answer
+  watch_queue,  ///< arena, number: the block of a queue; event; carries a socket that the process
+                ///< closes when it watches no more. The answer carries the ready pipe
+  find_ready_pipe,  ///< arena, number, event: of a queue that others watch
+  wake_watchers,    ///< arena, number, event: raise the ready pipe; no answer
   // replies
   welcome = 64,  ///< slot, incarnation; carries the session's memory
   done,          ///< the request was carried out
@@ -111,6 +112,16 @@ struct Message {
   Message message;
   message.kind = kind;
   message.session = session;
+  return message;
+}
+
+/// A request about an event of a queue, or about a block.
+[[nodiscard]] inline Message message_about(MessageKind kind, const SessionId& session,
+                                           const WatchedQueue& queue) noexcept {
+  Message message = message_for(kind, session);
+  message.arena = queue.arena;
+  message.number = queue.block;
+  message.event = queue.event;
   return message;
 }
 

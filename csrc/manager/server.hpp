@@ -96,6 +96,7 @@ class Server {
 
   // server_queues.cpp
   void watch_queue(const Client& client, const Message& message, Fd fd);
+  void find_ready_pipe(const Client& client, const Message& message);
   void wake_watchers(const Client& client, const Message& message);
   void remove_queue(int descriptor);
 

@@ -74,7 +74,7 @@ void Server::try_postponed_frees() {
 // One walk over all blocks for all slots that were found dead in a turn of the loop.
 void Server::sweep_dead() {
   if (dead_.planes() == 0) return;
-  registry_.sweep(*memory_, dead_);
+  registry_.sweep(*memory_, dead_, [this](const WatchedQueue& queue) { queues_.raise(queue); });
   SHMTENSOR_FAULT_POINT("manager.before_release");
   std::uint64_t count = 0;
   slots_->for_each_in_use([&](SlotNumber slot) {
@@ -87,7 +87,6 @@ void Server::sweep_dead() {
   // When owners see this change, they compare the block table with their bookkeeping.
   memory_->header().deaths.fetch_add(count);
   registry_.notify_owners();
-  queues_.wake_all();  // one of them may have changed a queue and not told
   // Last, because processes may wait for the blocks of the dead process.
   if (!knows_all_arenas_) return;
   remove_unregistered(session_, [this](ArenaNumber arena) { return registry_.find(arena); });

@@ -1,4 +1,5 @@
-// Handles requests about queues: wakes processes that wait by a descriptor, and describes queues.
+// Handles requests about queues: keeps the pipes of those that processes watch, and describes
+// queues.
 #include <utility>
 
 #include "manager/server.hpp"
@@ -15,20 +16,41 @@ WatchedQueue queue_of(const Message& message) noexcept {
 
 }  // namespace
 
+// The client holds the queue, so its block stays what it is. The pipe may be that of an earlier
+// queue in the same block, or of an earlier manager, whose watchers find their sockets closed. A
+// new one is raised: the client lowers it if the event has not happened.
 void Server::watch_queue(const Client& client, const Message& message, Fd fd) {
   if (!is_socket(fd)) return refuse(client.socket, message, "a watched queue needs a socket");
-  const Fd* const kept = queues_.add(queue_of(message), std::move(fd));
-  if (kept == nullptr) {
+  const WatchedQueue queue = queue_of(message);
+  QueueHeader* const header = registry_.queue(queue.arena, queue.block);
+  if (header == nullptr) return refuse(client.socket, message, "no such queue");
+  WatchedQueues::Watched* const watched = queues_.add(queue, std::move(fd));
+  if (watched == nullptr) {
     return refuse(client.socket, message,
                   "too many processes wait for queues by descriptors; raise the manager's limit on "
                   "open files");
   }
-  poller_.add(*kept, tag(kQueue, static_cast<std::uint32_t>(kept->get())));
-  reply(client.socket, message, MessageKind::done);
+  const Fd& socket = watched->sockets.back();
+  poller_.add(socket, tag(kQueue, static_cast<std::uint32_t>(socket.get())));
+  std::atomic<std::uint32_t>& number = header->pipe(queue.event);
+  if (watched->pipe.number() == 0 || watched->pipe.number() != number.load()) {
+    watched->pipe = ReadyPipe::create();
+    watched->pipe.raise();
+    number.store(watched->pipe.number());
+  }
+  reply(client.socket, message, MessageKind::done, &watched->pipe.descriptor());
+}
+
+void Server::find_ready_pipe(const Client& client, const Message& message) {
+  const WatchedQueues::Watched* const watched = queues_.find(queue_of(message));
+  if (watched == nullptr || watched->pipe.number() == 0) {
+    return reply(client.socket, message, MessageKind::unknown);
+  }
+  reply(client.socket, message, MessageKind::done, &watched->pipe.descriptor());
 }
 
 void Server::wake_watchers(const Client& client, const Message& message) {
-  if (client.slot != kNoSlot) queues_.wake(queue_of(message));
+  if (client.slot != kNoSlot) queues_.raise(queue_of(message));
 }
 
 void Server::next_queue(const Client& client, const Message& message) {
@@ -40,10 +62,10 @@ void Server::next_queue(const Client& client, const Message& message) {
 
 // The process closed its end, or has ended.
 void Server::remove_queue(int descriptor) {
-  const Fd* const socket = queues_.find(descriptor);
+  const Fd* const socket = queues_.find_socket(descriptor);
   if (socket == nullptr) return;
   poller_.remove(*socket);
-  queues_.remove(descriptor);
+  queues_.remove_socket(descriptor);
 }
 
 }  // namespace shmtensor

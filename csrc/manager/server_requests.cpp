@@ -17,10 +17,10 @@ namespace shmtensor {
 namespace {
 
 // The requests that only a member may make; an observer has no slot.
-constexpr std::array kMemberRequests{MessageKind::register_arena, MessageKind::find_arena,
-                                     MessageKind::keep_chunk,     MessageKind::find_chunk,
-                                     MessageKind::drop_chunk,     MessageKind::retire_arena,
-                                     MessageKind::watch_queue,    MessageKind::fork};
+constexpr std::array kMemberRequests{
+    MessageKind::register_arena, MessageKind::find_arena,      MessageKind::keep_chunk,
+    MessageKind::find_chunk,     MessageKind::drop_chunk,      MessageKind::retire_arena,
+    MessageKind::watch_queue,    MessageKind::find_ready_pipe, MessageKind::fork};
 
 bool is_notice(MessageKind kind) noexcept {
   return kind == MessageKind::watch_pipe || kind == MessageKind::drain ||
@@ -135,6 +135,8 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
       return retire_arena(client, message);
     case MessageKind::watch_queue:
       return watch_queue(client, message, std::move(fd));
+    case MessageKind::find_ready_pipe:
+      return find_ready_pipe(client, message);
     case MessageKind::fork:
       return prepare_fork(client, std::move(fd));
     default:

@@ -1,52 +1,48 @@
 #include "manager/watched_queues.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <utility>
 
-#include "base/error.hpp"
 #include "os/limits.hpp"
-#include "os/unix_socket.hpp"
 
 namespace shmtensor {
-namespace {
-
-// A socket that takes no more is readable at its other end already.
-void send_wakeup(const Fd& socket) noexcept {
-  static constexpr std::array<std::byte, 1> kWakeup{};
-  try {
-    send_message(socket, kWakeup, {}, Wait::never);
-  } catch (const Error&) {
-    // closed, too: the event loop removes it
-  }
-}
-
-}  // namespace
 
 // The other descriptors are for connections and arenas.
-const Fd* WatchedQueues::add(const WatchedQueue& queue, Fd socket) {
-  if (sockets_.size() >= static_cast<std::size_t>(descriptor_limit() / 4)) return nullptr;
-  return &sockets_.emplace(queue, std::move(socket))->second;
+WatchedQueues::Watched* WatchedQueues::add(const WatchedQueue& queue, Fd socket) {
+  std::size_t descriptors = 0;
+  for (const auto& [other, watched] : queues_) descriptors += 1 + watched.sockets.size();
+  if (descriptors + 2 > static_cast<std::size_t>(descriptor_limit() / 4)) return nullptr;
+  Watched& watched = queues_[queue];
+  watched.sockets.push_back(std::move(socket));
+  return &watched;
 }
 
-const Fd* WatchedQueues::find(int descriptor) const noexcept {
-  const auto at = std::ranges::find_if(
-      sockets_, [&](const auto& pair) { return pair.second.get() == descriptor; });
-  return at == sockets_.end() ? nullptr : &at->second;
+const WatchedQueues::Watched* WatchedQueues::find(const WatchedQueue& queue) const noexcept {
+  const auto at = queues_.find(queue);
+  return at == queues_.end() ? nullptr : &at->second;
 }
 
-void WatchedQueues::remove(int descriptor) noexcept {
-  std::erase_if(sockets_, [&](const auto& pair) { return pair.second.get() == descriptor; });
+const Fd* WatchedQueues::find_socket(int descriptor) const noexcept {
+  for (const auto& [queue, watched] : queues_) {
+    for (const Fd& socket : watched.sockets) {
+      if (socket.get() == descriptor) return &socket;
+    }
+  }
+  return nullptr;
 }
 
-void WatchedQueues::wake(const WatchedQueue& queue) const noexcept {
-  const auto [first, last] = sockets_.equal_range(queue);
-  for (auto at = first; at != last; ++at) send_wakeup(at->second);
+void WatchedQueues::remove_socket(int descriptor) noexcept {
+  for (auto& [queue, watched] : queues_) {
+    std::erase_if(watched.sockets, [&](const Fd& one) { return one.get() == descriptor; });
+  }
+  std::erase_if(queues_, [](const auto& pair) { return pair.second.sockets.empty(); });
 }
 
-void WatchedQueues::wake_all() const noexcept {
-  for (const auto& [queue, socket] : sockets_) send_wakeup(socket);
+// A pipe that is raised stays as it is: a process that lowers it at this moment would find a second
+// byte only later.
+void WatchedQueues::raise(const WatchedQueue& queue) const noexcept {
+  const Watched* const watched = find(queue);
+  if (watched != nullptr && !watched->pipe.is_raised()) watched->pipe.raise();
 }
 
 }  // namespace shmtensor

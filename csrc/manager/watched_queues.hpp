@@ -1,10 +1,12 @@
-// The sockets by which the manager wakes processes that wait for a queue by a descriptor.
+// The queues that processes watch by a descriptor, and their ready pipes.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <vector>
 
 #include "os/fd.hpp"
+#include "os/ready_pipe.hpp"
 #include "queue/watch_flag.hpp"
 
 namespace shmtensor {
@@ -12,18 +14,27 @@ namespace shmtensor {
 /// Threads: one.
 class WatchedQueues {
  public:
-  /// Takes ownership of the socket. Returns null if too many are watched.
-  const Fd* add(const WatchedQueue& queue, Fd socket);
-  /// The socket with this number, if there is one.
-  [[nodiscard]] const Fd* find(int descriptor) const noexcept;
-  void remove(int descriptor) noexcept;
+  struct Watched {
+    ReadyPipe pipe;
+    /// One of each process that watches; it closes its end when it watches no more.
+    std::vector<Fd> sockets;
+  };
 
-  /// Makes the descriptors of all processes that wait for this readable.
-  void wake(const WatchedQueue& queue) const noexcept;
-  void wake_all() const noexcept;
+  /// Returns what belongs to the queue, with this socket as the last one, and perhaps without a
+  /// pipe. Null if too many are watched.
+  [[nodiscard]] Watched* add(const WatchedQueue& queue, Fd socket);
+  /// Returns null if no process watches.
+  [[nodiscard]] const Watched* find(const WatchedQueue& queue) const noexcept;
+  /// The socket with this number, if there is one.
+  [[nodiscard]] const Fd* find_socket(int descriptor) const noexcept;
+  /// Closes the socket, and after the last one of a queue the pipe.
+  void remove_socket(int descriptor) noexcept;
+
+  /// Makes the descriptors of all processes that watch readable.
+  void raise(const WatchedQueue& queue) const noexcept;
 
  private:
-  std::multimap<WatchedQueue, Fd> sockets_;
+  std::map<WatchedQueue, Watched> queues_;
 };
 
 }  // namespace shmtensor

@@ -1,6 +1,7 @@
 #include "os/fd.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +38,11 @@ bool Fd::still_is(const FileIdentity& identity) const noexcept {
   struct stat info{};
   return number_ >= 0 && ::fstat(number_, &info) == 0 &&
          FileIdentity{info.st_dev, info.st_ino} == identity;
+}
+
+bool is_readable(const Fd& fd) noexcept {
+  pollfd state{fd.get(), POLLIN, 0};
+  return ::poll(&state, 1, 0) > 0;
 }
 
 }  // namespace shmtensor

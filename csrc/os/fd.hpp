@@ -43,4 +43,7 @@ class Fd {
   int number_ = -1;
 };
 
+/// Return true if a read would not wait, or the peer of a socket has closed its end.
+[[nodiscard]] bool is_readable(const Fd& fd) noexcept;
+
 }  // namespace shmtensor

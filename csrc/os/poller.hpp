@@ -22,6 +22,9 @@ class Poller {
   /// Readable while `wait` would return a tag.
   [[nodiscard]] const Fd& descriptor() const noexcept { return epoll_; }
 
+  /// Return true if `wait` would return a tag now. Threads: any, beside one that waits.
+  [[nodiscard]] bool is_ready() const noexcept { return is_readable(epoll_); }
+
   /// Returns the tags of ready descriptors; none if `milliseconds` passed first (-1 waits
   /// indefinitely).
   [[nodiscard]] const std::vector<std::uint64_t>& wait(int milliseconds);

@@ -59,4 +59,17 @@ bool KeptMessages::has(std::uint64_t position) const noexcept {
   });
 }
 
+// The stage, then the owners, then what can be taken: as in `Queue::take_locked`.
+bool has_happened(const QueueHeader& queue, const KeptMessages& kept, QueueEvent event) noexcept {
+  const bool stopped = queue.is_shut_down();
+  if (event == QueueEvent::message) {
+    const bool ends = stopped && !kept.any_owned();
+    if (kept.count_returned() != 0) return true;
+    return queue.waiting() != 0 ? !kept || kept.has_free() : ends;
+  }
+  if (stopped) return true;
+  const bool ring = queue.tail.ring.load() + 1 - queue.head.ring.load() < QueueHeader::kRings;
+  return ring && !queue.is_full();
+}
+
 }  // namespace shmtensor

@@ -78,4 +78,8 @@ class KeptMessages {
   QueueHeader* header_ = nullptr;
 };
 
+/// Return true if the event has happened to a queue.
+[[nodiscard]] bool has_happened(const QueueHeader& queue, const KeptMessages& kept,
+                                QueueEvent event) noexcept;
+
 }  // namespace shmtensor

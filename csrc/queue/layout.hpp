@@ -68,8 +68,10 @@ struct QueueHeader {
   QueueEnd head;
   alignas(64) std::atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
   std::atomic<std::uint32_t> message_watch;        ///< WatchFlag
+  std::atomic<std::uint32_t> message_pipe;         ///< number of the ReadyPipe; 0: never watched
   alignas(64) std::atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room
   std::atomic<std::uint32_t> room_watch;           ///< WatchFlag
+  std::atomic<std::uint32_t> room_pipe;            ///< number of the ReadyPipe; 0: never watched
   alignas(64) std::atomic<QueueStage> stage;
   std::atomic<std::uint32_t> joiners;                ///< WaitFlag: until all messages are done
   std::atomic<std::uint64_t> done;                   ///< messages for which `task_done` was called
@@ -85,6 +87,21 @@ struct QueueHeader {
   /// A WatchFlag.
   [[nodiscard]] std::atomic<std::uint32_t>& watch(QueueEvent event) noexcept {
     return event == QueueEvent::message ? message_watch : room_watch;
+  }
+  /// The number of a ReadyPipe. Only the manager stores it.
+  [[nodiscard]] std::atomic<std::uint32_t>& pipe(QueueEvent event) noexcept {
+    return event == QueueEvent::message ? message_pipe : room_pipe;
+  }
+
+  [[nodiscard]] bool is_shut_down() const noexcept { return stage.load() != QueueStage::open; }
+  /// Messages in the rings.
+  [[nodiscard]] std::uint64_t waiting() const noexcept {
+    // The head is read first: the difference is never negative, and exact if no process acts.
+    const std::uint64_t taken = head.count.load();
+    return tail.count.load() - taken;
+  }
+  [[nodiscard]] bool is_full() const noexcept {
+    return limit.load() != 0 && waiting() >= limit.load();
   }
 
   /// The ticket records in the first block, with those of kept messages behind the header.

@@ -24,21 +24,18 @@ struct WatchedQueue {
   auto operator<=>(const WatchedQueue&) const = default;
 };
 
-/// changes:31 | armed:1. A process that found that the event has not happened arms the flag; the
-/// one that makes it happen tells the manager first, if the flag is armed, and disarms it. Both
-/// have the lock under which the event happens: that of the tail for a message, of the head for
-/// room. So each time the flag is disarmed, every descriptor is made readable once.
+/// 0:31 | armed:1. A process that finds that the event has not happened lowers the ready pipe of
+/// the event and arms the flag; a process that makes the event happen disarms the flag before, if
+/// it is armed, and raises the pipe afterwards. Both have the lock under which the event happens:
+/// that of the tail for a message, of the head for room. So while no process has the lock, the pipe
+/// is raised if and only if the flag is not armed.
 class WatchFlag {
  public:
   explicit WatchFlag(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
-  [[nodiscard]] bool is_armed() const noexcept { return (word_.load() & 1) != 0; }
-  /// Return true if a process has ever armed the flag.
-  [[nodiscard]] bool is_used() const noexcept { return word_.load() != 0; }
-  /// How often the flag was disarmed.
-  [[nodiscard]] std::uint32_t changes() const noexcept { return word_.load() >> 1; }
-  void arm() noexcept { word_.store(word_.load() | 1); }
-  void disarm() noexcept { word_.store((word_.load() | 1) + 1); }
+  [[nodiscard]] bool is_armed() const noexcept { return word_.load() != 0; }
+  void arm() noexcept { word_.store(1); }
+  void disarm() noexcept { word_.store(0); }
 
  private:
   std::atomic<std::uint32_t>& word_;

@@ -19,6 +19,7 @@
 #include "manager/connection.hpp"
 #include "os/mutex.hpp"
 #include "os/process.hpp"
+#include "os/ready_pipe.hpp"
 #include "os/spin_lock.hpp"
 #include "session/handle.hpp"
 #include "session/pinned_arena.hpp"
@@ -107,12 +108,15 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   /// Lets the manager watch a pipe. Never waits for the manager.
   [[nodiscard]] Watched watch_pipe(int descriptor) noexcept;
 
-  /// Lets the manager send a byte into the socket when the event may have happened. Throws
+  /// Returns the ready pipe of an event of a queue, which the manager keeps as long as this
+  /// process, or another one that watches the queue, has its socket open. Throws SessionError,
+  /// OsError.
+  [[nodiscard]] ReadyPipe watch_queue(const WatchedQueue& queue, const Fd& socket);
+  /// Returns the ready pipe for a process that does not watch; empty if no process watches. Throws
   /// SessionError, OsError.
-  void watch_queue(const WatchedQueue& queue, const Fd& socket);
-  /// Lets the manager wake the processes that watch a queue. Never waits for it. Returns false if
-  /// it could not be told now: try again.
-  [[nodiscard]] bool wake_watchers(const WatchedQueue& queue) noexcept;
+  [[nodiscard]] ReadyPipe ready_pipe(const WatchedQueue& queue);
+  /// Lets the manager raise the ready pipe. Never waits for it.
+  void wake_watchers(const WatchedQueue& queue) noexcept;
 
   [[nodiscard]] Statistics statistics();
   /// Reclaims free memory, releases idle pages to the system, and cancels tickets of the whole

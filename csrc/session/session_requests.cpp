@@ -191,19 +191,21 @@ void Session::drain(ArenaNumber arena, BlockNumber block) noexcept {
   }
 }
 
-void Session::watch_queue(const WatchedQueue& queue, const Fd& socket) {
-  Message message = message_for(MessageKind::watch_queue, id());
-  message.arena = queue.arena;
-  message.number = queue.block;
-  message.event = queue.event;
-  static_cast<void>(ask(message, socket.get()));
+ReadyPipe Session::watch_queue(const WatchedQueue& queue, const Fd& socket) {
+  return ReadyPipe(ask(message_about(MessageKind::watch_queue, id(), queue), socket.get()).fd);
 }
 
-bool Session::wake_watchers(const WatchedQueue& queue) noexcept {
+ReadyPipe Session::ready_pipe(const WatchedQueue& queue) {
+  Reply reply = ask(message_about(MessageKind::find_ready_pipe, id(), queue));
+  if (reply.message.kind == MessageKind::unknown) return {};
+  return ReadyPipe(std::move(reply.fd));
+}
+
+void Session::wake_watchers(const WatchedQueue& queue) noexcept {
   try {
-    return leave({.kind = MessageKind::wake_watchers, .block = queue});
+    static_cast<void>(leave({.kind = MessageKind::wake_watchers, .block = queue}));
   } catch (const std::bad_alloc&) {
-    return false;
+    report("no memory is left to wake those that watch a queue");
   }
 }
 
@@ -239,11 +241,9 @@ bool Session::send_notices_locked() noexcept {
   const LockGuard guard(notices_lock_);
   for (; !notices_.empty(); notices_.pop_back()) {
     const Notice& notice = notices_.back();
-    Message message = message_for(notice.kind, id());
-    message.arena = notice.block.arena;
-    message.number = notice.block.block;
-    message.event = notice.block.event;
-    if (!connection_ || !connection_.tell(message)) return false;
+    if (!connection_ || !connection_.tell(message_about(notice.kind, id(), notice.block))) {
+      return false;
+    }
   }
   return true;
 }

@@ -88,7 +88,7 @@ def live() -> tuple[int, int]:
 def exchange(name: str, messages: st.Queue) -> None:
     """Check that every message is received once, although the victim is stopped."""
     ours, theirs = os.pipe()
-    tells = name in ("queue.counted", "queue.disarmed")
+    tells = name in ("queue.disarmed", "queue.counted", "queue.raised")
     puts = tells or name.startswith(("queue.put", "queue.ring_count", "send."))
     put: list[int] = [] if puts or name == "queue.announced" else list(range(MESSAGES))
 
@@ -97,7 +97,7 @@ def exchange(name: str, messages: st.Queue) -> None:
             messages.put(message(number), timeout=WAIT)
 
     def consume() -> None:
-        if name == "queue.armed":
+        if name in ("queue.lowered", "queue.armed"):
             messages.fileno()
         if name == "queue.take_claimed":
             messages._claim_in(st.zeros(1, "uint64").storage(), 0)

@@ -1,13 +1,18 @@
 /* Waiting for a queue by a descriptor: docs/design/queue.md, "Descriptors".
  *
- * Producers put messages; a watcher sleeps until its descriptor is readable, takes what is there, and settles.
- * Defines: PRODUCERS, MESSAGES (of each), DEATHS, MANAGER_DEATHS. The other words are mutations.
+ * Producers put messages; a watcher sleeps until its descriptor is readable, takes what is there, and settles;
+ * another consumer, which does not watch, takes messages and settles, too. A pipe is its unread bytes; its number
+ * is in the queue. Defines: PRODUCERS, MESSAGES (of each), OTHERS (messages that the other consumer may take),
+ * DEATHS, MANAGER_DEATHS, SHUTDOWN. The other words are mutations.
  */
 #ifndef PRODUCERS
 #define PRODUCERS 1
 #endif
 #ifndef MESSAGES
 #define MESSAGES 2
+#endif
+#ifndef OTHERS
+#define OTHERS 0
 #endif
 #ifndef DEATHS
 #define DEATHS 0
@@ -17,36 +22,40 @@
 #endif
 #define FREE 255
 #define WATCHER 254
+#define OTHER 253
 
 byte lock = FREE;           /* its owner */
 byte count;                 /* unread messages */
+bool stopped;               /* the queue is shut down, which needs no lock */
 bool armed;
-byte changes;               /* how often the flag was disarmed */
+byte number;                /* of the ready pipe; 0: the queue was never watched */
 
-chan notices = [8] of { bit };
-bool registered;            /* the manager has the watcher's socket */
+byte bytes[4];              /* unread, by the number of the pipe */
+byte kept;                  /* the pipe of the manager, or 0 */
+byte made;                  /* pipes */
 bool hung_up;               /* the watcher's socket has no peer */
-byte wakeups;               /* unread, in the socket */
-bool pending[PRODUCERS];    /* a notice that another thread of the producer will send */
+byte mine;                  /* the watcher's pipe */
+bool settling;              /* the other consumer has taken a message */
+bool done;                  /* the watcher has seen the shutdown */
+
+chan notices = [4] of { bit };
 bool dead[PRODUCERS];
 bool unswept[PRODUCERS];
 byte deaths;
 byte manager_deaths;
-bool disturbed;             /* a process was killed, or a notice was late */
+bool disturbed;             /* a process was killed, or asked the manager to raise the pipe */
 
-#define READABLE (wakeups > 0 || hung_up)
+#define HAPPENED (count > 0 || stopped)
+#ifdef NO_HANG_UP
+#define READABLE (bytes[mine] > 0)
+#else
+#define READABLE (bytes[mine] > 0 || hung_up)
+#endif
 
 inline acquire(who) { atomic { lock == FREE -> lock = who } }
 inline release() { lock = FREE }
-
-/* Sends a notice, or leaves it to the thread that uses the connection; fails if its manager was killed. */
-inline tell(me) {
-  if
-  :: notices!1; told = true
-  :: pending[me] = true; disturbed = true; told = true
-  :: manager_deaths > 0 -> pending[me] = true; told = false  /* sent when it has connected again */
-  fi
-}
+inline raise(pipe) { if :: bytes[pipe] < 3 -> bytes[pipe]++ :: else fi }
+inline ask_manager() { atomic { disturbed = true; if :: nfull(notices) -> notices!1 :: full(notices) fi } }
 
 inline die(me) {
   if
@@ -55,51 +64,68 @@ inline die(me) {
   fi
 }
 
+/* With the lock, before and after the event. */
+inline disarm(me) {
+  if
+  :: number != 0 && armed -> armed = false; tells = true; die(me)
+  :: else -> tells = false
+  fi
+}
+inline tell(me, have) {
+  if
+  :: tells && have == number -> raise(have); die(me)
+  :: tells && have != number -> ask_manager()
+  :: else
+  fi
+}
+
+/* Without the lock: the pipe is the one in the queue, or none. */
+inline fetch(have, asked) {
+  atomic { asked = number; if :: kept == number -> have = number :: else -> have = 0 fi }
+}
+
 proctype Producer(byte me) {
   byte left = MESSAGES;
-  bool told;
+  byte have;
+  byte asked;
+  bool tells;
   do
   :: left == 0 -> break
   :: left > 0 ->
-     left--;
      acquire(me);
-     die(me);
-     count++;
-     die(me);
-#ifdef TELL_AFTER_UNLOCK
-     release();
-#endif
      if
-     :: armed -> tell(me); die(me); if :: told -> d_step { armed = false; changes++ } :: else fi
-     :: else
-     fi;
-     die(me);
-#ifndef TELL_AFTER_UNLOCK
-     release();
+     :: number != 0 && armed && asked != number -> release(); fetch(have, asked)
+     :: else ->
+        left--;
+        die(me);
+#ifndef DISARM_AFTERWARDS
+        disarm(me);
 #endif
-     die(me)
+        count++;
+        die(me);
+#ifdef DISARM_AFTERWARDS
+        disarm(me);
+#endif
+        tell(me, have);
+        release()
+     fi
   od;
+#ifdef SHUTDOWN
+  stopped = true;
+  if :: number != 0 -> ask_manager() :: else fi;
+#endif
 killed:
   skip
-}
-
-/* The other thread of a producer, which uses its connection. */
-proctype Connection(byte me) {
-end:
-  do
-  :: atomic { pending[me] && !dead[me] -> pending[me] = false; notices!1 }
-  od
 }
 
 proctype Manager() {
   byte i;
 end:
   do
-  :: atomic { notices?1 -> if :: registered && wakeups < 3 -> wakeups++ :: else fi }
-  :: atomic { manager_deaths < MANAGER_DEATHS ->
-       manager_deaths++; disturbed = true;
-       do :: len(notices) > 0 -> notices?1 :: len(notices) == 0 -> break od;
-       if :: registered -> registered = false; hung_up = true :: else fi
+  :: atomic { notices?1 -> if :: kept != 0 && bytes[kept] == 0 -> raise(kept) :: else fi }
+  :: atomic { manager_deaths < MANAGER_DEATHS && kept != 0 ->
+       manager_deaths++; disturbed = true; kept = 0; hung_up = true;
+       do :: nempty(notices) -> notices?1 :: empty(notices) -> break od
      }
   :: atomic { (unswept[0]
 #if PRODUCERS > 1
@@ -108,103 +134,96 @@ end:
      ) ->
        i = (unswept[0] -> 0 : 1);
        unswept[i] = false;
-       pending[i] = false;
        if :: lock == i -> lock = FREE :: else fi;
 #ifndef NO_WAKE_IN_SWEEP
-       if :: registered && wakeups < 3 -> wakeups++ :: else fi
+       if :: (!armed || HAPPENED) && kept != 0 && bytes[kept] == 0 -> raise(kept) :: else fi
 #endif
      }
   od
 }
 
-proctype Watcher() {
-  byte seen;
-  byte turn;
-  bool must_tell = true;
-  bool told;
-  registered = true;
-  goto settle;
-wait:
-  if
-  :: goto end_readable
-  :: goto end_get
-  fi;
-end_get:  /* a get that does not wait for the descriptor */
-  count > 0;
-  goto take;
-end_readable:
-  atomic { READABLE -> assert(disturbed || count > 0 || lock != FREE) };  /* not woken in vain */
-take:
-  if
-  :: atomic { count > 0 -> count-- }; if :: count > 0 -> goto wait :: else -> goto settle fi
-  :: count == 0 -> goto settle
-  fi;
-settle:
-  turn = 0;
-again:
-#ifdef ARM_WITHOUT_LOCK
-  if :: count > 0 -> goto wait :: else fi;
-#else
-  if
-  :: atomic { lock == FREE -> lock = WATCHER }
-  :: lock != FREE ->  /* its owner is stopped */
-     disturbed = true;
-#ifndef NO_TELL_WHEN_STOPPED
-     if :: must_tell -> notices!1 :: else fi;
-#endif
-     goto wait
-  fi;
-#endif
-  if
-#ifndef ARM_WITHOUT_LOCK
-  :: count > 0 ->
-     if
-     :: armed || must_tell ->
-        notices!1; must_tell = false; d_step { armed = false; changes++ }
-     :: else
-     fi;
-     release();
-     goto wait
-#endif
-  :: else ->
-     if
-#ifndef NO_AWAIT
-     :: seen != changes && turn < 2 ->
-        seen = changes;
-        release();
-        turn++;
-        if
-        :: READABLE
-        :: disturbed  /* the wait is bounded */
-        fi;
-        wakeups = 0;
-#ifndef FORGET_THE_READ_WAKEUP
-        must_tell = true;
-#endif
-        if :: hung_up -> goto connect :: else -> goto again fi
-#endif
-     :: else ->
-        seen = changes;
-        armed = true;
-        must_tell = false;
-        wakeups = 0;
-        release();
-        if :: hung_up -> goto connect :: else -> goto wait fi
-     fi
-  fi;
-connect:
-  atomic { hung_up = false; wakeups = 0; registered = true;
-#ifndef NO_TELL_WHEN_NEW
-    must_tell = true
-#endif
-  };
-  goto again
+/* Registers the watcher's socket. */
+inline watch() {
+  atomic {
+    if
+    :: kept == 0 || kept != number -> made++; kept = made; raise(kept); number = kept
+    :: else
+    fi;
+    hung_up = false;
+    mine = kept
+  }
 }
 
-/* When nothing moves any more, no message is unread. */
+inline settle(who, have) {
+#ifndef ARM_WITHOUT_LOCK
+  acquire(who);
+#endif
+  if
+  :: have != number || have == 0
+  :: else ->
+     if
+     :: !HAPPENED ->
+        bytes[have] = 0;
+        armed = true
+     :: else
+     fi;
+#ifndef LOOK_ONCE
+     if
+     :: HAPPENED && (armed || bytes[have] == 0) -> armed = false; raise(have)
+     :: else
+     fi
+#endif
+  fi;
+#ifndef ARM_WITHOUT_LOCK
+  release()
+#endif
+}
+
+proctype Watcher() {
+  watch();
+  settle(WATCHER, mine);
+end:
+  do
+  :: atomic { READABLE -> assert(disturbed || HAPPENED || settling) };  /* not in vain */
+     if
+     :: atomic { count > 0 -> count-- }
+     :: count == 0 && stopped -> done = true; break
+     :: count == 0 && !stopped
+     fi;
+     if
+     :: hung_up || mine != number -> watch()
+     :: else
+     fi;
+     if :: !HAPPENED || hung_up -> settle(WATCHER, mine) :: else fi
+  od
+}
+
+/* A consumer that does not watch. */
+proctype Other() {
+  byte left = OTHERS;
+  byte have;
+  byte asked;
+end:
+  do
+  :: left == 0 -> break
+  :: atomic { left > 0 && count > 0 -> count--; left--; settling = true };
+#ifndef OTHERS_DO_NOT_SETTLE
+     if
+     :: number != 0 && !HAPPENED && !armed ->
+        if :: asked != number -> fetch(have, asked) :: else fi;
+        settle(OTHER, have)
+     :: else
+     fi;
+#endif
+     settling = false
+  od
+}
+
+/* When nothing moves any more, no message is unread, and the watcher knows of the shutdown. */
 active proctype Monitor() {
   timeout ->
-  assert(count == 0)
+  assert(count == 0);
+  assert(!stopped || done)
 }
 
 init {
@@ -212,9 +231,10 @@ init {
   atomic {
     run Manager();
     run Watcher();
+    run Other();
     i = 0;
     do
-    :: i < PRODUCERS -> run Producer(i); run Connection(i); i++
+    :: i < PRODUCERS -> run Producer(i); i++
     :: else -> break
     od
   }

@@ -38,7 +38,7 @@ def test_ends(kind: str) -> None:
     writer.send([1, st.ones(2)])
     assert made._poll()
     assert reader.poll(None)
-    assert wait([made], 30) == [made]  # after the manager has told
+    assert wait([made], 0) == [made]
     assert select.select([reader], [], [], 0)[0] == [reader]
     number, tensor = reader.recv()
     assert (number, tensor.tolist()) == (1, [1, 1])
@@ -51,13 +51,8 @@ def test_ends(kind: str) -> None:
         made.put(1)
 
 
-def test_reading_end_does_not_wait_after_a_false_alarm() -> None:
-    """After the death of a process, a descriptor may be readable in vain."""
+def test_reading_end_of_a_queue_that_was_shut_down() -> None:
     made = mp.SimpleQueue()
-    reader = made._reader
-    reader.fileno()
-    with pytest.raises(BlockingIOError):
-        reader.recv()
     made.shutdown()
     with pytest.raises(EOFError):
         made._reader.recv()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import queue
 import select
+import signal
+import weakref
 from multiprocessing.connection import wait
 
 import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import fork, kill_manager_of
+from tests.helpers.children import fork, kill_manager_of, manager_pid, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
 SECONDS = 30
@@ -52,6 +54,74 @@ def test_descriptor_is_readable_while_there_are_items(ctx) -> None:
         assert process.exitcode == 0
         process.close()
         del requests, answers
+
+
+def put_one(q: mp.SimpleQueue) -> None:
+    q.put(1)
+
+
+def take_one(q: mp.SimpleQueue) -> None:
+    assert q.get() == 1
+
+
+def test_reader_is_ready_whenever_the_sentinel_of_the_producer_is(ctx) -> None:
+    q = ctx.SimpleQueue()
+    for _ in range(5):
+        process = ctx.Process(target=put_one, args=(q,))
+        process.start()
+        process.join(SECONDS)
+        assert wait([q._reader], 0) == [q._reader]
+        assert q._reader.recv() == 1
+        assert not q._reader.poll(0)
+
+
+def test_descriptor_tells_the_truth_after_another_process_has_taken_the_item(ctx) -> None:
+    q = ctx.SimpleQueue()
+    assert not is_readable(q)
+    q.put(1)
+    assert is_readable(q)
+    process = ctx.Process(target=take_one, args=(q,))
+    process.start()
+    process.join(SECONDS)
+    assert process.exitcode == 0
+    assert not is_readable(q)
+
+
+@pytest.mark.parametrize("end", [int, os.abort], ids=["ends", "dies"])
+def test_end_of_another_process_makes_no_descriptor_readable(ctx, end) -> None:
+    q = ctx.SimpleQueue()
+    assert not is_readable(q)
+    process = ctx.Process(target=end)
+    process.start()
+    process.join(SECONDS)
+    wait_until(lambda: st.stats()["processes"] == 1)
+    assert not is_readable(q)
+
+
+def test_queue_has_one_reader_and_is_freed_with_it() -> None:
+    q = mp.Queue()
+    reader = q._reader
+    assert reader is q._reader
+    q.put(1)
+    assert q._reader in wait([q._reader], 0)
+    gone = weakref.ref(q)
+    del q, reader
+    assert gone() is None
+
+
+def test_descriptor_does_not_wait_for_the_manager() -> None:
+    q = mp.SimpleQueue()
+    assert not is_readable(q)
+    manager = manager_pid(st.stats()["session"])
+    os.kill(manager, signal.SIGSTOP)
+    try:
+        for number in range(3):
+            q.put(number)
+            assert is_readable(q)
+            assert q.get() == number
+            assert not is_readable(q)
+    finally:
+        os.kill(manager, signal.SIGCONT)
 
 
 def test_descriptor_stays_readable_while_items_are_left() -> None:

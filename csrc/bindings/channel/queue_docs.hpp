@@ -133,13 +133,11 @@ item that it has not completed.)";
 inline constexpr char kFileno[] = R"(fileno($self, /)
 --
 
-Return a descriptor that becomes readable when there is an item, or the queue is shut down.
+Return a descriptor that is readable while there is an item, or the queue is shut down.
 
 For `select`, `multiprocessing.connection.wait` and event loops. It stays open as long as this
-object; do not
-read from it or close it. If another process takes the item first, it is readable until the next
-`get`
-here: use `get_nowait`. A forked child has a descriptor of its own.
+object; do not read from it or close it. Another process may take the item first: use `get_nowait`.
+A forked child has a descriptor of its own.
 
 Raises
 ------
@@ -149,7 +147,7 @@ SessionError, OSError
 inline constexpr char kFilenoOfRoom[] = R"(_fileno_of_room($self, /)
 --
 
-Return a descriptor that becomes readable when there is room, or the queue is shut down.)";
+Return a descriptor that is readable while there is room, or the queue is shut down.)";
 
 inline constexpr char kClaimIn[] = R"(_claim_in($self, storage, index)
 --

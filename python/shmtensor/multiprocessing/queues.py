@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-import queue
+import weakref
 from multiprocessing import queues as std
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
-
-# The descriptor of a queue is readable in vain only after a death: docs/design/queue.md.
-_IN_VAIN = 1.0  # seconds
 
 
 def __dir__() -> list[str]:
@@ -36,6 +33,8 @@ _Item = TypeVar("_Item")
 class _WithEnds(SharedQueue[_Item]):
     """A shared queue with the attributes of the standard library's that programs are known to use."""
 
+    __slots__ = ("_known_reader",)
+    _known_reader: weakref.ref[ReadingEnd]
     _permits_negative_timeouts = True  # a deadline has passed; the standard library's count it as zero
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -55,9 +54,15 @@ class _WithEnds(SharedQueue[_Item]):
     def _closed(self) -> bool:
         return self.closed
 
+    # One object as long as a program has it, so that it is found in what `wait` returns. A strong
+    # reference would be a cycle, and the memory of the queue would be free only after a collection.
     @property
     def _reader(self) -> ReadingEnd:
-        return ReadingEnd(self)
+        reader = self._known_reader() if hasattr(self, "_known_reader") else None
+        if reader is None:
+            reader = ReadingEnd(self)
+            self._known_reader = weakref.ref(reader)
+        return reader
 
     @property
     def _writer(self) -> WritingEnd:
@@ -119,11 +124,8 @@ class _End:
 class ReadingEnd(_End):
     """The part of a `Connection` that programs use of a queue's `_reader`."""
 
-    _has_waited = False
-
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there is a message."""
-        self._has_waited = True
+        """Return a descriptor that is readable while there is a message."""
         return self._queue.fileno()
 
     def poll(self, timeout: float | None = 0.0) -> bool:
@@ -131,19 +133,9 @@ class ReadingEnd(_End):
         return not self._queue.empty() or bool(timeout != 0 and wait([self.fileno()], timeout))
 
     def recv(self) -> Any:
-        """Remove the first object and return it.
-
-        Raises
-        ------
-        EOFError
-            If the queue was shut down.
-        BlockingIOError
-            If the program waited for the descriptor, which was readable in vain after the death of a process.
-        """
+        """Remove the first object and return it; raise EOFError if the queue was shut down."""
         try:
-            return self._queue.get(timeout=_IN_VAIN if self._has_waited else None)
-        except queue.Empty:
-            raise BlockingIOError("there is no message, perhaps because its sender died") from None
+            return self._queue.get()
         except ShutDown:
             raise EOFError from None
 

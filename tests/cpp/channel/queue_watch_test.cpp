@@ -1,0 +1,164 @@
+// Descriptors of queues: readable exactly while there is a message, or room.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "os/memfd.hpp"
+#include "os/unix_socket.hpp"
+#include "support/queue_user.hpp"
+
+namespace shmtensor {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::eventually;
+using testing::Passed;
+using testing::QueueUser;
+
+class WatchedQueueTest : public testing::QueueTest {
+ protected:
+  void watch(std::uint64_t limit = 0) {
+    user_->make(limit);
+    descriptor_ = user_->queue().watch(QueueEvent::message);
+    ASSERT_FALSE(readable());
+  }
+  [[nodiscard]] bool readable() const {
+    Fd fd(descriptor_);
+    const bool ready = is_readable(fd);
+    static_cast<void>(fd.release());
+    return ready;
+  }
+  /// Takes a message as the layers above do.
+  std::optional<std::uint64_t> take_and_settle(QueueUser& user) {
+    const auto number = user.next();
+    if (user.queue().must_settle(QueueEvent::message)) user.queue().settle(QueueEvent::message);
+    return number;
+  }
+  template <typename Body>
+  void in_another_process(Body&& body) {
+    const Passed passed = user_->pass();
+    testing::in_child([&] {
+      QueueUser user(id_);
+      user.open(passed);
+      body(user);
+    });
+  }
+  [[nodiscard]] std::ptrdiff_t descriptors_of_the_manager() const {
+    const std::filesystem::directory_iterator open("/proc/" + std::to_string(server_->pid()) +
+                                                   "/fd");
+    return std::distance(begin(open), end(open));
+  }
+
+  int descriptor_ = -1;
+};
+
+TEST_F(WatchedQueueTest, IsReadableWhileThereAreMessages) {
+  watch();
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(user_->put(1, false), Attempt::done);
+    EXPECT_TRUE(readable());
+    ASSERT_EQ(user_->put(2, true), Attempt::done);
+    EXPECT_EQ(take_and_settle(*user_), 1u);
+    EXPECT_TRUE(readable());
+    EXPECT_EQ(take_and_settle(*user_), 2u);
+    EXPECT_FALSE(readable());
+    EXPECT_EQ(take_and_settle(*user_), std::nullopt);
+    EXPECT_FALSE(readable());
+  }
+}
+
+TEST_F(WatchedQueueTest, IsReadableBeforeTheProducerEnds) {
+  watch();
+  for (int round = 0; round < 20; ++round) {
+    in_another_process([](QueueUser& user) { ASSERT_EQ(user.put(7, false), Attempt::done); });
+    EXPECT_TRUE(readable());
+    EXPECT_EQ(take_and_settle(*user_), 7u);
+    EXPECT_FALSE(readable());
+  }
+}
+
+TEST_F(WatchedQueueTest, IsNotReadableAfterAnotherProcessHasTakenTheMessage) {
+  watch();
+  ASSERT_EQ(user_->put(7, false), Attempt::done);
+  in_another_process([&](QueueUser& user) { EXPECT_EQ(take_and_settle(user), 7u); });
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(WatchedQueueTest, IsNotReadableAfterTheEndOfAProcess) {
+  watch();
+  in_another_process([](QueueUser&) {});
+  testing::Child killed([&] {
+    QueueUser user(id_);
+    ::raise(SIGKILL);
+  });
+  static_cast<void>(killed.wait());
+  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(WatchedQueueTest, ForRoom) {
+  watch(1);
+  descriptor_ = user_->queue().watch(QueueEvent::room);
+  EXPECT_TRUE(readable());
+  ASSERT_EQ(user_->put(1, false), Attempt::done);
+  EXPECT_EQ(user_->put(2, false, 0ns), Attempt::full);
+  ASSERT_TRUE(user_->queue().must_settle(QueueEvent::room));
+  user_->queue().settle(QueueEvent::room);
+  EXPECT_FALSE(readable());
+  in_another_process([](QueueUser& user) { EXPECT_EQ(user.next(), 1u); });
+  EXPECT_TRUE(readable());
+}
+
+TEST_F(WatchedQueueTest, IsReadableAfterShutdown) {
+  watch();
+  user_->queue().shut_down();
+  EXPECT_TRUE(eventually([&] { return readable(); }));
+}
+
+// A later queue in the same block has a pipe of its own.
+TEST_F(WatchedQueueTest, CostsTheManagerNothingAfterwards) {
+  user_->make(0);
+  const std::ptrdiff_t before = descriptors_of_the_manager();
+  for (int round = 0; round < 3; ++round) {
+    watch();
+    EXPECT_EQ(descriptors_of_the_manager(), before + 2);
+    ASSERT_EQ(user_->put(1, false), Attempt::done);
+    EXPECT_TRUE(readable());
+    user_->leave();
+    EXPECT_TRUE(eventually([&] { return descriptors_of_the_manager() == before; }));
+  }
+}
+
+TEST_F(WatchedQueueTest, ThatNobodyWatchesAnyMoreIsUsedAsBefore) {
+  user_->make(0);
+  const Passed passed = user_->pass();
+  testing::in_child([&] {
+    QueueUser watcher(id_);
+    watcher.open(passed);
+    static_cast<void>(watcher.queue().watch(QueueEvent::message));
+  });
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(user_->put(i, false), Attempt::done);
+    EXPECT_EQ(take_and_settle(*user_), i);
+    EXPECT_FALSE(user_->queue().must_settle(QueueEvent::message));
+  }
+}
+
+class ManagerOfWatchedQueues : public testing::ServerTest {};
+
+TEST_F(ManagerOfWatchedQueues, RefusesWhatItCannotWatch) {
+  const Joined one = join();
+  const Message request =
+      message_about(MessageKind::watch_queue, id_, {.arena = 7, .block = 1, .event = {}});
+  const Fd file = create_memfd("no socket");
+  auto [ours, managers] = socket_pair();
+  EXPECT_NE(refusal(one.client->ask(request)), "");
+  EXPECT_NE(refusal(one.client->ask(request, &file)), "");
+  EXPECT_EQ(refusal(one.client->ask(request, &managers)), "no such queue");
+  testing::Client observer(id_);
+  observer.hello(Join::observe);
+  EXPECT_NE(refusal(observer.ask(request, &managers)), "");
+}
+
+}  // namespace
+}  // namespace shmtensor
