@@ -181,21 +181,30 @@ def test_calls_overlap() -> None:
     """)
 
 
-def test_tasks_may_call_parallel() -> None:
-    check("""
-    def nested(**options):
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            parallel = Parallel(2, **options)
-            results = parallel(delayed(os.getpid)() for _ in range(2))
-        assert results == [os.getpid()] * 2
-        return type(parallel._backend).__name__, [str(one.message) for one in found]
+def test_tasks_may_start_processes() -> None:
+    """Regression: the backend ran the calls in its own worker, and a pool was an AssertionError."""
+    done = run_python(
+        START
+        + """
+    import shmtensor.multiprocessing as mp
 
-    assert Parallel()(delayed(nested)() for _ in range(2)) == [("ThreadingBackend", [])] * 2
-    for name, (warning, *_) in Parallel()(delayed(nested)(backend="shmtensor") for _ in range(2)):
-        assert name == "SequentialBackend"
-        assert "n_jobs=1" in warning
-    """)
+    def parallel(**options):
+        parallel = Parallel(2, **options)
+        pids = parallel(delayed(os.getpid)() for _ in range(2))
+        return type(parallel._backend).__name__, os.getpid() in pids
+
+    def pool():
+        with mp.get_context("server").Pool(1) as pool:
+            return pool.apply(os.getppid) != os.getpid(), pool.apply(sum, ([1, 2],))
+
+    assert Parallel()(delayed(parallel)() for _ in range(2)) == [("ThreadingBackend", True)] * 2
+    assert Parallel()(delayed(parallel)(backend="shmtensor") for _ in range(2)) == [("Backend", False)] * 2
+    assert Parallel()(delayed(pool)() for _ in range(2)) == [(True, 3)] * 2
+    """,
+        timeout=110,
+        env=importing_tests(),
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_workers_have_few_threads_and_are_initialized() -> None:

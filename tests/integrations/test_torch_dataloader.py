@@ -161,3 +161,14 @@ def test_collating_outside_of_a_worker_is_torch_s() -> None:
     batch = default_collate([torch.zeros(3)] * 2)
     assert st._core.storage_at(batch.data_ptr(), batch.nbytes) is None
     assert default_collate([st.ones(2), st.ones(2)]).tolist() == [[1, 1], [1, 1]]
+
+
+def sum_in_a_task(name):
+    loader = DataLoader(torch.arange(8.0), num_workers=1, multiprocessing_context=mp.get_context(name))
+    return sum(batch.item() for batch in loader)
+
+
+@pytest.mark.parametrize("name", ["fork", "server"])
+def test_task_of_a_pool_may_have_a_loader_with_workers(name) -> None:
+    with mp.get_context(name).Pool(1) as pool:
+        assert pool.apply(sum_in_a_task, (name,)) == 28

@@ -56,6 +56,12 @@ PARENT = r"""
             sum(range(10**12))  # one call of C code, in which no Python handler runs
         sleep_on(path)
 
+    def sleep_with_children(path, method):
+        mp.get_context(method).Process(target=sleep_on, args=(path,)).start()
+        with mp.get_context(method).Pool(1) as pool:
+            pool.apply_async(sleep_on, (path,))
+            sleep_on(path)
+
     def sleep_on_rank(rank, path):
         sleep_on(path)
 
@@ -70,6 +76,9 @@ PARENT = r"""
             if kind == "pool":
                 started = mp.get_context(method).Pool(3)
                 started.map_async(sleep_on, [path, path], chunksize=1)
+            elif kind == "pool in a pool":
+                started = mp.get_context(method).Pool(2)
+                started.starmap_async(sleep_with_children, [(path, method)] * 2, chunksize=1)
             elif kind == "executor":
                 started = ProcessPoolExecutor(2, mp_context=mp.get_context(method))
                 for _ in range(2):
@@ -92,7 +101,7 @@ PARENT = r"""
         time.sleep(100)
 """
 EXPECTED = {"process": 4, "fork": 6, "program": 4, "spawn": 6, "exec": 2, "busy": 2, "nothing": 2}
-EXPECTED |= {"pool": 2, "executor": 2}  # their workers have tasks
+EXPECTED |= {"pool": 2, "pool in a pool": 6, "executor": 2}  # their workers have tasks
 
 
 class Parent:

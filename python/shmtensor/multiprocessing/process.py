@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.context as std
+import multiprocessing.process
+import os
 import pickle
+import signal
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
@@ -19,7 +22,9 @@ from shmtensor import reducers
 from shmtensor._queue.pickling import dumps
 from shmtensor.multiprocessing import start_method
 from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
+from shmtensor.multiprocessing._lifetime.fork import Popen as _ForkPopen
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
+from shmtensor.multiprocessing._lifetime.signals import leave_event_loop
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,6 +33,7 @@ __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "Spaw
 
 # No other process would end their workers, which wait for tasks.
 _POOLS = ("multiprocessing.pool", "concurrent.futures.process")
+_process: Any = multiprocessing.process
 _KILL_TIMEOUT = 5.0  # in seconds: a process that is blocked in the kernel does not end by SIGKILL
 
 
@@ -64,6 +70,7 @@ class _Sharing(multiprocessing.process.BaseProcess):
     _parent_death: ParentDeathPipe | None = None
     _message: _core.MessageScope | None = None
     _arguments: ArgumentsPipe | None = None
+    _signal_mask: set[int] | None = None  # of the parent, in a forked child
 
     def start(self) -> None:
         """Start the child. Tensors among the arguments are sent as handles.
@@ -71,16 +78,19 @@ class _Sharing(multiprocessing.process.BaseProcess):
         If this raises, because the arguments cannot be pickled, the child cannot be started, or a signal
         handler raises, all of them are released, and a child that was started is killed.
         """
+        _check_startable(self)
         self._inherited = _Inherited.from_this_process()
         if self._parent_death is None:
             target: Any = self._target  # type: ignore[attr-defined]
             of_pool = getattr(target, "__module__", "") in _POOLS
-            self._parent_death = ParentDeathPipe() if of_pool else pipe_for_child()
+            # A daemonic process, which is terminated at any time, could not end its children.
+            needed = of_pool or _process.current_process().daemon
+            self._parent_death = ParentDeathPipe() if needed else pipe_for_child()
         self._arguments = ArgumentsPipe()
         try:
             with _core.MessageScope(self._arguments.outgoing) as message:
                 try:
-                    super().start()
+                    _start(self)
                     # Kept as long as this object, which `multiprocessing` keeps until the child has ended:
                     # deleting it cancels what the child did not load.
                     self._message = message
@@ -110,7 +120,28 @@ class _Sharing(multiprocessing.process.BaseProcess):
         method: str | None = getattr(self, "_start_method", None)
         if method is not None:  # the child's default is the method by which it was started
             start_method.set_default(method)
+        if self._signal_mask is not None:
+            leave_event_loop()
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._signal_mask)
         return super()._bootstrap(*args, **kwargs)  # type: ignore[misc, no-any-return]
+
+
+# The standard library's `start`, without its check that this process is not daemonic: children of daemonic
+# processes end with them here.
+
+
+def _check_startable(process: Any) -> None:
+    process._check_closed()
+    assert process._popen is None, "cannot start a process twice"
+    assert process._parent_pid == os.getpid(), "can only start a process object created by current process"
+
+
+def _start(process: Any) -> None:
+    _process._cleanup()
+    process._popen = process._Popen(process)
+    process._sentinel = process._popen.sentinel
+    del process._target, process._args, process._kwargs
+    _process._children.add(process)
 
 
 class Process(_Sharing, multiprocessing.Process):
@@ -123,6 +154,10 @@ class Process(_Sharing, multiprocessing.Process):
 
 class ForkProcess(_Sharing, std.ForkProcess):
     """A process started by fork."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        return _ForkPopen(process_obj)
 
 
 class SpawnProcess(_Sharing, std.SpawnProcess):

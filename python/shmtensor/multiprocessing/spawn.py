@@ -63,8 +63,7 @@ def start_processes(  # noqa: PLR0917  # torch's signature
     join
         Wait for the workers; if false, return immediately.
     daemon
-        Make the workers daemonic: they cannot start processes of `multiprocessing`, and are terminated when
-        this process exits.
+        Make the workers daemonic: they are terminated when this process exits.
     start_method
         ``"spawn"``, ``"forkserver"``, ``"fork"``, ``"server"``, or ``"auto"``.
     env

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +53,6 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
             msg = "n_jobs == 0 in Parallel has no meaning"
             raise ValueError(msg)
         if n_jobs is None or n_jobs == 1:
-            return 1
-        if multiprocessing.current_process().daemon:
-            msg = (
-                "a worker of a pool cannot start processes: the backend 'shmtensor' has n_jobs=1 there; "
-                "a Parallel without backend= uses threads"
-            )
-            warnings.warn(msg, stacklevel=3)
             return 1
         return n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
 
