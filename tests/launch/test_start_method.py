@@ -223,3 +223,56 @@ def test_children_inherit_the_start_method(tmp_path) -> None:
         )
     )
     assert done.returncode == 0, done.stderr
+
+
+NATIVE_THREAD = """
+    import ctypes, multiprocessing, os, threading
+    import shmtensor.multiprocessing as mp
+    from shmtensor.multiprocessing.start_method import Facts
+
+    multiprocessing.set_start_method("fork")
+    libc = ctypes.CDLL(None)
+    end = ctypes.create_string_buffer(64)  # a semaphore
+    libc.sem_init(end, 0, 0)
+    thread = ctypes.c_ulong()
+    wait = ctypes.cast(libc.sem_wait, ctypes.c_void_p)
+    assert libc.pthread_create(ctypes.byref(thread), None, wait, end) == 0
+    assert threading.active_count() == 1
+"""
+
+
+def test_native_thread_excludes_fork() -> None:
+    """Regression: a fork was "safe in this process" beside the threads of polars, torch or OpenMP."""
+    done = run_python(
+        NATIVE_THREAD
+        + """
+    assert Facts.of_this_process().threads
+    print(mp.get_context("auto").get_start_method() in {"server", "spawn"})
+    mp.explain_start_method()
+    """
+    )
+    assert done.stdout.startswith("True\nstart method: "), done.stderr
+    assert "threads other than the main one run, of Python or native" in done.stdout
+    assert "other threads run in this process" in done.stderr
+    assert done.stderr.count("Warning") == 1, done.stderr
+
+
+def test_native_thread_that_ends_before_a_fork_allows_it() -> None:
+    """OpenBLAS ends its threads like this."""
+    done = run_python(
+        NATIVE_THREAD
+        + """
+    @ctypes.CFUNCTYPE(None)
+    def end_thread():
+        if thread.value:
+            libc.sem_post(end)
+            libc.pthread_join(thread, None)
+            thread.value = 0
+
+    libc.__register_atfork(end_thread, None, None, None)
+    assert len(os.listdir("/proc/self/task")) == 2
+    print(mp.get_context("auto").get_start_method())
+    print(len(os.listdir("/proc/self/task")))
+    """
+    )
+    assert done.stdout == "fork\n1\n", done.stderr

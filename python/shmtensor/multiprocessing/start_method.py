@@ -9,12 +9,12 @@ import importlib.util
 import multiprocessing
 import os
 import sys
-import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import shmtensor._core as _core
+from shmtensor.multiprocessing._lifetime.native_threads import other_threads_run
 
 __all__ = ["Decision", "Facts", "decide", "explain_start_method", "own_process", "resolve"]
 
@@ -47,15 +47,18 @@ class Facts:
     @classmethod
     def of_this_process(cls) -> Facts:
         """Collect the facts."""
+        # Without `allow_none`, the call would fix the default. The first method is the platform's.
+        default = (
+            multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+        )
+        cuda = cuda_is_initialised()
         return cls(
             owned=_owned,
-            cuda=cuda_is_initialised(),
-            threads=threading.active_count() > 1,
+            cuda=cuda,
+            threads=other_threads_run(may_fork=default == "fork" and not cuda),
             main=_main_can_be_imported(),
-            # Without `allow_none`, the call would fix the default. The first method is the platform's.
-            default=multiprocessing.get_start_method(allow_none=True)
-            or multiprocessing.get_all_start_methods()[0],
-            server=importlib.util.find_spec("cloudpickle") is not None,
+            default=default,
+            server=server_is_available(),
         )
 
     def lines(self) -> list[str]:
@@ -64,7 +67,7 @@ class Facts:
         return [
             f"the program has {'' if self.owned else 'not '}declared that it owns the process (own_process)",
             f"CUDA is {'' if self.cuda else 'not '}initialised in this process",
-            f"{'threads' if self.threads else 'no threads'} other than the main one run",
+            f"{'threads' if self.threads else 'no threads'} other than the main one run, of Python or native",
             f"__main__ can{'' if self.main else 'not'} be imported by a worker",
             f"the default of this Python ({version}) or of this program is {self.default}",
             f"the start method server is {'' if self.server else 'not '}available (it needs cloudpickle)",
@@ -188,6 +191,11 @@ def _check_server() -> None:
         if not available:
             msg = f"the start method 'server' needs {what}; choose spawn or forkserver"
             raise ValueError(msg)
+
+
+def server_is_available() -> bool:
+    """Return True if the start method ``"server"`` can send objects by value."""
+    return importlib.util.find_spec("cloudpickle") is not None
 
 
 def explain_start_method() -> None:

@@ -13,7 +13,7 @@ from shmtensor.multiprocessing.errors import (
     ProcessRaisedException,
     signal_name,
 )
-from shmtensor.multiprocessing.start_method import Facts
+from shmtensor.multiprocessing.start_method import server_is_available
 
 if TYPE_CHECKING:
     from shmtensor.multiprocessing._spawn.monitor import Worker
@@ -98,7 +98,7 @@ def _reason_of_exit(worker: Worker) -> str:
 def _add_note_on_main(error: ProcessException, worker: Worker) -> None:
     method = worker.process._start_method
     if method in {"spawn", "forkserver"}:
-        server = "" if Facts.of_this_process().server else " (pip install cloudpickle)"
+        server = "" if server_is_available() else " (pip install cloudpickle)"
         error.add_note(
             f"a worker started by {method} imports the main module, which must be a file (not a notebook, "
             "not standard input), and finds functions in it by their names; keep code that starts workers "

@@ -19,6 +19,7 @@ import struct
 import sys
 from typing import NoReturn
 
+from shmtensor.multiprocessing._lifetime.native_threads import end_threads_of_libraries
 from shmtensor.multiprocessing._worker_server import bootstrap
 from shmtensor.multiprocessing._worker_server.client import REPLY
 from shmtensor.multiprocessing.start_method import cuda_is_initialised
@@ -129,20 +130,12 @@ def main(fd: int, names: tuple[str, ...]) -> None:
                 problems.append(f"{name} ({type(error).__name__}: {error})")
     if cuda_is_initialised():
         sys.exit("a preloaded module initialised CUDA, which the worker server must not: " + ", ".join(names))
-    _end_threads_of_libraries()
+    end_threads_of_libraries()
     gc.collect()
     gc.freeze()  # the collector would write to every page shared with workers
     server.ready(", ".join(problems))
     server.serve()
     os._exit(0)
-
-
-def _end_threads_of_libraries() -> None:
-    """Fork once, since OpenBLAS ends its threads before a fork and restarts them when they are needed."""
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    _exit_code(pid)
 
 
 def _exit_code(pid: int) -> int | None:

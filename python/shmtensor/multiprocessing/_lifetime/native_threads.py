@@ -1,0 +1,54 @@
+"""Threads that code in C, C++ or Rust has started in this process, and forks.
+
+A forked child has only the thread that forked. A library whose pool of threads is running then waits in the
+child for threads that do not exist. Some libraries, OpenBLAS among them, end their threads before a fork and
+start others when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from contextlib import suppress
+
+__all__ = ["end_threads_of_libraries", "other_threads_run"]
+
+_TIMEOUT = 0.1  # in seconds: a thread that was joined is listed for a moment
+_POLL_INTERVAL = 0.001
+
+
+def other_threads_run(*, may_fork: bool) -> bool:
+    """Return True if threads other than the main one run, of Python or native.
+
+    With `may_fork`, those that end before a fork do not count. This is tried.
+    """
+    if threading.active_count() > 1:
+        return True
+    if not _is_only_thread() and may_fork:
+        end_threads_of_libraries()
+    end = time.monotonic() + _TIMEOUT
+    while not _is_only_thread():
+        if time.monotonic() > end:
+            return True
+        time.sleep(_POLL_INTERVAL)
+    return False
+
+
+def end_threads_of_libraries() -> None:
+    """Fork once, since OpenBLAS ends its threads before a fork and restarts them when they are needed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python and JAX warn of a fork with threads; this child runs nothing
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    with suppress(ChildProcessError):  # the program ignores SIGCHLD, or waits for all children
+        os.waitpid(pid, 0)
+
+
+def _is_only_thread() -> bool:
+    try:
+        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  # only the number
+    except OSError:  # /proc is not mounted: unknown
+        return True
