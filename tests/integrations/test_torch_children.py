@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.helpers.children import importing_tests, run_command, run_program, write_program
+from tests.helpers.children import importing_tests, run_command, run_program, run_python, write_program
 from tests.helpers.namespaces import with_own_mounts
 
 METHODS = ["fork", "spawn", "forkserver", "server"]
@@ -301,3 +301,53 @@ def test_small_dev_shm_is_not_a_limit(tmp_path) -> None:
     command = with_own_mounts('mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$0" "$1"')
     done = run_command([*command, sys.executable, str(path)], timeout=110)
     assert done.stdout == "fine\n", done
+
+
+def test_worker_server_preloads_torch() -> None:
+    """Regression: each worker imported torch. A server that runs already is replaced."""
+    done = run_python(
+        """
+        import torch
+
+        import shmtensor as st
+        import shmtensor.multiprocessing as mp
+        from shmtensor.multiprocessing._worker_server.client import client
+
+        def server_has_torch():
+            mp.start_processes(abs, start_method="server")
+            return "libtorch" in open(f"/proc/{client._server.pid}/maps").read()
+
+        print(server_has_torch())
+        st.install("torch")
+        print(server_has_torch())
+        mp.set_server_preload(["decimal"])
+        print(server_has_torch())
+        """
+    )
+    assert done.stdout == "False\nTrue\nTrue\n", done.stderr
+
+
+def test_auto_does_not_fork_the_threads_of_torch() -> None:
+    """Regression: the worker's first product of matrices never ended."""
+    done = run_python(
+        """
+        import multiprocessing
+
+        import torch
+
+        import shmtensor.multiprocessing as mp
+
+        def product():
+            matrix = torch.ones(500, 500)
+            return (matrix @ matrix)[0, 0].item()
+
+        multiprocessing.set_start_method("fork")
+        torch.set_num_threads(2)
+        torch.ones(500_000).add(1).sum()
+        product()
+        with mp.get_context("auto").Pool(1) as pool:
+            print(pool.apply(product))
+        """
+    )
+    assert (done.stdout, done.returncode) == ("500.0\n", 0), done.stderr
+    assert "other threads run in this process" in done.stderr

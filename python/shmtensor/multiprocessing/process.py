@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +170,7 @@ class ForkServerProcess(_Sharing, std.ForkServerProcess):
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        _preload_in_fork_server()
         try:
             return std.ForkServerProcess._Popen(process_obj)
         except (EOFError, ConnectionResetError, BrokenPipeError) as error:
@@ -178,6 +180,13 @@ class ForkServerProcess(_Sharing, std.ForkServerProcess):
                 "`if __name__ == '__main__':`; the start method 'server' does not import it"
             )
             raise ChildProcessError(msg) from error
+
+
+def _preload_in_fork_server() -> None:
+    """Add what each worker of this package imports to the modules that the program has chosen."""
+    server: Any = forkserver._forkserver
+    if __name__ not in server._preload_modules:
+        server._preload_modules = [*server._preload_modules, __name__]
 
 
 class ServerProcess(_Sharing):

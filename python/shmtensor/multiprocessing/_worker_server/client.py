@@ -21,6 +21,9 @@ from shmtensor.multiprocessing._worker_server import stdlib_private
 
 __all__ = ["AT_EXIT", "REPLY", "client", "set_server_preload"]
 
+# Workers import the library of an integration of their program, which takes seconds. These have no threads
+# after they are imported.
+_INTEGRATIONS = tuple(f"shmtensor.integrations.{name}" for name in ("pandas", "pyarrow", "torch"))
 REPLY = struct.Struct("<iq")  # an error number, or zero and a pid
 _MAX_DESCRIPTORS = 253  # of one message; the kernel's limit
 AT_EXIT = -50  # priority: after the standard library has waited for all workers
@@ -36,6 +39,7 @@ class _Server:
 
     def __init__(self, preload: tuple[str, ...]) -> None:
         stdlib_private.check()
+        self.preload = preload
         self.credentials = _credentials()
         path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]  # noqa: PTH100, PTH109
         command = [os.fsdecode(spawn.get_executable()), *stdlib_private.interpreter_arguments(), "-c"]
@@ -84,7 +88,6 @@ class _Server:
         if self._process is not None:
             _detached_servers.append(self._process)
             self._process = None
-        _detached_servers[:] = [server for server in _detached_servers if server.poll() is None]
 
     def reset_in_child(self) -> None:
         self._socket.close()
@@ -107,9 +110,7 @@ class Client:
 
     def set_preload(self, names: tuple[str, ...]) -> None:
         with self._lock:
-            if names != self._preload:
-                self._preload = names
-                self._keep(None)
+            self._preload = names
 
     def start_worker(self, descriptors: list[int]) -> tuple[int, int]:
         """Request a worker that gets these descriptors; return its pid and a pidfd."""
@@ -143,11 +144,15 @@ class Client:
         return reply
 
     def _usable_server(self) -> _Server:
-        if self._server is not None and self._server.credentials != _credentials():
-            self._keep(None)  # its workers would have rights that this process has given up
+        preload = (*self._preload, *(name for name in _INTEGRATIONS if name in sys.modules))
+        if self._server is not None and (
+            self._server.credentials != _credentials()  # its workers would have rights given up since
+            or self._server.preload != preload
+        ):
+            self._keep(None)
         if self._server is None:
             reset_in_forked_children(self)
-            server = _Server(self._preload)
+            server = _Server(preload)
             self._keep(server)
             if self._at_exit is None:
                 self._at_exit = util.Finalize(None, self.close, exitpriority=AT_EXIT)
@@ -160,6 +165,7 @@ class Client:
         before, self._server = self._server, server
         if before is not None:
             before.close()
+        _detached_servers[:] = [old for old in _detached_servers if old.poll() is None]
 
     def close(self) -> None:
         """Close the connection, at exit; the server ends by itself, after its workers."""
@@ -185,8 +191,9 @@ client = Client()
 def set_server_preload(modules: Any) -> None:
     """Choose modules that the worker server imports before it starts workers.
 
-    NumPy and shmtensor are always preloaded. Workers start as quickly as a fork, and share the memory of the
-    imported modules. A running server is replaced at the next start of a worker.
+    NumPy and shmtensor are always preloaded, and so are torch, pandas and pyarrow where `install` has set
+    them up. Workers start as quickly as a fork, and share the memory of the imported modules. A running
+    server is replaced at the next start of a worker.
 
     Parameters
     ----------
