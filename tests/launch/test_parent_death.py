@@ -79,6 +79,9 @@ PARENT = r"""
             elif kind == "pool in a pool":
                 started = mp.get_context(method).Pool(2)
                 started.starmap_async(sleep_with_children, [(path, method)] * 2, chunksize=1)
+            elif kind == "daemon":
+                for _ in range(2):
+                    mp.get_context(method).Process(target=sleep_on, args=(path,), daemon=True).start()
             elif kind == "executor":
                 started = ProcessPoolExecutor(2, mp_context=mp.get_context(method))
                 for _ in range(2):
@@ -101,7 +104,7 @@ PARENT = r"""
         time.sleep(100)
 """
 EXPECTED = {"process": 4, "fork": 6, "program": 4, "spawn": 6, "exec": 2, "busy": 2, "nothing": 2}
-EXPECTED |= {"pool": 2, "pool in a pool": 6, "executor": 2}  # their workers have tasks
+EXPECTED |= {"pool": 2, "pool in a pool": 6, "executor": 2, "daemon": 2}  # their workers have tasks
 
 
 class Parent:
@@ -294,3 +297,33 @@ def test_programs_of_a_worker_without_free_descriptors_end(tmp_path) -> None:
     finally:
         if is_running(child):
             os.kill(child, signal.SIGKILL)
+
+
+ORPHAN = """
+    import os
+    import signal
+    import sys
+    import time
+
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def outlive(parent):
+        is_member = st._core.stats() is not None
+        os.kill(parent, signal.SIGKILL)
+        mp.parent_process().join()
+        os.write(1, f"{is_member} {st.attach('numbers').tolist()}\\n".encode())
+
+    if __name__ == "__main__":
+        st.publish("numbers", st.ones(2))
+        mp.get_context(sys.argv[1]).Process(target=outlive, args=(os.getpid(),)).start()
+        time.sleep(100)
+"""
+
+
+def test_child_that_outlives_its_parent_is_in_the_session_from_its_start(start_method, tmp_path) -> None:
+    """Regression: the session ended with the parent before the child first used it."""
+    command = [sys.executable, str(write_program(tmp_path, ORPHAN)), start_method]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=clean_environment()) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.read() == "True [1.0, 1.0]\n"

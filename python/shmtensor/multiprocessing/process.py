@@ -11,6 +11,7 @@ import multiprocessing.process
 import os
 import pickle
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.reduction import ForkingPickler
@@ -21,6 +22,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor._queue.pickling import dumps
+from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing import start_method
 from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
 from shmtensor.multiprocessing._lifetime.fork import Popen as _ForkPopen
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
-# No other process would end their workers, which wait for tasks.
-_POOLS = ("multiprocessing.pool", "concurrent.futures.process")
+_EXECUTOR = "concurrent.futures.process"  # no other process would end its workers, which wait for tasks
 _process: Any = multiprocessing.process
 _KILL_TIMEOUT = 5.0  # in seconds: a process that is blocked in the kernel does not end by SIGKILL
 
@@ -53,17 +54,26 @@ class _Inherited:
     session: str
     strategy: str
     buffer_threshold: int | None
+    joins: bool
 
     @classmethod
-    def from_this_process(cls) -> _Inherited:
-        """Collect them. If there is no session yet, this chooses its id without starting it."""
-        return cls(_core.home_id(), _core.default_strategy(), reducers.buffer_threshold())
+    def from_this_process(cls, *, outlived: bool) -> _Inherited:
+        """Collect them. If there is no session yet, this chooses its id without starting it.
+
+        A child that may outlive this process joins a session that has been started, which would otherwise
+        end with this process.
+        """
+        joins = outlived and _core.stats() is not None
+        return cls(_core.home_id(), _core.default_strategy(), reducers.buffer_threshold(), joins)
 
     def apply(self) -> None:
         """Take them over, in the child."""
         _core.set_home_id(self.session)
         _core.set_default_strategy(self.strategy)
         reducers.set_buffer_threshold(self.buffer_threshold)
+        if self.joins:
+            with suppress(ShmTensorError, OSError, MemoryError):  # the child may never use shared memory
+                _core.home_proof()
 
 
 class _Sharing(multiprocessing.process.BaseProcess):
@@ -80,13 +90,13 @@ class _Sharing(multiprocessing.process.BaseProcess):
         handler raises, all of them are released, and a child that was started is killed.
         """
         _check_startable(self)
-        self._inherited = _Inherited.from_this_process()
         if self._parent_death is None:
             target: Any = self._target  # type: ignore[attr-defined]
-            of_pool = getattr(target, "__module__", "") in _POOLS
-            # A daemonic process, which is terminated at any time, could not end its children.
-            needed = of_pool or _process.current_process().daemon
+            of_executor = getattr(target, "__module__", "") == _EXECUTOR
+            # A daemonic parent is terminated at any time, and could not end its children then.
+            needed = self.daemon or of_executor or _process.current_process().daemon
             self._parent_death = ParentDeathPipe() if needed else pipe_for_child()
+        self._inherited = _Inherited.from_this_process(outlived=self._parent_death is None)
         self._arguments = ArgumentsPipe()
         try:
             with _core.MessageScope(self._arguments.outgoing) as message:
