@@ -276,3 +276,15 @@ def test_native_thread_that_ends_before_a_fork_allows_it() -> None:
     """
     )
     assert done.stdout == "fork\n1\n", done.stderr
+
+
+def test_thread_of_jemalloc_allows_a_fork() -> None:
+    """It exists after `import pandas`, which imports pyarrow."""
+    done = run_python(
+        NATIVE_THREAD
+        + """
+    assert libc.pthread_setname_np(thread, b"jemalloc_bg_thd") == 0
+    print(mp.get_context("auto").get_start_method())
+    """
+    )
+    assert done.stdout == "fork\n", done.stderr

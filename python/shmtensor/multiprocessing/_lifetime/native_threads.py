@@ -2,7 +2,8 @@
 
 A forked child has only the thread that forked. A library whose pool of threads is running then waits in the
 child for threads that do not exist. Some libraries, OpenBLAS among them, end their threads before a fork and
-start others when they are needed.
+start others when they are needed. jemalloc, which pyarrow and polars contain, starts its thread again in the
+child.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import threading
 import time
 import warnings
 from contextlib import suppress
+from pathlib import Path
 
 __all__ = ["end_threads_of_libraries", "other_threads_run"]
 
 _TIMEOUT = 0.1  # in seconds: a thread that was joined is listed for a moment
 _POLL_INTERVAL = 0.001
+_JEMALLOC = b"jemalloc_bg_thd\n"  # how jemalloc names its thread
 
 
 def other_threads_run(*, may_fork: bool) -> bool:
@@ -48,7 +51,8 @@ def end_threads_of_libraries() -> None:
 
 
 def _is_only_thread() -> bool:
-    try:
-        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  # only the number
-    except OSError:  # /proc is not mounted: unknown
-        return True
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):  # none where /proc is not mounted
+        with suppress(OSError):  # the thread has ended
+            names.append(path.read_bytes())
+    return len(names) - names.count(_JEMALLOC) <= 1
