@@ -29,25 +29,25 @@ START = """
         '''Kill a process when this one has made its first handles, or is about to use its first ones.'''
         from shmtensor.integrations._dask import link
 
-        take_out, load_pieces = link.take_out, link.load_pieces
+        take_out, load_message = link.take_out, link.load_message
 
         def kill():
-            link.take_out, link.load_pieces = take_out, load_pieces
+            link.take_out, link.load_message = take_out, load_message
             os.kill(pid, signal.SIGKILL)
             wait_for_no_blocks()  # of a sender
 
         def taking(frames):
-            pieces = take_out(frames)
-            if pieces and place == "taken out":
+            message = take_out(frames)
+            if message and place == "taken out":
                 kill()
-            return pieces
+            return message
 
         def loading(frame):
-            if len(frame) > 100 and place == "to be loaded":
+            if place == "to be loaded":
                 kill()
-            return load_pieces(frame)
+            return load_message(frame)
 
-        link.take_out, link.load_pieces = taking, loading
+        link.take_out, link.load_message = taking, loading
 """
 
 

@@ -5,22 +5,31 @@ docs/guide/with-dask.md describes the behaviour, docs/design/integrations.md the
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+import dask
 import distributed.protocol
 from distributed.comm import tcp
+from tornado import gen
 
 from shmtensor.integrations._dask.link import Link
 from shmtensor.integrations._dask.membership import proof
 from shmtensor.integrations._registry import install as install_by_name
 from shmtensor.integrations._replacements import Replacements
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = ["dask_setup", "install", "uninstall"]
 
 _KEY = "shmtensor"  # in handshakes: the proof of the session; in what follows from them: the link
+_INTERVAL = 0.005  # seconds
 
 _agreements, _messages = Replacements(), Replacements()
 _handshake_configuration: Any = tcp.TCP.handshake_configuration
+_close: Any = tcp.TCP.close
 _close_comm: Any = tcp._close_comm
 _dumps: Any = distributed.protocol.dumps
 _loads: Any = distributed.protocol.loads
@@ -30,7 +39,8 @@ def install() -> None:
     """Let connections that are made from now on agree on handles."""
     if not isinstance(vars(tcp.TCP).get("deserialize"), _Deserialize):
         _messages.set(tcp.TCP, "deserialize", _Deserialize())
-        _messages.set(tcp, "_close_comm", _close)
+        _messages.set(tcp, "_close_comm", _closed)
+        _messages.set(tcp.TCP, "close", gen.coroutine(_close_when_read))
         _messages.set(distributed.protocol, "dumps", _dump)
         _messages.set(distributed.protocol, "loads", _load)
     _agreements.set(tcp.TCP, "handshake_info", _introduce)
@@ -89,7 +99,26 @@ def _load(frames: list[Any], deserialize: Any = True, **options: Any) -> Any:
     return _loads(frames, deserialize=deserialize, **options)
 
 
-def _close(reference: Any) -> None:
+def _close_when_read(comm: Any) -> Iterator[Any]:
+    """Close a connection when the other end has read what was written, or has closed it.
+
+    If the other end does neither, wait as long as TCP does for one that does not answer.
+    """
+    stream, link = comm.stream, comm.handshake_options.get(_KEY)
+    if stream is not None and link is not None:
+        comm.stream, comm._closed = None, True  # as `TCP.close` begins: no task uses it meanwhile
+        with suppress(OSError):  # it is closed
+            if stream.writing():
+                yield stream.write(b"")
+        timeout = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.tcp"))
+        last = time.monotonic() + timeout
+        while link.has_unread() and not stream.closed() and time.monotonic() < last:
+            yield gen.sleep(_INTERVAL)
+        comm.stream = stream
+    yield _close(comm)
+
+
+def _closed(reference: Any) -> None:
     _close_comm(reference)
     comm = reference()
     link = comm and comm.handshake_options.get(_KEY)

@@ -14,6 +14,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor._log import log_event
+from shmtensor.creation import zeros
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations import _borrowing
 from shmtensor.integrations._borrowing import private_view
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["Piece", "dump_pieces", "load_pieces", "put_back", "take_out"]
+__all__ = ["Message", "Piece", "dump_message", "load_message", "put_back", "take_out"]
 
 
 class Piece(NamedTuple):
@@ -48,8 +49,33 @@ class Piece(NamedTuple):
     memory: Tensor | Storage
 
 
-def take_out(frames: list[Any]) -> list[Piece]:
-    """Replace frames by empty ones; return what has their bytes."""
+class Message(NamedTuple):
+    """What the last frame of a message contains.
+
+    Parameters
+    ----------
+    read
+        One element, which the receiver sets to True.
+    pieces
+        What was taken out of the other frames.
+    """
+
+    read: Tensor
+    pieces: list[Piece]
+
+
+def take_out(frames: list[Any]) -> Message | None:
+    """Replace frames by empty ones; return what has their bytes, None if there is nothing to replace."""
+    try:
+        read = zeros(1, bool)
+    except OutOfSharedMemory as error:
+        log_event(f"Dask sends a message without shared memory: {error}")
+        return None
+    pieces = _take_out(frames)
+    return Message(read, pieces) if pieces else None
+
+
+def _take_out(frames: list[Any]) -> list[Piece]:
     pieces = []
     contents = [_bytes_of(frame) for frame in frames]
     first = 0
@@ -80,15 +106,15 @@ def put_back(frames: list[Any], pieces: list[Piece]) -> None:
             end += size
 
 
-def dump_pieces(acknowledged: int, pieces: list[Piece]) -> bytes:
-    """Return the last frame of a message. Its handles have no tickets and keep nothing allocated."""
-    return _borrowing.dumps((acknowledged, [tuple(piece) for piece in pieces]))
+def dump_message(message: Message) -> bytes:
+    """Return the last frame. Its handles have no tickets and keep nothing allocated."""
+    return _borrowing.dumps((message.read, [tuple(piece) for piece in message.pieces]))
 
 
-def load_pieces(frame: Any) -> tuple[int, list[Piece]]:
-    """Return the arguments of `dump_pieces`; StaleHandleError if the sender has released a block."""
-    acknowledged, pieces = _borrowing.loads(frame)
-    return acknowledged, [Piece(*piece) for piece in pieces]
+def load_message(frame: Any) -> Message:
+    """Return the argument of `dump_message`; StaleHandleError if the sender has released a block."""
+    read, pieces = _borrowing.loads(frame)
+    return Message(read, [Piece(*piece) for piece in pieces])
 
 
 def _bytes_of(frame: Any) -> Bytes | None:
