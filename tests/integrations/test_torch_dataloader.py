@@ -122,6 +122,35 @@ def test_epochs(persistent) -> None:
     del loader
 
 
+class Rows(Dataset):
+    """A data set that counts, in the tensors of its rows, how often each was used."""
+
+    def __init__(self, *tensors):
+        self.tensors = tensors
+
+    def __len__(self):
+        return len(self.tensors[0])
+
+    def __getitem__(self, index):
+        for rows in self.tensors:
+            rows[index] += 1
+        return index
+
+
+@pytest.mark.parametrize("name", ["spawn", "forkserver", "server"])
+def test_workers_of_all_epochs_use_one_data_set(name) -> None:
+    """As with torch alone, the data set moves into shared memory when the first worker starts."""
+    rows = torch.zeros(4, 100_000)
+    from_numpy = torch.from_numpy(np.zeros((4, 100_000), "f4"))
+    view = rows[3]
+    before = st.stats()["bytes_live"]
+    loader = DataLoader(Rows(rows, from_numpy), batch_size=1, num_workers=2, multiprocessing_context=name)
+    for _ in range(2):
+        for _ in loader:
+            assert st.stats()["bytes_live"] - before < 3 * rows.nbytes
+    assert all(tensor.eq(2).all() for tensor in (rows, from_numpy, view))
+
+
 def test_custom_collate_and_single_samples() -> None:
     data = [torch.full((3,), index) for index in range(6)]
     found = list(DataLoader(data, batch_size=3, num_workers=1, collate_fn=stacked))

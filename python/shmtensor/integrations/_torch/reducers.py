@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiprocessing.context import get_spawning_popen
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,6 +10,7 @@ from torch.multiprocessing import reductions
 from torch.nn.parameter import Parameter
 
 import shmtensor._core as _core
+from shmtensor.integrations._torch.sharing import can_move
 from shmtensor.integrations._torch.storages import (
     CPU,
     block_of,
@@ -67,7 +69,8 @@ class Reducers:
     ----------
     alias
         Private storages move into shared memory when they are sent, instead of being copied; on a GPU they
-        are exported where they are.
+        are exported where they are. Those in host memory always move when a process is started with them, as
+        with torch alone: all workers of a DataLoader use one data set.
     cuda
         Send private storages on a GPU, too.
     other_tensor, other_storage
@@ -124,14 +127,19 @@ class Reducers:
             return (storage, 0) if rest else (block, start)
         if nbytes == 0 or (not on_gpu and is_shared_by_torch(storage)):  # torch calls all on a GPU shared
             return storage, 0
-        if self._alias:
-            return (export(storage) if on_gpu else move(storage)), 0
+        if on_gpu and self._alias:
+            return export(storage), 0
+        if not on_gpu and self._moves():
+            return move(storage), 0
         if nbytes > _SMALL and _core.outgoing_bytes(storage._cdata) is None:
             part = _small_part(tensor, storage)
             if part is not None:
                 return part, tensor.storage_offset()
         # The pickler reduces one on a GPU once for a message.
         return storage if on_gpu else _core.outgoing_bytes(storage._cdata, storage, address, nbytes), 0
+
+    def _moves(self) -> bool:
+        return self._alias or (get_spawning_popen() is not None and can_move())
 
     def reduce_storage(self, storage: torch.UntypedStorage) -> Any:
         """Reduce a storage to its memory."""
@@ -145,7 +153,7 @@ class Reducers:
             return _reduce_shared(storage, block)
         if is_shared_by_torch(storage):  # its other processes must see the same memory
             return self._other_storage(storage)
-        if self._alias:
+        if self._moves():
             return rebuild_storage, (move(storage),)
         return rebuild_storage, (_core.outgoing_bytes(storage._cdata, storage, storage.data_ptr(), nbytes),)
 
