@@ -261,6 +261,10 @@ def test_modes_of_large_arguments(mode) -> None:
     else:
         assert found == [1] * 4
     assert not array.any()
+    if mode == "c":
+        array.flags.writeable = False
+        assert Parallel(mmap_mode=mode)(delayed(write)(array, i) for i in range(4)) == [1] * 4
+        array.flags.writeable = True
 
     small = np.zeros(20_000)
     assert Parallel(mmap_mode=mode)(delayed(write)(small, i) for i in range(4)) == [1] * 4

@@ -12,6 +12,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor.creation import asarray
+from shmtensor.integrations._borrowing import private_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +30,14 @@ __all__ = [
     "copy_of",
     "is_in_file",
     "rebuild_copy",
+    "rebuild_private",
     "reduce_copy",
     "reduce_for_one",
     "reduce_shared",
 ]
 
-_SHARED_BY_WORKERS = {"r": True, "r+": False, "w+": False}
-"""The modes of `np.memmap` with which tasks use one copy, each with True if workers cannot write."""
+_MODES = ("r", "r+", "w+", "c")
+"""The modes of `np.memmap`, with which tasks use one copy."""
 
 
 def is_in_file(array: Array) -> bool:
@@ -77,6 +79,12 @@ def rebuild_copy(
     _core.mark_copy(copy)
     view = memoryview(copy)
     array: Array = np.ndarray(shape, dtype, view.toreadonly() if readonly else view, order=order)
+    return array
+
+
+def rebuild_private(copy: Storage, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any) -> Array:
+    """Return the array of a copy, into which no process writes; what is written here stays in this array."""
+    array: Array = np.ndarray(shape, dtype, private_view(copy), order=order)
     return array
 
 
@@ -139,8 +147,10 @@ class Arguments:
             return shared
         if is_in_file(array):
             return self._reduce_in_file(array)
-        readonly = _SHARED_BY_WORKERS.get(self._mode or "")
-        has_one = readonly is not None and self._max_nbytes is not None and array.nbytes > self._max_nbytes
+        has_one = self._mode in _MODES and self._max_nbytes is not None and array.nbytes > self._max_nbytes
         if not has_one or array.dtype.hasobject:
             return reduce_for_one(array)
-        return reduce_copy(array, self.copies.of(array), readonly=bool(readonly))
+        copy = self.copies.of(array)
+        if self._mode == "c":
+            return rebuild_private, (copy, array.dtype, array.shape, _order(array))
+        return reduce_copy(array, copy, readonly=self._mode == "r")
