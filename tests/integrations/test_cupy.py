@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -125,7 +126,7 @@ def order() -> None:
         values = np.frombuffer(pinned, "f8", 3)
         for use in (lambda tensor: tensor.tolist(), lambda tensor: (pair.put(tensor), pair.get()[0][0])[1]):
             values += 1
-            device.latch(place, stream.ptr)
+            device.library().sim_latch(ctypes.c_void_p(stream.ptr), place.encode())
             array.set(values)
             threading.Timer(0.2, lambda: open(place, "w").close()).start()
             started = time.monotonic()
