@@ -136,3 +136,26 @@ EQUAL = """
 @pytest.mark.parametrize("method", METHODS)
 def test_results_are_equal_with_and_without_the_integration(tmp_path, method) -> None:
     assert_equal_output(write_program(tmp_path, EQUAL), method, timeout=110)
+
+
+SERVER = """
+    import multiprocess
+
+    import shmtensor as st
+
+    if __name__ == "__main__":
+        st.install("multiprocess")
+        assert "server" in multiprocess.get_all_start_methods()
+        target = st.zeros(4)
+        with multiprocess.get_context("server").Pool(2) as pool:
+            pool.starmap(lambda tensor, i: tensor.fill_(i), [(target[i], i) for i in range(4)])
+        assert target.tolist() == [0, 1, 2, 3]
+        st.uninstall("multiprocess")
+        assert "server" not in multiprocess.get_all_start_methods()
+        print("fine")
+    """
+
+
+def test_server_is_a_start_method(tmp_path) -> None:
+    done = run_program(write_program(tmp_path, SERVER), timeout=110)
+    assert done.stdout == "fine\n", done

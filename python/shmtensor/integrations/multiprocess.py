@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import multiprocess
 import numpy as np
 from multiprocess import connection, queues, reduction, spawn
 
@@ -11,6 +12,7 @@ from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
+from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import REDUCERS
 from shmtensor.reducers import reduce_shared
 
@@ -18,10 +20,11 @@ __all__ = ["install", "uninstall"]
 
 _pickler: Any = reduction.ForkingPickler
 _replaced = Replacements()
+_server = ServerMethod(multiprocess)
 
 
 def install() -> None:
-    """Use our reducers, also in children that start from now on."""
+    """Use our reducers, also in children that start from now on; add a start method."""
     _replaced.set(_pickler, "reducer_override", _reduce)
     _replaced.set(_pickler, "dumps", classmethod(pickles_message(_pickler.dumps.__func__)))
     send = into_pipe(connection._ConnectionBase.send, lambda sender, _: sender)
@@ -29,10 +32,12 @@ def install() -> None:
     _replaced.set(queues.Queue, "_feed", staticmethod(into_pipe(queues.Queue._feed, of_feeder)))
     _replaced.set(queues.SimpleQueue, "put", into_pipe(queues.SimpleQueue.put, of_queue))
     pass_on_to_children(state, spawn)
+    _server.install()
 
 
 def uninstall() -> None:
     """Restore multiprocess."""
+    _server.uninstall()
     _replaced.restore()
 
 

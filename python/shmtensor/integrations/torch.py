@@ -9,18 +9,19 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import torch
+import torch.multiprocessing
 from torch.multiprocessing import reductions
 
 from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
+from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import FORKING, ReducerTable
-from shmtensor.integrations._torch import collate, items, sharing, start_methods, transports
+from shmtensor.integrations._torch import collate, items, sharing, transports
 from shmtensor.integrations._torch.reducers import Reducers
 
 __all__ = ["install", "uninstall"]
 
 _reducers = ReducerTable()
-_PARTS: tuple[Any, ...] = (collate, items, sharing, start_methods, transports)
+_PARTS: tuple[Any, ...] = (collate, items, sharing, transports, ServerMethod(torch.multiprocessing))
 
 
 def install(alias: bool = False, cuda: bool = False) -> None:
