@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections import ChainMap
 from contextlib import suppress
+from enum import Enum
 from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, ClassVar
@@ -58,6 +59,8 @@ def _pickler_class() -> Any:
                 object_id, sent_globals = object_ids.of(obj), None
                 if isinstance(obj, FunctionType) and main_globals.are(obj.__globals__):
                     arguments, state, sent_globals = main_globals.split(arguments, state)
+                elif "__slots__" in vars(obj) and not issubclass(obj, (Enum, tuple)):
+                    arguments = _with_slots(arguments, obj)
                 return (
                     _create,
                     (object_id, make, arguments),
@@ -69,6 +72,15 @@ def _pickler_class() -> Any:
             return reduced
 
     return WholePickler
+
+
+def _with_slots(arguments: tuple[Any, ...], kind: type) -> tuple[Any, ...]:
+    """Return cloudpickle's arguments for a class with its slots, which cloudpickle leaves out.
+
+    A tuple can have none, and `typing.NamedTuple` refuses the name.
+    """
+    metaclass, name, bases, content, *rest = arguments
+    return metaclass, name, bases, {**content, "__slots__": vars(kind)["__slots__"]}, *rest
 
 
 _with_own_equality: list[weakref.ref[type]] = []  # classes that were sent
