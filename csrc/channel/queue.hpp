@@ -120,7 +120,7 @@ class Queue final : private ThreadObserver {
   [[nodiscard]] bool task_done();
   /// Return true if all messages that were put are done, or completed.
   [[nodiscard]] bool all_done() const noexcept;
-  /// Waits until `all_done` may be true, at most for this time.
+  /// Waits until `all_done` may be true, or this object is closed, at most for this time.
   void wait_until_done(std::chrono::nanoseconds time) noexcept;
 
   /// Throws SessionError if this process has no slot.

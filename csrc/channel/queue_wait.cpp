@@ -50,7 +50,11 @@ void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&
 }
 
 void Queue::wait_until_done(nanoseconds time) noexcept {
-  wait(header_.joiners, header_.head, [this] { return all_done(); }, time);
+  const int processor = header_.head.processor.load(std::memory_order_relaxed);
+  const bool was_closed = is_closed();
+  spin_then_sleep(
+      session_, spin_, header_.joiners, processor,
+      [&] { return all_done() || (is_closed() && !was_closed); }, time);
 }
 
 int Queue::watch(QueueEvent event) {

@@ -147,5 +147,14 @@ def test_goes_through_a_queue() -> None:
     again = first.get()
     again.put(3)
     assert second.get() == 3
-    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+    with pytest.raises(RuntimeError, match="only be shared between processes through inheritance"):
         pickle.dumps(first)
+
+
+class Plain(mp.queues.Queue):
+    pass
+
+
+def test_subclass_of_a_context_sends_what_its_workers_can_read(start_method: str) -> None:
+    context = mp.get_context(start_method)
+    assert Plain(2, ctx=context)._dumps is context.Queue()._dumps

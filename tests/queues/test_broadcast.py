@@ -399,10 +399,40 @@ def _get_inner() -> object:
 def test_broadcast_is_not_copied_or_pickled() -> None:
     b = st.Broadcast(1)
     for fail in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        with pytest.raises(RuntimeError, match="only be shared between processes"):
             fail(b)
         with pytest.raises(TypeError, match="send its broadcast"):
             fail(b.reader())
+
+
+class Steps(st.Broadcast):
+    def __init__(self, name: str, *, makes: bool = True) -> None:
+        if makes:
+            super().__init__(maxsize=2)
+        self.name = name
+
+    def __getstate__(self):
+        return {"parent": super().__getstate__(), "name": self.name}
+
+    def __setstate__(self, state) -> None:
+        super().__setstate__(state["parent"])
+        self.name = state["name"]
+
+
+def test_subclass_has_its_own_parameters_and_state() -> None:
+    b, through = Steps("steps"), st.Queue()
+    through.put(b)
+    same = through.get()
+    assert (type(same), same.name, same.maxsize) == (Steps, "steps", 2)
+    reader = b.reader()
+    same.put(3)
+    assert reader.get() == 3
+    made = Steps("without", makes=False)
+    for use in (made.reader, made.close, lambda: made.put(1), lambda: made.readers):
+        with pytest.raises(RuntimeError, match=r"super\(\).__init__"):
+            use()
+    with pytest.raises(RuntimeError, match="twice"):
+        b.__init__("again")
 
 
 @pytest.mark.parametrize("carrier", [mp.Queue, mp.SimpleQueue, st.Queue])

@@ -195,13 +195,66 @@ def test_shutdown_wakes_who_waits(call) -> None:
 
 
 def test_closed_queue_refuses() -> None:
-    with st.Queue() as q:
-        q.put(1)
+    with st.Queue(2) as q:
+        q.put_many([1, 2])
+        q.get()
     assert q.closed
-    for call in (q.get, q.qsize, lambda: q.put(1), lambda: q.put_many([])):
-        with pytest.raises(ValueError, match="closed"):
-            call()
+    for call in (q.get, q.empty, lambda: q.put(1), lambda: q.put_many([])):
+        for kind in (ValueError, OSError):  # those of the standard library's `Queue` and `SimpleQueue`
+            with pytest.raises(kind, match="closed"):
+                call()
     assert "closed" in repr(q)
+
+
+def test_closed_queue_still_counts() -> None:
+    (through := st.Queue()).put(q := st.Queue(1))
+    other = through.get()
+    q.put(1)
+    q.close()
+    assert (q.qsize(), q.full()) == (1, True)
+    other.get()
+    assert (q.qsize(), q.full()) == (0, False)
+    joined = threading.Thread(target=q.join)
+    joined.start()
+    q.task_done()
+    joined.join()
+
+
+class Named(st.Queue):
+    def __init__(self, name: str) -> None:
+        super().__init__(1)
+        self.name = name
+
+    def __getstate__(self):
+        return super().__getstate__(), self.name
+
+    def __setstate__(self, state) -> None:
+        super().__setstate__(state[0])
+        self.name = state[1]
+
+
+def test_subclass_has_its_own_parameters_and_state() -> None:
+    q, through = Named("a name"), st.Queue()
+    assert q.maxsize == 1
+    through.put(q)
+    same = through.get()
+    assert (type(same), same.name) == (Named, "a name")
+    same.put(3)
+    assert q.get() == 3
+
+
+def test_subclass_without_init_raises() -> None:
+    class Forgets(st.Queue):
+        def __init__(self) -> None:
+            pass
+
+    made = Forgets()
+    for use in (made.get, made.close, lambda: made.put(1), lambda: made.maxsize, made.qsize, made.fileno):
+        with pytest.raises(RuntimeError, match=r"super\(\).__init__"):
+            use()
+    q = st.Queue()
+    with pytest.raises(RuntimeError, match="twice"):
+        q.__init__()
 
 
 @pytest.mark.parametrize(
@@ -278,10 +331,9 @@ def test_repr_tells_size() -> None:
 
 def test_plain_pickle_refuses() -> None:
     # It copies the bytes of a storage, and the copy of a queue would name tickets of the queue.
-    with pytest.raises(TypeError, match="multiprocessing"):
-        pickle.dumps(st.Queue())
-    with pytest.raises(TypeError, match="multiprocessing"):
-        copy.copy(st.Queue())
+    for fail in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(RuntimeError, match="only be shared between processes"):
+            fail(st.Queue())
 
 
 def test_threads_share_a_queue() -> None:

@@ -114,8 +114,10 @@ PyObject* broadcast_shutdown(PyObject* self, PyObject*) {
 }
 
 PyObject* broadcast_close(PyObject* self, PyObject*) {
-  broadcast_of(self).open->broadcast.close();
-  return Py_NewRef(Py_None);
+  return guarded([&] {
+    any_broadcast(self).close();
+    return Py_NewRef(Py_None);
+  });
 }
 
 PyObject* reader_get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -18,8 +19,6 @@ namespace shmtensor::python {
 namespace {
 
 PyTypeObject* g_broadcast_type = nullptr;
-
-Broadcast& core_of(PyObject* self) { return broadcast_of(self).open->broadcast; }
 
 constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
 
@@ -36,9 +35,9 @@ py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full) 
   return storage;
 }
 
-// Of a storage that `new_broadcast_storage` made, here or in another process.
-PyObject* broadcast_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  return guarded([&] {
+// With a storage that `new_broadcast_storage` made, here or in another process.
+int broadcast_init(PyObject* self, PyObject* arguments, PyObject*) {
+  return guarded_init([&] {
     PyObject* storage = PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
     if (storage == nullptr || !is_storage(storage)) {
       throw py::type_error("a broadcast needs a storage");
@@ -51,11 +50,11 @@ PyObject* broadcast_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     if (!session) throw SessionError("the session of the broadcast has ended");
     auto open =
         std::make_unique<OpenBroadcast>(std::move(session), Block{backing.arena, backing.block});
-    py::object object = checked(type->tp_alloc(type, 0));
-    BroadcastObject& made = broadcast_of(object.ptr());
-    made.storage = Py_NewRef(storage);
-    made.open = open.release();
-    return object.release().ptr();
+    BroadcastObject& object = broadcast_of(self);
+    if (object.open != nullptr)
+      throw std::runtime_error("__init__ was called twice for a broadcast");
+    object.storage = Py_NewRef(storage);
+    object.open = open.release();
   });
 }
 
@@ -106,20 +105,22 @@ void reader_dealloc(PyObject* self) {
 }
 
 PyObject* broadcast_maxsize(PyObject* self, void*) {
-  return PyLong_FromUnsignedLongLong(core_of(self).limit());
+  return guarded([&] { return PyLong_FromUnsignedLongLong(any_broadcast(self).limit()); });
 }
 PyObject* broadcast_on_full(PyObject* self, void*) {
-  const auto policy = static_cast<std::size_t>(core_of(self).on_full());
-  return PyUnicode_FromString(kOnFull[std::min(policy, std::size(kOnFull) - 1)]);
+  return guarded([&] {
+    const auto policy = static_cast<std::size_t>(any_broadcast(self).on_full());
+    return PyUnicode_FromString(kOnFull[std::min(policy, std::size(kOnFull) - 1)]);
+  });
 }
 PyObject* broadcast_readers(PyObject* self, void*) {
-  return PyLong_FromUnsignedLong(core_of(self).readers());
+  return guarded([&] { return PyLong_FromUnsignedLong(any_broadcast(self).readers()); });
 }
 PyObject* broadcast_closed(PyObject* self, void*) {
-  return PyBool_FromLong(core_of(self).is_closed());
+  return guarded([&] { return PyBool_FromLong(any_broadcast(self).is_closed()); });
 }
 PyObject* broadcast_is_shutdown(PyObject* self, void*) {
-  return PyBool_FromLong(core_of(self).is_shut_down());
+  return guarded([&] { return PyBool_FromLong(any_broadcast(self).is_shut_down()); });
 }
 PyObject* reader_missed(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(reader_of(self).reader->missed());
@@ -161,15 +162,24 @@ PyMemberDef g_reader_members[] = {
 
 }  // namespace
 
+Broadcast& any_broadcast(PyObject* self) {
+  OpenBroadcast* const open = broadcast_of(self).open;
+  if (open == nullptr) {
+    throw std::runtime_error(
+        "__init__ was not called: a subclass of a broadcast calls super().__init__()");
+  }
+  return open->broadcast;
+}
+
 Broadcast& open_broadcast(PyObject* self) {
-  Broadcast& broadcast = core_of(self);
+  Broadcast& broadcast = any_broadcast(self);
   if (broadcast.is_closed()) throw py::value_error("the broadcast is closed in this process");
   return broadcast;
 }
 
 void add_broadcast(py::module_& module) {
   static PyType_Slot slots[] = {
-      {Py_tp_new, slot(broadcast_new)},     {Py_tp_dealloc, slot(broadcast_dealloc)},
+      {Py_tp_init, slot(broadcast_init)},   {Py_tp_dealloc, slot(broadcast_dealloc)},
       {Py_tp_methods, g_broadcast_methods}, {Py_tp_getset, g_broadcast_properties},
       {Py_tp_members, g_broadcast_members}, {0, nullptr},
   };

@@ -25,7 +25,7 @@ struct OpenBroadcast {
 struct BroadcastObject {
   PyObject_HEAD PyObject* weak_references;
   PyObject* storage;
-  OpenBroadcast* open;
+  OpenBroadcast* open;  ///< null until `__init__`
 };
 
 /// Likewise. A reader keeps the object of its broadcast.
@@ -43,6 +43,9 @@ struct ReaderObject {
   return *reinterpret_cast<ReaderObject*>(self);
 }
 
+/// The broadcast of this object, open or closed. Throws RuntimeError if a subclass has not called
+/// `__init__`.
+[[nodiscard]] Broadcast& any_broadcast(PyObject* self);
 /// The broadcast, to be used through this object. Throws ValueError if the object is closed.
 Broadcast& open_broadcast(PyObject* self);
 

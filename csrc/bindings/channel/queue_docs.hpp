@@ -119,7 +119,7 @@ completed.
 Raises
 ------
 ValueError
-    If the queue is closed in this process, also meanwhile.)";
+    If the queue is closed in this process meanwhile.)";
 
 inline constexpr char kShutdown[] = R"(shutdown($self, immediate=False)
 --
@@ -169,8 +169,8 @@ Return how many messages were taken since the queue was made, also by processes 
 inline constexpr char kClose[] = R"(close($self, /)
 --
 
-Refuse further use of this object: calls raise `ValueError`, also those in which other threads wait.
-Other processes, and other objects of the same queue, are not affected.
+Refuse `put` and `get` of this object: they raise `ValueError` (which is also an OSError), as do the
+calls in which other threads wait. Other processes, and other objects of the same queue, are not affected.
 
 With `redeliver`, other consumers receive the items that were got through this object and not
 completed.)";

@@ -16,7 +16,7 @@ namespace shmtensor::python {
 namespace {
 
 OpenQueue& usable(PyObject* self) {
-  OpenQueue& open = *object_of(self).open;
+  OpenQueue& open = open_queue(self);
   if (open.queue.is_closed()) raise_unless_done(Attempt::closed, QueueEvent::message);
   return open;
 }
@@ -88,7 +88,7 @@ PyObject* get_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 }
 
 PyObject* qsize(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(usable_queue(self).size()); });
+  return guarded([&] { return PyLong_FromUnsignedLongLong(open_queue(self).queue.size()); });
 }
 
 PyObject* empty(PyObject* self, PyObject*) {
@@ -96,12 +96,12 @@ PyObject* empty(PyObject* self, PyObject*) {
 }
 
 PyObject* full(PyObject* self, PyObject*) {
-  return guarded([&] { return PyBool_FromLong(usable_queue(self).is_full()); });
+  return guarded([&] { return PyBool_FromLong(open_queue(self).queue.is_full()); });
 }
 
 PyObject* task_done(PyObject* self, PyObject*) {
   return guarded([&] {
-    Queue& queue = usable_queue(self);
+    Queue& queue = open_queue(self).queue;
     if (!count_done(queue)) {
       throw py::value_error(queue.redelivers()
                                 ? "task_done() called too many times: this thread has no item that "
@@ -114,12 +114,15 @@ PyObject* task_done(PyObject* self, PyObject*) {
 
 PyObject* join(PyObject* self, PyObject*) {
   return guarded([&] {
-    while (!usable_queue(self).all_done()) {
+    Queue& queue = open_queue(self).queue;
+    const bool was_closed = queue.is_closed();
+    while (!queue.all_done()) {
       {
         const GilRelease release;
-        object_of(self).open->queue.wait_until_done(std::chrono::seconds(1));
+        queue.wait_until_done(std::chrono::seconds(1));
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (!was_closed) usable(self);
     }
     return Py_NewRef(Py_None);
   });
@@ -182,8 +185,10 @@ PyObject* taken_count(PyObject* self, PyObject*) {
 }
 
 PyObject* close(PyObject* self, PyObject*) {
-  object_of(self).open->queue.close();
-  return Py_NewRef(Py_None);
+  return guarded([&] {
+    open_queue(self).queue.close();
+    return Py_NewRef(Py_None);
+  });
 }
 
 constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;

@@ -11,11 +11,12 @@
 namespace shmtensor::python {
 namespace {
 
-/// queue.Full, queue.Empty, and the class for a queue that was shut down.
+/// queue.Full, queue.Empty, and the classes for a queue that was shut down or closed.
 struct Exceptions {
   PyObject* full;
   PyObject* empty;
   PyObject* shut_down;
+  PyObject* closed;
 };
 Exceptions g_exceptions{};
 
@@ -87,7 +88,10 @@ void settle(Queue& queue, QueueEvent event) {
 void raise_unless_done(Attempt result, QueueEvent awaited) {
   if (result == Attempt::done) return;
   if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
-  if (result == Attempt::closed) throw py::value_error("the queue is closed in this process");
+  if (result == Attempt::closed) {
+    PyErr_SetString(g_exceptions.closed, "the queue is closed in this process");
+    throw py::error_already_set();
+  }
   raise(awaited == QueueEvent::room ? g_exceptions.full : g_exceptions.empty);
 }
 
@@ -183,11 +187,12 @@ void discard_all(Queue& queue) {
 }
 
 void add_queue_exceptions(py::module_& module) {
-  module.def("register_queue_exceptions",
-             [](const py::object& full, const py::object& empty, const py::object& shut_down) {
-               g_exceptions = {py::object(full).release().ptr(), py::object(empty).release().ptr(),
-                               py::object(shut_down).release().ptr()};
-             });
+  module.def(
+      "register_queue_exceptions", [](const py::object& full, const py::object& empty,
+                                      const py::object& shut_down, const py::object& closed) {
+        g_exceptions = {py::object(full).release().ptr(), py::object(empty).release().ptr(),
+                        py::object(shut_down).release().ptr(), py::object(closed).release().ptr()};
+      });
 }
 
 }  // namespace shmtensor::python

@@ -3,6 +3,7 @@
 #include <structmember.h>
 
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "base/error.hpp"
@@ -15,24 +16,24 @@ namespace shmtensor::python {
 namespace {
 
 PyObject* get_maxsize(PyObject* self, void*) {
-  return PyLong_FromUnsignedLongLong(object_of(self).open->queue.limit());
+  return guarded([&] { return PyLong_FromUnsignedLongLong(open_queue(self).queue.limit()); });
 }
 
 PyObject* get_redeliver(PyObject* self, void*) {
-  return PyBool_FromLong(object_of(self).open->queue.redelivers());
+  return guarded([&] { return PyBool_FromLong(open_queue(self).queue.redelivers()); });
 }
 
 PyObject* get_closed(PyObject* self, void*) {
-  return PyBool_FromLong(object_of(self).open->queue.is_closed());
+  return guarded([&] { return PyBool_FromLong(open_queue(self).queue.is_closed()); });
 }
 
 PyObject* get_is_shutdown(PyObject* self, void*) {
-  return PyBool_FromLong(object_of(self).open->queue.is_shut_down());
+  return guarded([&] { return PyBool_FromLong(open_queue(self).queue.is_shut_down()); });
 }
 
-// Of a storage that `new_queue_storage` made, here or in another process.
-PyObject* queue_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  return guarded([&] {
+// With a storage that `new_queue_storage` made, here or in another process.
+int queue_init(PyObject* self, PyObject* arguments, PyObject*) {
+  return guarded_init([&] {
     PyObject* storage = PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
     if (storage == nullptr || !is_storage(storage)) throw py::type_error("a queue needs a storage");
     const Backing& backing = reinterpret_cast<Storage*>(storage)->backing();
@@ -43,11 +44,10 @@ PyObject* queue_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
     if (!session) throw SessionError("the session of the queue has ended");
     auto open =
         std::make_unique<OpenQueue>(std::move(session), Block{backing.arena, backing.block});
-    py::object object = checked(type->tp_alloc(type, 0));
-    QueueObject& made = object_of(object.ptr());
-    made.storage = Py_NewRef(storage);
-    made.open = open.release();
-    return object.release().ptr();
+    QueueObject& object = object_of(self);
+    if (object.open != nullptr) throw std::runtime_error("__init__ was called twice for a queue");
+    object.storage = Py_NewRef(storage);
+    object.open = open.release();
   });
 }
 
@@ -88,9 +88,18 @@ PyMemberDef g_members[] = {
 
 }  // namespace
 
+OpenQueue& open_queue(PyObject* self) {
+  OpenQueue* const open = object_of(self).open;
+  if (open == nullptr) {
+    throw std::runtime_error(
+        "__init__ was not called: a subclass of a queue calls super().__init__()");
+  }
+  return *open;
+}
+
 void add_queue(py::module_& module) {
   static PyType_Slot slots[] = {
-      {Py_tp_new, slot(queue_new)},     {Py_tp_dealloc, slot(queue_dealloc)},
+      {Py_tp_init, slot(queue_init)},   {Py_tp_dealloc, slot(queue_dealloc)},
       {Py_tp_methods, g_queue_methods}, {Py_tp_getset, g_properties},
       {Py_tp_members, g_members},       {0, nullptr},
   };

@@ -26,7 +26,7 @@ struct OpenQueue {
 struct QueueObject {
   PyObject_HEAD PyObject* weak_references;
   PyObject* storage;
-  OpenQueue* open;
+  OpenQueue* open;   ///< null until `__init__`
   PyObject* dumps;   ///< the pickler of `put` if it is not that of all queues
   PyObject* claims;  ///< storage with the word for the positions of messages; may be null
 };
@@ -34,6 +34,9 @@ struct QueueObject {
 [[nodiscard]] inline QueueObject& object_of(PyObject* self) noexcept {
   return *reinterpret_cast<QueueObject*>(self);
 }
+
+/// Throws RuntimeError if a subclass has not called `__init__`.
+[[nodiscard]] OpenQueue& open_queue(PyObject* self);
 
 void add_queue(py::module_& module);
 

@@ -28,6 +28,16 @@ PyObject* guarded(Body&& body) noexcept {
   }
 }
 
+/// The same for `tp_init`: returns 0, or -1 with an exception.
+template <typename Body>
+int guarded_init(Body&& body) noexcept {
+  PyObject* const done = guarded([&] {
+    std::forward<Body>(body)();
+    return Py_None;
+  });
+  return done == nullptr ? -1 : 0;
+}
+
 void add_errors(py::module_& module);
 
 }  // namespace shmtensor::python

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar, get_args
 
 import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the pickler
+from shmtensor._queue.by_handle import SentByHandle
 from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.pickling import dumps_for_many
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
-
-    from shmtensor.storage import Storage
 
 __all__ = ["Broadcast", "BroadcastReader"]
 
@@ -33,7 +31,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class Broadcast(_core.BroadcastBase, Generic[Item]):
+class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
     """Messages from a process to all readers, in shared memory.
 
     Each reader gets every item that is put after it has joined, in order. Readers are made by `reader`, in
@@ -75,22 +73,13 @@ class Broadcast(_core.BroadcastBase, Generic[Item]):
 
     __slots__ = ()
 
-    def __new__(cls, maxsize: SupportsIndex, on_full: OnFull = "block") -> Self:
+    def __init__(self, maxsize: SupportsIndex, on_full: OnFull = "block") -> None:
         size = operator.index(maxsize)
         if not 1 <= size <= _MOST:
             raise ValueError(f"maxsize is from 1 to {_MOST}, not {size}")
         if on_full not in get_args(OnFull):
             raise ValueError(f"on_full is one of {', '.join(map(repr, get_args(OnFull)))}, not {on_full!r}")
-        return super().__new__(cls, _core.new_broadcast_storage(size, on_full))
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        ForkingPickler.register(cls, _reduce_broadcast)
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        raise TypeError(
-            "a broadcast cannot be copied or pickled: send it through multiprocessing, a queue or publish"
-        )
+        super().__init__(_core.new_broadcast_storage(size, on_full))
 
     if TYPE_CHECKING:  # the extension does not know the type of the items
 
@@ -163,14 +152,3 @@ class BroadcastReader(_core.BroadcastReaderBase, Generic[Item]):
     def __repr__(self) -> str:
         state = "closed, " if self.closed else ""
         return f"<{type(self).__name__}: {state}missed {self.missed}>"
-
-
-def _reduce_broadcast(broadcast: Broadcast[Any]) -> tuple[Any, ...]:
-    return _rebuild_broadcast, (type(broadcast), broadcast._storage)
-
-
-def _rebuild_broadcast(kind: type[Broadcast[Any]], storage: Storage) -> Broadcast[Any]:
-    return _core.BroadcastBase.__new__(kind, storage)
-
-
-ForkingPickler.register(Broadcast, _reduce_broadcast)

@@ -1,4 +1,4 @@
-"""The exception of a queue that was shut down."""
+"""The exceptions of queues that were shut down or closed."""
 
 from __future__ import annotations
 
@@ -12,4 +12,11 @@ else:
         """Raised by a queue that was shut down; from Python 3.13 on, this is `queue.ShutDown`."""
 
 
-__all__ = ["ShutDown"]
+class QueueClosed(OSError, ValueError):  # noqa: N818  # as ShutDown
+    """Raised by a queue that was closed in this process.
+
+    In the standard library, that is ValueError for `Queue`, OSError for `SimpleQueue` and `Queue.empty`.
+    """
+
+
+__all__ = ["QueueClosed", "ShutDown"]

@@ -6,11 +6,11 @@ import operator
 import pickle
 import queue
 from contextlib import suppress
-from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Generic, SupportsIndex, TypeVar
 
 import shmtensor._core as _core
-from shmtensor._queue.errors import ShutDown
+from shmtensor._queue.by_handle import SentByHandle
+from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.pickling import dumps
 
 if TYPE_CHECKING:
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from shmtensor.storage import Storage
-
 __all__ = ["Queue"]
 
 Item = TypeVar("Item")
 
-_core.register_queue_exceptions(queue.Full, queue.Empty, ShutDown)
+_core.register_queue_exceptions(queue.Full, queue.Empty, ShutDown, QueueClosed)
 _core.register_queue_pickler(dumps, pickle.loads)
 
 
@@ -33,7 +31,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class Queue(_core.QueueBase, Generic[Item]):
+class Queue(SentByHandle, _core.QueueBase, Generic[Item]):
     """A first-in, first-out queue in shared memory, for any number of processes that put and get.
 
     A queue travels through any queue or pipe, as an argument of a process, and by `publish` and `attach`.
@@ -74,20 +72,11 @@ class Queue(_core.QueueBase, Generic[Item]):
 
     __slots__ = ()
 
-    def __new__(cls, maxsize: SupportsIndex = 0, *, redeliver: bool = False) -> Self:
+    def __init__(self, maxsize: SupportsIndex = 0, *, redeliver: bool = False) -> None:
         size = operator.index(maxsize)
         if size < 0:
             raise ValueError("maxsize is not negative; 0 means no limit")
-        return super().__new__(cls, _core.new_queue_storage(size, bool(redeliver)))
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        ForkingPickler.register(cls, _reduce_queue)
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        raise TypeError(
-            "a queue cannot be copied or pickled: send it through multiprocessing, another queue or publish"
-        )
+        super().__init__(_core.new_queue_storage(size, bool(redeliver)))
 
     if TYPE_CHECKING:  # the extension does not know the type of the items
 
@@ -157,14 +146,3 @@ class Queue(_core.QueueBase, Generic[Item]):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.qsize()} messages"
         return f"<{type(self).__name__}: {state}, maxsize {self.maxsize}>"
-
-
-def _reduce_queue(queue: Queue[Any]) -> tuple[Any, ...]:
-    return _rebuild_queue, (type(queue), queue._storage)
-
-
-def _rebuild_queue(kind: type[Queue[Any]], storage: Storage) -> Queue[Any]:
-    return _core.QueueBase.__new__(kind, storage)
-
-
-ForkingPickler.register(Queue, _reduce_queue)

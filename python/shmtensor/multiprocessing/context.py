@@ -40,18 +40,15 @@ class _Sharing(std.BaseContext):
 
     def Queue(self, maxsize: int = 0) -> _queues.Queue[Any]:
         """Return a queue in shared memory; `put` pickles immediately, tensors travel as handles."""
-        context: _Sharing = self.get_context()
-        return context._for_workers(_queues.Queue(maxsize, ctx=context))
+        return _queues.Queue(maxsize, ctx=self.get_context())
 
     def JoinableQueue(self, maxsize: int = 0) -> _queues.JoinableQueue[Any]:
         """Return a `Queue` with `task_done` and `join`."""
-        context: _Sharing = self.get_context()
-        return context._for_workers(_queues.JoinableQueue(maxsize, ctx=context))
+        return _queues.JoinableQueue(maxsize, ctx=self.get_context())
 
     def SimpleQueue(self) -> _queues.SimpleQueue[Any]:
         """Return a queue without `maxsize`; tensors travel as handles."""
-        context: _Sharing = self.get_context()
-        return context._for_workers(_queues.SimpleQueue(ctx=context))
+        return _queues.SimpleQueue(ctx=self.get_context())
 
     def Pool(
         self,

@@ -14,8 +14,6 @@ from shmtensor._queue.queue import Queue as SharedQueue
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
-    from typing_extensions import Self
-
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
 
 
@@ -37,14 +35,10 @@ class _WithEnds(SharedQueue[_Item]):
     _known_reader: weakref.ref[ReadingEnd]
     _permits_negative_timeouts = True  # a deadline has passed; the standard library's count it as zero
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass  # the standard library's would make a pipe
-
-    def empty(self) -> bool:
-        """Return True if the queue is empty; raise OSError if it is closed, as the standard library."""
-        if self.closed:
-            raise OSError(f"{self!r} is closed")
-        return super().empty()
+    def __init__(self, maxsize: SupportsIndex = 0, *, ctx: Any = None) -> None:
+        super().__init__(max(operator.index(maxsize), 0))
+        if hasattr(ctx, "_for_workers"):  # a context of this package
+            ctx._for_workers(self)
 
     @property
     def _maxsize(self) -> int:
@@ -83,11 +77,8 @@ class Queue(_WithEnds[_Item], std.Queue):  # type: ignore[type-arg]  # generic s
     maxsize
         Number of messages that fit; 0 or less for no limit but memory.
     ctx
-        Is not used; a parameter as in the standard library.
+        The context of the processes that read it; None for any.
     """
-
-    def __new__(cls, maxsize: SupportsIndex = 0, *, ctx: Any = None) -> Self:  # noqa: ARG004
-        return super().__new__(cls, max(operator.index(maxsize), 0))
 
     def join_thread(self) -> None:
         """Return: this queue has no thread."""
@@ -104,8 +95,8 @@ class JoinableQueue(Queue[_Item], std.JoinableQueue):  # type: ignore[type-arg]
 class SimpleQueue(_WithEnds[_Item], std.SimpleQueue):  # type: ignore[type-arg]
     """A queue without `maxsize`; see `multiprocessing.SimpleQueue`."""
 
-    def __new__(cls, *, ctx: Any = None) -> Self:  # noqa: ARG004
-        return super().__new__(cls)
+    def __init__(self, *, ctx: Any = None) -> None:
+        super().__init__(ctx=ctx)
 
 
 class _End:
