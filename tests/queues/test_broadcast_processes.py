@@ -407,3 +407,26 @@ def test_broadcast_that_only_the_dead_had_is_freed() -> None:
         env={"PYTHONPATH": os.getcwd()},
     )
     assert done.stdout == "fine\n", done
+
+
+def read_newest(weights: st.Broadcast, read: st.Queue) -> None:
+    with weights.reader() as reader:
+        for newest in reader:
+            read.put((newest == newest[0]).all())
+
+
+def test_newest_value_is_read_whole() -> None:
+    """Weights that a learner updates in place: the actors read a copy of each update."""
+    weights, read = st.Broadcast(1, "drop_oldest"), st.Queue()
+    actors = [mp.Process(target=read_newest, args=(weights, read)) for _ in range(2)]
+    for actor in actors:
+        actor.start()
+    weights.wait_for_readers(2, timeout=SECONDS)
+    values = np.zeros(1_000_000, "f4")
+    while read.qsize() < 50:
+        values += 1
+        weights.put(values)
+    weights.shutdown()
+    for actor in actors:
+        end(actor)
+    assert all(read.get_many())
