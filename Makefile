@@ -36,7 +36,7 @@ test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/
 # In an environment of its own, so that the libraries never reach the other tests. Continuous integration runs all,
 # and has ten minutes: the tests of Ray take two of them, those of MPI less than one.
 INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi multiprocess pycuda ray torch web
+INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi multiprocess pycuda pyinstaller ray torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor \
 	  $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))

@@ -135,8 +135,16 @@ Connection Connection::open(const SessionId& session, const std::string& program
     // succeeds before the program has started, and only one of several starters wins.
     if (const std::optional<Fd> listener = listen_as_manager(session)) {
       const SocketDirectory* directory = runtime_directory();
-      launch_detached(program, {session.hex(), directory != nullptr ? directory->path() : ""},
-                      *listener);
+      try {
+        launch_detached(program, {session.hex(), directory != nullptr ? directory->path() : ""},
+                        *listener);
+      } catch (const OsError& error) {
+        if (error.code() != ENOENT) throw;
+        throw OsError(
+            ENOENT,
+            error.what() + std::string("; it is a part of the package: install that again, or "
+                                       "freeze the program with its hook for PyInstaller"));
+      }
     } else {
       nap(attempt);
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import shmtensor as st
 from tests.helpers.children import run_command, write_program
 from tests.helpers.namespaces import with_own_mounts
 from tests.helpers.system_call_filter import forbidding
@@ -113,3 +115,16 @@ def test_session_works_with_little_address_space(strategy, start_method, tmp_pat
     limit = 'ulimit -v 4000000 && exec "$0" "$@"'
     done = run(["sh", "-c", limit, sys.executable, program, start_method], strategy)
     assert done.stdout == "fine\n", done.stderr
+
+
+def test_package_without_its_manager(tmp_path) -> None:
+    """So is a program that was frozen without the package's hook."""
+    (package := tmp_path / "shmtensor").mkdir()
+    for path in Path(st.__file__).parent.iterdir():
+        if path.name != "shmtensor-manager":
+            (package / path.name).symlink_to(path)
+    code = "import shmtensor as st; st.ones(3)"
+    done = run_command([sys.executable, "-c", code], env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert f"{package}/shmtensor-manager: No such file or directory (ENOENT); it is a part of" in done.stderr
+    assert "freeze the program with its hook for PyInstaller" in done.stderr

@@ -31,6 +31,7 @@ _PATTERNS = {
     "test_mpi.py": "mpi4py",
     "test_multiprocess.py": "multiprocess",
     "test_pycuda.py": "pycuda",
+    "test_pyinstaller.py": "PyInstaller",
     "test_ray*.py": "ray torch",
     "test_share_elsewhere.py": "joblib loky multiprocess pandas polars scipy xarray",
     "test_torch_*.py": "torch",

@@ -23,6 +23,7 @@ from multiprocessing import (
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import reducers as _reducers
+from shmtensor.multiprocessing._frozen import freeze_support
 from shmtensor.multiprocessing._worker_server.client import set_server_preload
 from shmtensor.multiprocessing.context import SpawnContext
 from shmtensor.multiprocessing.context import default_context as _context
@@ -66,7 +67,6 @@ else:
     SimpleQueue = _context.SimpleQueue
 allow_connection_pickling = _context.allow_connection_pickling
 cpu_count = _context.cpu_count
-freeze_support = _context.freeze_support
 get_all_start_methods = _context.get_all_start_methods
 get_context = _context.get_context
 get_logger = _context.get_logger

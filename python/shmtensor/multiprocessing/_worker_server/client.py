@@ -15,6 +15,7 @@ import warnings
 from multiprocessing import spawn, util
 from typing import Any
 
+from shmtensor.multiprocessing import _frozen
 from shmtensor.multiprocessing._lifetime.fork_safe import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._lifetime.signals import blocked
 from shmtensor.multiprocessing._worker_server import stdlib_private
@@ -28,16 +29,16 @@ REPLY = struct.Struct("<iq")  # an error number, or zero and a pid
 _MAX_DESCRIPTORS = 253  # of one message; the kernel's limit
 AT_EXIT = -50  # priority: after the standard library has waited for all workers
 _ENDED = "the worker server ended while it started a worker; see its standard error"
-_ENTRY = (
-    "import sys; sys.path[:] = {path!r}; "
-    "from shmtensor.multiprocessing._worker_server.server import main; main({fd}, {names!r})"
-)
+_ENTRY = "import sys; sys.path[:] = {path!r}; " + _frozen.SERVER + "; main({fd}, {names!r})"
 
 
 class _Server:
     """A worker server, and the connection to it. Threads: one at a time."""
 
     def __init__(self, preload: tuple[str, ...]) -> None:
+        if _frozen.is_server():
+            msg = "a frozen program calls shmtensor.multiprocessing.freeze_support() first in its main guard"
+            raise RuntimeError(msg)
         stdlib_private.check()
         self.preload = preload
         self.credentials = _credentials()

@@ -24,10 +24,10 @@ from shmtensor.multiprocessing._worker_server import bootstrap
 from shmtensor.multiprocessing._worker_server.client import REPLY
 from shmtensor.multiprocessing.start_method import cuda_is_initialised
 
-__all__ = ["EXIT_CODE", "main"]
+__all__ = ["ALWAYS", "EXIT_CODE", "main"]
 
 EXIT_CODE = struct.Struct("<q")
-_ALWAYS = (
+ALWAYS = (
     *("cloudpickle", "concurrent.futures.process", "multiprocessing.pool", "multiprocessing.synchronize"),
     *("numpy", "numpy.random", "shmtensor", "shmtensor.multiprocessing._worker_server.popen"),
 )
@@ -122,7 +122,7 @@ def main(fd: int, names: tuple[str, ...]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # some launchers ignore it, and waitpid would then fail
     server = Server(fd)
     problems = []
-    for name in (*_ALWAYS, *names):
+    for name in (*ALWAYS, *names):
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: PERF203

@@ -1,0 +1,98 @@
+"""Programs that PyInstaller has frozen, with the hook of this package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.children import clean_environment, run_command
+
+pytestmark = pytest.mark.timeout(600)  # with the build
+METHODS = ["fork", "spawn", "forkserver", "server"]
+
+PROGRAM = """
+    import multiprocessing
+    import os
+
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+
+    class Task:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+
+    def double(task):
+        task.tensor *= 2
+        return task
+
+
+    def increment(rank, tensor):
+        tensor += 1
+
+
+    if __name__ == "__main__":
+        (multiprocessing if "STANDARD" in os.environ else mp).freeze_support()
+        tensor = st.ones(3)
+        for method in os.environ["METHODS"].split(","):
+            with mp.get_context(method).Pool(1) as pool:
+                result = pool.apply(double, (Task(tensor),))
+            mp.start_processes(increment, args=(tensor,), start_method=method)
+            print(method, tensor.tolist(), result.tensor.storage() is tensor.storage())
+"""
+
+
+BUILD = """
+    found = Analysis(["program.py"])
+    modules = PYZ(found.pure)
+    program = EXE(modules, found.scripts, exclude_binaries=True, name="program")
+    COLLECT(program, found.binaries, found.datas, name="folder")
+    EXE(modules, found.scripts, found.binaries, found.datas, name="single")
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("frozen")
+    (folder / "program.py").write_text(textwrap.dedent(PROGRAM))
+    (folder / "program.spec").write_text(textwrap.dedent(BUILD))
+    command = [sys.executable, "-m", "PyInstaller", "--log-level", "WARN", "program.spec"]
+    subprocess.run(command, cwd=folder, env=clean_environment(), check=True, timeout=500)
+    return folder / "dist"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_folder(built: Path, method: str) -> None:
+    done = run_command([str(built / "folder/program")], env={"METHODS": method})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{method} [3.0, 3.0, 3.0] True\n"
+
+
+def test_program_with_the_other_freeze_support_is_not_started_again_and_again(built: Path) -> None:
+    done = run_command([str(built / "folder/program")], env={"METHODS": "server", "STANDARD": "1"})
+    assert done.returncode == 1
+    assert done.stderr.count("freeze_support() first in its main guard") == 1
+    assert "the worker server could not start" in done.stderr
+
+
+def test_missing_manager_names_the_hook(built: Path) -> None:
+    manager = built / "folder/_internal/shmtensor/shmtensor-manager"
+    manager.rename(hidden := manager.with_name("hidden"))
+    try:
+        done = run_command([str(built / "folder/program")], env={"METHODS": "fork"})
+    finally:
+        hidden.rename(manager)
+    assert done.returncode == 1
+    assert "freeze the program with its hook for PyInstaller" in done.stderr
+
+
+def test_single_file(built: Path) -> None:
+    done = run_command([str(built / "single")], env={"METHODS": ",".join(METHODS)}, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = [f"{method} {[2.0 ** (i + 2) - 1] * 3} True" for i, method in enumerate(METHODS)]
+    assert done.stdout.splitlines() == expected
