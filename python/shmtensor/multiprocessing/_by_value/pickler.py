@@ -10,6 +10,7 @@ import weakref
 from collections import ChainMap
 from contextlib import suppress
 from enum import Enum
+from functools import cached_property
 from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, ClassVar
@@ -47,7 +48,9 @@ def _pickler_class() -> Any:
         # Read from the class when a pickler is created. What is pickled here is read several times, so arrays
         # among the arguments of a process are not copied into shared memory for one reader.
         dispatch_table: ClassVar = ChainMap(
-            {np.ndarray: reduce_array}, _pickler._extra_reducers, cloudpickle.Pickler.dispatch_table
+            {np.ndarray: reduce_array, cached_property: _reduce_property},
+            _pickler._extra_reducers,
+            cloudpickle.Pickler.dispatch_table,
         )
 
         def reducer_override(self, obj: Any) -> Any:
@@ -72,6 +75,11 @@ def _pickler_class() -> Any:
             return reduced
 
     return WholePickler
+
+
+def _reduce_property(made: cached_property[Any]) -> tuple[Any, ...]:
+    """Leave its lock out, which it has before Python 3.12."""
+    return cached_property, (made.func,), {name: part for name, part in vars(made).items() if name != "lock"}
 
 
 def _with_slots(arguments: tuple[Any, ...], kind: type) -> tuple[Any, ...]:

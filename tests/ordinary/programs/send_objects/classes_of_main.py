@@ -4,6 +4,7 @@ import abc
 import collections
 import dataclasses
 import enum
+import functools
 import multiprocessing as mp
 import sys
 import typing
@@ -35,6 +36,10 @@ class Weak:
 
 class Open:
     __slots__ = ("__dict__", "a")
+
+    @functools.cached_property
+    def a_twice(self):
+        return 2 * self.a
 
 
 class Empty:
