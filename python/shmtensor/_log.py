@@ -1,21 +1,45 @@
-"""The logger ``shmtensor``: what goes wrong in the background."""
+"""The logger ``shmtensor``: what goes wrong in the background.
+
+Handlers and filters are the program's. What they raise is written to standard error and ends neither a thread
+of this package nor a call that only logs.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["log_event", "log_report"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["log_event", "log_report", "log_warning"]
 
 
 def log_report(failure: bool, text: str) -> bool:
-    """Log a report of the core; return False if the program has not configured logging.
+    """Log a report of the core; return False if the program has not configured logging, or it raises.
 
     The core then writes a failure to standard error, and drops an event. A program that has not imported
     `logging` has not configured it, and does not wait for the import.
     """
     logging = sys.modules.get("logging")
-    if logging is None:
-        return False
+    return logging is not None and _guarded(lambda: _log_if_configured(logging, failure, text))
+
+
+def log_event(text: str) -> None:
+    """Log something that failed and from which this process has recovered."""
+    log_report(False, text)
+
+
+def log_warning(logger: str, text: str) -> None:
+    """Log a warning, to standard error if the program has not configured logging."""
+    import logging
+
+    _guarded(lambda: logging.getLogger(logger).warning("%s", text))
+
+
+def _log_if_configured(logging: Any, failure: bool, text: str) -> bool:
     logger = logging.getLogger("shmtensor")
     if not logger.hasHandlers():
         return False
@@ -23,6 +47,18 @@ def log_report(failure: bool, text: str) -> bool:
     return True
 
 
-def log_event(text: str) -> None:
-    """Log something that failed and from which this process has recovered."""
-    log_report(False, text)
+def _guarded(log: Callable[[], Any]) -> bool:
+    """Return the result of a function; False if it raises an error.
+
+    KeyboardInterrupt and SystemExit reach the program in its main thread.
+    """
+    try:
+        return bool(log())
+    except BaseException as error:
+        if not isinstance(error, Exception) and threading.get_ident() == threading.main_thread().ident:
+            raise
+        import traceback
+
+        with suppress(Exception):  # there may be no standard error
+            traceback.print_exc()
+        return False

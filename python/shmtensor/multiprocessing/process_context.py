@@ -6,6 +6,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
+from shmtensor._log import log_warning
 from shmtensor.multiprocessing._lifetime.descendants import Descendants
 from shmtensor.multiprocessing._spawn.failure import count_oom_kills, failure_of
 from shmtensor.multiprocessing._spawn.monitor import Monitor, Worker
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProcessContext"]
 
+_LOGGER = "shmtensor.multiprocessing.spawn"
 _TERMINATE_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL if there is no grace period
 _KILL_TIMEOUT = 5.0  # a process that is blocked in the kernel does not end by SIGKILL
 
@@ -131,9 +133,6 @@ class ProcessContext:
         """Terminate all workers; each step has a timeout. Further calls do nothing."""
         if self._monitor.closed:
             return
-        from logging import getLogger
-
-        log = getLogger("shmtensor.multiprocessing.spawn")
         if grace_period is not None:
             self._monitor.wait_for_all(time.monotonic() + grace_period)
         timeout = _TERMINATE_TIMEOUT if grace_period is None else grace_period
@@ -141,13 +140,14 @@ class ProcessContext:
         for worker in self._monitor.running:
             if worker in self._monitor.failed:
                 continue  # it is ending
-            log.warning("Terminating process %s via signal SIGTERM", worker.process.pid)
+            log_warning(_LOGGER, f"Terminating process {worker.process.pid} via signal SIGTERM")
             worker.end_by(signal.SIGTERM)
         if not self._monitor.wait_for_all(time.monotonic() + timeout):
             for worker in self._monitor.running.copy():
-                log.warning(
-                    "Unable to shutdown process %s via SIGTERM, forcefully exiting via SIGKILL",
-                    worker.process.pid,
+                log_warning(
+                    _LOGGER,
+                    f"Unable to shutdown process {worker.process.pid} via SIGTERM, "
+                    "forcefully exiting via SIGKILL",
                 )
                 worker.end_by(signal.SIGKILL)
             self._monitor.wait_for_all(time.monotonic() + _KILL_TIMEOUT)
@@ -185,5 +185,5 @@ def _value(worker: Worker) -> Any:
         return _NoValue(worker.report.problem)
     try:
         return loads_or_release(worker.report.content)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _NoValue(f"{type(error).__name__}: {error}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
 import shmtensor._core as _core
+from shmtensor._log import log_warning
 from shmtensor.errors import ShmTensorError
 
 __all__ = ["proof", "withdraw"]
 
-_log = logging.getLogger(__name__)
 _withdrawn = False
 
 
@@ -31,4 +29,6 @@ def withdraw(error: Exception) -> None:
     """Return no proof any more, because this process cannot use shared memory."""
     global _withdrawn
     _withdrawn = True
-    _log.warning("Dask sends and receives without shared memory in connections from now on: %s", error)
+    log_warning(
+        __name__, f"Dask sends and receives without shared memory in connections from now on: {error}"
+    )
