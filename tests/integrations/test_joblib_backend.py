@@ -9,6 +9,7 @@ from tests.helpers.children import importing_tests, run_python
 START = """
     import os
     import pickle
+    import sys
     import time
     import warnings
 
@@ -104,6 +105,11 @@ def test_exceptions_have_the_traceback_of_the_worker() -> None:
             return int, ("not a number",)
 
 
+    class Exits:
+        def __reduce__(self):
+            return sys.exit, (3,)
+
+
     def fail(kind, *args):
         raise kind(*args)
 
@@ -118,17 +124,26 @@ def test_exceptions_have_the_traceback_of_the_worker() -> None:
     assert type(error) is SystemExit and error.code == 3
 
     error = raised(fail, Own, 1, 2)
-    assert "exception of a task cannot be unpickled: TypeError" in str(error), error
+    assert "the exception of fail cannot be unpickled: TypeError" in str(error), error
     assert "in fail" in str(error.__cause__)
 
-    error = raised(Opened)
-    assert "a result cannot be unpickled: ValueError" in str(error), error
+    for made, cause in (Opened, "ValueError: invalid"), (Exits, "SystemExit: 3"):
+        error = raised(made)
+        assert type(error) is pickle.UnpicklingError
+        assert f"the result of {made.__qualname__} cannot be unpickled: {cause}" in str(error), error
     error = raised(abs, Opened())
-    assert type(error) is ValueError and "not a number" in str(error), error
+    assert "the task of abs cannot be unpickled in its worker: ValueError" in str(error), error
     error = raised(lambda: (i for i in ()))
     assert "generator" in str(error), error
     error = raised(abs, (i for i in ()))
     assert "generator" in str(error), error
+
+    def large():
+        st.set_limit(50 << 20)
+        return np.ones(100 << 20, "uint8")
+
+    error = raised(large)
+    assert type(error) is st.OutOfSharedMemory, error
     assert len(pids()) == 2
     """)
 
@@ -229,15 +244,30 @@ def test_workers_have_few_threads_and_are_initialized() -> None:
     def initialize(value):
         global kept
         kept = value
-        if value == "bad":
-            raise LookupError("it is bad")
 
     with joblib.parallel_config(backend="shmtensor", n_jobs=2, initializer=initialize, initargs=("good",)):
         assert Parallel()(delayed(lambda: kept)() for _ in range(2)) == ["good"] * 2
-    with joblib.parallel_config(backend="shmtensor", n_jobs=2, initializer=initialize, initargs=("bad",)):
-        error = raised(abs, 1)
-        assert type(error) is LookupError, error
     """)
+
+
+def test_initializer_that_raises_fails_the_call() -> None:
+    done = run_python(
+        START
+        + """
+    def initialize():
+        raise LookupError("it is bad")
+
+    with joblib.parallel_config(backend="shmtensor", n_jobs=2, initializer=initialize):
+        for _ in range(2):
+            error = raised(abs, 1)
+            assert type(error) is st.multiprocessing.WorkerLost
+            assert "no worker can run abs" in str(error) and "LookupError: it is bad" in str(error), error
+    assert Parallel()(delayed(abs)(-i) for i in range(2)) == [0, 1]
+    """,
+        timeout=110,
+        env=importing_tests(),
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c", None])

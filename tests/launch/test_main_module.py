@@ -29,7 +29,7 @@ NOTEBOOK = f"""
 ADVICE = (
     "a worker started by spawn imports the main module, which must be a file (not a notebook, not standard "
     "input), and finds functions in it by their names; keep code that starts workers below "
-    '`if __name__ == "__main__":`. start_method="server" needs none of this'
+    '`if __name__ == "__main__":`. The start method "server" needs none of this'
 )
 
 

@@ -34,13 +34,6 @@ def end_by(how: str) -> int:
     return os.getpid()
 
 
-class CannotBeLoaded:
-    """Its pickle raises in the worker, before the task runs."""
-
-    def __reduce__(self):
-        return int, ("not a number",)
-
-
 @pytest.mark.parametrize(("how", "reason"), [("signal", "killed by SIGKILL"), ("exit", "exit status 7")])
 def test_task_of_a_lost_worker_fails(start_method: str, how: str, reason: str) -> None:
     with mp.get_context(start_method).Pool(2) as pool:
@@ -119,14 +112,6 @@ def test_callback_gets_the_error() -> None:
         result.wait(WAIT)
         wait_until(lambda: bool(errors), what="the callback")
     assert isinstance(errors[0], mp.WorkerLost)
-
-
-def test_task_that_cannot_be_loaded_fails() -> None:
-    """In the standard library its result never arrives."""
-    with mp.Pool(1) as pool:
-        with pytest.raises(mp.WorkerLost, match="exit status 1"):
-            pool.apply_async(double, (CannotBeLoaded(),)).get(WAIT)
-        assert pool.apply_async(double, (4,)).get(WAIT) == 8
 
 
 def test_task_that_cannot_be_pickled_fails() -> None:

@@ -97,17 +97,23 @@ class WorkerLost(ShmTensorError, ProcessError):  # noqa: N818  # named as `Produ
         Process id of the worker.
     exitcode
         Its exit status, or the negative number of the signal that ended it.
+    reason
+        Why the pool has no worker for the task; None if the worker had the task, and the pool continues.
     """
 
-    def __init__(self, task: str, pid: int | None, exitcode: int | None) -> None:
-        super().__init__(task, pid, exitcode)
+    def __init__(self, task: str, pid: int | None, exitcode: int | None, reason: str | None = None) -> None:
+        super().__init__(task, pid, exitcode, reason)
         self.task = task
         self.pid = pid
         self.exitcode = exitcode
+        self.reason = reason
 
     def __str__(self) -> str:
+        end = _end(self.exitcode)
+        if self.reason is not None:
+            return f"no worker can run {self.task}: {self.reason}; the last one, process {self.pid}, {end}"
         return (
-            f"the result of {self.task} is lost: its worker, process {self.pid}, {_end(self.exitcode)}; "
+            f"the result of {self.task} is lost: its worker, process {self.pid}, {end}; "
             "the pool continues with a new worker"
         )
 

@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import copy
 import threading
-from itertools import count
+from contextlib import suppress
 from multiprocessing import pool
-from multiprocessing import queues as std
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from shmtensor._log import log_event
-from shmtensor.creation import zeros
 from shmtensor.multiprocessing._by_value.reducer import dumps_by_name, dumps_by_value
-from shmtensor.multiprocessing.errors import WorkerLost
+from shmtensor.multiprocessing._pool.naming import describe
+from shmtensor.multiprocessing._pool.tasks import Tasks
+from shmtensor.multiprocessing._pool.workers import Workers
+from shmtensor.multiprocessing.connection import Pipe
 from shmtensor.multiprocessing.queues import SimpleQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.pool import ThreadPool as ThreadPool  # noqa: PLC0414  # exported
-    from multiprocessing.process import BaseProcess
-
-    from shmtensor.tensor import Tensor
 
 __all__ = ["Pool"]
 
-_MOST_WORKERS = 1024  # that a session has at the same time
+_Result = TypeVar("_Result")
 
 
 def __dir__() -> list[str]:
@@ -43,21 +41,53 @@ def __getattr__(name: str) -> Any:
 class Pool(pool.Pool):
     """A pool of worker processes; see `multiprocessing.pool.Pool`.
 
-    A task whose worker ends before it has sent the result fails with `WorkerLost`, and the pool continues
-    with a new worker.
+    Each task is answered. One whose worker ends before it has sent the result fails with `WorkerLost`, and
+    the pool continues with a new worker. A task, result or exception that cannot be unpickled is an
+    `UnpicklingError` of that task. What a callback raises is reported by `threading.excepthook`.
+
+    If three workers end one after the other before they can take a task, as by an initializer that raises, no
+    more are started, and all tasks fail with `WorkerLost`.
     """
 
     def _setup_queues(self) -> None:
         context: Any = self._ctx
+        method = context.get_start_method()
         self._inqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
         self._outqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
-        self._inqueue._dumps = dumps_by_value if context.get_start_method() == "server" else dumps_by_name
-        tasks = _Tasks(self._inqueue, self._outqueue)
+        self._inqueue._dumps = dumps_by_value if method == "server" else dumps_by_name
+        workers = Workers(self._inqueue, self._outqueue)
+        tasks = Tasks(self._inqueue, self._outqueue, workers, method)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result
-        self.Process = tasks.new_worker  # type: ignore[assignment, method-assign]
-        # The pool notifies its own thread through a pipe.
+        self.Process = workers.new  # type: ignore[assignment, method-assign]
         self._ctx: Any = copy.copy(context)
-        self._ctx.SimpleQueue = lambda: std.SimpleQueue(ctx=context)
+        self._ctx.SimpleQueue = _Notifier
+
+    def apply_async(  # type: ignore[override]
+        self,
+        func: Callable[..., _Result],
+        args: Iterable[Any] = (),
+        kwds: dict[str, Any] = {},  # noqa: B006  # as in the standard library
+        callback: Callable[[_Result], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> pool.AsyncResult[_Result]:
+        """Run a call in a worker; see `multiprocessing.pool.Pool.apply_async`."""
+        return super().apply_async(func, args, kwds, _reporting(callback), _reporting(error_callback))
+
+    def _map_async(  # noqa: PLR0917  # as in the standard library
+        self,
+        func: Callable[..., Any],
+        iterable: Iterable[Any],
+        mapper: Any,
+        chunksize: int | None = None,
+        callback: Callable[[Any], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> Any:
+        return super()._map_async(  # type: ignore[misc]
+            func, iterable, mapper, chunksize, _reporting(callback), _reporting(error_callback)
+        )
+
+    def _guarded_task_generation(self, result_job: int, func: Any, iterable: Iterable[Any]) -> Any:
+        return super()._guarded_task_generation(result_job, func, _without_exits(iterable))  # type: ignore[misc]
 
     def _get_sentinels(self) -> list[Any]:
         return [self._change_notifier._reader]  # type: ignore[attr-defined]
@@ -67,104 +97,46 @@ class Pool(pool.Pool):
         pass  # `put` never blocks
 
 
-class _Tasks:
-    """The tasks that were put and have no result yet, and which worker has which.
+class _Notifier:
+    """Wakes the thread that starts workers. The standard library's queue has a lock, which needs /dev/shm."""
 
-    One thread puts, one gets results, and one starts workers and notices their ends.
-    """
+    def __init__(self) -> None:
+        self._reader, self._writer = Pipe(duplex=False)
+        self.get = self._reader.recv_bytes
 
-    def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any]) -> None:
-        self._tasks, self._results = tasks, results
-        self._claims = zeros(_MOST_WORKERS, dtype="uint64")  # by rank: position of the task, plus 1
-        self._workers: dict[int, BaseProcess] = {}  # by rank
-        self._lock = threading.Lock()
-        self._open: dict[tuple[int, int | None], tuple[int, str]] = {}  # by job and index: position, name
-        # By the position of the last task. The notice among the results is only that number, for which no
-        # memory is allocated: a worker may have been killed because there is none.
-        self._ended: dict[int, BaseProcess] = {}
+    def put(self, _: None) -> None:
+        self._writer.send_bytes(b"")  # one system call, so threads need no lock
 
-    def put(self, task: Any) -> None:
-        if task is None:  # the end of a worker
-            return self._tasks.put(None)
-        key = task[:2]
-        with self._lock:
-            self._open[key] = self._tasks._put_count(), _name(*task[2:4])
-        try:
-            self._tasks.put(task)
-        except BaseException:
-            with self._lock:
-                del self._open[key]
-            raise
+    def empty(self) -> bool:
+        return not self._reader.poll()
 
-    def next_result(self) -> Any:
-        while True:
-            result = self._results.get()
-            if result is None:
-                return None
-            if not isinstance(result, int):
-                with self._lock:
-                    self._open.pop(result[:2], None)
-                return result
-            if lost := self._fail(result):
-                return lost
 
-    def _fail(self, last: int) -> Any:
-        """Return the result of a task whose worker has ended; None if it was answered before."""
-        worker = self._ended.pop(last)
-        with self._lock:
-            for key, (position, name) in self._open.items():
-                if position == last:
-                    del self._open[key]
-                    return *key, (False, WorkerLost(name, worker.pid, worker.exitcode))
+def _reporting(callback: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
+    """Return a callback that reports what it raises, and does not end the thread that receives results."""
+    if callback is None:
         return None
 
-    def new_worker(self, context: Any, *, target: Any, args: Any) -> BaseProcess:
-        """Return a process in place of those that have ended, before it is started."""
-        self._give_up_lost_tasks()
-        rank = next(rank for rank in count() if rank not in self._workers)
-        tasks, *others = args
-        worker: BaseProcess = context.Process(
-            target=target, args=(_TaskReader(tasks, self._claims, rank), *others)
-        )
-        self._workers[rank] = worker
-        return worker
-
-    def _give_up_lost_tasks(self) -> None:
-        ended = [(rank, worker) for rank, worker in self._workers.items() if worker.exitcode is not None]
-        if not ended:
-            return
-        taken = self._tasks._taken_count()
-        claims = self._claims.tolist()
-        for rank, worker in ended:
-            claim = claims[rank]
-            self._claims[rank] = claims[rank] = 0
-            del self._workers[rank]
-            if worker.exitcode:
-                log_event(
-                    f"worker {worker.pid} of a pool ended with exit code {worker.exitcode}; it is replaced"
+    def call(value: Any) -> None:
+        try:
+            callback(value)
+        except BaseException as error:
+            if isinstance(error, SystemExit):  # which the hook would not report
+                error = RuntimeError(f"a callback of a pool raised {describe(error)}")
+            with suppress(Exception):
+                threading.excepthook(
+                    threading.ExceptHookArgs(
+                        (type(error), error, error.__traceback__, threading.current_thread())
+                    )
                 )
-            # A worker claims a task before it counts it as taken.
-            if 0 < claim <= taken and claim not in claims:
-                self._ended[claim - 1] = worker
-                self._results.put(claim - 1)
+
+    return call
 
 
-class _TaskReader:
-    """The queue of tasks, as a worker uses it."""
-
-    def __init__(self, tasks: SimpleQueue[Any], claims: Tensor, rank: int) -> None:
-        self._tasks, self._claims, self._rank = tasks, claims, rank
-        self._is_claiming = False
-
-    def get(self) -> Any:
-        if not self._is_claiming:
-            self._is_claiming = True
-            self._tasks._claim_in(self._claims.storage(), self._rank)
-        return self._tasks.get()
-
-
-def _name(function: Any, arguments: Any) -> str:
-    """Return the name of a task's function; `map` calls it through one of the pool's."""
-    if function in (pool.mapstar, pool.starmapstar):  # type: ignore[attr-defined]
-        function = arguments[0][0]
-    return getattr(function, "__qualname__", None) or repr(function)
+def _without_exits(iterable: Iterable[Any]) -> Iterator[Any]:
+    """Yield the items; an exception that would end the thread that puts tasks becomes another one."""
+    try:
+        yield from iterable
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"the iterable of the tasks raised {describe(error)}") from error

@@ -1,14 +1,12 @@
 """Batches of joblib's calls as tasks of a pool, and what they return.
 
-A task contains the pickle of its batch, and the answer that of its result: what cannot be unpickled is an
-exception of this task, and neither ends the worker nor the thread that receives results.
+A task contains the pickle of its batch, and the answer that of its result, because their arrays have reducers
+of their own.
 """
 
 from __future__ import annotations
 
-import pickle
 from functools import partial
-from multiprocessing import pool
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from shmtensor.integrations._joblib.arrays import (
 )
 from shmtensor.integrations._tables import REDUCERS
 from shmtensor.multiprocessing._by_value.reducer import ByValuePickler
+from shmtensor.multiprocessing._pool.naming import name_of
 from shmtensor.multiprocessing.connection import loads_or_release
 
 if TYPE_CHECKING:
@@ -31,16 +30,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["Call", "Outcome", "fail_all"]
-
-_pool: Any = pool  # whose classes for tracebacks are not in its stub
-_failure: BaseException | None = None
-
-
-def fail_all(error: BaseException) -> None:
-    """Let every call in this worker raise an exception: that of its initializer."""
-    global _failure
-    _failure = error
+__all__ = ["Call", "Outcome"]
 
 
 class Call:
@@ -57,36 +47,32 @@ class Call:
     def __init__(self, batch: Any, reduce_array: Callable[[Any], Any]) -> None:
         self._batch = batch
         self._reduce_array = reduce_array
+        items = getattr(batch, "items", None) or [(batch,)]
+        self.__qualname__ = name_of(items[0][0])  # for the errors of the pool
 
     def __reduce__(self) -> Any:
         return _load_call, (_dumps(ByValuePickler(), self._batch, self._reduce_array),)
 
-    def __repr__(self) -> str:
-        """Return the name of the first function, as part of a message."""
-        items = getattr(self._batch, "items", None) or [(self._batch,)]
-        function = items[0][0]
-        return getattr(function, "__qualname__", None) or repr(function)
-
 
 class Outcome:
-    """What a batch has returned, or the exception that it has raised, with its traceback as text."""
+    """What a batch has returned, or an exception such as SystemExit, which would end the worker."""
 
-    def __init__(self, value: Any, trace: str | None = None) -> None:
+    def __init__(self, value: Any, is_raised: bool = False) -> None:
         self._value = value
-        self._trace = trace
+        self._is_raised = is_raised
 
     def result(self) -> Any:
         """Return the value, or raise the exception."""
-        if self._trace is not None:
+        if self._is_raised:
             raise self._value
         return self._value
 
     def __reduce__(self) -> Any:
-        return _load_outcome, (_dumps(MessagePickler(), self._value, _reduce_result), self._trace)
+        return _load_outcome, (_dumps(MessagePickler(), self._value, _reduce_result), self._is_raised)
 
     def __repr__(self) -> str:
         """Return what a message contains if the value cannot be pickled."""
-        return repr(self._value) if self._trace is None else self._trace
+        return repr(self._value)
 
 
 def _dumps(pickler: MessagePickler, value: Any, reduce_array: Callable[[Any], Any]) -> bytes:
@@ -95,37 +81,20 @@ def _dumps(pickler: MessagePickler, value: Any, reduce_array: Callable[[Any], An
 
 
 def _load_call(content: bytes) -> Callable[[], Outcome]:
-    try:
-        return partial(_run, loads_or_release(content))
-    except Exception as error:
-        return partial(_failed, error)
+    return partial(_run, loads_or_release(content))
 
 
 def _run(batch: Callable[[], Any]) -> Outcome:
     try:
-        if _failure is not None:
-            raise _failure
         return Outcome(batch())
+    except Exception:
+        raise
     except BaseException as error:
-        return _failed(error)
+        return Outcome(error, is_raised=True)
 
 
-def _failed(error: BaseException) -> Outcome:
-    return Outcome(error, _pool.ExceptionWithTraceback(error, error.__traceback__).tb)
-
-
-def _load_outcome(content: bytes, trace: str | None) -> Outcome:
-    remote = None if trace is None else _pool.RemoteTraceback(trace)
-    try:
-        value = loads_or_release(content)
-    except Exception as error:
-        what = "a result" if trace is None else "the exception of a task"
-        value = pickle.UnpicklingError(f"{what} cannot be unpickled: {error!r}")
-        value.__cause__ = remote or error
-        return Outcome(value, trace or "")
-    if remote is not None:
-        value.__cause__ = remote
-    return Outcome(value, trace)
+def _load_outcome(content: bytes, is_raised: bool) -> Outcome:
+    return Outcome(loads_or_release(content), is_raised)
 
 
 def _reduce_result(array: npt.NDArray[Any]) -> Any:

@@ -13,7 +13,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shmtensor.integrations._joblib.calls import fail_all
 from shmtensor.integrations._joblib.threads import limit_threads
 from shmtensor.multiprocessing.context import default_context
 from shmtensor.multiprocessing.pool import Pool
@@ -128,10 +127,7 @@ def _prepare(environment: dict[str, str], initializer: Any, initargs: tuple[Any,
     os.environ.update(environment)
     limit_threads()
     if initializer is not None:
-        try:
-            initializer(*initargs)
-        except Exception as error:  # the pool would start one worker after another
-            fail_all(error)
+        initializer(*initargs)
 
 
 def _ignore(_number: int, _frame: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shmtensor.multiprocessing._main_module import advice_on_main
 from shmtensor.multiprocessing._spawn.report import Exited, Raised
 from shmtensor.multiprocessing.connection import loads_or_release
 from shmtensor.multiprocessing.errors import (
@@ -13,7 +14,6 @@ from shmtensor.multiprocessing.errors import (
     ProcessRaisedException,
     signal_name,
 )
-from shmtensor.multiprocessing.start_method import server_is_available
 
 if TYPE_CHECKING:
     from shmtensor.multiprocessing._spawn.monitor import Worker
@@ -65,7 +65,7 @@ def _failure_raised(worker: Worker, pid: int, report: Raised) -> ProcessExceptio
     if report.content is not None:
         try:
             cause = loads_or_release(report.content)
-        except Exception:
+        except (Exception, SystemExit):
             return error  # its class cannot be imported or called here; the text is complete
         if isinstance(cause, BaseException):
             error.__cause__ = cause
@@ -98,12 +98,7 @@ def _reason_of_exit(worker: Worker) -> str:
 def _add_note_on_main(error: ProcessException, worker: Worker) -> None:
     method = worker.process._start_method
     if method in {"spawn", "forkserver"}:
-        server = "" if server_is_available() else " (pip install cloudpickle)"
-        error.add_note(
-            f"a worker started by {method} imports the main module, which must be a file (not a notebook, "
-            "not standard input), and finds functions in it by their names; keep code that starts workers "
-            f'below `if __name__ == "__main__":`. start_method="server"{server} needs none of this'
-        )
+        error.add_note(advice_on_main(method))
 
 
 def count_oom_kills(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:

@@ -1,0 +1,162 @@
+"""The tasks of a pool that have no result yet."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import deque
+from multiprocessing import pool
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shmtensor.multiprocessing._main_module import advice_on_main
+from shmtensor.multiprocessing._pool.naming import describe, name_of
+from shmtensor.multiprocessing._pool.worker import Answer, StartFailure, Unreadable, last_loaded
+from shmtensor.multiprocessing._pool.workers import NONE_STARTS, Workers
+from shmtensor.multiprocessing.errors import WorkerLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shmtensor.multiprocessing.queues import SimpleQueue
+
+__all__ = ["Tasks"]
+
+_PAUSE = 0.1  # seconds until the results are read again if they cannot be: descriptors may be short
+
+_pool: Any = pool  # whose private functions are not in its stub
+
+
+class _Open(NamedTuple):
+    job: int
+    part: int | None
+    name: str
+    raised: BaseException | None  # by the iterable of the tasks, in place of this one
+
+
+class Tasks:
+    """The tasks that were put and have no result yet.
+
+    One thread puts, and one takes results. Each task has one result: none is passed on for a task that is not
+    open.
+    """
+
+    def __init__(
+        self, tasks: SimpleQueue[Any], results: SimpleQueue[Any], workers: Workers, method: str
+    ) -> None:
+        self._tasks, self._results, self._workers = tasks, results, workers
+        self._method = method
+        self._open: dict[int, _Open] = {}  # by position in the queue
+        self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
+        self._unsent = 0  # tasks, because no worker would take them
+        self._start_failure: StartFailure | None = None
+
+    def put(self, task: Any) -> None:
+        """Put a task of the standard library's pool into the queue; None: the end of a worker."""
+        if task is None:
+            return self._tasks.put(None)
+        job, part, function, arguments, keywords = task
+        raised = None
+        if function is _pool._helper_reraises_exception:
+            # It stays here, but comes after the results of the tasks before it.
+            raised, function, arguments = arguments[0], bool, ()
+        position = self._tasks._put_count() + self._unsent
+        self._open[position] = _Open(job, part, _name_of_task(function, arguments), raised)
+        if self._workers.last_failed is not None:
+            self._unsent += 1
+            return self._results.put(NONE_STARTS)
+        try:
+            self._tasks.put((position, function, arguments, keywords))
+        except BaseException as error:
+            if self._open.pop(position, None) is None:
+                return None
+            if isinstance(error, Exception):
+                raise
+            raise pickle.PicklingError(f"a task cannot be pickled: {describe(error)}") from error
+
+    def next_result(self) -> Any:
+        """Wait for a result; return it with its job and index, or None at the end."""
+        while not self._outcomes:
+            try:
+                message = self._results.get()
+            except BaseException as error:  # whatever the value of an answer raises: this thread goes on
+                if self._results.closed:
+                    raise
+                self._fail_unreadable(error)
+                continue
+            if message is None:
+                return None
+            self._take(message)
+            del message
+        return self._outcomes.popleft()
+
+    def _take(self, message: Any) -> None:
+        if type(message) is tuple:  # a plain value
+            position, value = message
+            self._end(position, lambda _: (True, value))
+        elif isinstance(message, Answer):
+            self._end(message.position, lambda _: (message.trace is None, message.value))
+        elif isinstance(message, Unreadable):
+            self._fail(message.position, lambda name: self._unreadable_task(name, message))
+        elif isinstance(message, StartFailure):
+            self._start_failure = message
+        elif message == NONE_STARTS:
+            self._fail_all(self._no_worker)
+        else:
+            worker = self._workers.ended.pop(message)
+            self._fail(message, lambda name: WorkerLost(name, worker.pid, worker.exitcode))
+
+    def _end(self, position: int, outcome: Callable[[str], tuple[bool, Any]]) -> None:
+        task = self._open.pop(position, None)
+        if task is not None:
+            result = outcome(task.name) if task.raised is None else (False, task.raised)
+            self._outcomes.append((task.job, task.part, result))
+
+    def _fail(self, position: int, error: Callable[[str], BaseException]) -> None:
+        self._end(position, lambda name: (False, error(name)))
+
+    def _fail_all(self, error: Callable[[str], BaseException]) -> None:
+        for position in list(self._open):
+            self._fail(position, error)
+
+    def _fail_unreadable(self, error: BaseException) -> None:
+        """Fail the task whose answer cannot be unpickled; all, if the message itself cannot be received."""
+        position, trace = last_loaded()
+        if position in self._open:
+            what = "result" if trace is None else "exception"
+            self._fail(position, lambda name: _unpickling_error(f"the {what} of {name}", error, trace))
+        else:
+            self._fail_all(lambda name: _unpickling_error(f"a message, perhaps the result of {name},", error))
+            time.sleep(_PAUSE)
+
+    def _unreadable_task(self, name: str, message: Unreadable) -> BaseException:
+        text = f"the task of {name} cannot be unpickled in its worker: {message.cause}"
+        if self._method != "server" and ("__main__" in message.cause or "__mp_main__" in message.cause):
+            text += f"; {advice_on_main(self._method)}"
+        return _caused_by(pickle.UnpicklingError(text), message.trace)
+
+    def _no_worker(self, name: str) -> BaseException:
+        worker, failure = self._workers.last_failed, self._start_failure
+        assert worker is not None
+        reason = "several workers ended one after the other before they could take a task"
+        if failure is not None:
+            reason += f": the initializer raised {failure.cause}"
+        elif worker.exitcode == 1 and self._method in {"spawn", "forkserver"}:
+            reason += f": see their standard error; {advice_on_main(self._method)}"
+        error = WorkerLost(name, worker.pid, worker.exitcode, reason)
+        return error if failure is None else _caused_by(error, failure.trace)
+
+
+def _name_of_task(function: Any, arguments: Any) -> str:
+    is_batch = function is _pool.mapstar or function is _pool.starmapstar
+    return name_of(arguments[0][0] if is_batch else function)
+
+
+def _unpickling_error(what: str, cause: BaseException, trace: str | None = None) -> BaseException:
+    # As text: the frames of the traceback have tensors of the message.
+    text = trace or _pool.ExceptionWithTraceback(cause, cause.__traceback__).tb
+    return _caused_by(pickle.UnpicklingError(f"{what} cannot be unpickled: {describe(cause)}"), text)
+
+
+def _caused_by(error: BaseException, trace: str) -> BaseException:
+    error.__cause__ = _pool.RemoteTraceback(trace)
+    return error

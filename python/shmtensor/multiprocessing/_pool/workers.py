@@ -1,0 +1,108 @@
+"""The workers of a pool: which task each has, which have ended, and which cannot start."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from shmtensor._log import log_event
+from shmtensor.creation import zeros
+from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
+from shmtensor.multiprocessing._pool.worker import INITIALIZING, MOST_WORKERS, READY, work
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+    from shmtensor.multiprocessing.queues import SimpleQueue
+
+__all__ = ["NONE_STARTS", "Workers"]
+
+NONE_STARTS = -1
+"""The notice that no worker will be started any more; any other one is the position of a lost task.
+
+A notice is a number, for which no memory is allocated: a worker may have been killed because there is none.
+"""
+_MOST_FAILURES = 3  # of workers one after another before they could take a task
+
+
+class Workers:
+    """The workers, used by the thread of the pool that starts them.
+
+    Each worker has two words in shared memory: the position of its task plus 1, which the queue writes before
+    the task is taken, and how far its start is.
+    """
+
+    def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any]) -> None:
+        self._tasks, self._results = tasks, results
+        self._words = zeros(2 * MOST_WORKERS, dtype="uint64")
+        self._workers: dict[int, BaseProcess] = {}  # by rank
+        self._starting: set[int] = set()  # ranks
+        self._failures = 0
+        self._one_was_ready = False
+        self.ended: dict[int, BaseProcess] = {}  # by the position of the task
+        self.last_failed: BaseProcess | None = None  # if none is started any more
+
+    def new(self, context: Any, *, target: Any, args: Any) -> Any:  # noqa: ARG002  # the standard library's
+        """Return a process in place of those that have ended, before it is started."""
+        self._notice_ends()
+        if self.last_failed is not None:
+            return _NoWorker()
+        rank = next(rank for rank in count() if rank not in self._workers)
+        self._words[MOST_WORKERS + rank] = 0
+        *others, _wraps_exceptions = args
+        worker: BaseProcess = context.Process(target=work, args=(self._words, rank, *others))
+        worker._parent_death = ParentDeathPipe()  # type: ignore[attr-defined]
+        self._workers[rank] = worker
+        self._starting.add(rank)
+        return worker
+
+    def _notice_ends(self) -> None:
+        ended = [(rank, worker) for rank, worker in self._workers.items() if worker.exitcode is not None]
+        if not ended:
+            return
+        taken = self._tasks._taken_count()
+        words = self._words.tolist()
+        claims, progress = words[:MOST_WORKERS], words[MOST_WORKERS:]
+        self._count_failures(ended, progress)
+        for rank, worker in ended:
+            claim = claims[rank]
+            self._words[rank] = claims[rank] = 0
+            del self._workers[rank]
+            # A worker claims a task before it counts it as taken.
+            if 0 < claim <= taken and claim not in claims:
+                self.ended[claim - 1] = worker
+                self._results.put(claim - 1)
+            if worker.exitcode:
+                rest = "it is replaced" if self.last_failed is None else "no other one is started"
+                log_event(f"worker {worker.pid} of a pool ended with exit code {worker.exitcode}; {rest}")
+
+    def _count_failures(self, ended: list[tuple[int, BaseProcess]], progress: list[int]) -> None:
+        ready = {rank for rank in self._starting if progress[rank] == READY}
+        if ready:
+            self._starting -= ready
+            self._failures, self._one_was_ready = 0, True
+        for rank, worker in ended:
+            if rank not in self._starting:
+                continue
+            self._starting.remove(rank)
+            # Any process may have sent a signal, unless it came in the initializer or no worker ever started.
+            exited = worker.exitcode is not None and worker.exitcode >= 0
+            if exited or progress[rank] == INITIALIZING or not self._one_was_ready:
+                self._failures += 1
+            if self._failures == _MOST_FAILURES:
+                self.last_failed = worker
+                self._results.put(NONE_STARTS)
+
+
+class _NoWorker:
+    """Takes the place of a worker that is not started; it does not end before the pool."""
+
+    name, daemon, pid, exitcode = "", True, None, None
+
+    def start(self) -> None:
+        pass
+
+    terminate = join = start
+
+    def is_alive(self) -> bool:
+        return False

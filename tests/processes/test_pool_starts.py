@@ -1,0 +1,154 @@
+"""The pool: workers that cannot start end it with the reason; ends are noticed whatever logging does."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from tests.helpers.children import run_command, write_program
+
+WAIT = 60.0
+
+
+def double(value):
+    return value * 2
+
+
+def end_in_initializer(how: str) -> None:
+    if how == "raise":
+        raise LookupError("no licence")
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exit":
+        sys.exit()
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("raise", "initializer raised LookupError: no licence"),
+        ("kill", "killed by SIGKILL"),
+        ("exit", "initializer raised SystemExit"),
+    ],
+)
+def test_initializers_that_fail_in_a_row_end_the_pool(start_method: str, how: str, reason: str) -> None:
+    pool = mp.get_context(start_method).Pool(2, end_in_initializer, (how,))
+    results = [pool.apply_async(double, (i,)) for i in range(3)]
+    for result in results:
+        with pytest.raises(mp.WorkerLost, match=f"no worker can run double.*{reason}") as lost:
+            result.get(WAIT)
+    assert ("no licence" in str(lost.value.__cause__)) == (how == "raise")
+    with pytest.raises(mp.WorkerLost, match="can run double"):
+        pool.map_async(double, range(9)).get(WAIT)
+    with pytest.raises(mp.WorkerLost):
+        pool.imap(double, range(2)).next(WAIT)
+    assert sum(worker.pid is not None for worker in pool._pool) <= 2
+    pool.close()
+    pool.join()
+
+
+def fail_at_first(starts: st.Tensor, failures: int) -> None:
+    starts[0] += 1  # the pool has one worker at a time
+    if starts[0] <= failures:
+        raise LookupError("not yet")
+
+
+def test_workers_are_replaced_after_fewer_failures() -> None:
+    starts = st.zeros(1, "int64")
+    with mp.Pool(1, fail_at_first, (starts, 2), maxtasksperchild=1) as pool:
+        for failures in range(3):
+            assert pool.apply_async(double, (2,)).get(WAIT) == 4
+            assert starts[0] >= failures + 3
+        starts[0] = 0  # two more failures, but not three one after the other
+        for _ in range(3):
+            assert pool.apply_async(double, (2,)).get(WAIT) == 4
+
+
+def kill_third(starts: st.Tensor) -> None:
+    starts[0] += 1
+    if starts[0] > 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_pool_that_loses_its_only_worker_for_good_fails_the_waiting_tasks() -> None:
+    starts = st.zeros(1, "int64")
+    with mp.Pool(1, kill_third, (starts,)) as pool:
+        assert pool.apply_async(double, (2,)).get(WAIT) == 4
+        with pytest.raises(mp.WorkerLost, match="result of kill is lost"):
+            pool.apply_async(os.kill, (pool._pool[0].pid, signal.SIGKILL)).get(WAIT)
+        with pytest.raises(mp.WorkerLost, match="no worker can run double"):
+            pool.apply_async(double, (2,)).get(WAIT)
+        assert starts[0] == 4
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_pool_without_main_guard_fails_with_the_remedy(tmp_path, method: str) -> None:
+    text = f"""
+        import shmtensor.multiprocessing as mp
+        pool = mp.get_context({method!r}).Pool(2)
+        print("started", flush=True)
+        print(pool.map(abs, range(3)))
+    """
+    done = run_command([sys.executable, str(write_program(tmp_path, text))])
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == "started\n"
+    (error,) = [line for line in done.stderr.splitlines() if "WorkerLost: no worker can run abs" in line]
+    assert 'below `if __name__ == "__main__":`' in error
+
+
+def raising_logs(monkeypatch, error: type[BaseException]) -> list[str]:
+    seen: list[str] = []
+
+    def emit(record: logging.LogRecord) -> None:
+        seen.append(record.getMessage())
+        raise error("in a handler")
+
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", emit)
+    monkeypatch.setattr(logging.getLogger("shmtensor"), "handlers", [handler])
+    return seen
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_logging_that_raises_stops_no_thread(monkeypatch, capfd, error) -> None:
+    with mp.Pool(1) as pool:
+        seen = raising_logs(monkeypatch, error)
+        with pytest.raises(mp.WorkerLost, match="killed by SIGKILL"):
+            pool.apply_async(os.kill, (pool._pool[0].pid, signal.SIGKILL)).get(WAIT)
+        assert pool.apply_async(double, (2,)).get(WAIT) == 4
+        assert len(seen) == 1
+    assert "in a handler" in capfd.readouterr().err
+
+
+def fail_or_wait(rank: int) -> None:
+    if rank == 0:
+        raise ValueError("on purpose")
+    signal.pause()
+
+
+def test_logging_that_raises_leaves_no_worker_of_spawn(monkeypatch) -> None:
+    raising_logs(monkeypatch, ValueError)
+    context = mp.spawn(fail_or_wait, nprocs=3, join=False)
+    with pytest.raises(mp.ProcessRaisedException, match="on purpose"):
+        context.join()
+    assert not any(process.is_alive() for process in context.processes)
+
+
+class ExitsOnLoad:
+    def __reduce__(self):
+        return sys.exit, (3,)
+
+
+def make_or_raise(rank: int) -> ExitsOnLoad:
+    return ExitsOnLoad()
+
+
+def test_results_of_spawn_that_exit_when_loaded_are_type_errors() -> None:
+    with pytest.raises(TypeError, match="rank 0 returned a value that cannot be sent: SystemExit: 3"):
+        mp.spawn(make_or_raise, nprocs=2, join=False).results()
