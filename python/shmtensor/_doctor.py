@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Report", "doctor"]
 
 _DEV_SHM = "/dev/shm"  # noqa: S108  # where Linux mounts POSIX shared memory
+_NEED_IT = (
+    "the file_system strategy and the locks of multiprocessing need it, also those of ProcessPoolExecutor "
+    "and of DataLoader: mount a tmpfs there"
+)
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ def _dev_shm() -> Iterator[Finding]:
         info = os.statvfs(path)
         writable = os.access(path, os.W_OK) and stat.S_ISDIR(path.stat().st_mode)
     except OSError as error:
-        yield Finding(_DEV_SHM, True, f"{error}; only the file_system strategy needs it")
+        yield Finding(_DEV_SHM, False, f"{error}; {_NEED_IT}")
         return
     total = info.f_blocks * info.f_frsize >> 20
     small = total < 256
@@ -124,6 +128,7 @@ def _dev_shm() -> Iterator[Finding]:
         _DEV_SHM,
         writable,
         f"{info.f_bavail * info.f_frsize >> 20} of {total} MiB free"
+        + ("" if writable else f", but not writable; {_NEED_IT}")
         + ("; too small for the file_system strategy (docker run --shm-size)" if small else ""),
     )
 

@@ -23,6 +23,29 @@ def with_own_mounts(script: str) -> list[str]:
     return [*command, "sh", "-c", script]
 
 
+_WITHOUT_DEV_SHM = """
+    set -e
+    mount -t tmpfs none "$0"
+    for name in null zero random urandom; do
+        touch "$0/$name"
+        mount --bind "/dev/$name" "$0/$name"
+    done
+    ln -s /proc/self/fd "$0/fd"
+    mount --rbind "$0" /dev
+    exec "$@"
+"""
+
+
+def without_dev_shm(folder: Path) -> list[str]:
+    """Return the start of a command that runs without /dev/shm; `folder` is empty, for its /dev."""
+    return [*with_own_mounts(_WITHOUT_DEV_SHM), str(folder)]
+
+
+def with_readonly_dev_shm() -> list[str]:
+    """Return the start of a command that runs with a read-only /dev/shm."""
+    return [*with_own_mounts('mount -t tmpfs -o ro none /dev/shm && exec "$@"'), "sh"]
+
+
 @functools.cache
 def _own_mounts() -> list[str] | str:
     for command in ([*_OWN_MOUNTS, *_AS_ROOT], _OWN_MOUNTS):

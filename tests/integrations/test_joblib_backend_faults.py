@@ -10,7 +10,16 @@ import textwrap
 
 import pytest
 
-from tests.helpers.children import clean_environment, importing_tests, is_running, run_python, wait_until
+from tests.helpers.children import (
+    clean_environment,
+    importing_tests,
+    is_running,
+    run_command,
+    run_python,
+    wait_until,
+    write_program,
+)
+from tests.helpers.namespaces import without_dev_shm
 
 START = """
     import os
@@ -149,3 +158,21 @@ def test_workers_end_with_the_program(end) -> None:
     assert len(workers) == 2
     assert not done.stderr or "KILL" in end  # Python reports the semaphores that its pools have
     wait_until(lambda: not any(map(is_running, workers)), 10, "the workers to end")
+
+
+def test_backend_needs_no_dev_shm(tmp_path) -> None:
+    """joblib's own backends are serial then."""
+    program = write_program(
+        tmp_path,
+        START.replace(
+            "from joblib", "import warnings\n\n    warnings.simplefilter('ignore')\n    from joblib"
+        )
+        + """
+    slow = delayed(lambda: time.sleep(0.1) or os.getpid())
+    assert len(set(Parallel()(slow() for _ in range(4)))) == 2
+    assert Parallel(n_jobs=-1)(delayed(abs)(-i) for i in range(3)) == [0, 1, 2]
+    """,
+    )
+    (folder := tmp_path / "dev").mkdir()
+    done = run_command([*without_dev_shm(folder), sys.executable, str(program)], timeout=110)
+    assert done.returncode == 0, done.stderr

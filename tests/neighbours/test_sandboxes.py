@@ -1,14 +1,15 @@
-"""Sandboxes without the kernel's list of robust futexes, which reports the end of a killed manager."""
+"""Sandboxes: no list of robust futexes, which reports the end of a killed manager; no /dev/shm."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.children import manager_pids, run_command, wait_until, write_program
-from tests.helpers.namespaces import with_own_mounts
+from tests.helpers.namespaces import with_own_mounts, with_readonly_dev_shm, without_dev_shm
 from tests.helpers.system_call_filter import forbidding
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -69,3 +70,50 @@ def test_missing_robust_futexes_and_proc_are_reported(tmp_path) -> None:
     done = run_command([*with_own_mounts(hide), *missing, "-c", "import shmtensor; shmtensor.ones(1)"])
     assert done.returncode == 1
     assert "allow set_robust_list in the seccomp profile, or mount /proc" in done.stderr
+
+
+WITHOUT_LOCKS = """
+    import sys
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    def double(value):
+        return value * 2
+
+    def put(queue):
+        queue.put(st.full(3, 7))
+
+    if __name__ == "__main__":
+        found = next(one for one in st.doctor() if one.name == "/dev/shm")
+        assert not found.ok and "locks of multiprocessing" in found.text, found
+        try:
+            mp.Lock()
+            raise AssertionError("there is a /dev/shm")
+        except OSError:
+            pass
+        for method in mp.get_all_start_methods():
+            context = mp.get_context(method)
+            with context.Pool(2) as pool:
+                assert pool.map(double, range(4)) == [0, 2, 4, 6]
+                assert pool.apply(double, (st.full(3, 2),)).tolist() == [4] * 3
+                for worker in pool._pool:
+                    worker.kill()
+                assert pool.map(double, range(4)) == [0, 2, 4, 6]
+                pool.close()
+                pool.join()
+            queue = context.Queue()
+            process = context.Process(target=put, args=(queue,))
+            process.start()
+            assert queue.get().tolist() == [7] * 3
+            process.join()
+        print("fine")
+"""
+
+
+@pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "read-only"])
+def test_pools_and_queues_need_no_dev_shm(tmp_path, is_missing: bool) -> None:
+    """The pool had a lock of the standard library."""
+    (folder := tmp_path / "dev").mkdir()
+    command = without_dev_shm(folder) if is_missing else with_readonly_dev_shm()
+    done = run_command([*command, sys.executable, str(write_program(tmp_path, WITHOUT_LOCKS))], timeout=100)
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr

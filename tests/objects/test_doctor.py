@@ -66,8 +66,8 @@ def test_doctor_tolerates_malformed_proc_files(monkeypatch, tmp_path, content) -
 def test_doctor_reports_missing_dev_shm(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(_doctor, "_DEV_SHM", str(tmp_path / "missing"))
     found = finding(st.doctor(), str(tmp_path / "missing"))
-    assert found.ok
-    assert "only the file_system strategy needs it" in found.text
+    assert not found.ok
+    assert "locks of multiprocessing" in found.text
 
 
 @pytest.mark.parametrize("release", ["5.4.0-42-generic", "6.1", "6.8.0+", "7-rc1", "5.4-foo"])

@@ -6,8 +6,9 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from joblib import cpu_count
+from joblib import _parallel_backends
 from joblib._memmapping_reducer import ArrayMemmapForwardReducer
+from joblib.externals.loky import cpu_count
 from joblib.parallel import AutoBatchingMixin, FallbackToBackend, ParallelBackendBase, SequentialBackend
 
 from shmtensor.integrations._joblib import pools
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Backend"]
 
+_parallel_backends.cpu_count = cpu_count  # joblib imports it only where locks can be made: with /dev/shm
 _OPTIONS = ("idle_worker_timeout", "initializer", "initargs")
 
 
