@@ -166,6 +166,36 @@ def test_flat_list_of_tensors_with_an_odd_item_is_pickled(odd) -> None:
         del tensors, items, arrived
 
 
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_object_that_occurs_again_in_a_flat_sequence_is_sent_once(kind) -> None:
+    with assert_no_leaks():
+        q, broadcast = st.Queue(), st.Broadcast(2)
+        reader = broadcast.reader()
+        q._dumps = _refuse
+        short = [f"{number} items" for number in range(50)]
+        once = ["x" * 1_000_000, b"y" * 1_000_000, st.ones(3), *short]
+        equal = ["x" * 1_000_000]  # not the same object
+        items = kind([*once, 1, None, *once[::-1], 1.5, *equal] * 5)
+        before = st.stats()["bytes_live"]
+        q.put(items)
+        broadcast.put(items)
+        assert st.stats()["bytes_live"] - before < 8_000_000
+        for arrived in (q.get(), reader.get()):
+            assert type(arrived) is kind
+            for number, item in enumerate(once):
+                places = [place for place, one in enumerate(items) if one is item]
+                assert len(places) == 10
+                assert {id(arrived[place]) for place in places} == {id(arrived[number])}
+                assert isinstance(item, st.Tensor) or arrived[number] == item
+            assert arrived[len(once) : len(once) + 2] == kind([1, None])
+            assert arrived[-2:] == kind([1.5, *equal])
+            assert arrived[-1] is not arrived[0]
+            del arrived
+        reader.close()
+        broadcast.close()
+        del q, broadcast, reader, items, once, item
+
+
 def test_large_array_is_copied_once_and_writable() -> None:
     with assert_no_leaks():
         array = np.arange(1_000_000.0)

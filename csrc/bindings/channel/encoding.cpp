@@ -1,12 +1,12 @@
 #include "bindings/channel/encoding.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
+#include "bindings/channel/first_indexes.hpp"
 #include "bindings/channel/incoming_tensors.hpp"
 #include "bindings/channel/parcel.hpp"
 #include "bindings/storage/allocation.hpp"
@@ -28,23 +28,22 @@ bool is_plain(const Tensor& tensor, const Storage& storage, const Session& sessi
          backing.device < 0 && backing.arena->memory().id() == session.id();
 }
 
-/// Return true if all items are of types that need no pickle, and no tensor occurs twice: the
-/// pickler sends such a one once. Asked before the first item is encoded, since a ticket is issued
-/// for each tensor.
+/// Return true for an object that the pickler, too, sends once if it occurs again.
+bool is_sent_once(PyObject* item) {
+  return PyUnicode_CheckExact(item) || PyBytes_CheckExact(item) || is_tensor(item);
+}
+
+/// Return true if all items are of types that need no pickle. Asked before the first item is
+/// encoded, since a ticket is issued for each tensor.
 bool may_be_flat(PyObject* items) {
-  std::vector<PyObject*> tensors;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); ++i) {
     PyObject* const item = PyTuple_GET_ITEM(items, i);
-    if (is_tensor(item)) {
-      tensors.push_back(item);
-    } else if (item != Py_None && !PyBool_Check(item) && !PyLong_CheckExact(item) &&
-               !PyFloat_CheckExact(item) && !PyBytes_CheckExact(item) &&
-               !PyUnicode_CheckExact(item)) {
+    if (item != Py_None && !PyBool_Check(item) && !PyLong_CheckExact(item) &&
+        !PyFloat_CheckExact(item) && !is_sent_once(item)) {
       return false;
     }
   }
-  std::ranges::sort(tensors);
-  return std::ranges::adjacent_find(tensors) == tensors.end();
+  return true;
 }
 
 PyObject* g_dumps = nullptr;
@@ -190,8 +189,14 @@ bool EncodedMessage::append_sequence(ItemTag tag, PyObject* items, const Session
   const auto count = static_cast<std::uint64_t>(PyTuple_GET_SIZE(items));
   append(&tag, 1);
   append(&count, sizeof count);
+  FirstIndexes first(items);
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (!append_item(PyTuple_GET_ITEM(items, static_cast<Py_ssize_t>(i)), session, false)) {
+    PyObject* const item = PyTuple_GET_ITEM(items, static_cast<Py_ssize_t>(i));
+    if (const std::uint64_t found = is_sent_once(item) ? first.add(i) : i; found != i) {
+      constexpr ItemTag again = ItemTag::again;
+      append(&again, sizeof again);
+      append(&found, sizeof found);
+    } else if (!append_item(item, session, false)) {
       return false;
     }
   }

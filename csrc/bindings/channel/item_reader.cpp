@@ -57,14 +57,12 @@ py::object ItemReader::read_item(bool may_nest) {
       return read_tensor();
     case ItemTag::tuple:
       if (!may_nest) break;
-      return read_sequence(PyTuple_New, [](PyObject* items, Py_ssize_t i, PyObject* item) {
-        PyTuple_SET_ITEM(items, i, item);
-      });
+      return read_sequence(PyTuple_New);
     case ItemTag::list:
       if (!may_nest) break;
-      return read_sequence(PyList_New, [](PyObject* items, Py_ssize_t i, PyObject* item) {
-        PyList_SET_ITEM(items, i, item);
-      });
+      return read_sequence(PyList_New);
+    case ItemTag::again:
+      break;  // only in a sequence
   }
   throw_damaged();
 }
@@ -77,15 +75,22 @@ py::object ItemReader::read_tensor() {
 }
 
 // Each item takes a byte at least, which bounds the size of the sequence.
-template <typename Make, typename Set>
-py::object ItemReader::read_sequence(Make&& make, Set&& set) {
+py::object ItemReader::read_sequence(PyObject* (*make)(Py_ssize_t)) {
   const auto count = take_value<std::uint64_t>();
   if (count > bytes_.size()) throw_damaged();
-  py::object items = checked(make(static_cast<Py_ssize_t>(count)));
+  py::object sequence = checked(make(static_cast<Py_ssize_t>(count)));
+  PyObject** const items = PySequence_Fast_ITEMS(sequence.ptr());
   for (std::uint64_t i = 0; i < count; ++i) {
-    set(items.ptr(), static_cast<Py_ssize_t>(i), read_item(false).release().ptr());
+    if (!bytes_.empty() && static_cast<ItemTag>(bytes_.front()) == ItemTag::again) {
+      static_cast<void>(take(1));
+      const auto first = take_value<std::uint64_t>();
+      if (first >= i) throw_damaged();
+      items[i] = Py_NewRef(items[first]);
+    } else {
+      items[i] = read_item(false).release().ptr();
+    }
   }
-  return items;
+  return sequence;
 }
 
 }  // namespace shmtensor::python

@@ -12,7 +12,8 @@ namespace shmtensor::python {
 
 /// The first byte of an item. A number of 8 bytes follows for integer and real; a length of 8
 /// bytes, and the content, for bytes and text; a count of 8 bytes, and the items, for a tuple and a
-/// list. A tensor is a TensorItem and a view.
+/// list. A tensor is a TensorItem and a view. `again` is followed by the index, of 8 bytes, of an
+/// earlier item of the same sequence, and is that object.
 enum class ItemTag : std::uint8_t {
   none = 0,
   yes = 1,
@@ -24,6 +25,7 @@ enum class ItemTag : std::uint8_t {
   tuple = 7,
   list = 8,
   tensor = 9,
+  again = 10,
 };
 
 /// The nth tensor of a message has its nth ticket.
@@ -47,8 +49,7 @@ class ItemReader {
  private:
   [[nodiscard]] py::object read_item(bool may_nest);
   [[nodiscard]] py::object read_tensor();
-  template <typename Make, typename Set>
-  [[nodiscard]] py::object read_sequence(Make&& make, Set&& set);
+  [[nodiscard]] py::object read_sequence(PyObject* (*make)(Py_ssize_t));
   [[nodiscard]] std::span<const std::byte> take_sized();
   [[nodiscard]] const std::byte* take(std::uint64_t size);
   template <typename T>
