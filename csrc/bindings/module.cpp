@@ -32,6 +32,7 @@
 #include "bindings/tensor/copy_in.hpp"
 #include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
+#include "bindings/transfer/array_elements.hpp"
 #include "bindings/transfer/array_reducers.hpp"
 #include "bindings/transfer/message_scope.hpp"
 #include "bindings/transfer/outgoing_bytes.hpp"
@@ -61,6 +62,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_outgoing_pipe(module);
   add_message_scope(module);
   add_reducers(module);
+  add_array_elements(module);
   add_array_reducers(module);
   add_outgoing_bytes(module);
   add_encoding(module);

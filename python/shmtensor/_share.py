@@ -10,7 +10,7 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor import reducers
-from shmtensor._queue.pickling import REDUCERS, MessagePickler
+from shmtensor._queue.pickling import REDUCERS, MessagePickler, Reducers
 from shmtensor.integrations._registry import install, is_requested
 from shmtensor.storage import Storage
 
@@ -100,28 +100,15 @@ _LIBRARIES = {
 """The integrations that give the classes of a package out-of-band buffers."""
 
 
-class _Reducers(dict[type, Any]):
+class _Reducers(Reducers):
     def __missing__(self, kind: type) -> Any:
         for name in _LIBRARIES.get(kind.__module__.partition(".")[0], ()):
             if not is_requested(name):
                 install(name)
-        return REDUCERS[kind]
+        return REDUCERS.get(kind) or super().__missing__(kind)
 
 
-def _reduce_array(array: npt.NDArray[Any]) -> Any:
-    """Reduce an array with its elements as a buffer, also where NumPy does not: strides, some dtypes."""
-    shared = reducers.reduce_shared(array)
-    if shared is not None:
-        return shared
-    if array.dtype.hasobject or array.itemsize == 0:
-        return array.__reduce_ex__(5)
-    fortran = array.flags.fnc
-    elements: Any = np.ascontiguousarray(array.T if fortran else array).reshape(-1).view(np.uint8)
-    order = "F" if fortran else "C"
-    return np.ndarray, (array.shape, array.dtype, pickle.PickleBuffer(elements), 0, None, order)
-
-
-_reducers = _Reducers({np.ndarray: _reduce_array})
+_reducers = _Reducers(dict.fromkeys(reducers.ARRAYS, reducers.reduce_array_apart))
 
 _ALIGNMENT = 64  # bytes: what Arrow recommends, and what JAX needs to use memory without a copy
 

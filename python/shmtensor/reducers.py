@@ -20,9 +20,11 @@ import shmtensor._core as _core
 from shmtensor._core import (
     array_reducer,
     rebuild_array,
+    rebuild_elements,
     rebuild_storage,
     rebuild_tensor,
     rebuild_view,
+    reduce_array_apart,
     reduce_array_out_of_band,
     reduce_shared,
     reduce_storage,
@@ -39,11 +41,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "rebuild_array",
+    "rebuild_elements",
+    "rebuild_masked",
     "rebuild_storage",
     "rebuild_tensor",
     "rebuild_view",
+    "reduce_array_apart",
     "reduce_array_out_of_band",
     "reduce_shared",
+    "reducer_of_subclass",
 ]
 
 
@@ -75,13 +81,14 @@ def set_buffer_threshold(nbytes: int | None) -> None:
     """Set that number; None for no buffer."""
     global _threshold
     _threshold = nbytes
-    _core.set_large_array(_SMALL if nbytes is None else min(nbytes, _SMALL))
+    _core.set_large_array(*((_SMALL, _NEVER) if nbytes is None else (min(nbytes, _SMALL), max(nbytes, 1))))
 
 
 # NumPy's reduction for protocol 4 serves all, and copies the elements once more than that for protocol 5, the
 # default of the standard library's queues and pipes from Python 3.14 on.
 _SMALL = 16 * 1024
-_core.set_large_array(_SMALL)
+_NEVER = 2**63 - 1
+set_buffer_threshold(_threshold)
 
 
 class _AsPickled:
@@ -101,13 +108,44 @@ def reduce_large(array: npt.NDArray[Any]) -> Any:
     return operator.getitem, ((_AsPickled(array),), 0)
 
 
+def _pickles_as_ndarray(kind: type) -> bool:
+    methods = ("__reduce__", "__reduce_ex__", "__setstate__")
+    return all(getattr(kind, name) is getattr(np.ndarray, name) for name in methods)
+
+
+def reducer_of_subclass(table: dict[type, Any], kind: type) -> Callable[[Any], Any]:
+    """Return the reducer of a subclass of NumPy's array for messages, unless the subclass has its own.
+
+    A subclass that pickles as `np.ndarray` does is reduced by the table's function for that class.
+    """
+    if _pickles_as_ndarray(kind):
+        return table[np.ndarray]  # type: ignore[no-any-return]
+    masked = sys.modules.get("numpy.ma")  # NumPy imports it when a program uses it
+    if masked is not None and kind is masked.MaskedArray:
+        return _reduce_masked
+    raise KeyError(kind)
+
+
+def _reduce_masked(array: np.ma.MaskedArray[Any, Any]) -> Any:
+    """Reduce a masked array to what its pickle has, with two arrays in place of their bytes."""
+    return rebuild_masked, (array.data, np.ma.getmaskarray(array), array.fill_value)
+
+
+def rebuild_masked(data: Any, mask: Any, fill_value: Any) -> Any:
+    """Return a masked array of these arrays."""
+    return np.ma.MaskedArray(data, mask, fill_value=fill_value, keep_mask=False)
+
+
+ARRAYS = (np.ndarray, np.recarray, np.matrix)
+"""The classes of arrays that the pickler of `multiprocessing` reduces: its table has no place for a rule."""
+
 reduce_array = array_reducer(reduce_large)
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {
     Tensor: reduce_tensor,
     Storage: _reduce_storage,
     _core.OutgoingBytes: _core.reduce_outgoing_bytes,
-    np.ndarray: reduce_array,
+    **dict.fromkeys(ARRAYS, reduce_array),
 }
 for _kind, _reducer in REDUCERS.items():
     ForkingPickler.register(_kind, _reducer)

@@ -1,5 +1,6 @@
 #include "bindings/tensor/dtype.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -54,18 +55,17 @@ Dtype definite(const py::object& value) {
 
 }  // namespace
 
+std::uint8_t code_of_dtype(PyObject* dtype) {
+  const auto& objects = known().objects;
+  const auto found = std::ranges::find(objects, dtype);
+  return found == objects.end() ? kNoCode : static_cast<std::uint8_t>(found - objects.begin() + 1);
+}
+
 Dtype to_dtype(const py::object& value) {
   const Known& table = known();
   constexpr std::size_t kFloat64 = 11;
   PyObject* wanted = value.is_none() ? table.objects[kFloat64] : value.ptr();
-  for (std::size_t i = 0; i < table.objects.size(); ++i) {
-    if (table.objects[i] == wanted) {
-      return {py::reinterpret_borrow<py::object>(wanted),
-              table.sizes[i],
-              static_cast<std::uint8_t>(i + 1),
-              {}};
-    }
-  }
+  if (const std::uint8_t code = code_of_dtype(wanted); code != kNoCode) return dtype_of_code(code);
   if (!PyObject_TypeCheck(wanted, reinterpret_cast<PyTypeObject*>(table.numpy_dtype))) {
     const py::object made = checked(PyObject_CallOneArg(table.numpy_dtype, wanted));
     return to_dtype(made);

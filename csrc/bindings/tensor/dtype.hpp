@@ -26,6 +26,9 @@ struct Dtype {
 /// size.
 [[nodiscard]] Dtype to_dtype(const py::object& value);
 
+/// The code of a dtype, or kNoCode.
+[[nodiscard]] std::uint8_t code_of_dtype(PyObject* dtype);
+
 /// The dtype of a code in a handle. Throws StaleHandle if the code is unknown.
 [[nodiscard]] Dtype dtype_of_code(std::uint8_t code);
 

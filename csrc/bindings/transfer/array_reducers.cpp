@@ -6,25 +6,36 @@
 #include "bindings/support/errors.hpp"
 #include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
+#include "bindings/transfer/array_elements.hpp"
 
 namespace shmtensor::python {
 namespace {
 
 PyObject* g_rebuild_array = nullptr;
-PyObject* g_reduce = nullptr;     // "__reduce__"
-PyObject* g_reduce_ex = nullptr;  // "__reduce_ex__"
-std::atomic<std::int64_t> g_large{std::numeric_limits<std::int64_t>::max()};
+PyObject* g_view = nullptr;  // "view"
 
-PyObject* over_tensor(const py::object& tensor) {
-  const py::object arguments = checked(PyTuple_Pack(1, tensor.ptr()));
-  return PyTuple_Pack(2, g_rebuild_array, arguments.ptr());
+using Limit = std::atomic<std::int64_t>;
+constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+Limit g_large{kNone};  // bytes of an array for which the standard library's picklers call Python
+Limit g_apart{kNone};  // bytes from which on the elements are apart from a message's pickle
+
+// The reduction of an array over shared memory to a tensor; null for another array.
+py::object reduce_if_shared(const py::array& array) {
+  if (!pickles_as_array(array)) return {};
+  const py::object tensor = tensor_over_array(array);
+  if (!tensor) return {};
+  const py::object arguments =
+      is_exact_array(array)
+          ? checked(PyTuple_Pack(1, tensor.ptr()))
+          : checked(
+                PyTuple_Pack(2, tensor.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()))));
+  return checked(PyTuple_Pack(2, g_rebuild_array, arguments.ptr()));
 }
 
-// The reduction to a tensor; None unless the elements are in shared memory.
 PyObject* reduce_shared(PyObject*, PyObject* array) {
   return guarded([&] {
-    const py::object tensor = tensor_over_array(to_array(array));
-    return tensor ? over_tensor(tensor) : Py_NewRef(Py_None);
+    py::object shared = reduce_if_shared(to_array(array));
+    return shared ? shared.release().ptr() : Py_NewRef(Py_None);
   });
 }
 
@@ -33,27 +44,40 @@ PyObject* reduce_shared(PyObject*, PyObject* array) {
 PyObject* reduce_array(PyObject* reduce_large, PyObject* array) {
   return guarded([&] {
     const py::array known = to_array(array);
-    if (const py::object tensor = tensor_over_array(known)) return over_tensor(tensor);
+    if (py::object shared = reduce_if_shared(known)) return shared.release().ptr();
     if (known.nbytes() < g_large.load(std::memory_order_relaxed)) {
-      return PyObject_CallMethodNoArgs(array, g_reduce);
+      return reduce_by_itself(known).release().ptr();
     }
     return PyObject_CallOneArg(reduce_large, array);
   });
 }
 
-// The same for a pickler of protocol 5, which has a place for buffers.
-PyObject* reduce_array_out_of_band(PyObject*, PyObject* array) {
+PyObject* reduce_in_message(PyObject* array, std::int64_t apart) {
   return guarded([&] {
-    if (const py::object tensor = tensor_over_array(to_array(array))) return over_tensor(tensor);
-    const py::object protocol = checked(PyLong_FromLong(5));
-    return PyObject_CallMethodOneArg(array, g_reduce_ex, protocol.ptr());
+    const py::array known = to_array(array);
+    if (py::object shared = reduce_if_shared(known)) return shared.release().ptr();
+    return reduce_elements(known, known.nbytes() >= apart).release().ptr();
   });
 }
 
-PyObject* rebuild_array(PyObject*, PyObject* tensor) {
+// For a pickler of messages.
+PyObject* reduce_array_out_of_band(PyObject*, PyObject* array) {
+  return reduce_in_message(array, g_apart.load(std::memory_order_relaxed));
+}
+
+// The same with a buffer for every array that has elements.
+PyObject* reduce_array_apart(PyObject*, PyObject* array) { return reduce_in_message(array, 1); }
+
+PyObject* rebuild_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([&] {
-    if (!is_tensor(tensor)) throw py::type_error("not a tensor");
-    return to_numpy(*reinterpret_cast<Tensor*>(tensor)).release().ptr();
+    if (count < 1 || count > 2 || !is_tensor(arguments[0])) {
+      throw py::type_error("rebuild_array takes a tensor and perhaps a class");
+    }
+    py::object array = to_numpy(*reinterpret_cast<Tensor*>(arguments[0]));
+    if (count == 2) {
+      array = checked(PyObject_CallMethodOneArg(array.ptr(), g_view, arguments[1]));
+    }
+    return array.release().ptr();
   });
 }
 
@@ -66,8 +90,10 @@ PyMethodDef g_array_functions[] = {
     {"array_reducer", array_reducer, METH_O, nullptr},
     {"reduce_shared", reduce_shared, METH_O, nullptr},
     {"reduce_array_out_of_band", reduce_array_out_of_band, METH_O, nullptr},
-    {"rebuild_array", rebuild_array, METH_O,
-     "rebuild_array(tensor)\n--\n\nReturn an array over the memory of a tensor."},
+    {"reduce_array_apart", reduce_array_apart, METH_O, nullptr},
+    {"rebuild_array", method(rebuild_array), METH_FASTCALL,
+     "rebuild_array(tensor, kind=numpy.ndarray)\n--\n\nReturn an array over the memory of a "
+     "tensor."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -75,12 +101,14 @@ PyMethodDef g_array_functions[] = {
 
 void add_array_reducers(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_array_functions) != 0) throw py::error_already_set();
-  g_reduce = checked(PyUnicode_InternFromString("__reduce__")).release().ptr();
-  g_reduce_ex = checked(PyUnicode_InternFromString("__reduce_ex__")).release().ptr();
+  g_view = checked(PyUnicode_InternFromString("view")).release().ptr();
   py::object rebuild = module.attr("rebuild_array");
   rebuild.attr("__module__") = py::str("shmtensor.reducers");
   g_rebuild_array = rebuild.release().ptr();
-  module.def("set_large_array", [](std::int64_t nbytes) { g_large.store(nbytes); });
+  module.def("set_large_array", [](std::int64_t large, std::int64_t apart) {
+    g_large.store(large);
+    g_apart.store(apart);
+  });
 }
 
 }  // namespace shmtensor::python

@@ -9,6 +9,7 @@
 #include "bindings/support/errors.hpp"
 #include "bindings/tensor/release.hpp"
 #include "bindings/tensor/tensor.hpp"
+#include "bindings/transfer/array_elements.hpp"
 #include "bindings/transfer/send_receive.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 #include "session/handle.hpp"
@@ -128,18 +129,27 @@ PyObject* cancel(PyObject*, PyObject* bytes) {
   });
 }
 
-// Returns the reducer of a class from the first of two tables that has it.
-PyObject* find_reducer(PyObject* tables, PyObject* kind) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tables); ++i) {
-    PyObject* const found = PyDict_GetItemWithError(PyTuple_GET_ITEM(tables, i), kind);
+// A method of a table: returns the reducer of a class from the first of two other tables that has
+// it; for a subclass of NumPy's array, what the third entry of `self` returns for table and class.
+PyObject* find_reducer(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "find_reducer takes a table and a class");
+    return nullptr;
+  }
+  PyObject* const kind = arguments[1];
+  for (Py_ssize_t i = 0; i < 2; ++i) {
+    PyObject* const found = PyDict_GetItemWithError(PyTuple_GET_ITEM(self, i), kind);
     if (found != nullptr) return Py_NewRef(found);
     if (PyErr_Occurred() != nullptr) return nullptr;
+  }
+  if (is_array_class(kind)) {
+    return PyObject_Vectorcall(PyTuple_GET_ITEM(self, 2), arguments, 2, nullptr);
   }
   PyErr_SetObject(PyExc_KeyError, kind);
   return nullptr;
 }
 
-PyMethodDef g_find_reducer = {"find_reducer", find_reducer, METH_O, nullptr};
+PyMethodDef g_find_reducer = {"find_reducer", method(find_reducer), METH_FASTCALL, nullptr};
 
 PyMethodDef g_functions[] = {
     {"reduce_tensor", reduce_tensor_now, METH_O, nullptr},
@@ -156,11 +166,12 @@ PyMethodDef g_functions[] = {
 
 void add_reducers(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
-  // A function, not a method: as `__missing__` of a class it is not bound to the object.
-  module.def("reducer_lookup", [](const py::dict& first, const py::dict& second) {
-    const py::tuple tables = py::make_tuple(first, second);
-    return checked(PyCFunction_New(&g_find_reducer, tables.ptr()));
-  });
+  module.def("reducer_lookup",
+             [](const py::dict& first, const py::dict& second, const py::object& of_array_class) {
+               const py::tuple self = py::make_tuple(first, second, of_array_class);
+               const py::object found = checked(PyCFunction_New(&g_find_reducer, self.ptr()));
+               return checked(PyInstanceMethod_New(found.ptr()));
+             });
   // Pickles name these as members of the public module, whose import also registers the reducers: a
   // process that receives a tensor can send it on.
   const py::str home("shmtensor.reducers");

@@ -10,8 +10,6 @@ from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor.storage import Storage
@@ -25,15 +23,17 @@ class Reducers(dict[type, Any]):
     """Reducers of messages, then those of `multiprocessing`, then those of `copyreg`.
 
     Only the first ones are fixed: `cuda.set_sync` and integrations register others with `multiprocessing`.
+    The reducer of NumPy's arrays is also that of their subclasses.
     """
 
     __missing__ = _core.reducer_lookup(
         ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
         copyreg.dispatch_table,
+        reducers.reducer_of_subclass,
     )
 
 
-REDUCERS = Reducers({np.ndarray: reducers.reduce_array_out_of_band})
+REDUCERS = Reducers(dict.fromkeys(reducers.ARRAYS, reducers.reduce_array_out_of_band))
 """The reducers of messages, which may return out-of-band buffers."""
 
 

@@ -15,7 +15,7 @@ from joblib import _memmapping_reducer as memmapping
 from shmtensor import reducers
 from shmtensor._log import log_event
 from shmtensor.errors import OutOfSharedMemory
-from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy, reduce_shared
+from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy
 from shmtensor.integrations._loky import Loky
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, pickles_message
@@ -69,7 +69,7 @@ def make_backend(**options: Any) -> Any:
 
 def reduce_argument(reducer: Any, array: npt.NDArray[Any]) -> Any:
     """Reduce an argument of a task; above `max_nbytes` to a copy that is made once for all tasks."""
-    shared = reduce_shared(array)
+    shared = reducers.reduce_shared(array)
     if shared is not None:
         return shared
     large = reducer._max_nbytes is not None and array.nbytes > reducer._max_nbytes
@@ -85,7 +85,7 @@ def reduce_argument(reducer: Any, array: npt.NDArray[Any]) -> Any:
 
 def reduce_result(array: npt.NDArray[Any]) -> Any:
     """Reduce a result."""
-    shared = reduce_shared(array)
+    shared = reducers.reduce_shared(array)
     if shared is not None:
         return shared
     if reducers.is_large(array.nbytes) and can_be_copied(array):

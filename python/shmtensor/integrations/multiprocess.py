@@ -43,8 +43,7 @@ def uninstall() -> None:
 
 def _reduce(_pickler: Any, obj: Any) -> Any:
     # dill has a function for NumPy's arrays, which precedes registered reducers.
-    kind = type(obj)
-    if kind is np.ndarray:
+    if isinstance(obj, np.ndarray):
         return reduce_shared(obj) or NotImplemented
-    reducer = REDUCERS.get(kind)
+    reducer = REDUCERS.get(type(obj))
     return NotImplemented if reducer is None else reducer(obj)

@@ -17,8 +17,6 @@ from multiprocessing import forkserver
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import shmtensor._core as _core
 from shmtensor import reducers
 from shmtensor._queue.pickling import dumps
@@ -225,7 +223,8 @@ def _reduce_large(array: npt.NDArray[Any]) -> Any:
     return pickle.loads, (dumps(array),)
 
 
-ForkingPickler.register(np.ndarray, _core.array_reducer(_reduce_large))
+for _kind in reducers.ARRAYS:
+    ForkingPickler.register(_kind, _core.array_reducer(_reduce_large))
 
 
 _CLASSES: dict[str, type[_Sharing]] = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor import reducers
 from shmtensor.creation import asarray
 from shmtensor.integrations._borrowing import private_view
+from shmtensor.reducers import reduce_array_out_of_band, reduce_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,12 +32,13 @@ __all__ = [
     "rebuild_copy",
     "rebuild_private",
     "reduce_copy",
-    "reduce_for_one",
-    "reduce_shared",
 ]
 
 _MODES = ("r", "r+", "w+", "c")
 """The modes of `np.memmap`, with which tasks use one copy."""
+
+_COPIED = (np.ndarray, np.memmap)
+"""The classes of arrays of which tasks use one copy, an array of the first class."""
 
 
 def is_in_file(array: Array) -> bool:
@@ -53,23 +54,9 @@ def can_be_copied(array: Array) -> bool:
     return not array.dtype.hasobject and not is_in_file(array)
 
 
-def reduce_shared(array: Array) -> Any:
-    """Reduce an array over shared memory to a tensor; None for another one, and for a subclass."""
-    return reducers.reduce_shared(array) if type(array) is np.ndarray else None
-
-
 def reduce_copy(array: Array, copy: Storage, *, readonly: bool) -> Any:
     """Reduce an array to its copy, which no process means to share but the receivers of this one."""
     return rebuild_copy, (copy, array.dtype, array.shape, _order(array), readonly)
-
-
-def reduce_for_one(array: Array) -> Any:
-    """Reduce an array, for a pickler of messages, to a copy that the only receiver may write."""
-    flags = array.flags
-    contiguous = flags.c_contiguous or flags.f_contiguous
-    if contiguous or array.dtype.hasobject or not reducers.is_large(array.nbytes):
-        return array.__reduce_ex__(5)  # the pickler copies its buffer
-    return reduce_copy(array, copy_of(array), readonly=False)
 
 
 def rebuild_copy(
@@ -147,9 +134,9 @@ class Arguments:
             return shared
         if is_in_file(array):
             return self._reduce_in_file(array)
-        has_one = self._mode in _MODES and self._max_nbytes is not None and array.nbytes > self._max_nbytes
-        if not has_one or array.dtype.hasobject:
-            return reduce_for_one(array)
+        large = self._max_nbytes is not None and array.nbytes > self._max_nbytes
+        if self._mode not in _MODES or not large or array.dtype.hasobject or type(array) not in _COPIED:
+            return reduce_array_out_of_band(array)  # a copy of the task's own
         copy = self.copies.of(array)
         if self._mode == "c":
             return rebuild_private, (copy, array.dtype, array.shape, _order(array))

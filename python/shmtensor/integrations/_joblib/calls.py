@@ -13,13 +13,7 @@ import numpy as np
 
 from shmtensor import reducers
 from shmtensor._queue.pickling import MessagePickler, Reducers
-from shmtensor.integrations._joblib.arrays import (
-    copy_of,
-    is_in_file,
-    reduce_copy,
-    reduce_for_one,
-    reduce_shared,
-)
+from shmtensor.integrations._joblib.arrays import is_in_file
 from shmtensor.integrations._tables import REDUCERS
 from shmtensor.multiprocessing._by_value.reducer import ByValuePickler
 from shmtensor.multiprocessing._pool.naming import name_of
@@ -76,7 +70,7 @@ class Outcome:
 
 
 def _dumps(pickler: MessagePickler, value: Any, reduce_array: Callable[[Any], Any]) -> bytes:
-    pickler.dispatch_table = Reducers({**REDUCERS, np.ndarray: reduce_array, np.memmap: reduce_array})
+    pickler.dispatch_table = Reducers(REDUCERS | dict.fromkeys((*reducers.ARRAYS, np.memmap), reduce_array))
     return pickler.dumps(value)
 
 
@@ -98,13 +92,8 @@ def _load_outcome(content: bytes, is_raised: bool) -> Outcome:
 
 
 def _reduce_result(array: npt.NDArray[Any]) -> Any:
-    shared = reduce_shared(array)
-    if shared is not None:
-        return shared
-    if is_in_file(array):
+    if is_in_file(array) and reducers.reduce_shared(array) is None:
         from joblib import _memmapping_reducer as memmapping
 
         return memmapping.reduce_array_memmap_backward(array)
-    if not array.flags.writeable and reducers.is_large(array.nbytes) and not array.dtype.hasobject:
-        return reduce_copy(array, copy_of(array), readonly=False)  # the copy is the parent's
-    return reduce_for_one(array)
+    return reducers.reduce_array_out_of_band(array)
