@@ -23,8 +23,15 @@ def frame() -> pd.DataFrame:
     return pd.DataFrame({"a": np.arange(float(ROWS)), "b": np.arange(ROWS), "text": ["x"] * ROWS})
 
 
+def times() -> pd.DataFrame:
+    seconds = np.arange(ROWS)
+    zone = pd.to_datetime(seconds, unit="s", utc=True)
+    return pd.DataFrame({"a": pd.to_datetime(seconds, unit="s"), "b": seconds.view("m8[s]"), "zone": zone})
+
+
 MAKERS = {
     "pandas": frame,
+    "pandas, times": times,
     "pyarrow": lambda: pa.table({"a": np.arange(float(ROWS)), "b": np.arange(ROWS)}),
     "scipy": lambda: scipy.sparse.csr_matrix(np.eye(300) + np.ones((300, 300))),
     "xarray": lambda: xr.Dataset({"x": (("i", "j"), np.ones((300, 300)))}),
