@@ -45,17 +45,18 @@ bool made_in_this_namespace(const std::string& name) {
   }
 }
 
+// If it cannot be determined whether a process has the object open, as on a system without leases,
+// the processes of other namespaces may, which are not visible here.
 bool remove_name(const std::string& name, const TakeFile& take) {
-  Fd file;
+  Fd file = unlink_unused_shm(name);
+  if (!file && (!made_in_this_namespace(name) || !unlink_shm(name))) return false;
   try {
-    if (take) file = open_shm(name);
+    Fd writable = file && take ? open_path("/proc/self/fd/" + std::to_string(file.get())) : Fd();
+    if (writable) take(std::move(writable));
   } catch (const Error&) {
-    // The file is gone, or no descriptor is left. In the latter case closing releases its memory
-    // immediately.
+    // No descriptor is left: closing releases its memory immediately.
   }
-  const bool removed = unlink_shm(name);
-  if (file) take(std::move(file));
-  return removed;
+  return true;
 }
 
 // All names of a session are treated alike. Nothing if it cannot be determined for one of them.
@@ -185,10 +186,11 @@ std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take) {
     // members with names open, or its manager here. The sockets are bound after the search, which
     // takes long, so that another sweep that starts now skips the session.
     const Reservation reservation(session);
-    if (!reservation.succeeded() || has_open(names).value_or(false)) continue;
+    const std::optional<bool> open = has_open(names);
+    if (!reservation.succeeded() || open.value_or(false)) continue;
     for (const std::string& name : names) {
-      if (!made_in_this_namespace(name)) continue;
-      if (dry_run || remove_name(name, take)) removed.push_back(name);
+      const bool would = open || made_in_this_namespace(name);
+      if (dry_run ? would : remove_name(name, take)) removed.push_back(name);
     }
   }
   return removed;
@@ -210,7 +212,7 @@ void remove_unregistered(const SessionId& session,
 
 void remove_names_of(const SessionId& session, const TakeFile& take) {
   for (const std::string& name : list_shm(object_name(session) + "-")) {
-    if (made_in_this_namespace(name)) remove_name(name, take);
+    remove_name(name, take);
   }
 }
 

@@ -34,9 +34,10 @@ struct FoundArenas {
 /// system, which takes a while if there is much of it.
 using TakeFile = std::function<void(Fd)>;
 
-/// Removes the names in /dev/shm of sessions that have neither a manager nor a living member. Names
-/// of another PID namespace are kept, because their processes are not visible here. Returns the
-/// removed names; with `dry_run`, removes nothing and returns the names that would be removed.
+/// Removes the names in /dev/shm of sessions that have neither a manager nor a living member; those
+/// of another PID namespace, whose processes are not visible here, if the system reports that no
+/// process has one of them open. Returns the removed names; with `dry_run`, removes nothing and
+/// returns the names that would be removed.
 std::vector<std::string> sweep_names(bool dry_run, const TakeFile& take = {});
 
 /// Removes the names of a session's arenas whose creator was killed before it registered them.
@@ -45,7 +46,7 @@ void remove_unregistered(const SessionId& session,
 
 /// Removes the names in /dev/shm of a session that is started again under its old id, after all its
 /// processes and the manager were killed simultaneously. The names would collide with its first
-/// arenas. Names of another PID namespace are kept, as above.
+/// arenas. Names of another PID namespace as above.
 void remove_names_of(const SessionId& session, const TakeFile& take);
 
 }  // namespace shmtensor

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -86,10 +87,15 @@ std::optional<bool> shm_in_use(const std::string& name) noexcept {
 }
 
 // A process that opens the object during the check waits until the name is removed; `create_shm`
-// detects that.
-bool unlink_unused_shm(const std::string& name) noexcept {
-  const Fd file(::shm_open(("/" + name).c_str(), O_RDONLY | O_CLOEXEC, 0));
-  return file && lease(file) && unlink_shm(name);
+// detects that. Of several that remove it, the one with the lock does: the others must not remove
+// the next object of that name.
+Fd unlink_unused_shm(const std::string& name) noexcept {
+  Fd file(::shm_open(("/" + name).c_str(), O_RDONLY | O_CLOEXEC, 0));
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !lease(file)) return {};
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0 || info.st_nlink == 0 || !unlink_shm(name)) return {};
+  ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
+  return file;
 }
 
 ShmSpace shm_space() noexcept {

@@ -27,9 +27,10 @@ bool unlink_shm(const std::string& name) noexcept;
 /// mapped from such an open. Nothing if that cannot be determined.
 [[nodiscard]] std::optional<bool> shm_in_use(const std::string& name) noexcept;
 
-/// Removes the name of the object unless a process uses it or that cannot be determined. Returns
-/// true if it was removed. Requires that the name is never reused.
-bool unlink_unused_shm(const std::string& name) noexcept;
+/// Removes the name of the object unless a process, in any namespace and of any user, has it open
+/// for writing or mapped from such an open, or that cannot be determined. Returns the object, open
+/// for reading, if it was removed.
+Fd unlink_unused_shm(const std::string& name) noexcept;
 
 struct ShmSpace {
   std::uint64_t total = 0;

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.children import (
+    clean_environment,
     manager_pids,
     run_command,
     run_program,
@@ -245,3 +246,57 @@ def test_child_with_the_pid_of_its_parent_keeps_what_it_inherited(tmp_path) -> N
     assert done.returncode == 0, done.stderr
     session = done.stdout.strip()
     wait_until(lambda: not manager_pids(session), what="the manager to end")
+
+
+CRASHES = """
+    import os, sys
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    mp.set_sharing_strategy("file_system")
+    tensors = [st.ones(1 << 20, dtype="uint8") for _ in range(3)]
+    print(st.stats()["session"], os.getpid(), flush=True)
+    if sys.argv[1] == "crash":
+        os._exit(1)  # the kernel kills all of the namespace, the manager too
+    if sys.argv[1] == "wait":
+        input()
+    assert sum(tensor.numpy().sum() for tensor in tensors) == 3 << 20
+"""
+
+
+def test_session_starts_again_after_its_pid_namespace_was_killed(tmp_path) -> None:
+    """As a container that crashed, on the same /dev/shm. The numbers in the names begin at 1 again."""
+    program = write_program(tmp_path, CRASHES)
+    env = {**ROOT, "SHMTENSOR_SESSION": str(tmp_path)}
+    crash = [*OWN_PIDS, sys.executable, str(program), "crash"]
+    for _ in range(3):
+        done = run_command(crash, env=env)
+        session, pid = done.stdout.split()
+        assert (pid, done.returncode) == ("1", 1), done
+        assert shm_names(session), "what the next one finds"
+    done = run_command([*OWN_PIDS, sys.executable, str(program), "end"], env=env)
+    assert done.returncode == 0, done
+    assert done.stdout.split()[0] == session
+    assert len(shm_names(session)) == 1, "the manager ended with its namespace"
+    run_command([sys.executable, "-m", "shmtensor", "gc"], env=ROOT)
+    assert not shm_names(session)
+
+
+def test_gc_removes_names_of_a_pid_namespace_after_its_end_only(tmp_path) -> None:
+    program = write_program(tmp_path, CRASHES)
+    env = {**clean_environment(), **ROOT, "SHMTENSOR_SESSION": str(tmp_path)}
+    alone = [*OWN_PIDS, "--net"]  # nor is its manager's address visible
+    command = [*alone, sys.executable, str(program), "wait"]
+    process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        session = process.stdout.readline().split()[0]
+        names = shm_names(session)
+        assert names
+        collect = [sys.executable, "-m", "shmtensor", "gc"]
+        assert session not in run_command(collect, env=ROOT).stdout, "processes have them open"
+        assert shm_names(session) == names
+    finally:
+        process.kill()
+        process.communicate()
+    wait_until(lambda: not shm_names(session) or session in run_command(collect, env=ROOT).stdout)
+    assert not shm_names(session)
