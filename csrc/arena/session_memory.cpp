@@ -7,6 +7,7 @@
 #include "arena/segment.hpp"
 #include "base/align.hpp"
 #include "base/error.hpp"
+#include "os/limits.hpp"
 #include "os/memfd.hpp"
 #include "os/page_reservation.hpp"
 #include "os/process.hpp"
@@ -116,6 +117,7 @@ bool SessionMemory::names_manager(std::uint32_t word) const noexcept {
 void SessionMemory::claim_manager() {
   std::atomic<std::uint32_t>& word = header().manager;
   header().manager_starts.fetch_add(1);
+  header().small_tables.store(address_space_limit() != kUnlimited ? 1 : 0);
   if (claim_robust(word)) return;
   lock_ = ProcessLock::take(file(), kManagerByte);
   if (!lock_) {

@@ -18,7 +18,7 @@
 namespace shmtensor {
 
 inline constexpr std::uint64_t kSessionMagic = 0x3161'7373'6573'7473;  // "stsessa1"
-inline constexpr std::uint32_t kSessionVersion = 2;
+inline constexpr std::uint32_t kSessionVersion = 3;
 
 enum class SlotStatus : std::uint32_t {
   unused = 0,
@@ -66,6 +66,8 @@ struct SessionHeader {
   std::atomic<std::uint32_t> manager_starts;  ///< number of managers that the session has had
   std::atomic<std::uint64_t> deaths;          ///< number of reclaimed slots; a change makes owners
                                               ///< check their bookkeeping
+  std::atomic<std::uint32_t> small_tables;    ///< 1: the manager, which maps the tables of all
+                                              ///< arenas, has a limit on address space
   alignas(64) std::array<SlotRecord, kMaxSlots> slots;
 };
 

@@ -29,17 +29,18 @@ StaleHandle gone(const SessionId& session, ArenaNumber number, const char* or_el
 
 // Reserves address space for all memory of the machine; unused address space costs nothing. A
 // process with a limit on address space uses a part of that limit. A larger tensor gets an arena of
-// its own.
-SegmentLayout layout_for(std::uint64_t size, Strategy strategy) {
+// its own. Tables are small if this process or the manager has such a limit.
+SegmentLayout layout_for(std::uint64_t size, Strategy strategy, bool small_tables) {
   SegmentLayout layout;
+  const std::uint64_t limit = address_space_limit();
+  if (small_tables || limit != kUnlimited) layout.max_blocks = std::uint32_t{1} << 16;
   if (is_on_device(strategy)) {
     layout.data_reserve = 64 * kMiB;  // most of the memory is on the device
     return layout;
   }
   std::uint64_t reserve = std::clamp(std::bit_ceil(physical_memory()), kGiB, kLargestReserve);
-  if (const std::uint64_t limit = address_space_limit(); limit != kUnlimited) {
+  if (limit != kUnlimited) {
     reserve = std::clamp(align_down(limit / 16, kExtent), 16 * kMiB, reserve);
-    layout.max_blocks = std::uint32_t{1} << 16;
   }
   layout.data_reserve = std::max(reserve, align_up(size + kExtent, kExtent));
   return layout;
@@ -91,8 +92,10 @@ void Session::make_arena(std::uint64_t size, Placement placement) {
     device = std::bit_cast<DeviceId>(cuda::Gpu::get(placement.device).uuid());
   }
   const ArenaNumber number = memory_->new_arena_number();
-  auto segment = Segment::create(id(), number, member_.slot(), incarnation_, strategy,
-                                 layout_for(size, strategy), device, settings_.visible_in);
+  const bool small_tables = memory_->header().small_tables.load() != 0;
+  auto segment =
+      Segment::create(id(), number, member_.slot(), incarnation_, strategy,
+                      layout_for(size, strategy, small_tables), device, settings_.visible_in);
   SHMTENSOR_FAULT_POINT("register.before");
   Message message = message_for(MessageKind::register_arena, id());
   message.arena = number;

@@ -287,3 +287,41 @@ def test_refusal_names_the_limit_and_loses_nothing(strategy, tmp_path) -> None:
     """
     done = run_file(tmp_path, code, strategy)
     assert done.stdout == "True\n0\n", done
+
+
+def test_limit_of_the_first_process_does_not_bind_the_others(strategy, tmp_path) -> None:
+    """Its manager has the limit, too. It mapped 306 MB for each other process, and refused the eleventh."""
+    code = """
+    def first(ready, done):
+        limit(3 << 10)
+        mine = st.ones(1000)
+        ready.put("ready")
+        done.get()
+
+    def other(number, ready, done):
+        ready.put(st.full(1000, number))
+        done.get()
+
+    if __name__ == "__main__":
+        import multiprocessing
+
+        os.environ["SHMTENSOR_SESSION"] = f"limited {os.getpid()}"
+        context = multiprocessing.get_context("fork")
+        ready, done = context.SimpleQueue(), context.SimpleQueue()
+        processes = [context.Process(target=first, args=(ready, done))]
+        processes[0].start()
+        assert ready.get() == "ready"
+        for number in range(40):
+            processes.append(context.Process(target=other, args=(number, ready, done)))
+            processes[-1].start()
+        got = [ready.get() for _ in range(40)]
+        assert sorted(int(tensor.numpy()[5]) for tensor in got) == list(range(40))
+        for _ in processes:
+            done.put(None)
+        for process in processes:
+            process.join()
+            assert process.exitcode == 0
+        print("fine")
+    """
+    done = run_file(tmp_path, code, strategy)
+    assert done.stdout == "fine\n", done

@@ -16,7 +16,7 @@ KIB = 1024
 PART = 64 * KIB
 PLANES = 16
 ARENA_FORMAT = (b"starena1", 3)  # magic and version
-SESSION_FORMAT = (b"stsessa1", 2)
+SESSION_FORMAT = (b"stsessa1", 3)
 SLOTS = 1024
 HEAD = 128 * KIB  # of a session's memory: header and slots, in pieces of 64 KiB
 BUCKETS = 1 << 16
@@ -65,7 +65,7 @@ class SessionFile:
         self.manager_starts, self.deaths = struct.unpack_from("<IQ", head, 52)
         self.slots = {}
         for number in range(SLOTS):
-            status, life, pid, _parent, start = struct.unpack_from("<IIiiQ", head, 64 + number * 64)
+            status, life, pid, _parent, start = struct.unpack_from("<IIiiQ", head, 128 + number * 64)
             if life:
                 self.slots[number] = Slot(number, status != 0, life, pid, start)
         self.groups = [group for number in self.slots for group in self._groups(fd, number)]
