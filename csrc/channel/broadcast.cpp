@@ -26,12 +26,14 @@ BroadcastRing ring_of(const Block& block) {
 
 // The names of the records are cleared before the block is declared to contain them: the memory of
 // a new block has the bytes of an earlier one.
-void Broadcast::create(const Block& block, std::uint64_t limit, OnFull on_full) {
+void Broadcast::create(const Block& block, std::uint64_t limit, OnFull on_full,
+                       const QueueLabel& label) {
   const std::span<std::byte> bytes = block.arena->bytes(block.number, Access::read_write);
   std::memset(bytes.data(), 0, BroadcastHeader::bytes(limit));
   auto& header = *reinterpret_cast<BroadcastHeader*>(bytes.data());
   header.limit.store(limit);
   header.on_full.store(on_full);
+  header.label = label;
   header.magic.store(kBroadcastMagic);
   block.arena->set_contents(block.number, BroadcastHeader::contents(limit));
 }

@@ -21,7 +21,8 @@ namespace shmtensor {
 class Broadcast {
  public:
   /// Makes a broadcast in a new block of BroadcastHeader::bytes(limit) bytes.
-  static void create(const Block& block, std::uint64_t limit, OnFull on_full);
+  static void create(const Block& block, std::uint64_t limit, OnFull on_full,
+                     const QueueLabel& label = {});
 
   /// Throws SessionError if the block has no broadcast.
   Broadcast(Session& session, const Block& block);

@@ -26,12 +26,14 @@ QueueHeader& header_of(const Block& block) {
 
 // The names of the records are cleared before the block is declared to contain them: the memory of
 // a new block has the bytes of an earlier one.
-void Queue::create(const Block& block, std::uint64_t limit, bool redelivers) {
+void Queue::create(const Block& block, std::uint64_t limit, bool redelivers,
+                   const QueueLabel& label) {
   const std::span<std::byte> memory = bytes_of(block, bytes(redelivers));
   std::memset(memory.data(), 0, bytes(redelivers));
   QueueHeader& header = header_of(block);
   header.limit.store(limit);
   header.redelivers.store(redelivers ? 1 : 0);
+  header.label = label;
   header.magic.store(kQueueMagic);
   block.arena->set_contents(block.number,
                             QueueHeader::contents(redelivers ? KeptMessages::kRecords : 0));

@@ -69,7 +69,8 @@ class Queue final : private ThreadObserver {
   }
   /// Makes a queue in a new block of `bytes()`. `limit` is the number of messages that fit; 0: as
   /// many as memory permits.
-  static void create(const Block& block, std::uint64_t limit, bool redelivers = false);
+  static void create(const Block& block, std::uint64_t limit, bool redelivers = false,
+                     const QueueLabel& label = {});
 
   /// Throws SessionError if the block has no queue.
   Queue(Session& session, const Block& block);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "base/ids.hpp"
 #include "queue/summary.hpp"
@@ -107,6 +108,8 @@ struct Message {
     return {text.data(), ::strnlen(text.data(), text.size())};
   }
 };
+
+static_assert(std::is_trivially_copyable_v<Message>);
 
 [[nodiscard]] inline Message message_for(MessageKind kind, const SessionId& session) noexcept {
   Message message;

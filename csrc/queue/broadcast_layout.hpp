@@ -56,6 +56,7 @@ struct BroadcastHeader {
   alignas(64) std::atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room, or a reader
   alignas(64) std::atomic<QueueStage> stage;
   std::atomic<std::uint32_t> used;  ///< no record from this one on was ever used
+  QueueLabel label;
   std::array<ReaderRecord, kReaders> readers;
 
   /// One entry is always spare: that of the next message. Only there can a killed writer have left

@@ -70,6 +70,7 @@ std::optional<QueueSummary> summarize_broadcast(const Segment& segment, BlockNum
   const QueueStage stage = header.stage.load();
   seen.damaged = limit == 0 || limit > BroadcastHeader::kMostMessages ||
                  (stage != QueueStage::open && stage != QueueStage::shut_down);
+  seen.label = header.label;
   if (seen.damaged) return seen;
   seen.limit = limit;
   seen.put = header.tail.count.load();

@@ -4,11 +4,14 @@
 // ring is a block of its own, four times as large as the one before.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "arena/layout.hpp"
 #include "arena/ticket_record.hpp"
@@ -50,6 +53,18 @@ struct alignas(64) QueueEnd {
   std::atomic<std::int32_t> processor;  ///< of the last attempt
 };
 
+/// The name of a queue for people, in UTF-8, with zeros after it. Constant.
+using QueueLabel = std::array<char, 40>;
+
+[[nodiscard]] inline QueueLabel label_of(std::string_view text) noexcept {
+  QueueLabel label{};
+  std::copy_n(text.begin(), std::min(text.size(), label.size()), label.begin());
+  return label;
+}
+[[nodiscard]] inline std::string text_of(const QueueLabel& label) {
+  return {label.begin(), std::find(label.begin(), label.end(), '\0')};
+}
+
 enum class QueueStage : std::uint8_t {
   open = 0,
   shut_down = 1,  ///< no message can be put; the messages that are there can be taken
@@ -73,8 +88,9 @@ struct QueueHeader {
   std::atomic<std::uint32_t> room_watch;           ///< WatchFlag
   std::atomic<std::uint32_t> room_pipe;            ///< number of the ReadyPipe; 0: never watched
   alignas(64) std::atomic<QueueStage> stage;
-  std::atomic<std::uint32_t> joiners;                ///< WaitFlag: until all messages are done
-  std::atomic<std::uint64_t> done;                   ///< messages for which `task_done` was called
+  std::atomic<std::uint32_t> joiners;  ///< WaitFlag: until all messages are done
+  std::atomic<std::uint64_t> done;     ///< messages for which `task_done` was called
+  QueueLabel label;
   alignas(64) std::array<RingRecord, kRings> rings;  ///< ring n is in record n % kRings
   std::array<MessageEntry, kFirstRing> first_ring;
 

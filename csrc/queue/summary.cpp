@@ -132,6 +132,7 @@ std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber 
   const auto stage = value_at<std::uint8_t>(bytes, offsetof(QueueHeader, stage));
   seen.damaged = copy->head > tail || stage > static_cast<std::uint8_t>(QueueStage::shut_down) ||
                  rings == 0 || (copy->exact && rings > QueueHeader::kRings);
+  seen.label = value_at<QueueLabel>(bytes, offsetof(QueueHeader, label));
   if (seen.damaged) return seen;
   seen.limit = value_at<std::uint64_t>(bytes, offsetof(QueueHeader, limit));
   const std::uint64_t messages = tail - copy->head;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/ids.hpp"
+#include "queue/layout.hpp"
 
 namespace shmtensor {
 
@@ -13,6 +14,7 @@ class Segment;
 class SessionMemory;
 
 struct QueueSummary {
+  QueueLabel label{};
   ArenaNumber arena = 0;
   BlockNumber block = 0;
   std::uint64_t limit = 0;     ///< messages that fit; 0: as many as memory permits

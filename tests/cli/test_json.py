@@ -40,7 +40,7 @@ def found(value: Any, prefix: str = "") -> dict[str, set[type]]:
 def everything():
     """Return a session with something of every kind."""
     message = ForkingPickler.dumps(st.ones(1000))
-    queue, broadcast = st.Queue(maxsize=3), st.Broadcast(3)
+    queue, broadcast = st.Queue(maxsize=3, label="täsks"), st.Broadcast(3)
     queue.put(1)
     st.publish("a name", queue)
     yield st.stats()["session"]
@@ -70,4 +70,8 @@ def test_sizes_are_bytes_and_ages_are_seconds(everything, capsys) -> None:
     assert [one["messages"] for one in seen["in_flight"]] == [1]
     assert 0 <= seen["in_flight"][0]["age"] < 100
     assert [one["readers"] for one in sorted(seen["queues"], key=lambda one: one["block"])] == [None, 0]
+    labels = {one["limit"]: one["label"] for one in seen["queues"] if one["readers"] is None}
+    assert labels == {3: "täsks"}
+    (place,) = (one["label"] for one in seen["queues"] if one["readers"] is not None)
+    assert re.fullmatch(r"test_json\.py:\d+", place), place
     assert [(one["name"], one["stage"]) for one in seen["names"]] == [("a name", "published")]

@@ -25,13 +25,24 @@ TOP = ("-m", "shmtensor", "top", "--interval", "0.05")
 
 def test_one_frame(capsys, session) -> None:
     tensor = st.ones(8 << 20, "u1")
-    queue = st.Queue(maxsize=77)
+    queue = st.Queue(maxsize=77, label="of the test")
     queue.put(1)
+    st.publish("a published name", queue)
     code, text = run(capsys, "top", "--once")
     assert code == 0
-    for part in (session, str(os.getpid()), "of which shared tensors", "77", "live", "strategy"):
+    for part in (
+        session,
+        str(os.getpid()),
+        "of which shared tensors",
+        "77",
+        "live",
+        "strategy",
+        "of the test",
+        "a published name",
+    ):
         assert part in text, part
     assert "put/s" not in text, "one frame has no rates"
+    st.unpublish("a published name")
     same = run(capsys, "top")[1]
     assert same.split("\n")[1].split() == text.split("\n")[1].split(), "as without a terminal"
     assert tensor.nbytes == 8 << 20

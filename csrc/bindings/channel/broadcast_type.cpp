@@ -22,7 +22,8 @@ PyTypeObject* g_broadcast_type = nullptr;
 
 constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
 
-py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full) {
+py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full,
+                                 std::string_view label) {
   const auto* const found =
       std::ranges::find_if(kOnFull, [on_full](const char* name) { return on_full == name; });
   if (limit == 0 || limit > BroadcastHeader::kMostMessages || found == std::end(kOnFull)) {
@@ -31,7 +32,7 @@ py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full) 
   py::object storage = new_shared_storage(BroadcastHeader::bytes(limit), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
   Broadcast::create({backing.arena, backing.block}, limit,
-                    static_cast<OnFull>(found - std::begin(kOnFull)));
+                    static_cast<OnFull>(found - std::begin(kOnFull)), label_of(label));
   return storage;
 }
 

@@ -63,10 +63,10 @@ void queue_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-py::object new_queue_storage(std::uint64_t limit, bool redeliver) {
+py::object new_queue_storage(std::uint64_t limit, bool redeliver, std::string_view label) {
   py::object storage = new_shared_storage(Queue::bytes(redeliver), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
-  Queue::create({backing.arena, backing.block}, limit, redeliver);
+  Queue::create({backing.arena, backing.block}, limit, redeliver, label_of(label));
   return storage;
 }
 
@@ -107,7 +107,7 @@ void add_queue(py::module_& module) {
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   module.add_object("QueueBase", checked(PyType_FromSpec(&spec)).release());
   module.def("new_queue_storage", &new_queue_storage, py::arg("limit"),
-             py::arg("redeliver") = false);
+             py::arg("redeliver") = false, py::arg("label") = "");
   add_queue_exceptions(module);
 }
 

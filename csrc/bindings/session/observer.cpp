@@ -11,10 +11,17 @@
 namespace shmtensor::python {
 namespace {
 
+py::object text_of_label(const QueueLabel& label) {
+  const std::string text = text_of(label);
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 py::list queues_of(Observer& observer) {
   py::list queues;
   for (const QueueSummary& queue : observer.queues()) {
     py::dict one;
+    one["label"] = text_of_label(queue.label);
     one["arena"] = queue.arena;
     one["block"] = queue.block;
     one["state"] = queue.damaged ? "damaged" : queue.shut_down ? "shut down" : "open";

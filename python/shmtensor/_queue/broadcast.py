@@ -9,6 +9,7 @@ import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the pickler
 from shmtensor._queue.by_handle import SentByHandle
 from shmtensor._queue.errors import ShutDown
+from shmtensor._queue.labels import label_or_place
 from shmtensor._queue.pickling import dumps_for_many
 
 if TYPE_CHECKING:
@@ -58,11 +59,13 @@ class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
     on_full
         What `put` does if the slowest reader is that far behind: "block" waits for it, "drop_oldest" lets it
         miss the oldest message, "raise" raises `queue.Full`.
+    label
+        As for `Queue`.
 
     Raises
     ------
     ValueError
-        If `maxsize` or `on_full` is not one of these.
+        If `maxsize` or `on_full` is not one of these, or `label` too long.
     OutOfSharedMemory
         If there is not enough memory.
 
@@ -73,13 +76,13 @@ class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
 
     __slots__ = ()
 
-    def __init__(self, maxsize: SupportsIndex, on_full: OnFull = "block") -> None:
+    def __init__(self, maxsize: SupportsIndex, on_full: OnFull = "block", *, label: str | None = None) -> None:
         size = operator.index(maxsize)
         if not 1 <= size <= _MOST:
             raise ValueError(f"maxsize is from 1 to {_MOST}, not {size}")
         if on_full not in get_args(OnFull):
             raise ValueError(f"on_full is one of {', '.join(map(repr, get_args(OnFull)))}, not {on_full!r}")
-        super().__init__(_core.new_broadcast_storage(size, on_full))
+        super().__init__(_core.new_broadcast_storage(size, on_full, label_or_place(label)))
 
     if TYPE_CHECKING:  # the extension does not know the type of the items
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, SupportsIndex, TypeVar
 import shmtensor._core as _core
 from shmtensor._queue.by_handle import SentByHandle
 from shmtensor._queue.errors import QueueClosed, ShutDown
+from shmtensor._queue.labels import label_or_place
 from shmtensor._queue.pickling import dumps
 
 if TYPE_CHECKING:
@@ -57,11 +58,14 @@ class Queue(SentByHandle, _core.QueueBase, Generic[Item]):
     redeliver
         Whether a message that its consumer has not completed is received again. At most 1,024 messages are
         with consumers then; a consumer waits for one more until one is completed.
+    label
+        What `shmtensor ls` and `shmtensor top` call the queue, of at most 40 bytes; by default file and line
+        that make it.
 
     Raises
     ------
     ValueError
-        If `maxsize` is negative.
+        If `maxsize` is negative, or `label` too long.
     OutOfSharedMemory
         If there is not enough memory.
 
@@ -72,11 +76,13 @@ class Queue(SentByHandle, _core.QueueBase, Generic[Item]):
 
     __slots__ = ()
 
-    def __init__(self, maxsize: SupportsIndex = 0, *, redeliver: bool = False) -> None:
+    def __init__(
+        self, maxsize: SupportsIndex = 0, *, redeliver: bool = False, label: str | None = None
+    ) -> None:
         size = operator.index(maxsize)
         if size < 0:
             raise ValueError("maxsize is not negative; 0 means no limit")
-        super().__init__(_core.new_queue_storage(size, bool(redeliver)))
+        super().__init__(_core.new_queue_storage(size, bool(redeliver), label_or_place(label)))
 
     if TYPE_CHECKING:  # the extension does not know the type of the items
 

@@ -56,11 +56,12 @@ def messages(one: dict[str, Any]) -> Table:
 
 def queues(one: dict[str, Any], rates: Rates | None = None) -> Table:
     """Return the table of queues; with rates, it has columns for them."""
-    head = ["queue", "state", "messages", "limit", "put", "processes", "readers", "rings", "waiting"]
+    head = ["queue", "label", "state", "messages", "limit", "put", "processes", "readers", "rings", "waiting"]
     after = head.index("put") + 1
     rows = [
         [
             f"{q['arena']}/{q['block']}",
+            q["label"],
             q["state"],
             q["messages"],
             q["limit"] or "none",

@@ -31,9 +31,10 @@ def add_parser(commands: Any) -> None:
         "top",
         help="show sessions, memory, unread messages and queues as they change",
         description="Show the sessions of this user: the memory of their processes and how much of it is "
-        "shared tensors, arenas, unread messages with age, queues with depth and rates. On a terminal, the "
-        "screen is refreshed until q or Ctrl-C; that needs rich (pip install rich). Otherwise one frame is "
-        "printed. Exit status: 0; 1 if a given process does not exist; 2 if rich is not installed.",
+        "shared tensors, arenas, unread messages with age, queues with depth and rates, names. On a "
+        "terminal, the screen is refreshed until q or Ctrl-C; that needs rich (pip install rich). Otherwise "
+        "one frame is printed. Exit status: 0; 1 if a given process does not exist; 2 if rich is "
+        "not installed.",
     )
     parser.add_argument(
         "pids",
@@ -137,6 +138,7 @@ class _Frame:
             yield _tables.queues(one, rates)
             yield _tables.messages(one)
             yield _tables.arenas(one)
+            yield _tables.names(one)
 
 
 def _count(number: int, one: str, more: str) -> str:

@@ -1,0 +1,34 @@
+"""What `shmtensor ls` and `shmtensor top` call a queue."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["label_or_place"]
+
+_MOST = 40  # bytes
+_LIBRARIES = {"shmtensor", "multiprocessing", "concurrent"}
+
+
+def label_or_place(label: str | None) -> bytes:
+    """Return a label in UTF-8; without one, the place in the program that makes the queue.
+
+    Raises
+    ------
+    ValueError
+        If the label is too long.
+    """
+    if label is None:
+        return _place().encode()[-_MOST:]
+    encoded = label.encode()
+    if len(encoded) > _MOST:
+        msg = f"a label has at most {_MOST} bytes in UTF-8, not {len(encoded)}"
+        raise ValueError(msg)
+    return encoded
+
+
+def _place() -> str:
+    frame = sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
