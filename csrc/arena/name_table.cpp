@@ -41,22 +41,24 @@ std::optional<NameState> NameTable::change(std::uint32_t number, NameState seen,
   return next;
 }
 
-void NameTable::write_handles(std::uint32_t number, std::span<const std::byte> handles) noexcept {
-  std::array<std::uint64_t, NameRecord::kHandles / 8> words{};
-  std::memcpy(words.data(), handles.data(), std::min(handles.size(), NameRecord::kHandles));
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    records[number % kNames].handles[i].store(words[i]);
+void NameTable::write_handle(std::uint32_t number, std::uint32_t place,
+                             const NameHandle& handle) noexcept {
+  NameRecord::Handle& stored = records[number % kNames].handles[place % 2];
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, handle.data() + i * sizeof word, sizeof word);
+    stored[i].store(word);
   }
 }
 
-std::array<std::byte, NameRecord::kHandles> NameTable::read_handles(
-    std::uint32_t number) const noexcept {
-  std::array<std::byte, NameRecord::kHandles> bytes;
-  for (std::size_t i = 0; i < NameRecord::kHandles / 8; ++i) {
-    const std::uint64_t word = records[number % kNames].handles[i].load();
-    std::memcpy(bytes.data() + i * 8, &word, sizeof word);
+NameHandle NameTable::read_handle(std::uint32_t number, std::uint32_t place) const noexcept {
+  const NameRecord::Handle& stored = records[number % kNames].handles[place % 2];
+  NameHandle handle;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const std::uint64_t word = stored[i].load();
+    std::memcpy(handle.data() + i * sizeof word, &word, sizeof word);
   }
-  return bytes;
+  return handle;
 }
 
 std::string NameTable::name(std::uint32_t number) const {

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,18 +18,28 @@ namespace shmtensor {
 
 enum class NameStage : std::uint8_t {
   free = 0,       ///< no object is published
-  busy = 1,       ///< one process is building or removing the object
-  published = 2,  ///< the handles are valid
+  busy = 1,       ///< one process is building or removing the object; none is published
+  published = 2,  ///< the handle at the state's place is valid
+  replacing =
+      3,  ///< the same, and one process is writing or removing the handle at the other place
 };
 
-/// The state of a name, one atomic word: life:32 | slot:16 | stage:8 | turn:8. Slot and life (the
-/// slot's incarnation) identify the process that changed the state last; the turn changes with
-/// every change.
+/// The state of a name, one atomic word: life:32 | slot:16 | place:1 | stage:7 | turn:8. Slot and
+/// life (the slot's incarnation) identify the process that changed the state last; the turn changes
+/// with every change.
 struct NameState {
   std::uint64_t bits = 0;
 
   [[nodiscard]] constexpr NameStage stage() const noexcept {
-    return static_cast<NameStage>(bits >> 8 & 0xff);
+    return static_cast<NameStage>(bits >> 8 & 0x7f);
+  }
+  /// Returns the place of the published handle; the owner of the name writes only the other one.
+  [[nodiscard]] constexpr std::uint32_t place() const noexcept { return bits >> 15 & 1; }
+  [[nodiscard]] constexpr bool is_locked() const noexcept {
+    return stage() == NameStage::busy || stage() == NameStage::replacing;
+  }
+  [[nodiscard]] constexpr bool is_published() const noexcept {
+    return stage() == NameStage::published || stage() == NameStage::replacing;
   }
   [[nodiscard]] constexpr SlotNumber slot() const noexcept {
     return static_cast<SlotNumber>(bits >> 16);
@@ -38,27 +47,35 @@ struct NameState {
   [[nodiscard]] constexpr std::uint32_t incarnation() const noexcept {
     return static_cast<std::uint32_t>(bits >> 32);
   }
-  [[nodiscard]] constexpr NameState next(NameStage stage, SlotNumber slot,
+  [[nodiscard]] constexpr NameState next(NameStage stage, std::uint32_t place, SlotNumber slot,
                                          std::uint32_t incarnation) const noexcept {
     return {std::uint64_t{incarnation} << 32 | std::uint64_t{slot} << 16 |
-            std::uint64_t{static_cast<std::uint8_t>(stage)} << 8 | ((bits + 1) & 0xff)};
+            std::uint64_t{place & 1} << 15 | std::uint64_t{static_cast<std::uint8_t>(stage)} << 8 |
+            ((bits + 1) & 0xff)};
   }
 };
 
+/// The bytes of a handle in a record; zeros: none.
+using NameHandle = std::array<std::byte, 48>;
+
+[[nodiscard]] inline bool is_handle(const NameHandle& handle) noexcept {
+  return handle != NameHandle{};
+}
+
 /// All processes that find or create the record of a name write the same key and text. Only the
-/// process that has set the stage to `busy` writes the handles.
+/// process that has locked the name (`busy`, `replacing`) writes a handle.
 struct alignas(64) NameRecord {
   static constexpr std::size_t kMaxName = 167;
-  static constexpr std::size_t kHandles = 48;
+  using Handle = std::array<std::atomic<std::uint64_t>, sizeof(NameHandle) / 8>;
 
   std::atomic<std::uint64_t> key;    ///< hash of the name; 0: no record
   std::atomic<std::uint64_t> state;  ///< NameState
-  std::array<std::atomic<std::uint64_t>, kHandles / 8> handles;
+  std::array<Handle, 2> handles;     ///< by place; zeros: none
   std::atomic<std::uint64_t> since;  ///< second of the last publication
   std::atomic<std::uint8_t> size;
   std::array<std::atomic<char>, kMaxName> name;
 };
-static_assert(sizeof(NameRecord) == 256);
+static_assert(sizeof(NameRecord) == 320);
 
 /// Threads, processes: all members may be called simultaneously.
 struct NameTable {
@@ -73,9 +90,8 @@ struct NameTable {
   /// Replaces the state if it is `seen`. Returns the new state, or nothing.
   std::optional<NameState> change(std::uint32_t number, NameState seen, NameState next) noexcept;
 
-  void write_handles(std::uint32_t number, std::span<const std::byte> handles) noexcept;
-  [[nodiscard]] std::array<std::byte, NameRecord::kHandles> read_handles(
-      std::uint32_t number) const noexcept;
+  void write_handle(std::uint32_t number, std::uint32_t place, const NameHandle& handle) noexcept;
+  [[nodiscard]] NameHandle read_handle(std::uint32_t number, std::uint32_t place) const noexcept;
   [[nodiscard]] std::string name(std::uint32_t number) const;
 };
 

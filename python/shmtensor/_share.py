@@ -10,7 +10,7 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor import reducers
-from shmtensor._queue.pickling import REDUCERS, MessagePickler, Reducers
+from shmtensor._queue.pickling import REDUCERS, MessagePickler, Reducers, _WithBuffers, dumps_shared
 from shmtensor.integrations._registry import install, is_requested
 from shmtensor.storage import Storage
 
@@ -75,6 +75,19 @@ def share(obj: Shared) -> Shared:
     with _core.MessageScope():  # for tensors in the object, which are pickled as handles
         stream = pickler.dump_apart(obj)
         return pickle.loads(stream, buffers=_in_shared_memory(pickler.buffers))  # type: ignore[no-any-return]
+
+
+def dumps_in_shared_memory(obj: object) -> bytes:
+    """Return a pickle from which each process gets what `share` returns. Its handles need a scope."""
+    pickler = _Pickler()
+    stream = pickler.dump_apart(obj)
+    if not pickler.buffers:
+        return stream
+    buffers: list[Any] = [
+        _core.tensor_over_buffer(each) if isinstance(each, memoryview) else each
+        for each in _in_shared_memory(pickler.buffers)
+    ]
+    return dumps_shared(_WithBuffers(stream, buffers))
 
 
 class _Pickler(MessagePickler):

@@ -11,9 +11,11 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
+from shmtensor._procfs import children
 from shmtensor.errors import (
     BuildError,
     NotPublishedError,
@@ -39,30 +41,35 @@ _warned = False
 def publish(name: str, obj: Any) -> None:
     """Publish an object under a name, for all processes of the session.
 
-    Tensors, storages, shared containers, and what `share` has made are shared, not copied; the rest is
-    pickled. The object stays published until `unpublish` or the end of the session, also if this process
-    ends.
+    Tensors, storages, shared containers, and what `share` has made are shared, not copied; of the rest, the
+    buffers are copied once, as by `share`. The object stays published until `unpublish` or the end of the
+    session, also if this process ends.
 
     Parameters
     ----------
     name
         1 to 167 bytes in UTF-8, such as ``"train/meta"``. An object that was published under it before is
-        replaced; processes that have attached keep that object.
+        replaced in one step: `attach` returns the old or the new object, also if this process is killed.
+        Processes that have attached keep the old one.
     obj
-        Anything that `multiprocessing` can send.
+        Anything that `share` accepts.
 
     Raises
     ------
     OutOfSharedMemory
         If there is not enough memory, or the session has used 4,096 names, including those unpublished.
     SessionError
-        If another process holds the name for more than 10 seconds.
+        If another process holds the name for more than 10 seconds. After this and any other exception, the
+        old object is still published.
     """
     number = _number(name, make=True)
-    with _core.NameLock(number) as lock:
-        _take(lock, name, time.monotonic() + 10.0)
-        _put(lock, obj, failed=False)
-        lock.publish()
+    with _core.MessageScope("persistent") as message:
+        handle, _ = _dump(message, obj, failed=False)
+        with _core.NameLock(number) as lock:
+            _take(lock, name, keep=True)
+            _write(lock, message, handle)
+            lock.publish()
+            _try_to_clear(lock)
 
 
 def attach(name: str, timeout: float | None = 0.0) -> Any:
@@ -78,7 +85,8 @@ def attach(name: str, timeout: float | None = 0.0) -> Any:
     Returns
     -------
     object
-        The object; its tensors and containers are the published memory, not copies.
+        The object; its tensors, containers and buffers are the published memory, not copies. Arrays, and
+        what else `share` copies, are read-only; tensors are as writable as they were.
 
     Raises
     ------
@@ -100,7 +108,11 @@ def attach(name: str, timeout: float | None = 0.0) -> Any:
             if found:
                 return obj
         if not wait.again():
-            msg = f"nothing is published under {name!r}" + (f" after {timeout} s" if timeout else "")
+            waited = f" after {timeout} s" if timeout else ""
+            msg = (
+                f"nothing is published under {name!r} in session {_core.home_id()}{waited}; if another "
+                "program has, set the environment variable SHMTENSOR_SESSION to the same text for both"
+            )
             raise NotPublishedError(msg)
 
 
@@ -108,8 +120,9 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
     """Return the object published under `name`, building it in exactly one process if there is none.
 
     Of all processes of the session that call this function, one runs `build` and publishes the result; the
-    others wait and attach. If the builder dies, another process builds. If `build` raises, the builder gets
-    its exception, and all other processes get a `BuildError` until `unpublish`.
+    others wait and attach. The builder, too, gets what `attach` returns, so there is one copy of the object's
+    arrays. If the builder dies, another process builds. If `build` raises, the builder gets its exception,
+    and all other processes get a `BuildError` until `unpublish`.
 
     Parameters
     ----------
@@ -134,8 +147,8 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
     Warns
     -----
     RuntimeWarning
-        Once in a process that another Python program has executed and that has no named session: others that
-        this program executes have sessions of their own, and build again. Set ``SHMTENSOR_SESSION``.
+        Once in a process that another Python program has executed beside others, and that has no named
+        session: the others have sessions of their own, and build again. Set ``SHMTENSOR_SESSION``.
     """
     number = _number(name, make=True)
     wait = _Wait(None if timeout is None else time.monotonic() + timeout)
@@ -145,13 +158,13 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
         raise RuntimeError(msg)
     with _core.NameLock(number) as lock:
         while True:
-            state, stage, _, alive = _core.name_read(number)
-            if stage == "published":
+            state, stage, handle, _, alive = _core.name_read(number)
+            if handle is not None:
                 try:
                     found, obj = _get(number, name)
                 except StaleHandleError:
                     found = False  # the memory is gone with its holders: build the object again
-                    alive = False
+                    alive = alive and stage == "replacing"
                 if found:
                     return obj  # type: ignore[no-any-return]
             if stage == "free" or not alive:
@@ -181,11 +194,11 @@ def unpublish(name: str) -> bool:
     number = _number(name, make=False)
     if number is None:
         return False
-    _, stage, handle, _ = _core.name_read(number)
-    if stage == "free" and not any(handle):
+    _, stage, _, left, _ = _core.name_read(number)
+    if stage == "free" and not left:
         return False
     with _core.NameLock(number) as lock:
-        _take(lock, name, time.monotonic() + 10.0)
+        _take(lock, name)
     return True
 
 
@@ -214,13 +227,13 @@ class _Wait:
         return True
 
 
-def _take(lock: _core.NameLock, name: str, deadline: float) -> None:
-    """Lock the name and clear it."""
-    wait = _Wait(deadline)
+def _take(lock: _core.NameLock, name: str, *, keep: bool = False) -> None:
+    """Lock the name and clear it; with `keep`, of all but the published object."""
+    wait = _Wait(time.monotonic() + 10.0)
     while True:
-        state, stage, _, alive = _core.name_read(lock.number)
-        if stage != "busy" or not alive:
-            if _claim(lock, state):
+        state, stage, _, _, alive = _core.name_read(lock.number)
+        if stage in ("free", "published") or not alive:
+            if _claim(lock, state, keep=keep):
                 return
             continue
         if not wait.again():
@@ -228,9 +241,9 @@ def _take(lock: _core.NameLock, name: str, deadline: float) -> None:
             raise SessionError(msg)
 
 
-def _claim(lock: _core.NameLock, state: int) -> bool:
+def _claim(lock: _core.NameLock, state: int, *, keep: bool = False) -> bool:
     """Lock the name and clear it; return False if the state has changed."""
-    if not lock.acquire(state):
+    if not lock.acquire(state, keep):
         return False
     _clear(lock)  # if this raises, the next process that locks the name clears the rest
     return True
@@ -238,14 +251,14 @@ def _claim(lock: _core.NameLock, state: int) -> bool:
 
 def _build(lock: _core.NameLock, build: Callable[[], Built]) -> Built:
     try:
-        obj = build()
-        _put(lock, obj, failed=False)
+        content = _put(lock, build(), failed=False)
+        obj = _load(content)
     except Exception:  # an interrupt is not a failure of the function: another process may build
         if _try_to_report(lock):
             lock.publish()
         raise
     lock.publish()
-    return obj
+    return obj  # type: ignore[no-any-return]
 
 
 def _warn_of_siblings() -> None:
@@ -253,11 +266,8 @@ def _warn_of_siblings() -> None:
     if _warned or hasattr(sys, "ps1") or not _core.home_is_of_this_process():  # ps1: a person's only process
         return
     parent = os.getppid()
-    try:
-        by_python = os.path.samefile("/proc/self/exe", f"/proc/{parent}/exe")  # noqa: PTH121
-    except OSError:  # the parent is another user's, or has ended
-        return
-    if by_python:
+    # A program that its parent executes alone has no others to share with.
+    if _runs_python(parent) and any(map(_runs_python, set(children(parent)) - {os.getpid()})):
         _warned = True
         msg = (
             "this process builds in a session of its own, which other programs that its parent (pid "
@@ -265,6 +275,13 @@ def _warn_of_siblings() -> None:
             "variable SHMTENSOR_SESSION to the same text for all of them; if there are none, to any text"
         )
         warnings.warn(msg, RuntimeWarning, stacklevel=3)
+
+
+def _runs_python(pid: int) -> bool:
+    try:
+        return os.path.samefile("/proc/self/exe", f"/proc/{pid}/exe")  # noqa: PTH121
+    except OSError:  # the process is another user's, or has ended
+        return False
 
 
 def _try_to_report(lock: _core.NameLock) -> bool:
@@ -278,33 +295,43 @@ def _try_to_report(lock: _core.NameLock) -> bool:
     return True
 
 
-def _put(lock: _core.NameLock, obj: Any, *, failed: bool) -> None:
-    """Write the handle of the object."""
-    from shmtensor._queue.pickling import dumps_shared
+def _put(lock: _core.NameLock, obj: Any, *, failed: bool) -> bytes:
+    """Write the handle of the object, and return its pickle."""
+    with _core.MessageScope("persistent") as message:
+        handle, content = _dump(message, obj, failed=failed)
+        _write(lock, message, handle)
+    return content
 
-    with _core.MessageScope("persistent") as kept:
-        content = dumps_shared(obj)
-        packed = pickle.dumps((content, kept.tickets(), failed), 5)
-        storage = Storage(len(packed))
-        memoryview(storage)[:] = packed
-        handle: bytes = _core.reduce_storage(storage)[1][0]
-        lock.write(handle)
-        # Last: if the builder is killed before this, it leaves an ordinary unread message.
-        kept.keep()
-        kept.delivered()
+
+def _dump(message: _core.MessageScope, obj: Any, *, failed: bool) -> tuple[bytes, bytes]:
+    """Return the handle of the object, and its pickle."""
+    from shmtensor._share import dumps_in_shared_memory
+
+    content = dumps_in_shared_memory(obj)
+    packed = pickle.dumps((content, message.tickets(), failed), 5)
+    storage = Storage(len(packed))
+    memoryview(storage)[:] = packed
+    return _core.reduce_storage(storage)[1][0], content
+
+
+def _write(lock: _core.NameLock, message: _core.MessageScope, handle: bytes) -> None:
+    lock.write(handle)
+    # Last: if the process is killed before this, it leaves an ordinary unread message.
+    message.keep()
+    message.delivered()
 
 
 def _get(number: int, name: str) -> tuple[bool, Any]:
     """Return True and the published object, or False and None."""
     while True:
-        state, stage, handle, _ = _core.name_read(number)
-        if stage != "published":
+        state, stage, handle, left, alive = _core.name_read(number)
+        if handle is None:
             return False, None
         try:
             with _core.MessageScope("borrowed"):
                 storage = _core.rebuild_storage(handle)
-                content, _, failed = pickle.loads(memoryview(storage))
-                obj = pickle.loads(content)
+            content, _, failed = pickle.loads(memoryview(storage))
+            obj = _load(content)
         except StaleHandleError:
             if _core.name_read(number)[0] == state:
                 raise
@@ -312,19 +339,31 @@ def _get(number: int, name: str) -> tuple[bool, Any]:
         if failed:
             msg = f"{name!r} could not be built; unpublish it to try again. Traceback of the builder:\n{obj}"
             raise BuildError(msg)
+        if left and (stage == "published" or not alive):
+            with _core.NameLock(number) as lock:  # a publisher was killed beside this object
+                if lock.acquire(state, True):
+                    _try_to_clear(lock)
         return True, obj
 
 
+def _load(content: bytes) -> Any:
+    with _core.MessageScope("borrowed"):
+        return pickle.loads(content)
+
+
 def _clear(lock: _core.NameLock) -> None:
-    """Release what the name keeps. May be repeated: a process killed in here did a part of it."""
-    handle = _core.name_read(lock.number)[2]
-    if not any(handle):
-        return
-    try:
-        with _core.MessageScope("borrowed"):
-            storage = _core.rebuild_storage(handle)
-        _core.cancel_tickets(pickle.loads(memoryview(storage))[1])
-        _core.rebuild_storage(handle)  # last, the ticket of the list of tickets itself
-    except StaleHandleError:
-        pass  # another process did all of it
-    lock.write(bytes(len(handle)))
+    """Release what is not published. May be repeated: a process killed in here did a part of it."""
+    for place, handle in lock.unpublished():
+        try:
+            with _core.MessageScope("borrowed"):
+                storage = _core.rebuild_storage(handle)
+            _core.cancel_tickets(pickle.loads(memoryview(storage))[1])
+            _core.rebuild_storage(handle)  # last, the ticket of the list of tickets itself
+        except StaleHandleError:
+            pass  # another process did all of it
+        lock.erase(place)
+
+
+def _try_to_clear(lock: _core.NameLock) -> None:
+    with suppress(ShmTensorError, OSError):  # the next process that attaches or locks the name does it
+        _clear(lock)

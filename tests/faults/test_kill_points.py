@@ -21,12 +21,14 @@ BUILD = Path(sys.prefix) / "fault-points"
 PROGRAM = Path(__file__).with_name("kill_points_program.py")
 QUEUE_PROGRAM = Path(__file__).with_name("queue_kill_points_program.py")
 BROADCAST_PROGRAM = Path(__file__).with_name("broadcast_kill_points_program.py")
+NAME_PROGRAM = Path(__file__).with_name("name_kill_points_program.py")
 REDELIVER_PROGRAM = Path(__file__).with_name("redeliver_kill_points_program.py")
 # Points that a process passes only once.
 ONE_PASS = {"fork.child", "manager.adopt", "manager.claim"}
 # Points that only users of a queue pass, or their manager.
 OF_QUEUE = ("queue.", "send.recorded", "manager.queue_repaired", "manager.drained")
 OF_REDELIVERY = ("redeliver.", "manager.message_returned")
+OF_NAME = "name."
 OF_BROADCAST = ("broadcast.", "manager.readers_removed")
 
 
@@ -53,6 +55,7 @@ def test_every_step_has_kill_points() -> None:
         "queue",
         "redeliver",
         "broadcast",
+        "name",
     }
 
 
@@ -74,6 +77,8 @@ def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
             program = REDELIVER_PROGRAM
         elif point.startswith(OF_BROADCAST):
             program = BROADCAST_PROGRAM
+        elif point.startswith(OF_NAME):
+            program = NAME_PROGRAM
         return run_program(program, f"{point}:{nth}", method, str(times), env=env, timeout=120)
 
     with ThreadPoolExecutor(2) as pool:

@@ -134,6 +134,15 @@ SIBLING = """
 """
 
 
+@pytest.fixture
+def other_program():
+    """A Python program that this one executes, too."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        yield
+        other.communicate(b"\n")
+
+
+@pytest.mark.usefixtures("other_program")
 def test_sibling_that_cannot_find_the_others_warns_once() -> None:
     count, text = run_python(SIBLING).stdout.split(" ", 1)
     assert count == "1"
@@ -141,6 +150,11 @@ def test_sibling_that_cannot_find_the_others_warns_once() -> None:
     assert text.endswith("\n<string>\n"), "the warning names the line of the caller"
 
 
+def test_program_that_another_executes_alone_does_not_warn() -> None:
+    assert run_python(SIBLING).stdout.startswith("0\n")
+
+
+@pytest.mark.usefixtures("other_program")
 @pytest.mark.parametrize("env", [{"SHMTENSOR_SESSION": "test_program_runs"}, {"PMI_JOBID": "17"}])
 def test_sibling_with_a_named_session_does_not_warn(env) -> None:
     assert run_python(SIBLING, env=env).stdout.startswith("0\n")

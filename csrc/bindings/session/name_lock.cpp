@@ -1,13 +1,15 @@
 #include "bindings/session/name_lock.hpp"
 
-#include <span>
+#include <cstring>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/report.hpp"
+#include "bindings/session/name_table.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/support/initializer.hpp"
 #include "os/clock.hpp"
+#include "os/fault_point.hpp"
 #include "os/fork_mark.hpp"
 
 namespace shmtensor::python {
@@ -24,25 +26,62 @@ bool NameLock::held() const noexcept {
   return acquired_ && forks_ == Runtime::get().forks() && !is_raw_copy();
 }
 
-bool NameLock::acquire(std::uint64_t seen) {
+bool NameLock::acquire(std::uint64_t seen, bool keep) {
+  const NameState state{seen};
   forks_ = Runtime::get().forks();
-  acquired_ = change({seen}, NameStage::busy);
+  const bool stays = keep && state.is_published();
+  acquired_ = change(state, stays ? NameStage::replacing : NameStage::busy, state.place());
   return acquired_;
 }
 
-void NameLock::write(const py::bytes& handles) {
-  const std::string_view text = handles;
-  if (text.size() > NameRecord::kHandles) throw py::value_error("these handles are too long");
+py::list NameLock::unpublished() const {
   require_held();
-  home().memory().names().write_handles(number_,
-                                        std::as_bytes(std::span(text.data(), text.size())));
+  py::list found;
+  for (std::uint32_t place = 0; place < 2; ++place) {
+    if (state_.is_published() && place == state_.place()) continue;
+    const NameHandle handle = home().memory().names().read_handle(number_, place);
+    if (is_handle(handle)) found.append(py::make_tuple(place, bytes_of(handle)));
+  }
+  return found;
 }
 
-void NameLock::release(NameStage stage) {
+void NameLock::erase(std::uint32_t place) {
   require_held();
-  const bool done = change(state_, stage);
+  if (state_.is_published() && place == state_.place()) {
+    throw py::value_error("this handle is published");
+  }
+  SHMTENSOR_FAULT_POINT("name.before_erase");
+  home().memory().names().write_handle(number_, place, NameHandle{});
+}
+
+void NameLock::write(const py::bytes& bytes) {
+  const std::string_view text = bytes;
+  NameHandle handle{};
+  if (text.size() > handle.size()) throw py::value_error("this handle is too long");
+  std::memcpy(handle.data(), text.data(), text.size());
+  require_held();
+  SHMTENSOR_FAULT_POINT("name.before_handle");
+  home().memory().names().write_handle(number_, state_.place() ^ 1, handle);
+}
+
+void NameLock::publish() {
+  SHMTENSOR_FAULT_POINT("name.before_publish");
+  change_held(NameStage::replacing, state_.place() ^ 1);
+  SHMTENSOR_FAULT_POINT("name.published");
+}
+
+void NameLock::release() {
+  if (!held()) return;
+  SHMTENSOR_FAULT_POINT("name.before_release");
+  const bool published = state_.is_published();
+  change_held(published ? NameStage::published : NameStage::free, state_.place());
   acquired_ = false;
-  if (!done) {
+}
+
+void NameLock::change_held(NameStage stage, std::uint32_t place) {
+  require_held();
+  if (!change(state_, stage, place)) {
+    acquired_ = false;
     throw SessionError("lost the lock on a name: the manager considered this process dead");
   }
 }
@@ -54,15 +93,16 @@ void NameLock::require_held() const {
       "must end by os._exit; its parent publishes the object");
 }
 
-bool NameLock::change(NameState seen, NameStage stage) {
+bool NameLock::change(NameState seen, NameStage stage, std::uint32_t place) {
   Session& session = home();
   const SessionMemory& memory = session.memory();
   const std::uint32_t incarnation = memory.slot(session.slot()).incarnation.load();
   NameTable& table = memory.names();
-  if (stage == NameStage::published) {
+  if (stage == NameStage::replacing && place != seen.place()) {
     table.records[number_ % NameTable::kNames].since.store(coarse_seconds());
   }
-  const auto next = table.change(number_, seen, seen.next(stage, session.slot(), incarnation));
+  const auto next =
+      table.change(number_, seen, seen.next(stage, place, session.slot(), incarnation));
   if (next) state_ = *next;
   return next.has_value();
 }
@@ -77,6 +117,8 @@ void add_name_lock(py::module_& module) {
       .def_property_readonly("number", &NameLock::number)
       .def_property_readonly("held", &NameLock::held)
       .def("acquire", &NameLock::acquire)
+      .def("unpublished", &NameLock::unpublished)
+      .def("erase", &NameLock::erase)
       .def("write", &NameLock::write)
       .def("publish", &NameLock::publish);
 }

@@ -8,10 +8,10 @@
 
 namespace shmtensor::python {
 
-/// The lock on a name: its stage is `busy`, with this process as the owner. Acquired and released
-/// here, since a signal handler of Python's may raise between two steps of Python code; the end of
-/// the object releases the lock at the latest. A forked child and a raw copy own no lock.
-/// Threads: one at a time.
+/// The lock on a name: its stage is `busy` or `replacing`, with this process as the owner. Acquired
+/// and released here, since a signal handler of Python's may raise between two steps of Python
+/// code; the end of the object releases the lock at the latest. A forked child and a raw copy own
+/// no lock. Threads: one at a time.
 class NameLock {
  public:
   explicit NameLock(std::uint32_t number) noexcept : number_(number) {}
@@ -21,20 +21,24 @@ class NameLock {
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] bool held() const noexcept;
-  /// Returns false if the state is not `seen` any more.
-  bool acquire(std::uint64_t seen);
-  /// Throws SessionError if this process does not hold the lock; likewise below.
-  void write(const py::bytes& handles);
-  void publish() { release(NameStage::published); }
+  /// Returns false if the state is not `seen` any more. With `keep`, a published object stays
+  /// published until `publish`; otherwise no process can attach from now on.
+  bool acquire(std::uint64_t seen, bool keep);
+  /// Returns the handles in the record that are not published, each with its place. Throws
+  /// SessionError if this process does not hold the lock; likewise below.
+  [[nodiscard]] py::list unpublished() const;
+  void erase(std::uint32_t place);
+  /// Writes the handle that `publish` will publish.
+  void write(const py::bytes& bytes);
+  /// Publishes it, in place of the present one. The lock stays held.
+  void publish();
   /// Also if it is not held. Throws SessionError if the lock was lost.
-  void release() {
-    if (held()) release(NameStage::free);
-  }
+  void release();
 
  private:
   void require_held() const;
-  void release(NameStage stage);
-  [[nodiscard]] bool change(NameState seen, NameStage stage);
+  void change_held(NameStage stage, std::uint32_t place);
+  [[nodiscard]] bool change(NameState seen, NameStage stage, std::uint32_t place);
 
   std::uint32_t number_;
   std::uint32_t forks_ = 0;  // of the process that acquired it

@@ -15,6 +15,8 @@ const char* stage_name(NameStage stage) noexcept {
       return "busy";
     case NameStage::published:
       return "published";
+    case NameStage::replacing:
+      return "replacing";
     default:
       return "free";
   }
@@ -33,25 +35,32 @@ py::object name_number(const std::string& name, bool make) {
   return number ? py::object(py::int_(*number)) : py::none();
 }
 
-// (state, stage, handles, whether the process that changed it last is alive)
+// (state, stage, published handle or None, whether a handle is left that is not published, whether
+// the process that changed the state last is alive)
 py::tuple name_read(std::uint32_t number) {
   const SessionMemory& memory = home().memory();
   NameTable& table = memory.names();
   NameRecord& record = table.records[number % NameTable::kNames];
   for (;;) {
     const NameState state{record.state.load()};
-    const auto handles = table.read_handles(number);
+    const auto handle = table.read_handle(number, state.place());
+    const auto other = table.read_handle(number, state.place() ^ 1);
     if (record.state.load() != state.bits) continue;
     const SlotRecord& slot = memory.slot(state.slot());
     const bool alive =
         slot.incarnation.load() == state.incarnation() && memory.is_alive(state.slot());
+    const bool published = state.is_published();
+    const bool left = is_handle(other) || (!published && is_handle(handle));
     return py::make_tuple(state.bits, stage_name(state.stage()),
-                          py::bytes(reinterpret_cast<const char*>(handles.data()), handles.size()),
-                          alive);
+                          published ? py::object(bytes_of(handle)) : py::none(), left, alive);
   }
 }
 
 }  // namespace
+
+py::bytes bytes_of(const NameHandle& handle) {
+  return {reinterpret_cast<const char*>(handle.data()), handle.size()};
+}
 
 py::list names_of(const SessionMemory& memory) {
   py::list names;

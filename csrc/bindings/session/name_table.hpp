@@ -9,6 +9,8 @@ namespace shmtensor::python {
 /// One dict for each name that is in use.
 [[nodiscard]] py::list names_of(const SessionMemory& memory);
 
+[[nodiscard]] py::bytes bytes_of(const NameHandle& handle);
+
 void add_name_table(py::module_& module);
 
 }  // namespace shmtensor::python

@@ -31,22 +31,24 @@ TEST_F(NameTableTest, NameKeepsOneRecord) {
 TEST_F(NameTableTest, UpdateFromOldStateFails) {
   const std::uint32_t number = make("a");
   const NameState free;
-  const NameState busy = free.next(NameStage::busy, 7, 3);
+  const NameState busy = free.next(NameStage::busy, 1, 7, 3);
   EXPECT_EQ(busy.slot(), 7);
   EXPECT_EQ(busy.incarnation(), 3u);
   EXPECT_EQ(busy.stage(), NameStage::busy);
+  EXPECT_EQ(busy.place(), 1u);
   ASSERT_TRUE(table_.change(number, free, busy));
   EXPECT_FALSE(table_.change(number, free, busy)) << "it is no longer so";
-  const NameState again = busy.next(NameStage::free, 7, 3);
+  const NameState again = busy.next(NameStage::free, 0, 7, 3);
   EXPECT_NE(again.bits, free.bits) << "the turn has moved";
 }
 
 TEST_F(NameTableTest, HandlesRoundTrip) {
   const std::uint32_t number = make("a");
-  std::array<std::byte, NameRecord::kHandles> handle;
+  NameHandle handle;
   for (std::size_t i = 0; i < handle.size(); ++i) handle[i] = static_cast<std::byte>(i);
-  table_.write_handles(number, handle);
-  EXPECT_EQ(table_.read_handles(number), handle);
+  table_.write_handle(number, 1, handle);
+  EXPECT_EQ(table_.read_handle(number, 1), handle);
+  EXPECT_FALSE(is_handle(table_.read_handle(number, 0)));
 }
 
 TEST_F(NameTableTest, AcceptsNamesUpToItsCapacity) {
