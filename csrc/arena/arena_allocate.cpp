@@ -4,6 +4,7 @@
 #include <string>
 
 #include "arena/arena.hpp"
+#include "arena/shortage.hpp"
 #include "base/error.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
@@ -44,7 +45,7 @@ std::optional<BlockNumber> Arena::allocate(std::uint64_t size) {
     made = allocator_->take(lock_, size);
   }
   if (!made && !allocator_->short_of().empty()) {
-    throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + allocator_->short_of());
+    throw cannot_share(size, allocator_->short_of());
   }
   if (!made) return std::nullopt;
   return activate(*made, size);

@@ -12,6 +12,11 @@ std::string in_mib(std::uint64_t bytes) {
 
 }  // namespace
 
+OutOfMemory cannot_share(std::uint64_t size, const std::string& why) {
+  const std::string shown = size < kMiB ? std::to_string(size) + " bytes" : in_mib(size);
+  return OutOfMemory("cannot share " + shown + ": " + why);
+}
+
 std::string shortage_of(std::uint64_t size, const Budget& budget,
                         const AvailableMemory& available) {
   const std::uint64_t limit = budget.limit();

@@ -6,9 +6,13 @@
 
 #include "arena/budget.hpp"
 #include "arena/layout.hpp"
+#include "base/error.hpp"
 #include "os/limits.hpp"
 
 namespace shmtensor {
+
+/// Returns the error of an allocation. Sizes from 1 MiB on are in MiB, as in the reasons below.
+[[nodiscard]] OutOfMemory cannot_share(std::uint64_t size, const std::string& why);
 
 /// Returns why `size` more bytes cannot be reserved now; empty if no reason is known.
 [[nodiscard]] std::string shortage_of(std::uint64_t size, const Budget& budget,

@@ -62,13 +62,13 @@ Block Session::allocate_on_host(std::uint64_t size, Placement placement) {
     const ArenaNumber seen = newest_arena(placement);
     if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
     if (const std::string shortage = shortage_of(size, budget_); !shortage.empty()) {
-      throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: " + shortage);
+      throw cannot_share(size, shortage);
     }
     // One thread makes the arena that all of them are waiting for.
     const LockGuard creation(creation_mutex_);
     if (newest_arena(placement) == seen) make_arena(size, placement);
   }
-  throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
+  throw cannot_share(size, "no arena can hold that");
 }
 
 // Growing on a device tells the manager, with the arena locked; the connection is locked before
@@ -79,7 +79,7 @@ Block Session::allocate_on_device(std::uint64_t size, Placement placement) {
   if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
   make_arena(size, placement);
   if (const std::optional<Block> block = allocate_in_own(size, placement)) return *block;
-  throw OutOfMemory("cannot share " + std::to_string(size) + " bytes: no arena can hold them");
+  throw cannot_share(size, "no arena can hold that");
 }
 
 std::optional<Block> Session::allocate_in_own(std::uint64_t size, Placement placement) {

@@ -1,11 +1,13 @@
-"""Sizes and names of devices: checked where users give them, formatted where they read them."""
+"""Sizes, dtypes and names of devices: checked where users give them, formatted where they read them."""
 
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
-__all__ = ["check_size", "device_number", "human_bytes"]
+import numpy as np
+
+__all__ = ["check_size", "device_number", "human_bytes", "numpy_dtype"]
 
 
 def check_size(value: SupportsIndex, name: str) -> int:
@@ -49,6 +51,28 @@ def device_number(device: str) -> int:
         return int(digits)
     msg = f"device {device!r} is unknown: there are 'cpu', 'cuda' and 'cuda:0', 'cuda:1' and so on"
     raise ValueError(msg)
+
+
+def numpy_dtype(value: Any) -> np.dtype[Any]:
+    """Return `numpy.dtype(value)`.
+
+    Raises
+    ------
+    TypeError
+        As NumPy, with the remedy for sizes that are not in one argument, and for dtypes of torch.
+    """
+    try:
+        dtype: np.dtype[Any] = np.dtype(value)
+    except TypeError as error:
+        if isinstance(value, int):
+            remedy = "a shape of several sizes is one argument, such as (3, 4)"
+        elif type(value).__module__ == "torch":
+            remedy = f"use its name, {str(value).removeprefix('torch.')!r}"
+        else:
+            raise
+        msg = f"{error}; {remedy}"
+        raise TypeError(msg) from None
+    return dtype
 
 
 def human_bytes(nbytes: float) -> str:

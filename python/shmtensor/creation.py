@@ -12,7 +12,7 @@ from shmtensor._cuda.foreign_arrays import CudaArray, cuda_array, dlpack_array
 from shmtensor._host import array_of
 from shmtensor._host import from_dlpack as host_from_dlpack
 from shmtensor._layout import byte_bounds, bytes_at
-from shmtensor._values import device_number
+from shmtensor._values import device_number, numpy_dtype
 from shmtensor.errors import CudaError
 from shmtensor.tensor import Tensor
 
@@ -194,7 +194,7 @@ def asarray(
         tensor = _core.copy_in(obj)
         if tensor is not None:
             return tensor
-    request = _Request(None if dtype is None else np.dtype(dtype), number, copy)
+    request = _Request(None if dtype is None else numpy_dtype(dtype), number, copy)
     for case in _CASES:
         tensor = case(obj, request)
         if tensor is not None:

@@ -125,8 +125,8 @@ def test_shared_dict_is_a_readonly_mapping_with_nbytes(capsys) -> None:
     assert "SharedDict: 5,001 items" in capsys.readouterr().err
     assert isinstance(shared, collections.abc.Mapping)
     assert repr(shared).startswith("<SharedDict: 5,000 keys, ")
-    for change in ("shared['a'] = 1", "del shared['0']", "shared.clear()"):
-        with pytest.raises((TypeError, AttributeError)):
+    for change in ("shared['a'] = 1", "del shared['0']", "shared.clear()", "shared.update({})"):
+        with pytest.raises((TypeError, AttributeError), match="it never changes; make a new one"):
             exec(change, {"shared": shared})
     with pytest.raises(TypeError, match="unhashable"):
         hash(shared)

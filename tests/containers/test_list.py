@@ -83,9 +83,11 @@ def test_list_memory_is_readonly_for_builder_too() -> None:
             break
     else:
         raise AssertionError("the array is not in a mapping")
-    for change in ("items[0] = 1", "del items[0]", "items.append(1)"):
-        with pytest.raises((TypeError, AttributeError)):
+    for change in ("items[0] = 1", "del items[0]", "items.append(1)", "items.sort()"):
+        with pytest.raises((TypeError, AttributeError), match="it never changes; make a new one"):
             exec(change, {"items": items})
+    with pytest.raises(AttributeError, match=r"no attribute 'shape'$"):
+        items.shape  # noqa: B018
 
 
 def test_large_list_is_stored_in_parts_and_never_duplicated(monkeypatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -34,13 +36,31 @@ def test_object_dtype_is_rejected(create, dtype) -> None:
 
 
 @creators
-@pytest.mark.parametrize("dtype", ["foo", "f3", 5, "M8[parsec]", [("a",)]], ids=str)
+@pytest.mark.parametrize("dtype", ["foo", "f3", 5.0, "M8[parsec]", [("a",)]], ids=str)
 def test_unknown_dtype_raises_like_numpy(create, dtype) -> None:
     with pytest.raises(Exception) as numpys:  # noqa: PT011  # whatever it is
         np.dtype(dtype)
     with assert_no_leaks(), pytest.raises(numpys.type) as ours:
         create(dtype)
     assert str(ours.value) == str(numpys.value)
+
+
+class OfTorch:
+    __module__ = "torch"
+
+    def __str__(self) -> str:
+        return "torch.float32"
+
+
+@creators
+@pytest.mark.parametrize(
+    ("dtype", "remedy"),
+    [(4, "a shape of several sizes is one argument, such as (3, 4)"), (OfTorch(), "use its name, 'float32'")],
+    ids=["size", "torch"],
+)
+def test_common_mistake_names_the_remedy(create, dtype, remedy) -> None:
+    with assert_no_leaks(), pytest.raises(TypeError, match=f"data type; {re.escape(remedy)}$"):
+        create(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["V", [], np.dtype("V0")], ids=str)

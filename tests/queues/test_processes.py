@@ -41,7 +41,7 @@ def test_items_go_to_a_process_and_back(ctx) -> None:
             requests.put(item)
             assert repr(answers.get(timeout=SECONDS)) == repr(item)
         requests.shutdown()
-        with pytest.raises(st.ShutDown):
+        with pytest.raises(st.ShutDown, match=r"^the queue was shut down$"):
             answers.get(timeout=SECONDS)
         worker.join(SECONDS)
         assert worker.exitcode == 0

@@ -23,8 +23,12 @@ Exceptions g_exceptions{};
 // So that one consumer does not keep what many could work on.
 constexpr Py_ssize_t kMostKept = 64;
 
-[[noreturn]] void raise(PyObject* type) {
-  PyErr_SetNone(type);
+[[noreturn]] void raise(PyObject* type, const char* text = nullptr) {
+  if (text == nullptr) {
+    PyErr_SetNone(type);
+  } else {
+    PyErr_SetString(type, text);
+  }
   throw py::error_already_set();
 }
 
@@ -87,11 +91,8 @@ void settle(Queue& queue, QueueEvent event) {
 
 void raise_unless_done(Attempt result, QueueEvent awaited) {
   if (result == Attempt::done) return;
-  if (result == Attempt::shut_down) raise(g_exceptions.shut_down);
-  if (result == Attempt::closed) {
-    PyErr_SetString(g_exceptions.closed, "the queue is closed in this process");
-    throw py::error_already_set();
-  }
+  if (result == Attempt::shut_down) raise(g_exceptions.shut_down, "the queue was shut down");
+  if (result == Attempt::closed) raise(g_exceptions.closed, "the queue is closed in this process");
   raise(awaited == QueueEvent::room ? g_exceptions.full : g_exceptions.empty);
 }
 

@@ -67,8 +67,12 @@ Dtype to_dtype(const py::object& value) {
   PyObject* wanted = value.is_none() ? table.objects[kFloat64] : value.ptr();
   if (const std::uint8_t code = code_of_dtype(wanted); code != kNoCode) return dtype_of_code(code);
   if (!PyObject_TypeCheck(wanted, reinterpret_cast<PyTypeObject*>(table.numpy_dtype))) {
-    const py::object made = checked(PyObject_CallOneArg(table.numpy_dtype, wanted));
-    return to_dtype(made);
+    PyObject* const made = PyObject_CallOneArg(table.numpy_dtype, wanted);
+    if (made == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+      PyErr_Clear();  // the same again, with an error that helps
+      return to_dtype(py::module_::import("shmtensor._values").attr("numpy_dtype")(value));
+    }
+    return to_dtype(checked(made));
   }
   if (value.attr("hasobject").cast<bool>()) {
     throw py::type_error("cannot share dtype " + std::string(py::str(value)) +

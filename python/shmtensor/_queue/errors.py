@@ -11,6 +11,8 @@ else:
     class ShutDown(Exception):  # noqa: N818  # named as the class of Python 3.13
         """Raised by a queue that was shut down; from Python 3.13 on, this is `queue.ShutDown`."""
 
+        __module__ = "shmtensor"
+
 
 class QueueClosed(OSError, ValueError):  # noqa: N818  # as ShutDown
     """Raised by a queue that was closed in this process.

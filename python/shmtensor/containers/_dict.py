@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import shmtensor._core as _core
 from shmtensor._values import human_bytes
 from shmtensor.containers._progress import Progress
+from shmtensor.containers._unchanging import Unchanging
 from shmtensor.containers._writer import PICKLE, Writer
 from shmtensor.errors import CorruptDataError
 
@@ -43,7 +44,7 @@ class _Values(_core.ItemsBase):
         raise TypeError(msg)
 
 
-class SharedDict(Mapping[Any, Value]):
+class SharedDict(Unchanging, Mapping[Any, Value]):
     """A read-only mapping in shared memory, with string or integer keys.
 
     A key is looked up in the shared memory itself, in constant time: no process builds a Python dict. A

@@ -10,6 +10,7 @@ import numpy as np
 import shmtensor._core as _core
 from shmtensor._values import human_bytes
 from shmtensor.containers._progress import Progress
+from shmtensor.containers._unchanging import Unchanging
 from shmtensor.containers._writer import BYTES, PICKLE, TEXT, Writer
 from shmtensor.creation import asarray
 
@@ -32,7 +33,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class SharedList(_core.ItemsBase, Sequence[Item]):
+class SharedList(Unchanging, _core.ItemsBase, Sequence[Item]):
     """A read-only list whose items are stored in shared memory, serialized once.
 
     All processes share the same bytes; an item is deserialized on each access, as by `pickle.loads`. NumPy

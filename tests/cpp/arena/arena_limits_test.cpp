@@ -42,7 +42,7 @@ TEST_F(ArenaLimits, OutOfMemoryErrorNamesTheResource) {
     ADD_FAILURE() << "8 MiB fit into 4";
   } catch (const OutOfMemory& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("cannot share 8388608 bytes"), std::string::npos) << text;
+    EXPECT_NE(text.find("cannot share 8 MiB"), std::string::npos) << text;
     EXPECT_NE(text.find("4 MiB"), std::string::npos) << text;
   }
   EXPECT_EQ(arena_->reserved(), peer_.budget().reserved());
