@@ -151,7 +151,9 @@ def test_sibling_that_cannot_find_the_others_warns_once() -> None:
 
 
 def test_program_that_another_executes_alone_does_not_warn() -> None:
-    assert run_python(SIBLING).stdout.startswith("0\n")
+    parent = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+    done = run_python(parent, arguments=(textwrap.dedent(SIBLING),))
+    assert done.stdout.startswith("0\n"), done
 
 
 @pytest.mark.usefixtures("other_program")
