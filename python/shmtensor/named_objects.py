@@ -171,7 +171,7 @@ def once(name: str, build: Callable[[], Built], timeout: float | None = None) ->
                 _warn_of_siblings()
                 if _claim(lock, state):
                     _building.__dict__[name] = lock
-                    return _build(lock, build)
+                    return _build(lock, name, build)
                 continue
             if not wait.again():
                 msg = f"{name!r} is still being built by another process after {timeout} s"
@@ -249,11 +249,14 @@ def _claim(lock: _core.NameLock, state: int, *, keep: bool = False) -> bool:
     return True
 
 
-def _build(lock: _core.NameLock, build: Callable[[], Built]) -> Built:
+def _build(lock: _core.NameLock, name: str, build: Callable[[], Built]) -> Built:
     try:
-        content = _put(lock, build(), failed=False)
+        built = build()
+        del _building.__dict__[name]  # whose reference would keep the lock after an interrupt
+        content = _put(lock, built, failed=False)
         obj = _load(content)
     except Exception:  # an interrupt is not a failure of the function: another process may build
+        _building.__dict__.pop(name, None)
         if _try_to_report(lock):
             lock.publish()
         raise
