@@ -76,7 +76,9 @@ class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
 
     __slots__ = ()
 
-    def __init__(self, maxsize: SupportsIndex, on_full: OnFull = "block", *, label: str | None = None) -> None:
+    def __init__(
+        self, maxsize: SupportsIndex, on_full: OnFull = "block", *, label: str | None = None
+    ) -> None:
         size = operator.index(maxsize)
         if not 1 <= size <= _MOST:
             raise ValueError(f"maxsize is from 1 to {_MOST}, not {size}")
