@@ -32,11 +32,11 @@ def log_event(text: str) -> None:
     log_report(False, text)
 
 
-def log_warning(logger: str, text: str) -> None:
+def log_warning(logger: str, text: str, *arguments: object) -> None:
     """Log a warning, to standard error if the program has not configured logging."""
     import logging
 
-    _guarded(lambda: logging.getLogger(logger).warning("%s", text))
+    _guarded(lambda: logging.getLogger(logger).warning(text, *arguments))
 
 
 def _log_if_configured(logging: Any, failure: bool, text: str) -> bool:

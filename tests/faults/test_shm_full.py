@@ -48,7 +48,7 @@ NAMED = """
         except st.OutOfSharedMemory as error:
             text = str(error)
             assert isinstance(error, MemoryError)
-            for part in (str(200 << 20), "/dev/shm", "of 64 MiB", "--shm-size", "file_descriptor"):
+            for part in ("200 MiB", "/dev/shm", "of 64 MiB", "--shm-size", "file_descriptor"):
                 assert part in text, (part, text)
         else:
             raise AssertionError("there was room")

@@ -112,7 +112,6 @@ def test_unknown_method_error_names_its_source(monkeypatch) -> None:
 
 
 def test_facts_of_this_process(monkeypatch) -> None:
-    assert not Facts.of_this_process().threads
     event = threading.Event()
     thread = threading.Thread(target=event.wait)
     thread.start()

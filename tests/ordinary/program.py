@@ -5,7 +5,7 @@ Comments in its first lines direct the tests:
 
 - ``# methods: fork spawn``: the start methods, if not all;
 - ``# not compared: the standard library hangs``: only the drop-in runs it, with any reason. The lines that it
-  must print follow at the end of the file, each after ``#> ``;
+  must print follow at the end of the file, each after ``# > ``;
 - ``# needs: pandas``: modules that it imports.
 """
 
@@ -61,7 +61,7 @@ class Program:
     @property
     def expected(self) -> str:
         """What it must print, if it is not compared."""
-        return "".join(f"{line}\n" for line in re.findall(r"^#> ?(.*)$", self.text, flags=re.MULTILINE))
+        return "".join(f"{line}\n" for line in re.findall(r"^# > ?(.*)$", self.text, flags=re.MULTILINE))
 
     def _directive(self, word: str) -> str | None:
         found = re.search(rf"^# {word}: (.+)$", self.text, flags=re.MULTILINE)

@@ -35,4 +35,4 @@ def test_every_program_can_fail() -> None:
         assert set(program.methods) <= set(METHODS), program.name
         assert changed(program.text) != program.text, f"{program.name} does not import multiprocessing"
         assert "sys.argv[1]" in program.text, f"{program.name} does not take its start method"
-        assert bool(program.expected) != program.is_compared, f"{program.name}: compared, or lines '#> '"
+        assert bool(program.expected) != program.is_compared, f"{program.name}: compared, or lines '# > '"

@@ -37,7 +37,7 @@ def test_numbers(strategy: str) -> None:
         q.put(number if number % 2 else st.full(3, number))
     q.get()
     seen = only_one()
-    del seen["arena"], seen["block"]
+    del seen["arena"], seen["block"], seen["label"]
     waiting = dict.fromkeys(("waits_to_get", "waits_to_put"), False)
     expected = {
         "state": "open",

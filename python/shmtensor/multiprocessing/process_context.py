@@ -140,14 +140,14 @@ class ProcessContext:
         for worker in self._monitor.running:
             if worker in self._monitor.failed:
                 continue  # it is ending
-            log_warning(_LOGGER, f"Terminating process {worker.process.pid} via signal SIGTERM")
+            log_warning(_LOGGER, "Terminating process %s via signal SIGTERM", worker.process.pid)
             worker.end_by(signal.SIGTERM)
         if not self._monitor.wait_for_all(time.monotonic() + timeout):
             for worker in self._monitor.running.copy():
                 log_warning(
                     _LOGGER,
-                    f"Unable to shutdown process {worker.process.pid} via SIGTERM, "
-                    "forcefully exiting via SIGKILL",
+                    "Unable to shutdown process %s via SIGTERM, forcefully exiting via SIGKILL",
+                    worker.process.pid,
                 )
                 worker.end_by(signal.SIGKILL)
             self._monitor.wait_for_all(time.monotonic() + _KILL_TIMEOUT)

@@ -30,5 +30,5 @@ def withdraw(error: Exception) -> None:
     global _withdrawn
     _withdrawn = True
     log_warning(
-        __name__, f"Dask sends and receives without shared memory in connections from now on: {error}"
+        __name__, "Dask sends and receives without shared memory in connections from now on: %s", error
     )

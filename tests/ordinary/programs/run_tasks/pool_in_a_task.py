@@ -38,8 +38,7 @@ if __name__ == "__main__":
         for task in (with_process, with_pool, with_executor, with_manager):
             print(task.__name__, pool.apply(task, (4,)))
 
-# fmt: off
-#> with_process 0
-#> with_pool 14
-#> with_executor 16
-#> with_manager 8
+# > with_process 0
+# > with_pool 14
+# > with_executor 16
+# > with_manager 8

@@ -29,5 +29,4 @@ if __name__ == "__main__":
     process.join()
     print("ended:", bool(select.select([child], [], [], 30)[0]))
 
-# fmt: off
-#> ended: True
+# > ended: True

@@ -47,8 +47,7 @@ if __name__ == "__main__":
     asyncio.run(main())
     print("end")
 
-# fmt: off
-#> process: -15
-#> pool ended
-#> executor: BrokenProcessPool
-#> end
+# > process: -15
+# > pool ended
+# > executor: BrokenProcessPool
+# > end
