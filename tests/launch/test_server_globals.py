@@ -233,3 +233,54 @@ def test_equal_classes_are_refused(tmp_path) -> None:
                 raise AssertionError(arguments)
         """,
     )
+
+
+def test_functions_that_refer_to_tensors(tmp_path) -> None:
+    """Regression: handles in the code store belonged to one message, and failed in the second reader's.
+
+    Each pool has one worker, which reads one message of the function.
+    """
+    run_with_server(
+        tmp_path,
+        """
+        import shmtensor as st
+        tensor = st.ones(4)
+        several = {"first": tensor}
+        def by_global():
+            return int(tensor.numpy().sum())
+        def by_dict():
+            return int(several["first"].numpy().sum())
+        def by_default(given=tensor):
+            return int(given.numpy().sum())
+        class Owner:
+            attribute = tensor
+            def method(self):
+                return int(self.attribute.numpy().sum())
+        def make():
+            inner = tensor
+            return lambda: int(inner.numpy().sum())
+        closure, owner = make(), Owner()
+        array = tensor.numpy()
+        def by_array():
+            return int(array.sum())
+        functions = (by_global, by_dict, by_default, by_array, owner.method, closure, lambda: by_global())
+        tasks = context.Queue()
+        def work():
+            assert tasks.get()() == 4
+        for function in functions:
+            with context.Pool(1) as first, context.Pool(1) as second:
+                for pool in (first, second, first, second):
+                    assert pool.apply(function) == 4
+            with ProcessPoolExecutor(1, mp_context=context) as executor:
+                assert executor.submit(function).result() == 4
+            for _ in range(2):
+                tasks.put(function)
+                worker = context.Process(target=work)
+                worker.start()
+                worker.join()
+                assert worker.exitcode == 0, function
+        tensor = st.zeros(4)
+        with context.Pool(1) as first, context.Pool(1) as second:
+            assert [pool.apply(by_global) for pool in (first, second, first, second)] == [0] * 4
+        """,
+    )

@@ -8,7 +8,8 @@ by value what it can (`activate`). A reader that has the main module always uses
 
 What `__main__` contains under its name is sent once to each worker, through the code store, and then referred
 to by its id. Other functions, which may be as short-lived as a lambda, are sent completely the first time.
-Functions whose globals or closures have changed are sent completely from then on.
+Functions whose globals or closures have changed are sent completely from then on, and those that refer to
+tensors each time: a handle has one reader, and the code store has many.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, NoReturn
 
+import shmtensor._core as _core
 from shmtensor._queue.pickling import MessagePickler, dumps_by
 from shmtensor.multiprocessing._by_value.code_store import Location, code_store
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
@@ -44,7 +46,7 @@ class _Sent:
 
     snapshot: Snapshot | None
     location: Location | None = None
-    has_changed: bool = False
+    is_complete: bool = False  # in each message
     reduced: Any = None  # the result for the pickler, until something changes
 
 
@@ -150,18 +152,27 @@ def _reduce(obj: Any) -> Any:
             for function, is_closure in changes:
                 if is_closure:
                     object_ids.renew(function)  # a worker that has the function keeps its old closure
-            sent = _Sent(Snapshot(obj, is_by_value), has_changed=True)
+            sent = _Sent(Snapshot(obj, is_by_value), is_complete=True)
     if sent.reduced is None:
         name, location = _name_in_main(obj), sent.location
+        if location is None and _publishes and not sent.is_complete and not (is_first and name is None):
+            location = _store(obj)
+            sent = _Sent(sent.snapshot, location, is_complete=location is None)
         if location is None:
             content = dumps_whole(obj)
-            if not _publishes or sent.has_changed or (is_first and name is None):
-                _sent[obj] = sent
-                return _whole, (*object_ids.of(obj), name, content)
-            location = code_store.add(content)
+            _sent[obj] = sent
+            return _whole, (*object_ids.of(obj), name, content)
         reduced = _published, (*object_ids.of(obj), name, *location)
-        sent = _sent[obj] = _Sent(sent.snapshot, location, sent.has_changed, reduced)
+        sent = _sent[obj] = _Sent(sent.snapshot, location, reduced=reduced)
     return sent.reduced
+
+
+def _store(obj: Any) -> Location | None:
+    """Add an object to the code store; return None if it refers to tensors."""
+    # Of its own, not that of the message for which the object is pickled; its end cancels the tickets.
+    with _core.MessageScope() as message:
+        content = dumps_whole(obj)
+    return None if message.tickets() else code_store.add(content)
 
 
 def _find(name: str, module: str = "__main__") -> Any:
