@@ -18,6 +18,7 @@ CASES = {
     "grid": "grid",
     "pool": "pool",
     "buffers": "buffers",
+    "ordinary": "ordinary",
     "queue": "queues",
     "wakeup": "wakeup",
     "broadcast": "broadcast",
