@@ -4,13 +4,17 @@
 
 A worker per loader, on the other processor. All loaders exist at the same time and take turns, each after the
 workers of the others have become idle; what its worker has prefetched is taken first. A sample has 20 tensors
-of 4 KiB, a batch 64 x 3 x 224 x 224 float32. The last lines are one such tensor of private memory, pickled,
-unpickled and released in one process: beside `np.copyto` to an array of NumPy, which asks the kernel for huge
-pages, and to a block of ours, which has the pages of shared memory.
+of 4 KiB, a batch 64 x 3 x 224 x 224 float32: of images in memory, which are collated; of a copy of a ready
+batch; of JPEGs of 500 x 400, which PIL, if it is there, decodes. The last lines are one such tensor of
+private memory, pickled, unpickled and released in one process: beside `np.copyto` to an array of NumPy, which
+asks the kernel for huge pages, and to a block of ours, which has the pages of shared memory.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import io
 import pickle
 import resource
 import sys
@@ -36,40 +40,67 @@ __all__ = ["main"]
 
 SHAPE = (64, 3, 224, 224)
 PREFETCHED = 2  # by each loader
+NO_GOALS: dict[str, float | None] = {"shmtensor": None, "shmtensor-queue": None}
 
 
-class Samples(Dataset[Any]):
-    """Samples that cost little to make."""
+class Endless(Dataset[Any]):
+    """A data set that no measurement comes to the end of."""
 
     def __len__(self) -> int:
         return 1 << 40
+
+
+class Samples(Endless):
+    """Samples that cost little to make."""
 
     def __getitem__(self, _index: int) -> Any:
         return [torch.empty(1024) for _ in range(20)]
 
 
-class Images(Dataset[Any]):
+class Images(Endless):
     """The same few images again and again."""
 
     def __init__(self) -> None:
         self._images = torch.rand(SHAPE)
 
-    def __len__(self) -> int:
-        return 1 << 40
-
     def __getitem__(self, index: int) -> Any:
         return self._images[index % len(self._images)]
 
 
+class ReadyBatches(Endless):
+    """Copies of a batch: fresh memory each time, since torch sends shared memory again without a copy."""
+
+    def __init__(self) -> None:
+        self._batch = torch.rand(SHAPE)
+
+    def __getitem__(self, _index: int) -> Any:
+        return self._batch.clone()
+
+
+class Photos(Endless):
+    """JPEGs of smooth noise, decoded and scaled."""
+
+    def __init__(self) -> None:
+        self._image = importlib.import_module("PIL.Image")
+        noise = np.random.default_rng(0).integers(0, 256, (SHAPE[0], 40, 50, 3), np.uint8)
+        self._files = [io.BytesIO() for _ in noise]
+        for file, pixels in zip(self._files, noise, strict=True):
+            self._image.fromarray(pixels).resize((500, 400)).save(file, "JPEG")
+
+    def __getitem__(self, index: int) -> Any:
+        photo = self._image.open(self._files[index % len(self._files)]).convert("RGB").resize(SHAPE[2:])
+        return torch.from_numpy(np.array(photo)).permute(2, 0, 1).float() / 255
+
+
 @dataclass(frozen=True)
 class Work:
-    """What a loader does; `goals` are the least ratios to torch's time, with the queues of either."""
+    """What a loader does; `goals` are the least ratios to torch's time, if any, with the queues of either."""
 
     name: str
     data: Dataset[Any]
     batch: int | None
     count: int  # in a measurement
-    goals: dict[str, float]
+    goals: dict[str, float | None]
 
 
 def _place(options: Options, _worker: int) -> None:
@@ -155,7 +186,10 @@ def main(arguments: list[str] | None = None) -> int:
     works = [
         Work("sample", Samples(), None, 5 if chosen.quick else 100, {"shmtensor": 30, "shmtensor-queue": 60}),
         Work("batch", Images(), 64, 2 if chosen.quick else 10, {"shmtensor": 5, "shmtensor-queue": 5}),
+        Work("ready batch", ReadyBatches(), None, 2 if chosen.quick else 10, NO_GOALS),
     ]
+    if importlib.util.find_spec("PIL"):
+        works.append(Work("batch of JPEGs", Photos(), *((4, 1) if chosen.quick else (64, 3)), NO_GOALS))
     found = []
     for work in works:
         times = _measure(work, chosen.rounds, options)
