@@ -191,17 +191,17 @@ def test_stopped_producer_does_not_stop_the_observer() -> None:
 
 @pytest.mark.parametrize("command", ["ls", "top"])
 def test_tables(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    q = st.Queue(maxsize=77)
+    q = st.Queue(maxsize=77, label="tasks")
     q.put(st.ones(1000))
     word = st.stats()["session"] if command == "ls" else str(os.getpid())
     capsys.readouterr()
     assert main([command, word]) == 0
     lines = capsys.readouterr().out.splitlines()
-    (head,) = [number for number, line in enumerate(lines) if line.split()[:2] == ["queue", "state"]]
+    (head,) = [number for number, line in enumerate(lines) if line.split()[:2] == ["queue", "label"]]
     assert lines[head].split() == [
-        *("queue", "state", "messages", "limit", "put", "processes", "readers", "rings", "waiting")
+        *("queue", "label", "state", "messages", "limit", "put", "processes", "readers", "rings", "waiting")
     ]
-    assert lines[head + 1].split()[1:] == ["open", "1", "77", "1", "1", "1"]
+    assert lines[head + 1].split()[1:] == ["tasks", "open", "1", "77", "1", "1", "1"]
     assert main([command, "--json", word]) == 0
     found = json.loads(capsys.readouterr().out)
     (session,) = found if command == "ls" else found["sessions"]
@@ -217,7 +217,7 @@ def test_broadcast_with_its_readers() -> None:
         fast.get()
     slow.get()
     seen = only_one()
-    del seen["arena"], seen["block"]
+    del seen["arena"], seen["block"], seen["label"]
     expected = {
         "state": "open",
         "messages": 4,
