@@ -1,4 +1,4 @@
-"""Runs CPython's tests of `multiprocessing` on the drop-in: `python -m tests.cpython [MODULE[.CLASS] ...]`.
+"""Runs CPython's tests of processes and executors on the drop-in: `python -m tests.cpython [TEST ...]`.
 
 Each class has its own process and deadline. A failed test is run again with the standard library itself: a
 failure there does not concern the drop-in. Other failures must be in `differences.py`, and all tests listed
@@ -22,7 +22,11 @@ from tests.cpython.differences import DIFFERENCES
 from tests.helpers.children import clean_environment
 from tests.helpers.leaks import abandoned, shm_names
 
-MODULES = (*(f"with_{method}" for method in sources.METHODS), "test_multiprocessing_main_handling")
+MODULES = (
+    *(f"with_{method}" for method in sources.METHODS),
+    "test_multiprocessing_main_handling",
+    *sources.futures_modules(),
+)
 ONE = Path(__file__).with_name("one.py")
 
 
@@ -116,7 +120,7 @@ def main() -> int:
     wrong, counts = [], {}
     with open(build / "log", "ab") as log:
         for given in arguments.tests:
-            module, _, only = given.partition(".")
+            module, _, only = (given, "", "") if given in MODULES else given.rpartition(".")
             for name in [only] if only else classes(ours, module):
                 done = run_one(ours, module, name, arguments.deadline, log)
                 for word in done.values():

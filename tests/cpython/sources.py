@@ -25,6 +25,7 @@ PLACES = (  # moved out of the package `test`
     ("test._test_multiprocessing", "_test_multiprocessing"),
     ("test.test_multiprocessing_forkserver", "with_forkserver"),
 )
+FUTURES = "test_concurrent_futures"  # one module; a package since Python 3.12
 RUNNER = """
 import _test_multiprocessing
 
@@ -36,16 +37,27 @@ def are_installed() -> bool:
     return all((_folder() / f"{name}.py").is_file() for name in NAMES)
 
 
+def futures_modules() -> list[str]:
+    """Return the names of the modules with the tests of executors."""
+    return [".".join(path.with_suffix("").parts) for path in _futures() if path.stem.startswith("test_")]
+
+
+def _futures() -> list[Path]:
+    one = [_folder() / f"{FUTURES}.py"]
+    files = one if one[0].is_file() else sorted((_folder() / FUTURES).glob("*.py"))
+    return [path.relative_to(_folder()) for path in files]
+
+
 def write(folder: Path, *, standard: bool = False) -> None:
     """Write the modules to run; if `standard` is true, with unchanged imports."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
-        text = (_folder() / f"{name}.py").read_text()
+    for name in [*(Path(f"{name}.py") for name in NAMES), *_futures()]:
+        text = (_folder() / name).read_text()
         for old, new in PLACES:
             text = text.replace(old, new)
         for pattern, new in () if standard else CHANGES:
             text = re.sub(pattern, new, text, flags=re.MULTILINE)
-        (folder / f"{name}.py").write_text(text)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     for method in METHODS:
         (folder / f"with_{method}.py").write_text(RUNNER.format(method=method))
 
