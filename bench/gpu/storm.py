@@ -1,6 +1,6 @@
 """Processes that share GPU memory, and are killed at random instants.
 
-``python -m bench.gpu.storm [--json FILE] [--seconds N] [--processes N] [--seed S]``. Workers exchange tensors
+``python -m bench.gpu.storm [--json FILE] [--seconds N] [--processes N] [--seed S] [--no-kills]``. Workers exchange tensors
 of shmtensor's and of users' memory through queues, and check each byte that they receive. The parent uses no
 CUDA; it kills workers and replaces them. `ProducerGone` is accepted if the process that it names was killed,
 and so is a stream that waits for an event of such a process. All else is a fault: another error, wrong data,
@@ -57,14 +57,15 @@ def new_queues() -> list[Any]:
     return [*others, st.Queue(BACKLOG, redeliver=True)]
 
 
-def blow(workers: Workers, until: float, write: Callable[[], None]) -> None:
+def blow(workers: Workers, until: float, kills: bool, write: Callable[[], None]) -> None:
     """Start the workers, and kill some until the time."""
     for rank in range(len(workers.board.rows) - 1):
         workers.start(rank)
     while time.monotonic() < until:
         time.sleep(workers.rng.uniform(0.05, 0.2))
         workers.watch()
-        workers.strike()
+        if kills:
+            workers.strike()
         write()
 
 
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace, found: dict[str, Any], faults: list[str]) -
         keep(options.json, found)
 
     try:
-        blow(workers, until, write)
+        blow(workers, until, options.kills, write)
         calm(workers, before, found)
     finally:
         workers.close()
@@ -125,6 +126,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of it")
     parser.add_argument("--processes", type=int, default=6, help="number of concurrent workers")
     parser.add_argument("--seed", default="1", help="any text; seeds the random choices")
+    parser.add_argument("--no-kills", dest="kills", action="store_false", help="kill no worker")
     options = parser.parse_args()
     faults: list[str] = []
     found: dict[str, Any] = {"simulated": SIMULATED, "seed": options.seed, "faults": faults}
