@@ -1,11 +1,11 @@
 """Processes that share GPU memory, and are killed at random instants.
 
 ``python -m bench.gpu.storm [--json FILE] [--seconds N] [--processes N] [--seed S] [--no-kills]``. Workers
-exchange tensors of shmtensor's and of users' memory through queues, and check each byte that they receive. The
-parent uses no CUDA; it kills workers and replaces them. `ProducerGone` is accepted if the process that it names
-was killed, and so is a stream that waits for an event of such a process. All else is a fault: another error,
-wrong data, a worker without progress, memory that stays. The exit status is 1 with faults. The file is written
-as results arrive.
+exchange tensors of shmtensor's and of users' memory through queues, and check each byte that they receive.
+The parent uses no CUDA; it kills workers and replaces them. `ProducerGone` is accepted if the process that it
+names was killed, and so is a stream that waits for an event of such a process. All else is a fault: another
+error, wrong data, a worker without progress, memory that stays. The exit status is 1 with faults. The file is
+written as results arrive.
 """
 
 from __future__ import annotations
