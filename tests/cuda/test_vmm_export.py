@@ -18,6 +18,7 @@ from tests.cuda.harness import case
 from tests.cuda.segment import Part, Segment
 from tests.cuda.workers import Pair
 from tests.helpers.children import manager_pid
+from tests.torture.observer.processes import descriptors
 
 VALUES = np.arange(3000.0)
 
@@ -82,10 +83,8 @@ def shared_chunks() -> int:
     st.cuda.ipc_collect()
     if not device.simulated:
         return 0
-    manager = manager_pid(os.environ["SHMTENSOR_SESSION"])
-    folder = f"/proc/{manager}/fd"
-    names = [os.readlink(f"{folder}/{name}") for name in os.listdir(folder)]
-    return sum(os.environ["SHMTENSOR_SIM_DIR"] in name for name in names)
+    targets = descriptors(manager_pid(os.environ["SHMTENSOR_SESSION"])).values()
+    return sum(os.environ["SHMTENSOR_SIM_DIR"] in target for target in targets)
 
 
 @case

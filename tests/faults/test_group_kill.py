@@ -23,6 +23,7 @@ from tests.helpers.children import (
     write_program,
 )
 from tests.helpers.leaks import shm_names
+from tests.torture.observer.processes import descriptors
 
 # Prints the session and the phase reached, and stays in that phase until it is killed.
 PROGRAM = """
@@ -122,7 +123,7 @@ def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
 def session_has_ended(session: str) -> bool:
     """Return True if no manager of the session runs and no process has its memory open."""
     return not manager_pids(session) and not any(
-        session in target for pid in psutil.pids() for target in targets(pid)
+        session in target for pid in psutil.pids() for target in descriptors(pid).values()
     )
 
 
@@ -137,20 +138,6 @@ def names_are_closed(session: str) -> bool:
         except FileNotFoundError:
             continue  # another session's sweep removed it
     return True
-
-
-def targets(pid: int) -> list[str]:
-    """Return the targets of the descriptors of a process."""
-    found = []
-    try:
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
-            except OSError:
-                continue
-    except OSError:
-        pass
-    return found
 
 
 def sockets() -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import shmtensor as st
 from shmtensor.multiprocessing._worker_server.client import client
 from tests.helpers.children import descendants, manager_pids
+from tests.torture.observer.processes import descriptors
 
 
 def own_mappings() -> list[str]:
@@ -27,11 +28,7 @@ def own_mappings() -> list[str]:
 
 def open_files() -> dict[int, str]:
     """Return the open descriptors of this process and their targets."""
-    files = {}
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the descriptor of the listing
-            files[int(name)] = os.readlink(f"/proc/self/fd/{name}")
-    return files
+    return descriptors(os.getpid())
 
 
 def shm_names(session: str = "") -> set[str]:

@@ -12,6 +12,7 @@ PRELUDE = """
     import shmtensor.multiprocessing as mp
     from multiprocessing.reduction import ForkingPickler
     from tests.helpers.children import kill_manager_of, manager_pid, wait_until
+    from tests.torture.observer.processes import descriptors
 
     GRACE = 10  # seconds, and the manager checks every 5
     LONGER = GRACE + 8
@@ -20,8 +21,7 @@ PRELUDE = """
         return st.stats()["in_flight"]
 
     def watched():
-        manager = manager_pid(st.stats()["session"])
-        targets = (os.readlink(f"/proc/{manager}/fd/{fd}") for fd in os.listdir(f"/proc/{manager}/fd"))
+        targets = descriptors(manager_pid(st.stats()["session"])).values()
         return sum(target.startswith("pipe:") for target in targets)
 """
 
