@@ -283,7 +283,7 @@ def _warn_of_siblings() -> None:
 
 def _runs_python(pid: int) -> bool:
     try:
-        return os.path.samefile("/proc/self/exe", f"/proc/{pid}/exe")  # noqa: PTH121
+        return os.path.samefile("/proc/self/exe", f"/proc/{pid}/exe")
     except OSError:  # the process is another user's, or has ended
         return False
 

@@ -62,7 +62,7 @@ class _Entry:
 
     def __init__(self, path: list[str], content: bytes) -> None:
         # A child may start in another directory, and would remember what a relative entry meant there.
-        self._path = [os.path.abspath(entry) if os.path.isdir(entry) else entry for entry in path]  # noqa: PTH100, PTH112
+        self._path = [os.path.abspath(entry) if os.path.isdir(entry) else entry for entry in path]
         self._content = content
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -33,7 +33,6 @@ from shmtensor.multiprocessing.errors import (
     ProcessRaisedException,
     WorkerLost,
 )
-from shmtensor.multiprocessing.process_context import ProcessContext
 from shmtensor.multiprocessing.sharing import (
     get_all_sharing_strategies,
     get_buffer_threshold,
@@ -60,6 +59,7 @@ RawValue = _context.RawValue
 Semaphore = _context.Semaphore
 Value = _context.Value
 if TYPE_CHECKING:  # so that ``mp.Queue[st.Tensor]`` is a type
+    from shmtensor.multiprocessing.process_context import ProcessContext
     from shmtensor.multiprocessing.queues import JoinableQueue, Queue, SimpleQueue
 else:
     JoinableQueue = _context.JoinableQueue
@@ -140,6 +140,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name == "pool":
         return _import_module("shmtensor.multiprocessing.pool")
+    if name == "ProcessContext":
+        return _import_module("shmtensor.multiprocessing.process_context").ProcessContext
     # Other names of the standard module: constants, and submodules that are not wrapped here.
     if not name.startswith("_") and not hasattr(_standard, name):
         with _suppress(ImportError):  # `from shmtensor.multiprocessing import shared_memory`

@@ -12,10 +12,9 @@ import os
 import pickle
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import shmtensor._core as _core
 from shmtensor import reducers
@@ -45,8 +44,7 @@ def __getattr__(name: str) -> Any:
     return getattr(multiprocessing.process, name)  # everything that is not replaced here
 
 
-@dataclass(frozen=True)
-class _Inherited:
+class _Inherited(NamedTuple):
     """The parent's session and settings, carried by the Process object."""
 
     session: str

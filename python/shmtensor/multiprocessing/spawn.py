@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from shmtensor.multiprocessing import context as _contexts
 from shmtensor.multiprocessing._signature import typed
-from shmtensor.multiprocessing._spawn.launch import launch
 from shmtensor.multiprocessing._spawn.settings import Affinity, Environments, settings_by_rank
 from shmtensor.multiprocessing.errors import (
     ProcessException,
     ProcessExitedException,
     ProcessRaisedException,
 )
-from shmtensor.multiprocessing.process_context import ProcessContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from shmtensor.multiprocessing.process_context import ProcessContext
 
 __all__ = [
     "ProcessContext",
@@ -31,6 +31,16 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def __getattr__(name: str) -> Any:
+    # Late: a process that only uses queues and pools, each of their workers among them, does not import it.
+    if name == "ProcessContext":
+        from shmtensor.multiprocessing.process_context import ProcessContext
+
+        return ProcessContext
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
 
 
 @typed
@@ -94,6 +104,9 @@ def start_processes(  # noqa: PLR0917  # torch's signature
     if nprocs < 0:
         msg = f"nprocs must not be negative: {nprocs}"
         raise ValueError(msg)
+    from shmtensor.multiprocessing._spawn.launch import launch
+    from shmtensor.multiprocessing.process_context import ProcessContext
+
     settings = settings_by_rank(nprocs, env, affinity, prefix_output)
     method = _contexts.default_context.get_context(start_method)
     context = ProcessContext()

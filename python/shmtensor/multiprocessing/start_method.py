@@ -10,8 +10,7 @@ import multiprocessing
 import os
 import sys
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import shmtensor._core as _core
 from shmtensor.multiprocessing._lifetime.native_threads import other_threads_run
@@ -33,8 +32,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """The facts about this process that decide what ``"auto"`` means."""
 
     owned: bool
@@ -74,8 +72,7 @@ class Facts:
         ]
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """The start method that ``"auto"`` means in a process, and why."""
 
     method: str
@@ -186,7 +183,7 @@ def resolve_or_default(asked: str | None = None) -> str:
 def _check_server() -> None:
     for available, what in (
         (_core.has_pidfd(), "pidfds: Linux 5.3, and pidfd_open allowed by the seccomp profile"),
-        (os.path.exists("/proc/self/status"), "/proc, which is not mounted here"),  # noqa: PTH110
+        (os.path.exists("/proc/self/status"), "/proc, which is not mounted here"),
     ):
         if not available:
             msg = f"the start method 'server' needs {what}; choose spawn or forkserver"
@@ -221,12 +218,12 @@ def cuda_is_initialised() -> bool:
 
 def _is_open(name: str) -> bool:
     try:
-        entries = list(Path("/proc/self/fd").iterdir())
+        entries = list(os.scandir("/proc/self/fd"))
     except OSError:  # /proc is not mounted: unknown
         return False
     for entry in entries:
         try:
-            if os.readlink(entry) == name:  # noqa: PTH115  # a path that need not exist
+            if os.readlink(entry.path) == name:  # a path that need not exist
                 return True
         except OSError:  # noqa: PERF203  # the listing's own descriptor
             continue
@@ -238,4 +235,4 @@ def _main_can_be_imported() -> bool:
     if getattr(main, "__spec__", None) is not None:
         return True  # python -m
     path = getattr(main, "__file__", None)
-    return path is not None and Path(path).exists()
+    return path is not None and os.path.exists(path)

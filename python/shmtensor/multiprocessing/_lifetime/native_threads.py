@@ -8,12 +8,12 @@ child.
 
 from __future__ import annotations
 
+import glob
 import os
 import threading
 import time
 import warnings
 from contextlib import suppress
-from pathlib import Path
 
 __all__ = ["end_threads_of_libraries", "other_threads_run"]
 
@@ -52,7 +52,7 @@ def end_threads_of_libraries() -> None:
 
 def _is_only_thread() -> bool:
     names = []
-    for path in Path("/proc/self/task").glob("*/comm"):  # none where /proc is not mounted
-        with suppress(OSError):  # the thread has ended
-            names.append(path.read_bytes())
+    for path in glob.iglob("/proc/self/task/*/comm"):  # none where /proc is not mounted
+        with suppress(OSError), open(path, "rb") as file:  # else the thread has ended
+            names.append(file.read())
     return len(names) - names.count(_JEMALLOC) <= 1

@@ -52,7 +52,7 @@ class Preparation:
 
 
 def _umask() -> int:
-    with open("/proc/self/status") as file:  # os.umask would change it  # noqa: PTH123
+    with open("/proc/self/status") as file:  # os.umask would change it
         return next(int(line.split()[1], 8) for line in file if line.startswith("Umask"))
 
 

@@ -42,7 +42,7 @@ class _Server:
         stdlib_private.check()
         self.preload = preload
         self.credentials = _credentials()
-        path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]  # noqa: PTH100, PTH109
+        path = [os.path.abspath(entry) if entry else os.getcwd() for entry in sys.path]
         command = [os.fsdecode(spawn.get_executable()), *stdlib_private.interpreter_arguments(), "-c"]
         self._process: subprocess.Popen[bytes] | None = None
         with contextlib.ExitStack() as failed:
