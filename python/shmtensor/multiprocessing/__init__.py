@@ -138,8 +138,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "pool":
-        return _import_module("shmtensor.multiprocessing.pool")
+    if name in {"connection", "pool", "queues"}:
+        return _import_module(f"shmtensor.multiprocessing.{name}")
     if name == "ProcessContext":
         return _import_module("shmtensor.multiprocessing.process_context").ProcessContext
     # Other names of the standard module: constants, and submodules that are not wrapped here.

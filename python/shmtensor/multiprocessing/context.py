@@ -6,13 +6,13 @@ import multiprocessing.context as std
 import multiprocessing.process
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from shmtensor.multiprocessing import connection as _connection
 from shmtensor.multiprocessing import process as _process
-from shmtensor.multiprocessing import queues as _queues
 from shmtensor.multiprocessing import start_method as _start_method
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # late, since few processes make more than one kind of these
+    from shmtensor.multiprocessing import connection as _connection
     from shmtensor.multiprocessing import pool as _pool
+    from shmtensor.multiprocessing import queues as _queues
 
 __all__ = ["DefaultContext", "ForkContext", "ForkServerContext", "ServerContext", "SpawnContext"]
 
@@ -35,20 +35,28 @@ class _Sharing(std.BaseContext):
 
     def Pipe(self, duplex: bool = True) -> tuple[_connection.Connection, _connection.Connection]:
         """Return two connected ends; tensors sent through them travel as handles."""
-        first, second = _connection.Pipe(duplex)
+        from shmtensor.multiprocessing.connection import Pipe
+
+        first, second = Pipe(duplex)
         return self._for_workers(first), self._for_workers(second)
 
     def Queue(self, maxsize: int = 0) -> _queues.Queue[Any]:
         """Return a queue in shared memory; `put` pickles immediately, tensors travel as handles."""
-        return _queues.Queue(maxsize, ctx=self.get_context())
+        from shmtensor.multiprocessing.queues import Queue
+
+        return Queue(maxsize, ctx=self.get_context())
 
     def JoinableQueue(self, maxsize: int = 0) -> _queues.JoinableQueue[Any]:
         """Return a `Queue` with `task_done` and `join`."""
-        return _queues.JoinableQueue(maxsize, ctx=self.get_context())
+        from shmtensor.multiprocessing.queues import JoinableQueue
+
+        return JoinableQueue(maxsize, ctx=self.get_context())
 
     def SimpleQueue(self) -> _queues.SimpleQueue[Any]:
         """Return a queue without `maxsize`; tensors travel as handles."""
-        return _queues.SimpleQueue(ctx=self.get_context())
+        from shmtensor.multiprocessing.queues import SimpleQueue
+
+        return SimpleQueue(ctx=self.get_context())
 
     def Pool(
         self,

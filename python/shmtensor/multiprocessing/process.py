@@ -12,7 +12,6 @@ import os
 import pickle
 import signal
 from contextlib import suppress
-from multiprocessing import forkserver
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -190,9 +189,12 @@ class ForkServerProcess(_Sharing, std.ForkServerProcess):
 
 def _preload_in_fork_server() -> None:
     """Add what each worker of this package imports to the modules that the program has chosen."""
+    from multiprocessing import forkserver
+
     server: Any = forkserver._forkserver
-    if __name__ not in server._preload_modules:
-        server._preload_modules = [*server._preload_modules, __name__]
+    name = "shmtensor.multiprocessing.pool"  # which imports queues and pipes, too
+    if name not in server._preload_modules:
+        server._preload_modules = [*server._preload_modules, name]
 
 
 class ServerProcess(_Sharing):

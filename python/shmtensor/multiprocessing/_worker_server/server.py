@@ -28,8 +28,8 @@ __all__ = ["ALWAYS", "EXIT_CODE", "main"]
 
 EXIT_CODE = struct.Struct("<q")
 ALWAYS = (
-    *("cloudpickle", "concurrent.futures.process", "multiprocessing.pool", "multiprocessing.synchronize"),
-    *("numpy", "numpy.random", "shmtensor", "shmtensor.multiprocessing._worker_server.popen"),
+    *("cloudpickle", "concurrent.futures.process", "multiprocessing.synchronize", "numpy", "numpy.random"),
+    *("shmtensor", "shmtensor.multiprocessing.pool", "shmtensor.multiprocessing._worker_server.popen"),
 )
 
 
