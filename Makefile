@@ -10,8 +10,11 @@ BENCH_PEERS ?=
 BENCH_CASES ?= all
 BENCH_RESULT ?= build/bench/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
+# The C++ tests and the package, both with the fault points at which tests kill processes. Another environment's
+# interpreter may have been configured before.
 CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	-DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON -DSHMTENSOR_WERROR=ON \
+	-DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON -DSHMTENSOR_WERROR=ON -DCMAKE_UNITY_BUILD=ON \
+	-U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) \
 	-DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
@@ -132,6 +135,7 @@ format: $(VENV)/.group-lint ## fix what ruff and clang-format can fix
 	$(BIN)/ruff format
 	git ls-files '*.cpp' '*.hpp' | xargs $(BIN)/clang-format -i
 
+# Not a unity build: the one that shows that each file of the core stands alone.
 sanitize: $(VENV)/.group-build build/gtest/.found ## run the C++ tests with ASan and UBSan, then TSan
 	for kind in address,undefined thread; do \
 	  $(CMAKE) -S . -B build/sanitize-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
@@ -183,11 +187,13 @@ $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
 
-# A second build, for the tests that kill processes at fault points.
-$(VENV)/fault-points/.built: $(SOURCES) | $(VENV)/.group-build
-	$(PIP) --no-build-isolation --no-deps --upgrade --target $(@D) \
-	  -C cmake.define.SHMTENSOR_FAULT_POINTS=ON -C cmake.define.SHMTENSOR_WERROR=ON \
-	  -C build-dir=build/fault-points/{wheel_tag} .
+# The package with fault points, from the build of the C++ tests.
+$(VENV)/fault-points/.built: $(CPP_BUILD)/.built
+	$(CPP_CONFIGURE) >/dev/null
+	$(CMAKE) --build $(CPP_BUILD)
+	rm -rf $(@D)
+	$(CMAKE) --install $(CPP_BUILD) --prefix $(@D) >/dev/null
+	cp -r python/shmtensor $(@D)
 	touch $@
 
 $(VENV)/.dataset: | $(VENV)/.group-demo
