@@ -19,7 +19,7 @@ CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(ab
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
-.PHONY: help demo test test-cpp test-python test-integrations test-integrations-oldest test-torch-cuda test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
+.PHONY: help demo test test-all test-cpp test-python test-integrations test-integrations-oldest test-torch-cuda test-cpython gpu-test gpu-report torture endurance fuzz fuzz-keep model litmus \
 	lint audit format sanitize bench bench-cpp wheels check-wheels wheel-tools release-check docs check-docs clean
 
 help: ## list the targets
@@ -29,12 +29,16 @@ HTML ?=
 demo: $(VENV)/.shmtensor $(VENV)/.dataset ## see shmtensor beside pickle and SharedMemory in a minute (HTML=file: a page, too)
 	$(BIN)/python examples/demo $(if $(HTML),--html $(HTML))
 
-test: test-cpp test-python ## run every test
+test: test-cpp test-python ## run the everyday tests: each protocol and each public function
 
 # Three tests for two processors: many wait for processes most of the time.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
-test-python: $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built ## run the Python tests (PYTEST_ARGS="tests/objects -k shape": some)
+PYTHON_TESTS := $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
+test-python: $(PYTHON_TESTS) ## run the Python tests among them (PYTEST_ARGS="tests/objects -k shape": some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: $(PYTHON_TESTS) ## run the others: each start method and strategy, and what takes seconds
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "thorough and not gpu"
 
 # In an environment of its own, so that the libraries never reach the other tests. Continuous integration runs all,
 # and has ten minutes: the tests of Ray take two of them, those of MPI less than one.

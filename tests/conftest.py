@@ -40,6 +40,16 @@ def pytest_report_header() -> str:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the start methods and strategies of a test, `make test` runs the first; `make test-all` the others."""
+    for item in items:
+        if hasattr(item, "callspec"):
+            indices = item.callspec.indices
+            if indices.get("start_method") or indices.get("strategy"):
+                item.add_marker(pytest.mark.thorough)
+
+
 NAMES = pytest.StashKey[set[str]]()
 
 
@@ -95,7 +105,7 @@ def leak_guard(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not problems, "left behind: " + "; ".join(problems)
 
 
-@pytest.fixture(params=["spawn", "forkserver", "server", "fork"])
+@pytest.fixture(params=["forkserver", "spawn", "server", "fork"])
 def start_method(request: pytest.FixtureRequest) -> str:
     return request.param
 
