@@ -11,7 +11,9 @@ import jax
 import numpy as np
 from jax._src.array import ArrayImpl
 
+import shmtensor._core as _core
 from shmtensor.integrations._tables import ReducerTable
+from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,10 +38,22 @@ def reduce_array(array: jax.Array) -> Any:
     devices = array.devices()
     if len(devices) != 1 or next(iter(devices)).platform != "cpu" or array.weak_type:
         return array.__reduce__()
-    return rebuild_array, (np.asarray(array),)
+    elements = np.asarray(array)
+    tensor = _over_shared_memory(elements)
+    return rebuild_array, (elements if tensor is None else tensor,)
 
 
-def rebuild_array(array: npt.NDArray[Any]) -> jax.Array:
-    """Return an array of JAX on the CPU, over the memory of one of NumPy if JAX can use that."""
+def rebuild_array(elements: npt.NDArray[Any] | Tensor) -> jax.Array:
+    """Return an array of JAX on the CPU, over the memory of the elements if JAX can use that."""
     device = None if jax.default_backend() == "cpu" else jax.devices("cpu")[0]
-    return jax.device_put(array, device)
+    return jax.device_put(np.asarray(elements), device)
+
+
+def _over_shared_memory(elements: npt.NDArray[Any]) -> Tensor | None:
+    """Return a tensor over elements that JAX never changes, also in the copy that a message brought."""
+    address = elements.__array_interface__["data"][0]
+    storage = _core.storage_at(address, elements.nbytes) if elements.size else None
+    if storage is None:
+        return None
+    offset = address - storage.data_ptr()
+    return Tensor(storage, elements.dtype, elements.shape, elements.strides, offset, readonly=True)
