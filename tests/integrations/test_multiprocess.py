@@ -159,3 +159,41 @@ SERVER = """
 def test_server_is_a_start_method(tmp_path) -> None:
     done = run_program(write_program(tmp_path, SERVER), timeout=110)
     assert done.stdout == "fine\n", done
+
+
+EVENT_LOOP = """
+    import asyncio
+    import signal
+    import time
+
+    import multiprocess
+
+    import shmtensor as st
+
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, print, "the loop receives the child's signal")
+        process = multiprocess.get_context("fork").Process(target=time.sleep, args=(1000,))
+        process.start()
+        process.terminate()
+        process.join(60)
+        print(process.exitcode)
+        pool = multiprocess.get_context("fork").Pool(2)
+        pool.map_async(time.sleep, [1000, 1000])
+        pool.terminate()
+        pool.join()
+        await asyncio.sleep(0)
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        print(loop.remove_signal_handler(signal.SIGTERM))
+
+
+    if __name__ == "__main__":
+        st.install("multiprocess")
+        asyncio.run(main())
+    """
+
+
+def test_forked_children_of_an_event_loop_have_their_own_signals(tmp_path) -> None:
+    done = run_program(write_program(tmp_path, EVENT_LOOP), timeout=110)
+    assert done.stdout == "-15\nTrue\n", done

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import multiprocess
 import numpy as np
-from multiprocess import connection, queues, reduction, spawn
+from multiprocess import connection, popen_fork, process, queues, reduction, spawn
 
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._registry import state
@@ -21,16 +22,20 @@ __all__ = ["install", "uninstall"]
 _pickler: Any = reduction.ForkingPickler
 _replaced = Replacements()
 _server = ServerMethod(multiprocess)
+_launch: Any = popen_fork.Popen._launch
+_bootstrap: Any = process.BaseProcess._bootstrap
 
 
 def install() -> None:
-    """Use our reducers, also in children that start from now on; add a start method."""
+    """Use our reducers, also in children that start from now on; add a start method; fork as ours does."""
     _replaced.set(_pickler, "reducer_override", _reduce)
     _replaced.set(_pickler, "dumps", classmethod(pickles_message(_pickler.dumps.__func__)))
     send = into_pipe(connection._ConnectionBase.send, lambda sender, _: sender)
     _replaced.set(connection._ConnectionBase, "send", send)
     _replaced.set(queues.Queue, "_feed", staticmethod(into_pipe(queues.Queue._feed, of_feeder)))
     _replaced.set(queues.SimpleQueue, "put", into_pipe(queues.SimpleQueue.put, of_queue))
+    _replaced.set(popen_fork.Popen, "_launch", _fork)
+    _replaced.set(process.BaseProcess, "_bootstrap", _begin)
     pass_on_to_children(state, spawn)
     _server.install()
 
@@ -47,3 +52,20 @@ def _reduce(_pickler: Any, obj: Any) -> Any:
         return reduce_shared(obj) or NotImplemented
     reducer = REDUCERS.get(type(obj))
     return NotImplemented if reducer is None else reducer(obj)
+
+
+def _fork(popen: Any, process_obj: Any) -> None:
+    """Fork a child without a moment in which its signals are the parent's; `_begin` unblocks them."""
+    from shmtensor.multiprocessing._lifetime.signals import blocked  # as below: most children fork none
+
+    with blocked(*signal.valid_signals()) as process_obj._signal_mask:
+        _launch(popen, process_obj)
+
+
+def _begin(process_obj: Any, *args: Any, **options: Any) -> Any:
+    mask = getattr(process_obj, "_signal_mask", None)
+    if mask is not None:
+        from shmtensor.multiprocessing._lifetime.signals import begin_child
+
+        begin_child(mask)
+    return _bootstrap(process_obj, *args, **options)

@@ -10,7 +10,6 @@ import multiprocessing.context as std
 import multiprocessing.process
 import os
 import pickle
-import signal
 from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +22,7 @@ from shmtensor.multiprocessing import start_method
 from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
 from shmtensor.multiprocessing._lifetime.fork import Popen as _ForkPopen
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
-from shmtensor.multiprocessing._lifetime.signals import leave_event_loop
+from shmtensor.multiprocessing._lifetime.signals import begin_child
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -127,8 +126,7 @@ class _Sharing(multiprocessing.process.BaseProcess):
         if method is not None:  # the child's default is the method by which it was started
             start_method.set_default(method)
         if self._signal_mask is not None:
-            leave_event_loop()
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._signal_mask)
+            begin_child(self._signal_mask)
         return super()._bootstrap(*args, **kwargs)  # type: ignore[misc, no-any-return]
 
 

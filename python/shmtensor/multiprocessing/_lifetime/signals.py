@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["blocked", "leave_event_loop"]
+__all__ = ["begin_child", "blocked"]
 
 
 @contextmanager
@@ -23,7 +23,19 @@ def blocked(*numbers: int) -> Iterator[set[int]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def leave_event_loop() -> None:
+def begin_child(mask: set[int]) -> None:
+    """Unblock signals in a child that was forked with all of them blocked, when they are the child's alone.
+
+    Parameters
+    ----------
+    mask
+        The parent's mask before.
+    """
+    _leave_event_loop()
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _leave_event_loop() -> None:
     """Handle signals in this forked child as a new program does, if an event loop handles the parent's.
 
     Such a loop has set a descriptor to which the interpreter writes each signal. The child has it, too: the
