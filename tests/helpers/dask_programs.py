@@ -54,9 +54,9 @@ def _no_blocks() -> bool:
 def owner(array: np.ndarray) -> str:
     """Return what an array's memory is: a private view of a block, a shared block, or the process's own."""
     from shmtensor import _core
-    from shmtensor.integrations._dask import copies
+    from shmtensor.integrations import _copies
 
-    found = copies._owner(array)
+    found = _copies._owner(array)
     if isinstance(found, _core.PrivateView):
         return "view"
     return "private" if _core.tensor_over_buffer(np.ascontiguousarray(array)) is None else "shared"

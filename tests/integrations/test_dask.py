@@ -268,7 +268,7 @@ def test_values_on_disk_contain_no_handle(tmp_path, kind) -> None:
 
     import shmtensor as st
     from shmtensor.integrations._borrowing import private_view
-    from shmtensor.integrations._dask.copies import copy_of
+    from shmtensor.integrations._copies import copy_of
 
     st.install("dask")
     try:

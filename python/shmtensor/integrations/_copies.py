@@ -11,15 +11,17 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor.errors import StaleHandleError
+from shmtensor.integrations._borrowing import private_view
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shmtensor.storage import Storage
 
+    Array = npt.NDArray[Any]
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["address_of", "copy_of"]
+__all__ = ["address_of", "copy_of", "order_of", "rebuild_private", "reduce_to_copy"]
 
 _Key = tuple[int, int, int]
 
@@ -57,6 +59,23 @@ def copy_of(content: Bytes) -> Storage:
     if key is not None:
         _remember(key, owner, copy)
     return copy
+
+
+def reduce_to_copy(array: Array) -> Any:
+    """Reduce a contiguous array to `copy_of` its elements; each receiver has them as private memory."""
+    content = array.ravel(order="K").view(np.uint8)
+    return rebuild_private, (copy_of(content), array.dtype, array.shape, order_of(array))
+
+
+def rebuild_private(copy: Storage, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any) -> Array:
+    """Return the array of a copy, into which no process writes; what is written here stays in this array."""
+    array: Array = np.ndarray(shape, dtype, private_view(copy), order=order)
+    return array
+
+
+def order_of(array: Array) -> str:
+    """Return the order in which the elements are copied."""
+    return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
 def _owner(content: Bytes) -> Any:

@@ -11,7 +11,7 @@ import shmtensor._core as _core
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["into_pipe", "of_feeder", "of_queue", "pickles_message"]
+__all__ = ["into_pipe", "is_sending", "of_feeder", "of_queue", "pickles_message"]
 
 
 class _Sending(threading.local):
@@ -43,6 +43,11 @@ def into_pipe(send: Callable[..., Any], connection_of: Callable[..., Any]) -> Ca
     return assigned
 
 
+def is_sending() -> bool:
+    """Return True if this thread pickles a message that it writes into a pipe."""
+    return _sending.connection is not None
+
+
 def pickles_message(dumps: Callable[..., Any]) -> Callable[..., Any]:
     """Return `dumps` with the tickets of each message assigned to its pipe; cancelled if `dumps` fails.
 
@@ -52,7 +57,7 @@ def pickles_message(dumps: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(dumps)
     def assigned(*args: Any, **options: Any) -> Any:
-        if _sending.connection is None:
+        if not is_sending():
             return dumps(*args, **options)
         with _core.MessageScope(_outgoing_pipe(_sending.connection)) as message:
             content = dumps(*args, **options)

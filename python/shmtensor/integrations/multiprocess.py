@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import multiprocess
 import numpy as np
 from multiprocess import connection, popen_fork, process, queues, reduction, spawn
 
+from shmtensor._log import log_event
+from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._children import pass_on_to_children
+from shmtensor.integrations._copies import reduce_to_copy
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
-from shmtensor.integrations._sending import into_pipe, of_feeder, of_queue, pickles_message
+from shmtensor.integrations._sending import into_pipe, is_sending, of_feeder, of_queue, pickles_message
 from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import REDUCERS
-from shmtensor.reducers import reduce_shared
+from shmtensor.reducers import is_large, reduce_shared
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["install", "uninstall"]
 
@@ -49,9 +55,26 @@ def uninstall() -> None:
 def _reduce(_pickler: Any, obj: Any) -> Any:
     # dill has a function for NumPy's arrays, which precedes registered reducers.
     if isinstance(obj, np.ndarray):
-        return reduce_shared(obj) or NotImplemented
+        return reduce_shared(obj) or _reduce_large(obj) or NotImplemented
     reducer = REDUCERS.get(type(obj))
     return NotImplemented if reducer is None else reducer(obj)
+
+
+def _reduce_large(array: npt.NDArray[Any]) -> Any:
+    """Reduce a large array to a copy that all its messages have in common; None for another array."""
+    if (
+        type(array) is not np.ndarray
+        or array.dtype.hasobject
+        or not array.flags.forc
+        or not is_large(array.nbytes)
+        or not is_sending()
+    ):
+        return None
+    try:
+        return reduce_to_copy(array)
+    except OutOfSharedMemory as error:
+        log_event(f"multiprocess sends {array.nbytes} bytes without shared memory: {error}")
+        return None
 
 
 def _fork(popen: Any, process_obj: Any) -> None:

@@ -18,7 +18,7 @@ from shmtensor.creation import zeros
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations import _borrowing
 from shmtensor.integrations._borrowing import private_view
-from shmtensor.integrations._dask.copies import address_of, copy_of
+from shmtensor.integrations._copies import address_of, copy_of
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor.creation import asarray
-from shmtensor.integrations._borrowing import private_view
+from shmtensor.integrations._copies import order_of, rebuild_private
 from shmtensor.reducers import reduce_array_out_of_band, reduce_shared
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = [
     "copy_of",
     "is_in_file",
     "rebuild_copy",
-    "rebuild_private",
     "reduce_copy",
 ]
 
@@ -56,7 +55,7 @@ def can_be_copied(array: Array) -> bool:
 
 def reduce_copy(array: Array, copy: Storage, *, readonly: bool) -> Any:
     """Reduce an array to its copy, which no process means to share but the receivers of this one."""
-    return rebuild_copy, (copy, array.dtype, array.shape, _order(array), readonly)
+    return rebuild_copy, (copy, array.dtype, array.shape, order_of(array), readonly)
 
 
 def rebuild_copy(
@@ -69,20 +68,10 @@ def rebuild_copy(
     return array
 
 
-def rebuild_private(copy: Storage, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any) -> Array:
-    """Return the array of a copy, into which no process writes; what is written here stays in this array."""
-    array: Array = np.ndarray(shape, dtype, private_view(copy), order=order)
-    return array
-
-
 def copy_of(array: Array) -> Storage:
     """Return a new block with the elements of an array, in the order of `reduce_copy`."""
-    tensor = asarray(array.T if _order(array) == "F" else array, copy=True)
+    tensor = asarray(array.T if order_of(array) == "F" else array, copy=True)
     return tensor.storage()
-
-
-def _order(array: Array) -> str:
-    return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
 class Copies:
@@ -139,5 +128,5 @@ class Arguments:
             return reduce_array_out_of_band(array)  # a copy of the task's own
         copy = self.copies.of(array)
         if self._mode == "c":
-            return rebuild_private, (copy, array.dtype, array.shape, _order(array))
+            return rebuild_private, (copy, array.dtype, array.shape, order_of(array))
         return reduce_copy(array, copy, readonly=self._mode == "r")
