@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -58,11 +61,22 @@ BUILD = """
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("frozen")
+    """Return the folder with the programs, which the processes of a run build once: it takes a minute."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return build(tmp_path_factory.mktemp("frozen"))
+    folder = tmp_path_factory.getbasetemp().parent / "frozen"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return folder / "dist" if (folder / "built").exists() else build(folder)
+
+
+def build(folder: Path) -> Path:
     (folder / "program.py").write_text(textwrap.dedent(PROGRAM))
     (folder / "program.spec").write_text(textwrap.dedent(BUILD))
     command = [sys.executable, "-m", "PyInstaller", "--log-level", "WARN", "program.spec"]
     subprocess.run(command, cwd=folder, env=clean_environment(), check=True, timeout=500)
+    (folder / "built").touch()
     return folder / "dist"
 
 
@@ -80,13 +94,10 @@ def test_program_with_the_other_freeze_support_is_not_started_again_and_again(bu
     assert "the worker server could not start" in done.stderr
 
 
-def test_missing_manager_names_the_hook(built: Path) -> None:
-    manager = built / "folder/_internal/shmtensor/shmtensor-manager"
-    manager.rename(hidden := manager.with_name("hidden"))
-    try:
-        done = run_command([str(built / "folder/program")], env={"METHODS": "fork"})
-    finally:
-        hidden.rename(manager)
+def test_missing_manager_names_the_hook(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built / "folder", tmp_path / "copy", symlinks=True, copy_function=os.link)
+    (tmp_path / "copy/_internal/shmtensor/shmtensor-manager").unlink()
+    done = run_command([str(tmp_path / "copy/program")], env={"METHODS": "fork"})
     assert done.returncode == 1
     assert "freeze the program with its hook for PyInstaller" in done.stderr
 
