@@ -1,10 +1,11 @@
-"""Tests of a library are skipped where it is not installed."""
+"""Tests of a library are skipped where it is not installed; a run of other tests does not mention them."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import shmtensor as st
 from tests.cuda.harness import SIMULATORS, Machine
 from tests.helpers import ray_programs
 from tests.integrations.cuda_clients import INSTALLED
+from tests.integrations.not_installed import NotInstalled
 
 # A child that is forked after OpenMP's threads have run waits for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -40,14 +42,30 @@ _PATTERNS = {
     "test_vllm.py": "vllm",
     "test_web_servers.py": "fastapi",
 }
-_torch = importlib.util.find_spec("torch")
-collect_ignore_glob = [
-    pattern
-    for pattern, libraries in _PATTERNS.items()
-    if None in map(importlib.util.find_spec, libraries.split())
-] + ([] if INSTALLED else ["test_cuda_clients.py"])
-if not (_torch and (Path(_torch.origin).parent / "lib/libc10_cuda.so").exists()):  # torch's CPU build
-    collect_ignore_glob.append("test_torch_cuda.py")
+
+
+def _missing(name: str) -> str | None:
+    """Return what a module of tests lacks."""
+    for pattern, libraries in _PATTERNS.items():
+        for library in libraries.split() if fnmatch(name, pattern) else ():
+            if importlib.util.find_spec(library) is None:
+                return f"{library} is not installed"
+    if name == "test_cuda_clients.py" and not INSTALLED:
+        return "no library with CUDA is installed"
+    if name == "test_torch_cuda.py":
+        folder = Path(importlib.util.find_spec("torch").origin).parent
+        return None if (folder / "lib/libc10_cuda.so").exists() else "torch is its CPU build"
+    return None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    named = any(Path(__file__).parent.name in argument for argument in config.args)
+    return True if not named and _missing(collection_path.name) else None
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> NotInstalled | None:
+    reason = _missing(module_path.name)
+    return NotInstalled.from_parent(parent, path=module_path, reason=reason) if reason else None
 
 
 def pytest_collection_modifyitems(items) -> None:
