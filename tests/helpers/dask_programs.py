@@ -43,7 +43,7 @@ def cluster(workers: int = 2, **options):
 
 def wait_for_no_blocks() -> None:
     """Wait until the session has no block, as a process knows that is in it."""
-    wait_until(_no_blocks, 20, lambda: str(st.stats()))
+    wait_until(_no_blocks, 60, lambda: str(st.stats()))
 
 
 def _no_blocks() -> bool:

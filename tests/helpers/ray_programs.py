@@ -119,7 +119,7 @@ def place(tensor) -> str:
 
 def wait_for_no_blocks() -> None:
     """Wait until the session has no block."""
-    wait_until(_no_blocks, 20, lambda: str(st.stats()))
+    wait_until(_no_blocks, 60, lambda: str(st.stats()))
 
 
 def _no_blocks() -> bool:

@@ -122,7 +122,7 @@ def test_client_is_killed(tmp_path, call) -> None:
             done = subprocess.run(command, timeout=60, check=False)
             assert done.returncode == -signal.SIGKILL, done
             wait_for_no_blocks()
-            assert client.submit(np.sum, client.scatter(ones(), direct=True)).result(timeout=30) == 1_000_000
+            assert client.submit(np.sum, client.scatter(ones(), direct=True)).result(timeout=60) == 1_000_000
     """,
     )
 

@@ -157,7 +157,7 @@ def test_random_kills(tmp_path, ray_environment) -> None:
                 made = actors[victim].make.remote()
                 assert [get(actor.sum.remote(made)) for actor in actors] == [[COUNT]] * 3
                 del made, added, call
-                wait_until(lambda: only_received_left(actors), 20, lambda: str(st.stats()))
+                wait_until(lambda: only_received_left(actors), 60, lambda: str(st.stats()))
             for actor in actors:
                 ray.kill(actor)
     """,
