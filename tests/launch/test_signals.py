@@ -58,6 +58,27 @@ def test_child_of_an_event_loop_handles_signals_as_a_new_program() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_child_of_asyncio_handles_signals_as_a_new_program() -> None:
+    """Regression: since Python 3.12 asyncio resets the descriptor in the child, but not the handlers."""
+    done = run_python(
+        CHILD
+        + """
+    import asyncio
+
+    async def main(handles_signals):
+        if handles_signals:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, print)
+        return in_a_process(context), await asyncio.to_thread(in_a_process, context)
+
+    for handles_signals in (False, True):
+        sigterm = "<Handlers.SIG_DFL: 0>" if handles_signals else repr(handler)
+        for found in asyncio.run(main(handles_signals)):
+            assert found[:3] == (-1, sigterm, repr(signal.default_int_handler)), found
+    """
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_child_inherits_handlers_of_a_program_without_event_loop() -> None:
     done = run_python(
         CHILD

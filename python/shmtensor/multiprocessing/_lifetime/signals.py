@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["begin_child", "blocked"]
+
+_LOOPS = frozenset({"asyncio.unix_events", "uvloop.loop"})  # modules of event loops' handlers
 
 
 @contextmanager
@@ -41,10 +43,18 @@ def _leave_event_loop() -> None:
     Such a loop has set a descriptor to which the interpreter writes each signal. The child has it, too: the
     loop would receive the child's signals as the parent's. What handlers in Python start, only the loop
     would complete. Without a loop, a child inherits them, as with the standard library.
+
+    Since Python 3.12 asyncio has reset the descriptor in the child by now; its handlers, which do nothing
+    themselves, tell of it. `asyncio.run` alone handles SIGINT, without a descriptor.
     """
-    if signal.set_wakeup_fd(-1) < 0:
-        return
-    for number in signal.valid_signals():
-        if callable(signal.getsignal(number)):
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    modules = {number: _module(handler) for number, handler in handlers.items() if callable(handler)}
+    has_loop = signal.set_wakeup_fd(-1) >= 0 or not _LOOPS.isdisjoint(modules.values())
+    for number, module in modules.items():
+        if has_loop or module == "asyncio.runners":
             default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, default)
+
+
+def _module(handler: Any) -> str | None:
+    return getattr(getattr(handler, "func", handler), "__module__", None)  # a partial object has a `func`
