@@ -3,6 +3,7 @@
 Only imports are changed: `import multiprocessing` is followed by `import shmtensor.multiprocessing as
 multiprocessing`, and `from multiprocessing import` names the drop-in. Submodules stay the standard library's
 where the drop-in has none of its own. The copy is a module that started processes import like any other.
+The tests of executors, which name their start methods, have a second copy for "server".
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ PLACES = (  # moved out of the package `test`
     ("test.test_multiprocessing_forkserver", "with_forkserver"),
 )
 FUTURES = "test_concurrent_futures"  # one module; a package since Python 3.12
+FUTURES_WITH_SERVER = "futures_with_server"  # the same, whose classes for spawn use "server"
 RUNNER = """
 import _test_multiprocessing
 
@@ -39,7 +41,8 @@ def are_installed() -> bool:
 
 def futures_modules() -> list[str]:
     """Return the names of the modules with the tests of executors."""
-    return [".".join(path.with_suffix("").parts) for path in _futures() if path.stem.startswith("test_")]
+    modules = [".".join(path.with_suffix("").parts) for path in _futures() if path.stem.startswith("test_")]
+    return modules + [_with_server(module) for module in modules]
 
 
 def _futures() -> list[Path]:
@@ -56,10 +59,21 @@ def write(folder: Path, *, standard: bool = False) -> None:
             text = text.replace(old, new)
         for pattern, new in () if standard else CHANGES:
             text = re.sub(pattern, new, text, flags=re.MULTILINE)
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        _write(folder / name, text)
+        if name in _futures():
+            text = text if standard else text.replace('ctx = "spawn"', 'ctx = "server"')
+            _write(folder / _with_server(str(name)), text)
     for method in METHODS:
         (folder / f"with_{method}.py").write_text(RUNNER.format(method=method))
+
+
+def _with_server(text: str) -> str:
+    return text.replace(FUTURES, FUTURES_WITH_SERVER)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 def _folder() -> Path:
