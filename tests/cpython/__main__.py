@@ -83,7 +83,7 @@ def run_one(
 def classes(folder: Path, module: str) -> list[str]:
     env = clean_environment(PYTHONPATH=str(folder))
     names = subprocess.check_output([sys.executable, ONE, folder, module], env=env, text=True).split()
-    return [name for name in names if "Spawn" in name or sources.FUTURES_WITH_SERVER not in module]
+    return [name for name in names if sources.concerns(module, name)]
 
 
 def expected(module: str) -> dict[str, str]:

@@ -3,7 +3,8 @@
 Only imports are changed: `import multiprocessing` is followed by `import shmtensor.multiprocessing as
 multiprocessing`, and `from multiprocessing import` names the drop-in. Submodules stay the standard library's
 where the drop-in has none of its own. The copy is a module that started processes import like any other.
-The tests of executors, which name their start methods, have a second copy for "server".
+The tests of executors, which name their start methods, have a second copy for "server". Those of executors
+of subinterpreters, which the package refuses, are left out.
 """
 
 from __future__ import annotations
@@ -45,10 +46,17 @@ def futures_modules() -> list[str]:
     return modules + [_with_server(module) for module in modules]
 
 
+def concerns(module: str, name: str) -> bool:
+    """Return True if the module runs this test class."""
+    if name.startswith("InterpreterPool"):
+        return False
+    return "Spawn" in name or FUTURES_WITH_SERVER not in module
+
+
 def _futures() -> list[Path]:
     one = [_folder() / f"{FUTURES}.py"]
     files = one if one[0].is_file() else sorted((_folder() / FUTURES).glob("*.py"))
-    return [path.relative_to(_folder()) for path in files]
+    return [path.relative_to(_folder()) for path in files if path.stem != "test_interpreter_pool"]
 
 
 def write(folder: Path, *, standard: bool = False) -> None:
