@@ -50,6 +50,9 @@ DIFFERENCES = (
     ),
     Difference("_TestImportStar.test_import", "it reads the folder of the package, which has other files"),
     Difference("TestFlags.test_flags", "its interpreter has no site-packages, where this package is"),
+    Difference(
+        "WithProcessesTestFinalize.test_finalize", "a finalizer closes the worker server at exit", _SERVER
+    ),
     Difference("TestNoForkBomb.test_noforkbomb", "a program without a guard works", _SERVER),
     Difference(
         "WithProcessesTestPoolWorkerErrors.test_unpickleable_result", "a lambda can be sent back", _SERVER
