@@ -14,8 +14,7 @@ def answer(tasks, results):
     results.put(array)
 
 
-if __name__ == "__main__":
-    mp.set_start_method(sys.argv[1])
+def main():  # in a module, NumPy refuses to resize a variable from Python 3.14 on
     tasks, results = mp.Queue(), mp.Queue()
     worker = mp.Process(target=answer, args=(tasks, results))
     worker.start()
@@ -24,5 +23,10 @@ if __name__ == "__main__":
     array.resize(6)
     print(array)
     worker.join()
+
+
+if __name__ == "__main__":
+    mp.set_start_method(sys.argv[1])
+    main()
 
 # > [1. 1. 1. 5. 0. 0.]

@@ -10,10 +10,10 @@ def square(number):
     return number * number
 
 
-with mp.get_context(sys.argv[1]).Pool(2) as pool:
-    try:
+try:
+    with mp.get_context(sys.argv[1]).Pool(2) as pool:
         print(pool.map(square, range(5)))
-    except mp.ProcessError as error:
-        print('`if __name__ == "__main__":`' in str(error))
+except (mp.ProcessError, ChildProcessError) as error:  # the latter from the fork server since Python 3.13.8
+    print("`if __name__ == " in str(error))
 
 # > True
