@@ -10,15 +10,21 @@ import weakref
 from collections import ChainMap
 from contextlib import suppress
 from enum import Enum
-from functools import cached_property
 from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from shmtensor.multiprocessing._by_value.names import CachedFunction, is_by_value
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
+from shmtensor.multiprocessing._by_value.reductions import (
+    REDUCTIONS,
+    fill_cached,
+    make_cached,
+    parts_of_cached,
+)
 from shmtensor.reducers import reduce_array
 
 __all__ = ["check_equality", "dumps_whole", "loads_whole"]
@@ -48,12 +54,15 @@ def _pickler_class() -> Any:
         # Read from the class when a pickler is created. What is pickled here is read several times, so arrays
         # among the arguments of a process are not copied into shared memory for one reader.
         dispatch_table: ClassVar = ChainMap(
-            {np.ndarray: reduce_array, cached_property: _reduce_property},
+            {np.ndarray: reduce_array, **REDUCTIONS},
             _pickler._extra_reducers,
             cloudpickle.Pickler.dispatch_table,
         )
 
         def reducer_override(self, obj: Any) -> Any:
+            if type(obj) is CachedFunction and is_by_value(obj):
+                arguments, state = parts_of_cached(obj)
+                return _by_id(object_ids.of(obj), make_cached, arguments, fill_cached, state)
             reduced = super().reducer_override(obj)
             # Six parts: a function or class by value, which is created first and filled afterwards.
             if isinstance(reduced, tuple) and len(reduced) == 6:
@@ -64,22 +73,16 @@ def _pickler_class() -> Any:
                     arguments, state, sent_globals = main_globals.split(arguments, state)
                 elif "__slots__" in vars(obj) and not issubclass(obj, (Enum, tuple)):
                     arguments = _with_slots(arguments, obj)
-                return (
-                    _create,
-                    (object_id, make, arguments),
-                    (object_id, fill, state, sent_globals),
-                    None,
-                    None,
-                    _fill,
-                )
+                return _by_id(object_id, make, arguments, fill, state, sent_globals)
             return reduced
 
     return WholePickler
 
 
-def _reduce_property(made: cached_property[Any]) -> tuple[Any, ...]:
-    """Leave its lock out, which it has before Python 3.12."""
-    return cached_property, (made.func,), {name: part for name, part in vars(made).items() if name != "lock"}
+def _by_id(  # noqa: PLR0917
+    object_id: ObjectId, make: Any, arguments: Any, fill: Any, state: Any, sent_globals: Any = None
+) -> tuple[Any, ...]:
+    return _create, (object_id, make, arguments), (object_id, fill, state, sent_globals), None, None, _fill
 
 
 def _with_slots(arguments: tuple[Any, ...], kind: type) -> tuple[Any, ...]:

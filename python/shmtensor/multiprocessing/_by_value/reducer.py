@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 import weakref
 from dataclasses import dataclass
 from multiprocessing import context
@@ -27,14 +26,13 @@ from typing import Any, NoReturn
 import shmtensor._core as _core
 from shmtensor._queue.pickling import MessagePickler, dumps_by
 from shmtensor.multiprocessing._by_value.code_store import Location, code_store
+from shmtensor.multiprocessing._by_value.names import MAIN, CachedFunction, find, is_by_value
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 from shmtensor.multiprocessing._by_value.pickler import check_equality, dumps_whole, loads_whole
 from shmtensor.multiprocessing._by_value.snapshot import Snapshot
 
 __all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_name", "dumps_by_value"]
-
-_MAIN = {"__main__", "__mp_main__"}
 
 
 @dataclass(frozen=True)
@@ -87,20 +85,9 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def is_by_value(obj: Any) -> bool:
-    """Return True for a function or class that another process cannot import by its name."""
-    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
-    if module is None or name is None:
-        return False
-    if module in _MAIN:
-        return True
-    found = _find(name, module)
-    return found is not obj and (isinstance(obj, FunctionType) or "<locals>" in name)
-
-
 def _is_handled(obj: Any) -> bool:
     kind = type(obj)
-    return (kind is FunctionType or issubclass(kind, type)) and is_by_value(obj)
+    return (kind is FunctionType or kind is CachedFunction or issubclass(kind, type)) and is_by_value(obj)
 
 
 class _ReducesByValue:
@@ -145,14 +132,14 @@ def _reduce(obj: Any) -> Any:
     sent = _sent.get(obj)
     is_first = sent is None
     if sent is None:
-        sent = _Sent(Snapshot(obj, is_by_value) if _publishes else None)
+        sent = _Sent(Snapshot(obj) if _publishes else None)
     elif sent.snapshot is not None:
         changes = sent.snapshot.changes()
         if changes:
             for function, is_closure in changes:
                 if is_closure:
                     object_ids.renew(function)  # a worker that has the function keeps its old closure
-            sent = _Sent(Snapshot(obj, is_by_value), is_complete=True)
+            sent = _Sent(Snapshot(obj), is_complete=True)
     if sent.reduced is None:
         name, location = _name_in_main(obj), sent.location
         if location is None and _publishes and not sent.is_complete and not (is_first and name is None):
@@ -175,24 +162,17 @@ def _store(obj: Any) -> Location | None:
     return None if message.tickets() else code_store.add(content)
 
 
-def _find(name: str, module: str = "__main__") -> Any:
-    found: Any = sys.modules.get(module)
-    for part in name.split(".") if "." in name else (name,):
-        found = getattr(found, part, None)
-    return found
-
-
 def _name_in_main(obj: Any) -> str | None:
     """Return the name by which a process with the main module finds an object, None if there is none."""
     name: str = obj.__qualname__
-    if obj.__module__ not in _MAIN or "<" in name:
+    if obj.__module__ not in MAIN or "<" in name:
         return None
-    return name if not _has_main or _find(name) is obj else None
+    return name if not _has_main or find(name) is obj else None
 
 
 def _is_here(object_id: ObjectId, name: str | None) -> Any:
     known = object_ids.find(object_id)
-    return _find(name) if known is None and _has_main and name is not None else known
+    return find(name) if known is None and _has_main and name is not None else known
 
 
 def _whole(process: bytes, count: int, name: str | None, content: bytes) -> Any:

@@ -12,6 +12,7 @@ from functools import cached_property
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from shmtensor.multiprocessing._by_value.names import CachedFunction, is_by_value
 from shmtensor.multiprocessing._by_value.namespaces import main_globals, reference, refers_to
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"}  # the globals th
 class Snapshot:
     """The globals, cells and attributes of a function or class, and of those it refers to, at one time."""
 
-    def __init__(self, root: Any, is_by_value: Any) -> None:
+    def __init__(self, root: Any) -> None:
         # Weak references only: a lambda with a tensor, for example, must not outlive its owner's reference.
         self._seen: list[tuple[weakref.ref[FunctionType], int | None, str, Callable[[], Any]]] = []
         self._versions: list[tuple[weakref.ref[FunctionType], str, int]] = []
@@ -46,7 +47,7 @@ class Snapshot:
                     if index is None and is_main:
                         version = main_globals.version(name, value)
                         self._versions.append((weakref.ref(function), name, version))
-                    if isinstance(value, (FunctionType, type)) and is_by_value(value):
+                    if isinstance(value, (FunctionType, CachedFunction, type)) and is_by_value(value):
                         todo.append(value)
             if isinstance(thing, type):
                 attributes = _attributes(thing)
@@ -81,16 +82,23 @@ class Snapshot:
 
 
 def _functions(thing: Any) -> Iterator[FunctionType]:
-    if isinstance(thing, FunctionType):
-        yield thing
+    if not isinstance(thing, type):
+        function = _without_cache(thing)
+        if isinstance(function, FunctionType):
+            yield function
         return
     for member in vars(thing).copy().values():
         parts = [member]
         if isinstance(member, (staticmethod, classmethod, property, cached_property)):
             parts = [getattr(member, name, None) for name in ("__func__", "fget", "fset", "fdel", "func")]
         for part in parts:
-            if isinstance(part, FunctionType):
-                yield part
+            function = _without_cache(part)
+            if isinstance(function, FunctionType):
+                yield function
+
+
+def _without_cache(function: Any) -> Any:
+    return function.__wrapped__ if isinstance(function, CachedFunction) else function
 
 
 def _attributes(thing: type) -> dict[str, Any]:

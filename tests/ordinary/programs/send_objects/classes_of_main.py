@@ -89,7 +89,7 @@ class Pair(typing.NamedTuple):
     b: int = 2
 
 
-class Point(collections.namedtuple("Point", "a b")):  # noqa: PYI024
+class Point(collections.namedtuple("Point", "a b")):
     __slots__ = ()
 
 
