@@ -1,4 +1,5 @@
 """Functions, methods, classes and types as objects: a worker calls what it gets."""
+# methods: spawn server
 
 import functools
 import math
