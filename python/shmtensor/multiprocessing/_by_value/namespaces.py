@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from multiprocessing import context
 from typing import TYPE_CHECKING, Any
 
 from shmtensor.multiprocessing._by_value.code_store import code_store
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main_globals", "reference", "refers_to"]
 
+_ONLY_INHERITED = {"multiprocessing.synchronize", "multiprocessing.sharedctypes"}
+
 
 class MainGlobals:
     """The main program's globals, in this process. Threads: any."""
@@ -30,6 +33,7 @@ class MainGlobals:
         self._globals: dict[str, Any] | None = None  # None except in workers
         self._sent: dict[str, tuple[int, Callable[[], Any]]] = {}
         self._counts: dict[tuple[bytes, str], int] = {}
+        self._inherited: dict[str, Callable[[], Any]] = {}
         self.reset_in_child()
 
     def reset_in_child(self) -> None:
@@ -61,13 +65,24 @@ class MainGlobals:
         """Split cloudpickle's arguments and state of a function from its globals."""
         code, base, *rest = arguments
         plain, slots = state
-        values = {name: (self.version(name, value), value) for name, value in slots["__globals__"].items()}
+        values = {
+            name: (self.version(name, value), value)
+            for name, value in slots["__globals__"].items()
+            if not (_is_only_inherited(value) and self._is_inherited(name, value))
+        }
         sent_globals = code_store.name, values
         return (
             (code, _Globals(code_store.name, base), *rest),
             (plain, {**slots, "__globals__": {}}),
             sent_globals,
         )
+
+    def _is_inherited(self, name: str, value: Any) -> bool:
+        """Return True if workers were given the value of this name when they were started."""
+        if context.get_spawning_popen() is not None:
+            self._inherited[name] = reference(value)
+            return False
+        return name in self._inherited and refers_to(self._inherited[name], value)
 
     def received(self, origin: bytes, base: dict[str, Any]) -> dict[str, Any]:
         """Return the globals for a received function; `base` is what cloudpickle would start with."""
@@ -101,6 +116,14 @@ class _Globals:
 
 def _receive(origin: bytes, base: dict[str, Any]) -> dict[str, Any]:
     return main_globals.received(origin, base)
+
+
+def _is_only_inherited(value: Any) -> bool:
+    """Return True for locks and shared values of `multiprocessing`, which no queue sends."""
+    kind = type(value)
+    if type(kind).__module__ == "_ctypes":
+        return "_wrapper" in vars(value)
+    return any(base.__module__ in _ONLY_INHERITED for base in kind.__mro__)
 
 
 def reference(value: Any) -> Callable[[], Any]:

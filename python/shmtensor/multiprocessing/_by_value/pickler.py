@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import operator
 import pickle
 import sys
 import weakref
@@ -23,6 +24,7 @@ from shmtensor.multiprocessing._by_value.reductions import (
     REDUCTIONS,
     fill_cached,
     make_cached,
+    of_structure,
     parts_of_cached,
 )
 from shmtensor.reducers import reduce_array
@@ -47,6 +49,12 @@ def _cloudpickle() -> Any:
 
 def _pickler_class() -> Any:
     """Return a subclass of cloudpickle's pickler, which is imported when it is first needed."""
+    import ctypes
+    from multiprocessing.connection import Connection
+    from multiprocessing.heap import Arena
+    from socket import socket
+
+    with_descriptor = (Connection, Arena, socket)
     cloudpickle = _cloudpickle()
     pickler: Any = cloudpickle.Pickler
 
@@ -59,7 +67,16 @@ def _pickler_class() -> Any:
             cloudpickle.Pickler.dispatch_table,
         )
 
+        has_descriptors = False
+
         def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, with_descriptor):
+                self.has_descriptors = True
+            # Types that ctypes makes, with names that cannot be imported.
+            if isinstance(obj, type(ctypes.Array)):
+                return operator.mul, (obj._type_, obj._length_)
+            if isinstance(obj, type(ctypes.c_int)) and getattr(obj, "__ctype_le__", obj) is not obj:
+                return getattr, (obj.__ctype_le__, "__ctype_be__")
             if type(obj) is CachedFunction and is_by_value(obj):
                 arguments, state = parts_of_cached(obj)
                 return _by_id(object_ids.of(obj), make_cached, arguments, fill_cached, state)
@@ -71,6 +88,8 @@ def _pickler_class() -> Any:
                 object_id, sent_globals = object_ids.of(obj), None
                 if isinstance(obj, FunctionType) and main_globals.are(obj.__globals__):
                     arguments, state, sent_globals = main_globals.split(arguments, state)
+                elif isinstance(obj, (type(ctypes.Structure), type(ctypes.Union))):
+                    arguments, state = of_structure(arguments, state)
                 elif "__slots__" in vars(obj) and not issubclass(obj, (Enum, tuple)):
                     arguments = _with_slots(arguments, obj)
                 return _by_id(object_id, make, arguments, fill, state, sent_globals)
@@ -118,8 +137,11 @@ def check_equality(obj: Any) -> None:
 _whole_pickler: Any = None
 
 
-def dumps_whole(obj: Any) -> bytes:
-    """Pickle a function or class by value; tensors that it refers to travel as handles."""
+def dumps_whole(obj: Any) -> tuple[bytes, bool]:
+    """Pickle a function or class by value; tensors that it refers to travel as handles.
+
+    Also return True if it refers to descriptors, which one reader gets.
+    """
     global _whole_pickler
     if _whole_pickler is None:
         _whole_pickler = _pickler_class()
@@ -134,7 +156,7 @@ def dumps_whole(obj: Any) -> bytes:
             "move the function to a module that workers can import, or choose another start method"
         )
         raise pickle.PicklingError(msg) from error
-    return file.getvalue()
+    return file.getvalue(), pickler.has_descriptors
 
 
 def loads_whole(content: bytes) -> Any:

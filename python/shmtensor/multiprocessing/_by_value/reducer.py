@@ -9,7 +9,7 @@ by value what it can (`activate`). A reader that has the main module always uses
 What `__main__` contains under its name is sent once to each worker, through the code store, and then referred
 to by its id. Other functions, which may be as short-lived as a lambda, are sent completely the first time.
 Functions whose globals or closures have changed are sent completely from then on, and those that refer to
-tensors each time: a handle has one reader, and the code store has many.
+tensors or descriptors each time: a handle has one reader, and the code store has many.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _reduce(obj: Any) -> Any:
             location = _store(obj)
             sent = _Sent(sent.snapshot, location, is_complete=location is None)
         if location is None:
-            content = dumps_whole(obj)
+            content, _ = dumps_whole(obj)
             _sent[obj] = sent
             return _whole, (*object_ids.of(obj), name, content)
         reduced = _published, (*object_ids.of(obj), name, *location)
@@ -155,11 +155,11 @@ def _reduce(obj: Any) -> Any:
 
 
 def _store(obj: Any) -> Location | None:
-    """Add an object to the code store; return None if it refers to tensors."""
+    """Add an object to the code store; return None if it refers to tensors or descriptors."""
     # Of its own, not that of the message for which the object is pickled; its end cancels the tickets.
     with _core.MessageScope() as message:
-        content = dumps_whole(obj)
-    return None if message.tickets() else code_store.add(content)
+        content, has_descriptors = dumps_whole(obj)
+    return None if has_descriptors or message.tickets() else code_store.add(content)
 
 
 def _name_in_main(obj: Any) -> str | None:

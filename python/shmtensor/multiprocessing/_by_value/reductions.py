@@ -14,7 +14,7 @@ from shmtensor.multiprocessing._by_value.names import MAIN, find
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REDUCTIONS", "fill_cached", "make_cached", "parts_of_cached"]
+__all__ = ["REDUCTIONS", "fill_cached", "make_cached", "of_structure", "parts_of_cached"]
 
 _OF_CACHED = {"__wrapped__", "cache_parameters"}  # the attributes that `lru_cache` adds
 
@@ -38,6 +38,19 @@ def make_cached(function: Any, parameters: dict[str, Any]) -> Any:
 def fill_cached(made: Any, attributes: dict[str, Any]) -> None:
     """Add the attributes that the program has added."""
     vars(made).update(attributes)
+
+
+def of_structure(arguments: tuple[Any, ...], state: Any) -> tuple[tuple[Any, ...], Any]:
+    """Return cloudpickle's arguments and state for a structure or union of ctypes.
+
+    Its bases determine its metaclass, which cannot be imported. Assigning `_fields_` makes the descriptors of
+    fields, by what was assigned before.
+    """
+    attributes, slots = state
+    kept = {name: value for name, value in attributes.items() if type(value).__name__ != "CField"}
+    if "_fields_" in kept:
+        kept["_fields_"] = kept.pop("_fields_")
+    return (type, *arguments[1:]), (kept, slots)
 
 
 def _reduce_property(made: cached_property[Any]) -> tuple[Any, ...]:
