@@ -1,4 +1,5 @@
 """A pool is closed, joined, terminated, in the right order and in wrong ones."""
+# methods: fork server
 
 import multiprocessing as mp
 import sys

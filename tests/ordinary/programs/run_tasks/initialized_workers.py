@@ -1,4 +1,5 @@
 """Each worker opens its connection in an initializer, and tasks use it by a global variable."""
+# methods: fork server
 
 import multiprocessing as mp
 import os

@@ -1,4 +1,5 @@
 """Workers end after a number of tasks, because a library leaks memory."""
+# methods: fork forkserver server
 
 import multiprocessing as mp
 import os

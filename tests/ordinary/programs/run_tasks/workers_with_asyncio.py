@@ -1,4 +1,5 @@
 """An asyncio program runs heavy functions in processes, several at a time, and goes on when one fails."""
+# methods: fork server
 
 import asyncio
 import multiprocessing as mp

@@ -1,5 +1,5 @@
 """A loader's batches: dicts and named tuples of arrays, with strings and numbers, collated by workers."""
-# methods: fork forkserver server
+# methods: fork server
 
 import multiprocessing as mp
 import sys

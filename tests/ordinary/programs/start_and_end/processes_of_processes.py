@@ -1,4 +1,5 @@
 """Children start children, and each waits for its own."""
+# methods: fork server
 
 import multiprocessing as mp
 import sys

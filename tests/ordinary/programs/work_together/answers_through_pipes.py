@@ -1,4 +1,5 @@
 """A worker for each task answers through its own pipe; the program waits for whichever is ready."""
+# methods: fork spawn
 
 import multiprocessing as mp
 import sys

@@ -1,4 +1,5 @@
 """Processes wait for each other with an Event, a Condition and a Barrier."""
+# methods: fork spawn
 
 import multiprocessing as mp
 import sys

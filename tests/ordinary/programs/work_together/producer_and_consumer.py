@@ -1,4 +1,5 @@
 """A producer and a consumer, which ends at a sentinel."""
+# methods: spawn server
 
 import multiprocessing as mp
 import sys
