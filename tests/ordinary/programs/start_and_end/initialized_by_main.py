@@ -38,4 +38,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    sys.exit(main([*sys.argv[1:], "--name", "given"]))
+    sys.exit(main([sys.argv[1], "--name", "given"]))
