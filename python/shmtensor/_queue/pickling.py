@@ -60,6 +60,7 @@ class MessagePickler(pickle.Pickler):
     def __init__(self) -> None:
         self.file = io.BytesIO()
         self.buffers: list[Any] = []
+        self.nbytes = 0  # of the last message, with its buffers
         # Without a reference to this object: in a cycle, the objects in its memo would live on.
         super().__init__(self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers, self.place))
         self.dispatch_table = REDUCERS
@@ -68,8 +69,10 @@ class MessagePickler(pickle.Pickler):
         """Return the pickle of a message."""
         try:
             stream = self._pickle(value)
+            self.nbytes = len(stream)
             if not self.buffers:
                 return stream
+            self.nbytes += sum(buffer.nbytes for buffer in self.buffers)
             # The buffers follow the stream, in a pickle that has nothing else.
             return self._pickle(_WithBuffers(stream, self.buffers))
         finally:
@@ -118,14 +121,18 @@ class _Kept(threading.local):
     pickler: MessagePickler | None = None
 
 
-def dumps_by(kind: type[MessagePickler]) -> Callable[[object], bytes]:
-    """Return a function that pickles messages, with one pickler for each thread."""
+def dumps_by(
+    kind: type[MessagePickler], note: Callable[[int], None] | None = None
+) -> Callable[[object], bytes]:
+    """Return a function that pickles messages, with one pickler for each thread, and notes their sizes."""
     kept = _Kept()
 
     def dumps(value: object) -> bytes:
         pickler, kept.pickler = kept.pickler or kind(), None  # a reducer may put a message, too
         content = pickler.dumps(value)
         kept.pickler = pickler  # after an exception, perhaps that of a signal handler, its memo may be full
+        if note is not None:
+            note(pickler.nbytes)
         return content
 
     return dumps

@@ -14,8 +14,8 @@ from contextlib import suppress
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shmtensor.multiprocessing._by_value.reducer import dumps_by_name, dumps_by_value
 from shmtensor.multiprocessing._pool.naming import describe
+from shmtensor.multiprocessing._pool.room import wake
 from shmtensor.multiprocessing._pool.tasks import Tasks
 from shmtensor.multiprocessing._pool.workers import Workers
 from shmtensor.multiprocessing.connection import Pipe
@@ -54,7 +54,6 @@ class Pool(pool.Pool):
         method = context.get_start_method()
         self._inqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
         self._outqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
-        self._inqueue._dumps = dumps_by_value if method == "server" else dumps_by_name
         workers = Workers(self._inqueue, self._outqueue)
         tasks = Tasks(self._inqueue, self._outqueue, workers, method)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result
@@ -93,8 +92,8 @@ class Pool(pool.Pool):
         return [self._change_notifier._reader]  # type: ignore[attr-defined]
 
     @staticmethod
-    def _help_stuff_finish(inqueue: Any, task_handler: Any, size: int) -> None:
-        pass  # `put` never blocks
+    def _help_stuff_finish(inqueue: Any, task_handler: Any, size: int) -> None:  # noqa: ARG004
+        wake(task_handler)
 
 
 class _Notifier:

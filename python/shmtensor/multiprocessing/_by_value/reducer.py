@@ -2,7 +2,7 @@
 
 That is what `__main__` defines, lambdas and closures. The reader of a message decides. Messages for workers
 of the server are sent by value: arguments of processes, queues, pipes and pools of its context. Messages for
-workers of another start method are sent by name, as in the standard library (`dumps_by_name`). For
+workers of another start method are sent by name, as in the standard library (`dumps_of_tasks`). For
 other queues the reader is unknown: a process that has itself started a worker of the server, or is one, sends
 by value what it can (`activate`). A reader that has the main module always uses what it finds there by name.
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from multiprocessing import context
 from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import shmtensor._core as _core
 from shmtensor._queue.pickling import MessagePickler, dumps_by
@@ -32,7 +32,10 @@ from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 from shmtensor.multiprocessing._by_value.pickler import check_equality, dumps_whole, loads_whole
 from shmtensor.multiprocessing._by_value.snapshot import Snapshot
 
-__all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_name", "dumps_by_value"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_value", "dumps_of_tasks"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,11 @@ class _ByName(_ReducesByName, MessagePickler):
 
 
 dumps_by_value = dumps_by(ByValuePickler)  # for workers of the server
-dumps_by_name = dumps_by(_ByName)  # in queues that only workers of other start methods read
+
+
+def dumps_of_tasks(method: str, note: Callable[[int], None]) -> Callable[[object], bytes]:
+    """Return a function that pickles messages for workers of a start method, and notes their sizes."""
+    return dumps_by(ByValuePickler if method == "server" else _ByName, note)
 
 
 def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:

@@ -8,8 +8,10 @@ from collections import deque
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shmtensor.multiprocessing._by_value.reducer import dumps_of_tasks
 from shmtensor.multiprocessing._main_module import advice_on_main
 from shmtensor.multiprocessing._pool.naming import describe, name_of
+from shmtensor.multiprocessing._pool.room import Room
 from shmtensor.multiprocessing._pool.worker import Answer, StartFailure, Unreadable, last_loaded
 from shmtensor.multiprocessing._pool.workers import NONE_STARTS, Workers
 from shmtensor.multiprocessing.errors import WorkerLost
@@ -45,6 +47,8 @@ class Tasks:
     ) -> None:
         self._tasks, self._results, self._workers = tasks, results, workers
         self._method = method
+        self._room = room = Room()
+        tasks._dumps = dumps_of_tasks(method, room.add)  # before a worker can take the task
         self._open: dict[int, _Open] = {}  # by position in the queue
         self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
         self._unsent = 0  # tasks, because no worker would take them
@@ -54,6 +58,7 @@ class Tasks:
         """Put a task of the standard library's pool into the queue; None: the end of a worker."""
         if task is None:
             return self._tasks.put(None)
+        self._room.wait(least=2 * self._workers.count())
         job, part, function, arguments, keywords = task
         raised = None
         if function is _pool._helper_reraises_exception:
@@ -65,8 +70,10 @@ class Tasks:
             self._unsent += 1
             return self._results.put(NONE_STARTS)
         try:
+            self._room.position = position
             self._tasks.put((position, function, arguments, keywords))
         except BaseException as error:
+            self._room.remove(position)
             if self._open.pop(position, None) is None:
                 return None
             if isinstance(error, Exception):
@@ -107,6 +114,7 @@ class Tasks:
 
     def _end(self, position: int, outcome: Callable[[str], tuple[bool, Any]]) -> None:
         task = self._open.pop(position, None)
+        self._room.remove(position)
         if task is not None:
             result = outcome(task.name) if task.raised is None else (False, task.raised)
             self._outcomes.append((task.job, task.part, result))

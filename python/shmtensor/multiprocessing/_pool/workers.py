@@ -42,6 +42,10 @@ class Workers:
         self.ended: dict[int, BaseProcess] = {}  # by the position of the task
         self.last_failed: BaseProcess | None = None  # if none is started any more
 
+    def count(self) -> int:
+        """Return the number of workers."""
+        return len(self._workers)
+
     def new(self, context: Any, *, target: Any, args: Any) -> Any:  # noqa: ARG002  # the standard library's
         """Return a process in place of those that have ended, before it is started."""
         self._notice_ends()
