@@ -42,7 +42,7 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the start methods and strategies of a test, `make test` runs the first; `make test-all` the others."""
+    """Leave all start methods and strategies of a test but the first to `make test-all`."""
     for item in items:
         if hasattr(item, "callspec"):
             indices = item.callspec.indices
