@@ -10,7 +10,12 @@ import pytest
 from tests.ordinary.program import METHODS, PROGRAMS, Program, changed
 
 RUNS = [
-    pytest.param(program, method, id=f"{program.name}-{method}")
+    pytest.param(
+        program,
+        method,
+        id=f"{program.name}-{method}",
+        marks=[pytest.mark.thorough] if method != program.methods[0] else [],
+    )
     for program in PROGRAMS
     for method in program.methods
 ]
