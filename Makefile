@@ -48,7 +48,7 @@ INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi mul
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
 	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor $(INTEGRATIONS_VENV)/.group-test
 	-$(MAKE) -k VENV=$(INTEGRATIONS_VENV) $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
-	$(INTEGRATIONS_VENV)/bin/python -m pytest tests/integrations $(PYTEST_ARGS)
+	$(INTEGRATIONS_VENV)/bin/python -m pytest tests/integrations -m "not gpu" $(PYTEST_ARGS)
 
 # The oldest versions that the guide names.
 test-integrations-oldest: ## run them with the oldest versions of joblib, loky, multiprocess, scikit-learn, NumPy
@@ -58,7 +58,7 @@ test-integrations-oldest: ## run them with the oldest versions of joblib, loky, 
 TORCH_CUDA_VENV ?= .venv-torch-cuda
 test-torch-cuda: ## run the tests of torch's CUDA build, on the simulated driver
 	$(MAKE) VENV=$(TORCH_CUDA_VENV) $(TORCH_CUDA_VENV)/.shmtensor $(TORCH_CUDA_VENV)/.group-integrations-torch-cuda
-	$(TORCH_CUDA_VENV)/bin/python -m pytest tests/integrations/test_torch_cuda.py $(PYTEST_ARGS)
+	$(TORCH_CUDA_VENV)/bin/python -m pytest tests/integrations/test_torch_cuda.py -m "not gpu" $(PYTEST_ARGS)
 
 # CPython's tests come from this Python's library; they take a quarter of an hour.
 CPYTHON_TESTS ?=
