@@ -40,9 +40,8 @@ test-python: $(PYTHON_TESTS) ## run the Python tests among them (PYTEST_ARGS="te
 test-all: $(PYTHON_TESTS) ## run the others: each start method and strategy, and what takes seconds
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "thorough and not gpu"
 
-# In an environment of its own, so that the libraries never reach the other tests. Continuous integration runs all,
-# and has ten minutes: the tests of Ray take two of them, those of MPI less than one. Tests of a library that cannot
-# be installed are skipped.
+# In an environment of its own, so that the libraries never reach the other tests, and in a job of its own
+# (.ci/integrations). Tests of a library that cannot be installed are skipped.
 INTEGRATIONS_VENV ?= .venv-integrations
 INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi multiprocess pycuda pyinstaller ray torch web
 test-integrations: ## run the tests with other libraries (INTEGRATIONS="torch": some)
