@@ -31,6 +31,7 @@ DIFFERENCES = (
         "TestStartMethod.test_mixed_startmethod",
         "a queue of any context goes to any process",
         ("with_spawn",),
+        since=(3, 11),
         before=(3, 14),  # whose test skips itself here
     ),
     *(
