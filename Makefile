@@ -13,7 +13,7 @@ CMAKE := $(abspath $(BIN))/cmake
 # The C++ tests and the package, both with the fault points at which tests kill processes. Another environment's
 # interpreter may have been configured before.
 CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	-DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON -DSHMTENSOR_WERROR=ON -DCMAKE_UNITY_BUILD=ON \
+	-DSHMTENSOR_PYTHON=ON -DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON -DSHMTENSOR_WERROR=ON -DCMAKE_UNITY_BUILD=ON \
 	-U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) \
 	-DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
@@ -197,7 +197,7 @@ $(VENV)/fault-points/.built: $(CPP_BUILD)/.built
 	$(CMAKE) --build $(CPP_BUILD)
 	rm -rf $(@D)
 	$(CMAKE) --install $(CPP_BUILD) --prefix $(@D) >/dev/null
-	cp -r python/shmtensor $(@D)
+	cp -r python/shmtensor $(@D)/
 	touch $@
 
 $(VENV)/.dataset: | $(VENV)/.group-demo

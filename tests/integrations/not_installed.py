@@ -1,4 +1,4 @@
-"""What stands for a module of tests whose library is not installed: one skipped test, which says so."""
+"""What stands for a module of tests whose library is not installed: one skipped test with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room for tasks: a pool does not take all items of a generator at once.
+"""Room for tasks: a pool takes the items of a generator as its workers need them.
 
 The standard library's waits while its pipe is full; the queues of this package have no limit but memory.
 """

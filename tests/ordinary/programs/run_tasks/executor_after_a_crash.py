@@ -1,4 +1,4 @@
-"""A worker of an executor ends without a word; the program starts another executor."""
+"""A worker of an executor ends by os._exit; the program starts another executor."""
 
 import multiprocessing as mp
 import os
