@@ -30,6 +30,7 @@ HERE = [peer for peer in ("shmtensor", "shmtensor-queue", "SharedMemory") if mis
 SLOW = {"syscalls"}  # under strace, an interpreter takes seconds to start
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [
@@ -46,6 +47,7 @@ def test_program_measures_and_reports(words, capfd) -> None:
     assert not seen.err
 
 
+@pytest.mark.thorough
 def test_engine_measures_and_reports(tmp_path, capfd) -> None:
     file = tmp_path / "result.json"
     words = ["engine", "--quick", "--rounds", "1", "--links", "shmtensor-copy", "--json", str(file)]
@@ -58,6 +60,7 @@ def test_engine_measures_and_reports(tmp_path, capfd) -> None:
     assert [Comparison(**one).what for one in stored] == expected
 
 
+@pytest.mark.thorough
 def test_scale_measures_and_reports(tmp_path, capfd) -> None:
     file = tmp_path / "result.json"
     assert command.main(["scale", "--quick", "--rounds", "2", "--json", str(file)]) == 0
@@ -90,6 +93,7 @@ def test_comparison_states_its_goal(tmp_path, capsys) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
 def test_case_measures_and_reports(name, tmp_path, capsys) -> None:
     case = load_case(name)
@@ -153,6 +157,7 @@ def test_each_process_is_pinned_to_its_own_processor(monkeypatch) -> None:
     assert pinned == [{3}, {5}, {3}]
 
 
+@pytest.mark.thorough
 def test_results_page_contains_plots(tmp_path, capsys) -> None:
     file = tmp_path / "result.json"
     peers = ["shmtensor", "pickle", "SharedMemory"]

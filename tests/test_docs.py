@@ -25,6 +25,7 @@ def examples() -> list:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("code", examples())
 def test_example_runs(tmp_path, code) -> None:
     program = write_program(tmp_path, code)

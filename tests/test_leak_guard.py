@@ -136,6 +136,7 @@ def run_inner_tests(folder: Path, text: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.thorough
 def test_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
     done = run_inner_tests(
         tmp_path,
@@ -163,6 +164,7 @@ def test_leaking_test_fails_and_its_neighbours_pass(tmp_path) -> None:
     assert "1 blocks" in done.stdout
 
 
+@pytest.mark.thorough
 def test_pytest_run_that_leaves_name_of_dead_session_fails(tmp_path) -> None:
     name = f"shmtensor-{secrets.token_hex(16)}-1"
     done = run_inner_tests(

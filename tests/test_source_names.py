@@ -57,6 +57,7 @@ def test_files_named_in_pages_exist(page) -> None:
     assert not missing(re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE))
 
 
+@pytest.mark.thorough
 def test_files_named_in_comments_exist() -> None:
     found = {path: missing("\n".join(comments(path))) for path in SOURCES}
     assert not {str(path.relative_to(ROOT)): names for path, names in found.items() if names}

@@ -202,6 +202,7 @@ def test_symbol_newer_than_the_policy_is_reported(tmp_path) -> None:
     assert "auditwheel: " in found_in(packed(module))
 
 
+@pytest.mark.thorough
 def test_binary_of_another_machine_is_reported(tmp_path) -> None:
     other = Target(HERE.python, "aarch64" if HERE.machine == "x86_64" else "x86_64")
     module_name = f"shmtensor/_core{other.suffix}"
@@ -262,6 +263,7 @@ def test_workflow_has_every_python_and_runs_only_make_targets() -> None:
 METHODS = ("fork", "spawn", "forkserver", "server")
 
 
+@pytest.mark.thorough
 def test_installation_is_checked() -> None:
     done = run_command([sys.executable, "-m", "shmtensor.test"])
     assert (done.returncode, done.stderr) == (0, "")

@@ -109,6 +109,7 @@ def problems_in(name: str, text: str) -> list[str]:
     return sorted(set(found))
 
 
+@pytest.mark.thorough
 def test_prose_avoids_listed_phrases() -> None:
     found = [problem for name in _files() for problem in problems_in(name, (ROOT / name).read_text())]
     assert not found, "\n".join([f"{len(found)} phrases:", *found])

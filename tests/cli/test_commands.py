@@ -19,6 +19,7 @@ from tests.helpers.children import clean_environment, run_python
 from tests.helpers.leaks import shm_names
 
 
+@pytest.mark.thorough
 def test_ls_lists_everything(capsys, session) -> None:
     tensor = st.ones(1 << 20, "u1")
     message = ForkingPickler.dumps(tensor)
@@ -167,6 +168,7 @@ def test_doctor_json_matches_text_output(capsys) -> None:
     assert run(capsys, "doctor")[1].count("\n") == len(report["findings"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", [["ls"], ["gc"], ["doctor"], ["top", "--once"]])
 def test_commands_write_to_a_pipe(words) -> None:
     done = subprocess.run(
@@ -183,6 +185,7 @@ def test_commands_write_to_a_pipe(words) -> None:
     assert not done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", [["ls"], ["doctor"], ["doctor", "--json"], ["top"], ["--help"]])
 @pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_broken_pipe_on_stdout_is_silent(words, buffered) -> None:

@@ -109,6 +109,7 @@ def start_member() -> Iterator[Callable[[], tuple[subprocess.Popen[str], str]]]:
         member.communicate()
 
 
+@pytest.mark.thorough
 def test_observed_process_does_nothing_for_top(capsys, start_member) -> None:
     """It is stopped meanwhile; top takes no slot and starts no manager."""
     member, observed = start_member()
@@ -125,6 +126,7 @@ def test_observed_process_does_nothing_for_top(capsys, start_member) -> None:
     assert manager_pids(observed) == [pid]
 
 
+@pytest.mark.thorough
 def test_manager_that_does_not_answer_is_reported(capsys, start_member) -> None:
     """Regression: its session was left out silently."""
     member, observed = start_member()
@@ -150,6 +152,7 @@ def test_no_manager_is_started_for_a_session_without_one(capsys, session) -> Non
     assert session in run(capsys, "top", "--once")[1]
 
 
+@pytest.mark.thorough
 def test_screen_shows_queues_with_rates_and_ends_by_q(session) -> None:
     queue = st.Queue(maxsize=1234)
     with terminal(*TOP) as screen:
@@ -167,6 +170,7 @@ def test_screen_shows_queues_with_rates_and_ends_by_q(session) -> None:
     assert queue.qsize() == 5
 
 
+@pytest.mark.thorough
 def test_each_process_takes_one_line_of_a_narrow_screen(start_member) -> None:
     first, second = (start_member()[0].pid for _ in range(2))
     with terminal(*TOP, str(first), str(second), columns=80) as screen:
@@ -186,6 +190,7 @@ def test_screen_is_restored(session, how, status) -> None:
         assert "Traceback" not in screen.text()
 
 
+@pytest.mark.thorough
 def test_ends_of_processes_and_sessions_are_shown(start_member) -> None:
     """Processes are killed while they are read."""
     with terminal(*TOP, "--interval", "0") as screen:
@@ -212,6 +217,7 @@ def test_screen_of_a_process_ends_with_it() -> None:
         assert screen.is_restored()
 
 
+@pytest.mark.thorough
 def test_live_screen_without_rich_is_one_clear_error() -> None:
     program = """
         import sys

@@ -26,6 +26,7 @@ values = some.recursive(
 dicts = some.dictionaries(keys, values, max_size=20)
 
 
+@pytest.mark.thorough
 @generated(150)
 @given(dicts, some.lists(keys), some.booleans())
 def test_shared_dict_behaves_like_dict(mapping, others, nested) -> None:
@@ -51,6 +52,7 @@ def test_shared_dict_behaves_like_dict(mapping, others, nested) -> None:
     assert st.SharedDict(iter(mapping.items())) == mapping
 
 
+@pytest.mark.thorough
 @generated(50)
 @given(dicts, dicts)
 def test_shared_dict_equals_mappings_only(left, right) -> None:

@@ -20,6 +20,7 @@ nested = some.recursive(
 lists = some.lists(nested, max_size=12)
 
 
+@pytest.mark.thorough
 @generated(80)
 @given(lists, some.data())
 def test_shared_list_behaves_like_list(items, data) -> None:
@@ -44,6 +45,7 @@ def test_shared_list_behaves_like_list(items, data) -> None:
             shared[index]
 
 
+@pytest.mark.thorough
 @generated(120)
 @given(lists, some.data())
 def test_nested_selections_match_list_slices(items, data) -> None:
@@ -80,6 +82,7 @@ def test_strings_with_lone_surrogates_round_trip(items) -> None:
     assert list(st.SharedList.of_strings(items)) == items
 
 
+@pytest.mark.thorough
 @generated(50)
 @given(lists, lists)
 def test_shared_list_equals_lists_only(left, right) -> None:

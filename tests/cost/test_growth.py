@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.children import run_program, write_program
 
 PROGRAM = """
@@ -59,6 +61,7 @@ PROGRAM = """
     """
 
 
+@pytest.mark.thorough
 def test_live_tensors_need_no_descriptor_each(start_method, strategy, tmp_path) -> None:
     program = write_program(tmp_path, PROGRAM)
     done = run_program(program, start_method, env={"SHMTENSOR_SHARING_STRATEGY": strategy}, timeout=100)

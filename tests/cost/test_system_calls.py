@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from tests.helpers.children import clean_environment, write_program
 from tests.helpers.system_calls import MARK, count_system_calls
 
@@ -59,6 +61,7 @@ FUTEX, GETCPU, SCHED_YIELD = 202, 309, 24  # x86-64
 WAITS = {FUTEX, 204, GETCPU, SCHED_YIELD}
 
 
+@pytest.mark.thorough
 def test_round_trip_makes_no_system_call_but_to_wait(start_method, strategy, tmp_path) -> None:
     """Calls of both processes and the manager count, for bytes, one tensor, fresh ones and views."""
     program = write_program(tmp_path, PROGRAM)

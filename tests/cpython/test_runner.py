@@ -76,6 +76,7 @@ def test_differences_are_documented(difference) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_result_of_each_test_is_recorded(tmp_path) -> None:
     (tmp_path / "probe.py").write_text(PROBE)
     with open(tmp_path / "log", "wb") as log:

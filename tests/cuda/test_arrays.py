@@ -48,6 +48,7 @@ def opened(capsule, name: bytes):
     return kind.from_address(get(capsule, name))
 
 
+@pytest.mark.thorough
 @case
 def test_cuda_array_interface_describes_tensor() -> None:
     tensor = st.asarray(np.arange(6, dtype="i2").reshape(2, 3), device="cuda")

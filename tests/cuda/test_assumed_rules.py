@@ -185,12 +185,14 @@ def other_way(rule: str) -> dict[str, str]:
     return dict([rule.split("=")])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rule", "test"), PAIRS, ids=[f"{rule}-{test.__name__}" for rule, test in PAIRS])
 def test_shmtensor_is_right_the_other_way(simulator, rule, test) -> None:
     where, name = test.body.__module__, test.body.__name__
     simulator.run(f"from {where} import {name} as test\ntest.body()", **other_way(rule))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", RULES)
 def test_setting_changes_the_rule(simulator, rule) -> None:
     probe, _ = RULES[rule]

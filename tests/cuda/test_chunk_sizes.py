@@ -37,6 +37,7 @@ def receive_all(inbox: Any, outbox: Any) -> None:
     inbox.get()
 
 
+@pytest.mark.thorough
 def test_much_memory_takes_few_descriptors(simulator) -> None:
     """Regression: each 64 MiB took one in each process; a limit of 1,024 was not enough for 80 GB."""
     simulator.run(

@@ -79,6 +79,7 @@ def test_array_of_other_context_is_shared_and_copied() -> None:
     assert of_primary.tolist() == tensor.tolist() == [4, 5, 2, 3]
 
 
+@pytest.mark.thorough
 @case
 def test_copy_and_send_wait_for_work_of_the_memorys_context() -> None:
     other = new_context()
@@ -104,6 +105,7 @@ def test_copy_and_send_wait_for_work_of_the_memorys_context() -> None:
     pair.end()
 
 
+@pytest.mark.thorough
 @case
 def test_send_and_release_wait_for_work_of_the_current_context() -> None:
     tensors = [st.zeros(2, "u1", device="cuda")]
@@ -118,6 +120,7 @@ def test_send_and_release_wait_for_work_of_the_current_context() -> None:
     pair.end()
 
 
+@pytest.mark.thorough
 @case
 def test_reader_waits_for_work_of_the_memorys_context() -> None:
     st.cuda.set_sync("event")

@@ -36,6 +36,7 @@ def test_device_tensors_are_created_like_host_tensors() -> None:
     assert storage.clone().tobytes() == b"\7" * 10
 
 
+@pytest.mark.thorough
 @case
 def test_device_views_match_numpy() -> None:
     array = np.arange(24.0).reshape(2, 3, 4)
@@ -73,6 +74,7 @@ def test_device_views_match_numpy() -> None:
         tensor[np.ones(2, bool)]
 
 
+@pytest.mark.thorough
 @case
 def test_copies_work_in_every_direction() -> None:
     array = np.arange(60, dtype="i2").reshape(3, 4, 5)

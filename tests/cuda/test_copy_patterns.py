@@ -7,6 +7,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
+import pytest
 
 import shmtensor as st
 from tests.cuda import device
@@ -117,6 +118,7 @@ def some_view(array: Any, random: np.random.Generator) -> Any:
     return lambda x: x[key].transpose(*axes)
 
 
+@pytest.mark.thorough
 @case
 def test_generated_view_copies_match_numpy() -> None:
     random = np.random.default_rng(12)

@@ -63,6 +63,7 @@ def test_send_does_not_block_and_reader_waits_for_work() -> None:
     pair.end()
 
 
+@pytest.mark.thorough
 @case
 def test_every_receive_waits_even_for_known_tensor() -> None:
     """torch waits only at the first receive."""
@@ -87,6 +88,7 @@ def keep_and_answer(inbox: Any, outbox: Any) -> None:
         outbox.put([tensor.tolist() for tensor in tensors])
 
 
+@pytest.mark.thorough
 @case
 def test_forwarded_tensor_is_ordered_for_third_process() -> None:
     """The second process sends with "host": it waits until the tensor is written."""
@@ -183,6 +185,7 @@ def wait_is_complete(pair: Pair, tensor: Any) -> bool:
     return pair.get() > 2
 
 
+@pytest.mark.thorough
 @case
 def test_send_synchronizes_where_events_are_unsupported() -> None:
     from shmtensor._cuda import events as cuda_events
@@ -223,6 +226,7 @@ def send_and_end(outbox: Any) -> None:
     outbox.put(tensor)
 
 
+@pytest.mark.thorough
 @case
 def test_event_of_exited_process_raises_producer_gone() -> None:
     outbox = workers.SPAWN.SimpleQueue()
@@ -236,6 +240,7 @@ def test_event_of_exited_process_raises_producer_gone() -> None:
     device.wait_until(lambda: st.stats()["blocks"] <= before, "what the message carried")
 
 
+@pytest.mark.thorough
 @case
 def test_event_is_opened_without_the_lock_of_events() -> None:
     """The call can wait for the end of the maker; sends of other threads must not."""
@@ -272,6 +277,7 @@ def wait_and_report(inbox: Any, outbox: Any) -> None:
     inbox.get()
 
 
+@pytest.mark.thorough
 @case
 def test_user_event_is_sent_to_other_process() -> None:
     pair = Pair(wait_and_report)

@@ -35,6 +35,7 @@ def answers_in(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())["answers"]
 
 
+@pytest.mark.thorough
 def test_demo_gives_a_table_on_the_gpu_to_a_worker(simulator) -> None:
     done = run_example("demo", "--workers", "2", "--seconds", "0.1", timeout=110, env=simulator.env)
     assert done.returncode == 0, done
@@ -42,6 +43,7 @@ def test_demo_gives_a_table_on_the_gpu_to_a_worker(simulator) -> None:
     assert re.search(r"^GPU: [\d.]+ ms through the host, [\d.]+ ms as a handle$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.thorough
 def test_gpu_report_is_written(simulator, tmp_path) -> None:
     """A failed step does not stop the next one, and all output is in the folder."""
     run("report", simulator, str(tmp_path / "out"), "round_trip", "facts", "--seconds", "95", status=1)
@@ -120,6 +122,7 @@ def test_answers_survive_a_killed_program(simulator, tmp_path) -> None:
     assert answers_in(file)["virtual_memory_granularity"]["minimum"] == 2 << 20
 
 
+@pytest.mark.thorough
 def test_hanging_experiment_process_is_named_and_killed(simulator) -> None:
     """Regression: a grandchild had its parent's time limit; the parent exited first, without its report."""
     code = """
@@ -148,6 +151,7 @@ def test_hanging_experiment_process_is_named_and_killed(simulator) -> None:
     wait_until(lambda: not is_running(answer["pid"]), what="the process left running to end")
 
 
+@pytest.mark.thorough
 def test_killed_consumer_leaves_no_memory(simulator, tmp_path) -> None:
     run("deaths", simulator, "--rounds", "2", "--json", str(tmp_path / "deaths.json"))
     found = json.loads((tmp_path / "deaths.json").read_text())
@@ -155,6 +159,7 @@ def test_killed_consumer_leaves_no_memory(simulator, tmp_path) -> None:
     assert found["own"] == found["users"] == {"bytes left": 0}
 
 
+@pytest.mark.thorough
 def test_failed_consumer_is_reported_and_others_are_measured(simulator, tmp_path) -> None:
     """Regression: the program waited indefinitely for its answer."""
     options = ("--rounds", "1", "--json", str(tmp_path / "deaths.json"))
@@ -164,6 +169,7 @@ def test_failed_consumer_is_reported_and_others_are_measured(simulator, tmp_path
     assert found["users"] == {"bytes left": 0}
 
 
+@pytest.mark.thorough
 def test_storm_of_kills_has_no_faults(simulator, tmp_path) -> None:
     options = ("--seconds", "10", "--seed", "1", "--json", str(tmp_path / "storm.json"))
     run("storm", simulator, *options)
@@ -177,6 +183,7 @@ def test_storm_of_kills_has_no_faults(simulator, tmp_path) -> None:
     assert found["messages left"] == found["blocks left"] == found["bytes left"] == 0
 
 
+@pytest.mark.thorough
 def test_storm_reports_faults(simulator, tmp_path) -> None:
     """Errors that no kill explains, and wrong data. A kill would explain an error at the same time."""
     options = ("--seconds", "12", "--processes", "2", "--no-kills", "--json", str(tmp_path / "storm.json"))
@@ -198,6 +205,7 @@ def test_storm_reports_faults(simulator, tmp_path) -> None:
     assert done.returncode == 0, done
 
 
+@pytest.mark.thorough
 def test_round_trips_are_stored_as_they_complete(simulator) -> None:
     """Consumers that answer, that have failed, and that stop answering."""
     code = """
@@ -223,6 +231,7 @@ def test_round_trips_are_stored_as_they_complete(simulator) -> None:
     assert done.returncode == 0, done
 
 
+@pytest.mark.thorough
 def test_bounded_command_ends_in_time_with_its_children(simulator, tmp_path) -> None:
     """Also a command that ignores an interrupt and whose children have their own process sessions."""
     stubborn = write_program(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.cuda.harness import ROOT
 
 
+@pytest.mark.thorough
 def test_what_only_the_simulator_shows_is_skipped_on_a_gpu() -> None:
     """Regression: such tests returned immediately there, and counted as passed."""
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-rs", "-p", "no:cacheprovider"]

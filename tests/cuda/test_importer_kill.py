@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import shmtensor as st
 from tests.cuda import device, workers
@@ -24,6 +25,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 MOMENTS = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)  # seconds after the send
 
 
+@pytest.mark.thorough
 @case
 def test_importer_killed_at_any_instant_leaks_nothing() -> None:
     for kind, make in KINDS.items():

@@ -139,6 +139,7 @@ def test_consumer_maps_each_chunk_once() -> None:
     pair.end()
 
 
+@pytest.mark.thorough
 @case
 def test_consumer_may_outlive_producer() -> None:
     """The message is received before the producer's end, after it, and after it was killed."""
@@ -164,6 +165,7 @@ def test_consumer_may_outlive_producer() -> None:
         device.wait_until(lambda: device.used_bytes() == 0, "the dead producers' memory")
 
 
+@pytest.mark.thorough
 @case
 def test_blocks_of_killed_consumer_are_freed() -> None:
     """It is killed while it holds a block, and while a message is unread, which stays valid."""

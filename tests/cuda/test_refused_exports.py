@@ -46,6 +46,7 @@ def share_again(inbox: Any, outbox: Any) -> None:
     inbox.get()
 
 
+@pytest.mark.thorough
 def test_imported_memory_is_copied_if_reexport_fails(simulator) -> None:
     """Whether a driver exports what it has imported is not documented."""
     for again in (0, 1):

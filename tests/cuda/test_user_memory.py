@@ -45,6 +45,7 @@ def test_user_array_is_shared_without_copy() -> None:
     device.wait_until(owner_released, "the owner")
 
 
+@pytest.mark.thorough
 @case
 def test_array_owner_lives_exactly_as_long_as_holders() -> None:
     """Holders are an unread message and another process, which is then killed."""

@@ -62,6 +62,7 @@ def compare(inbox: Any, outbox: Any) -> None:
     inbox.get()
 
 
+@pytest.mark.thorough
 @case
 def test_chunk_is_exported_once_and_its_number_reused() -> None:
     segment = Segment(3)

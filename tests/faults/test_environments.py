@@ -64,6 +64,7 @@ def run(command, strategy) -> subprocess.CompletedProcess[str]:
     return run_command(command, timeout=100, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", [ENOSYS, EPERM])
 def test_session_works_without_optional_system_calls(strategy, start_method, error, tmp_path) -> None:
     """Without pidfds, close_range and statx, other calls are used."""

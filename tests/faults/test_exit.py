@@ -112,6 +112,7 @@ BODIES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("body", BODIES)
 def test_interpreter_exits_cleanly(strategy, tmp_path, body) -> None:
     program = write_program(tmp_path, dedent(HEAD) + dedent(BODIES[body]))
@@ -122,6 +123,7 @@ def test_interpreter_exits_cleanly(strategy, tmp_path, body) -> None:
     assert not shm_names(session)
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_all_processes_of_a_program(strategy, tmp_path) -> None:
     """A terminal sends SIGINT to the whole group; the manager, which is not in it, cleans up."""
     program = write_program(

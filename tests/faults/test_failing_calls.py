@@ -16,6 +16,7 @@ LIBRARY = ROOT / "build/cpp/libfailing-calls.so"
 PROGRAM = Path(__file__).with_name("failing_calls_program.py")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("of_managers", "of_members"), [(0, 0), (30, 0), (0, 30), (15, 15)])
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
 def test_failing_system_calls_lose_no_message(strategy: str, of_managers: int, of_members: int) -> None:

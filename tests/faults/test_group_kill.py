@@ -80,6 +80,7 @@ TIMES = 10
 SWEEPERS = ["import shmtensor; shmtensor.ones(1)", "from shmtensor.cli import main; main(['gc'])"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("phase", PHASES)
 def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
     """Repeat ten times: no process and no socket is left, no name after the next session or `gc`."""

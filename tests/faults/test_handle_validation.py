@@ -96,6 +96,7 @@ SENDER = """
     """
 
 
+@pytest.mark.thorough
 def test_handle_of_ended_session_is_stale() -> None:
     """The message is kept in a file after the end of the sender's session."""
     session, handle = run_python(SENDER).stdout.split()

@@ -59,6 +59,7 @@ def test_every_step_has_kill_points() -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("point", points())
 def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
     assert (BUILD / "shmtensor").is_dir(), "build it with: make test-python"

@@ -271,6 +271,7 @@ def make(i: int) -> st.Tensor:
     return st.full(10, i)
 
 
+@pytest.mark.thorough
 def test_stopped_manager_raises_instead_of_blocking() -> None:
     """Warm sends do not need the manager; a request times out with an error that names the remedy."""
     tensor = st.ones(10)
@@ -312,6 +313,7 @@ LATE_CHILD = """
 """
 
 
+@pytest.mark.thorough
 def test_detached_child_gets_an_error() -> None:
     """Regression: it wrote its pid into a slot that another process might have by then."""
     done = run_python(LATE_CHILD, env={"PYTHONPATH": str(ROOT)})

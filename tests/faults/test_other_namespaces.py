@@ -123,6 +123,7 @@ def allowed() -> None:
         pytest.skip(f"no namespaces of one's own here: {done.stderr.strip()}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("proc", [[], ["--mount-proc"]], ids=["their /proc", "own /proc"])
 def test_manager_in_other_pid_namespace_keeps_live_processes(strategy, proc, tmp_path) -> None:
     """Regression: it did not find the pids that its predecessor had recorded, and freed what was in use.
@@ -137,6 +138,7 @@ def test_manager_in_other_pid_namespace_keeps_live_processes(strategy, proc, tmp
     wait_until(lambda: not manager_pids(session), what="the manager to end")
 
 
+@pytest.mark.thorough
 def test_session_has_one_manager_across_network_namespaces(strategy, tmp_path) -> None:
     """Regression: a child in its own network namespace started a second manager.
 

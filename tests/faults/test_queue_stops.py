@@ -17,6 +17,7 @@ BUILD = Path(sys.prefix) / "fault-points"
 PROGRAM = Path(__file__).with_name("queue_stop_points_program.py")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("point", [p for p in points() if p.startswith(("queue.", "send.recorded"))])
 def test_process_that_is_stopped_there_keeps_its_lock(point: str) -> None:
     env = {

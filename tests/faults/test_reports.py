@@ -62,6 +62,7 @@ def test_reports_are_logged_while_a_function_without_builtins_runs() -> None:
     assert re.search(rf"ERROR\|shmtensor\|{PARENTS}", done.stdout)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("imported", ["", "import logging\n"], ids=["not_imported", "not_configured"])
 def test_failures_are_written_if_logging_is_not_configured(imported) -> None:
     done = run(f"    {imported}" + FORK)

@@ -125,6 +125,7 @@ def test_missing_named_session_is_started() -> None:
     assert done.stdout == "10.0\n", done
 
 
+@pytest.mark.thorough
 def test_unresponsive_manager_raises_timeout() -> None:
     """A process listens at the session's address and does not answer: an error, not a hang."""
     session = secrets.token_hex(16)

@@ -26,6 +26,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("area", "item"), [(area, item) for area, items in CASES.items() for item in items])
 def test_failing_allocations_leave_nothing_behind(area: str, item: str) -> None:
     """Regression: a failed allocation ended the process, in pybind11 or in the fork handler of a child.

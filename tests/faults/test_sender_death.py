@@ -76,6 +76,7 @@ PROGRAM = """
     """
 
 
+@pytest.mark.thorough
 def test_message_is_readable_later_without_other_holders(strategy, tmp_path) -> None:
     """The parent never used a tensor: only the manager is left of the session, and it waits."""
     program = write_program(tmp_path, PROGRAM)

@@ -22,6 +22,7 @@ AGAIN = """
     """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("times", [1, 3])
 def test_restarted_session_ignores_stale_names(times) -> None:
     """Regression: arenas of a session that was started again could not be created: FileExistsError.

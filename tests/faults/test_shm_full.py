@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.helpers.children import run_command, write_program
 from tests.helpers.namespaces import with_own_mounts
 
@@ -114,6 +116,7 @@ def test_default_strategy_works_with_full_dev_shm(tmp_path) -> None:
     assert done.stdout == f"{200 << 20} []\n", done
 
 
+@pytest.mark.thorough
 def test_named_strategy_reports_full_dev_shm_and_continues(tmp_path) -> None:
     done = run_with_small_shm(write_program(tmp_path, NAMED))
     assert done.stdout == "fine\n", done

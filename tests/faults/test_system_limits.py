@@ -25,6 +25,7 @@ def memory_cgroup() -> Iterator[MemoryCgroup]:
     group.remove()
 
 
+@pytest.mark.thorough
 def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> None:
     """Beyond its limit the out-of-memory killer would act, in `fallocate` as in a page fault."""
     program = f"""
@@ -59,6 +60,7 @@ def test_full_memory_cgroup_raises_instead_of_kill(strategy, memory_cgroup) -> N
 
 
 # The kernel leaves less of a small group: there, steps of 16 MiB sufficed for a kill in every run.
+@pytest.mark.thorough
 @pytest.mark.parametrize(("limit", "count", "size", "rounds"), [(640, 3, 250, 1), (128, 6, 18, 20)])
 def test_processes_that_fill_a_memory_cgroup_together_are_not_killed(
     strategy, memory_cgroup, limit, count, size, rounds
@@ -144,6 +146,7 @@ MAPPINGS = """
 """
 
 
+@pytest.mark.thorough
 def test_exhausted_mapping_limit_is_named(strategy, tmp_path) -> None:
     """At vm.max_map_count, what needs a mapping raises; it works again when mappings are available."""
     program = write_program(tmp_path, MAPPINGS)
@@ -197,6 +200,7 @@ def can_shift_clocks() -> bool:
     return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("offset", ["100000", "-1000"])
 def test_process_in_other_time_namespace_works(strategy, offset, tmp_path) -> None:
     """In a container with a time namespace, ages and start times differ by an offset."""

@@ -176,6 +176,7 @@ def test_memory_of_other_device_is_rejected(kind, error, text) -> None:
         st.from_dlpack(Elsewhere())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [None, pytest.param((1, 0), marks=versioned)])
 def test_one_of_several_threads_takes_a_capsule(version) -> None:
     class SameCapsule:

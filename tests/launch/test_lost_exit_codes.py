@@ -49,6 +49,7 @@ exit 3 process 0 terminated with exit code 3 by sys.exit False
 kill """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "settings"), [("fork", None), ("spawn", None), ("spawn", {"A": "1"})], ids=str
 )

@@ -165,6 +165,7 @@ def answer_rank(rank, queue, go) -> None:
     answer(queue, go)
 
 
+@pytest.mark.thorough
 def test_many_threads_start_workers() -> None:
     results = []
     threads = [threading.Thread(target=lambda: results.append(ask(draw, nprocs=2))) for _ in range(4)]
@@ -339,6 +340,7 @@ def test_descriptor_limit_is_named() -> None:
     assert ask(draw)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("victim", ["worker", "server", "parent"])
 @pytest.mark.parametrize("moment", [0.0, 0.003, 0.01, 0.03, 0.1])
 def test_random_kills_leave_nothing(tmp_path, victim, moment) -> None:

@@ -77,6 +77,7 @@ PROGRAM = """
     """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_of_other_methods_get_names(tmp_path, method, action) -> None:

@@ -50,6 +50,7 @@ def see_hash_seed(rank):
     return os.environ["PYTHONHASHSEED"], sys.flags.hash_randomization, hash("a string")
 
 
+@pytest.mark.thorough
 def test_spawned_workers_start_with_the_environment() -> None:
     """Observed through a variable that the interpreter reads when it starts."""
     env = [{"PYTHONHASHSEED": "0"}, {"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "0"}]

@@ -197,6 +197,7 @@ def test_package_methods_can_be_the_default() -> None:
     assert done.stdout == "done\n", done.stderr
 
 
+@pytest.mark.thorough
 def test_children_inherit_the_start_method(tmp_path) -> None:
     """Regression: workers of server had its default, and forked children that of their parent."""
     done = run_program(

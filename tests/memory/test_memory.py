@@ -49,6 +49,7 @@ def touch(tensor, queue, go) -> None:
     go.wait(60)
 
 
+@pytest.mark.thorough
 def test_shared_tensors_are_divided_in_pss() -> None:
     context = mp.get_context("spawn")
     queue, go = context.SimpleQueue(), context.Event()

@@ -39,6 +39,7 @@ def wait_for(name: str, queue) -> None:
     queue.put(os.getpid())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_builder_killed_at_random_instant_harms_no_waiter(seed) -> None:
     chance = random.Random(seed)

@@ -44,6 +44,7 @@ def test_published_object_is_the_same_memory(strategy) -> None:
         gc.collect()
 
 
+@pytest.mark.thorough
 def test_published_private_object_is_copied_once() -> None:
     with assert_no_leaks():
         st.publish("private", st.from_numpy(np.arange(10)))
@@ -218,6 +219,7 @@ CLEARING = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", ["st.unpublish('x')", "st.publish('x', 1)"])
 def test_failed_unpublish_releases_the_name(call, strategy) -> None:
     """Regression: a builder without free descriptors kept the name busy, and all others waited in vain."""
@@ -355,6 +357,7 @@ def test_ranks_of_external_launcher_share_names(launcher, tmp_path) -> None:
     assert len({one.stdout for one in done}) == 1, [one.stdout for one in done]
 
 
+@pytest.mark.thorough
 def test_programs_of_different_runs_do_not_share_names() -> None:
     program = "import shmtensor as st; st.ones(1); print(st.stats()['session'])"
     envs = [{"PMI_JOBID": "71"}, {"PMI_JOBID": "72"}, {}, {"SLURM_JOB_ID": "5"}, {"SLURM_JOB_ID": "5"}]

@@ -93,12 +93,14 @@ def sessions(tmp_path, how: str, method: str, *, imports: str = "", after: str =
     return set(lines)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("how", "method"), WAYS)
 def test_workers_build_once_though_parent_has_no_session(how, method, tmp_path) -> None:
     """Regression: each built in a session of its own."""
     assert len(sessions(tmp_path, how, method)) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_parent_joins_the_session_of_its_workers(method, tmp_path) -> None:
     after = "import shmtensor as st; st.ones(1); print(0, st.stats()['session'])"
@@ -106,6 +108,7 @@ def test_parent_joins_the_session_of_its_workers(method, tmp_path) -> None:
     assert len({line.split()[1] for line in found}) == 1
 
 
+@pytest.mark.thorough
 def test_runs_of_a_program_have_sessions_of_their_own(tmp_path) -> None:
     runs = [sessions(tmp_path, "fork", "fork").pop() for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
@@ -178,6 +181,7 @@ PROXY = """
 """
 
 
+@pytest.mark.thorough
 def test_ranks_below_a_proxy_of_mpich_meet(tmp_path) -> None:
     """MPICH gives them no variable that names the run; a shell is between the proxy and each rank."""
     proxy = tmp_path / "hydra_pmi_proxy"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.children import manager_pids, run_python, wait_until
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -40,6 +42,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 def test_killed_managers_are_reaped() -> None:
     """Each stayed as a zombie until the program ended."""
     done = run_python(PROGRAM, env=ROOT)

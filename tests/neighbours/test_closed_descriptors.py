@@ -130,6 +130,7 @@ ALONE = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("manager", ["alive", "killed"])
 @pytest.mark.parametrize("first", ["send", "publish", "allocate"])
 def test_daemon_without_descriptors_can_send(manager, first) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.children import manager_pids, run_python, wait_until
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -35,6 +37,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 def test_child_without_a_slot_reports_that_all_are_taken() -> None:
     """It reported that the manager could not be reached."""
     done = run_python(PROGRAM, env=ROOT)

@@ -80,6 +80,7 @@ LIVING = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", [UNREADABLE, LOADED, LIVING], ids=["unreadable", "loaded", "living session"])
 def test_only_living_sessions_get_a_manager(case) -> None:
     """A manager was started for each, hundreds at a time."""

@@ -28,6 +28,7 @@ LIMIT = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("collect", [True, False], ids=["gc", "no gc"])
 def test_tensors_of_growing_size_need_no_more_than_their_own_space(strategy, collect) -> None:
     """Each size needs an arena of its own; those of the sizes before stayed mapped."""
@@ -46,6 +47,7 @@ def test_tensors_of_growing_size_need_no_more_than_their_own_space(strategy, col
     assert done.stdout == "0\n", done
 
 
+@pytest.mark.thorough
 def test_arena_of_a_held_sent_or_published_tensor_is_not_retired(strategy) -> None:
     program = """
     limit(3 << 10)
@@ -81,6 +83,7 @@ def test_arena_of_a_held_sent_or_published_tensor_is_not_retired(strategy) -> No
     assert done.stdout == "stale\n", done
 
 
+@pytest.mark.thorough
 def test_peers_of_a_retired_arena_keep_what_they_have(strategy) -> None:
     """A child maps the arena when its owner retires it, and unmaps it when it next meets another."""
     program = """
@@ -118,6 +121,7 @@ def test_peers_of_a_retired_arena_keep_what_they_have(strategy) -> None:
     assert done.stdout == "fine\n", done
 
 
+@pytest.mark.thorough
 def test_threads_allocate_while_others_retire(strategy) -> None:
     program = """
     import shmtensor.multiprocessing as mp
@@ -206,6 +210,7 @@ def run_file(tmp_path, code: str, strategy: str):
     return run_program(path, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
 
 
+@pytest.mark.thorough
 def test_limited_consumer_maps_windows_of_large_arenas(strategy, tmp_path) -> None:
     """It was refused 24 bytes, since it mapped the whole reserve of its peer's arena."""
     code = """
@@ -229,6 +234,7 @@ def test_limited_consumer_maps_windows_of_large_arenas(strategy, tmp_path) -> No
     assert done.stdout == "fine\n", done
 
 
+@pytest.mark.thorough
 def test_limited_consumer_unmaps_arenas_that_it_does_not_use(strategy, tmp_path) -> None:
     """Each peer's tables take a third of a gibibyte of address space."""
     code = """
@@ -245,6 +251,7 @@ def test_limited_consumer_unmaps_arenas_that_it_does_not_use(strategy, tmp_path)
     assert done.stdout == "fine\n", done
 
 
+@pytest.mark.thorough
 def test_peers_leave_half_of_the_address_space_to_the_program(strategy, tmp_path) -> None:
     """The reserves of twelve arenas filled it: the program's own allocations failed."""
     code = """
@@ -289,6 +296,7 @@ def test_refusal_names_the_limit_and_loses_nothing(strategy, tmp_path) -> None:
     assert done.stdout == "True\n0\n", done
 
 
+@pytest.mark.thorough
 def test_limit_of_the_first_process_does_not_bind_the_others(strategy, tmp_path) -> None:
     """Its manager has the limit, too. It mapped 306 MB for each other process, and refused the eleventh."""
     code = """

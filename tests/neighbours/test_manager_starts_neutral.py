@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.children import manager_pids, run_python, wait_until
 
 PROGRAM = """
@@ -41,6 +43,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 def test_manager_keeps_no_setting_of_the_first_process() -> None:
     """Regression: started by a pinned, limited real-time loop, it did not answer others, or rejected them."""
     done = run_python(PROGRAM, env={"PYTHONPATH": str(Path(__file__).parents[2])})

@@ -164,12 +164,14 @@ def run(program: str, what: str, tmp_path: Path) -> None:
     wait_until(lambda: not manager_pids(session), what="the manager to end")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["broken connection", "closed descriptors", "forked child"])
 def test_process_in_other_pid_namespace_keeps_its_blocks(what, tmp_path) -> None:
     """Regression: its array was overwritten, since a closed connection counted as its death."""
     run(KEEPS, what, tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["is killed", "executes another program"])
 def test_exit_of_process_in_other_pid_namespace_is_noticed(what, tmp_path) -> None:
     run(LEAVES, what, tmp_path)
@@ -200,6 +202,7 @@ NAMED = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["inherits a tensor", "inherits nothing"])
 def test_names_of_killed_child_in_other_pid_namespace_are_removed(what, tmp_path) -> None:
     """Regression: found by the torture. They counted as those of a namespace that is not visible here."""
@@ -264,6 +267,7 @@ CRASHES = """
 """
 
 
+@pytest.mark.thorough
 def test_session_starts_again_after_its_pid_namespace_was_killed(tmp_path) -> None:
     """As a container that crashed, on the same /dev/shm. The numbers in the names begin at 1 again."""
     program = write_program(tmp_path, CRASHES)
@@ -282,6 +286,7 @@ def test_session_starts_again_after_its_pid_namespace_was_killed(tmp_path) -> No
     assert not shm_names(session)
 
 
+@pytest.mark.thorough
 def test_gc_removes_names_of_a_pid_namespace_after_its_end_only(tmp_path) -> None:
     program = write_program(tmp_path, CRASHES)
     env = {**clean_environment(), **ROOT, "SHMTENSOR_SESSION": str(tmp_path)}

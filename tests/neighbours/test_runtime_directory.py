@@ -109,6 +109,7 @@ def start(directory) -> Iterator[Callable[..., Member]]:
     assert in_containers or os.listdir(directory) == []
 
 
+@pytest.mark.thorough
 def test_containers_share_a_session(start, directory) -> None:
     first, second = (start(*in_container("--net")) for _ in range(2))
     first.ask("st.publish('weights', (t := st.zeros(1 << 20, 'u1')))")
@@ -135,6 +136,7 @@ def test_names_in_dev_shm_are_not_shared(start) -> None:
     first.ask("st.unpublish('weights')")
 
 
+@pytest.mark.thorough
 def test_session_outlives_the_container_of_its_manager(start) -> None:
     first, second = (start(*in_container("--net")) for _ in range(2))
     first.ask("st.publish('weights', st.full(1000, 7))")
@@ -158,6 +160,7 @@ def test_killed_manager_is_replaced_by_one_for_both_containers(start) -> None:
     assert len(manager_pids(session)) == 1
 
 
+@pytest.mark.thorough
 def test_message_of_idle_process_is_kept_when_the_manager_is_killed(start) -> None:
     """Regression: it was discarded, because the next manager cannot see what that process has open."""
     first, second = (start(*in_container("--net")) for _ in range(2))
@@ -172,6 +175,7 @@ def test_message_of_idle_process_is_kept_when_the_manager_is_killed(start) -> No
     assert first.answer() == [4, 4, 4]
 
 
+@pytest.mark.thorough
 def test_processes_that_start_together_meet(start) -> None:
     members = [start() for _ in range(12)]
     for member in members:
@@ -181,6 +185,7 @@ def test_processes_that_start_together_meet(start) -> None:
     assert len(manager_pids(members[0].ask(SESSION))) == 1
 
 
+@pytest.mark.thorough
 def test_names_distinguish_sessions_in_a_directory(start) -> None:
     unnamed, one, same, other = (start(SHMTENSOR_SESSION=name) for name in ("", "one", "one", "other"))
     sessions = [member.ask(SESSION) for member in (unnamed, one, same, other)]
@@ -188,6 +193,7 @@ def test_names_distinguish_sessions_in_a_directory(start) -> None:
     assert len(set(sessions)) == 3
 
 
+@pytest.mark.thorough
 def test_children_of_every_start_method_are_in_the_session(directory) -> None:
     program = """
         import multiprocessing as mp
@@ -216,6 +222,7 @@ def test_children_of_every_start_method_are_in_the_session(directory) -> None:
     wait_until(lambda: os.listdir(directory) == [], 30, "the manager to remove its file")
 
 
+@pytest.mark.thorough
 def test_files_of_killed_sessions_are_replaced_and_removed(start, directory) -> None:
     killed = [start(SHMTENSOR_SESSION=name) for name in ("one", "other")]
     sessions = [member.ask(SESSION) for member in killed]
@@ -235,6 +242,7 @@ def test_files_of_killed_sessions_are_replaced_and_removed(start, directory) -> 
     (directory / "other.sock").unlink()
 
 
+@pytest.mark.thorough
 def test_starter_killed_before_it_listens_is_replaced(start, directory) -> None:
     """Its file is there, bound, without a listener."""
     session = start().ask(SESSION)
@@ -245,6 +253,7 @@ def test_starter_killed_before_it_listens_is_replaced(start, directory) -> None:
         assert member.ask(SESSION) == "0" * 32 != session
 
 
+@pytest.mark.thorough
 def test_listed_sessions_are_those_of_the_directory(start, directory) -> None:
     session = start().ask(SESSION)
     command = [sys.executable, "-m", "shmtensor", "ls"]
@@ -301,6 +310,7 @@ def test_unusable_directory_is_refused(prepare, name, text, folder) -> None:
         assert text.format(folder, folder) in line
 
 
+@pytest.mark.thorough
 def test_member_without_the_directory_is_told(start) -> None:
     """A child whose environment lacks the variable must not start a second manager."""
     session = start().ask(SESSION)

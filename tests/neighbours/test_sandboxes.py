@@ -53,6 +53,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", [ENOSYS, EPERM])
 def test_session_outlives_its_manager_without_robust_futexes(error, tmp_path) -> None:
     """The killed manager counted as alive, and the session could not be used any more."""
@@ -110,6 +111,7 @@ WITHOUT_LOCKS = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "read-only"])
 def test_pools_and_queues_need_no_dev_shm(tmp_path, is_missing: bool) -> None:
     """The pool had a lock of the standard library."""

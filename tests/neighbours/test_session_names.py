@@ -25,6 +25,7 @@ def id_of(name: str, *user: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.thorough
 def test_text_names_the_same_session_in_all_processes_of_a_user() -> None:
     assert id_of("train") == id_of("train") != id_of("test")
 

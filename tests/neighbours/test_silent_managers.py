@@ -7,6 +7,8 @@ import secrets
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.children import manager_pids, run_python, wait_until
 
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -59,6 +61,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 def test_calls_do_not_wait_for_a_stopped_manager_one_after_another() -> None:
     """Twenty calls took 200 seconds, and a fork ten more, in which all threads stood still."""
     session = secrets.token_hex(16)

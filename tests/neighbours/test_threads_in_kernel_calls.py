@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 import shmtensor as st
 
 SIZE = 1 << 30  # takes the kernel tenths of a second
@@ -39,6 +41,7 @@ def pure() -> None:
     sum(range(1000))
 
 
+@pytest.mark.thorough
 def test_large_allocation_and_gc_do_not_block_other_threads() -> None:
     """Regression: a thread that allocated 80 bytes waited for the arena's lock with the GIL held."""
     small()

@@ -82,6 +82,7 @@ def run_as_nobody(mapping: tuple[str, ...], path, **more: str) -> subprocess.Com
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mapping", [MAPPED, UNMAPPED], ids=["mapped", "unmapped"])
 def test_processes_of_one_unmapped_user_share_tensors(tmp_path, mapping) -> None:
     done = run_as_nobody(mapping, write_program(tmp_path, JOB))

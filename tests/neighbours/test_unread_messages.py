@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.children import run_python
 
 PRELUDE = """
@@ -32,6 +34,7 @@ def run(program: str, timeout: float = 120.0) -> None:
     assert done.stdout.split()[-1:] == ["passed"], done
 
 
+@pytest.mark.thorough
 def test_killed_processes_leave_no_message() -> None:
     """60 kills of processes that exchange tensors through every kind of channel, and by arguments."""
     run("""
@@ -115,6 +118,7 @@ def test_killed_processes_leave_no_message() -> None:
     """)
 
 
+@pytest.mark.thorough
 def test_orphans_load_their_arguments_late() -> None:
     """Longer than the grace period after their parent was killed."""
     run("""
@@ -154,6 +158,7 @@ def test_orphans_load_their_arguments_late() -> None:
     """)
 
 
+@pytest.mark.thorough
 def test_messages_that_may_be_read_stay() -> None:
     """As long as any process has the reading end; for the grace period if one took the bytes before."""
     run("""
@@ -227,6 +232,7 @@ def test_messages_that_may_be_read_stay() -> None:
     """)
 
 
+@pytest.mark.thorough
 def test_bytes_that_are_loaded_too_late_raise() -> None:
     run("""
     reader, writer = mp.Pipe(False)
@@ -242,6 +248,7 @@ def test_bytes_that_are_loaded_too_late_raise() -> None:
     """)
 
 
+@pytest.mark.thorough
 def test_watching_keeps_no_end_open() -> None:
     """Writers get EPIPE and readers EOF, whoever ends first, while the manager watches the pipe."""
     run("""
@@ -285,6 +292,7 @@ def test_watching_keeps_no_end_open() -> None:
     """)
 
 
+@pytest.mark.thorough
 def test_killed_manager_cancels_nothing_that_may_be_read() -> None:
     """What the next manager is not told stays until `gc`; what it is told includes older messages."""
     run("""

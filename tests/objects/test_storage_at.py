@@ -121,6 +121,7 @@ def test_many_blocks_in_any_order() -> None:
         tensors += [st.empty(rng.randrange(1, 20_000), dtype="uint8") for _ in range(1500)]
 
 
+@pytest.mark.thorough
 def test_storages_of_other_sessions_are_found() -> None:
     program = """if True:
         import sys, shmtensor as st
@@ -165,6 +166,7 @@ def test_forked_child_finds_what_it_inherited(strategy) -> None:
     """).check_returncode()
 
 
+@pytest.mark.thorough
 def test_process_with_little_address_space_finds_what_its_windows_map() -> None:
     program = """if True:
         import pickle, resource, sys

@@ -109,6 +109,7 @@ def test_same_file_size_and_access_share_one_storage(path) -> None:
     assert all(set(other.tobytes()) == {3} for other in others)
 
 
+@pytest.mark.thorough
 def test_threads_that_map_a_file_together_share_one_storage(tmp_path) -> None:
     paths = [tmp_path / str(number) for number in range(1000)]
     for path in paths:

@@ -23,6 +23,7 @@ def element_offsets(shape, strides, offset) -> list[int]:
     return [offset + sum(i * s for i, s in zip(index, strides, strict=True)) for index in indices]
 
 
+@pytest.mark.thorough
 @generated(500)
 @given(
     some.sampled_from(["u1", "i2", "f4", "c16", "S3"]),

@@ -24,6 +24,7 @@ def check(view: st.Tensor, expected: np.ndarray, tensor: st.Tensor) -> None:
         assert view.data_ptr() == expected.__array_interface__["data"][0]
 
 
+@pytest.mark.thorough
 @generated(300)
 @given(some.data(), tensors())
 def test_generated_indexing_matches_numpy(data, tensor) -> None:
@@ -31,6 +32,7 @@ def test_generated_indexing_matches_numpy(data, tensor) -> None:
     check(tensor[index], view_of(tensor.numpy(), index), tensor)
 
 
+@pytest.mark.thorough
 @generated(200)
 @given(some.data(), tensors())
 def test_repeated_indexing_matches_numpy(data, tensor) -> None:
@@ -41,6 +43,7 @@ def test_repeated_indexing_matches_numpy(data, tensor) -> None:
         check(view, expected, tensor)
 
 
+@pytest.mark.thorough
 @generated(200)
 @given(some.data(), tensors(dtypes=some.just(np.dtype("i4"))))
 def test_generated_assignment_matches_numpy(data, tensor) -> None:
@@ -65,6 +68,7 @@ parts = some.one_of(
 )
 
 
+@pytest.mark.thorough
 @generated(300)
 @given(
     some.one_of(parts, some.lists(parts, max_size=5).map(tuple)), tensors(dtypes=some.just(np.dtype("i4")))
@@ -79,6 +83,7 @@ def test_generated_errors_of_indexing_match_numpy(index, tensor) -> None:
         assert same_elements(np.asarray(result), np.asarray(expected))
 
 
+@pytest.mark.thorough
 @generated(200)
 @given(some.data(), tensors())
 def test_generated_reshape_matches_numpy(data, tensor) -> None:
@@ -97,6 +102,7 @@ def test_generated_reshape_matches_numpy(data, tensor) -> None:
                 tensor.view(shape)
 
 
+@pytest.mark.thorough
 @generated(200)
 @given(some.data(), tensors())
 def test_generated_transpose_matches_numpy(data, tensor) -> None:
@@ -118,6 +124,7 @@ def test_generated_iteration_matches_numpy(tensor) -> None:
         check(view, tensor.numpy()[i, ...], tensor)
 
 
+@pytest.mark.thorough
 @generated(200)
 @given(tensors())
 def test_tensor_attributes_match_its_array(tensor) -> None:

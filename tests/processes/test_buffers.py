@@ -107,6 +107,7 @@ def returned(rank: int, holder: Holder) -> Holder:
     return Holder(rank + holder.large[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "server"])
 def test_spawn_shares_buffers_of_arguments_and_results(method) -> None:
     context = mp.spawn(returned, args=(Holder(5),), nprocs=2, join=False, start_method=method)
@@ -240,6 +241,7 @@ def resources() -> tuple[int, int]:
     return stats["blocks"], stats["in_flight"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", ["queue", "pipe"])
 def test_message_that_fails_leaves_nothing(transport) -> None:
     empty = resources()
@@ -267,6 +269,7 @@ def die_before_load(channel, started) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", ["pipe", "queue"])
 def test_receiver_that_is_killed_leaves_nothing(ctx, transport) -> None:
     empty = resources()

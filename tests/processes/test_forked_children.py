@@ -160,6 +160,7 @@ def test_failed_fork_releases_references(strategy) -> None:
     assert done.stdout.strip() in {"refused", "forked"}, done
 
 
+@pytest.mark.thorough
 def test_forks_among_busy_threads(strategy) -> None:
     """A fork never copies a lock that a thread holds while it allocates, sends or frees.
 

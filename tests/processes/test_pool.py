@@ -148,6 +148,7 @@ def work(i: int, tensor: st.Tensor, runs: st.Tensor) -> st.Tensor:
     return st.full(10, float(tensor[0]) + i)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_workers_killed_at_random() -> None:
     """Each task has one result or fails, and is run at most once."""

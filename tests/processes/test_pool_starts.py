@@ -87,6 +87,7 @@ def test_pool_that_loses_its_only_worker_for_good_fails_the_waiting_tasks() -> N
         assert starts[0] == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_pool_without_main_guard_fails_with_the_remedy(tmp_path, method: str) -> None:
     text = f"""

@@ -53,6 +53,7 @@ EVERYWHERE = """
     """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_worker_s_writes_are_visible(tmp_path, method) -> None:
     """Regression: the worker wrote into a copy until something imported shmtensor.multiprocessing."""

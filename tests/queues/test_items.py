@@ -48,6 +48,7 @@ anything = some.recursive(
 )
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=300)
 @given(anything)
 def test_any_item_arrives_equal(item: object) -> None:

@@ -108,6 +108,7 @@ def test_messages_outlive_their_producer(item: str) -> None:
         process.close()
 
 
+@pytest.mark.thorough
 def test_messages_of_several_dead_producers_are_read_by_a_new_process() -> None:
     # The ring and the messages lie in arenas that only the manager has open.
     with assert_no_leaks():

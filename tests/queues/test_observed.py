@@ -74,6 +74,7 @@ def wait_for_room(q: st.Queue[Any]) -> None:
     q.put(1)
 
 
+@pytest.mark.thorough
 def test_processes_and_waiters() -> None:
     q: st.Queue[Any] = st.Queue(1)
     getter = mp.Process(target=wait_for_message, args=(q,))
@@ -111,6 +112,7 @@ def hammer(q: st.Queue[Any], stop: Any) -> None:
             q.get()
 
 
+@pytest.mark.thorough
 def test_right_while_processes_put_and_get() -> None:
     q: st.Queue[Any] = st.Queue(40)
     stop = mp.Event()

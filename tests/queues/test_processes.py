@@ -103,6 +103,7 @@ def consume(q: st.Queue, results: st.Queue) -> None:
     results.put([(number, item) for number, item, _ in q])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limit", [0, 1, 5])
 def test_each_item_arrives_once_and_in_order(limit: int) -> None:
     producers, consumers, count = 3, 3, 1000

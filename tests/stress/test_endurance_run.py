@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
+
 from tests.helpers.children import run_command
 
 
+@pytest.mark.thorough
 def test_short_endurance_run_leaks_nothing(strategy, tmp_path) -> None:
     out = tmp_path / "result.json"
     options = ["--minutes", "0.07", "--period", "0.5", "--out", str(out)]

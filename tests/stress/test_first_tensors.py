@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.children import run_python
 
 PROGRAM = """
@@ -77,6 +79,7 @@ AT_ONCE = """
     """
 
 
+@pytest.mark.thorough
 def test_many_processes_of_named_session_start_simultaneously() -> None:
     """Each process finds no manager and starts one; one of these serves all processes."""
     for _ in range(3):

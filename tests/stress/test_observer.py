@@ -129,6 +129,7 @@ def subject(tmp_path) -> Iterator[Subject]:
     subject.end()
 
 
+@pytest.mark.thorough
 def test_observer_accepts_consistent_session(subject) -> None:
     snapshot = subject.snapshot()
     assert judge(snapshot) == []
@@ -138,6 +139,7 @@ def test_observer_accepts_consistent_session(subject) -> None:
     assert arena.session == subject.session
 
 
+@pytest.mark.thorough
 def test_observer_reports_block_left_after_gc(subject) -> None:
     problems = judge_empty(subject.snapshot())
     assert any("tickets are live" in problem for problem in problems)
@@ -147,6 +149,7 @@ def test_observer_reports_block_left_after_gc(subject) -> None:
     assert judge_empty(subject.snapshot()) == []
 
 
+@pytest.mark.thorough
 def test_observer_reports_bit_of_unused_slot(subject) -> None:
     """The bit of a dead process that was not cleared would keep the block allocated."""
     _, arena = subject.arena()
@@ -156,6 +159,7 @@ def test_observer_reports_bit_of_unused_slot(subject) -> None:
     assert subject.problems() == []
 
 
+@pytest.mark.thorough
 def test_observer_reports_live_block_without_holder(subject) -> None:
     subject.write(PART + 77 * 32 + 8, 1 << 20)
     subject.write(PART + 77 * 32 + 16, 16)
@@ -165,18 +169,21 @@ def test_observer_reports_live_block_without_holder(subject) -> None:
     assert subject.problems() == []
 
 
+@pytest.mark.thorough
 def test_observer_reports_broken_pattern(subject) -> None:
     _, arena = subject.arena()
     subject.write(arena.data_at + arena.blocks[0].offset + 8 * 500, 0)
     assert any("broken pattern" in p and "1 of 1000 words" in p for p in subject.problems())
 
 
+@pytest.mark.thorough
 def test_observer_reports_block_given_to_two_owners(subject) -> None:
     _, arena = subject.arena()
     subject.write(PART + arena.blocks[1].number * 32 + 8, arena.blocks[0].offset)
     assert any("overlap" in problem for problem in subject.problems())
 
 
+@pytest.mark.thorough
 def test_observer_reports_use_without_holder_bit(subject) -> None:
     _, arena = subject.arena()
     subject.write(arena.holders_at, 0)
@@ -184,12 +191,14 @@ def test_observer_reports_use_without_holder_bit(subject) -> None:
     subject.write(arena.holders_at, 1)
 
 
+@pytest.mark.thorough
 def test_observer_reports_use_of_freed_block(subject) -> None:
     subject.write(PART, 1 << 32)  # free, next generation
     assert any("no live block there" in problem for problem in subject.problems())
     subject.write(PART, 1)
 
 
+@pytest.mark.thorough
 def test_observer_reports_holder_bit_without_use(subject) -> None:
     subject.order("say nothing of one")
     assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
@@ -210,6 +219,7 @@ def check_damage(subject, at: int, words: list[tuple[int, int, str]]) -> None:
     assert judge_empty(subject.snapshot()) == []
 
 
+@pytest.mark.thorough
 def test_observer_reports_queue_that_is_locked_or_damaged(subject) -> None:
     subject.order("queue")
     assert subject.problems() == [], "its messages have no pattern"
@@ -225,6 +235,7 @@ def test_observer_reports_queue_that_is_locked_or_damaged(subject) -> None:
     check_damage(subject, queue.arena.data_at + queue.block.offset, words)
 
 
+@pytest.mark.thorough
 def test_observer_reports_broadcast_that_is_locked_or_damaged(subject) -> None:
     subject.order("broadcast")
     assert subject.problems() == [], "its messages have no pattern"
@@ -243,6 +254,7 @@ def test_observer_reports_broadcast_that_is_locked_or_damaged(subject) -> None:
     check_damage(subject, broadcast.arena.data_at + broadcast.block.offset, words)
 
 
+@pytest.mark.thorough
 def test_observer_reports_draining_block(subject) -> None:
     subject.write(PART + 77 * 32, 2)
     assert subject.problems() == ["blocks [77] of arena 1 are still draining"]
@@ -250,6 +262,7 @@ def test_observer_reports_draining_block(subject) -> None:
     assert subject.problems() == []
 
 
+@pytest.mark.thorough
 def test_observer_reports_ticket_of_future_generation(subject) -> None:
     snapshot = subject.snapshot()
     (group,) = snapshot.session.groups
@@ -259,18 +272,21 @@ def test_observer_reports_ticket_of_future_generation(subject) -> None:
     assert any("of arena 99, which does not exist" in problem for problem in judge(snapshot))
 
 
+@pytest.mark.thorough
 def test_observer_reports_leaked_descriptor(subject) -> None:
     path, _ = subject.arena()
     subject.order(f"dup {path.rsplit('/', 1)[1]}")
     assert any("has 2 descriptors of" in problem for problem in subject.problems())
 
 
+@pytest.mark.thorough
 def test_observer_reports_leaked_mapping(subject) -> None:
     path, _ = subject.arena()
     subject.order(f"map {path.rsplit('/', 1)[1]}")
     assert any("mappings rw-s of 4096 bytes of inode" in problem for problem in subject.problems())
 
 
+@pytest.mark.thorough
 def test_observer_reports_resources_left_by_session(subject) -> None:
     problems = session_leftovers(subject.session)
     assert any("socket is left" in problem for problem in problems)
@@ -302,6 +318,7 @@ def test_observer_reports_leaks_of_torture_run_itself() -> None:
     assert ProcessResources.take().more_than(before) == []
 
 
+@pytest.mark.thorough
 def test_observer_uses_latest_process_report(subject) -> None:
     """A process reports bytes that are not a block of the session."""
     report = json.loads(subject.report.read_text())

@@ -12,6 +12,7 @@ from tests.helpers.children import run_command
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_every_waiter_of_a_queue_gets_its_message() -> None:
     command = [sys.executable, "-m", "tests.stress.queue_idle", "--minutes", "0.02"]

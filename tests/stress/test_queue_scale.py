@@ -61,6 +61,7 @@ def test_a_thousand_queues_at_once() -> None:
     """)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("processors", ["all", "one"])
 def test_64_processes_of_one_queue_receive_each_item_once(processors: str) -> None:
@@ -90,6 +91,7 @@ def test_64_processes_of_one_queue_receive_each_item_once(processors: str) -> No
     """)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("length", [("--kills", "60"), ("--minutes", "0.1")], ids=["kills", "minutes"])
 def test_service_replaces_killed_workers_and_does_not_grow(length: tuple[str, str]) -> None:

@@ -12,6 +12,7 @@ from tests.helpers.children import run_command
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "arguments",

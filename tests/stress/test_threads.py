@@ -65,6 +65,7 @@ def run_process(boxes: list[Mailbox], seed: int) -> None:
         raise SystemExit(1)
 
 
+@pytest.mark.thorough
 def test_eight_threads_in_two_processes_exchange_tensors(ctx, strategy) -> None:
     boxes = [Mailbox() for _ in range(3)]
     process = ctx.Process(target=run_process, args=(boxes, 1000))

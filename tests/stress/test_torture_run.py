@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.children import clean_environment
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_short_torture_run_finds_no_problem(tmp_path) -> None:
     out = tmp_path / "result.json"
