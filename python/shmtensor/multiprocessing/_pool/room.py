@@ -12,36 +12,54 @@ __all__ = ["Room", "wake"]
 
 _MOST_BYTES = 1 << 20  # of tasks without a result, if each worker has enough to do; the pipe's are 64 KiB
 _RUN = "RUN"  # the state of a thread of the standard library's pool
+_RECHECK = 0.1  # in seconds: without the GIL, a thread may see late that another waits
 
 
 class Room:
-    """The sizes of the tasks without a result. Threads: any; one waits."""
+    """The sizes of the tasks without a result.
+
+    Threads: one adds tasks and waits for room, another removes those that have a result. Each changes a sum
+    of its own. With a lock, small tasks took half as long again.
+    """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
         self._sizes: dict[int, int] = {}  # by position in the queue
-        self._bytes = 0
+        self._added = self._removed = 0  # bytes
+        self._changed = threading.Condition(threading.Lock())
+        self._is_awaited = False
         self.position = 0  # of the task that is put
 
     def add(self, nbytes: int) -> None:
         """Add the task that is put."""
-        with self._changed:
-            self._sizes[self.position] = nbytes
-            self._bytes += nbytes
+        self._sizes[self.position] = nbytes
+        self._added += nbytes
+
+    def take_back(self, position: int) -> None:
+        """Remove a task that could not be put."""
+        self._added -= self._sizes.pop(position, 0)
 
     def remove(self, position: int) -> None:
-        """Remove a task that has a result, or could not be put."""
-        with self._changed:
-            self._bytes -= self._sizes.pop(position, 0)
-            self._changed.notify()
+        """Remove a task that has a result."""
+        self._removed += self._sizes.pop(position, 0)
+        if self._is_awaited:
+            with self._changed:
+                self._changed.notify()
 
     def wait(self, least: int) -> None:
         """Wait while at least that many tasks with many bytes have no result, and the pool runs."""
+        if self._added - self._removed <= _MOST_BYTES:
+            return
         thread: Any = threading.current_thread()
         with self._changed:
             thread._room = self
-            while len(self._sizes) >= least and self._bytes > _MOST_BYTES and thread._state == _RUN:
-                self._changed.wait()
+            self._is_awaited = True  # before the sums are read, which `remove` changes before it reads this
+            while (
+                len(self._sizes) >= least
+                and self._added - self._removed > _MOST_BYTES
+                and thread._state == _RUN
+            ):
+                self._changed.wait(_RECHECK)
+            self._is_awaited = False
 
 
 def wake(thread: Any) -> None:

@@ -73,7 +73,7 @@ class Tasks:
             self._room.position = position
             self._tasks.put((position, function, arguments, keywords))
         except BaseException as error:
-            self._room.remove(position)
+            self._room.take_back(position)
             if self._open.pop(position, None) is None:
                 return None
             if isinstance(error, Exception):
