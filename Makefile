@@ -33,7 +33,7 @@ test: test-cpp test-python ## run the everyday tests: each protocol and each pub
 
 # Three tests for two processors: many wait for processes most of the time.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
-PYTHON_TESTS := $(VENV)/.shmtensor $(VENV)/.group-test $(CPP_BUILD)/.built $(VENV)/fault-points/.built
+PYTHON_TESTS := $(VENV)/.shmtensor $(VENV)/.group-test $(VENV)/fault-points/.built
 test-python: $(PYTHON_TESTS) ## run the Python tests among them (PYTEST_ARGS="tests/objects -k shape": some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 

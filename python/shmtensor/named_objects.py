@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
+from shmtensor._procfs import children
 from shmtensor.errors import (
     BuildError,
     NotPublishedError,
@@ -267,8 +268,6 @@ def _warn_of_siblings() -> None:
     global _warned
     if _warned or hasattr(sys, "ps1") or not _core.home_is_of_this_process():  # ps1: a person's only process
         return
-    from shmtensor._procfs import children  # which imports pathlib
-
     parent = os.getppid()
     # A program that its parent executes alone has no others to share with.
     if _runs_python(parent) and any(map(_runs_python, set(children(parent)) - {os.getpid()})):

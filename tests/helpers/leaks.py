@@ -26,11 +26,6 @@ def own_mappings() -> list[str]:
     return [line for line in lines if "shmtensor-" in line and "-session" not in line]
 
 
-def open_files() -> dict[int, str]:
-    """Return the open descriptors of this process and their targets."""
-    return descriptors(os.getpid())
-
-
 def shm_names(session: str = "") -> set[str]:
     """Return the names in /dev/shm of one session or of all."""
     return {name for name in os.listdir("/dev/shm") if name.startswith(f"shmtensor-{session}")}
@@ -80,7 +75,7 @@ class Snapshot:
         stats = st.stats()
         server, line = worker_server() or (None, None)
         return cls(
-            {fd: name for fd, name in open_files().items() if fd != line},
+            {fd: name for fd, name in descriptors(os.getpid()).items() if fd != line},
             len(own_mappings()),
             shm_names(stats["session"]),
             descendants(os.getpid()) - {server},
