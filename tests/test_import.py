@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.helpers.children import run_python
+from tests.helpers.children import run_program, run_python, write_program
 
 LOOK = """
     import json, os, sys, threading
@@ -94,17 +94,15 @@ def test_first_tensor_registers_reducers_not_import() -> None:
     "statement", ["import shmtensor.multiprocessing", "import shmtensor as st; st.multiprocessing"]
 )
 def test_multiprocessing_import_registers_and_starts_nothing(statement) -> None:
-    kinds, before, after = run(f"""
+    before, after = run(f"""
     import numpy, multiprocessing, multiprocessing.connection, multiprocessing.queues, threading, copyreg
     from multiprocessing.reduction import ForkingPickler
-    before, table = snapshot(), dict(copyreg.dispatch_table)
+    known = lambda: (dict(ForkingPickler._extra_reducers), dict(copyreg.dispatch_table))
+    before, tables = snapshot(), known()
     {statement}
-    assert dict(copyreg.dispatch_table) == table
-    ours = [kind for kind in ForkingPickler._extra_reducers if kind.__module__.startswith("shmtensor")]
-    kinds = [kind.__qualname__ for kind in ours]
-    print(json.dumps([kinds, before, snapshot()]))
+    assert known() == tables
+    print(json.dumps([before, snapshot()]))
     """)
-    assert {"Tensor", "Storage"} <= set(kinds)
     assert after == before
 
 
@@ -133,3 +131,80 @@ def test_plain_pickle_does_not_use_the_reducers() -> None:
     """)
     assert sizes[0] > 80_000
     assert sizes[1] < 200
+
+
+PROGRAM_WITHOUT_ARRAYS = """
+    import sys
+    import shmtensor.multiprocessing as mp
+
+    def modules(queue):
+        queue.put(sorted(sys.modules))
+
+    def double(number):
+        return 2 * number, sorted(sys.modules)
+
+    if __name__ == "__main__":
+        ctx = mp.get_context(sys.argv[1])
+        queue = ctx.Queue()
+        process = ctx.Process(target=modules, args=(queue,))
+        process.start()
+        loaded = [queue.get()]
+        process.join()
+        with ctx.Pool(1) as pool:
+            ((doubled, names),) = pool.map(double, [1])
+        assert doubled == 2
+        loaded += [names, sorted(sys.modules)]
+        for names in loaded:
+            found = {"numpy", "shmtensor.tensor", "shmtensor._array_reducers"} & set(names)
+            assert not found, found
+        print("none")
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_program_without_arrays_imports_no_numpy(tmp_path, method) -> None:
+    """Its workers would take three times as long to start."""
+    done = run_program(write_program(tmp_path, PROGRAM_WITHOUT_ARRAYS), method)
+    assert done.stdout == "none\n", done.stderr
+
+
+PROGRAM_OF_A_FORK_SERVER = """
+    import sys
+    import shmtensor.multiprocessing as mp
+
+    def report(queue):
+        from multiprocessing import forkserver
+        queue.put(before)
+
+    before = "numpy" in sys.modules, "shmtensor.creation" in sys.modules
+
+    if __name__ == "__main__":
+        if sys.argv[1] == "arrays":
+            import numpy
+            import shmtensor as st
+            st.zeros(1)
+        ctx = mp.get_context("forkserver")
+        queue = ctx.SimpleQueue()
+        process = ctx.Process(target=report, args=(queue,))
+        process.start()
+        print(queue.get())
+        process.join()
+"""
+
+
+@pytest.mark.parametrize(("program", "preloaded"), [("arrays", True), ("none", False)])
+def test_fork_server_preloads_what_the_program_has_imported(tmp_path, program, preloaded) -> None:
+    done = run_program(write_program(tmp_path, PROGRAM_OF_A_FORK_SERVER), program)
+    assert done.stdout == f"({preloaded}, {preloaded})\n", done.stderr
+
+
+def test_worker_of_spawn_imports_little() -> None:
+    """Every worker pays for each module: `typing` alone takes as long as the rest of the drop-in."""
+    new = run("""
+    import multiprocessing.spawn, multiprocessing.popen_spawn_posix, multiprocessing.resource_tracker
+    before = set(sys.modules)
+    import shmtensor.multiprocessing.process  # by which its Process object is unpickled
+    print(json.dumps(sorted(set(sys.modules) - before)))
+    """)
+    assert not {"typing", "glob", "shmtensor.multiprocessing.context", "shmtensor.storage"} & set(new)
+    assert len(new) < 20, new

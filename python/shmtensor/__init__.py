@@ -25,42 +25,14 @@ receives registers reducers with the standard library's pickler, so plain `multi
 from __future__ import annotations
 
 import os as _os
-from typing import TYPE_CHECKING
+from importlib import import_module as _import_module
 
 import shmtensor._interpreter  # first: it refuses the import in a subinterpreter
 import shmtensor._log  # noqa: F401 - its import may fail when it is needed: without descriptors, for example
+from shmtensor import _core  # noqa: F401 - it checks the settings of the environment
 from shmtensor._version import __version__
-from shmtensor.containers import SharedDict, SharedList
-from shmtensor.creation import (
-    asarray,
-    empty,
-    empty_like,
-    from_dlpack,
-    from_numpy,
-    frombuffer,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-)
-from shmtensor.errors import (
-    BuildError,
-    CorruptDataError,
-    CudaError,
-    CudaUnavailable,
-    NotPublishedError,
-    OutOfSharedMemory,
-    ProducerGone,
-    SessionError,
-    ShmTensorError,
-    StaleHandleError,
-)
-from shmtensor.named_objects import attach, once, publish, unpublish
-from shmtensor.session import gc, set_limit, stats
-from shmtensor.storage import Storage
-from shmtensor.tensor import Tensor
+
+TYPE_CHECKING = False  # without `typing`, an import of milliseconds that a worker may not need
 
 if TYPE_CHECKING:
     from shmtensor import cuda, errors, memory, multiprocessing
@@ -70,7 +42,38 @@ if TYPE_CHECKING:
     from shmtensor._queue.queue import Queue
     from shmtensor._share import share
     from shmtensor.composition import arange, concatenate, load, stack
+    from shmtensor.containers import SharedDict, SharedList
+    from shmtensor.creation import (
+        asarray,
+        empty,
+        empty_like,
+        from_dlpack,
+        from_numpy,
+        frombuffer,
+        full,
+        full_like,
+        ones,
+        ones_like,
+        zeros,
+        zeros_like,
+    )
+    from shmtensor.errors import (
+        BuildError,
+        CorruptDataError,
+        CudaError,
+        CudaUnavailable,
+        NotPublishedError,
+        OutOfSharedMemory,
+        ProducerGone,
+        SessionError,
+        ShmTensorError,
+        StaleHandleError,
+    )
     from shmtensor.integrations import install, uninstall
+    from shmtensor.named_objects import attach, once, publish, unpublish
+    from shmtensor.session import gc, set_limit, stats
+    from shmtensor.storage import Storage
+    from shmtensor.tensor import Tensor
 
 __all__ = [
     "Broadcast",
@@ -130,27 +133,41 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_LATE = {  # what costs nothing until it is used, and the module that has it
-    **dict.fromkeys(("Broadcast", "BroadcastReader"), "_queue.broadcast"),
-    "Queue": "_queue.queue",
-    "ShutDown": "_queue.errors",
-    **dict.fromkeys(("arange", "concatenate", "load", "stack"), "composition"),
-    **dict.fromkeys(("install", "uninstall"), "integrations"),
-    "doctor": "_doctor",
-    "share": "_share",
+# A module is imported when one of its names is first used: a process without tensors needs no NumPy.
+_MODULES = {
+    "_doctor": ["doctor"],
+    "_queue.broadcast": ["Broadcast", "BroadcastReader"],
+    "_queue.errors": ["ShutDown"],
+    "_queue.queue": ["Queue"],
+    "_share": ["share"],
+    "composition": ["arange", "concatenate", "load", "stack"],
+    "containers": ["SharedDict", "SharedList"],
+    "creation": [
+        *("asarray", "empty", "empty_like", "from_dlpack", "from_numpy", "frombuffer", "full", "full_like"),
+        *("ones", "ones_like", "zeros", "zeros_like"),
+    ],
+    "errors": [
+        *("BuildError", "CorruptDataError", "CudaError", "CudaUnavailable", "NotPublishedError"),
+        *("OutOfSharedMemory", "ProducerGone", "SessionError", "ShmTensorError", "StaleHandleError"),
+    ],
+    "integrations": ["install", "uninstall"],
+    "named_objects": ["attach", "once", "publish", "unpublish"],
+    "session": ["gc", "set_limit", "stats"],
+    "storage": ["Storage"],
+    "tensor": ["Tensor"],
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name in {"cuda", "multiprocessing", "errors", "memory"}:
-            return import_module(f"shmtensor.{name}")
-        if name in _LATE:
-            return getattr(import_module(f"shmtensor.{_LATE[name]}"), name)
-        msg = f"module 'shmtensor' has no attribute {name!r}"
-        raise AttributeError(msg)
+        if name in {"cuda", "errors", "memory", "multiprocessing"}:
+            return _import_module(f"shmtensor.{name}")
+        if name not in _MODULE_OF:
+            msg = f"module 'shmtensor' has no attribute {name!r}"
+            raise AttributeError(msg)
+        found = globals()[name] = getattr(_import_module(f"shmtensor.{_MODULE_OF[name]}"), name)
+        return found
 
 
 if _os.environ.get("SHMTENSOR_INSTALL"):

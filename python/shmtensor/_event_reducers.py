@@ -43,7 +43,7 @@ def set_sync(sync: Literal["host", "event"]) -> None:
     global _by_event
     _by_event = sync == "event"
     ForkingPickler.register(Tensor, _reduce_tensor if _by_event else _core.reduce_tensor)
-    ForkingPickler.register(Storage, _reduce_storage if _by_event else reducers._reduce_storage)
+    ForkingPickler.register(Storage, _reduce_storage if _by_event else reducers.reduce_storage)
 
 
 def get_sync() -> str:
@@ -61,7 +61,7 @@ def _reduce_tensor(tensor: Tensor) -> Any:
 def _reduce_storage(storage: Storage) -> Any:
     event = _recorded(storage)
     if event is None:
-        return reducers._reduce_storage(storage)
+        return reducers.reduce_storage(storage)
     return _rebuild_after, (event._block, *_core.reduce_after_event(storage))
 
 

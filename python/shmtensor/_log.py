@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["log_event", "log_report", "log_warning"]
 

@@ -10,7 +10,9 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor import reducers
-from shmtensor._queue.pickling import REDUCERS, MessagePickler, Reducers, _WithBuffers, dumps_shared
+from shmtensor._array_reducers import ARRAYS
+from shmtensor._pickling import MessagePickler, _WithBuffers, dumps_shared
+from shmtensor._reducer_tables import MESSAGES, MessageReducers
 from shmtensor.integrations._registry import install, is_requested
 from shmtensor.storage import Storage
 
@@ -113,15 +115,15 @@ _LIBRARIES = {
 """The integrations that give the classes of a package out-of-band buffers."""
 
 
-class _Reducers(Reducers):
+class _Reducers(MessageReducers):
     def __missing__(self, kind: type) -> Any:
         for name in _LIBRARIES.get(kind.__module__.partition(".")[0], ()):
             if not is_requested(name):
                 install(name)
-        return REDUCERS.get(kind) or super().__missing__(kind)
+        return MESSAGES.get(kind) or super().__missing__(kind)
 
 
-_reducers = _Reducers(dict.fromkeys(reducers.ARRAYS, reducers.reduce_array_apart))
+_reducers = _Reducers(dict.fromkeys(ARRAYS, reducers.reduce_array_apart))
 
 _ALIGNMENT = 64  # bytes: what Arrow recommends, and what JAX needs to use memory without a copy
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["check_size", "device_number", "human_bytes", "numpy_dtype"]
 
@@ -61,6 +62,8 @@ def numpy_dtype(value: Any) -> np.dtype[Any]:
     TypeError
         As NumPy, with the remedy for sizes that are not in one argument, and for dtypes of torch.
     """
+    import numpy as np
+
     try:
         dtype: np.dtype[Any] = np.dtype(value)
     except TypeError as error:

@@ -9,10 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, SupportsIndex
 from weakref import WeakValueDictionary
 
-import numpy as np
-
 import shmtensor._core as _core
-from shmtensor._backend import backend, backend_of
 from shmtensor._values import check_size, device_number
 from shmtensor.errors import StaleHandleError
 
@@ -20,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from typing_extensions import Buffer, Self
+
+    from shmtensor._backend import Backend
 
 __all__ = ["Storage"]
 
@@ -65,6 +64,10 @@ class Storage(_core.StorageBase):
     def __new__(cls, nbytes: SupportsIndex, device: str = "cpu") -> Self:
         number = device_number(device)
         size = check_size(nbytes, "nbytes")
+        if number < 0:
+            return _core.new_storage(size, False)  # type: ignore[return-value]
+        from shmtensor._backend import backend
+
         return backend(number).new_storage(size, number)  # type: ignore[no-any-return]
 
     def __init_subclass__(cls) -> None:
@@ -146,11 +149,13 @@ class Storage(_core.StorageBase):
         if isinstance(source, Storage):
             content = _bytes(source)
         else:
-            content = np.frombuffer(memoryview(source), np.uint8)
+            from numpy import frombuffer
+
+            content = frombuffer(memoryview(source), "uint8")
         if content.size != self.nbytes:
             msg = f"cannot copy {content.size} bytes into a storage of {self.nbytes} bytes"
             raise ValueError(msg)
-        backend_of(self).copy_from(_bytes(self), content)
+        _backend_of(self).copy_from(_bytes(self), content)
         return self
 
     def fill_(self, value: SupportsIndex) -> Self:
@@ -165,12 +170,12 @@ class Storage(_core.StorageBase):
         if not 0 <= byte < 256:
             msg = f"value must be in range(256), got {value!r}"
             raise ValueError(msg)
-        backend_of(self).fill(_bytes(self), byte)
+        _backend_of(self).fill(_bytes(self), byte)
         return self
 
     def tobytes(self) -> bytes:
         """Return a private copy of the bytes."""
-        return backend_of(self).to_host(_bytes(self)).tobytes()
+        return _backend_of(self).to_host(_bytes(self)).tobytes()
 
     def __repr__(self) -> str:
         kind = "shared" if self.is_shared() else "private"
@@ -179,14 +184,20 @@ class Storage(_core.StorageBase):
         return f"<Storage of {self.nbytes} bytes on {self.device}, {kind}{mode}{source}>"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Storage], tuple[Any, bool]]:
-        content = backend_of(self).to_host(_bytes(self))
+        content = _backend_of(self).to_host(_bytes(self))
         buffer = pickle.PickleBuffer(content.data) if protocol >= 5 else bytearray(content)
         return _restore_storage, (buffer, self.readonly)
 
 
+def _backend_of(storage: Storage) -> Backend:
+    from shmtensor._backend import backend_of  # late, since it imports NumPy
+
+    return backend_of(storage)
+
+
 def _bytes(storage: Storage) -> _core.TensorBase:
     """Return a tensor over all bytes of a storage."""
-    return _core.TensorBase(storage, np.uint8, (storage.nbytes,))
+    return _core.TensorBase(storage, "uint8", (storage.nbytes,))
 
 
 def _restore_storage(content: Buffer, readonly: bool) -> Storage:

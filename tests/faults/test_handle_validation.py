@@ -9,14 +9,14 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 
 import shmtensor as st
-from shmtensor import reducers
+from shmtensor import _core, reducers
 from tests.helpers.children import manager_pids, run_python, wait_until
 from tests.helpers.live_resources import assert_no_leaks, live_resources
 
 
 def handle_of(tensor: st.Tensor) -> bytes:
     """Return the bytes of the handle, which carry a ticket."""
-    function, (content,) = reducers.reduce_tensor(tensor)
+    function, (content,) = _core.reduce_tensor(tensor)
     assert function is reducers.rebuild_tensor
     return content
 
@@ -90,9 +90,9 @@ def test_handle_loaded_twice_gives_one_storage(strategy) -> None:
 
 SENDER = """
     import shmtensor as st
-    from shmtensor import reducers
+    from shmtensor import _core
     tensor = st.ones(10)
-    print(st.stats()["session"], reducers.reduce_tensor(tensor)[1][0].hex())
+    print(st.stats()["session"], _core.reduce_tensor(tensor)[1][0].hex())
     """
 
 

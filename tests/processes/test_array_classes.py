@@ -179,8 +179,6 @@ def check_argument(arrays, answers) -> None:
 
 
 SENT = ("datetime64", "bfloat16", "recarray", "matrix", "masked", "subclass", "every second")
-# The standard library pickles arguments, by a table that has no place for every subclass.
-ARGUMENTS = [name for name in SENT if name not in {"masked", "subclass"}]
 
 
 def test_arguments_and_results_of_a_pool(ctx) -> None:
@@ -190,12 +188,13 @@ def test_arguments_and_results_of_a_pool(ctx) -> None:
         pool.join()
 
 
-# A forked process inherits its arguments.
+# A forked process inherits its arguments. The others get them from the standard library's pickler.
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "server"])
 def test_arguments_of_a_process(method) -> None:
     ctx = mp.get_context(method)
     answers = ctx.Queue()
-    process = ctx.Process(target=check_argument, args=({name: made(name) for name in ARGUMENTS}, answers))
+    arrays = {name: made(name) for name in (*CLASSES, *LAYOUTS)}
+    process = ctx.Process(target=check_argument, args=(arrays, answers))
     process.start()
     checked_arrays(take(answers))
     end(process)
@@ -322,7 +321,7 @@ def test_array_of_a_subclass_over_shared_memory_stays_there(name, transport) -> 
         assert back.mask.tolist() == array.mask.tolist()
 
 
-@pytest.mark.parametrize("name", ["recarray", "matrix"])
+@pytest.mark.parametrize("name", ["recarray", "matrix", "read-only"])
 def test_standard_pickler_sends_a_subclass_over_shared_memory_as_a_handle(name) -> None:
     array = SHARED[name](st.zeros(1000))
     back = pickle.loads(ForkingPickler.dumps(array))

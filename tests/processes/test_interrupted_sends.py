@@ -221,6 +221,7 @@ PROGRAM = """
         queue = mp.SimpleQueue()
         reader, send, receive = queue._reader, queue.put, queue.get
     signal.signal(signal.SIGALRM, raise_late)
+    st.zeros(1)  # which imports NumPy
     sending, good = False, 0
     for i in range(5000):
         try:

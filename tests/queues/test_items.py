@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import shmtensor as st
-from shmtensor._queue.pickling import MessagePickler, dumps_by
+from shmtensor._pickling import MessagePickler, dumps_by
 from tests.helpers.live_resources import assert_no_leaks
 
 

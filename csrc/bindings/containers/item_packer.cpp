@@ -12,8 +12,6 @@ namespace {
 // takes as long as its largest size requires, so an item of this size is followed by a new pickler.
 constexpr Py_ssize_t kLargeItem = 4096;
 
-PyTypeObject* g_array_type = nullptr;
-
 // Pickles items one after the other, each by itself, into one bytearray. Threads: one.
 class Packer {
  public:
@@ -33,7 +31,9 @@ class Packer {
         if (PyErr_Occurred() != nullptr) throw py::error_already_set();
         return py::none();
       }
-      if (Py_TYPE(item.ptr()) == g_array_type) return py::make_tuple(item, py::none());
+      if (Py_TYPE(item.ptr()) == py::detail::npy_api::get().PyArray_Type_) {
+        return py::make_tuple(item, py::none());
+      }
       const Py_ssize_t start = size();
       dump(item, start);
       if (PyList_GET_SIZE(buffers.ptr()) != 0) {
@@ -96,8 +96,6 @@ class Packer {
 }  // namespace
 
 void add_item_packer(py::module_& module) {
-  const py::object ndarray = py::module_::import("numpy").attr("ndarray");
-  g_array_type = reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr());
   py::class_<Packer>(module, "Packer")
       .def("__init__", initializer<Packer, py::object>(), kInitializer, py::arg("reducers"))
       .def("pack", &Packer::pack)

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/read_once.hpp"
 #include "bindings/support/errors.hpp"
+#include "bindings/support/python.hpp"
 #include "containers/item_table.hpp"
 
 namespace shmtensor::python {
@@ -23,8 +24,6 @@ PyObject* g_loads = nullptr;  // pickle.loads
 PyObject* g_buffers = nullptr;
 PyObject* g_select = nullptr;
 PyObject* g_nested = nullptr;
-PyObject* g_ndarray = nullptr;
-PyObject* g_dtype = nullptr;
 PyObject* g_fortran = nullptr;
 PyObject* g_dtypes = nullptr;  // bytes to dtype
 
@@ -118,7 +117,8 @@ PyObject* dtype_of(std::span<const std::byte> written) {
   if (PyObject* known = PyDict_GetItemWithError(g_dtypes, key.ptr())) return Py_NewRef(known);
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   const py::object made = checked(load(key.ptr(), nullptr));
-  if (PyObject_IsInstance(made.ptr(), g_dtype) != 1 || has_pointers(made)) {
+  if (PyObject_TypeCheck(made.ptr(), py::detail::npy_api::get().PyArrayDescr_Type_) == 0 ||
+      has_pointers(made)) {
     throw CorruptData(
         "cannot read an array of a shared list or dict: its type is damaged. Rebuild "
         "the container");
@@ -141,7 +141,8 @@ PyObject* load_array(const Items& items, const Item& item) {
   PyObject* view = PyTuple_GET_ITEM(items.views, static_cast<Py_ssize_t>(item.piece));
   const std::array<PyObject*, 7> arguments{nullptr,      shape.ptr(), dtype.ptr(), view,
                                            offset.ptr(), Py_None,     g_fortran};
-  return PyObject_Vectorcall(g_ndarray, &arguments[1],
+  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(py::detail::npy_api::get().PyArray_Type_),
+                             &arguments[1],
                              (parsed.fortran ? 6 : 4) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
 }
 
@@ -357,8 +358,6 @@ void add_item_sequence(py::module_& module) {
   g_buffers = py::make_tuple("buffers").release().ptr();
   g_select = py::str("_select").release().ptr();
   g_nested = py::str("_nested").release().ptr();
-  g_ndarray = py::object(py::module_::import("numpy").attr("ndarray")).release().ptr();
-  g_dtype = py::object(py::module_::import("numpy").attr("dtype")).release().ptr();
   g_fortran = py::str("F").release().ptr();
   g_dtypes = py::dict().release().ptr();
   module.def("items_check", [](const py::bytes& head_and_sizes) {

@@ -46,6 +46,8 @@ void tensor_dealloc(PyObject* self) {
 py::object make(py::object storage, PyObject* dtype, std::int32_t item_size,
                 std::uint8_t dtype_code, std::span<const std::int64_t> shape,
                 std::span<const std::int64_t> strides, std::int64_t offset, bool read_only) {
+  // Python's import lock lets only one thread register the class; a process may have none yet.
+  if (g_class == nullptr) py::module_::import("shmtensor.tensor");
   py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
   Tensor* tensor = as_tensor(object.ptr());
   tensor->values = tensor->inline_values;
@@ -339,6 +341,11 @@ std::int64_t* element_strides_of(Tensor& tensor) {
 }
 
 bool is_tensor(PyObject* object) noexcept { return PyObject_TypeCheck(object, g_base) != 0; }
+
+bool is_tensor_class(PyObject* kind) noexcept {
+  return PyType_Check(kind) != 0 &&
+         PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(kind), g_base) != 0;
+}
 
 bool is_numpy_integer(PyObject* object) noexcept {
   return PyObject_TypeCheck(object, g_integer) != 0;

@@ -1,6 +1,7 @@
 #include "bindings/transfer/reducers.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <span>
 
@@ -129,8 +130,18 @@ PyObject* cancel(PyObject*, PyObject* bytes) {
   });
 }
 
-// A method of a table: returns the reducer of a class from the first of two other tables that has
-// it; for a subclass of NumPy's array, what the third entry of `self` returns for table and class.
+// Return true if the program has imported NumPy, or is importing it.
+bool has_numpy() {
+  static std::atomic<bool> seen{false};
+  if (seen.load(std::memory_order_relaxed)) return true;
+  PyObject* const modules = PyImport_GetModuleDict();
+  if (PyDict_GetItemString(modules, "numpy") == nullptr) return false;
+  seen.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+// A method of a table: returns the reducer of a class from the first of the two tables in `self`
+// that has it; for a class of tensors or arrays, that of a module that registers some, too.
 PyObject* find_reducer(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2) {
     PyErr_SetString(PyExc_TypeError, "find_reducer takes a table and a class");
@@ -142,11 +153,15 @@ PyObject* find_reducer(PyObject* self, PyObject* const* arguments, Py_ssize_t co
     if (found != nullptr) return Py_NewRef(found);
     if (PyErr_Occurred() != nullptr) return nullptr;
   }
-  if (is_array_class(kind)) {
-    return PyObject_Vectorcall(PyTuple_GET_ITEM(self, 2), arguments, 2, nullptr);
-  }
-  PyErr_SetObject(PyExc_KeyError, kind);
-  return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor_class(kind) && !(has_numpy() && is_array_class(kind))) {
+      PyErr_SetObject(PyExc_KeyError, kind);
+      return nullptr;
+    }
+    const py::object rule =
+        py::module_::import("shmtensor._array_reducers").attr("reducer_of_class");
+    return PyObject_Vectorcall(rule.ptr(), arguments, 2, nullptr);
+  });
 }
 
 PyMethodDef g_find_reducer = {"find_reducer", method(find_reducer), METH_FASTCALL, nullptr};
@@ -166,12 +181,11 @@ PyMethodDef g_functions[] = {
 
 void add_reducers(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
-  module.def("reducer_lookup",
-             [](const py::dict& first, const py::dict& second, const py::object& of_array_class) {
-               const py::tuple self = py::make_tuple(first, second, of_array_class);
-               const py::object found = checked(PyCFunction_New(&g_find_reducer, self.ptr()));
-               return checked(PyInstanceMethod_New(found.ptr()));
-             });
+  module.def("reducer_lookup", [](const py::dict& first, const py::dict& second) {
+    const py::tuple self = py::make_tuple(first, second);
+    const py::object found = checked(PyCFunction_New(&g_find_reducer, self.ptr()));
+    return checked(PyInstanceMethod_New(found.ptr()));
+  });
   // Pickles name these as members of the public module, whose import also registers the reducers: a
   // process that receives a tensor can send it on.
   const py::str home("shmtensor.reducers");

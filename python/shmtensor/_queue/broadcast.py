@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar,
 
 import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the pickler
+from shmtensor._pickling import dumps_for_many
 from shmtensor._queue.by_handle import SentByHandle
 from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.labels import label_or_place
-from shmtensor._queue.pickling import dumps_for_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, SupportsIndex, TypeVar
 
 import shmtensor._core as _core
+from shmtensor._pickling import dumps
 from shmtensor._queue.by_handle import SentByHandle
 from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.labels import label_or_place
-from shmtensor._queue.pickling import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor import reducers
+from shmtensor import _array_reducers
 
 if TYPE_CHECKING:
     from shmtensor.storage import Storage
@@ -24,7 +24,7 @@ def dumps(obj: Any) -> bytes:
     """Return a pickle of an object with its tensors and storages as handles, which keep nothing allocated."""
     file = io.BytesIO()
     pickler = pickle.Pickler(file, 5)
-    pickler.dispatch_table = reducers.REDUCERS
+    pickler.dispatch_table = _array_reducers.REDUCERS
     with _core.MessageScope() as message:
         pickler.dump(obj)
         message.discard()

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import reducers
-from shmtensor._queue.pickling import REDUCERS as OUT_OF_BAND
+from shmtensor import _array_reducers
+from shmtensor._reducer_tables import FORKING
+from shmtensor._reducer_tables import MESSAGES as OUT_OF_BAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Reducer = Callable[[Any], Any]
 
-__all__ = ["FORKING", "REDUCERS", "ReducerTable", "follow", "unfollow"]
+__all__ = ["REDUCERS", "ReducerTable", "follow", "unfollow"]
 
-FORKING: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-"""The table of `multiprocessing`."""
-
-REDUCERS: dict[type, Reducer] = dict(reducers.REDUCERS)
+REDUCERS: dict[type, Reducer] = dict(_array_reducers.REDUCERS)
 """Those for picklers without the table of `multiprocessing`: our tensors, and what integrations register."""
 
 _followers: list[dict[type, Any]] = []  # tables of other libraries, with the same reducers

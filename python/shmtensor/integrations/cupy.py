@@ -11,8 +11,8 @@ import cupy
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor import reducers
 from shmtensor._layout import byte_bounds
+from shmtensor._threshold import is_large
 from shmtensor.creation import asarray
 from shmtensor.errors import CudaUnavailable
 from shmtensor.integrations._tables import ReducerTable
@@ -38,7 +38,7 @@ def reduce_array(array: cupy.ndarray) -> Any:
     tensor = None
     if np.dtype(array.dtype.str) == array.dtype:  # otherwise `__cuda_array_interface__` does not describe it
         tensor = _tensor_over(array)
-        if tensor is None and reducers.is_large(array.nbytes):
+        if tensor is None and is_large(array.nbytes):
             tensor = _copy_of(array)
     return array.__reduce__() if tensor is None else (Tensor.cupy, (tensor,))
 

@@ -14,6 +14,7 @@ from joblib import _memmapping_reducer as memmapping
 
 from shmtensor import reducers
 from shmtensor._log import log_event
+from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._joblib.arrays import Copies, can_be_copied, copy_of, reduce_copy
 from shmtensor.integrations._loky import Loky
@@ -88,7 +89,7 @@ def reduce_result(array: npt.NDArray[Any]) -> Any:
     shared = reducers.reduce_shared(array)
     if shared is not None:
         return shared
-    if reducers.is_large(array.nbytes) and can_be_copied(array):
+    if is_large(array.nbytes) and can_be_copied(array):
         try:
             return reduce_copy(array, copy_of(array), readonly=False)
         except OutOfSharedMemory as error:

@@ -10,6 +10,7 @@ import numpy as np
 from multiprocess import connection, popen_fork, process, queues, reduction, spawn
 
 from shmtensor._log import log_event
+from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._copies import reduce_to_copy
@@ -18,7 +19,7 @@ from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, is_sending, of_feeder, of_queue, pickles_message
 from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import REDUCERS
-from shmtensor.reducers import is_large, reduce_shared
+from shmtensor.reducers import reduce_shared
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,8 +13,9 @@ import torch.multiprocessing
 from torch.multiprocessing import reductions
 
 from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
+from shmtensor._reducer_tables import FORKING
 from shmtensor.integrations._server_method import ServerMethod
-from shmtensor.integrations._tables import FORKING, ReducerTable
+from shmtensor.integrations._tables import ReducerTable
 from shmtensor.integrations._torch import collate, items, sharing, transports
 from shmtensor.integrations._torch.reducers import Reducers
 

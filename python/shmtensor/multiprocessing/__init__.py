@@ -1,6 +1,6 @@
 """A drop-in for the standard library's `multiprocessing` that sends tensors as handles.
 
-Replace ``import multiprocessing as mp`` by ``import shmtensor.multiprocessing as mp``. Importing this module
+Replace ``import multiprocessing as mp`` by ``import shmtensor.multiprocessing as mp``. The first tensor
 registers reducers with the standard pickler, so queues and pipes of the standard library carry handles, too.
 In those of this module, `put` and `send` raise errors immediately and cancel messages that were not sent.
 """
@@ -20,61 +20,60 @@ from multiprocessing import (
     parent_process,
     reducer,
 )
-from typing import TYPE_CHECKING, Any
 
-from shmtensor import reducers as _reducers
-from shmtensor.multiprocessing._frozen import freeze_support
-from shmtensor.multiprocessing._worker_server.client import set_server_preload
-from shmtensor.multiprocessing.context import SpawnContext
-from shmtensor.multiprocessing.context import default_context as _context
-from shmtensor.multiprocessing.errors import (
-    ProcessException,
-    ProcessExitedException,
-    ProcessRaisedException,
-    WorkerLost,
-)
-from shmtensor.multiprocessing.sharing import (
-    get_all_sharing_strategies,
-    get_buffer_threshold,
-    get_sharing_strategy,
-    set_buffer_threshold,
-    set_sharing_strategy,
-)
+# Not late: the name is also that of the module, which an import would put in the function's place.
 from shmtensor.multiprocessing.spawn import spawn, start_processes
-from shmtensor.multiprocessing.start_method import explain_start_method, own_process
 
-Array = _context.Array
-Barrier = _context.Barrier
-BoundedSemaphore = _context.BoundedSemaphore
-Condition = _context.Condition
-Event = _context.Event
-Lock = _context.Lock
-Manager = _context.Manager
-Pipe = _context.Pipe
-Pool = _context.Pool
-Process = _context.Process
-RLock = _context.RLock
-RawArray = _context.RawArray
-RawValue = _context.RawValue
-Semaphore = _context.Semaphore
-Value = _context.Value
-if TYPE_CHECKING:  # so that ``mp.Queue[st.Tensor]`` is a type
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shmtensor.multiprocessing._frozen import freeze_support
+    from shmtensor.multiprocessing._worker_server.client import set_server_preload
+    from shmtensor.multiprocessing.context import SpawnContext
+    from shmtensor.multiprocessing.context import default_context as _context
+    from shmtensor.multiprocessing.errors import (
+        ProcessException,
+        ProcessExitedException,
+        ProcessRaisedException,
+        WorkerLost,
+    )
     from shmtensor.multiprocessing.process_context import ProcessContext
     from shmtensor.multiprocessing.queues import JoinableQueue, Queue, SimpleQueue
-else:
-    JoinableQueue = _context.JoinableQueue
-    Queue = _context.Queue
-    SimpleQueue = _context.SimpleQueue
-allow_connection_pickling = _context.allow_connection_pickling
-cpu_count = _context.cpu_count
-get_all_start_methods = _context.get_all_start_methods
-get_context = _context.get_context
-get_logger = _context.get_logger
-get_start_method = _context.get_start_method
-log_to_stderr = _context.log_to_stderr
-set_executable = _context.set_executable
-set_forkserver_preload = _context.set_forkserver_preload
-set_start_method = _context.set_start_method
+    from shmtensor.multiprocessing.sharing import (
+        get_all_sharing_strategies,
+        get_buffer_threshold,
+        get_sharing_strategy,
+        set_buffer_threshold,
+        set_sharing_strategy,
+    )
+    from shmtensor.multiprocessing.start_method import explain_start_method, own_process
+
+    Array = _context.Array
+    Barrier = _context.Barrier
+    BoundedSemaphore = _context.BoundedSemaphore
+    Condition = _context.Condition
+    Event = _context.Event
+    Lock = _context.Lock
+    Manager = _context.Manager
+    Pipe = _context.Pipe
+    Pool = _context.Pool
+    Process = _context.Process
+    RLock = _context.RLock
+    RawArray = _context.RawArray
+    RawValue = _context.RawValue
+    Semaphore = _context.Semaphore
+    Value = _context.Value
+    allow_connection_pickling = _context.allow_connection_pickling
+    cpu_count = _context.cpu_count
+    get_all_start_methods = _context.get_all_start_methods
+    get_context = _context.get_context
+    get_logger = _context.get_logger
+    get_start_method = _context.get_start_method
+    log_to_stderr = _context.log_to_stderr
+    set_executable = _context.set_executable
+    set_forkserver_preload = _context.set_forkserver_preload
+    set_start_method = _context.set_start_method
 
 __all__ = [
     "Array",
@@ -137,12 +136,50 @@ def __dir__() -> list[str]:
     return __all__
 
 
+# Imported when they are first used: each worker that imports its main module imports this one.
+_MODULES = {
+    "_frozen": ["freeze_support"],
+    "_worker_server.client": ["set_server_preload"],
+    "context": ["SpawnContext"],
+    "errors": ["ProcessException", "ProcessExitedException", "ProcessRaisedException", "WorkerLost"],
+    "process_context": ["ProcessContext"],
+    "sharing": [
+        *("get_all_sharing_strategies", "get_buffer_threshold", "get_sharing_strategy"),
+        *("set_buffer_threshold", "set_sharing_strategy"),
+    ],
+    "start_method": ["explain_start_method", "own_process"],
+}
+_SUBMODULES = frozenset(
+    (
+        "connection",
+        "context",
+        "errors",
+        "pool",
+        "process",
+        "process_context",
+        "queues",
+        "sharing",
+        "start_method",
+    )
+)
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
 def __getattr__(name: str) -> Any:
-    if name in {"connection", "pool", "queues"}:
+    if name in _SUBMODULES:
         return _import_module(f"shmtensor.multiprocessing.{name}")
-    if name == "ProcessContext":
-        return _import_module("shmtensor.multiprocessing.process_context").ProcessContext
-    # Other names of the standard module: constants, and submodules that are not wrapped here.
+    if name in _MODULE_OF:
+        found = getattr(_import_module(f"shmtensor.multiprocessing.{_MODULE_OF[name]}"), name)
+    elif name in __all__:
+        found = getattr(_import_module("shmtensor.multiprocessing.context").default_context, name)
+    else:
+        return _of_the_standard_library(name)
+    globals()[name] = found
+    return found
+
+
+def _of_the_standard_library(name: str) -> Any:
+    """Return constants, and submodules that are not wrapped here."""
     if not name.startswith("_") and not hasattr(_standard, name):
         with _suppress(ImportError):  # `from shmtensor.multiprocessing import shared_memory`
             _import_module(f"multiprocessing.{name}")
@@ -150,6 +187,3 @@ def __getattr__(name: str) -> Any:
         msg = f"module 'shmtensor.multiprocessing' has no attribute {name!r}"
         raise AttributeError(msg)
     return getattr(_standard, name)
-
-
-del _reducers

@@ -11,7 +11,7 @@ from multiprocessing import context, reduction
 from typing import Any
 
 import shmtensor._core as _core
-from shmtensor._queue.pickling import dumps, load_with_buffers
+from shmtensor._pickling import dumps, load_with_buffers
 from shmtensor.errors import StaleHandleError
 
 __all__ = ["Connection", "Pipe"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from shmtensor.multiprocessing import process as _process
 from shmtensor.multiprocessing import start_method as _start_method
+from shmtensor.multiprocessing._default_method import get_default, set_default
 
 if TYPE_CHECKING:  # late, since few processes make more than one kind of these
     from shmtensor.multiprocessing import connection as _connection
@@ -143,13 +144,13 @@ class DefaultContext(_Sharing):
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         """Set the default start method; see `multiprocessing.set_start_method`."""
         is_ours = method in {"server", "auto"}
-        known = _start_method.get_default() or (is_ours and multiprocessing.get_start_method(allow_none=True))
+        known = get_default() or (is_ours and multiprocessing.get_start_method(allow_none=True))
         if known and not force:
             msg = "context has already been set"
             raise RuntimeError(msg)
         if not is_ours:
             multiprocessing.set_start_method(method, force)
-        _start_method.set_default(method)
+        set_default(method)
 
     def get_start_method(self, allow_none: bool = False) -> Any:
         """Return the default start method; see `multiprocessing.get_start_method`."""

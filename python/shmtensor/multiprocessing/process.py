@@ -9,23 +9,20 @@ import multiprocessing
 import multiprocessing.context as std
 import multiprocessing.process
 import os
-import pickle
+import sys
 from contextlib import suppress
-from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import shmtensor._core as _core
-from shmtensor import reducers
-from shmtensor._queue.pickling import dumps
+from shmtensor import _threshold
 from shmtensor.errors import ShmTensorError
-from shmtensor.multiprocessing import start_method
+from shmtensor.multiprocessing._default_method import set_default
 from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
-from shmtensor.multiprocessing._lifetime.fork import Popen as _ForkPopen
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
-from shmtensor.multiprocessing._lifetime.signals import begin_child
 
+# A worker imports this module before it runs: what only its parent needs is imported later, `typing` never.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from typing import Any
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
@@ -42,13 +39,19 @@ def __getattr__(name: str) -> Any:
     return getattr(multiprocessing.process, name)  # everything that is not replaced here
 
 
-class _Inherited(NamedTuple):
+class _Inherited:
     """The parent's session and settings, carried by the Process object."""
 
-    session: str
-    strategy: str
-    buffer_threshold: int | None
-    joins: bool
+    __slots__ = ("buffer_threshold", "joins", "session", "strategy")
+
+    def __init__(self, session: str, strategy: str, buffer_threshold: int | None, joins: bool) -> None:
+        self.session = session
+        self.strategy = strategy
+        self.buffer_threshold = buffer_threshold
+        self.joins = joins
+
+    def __reduce__(self) -> Any:
+        return _Inherited, (self.session, self.strategy, self.buffer_threshold, self.joins)
 
     @classmethod
     def from_this_process(cls, *, outlived: bool) -> _Inherited:
@@ -58,13 +61,13 @@ class _Inherited(NamedTuple):
         end with this process.
         """
         joins = outlived and _core.stats() is not None
-        return cls(_core.home_id(), _core.default_strategy(), reducers.buffer_threshold(), joins)
+        return cls(_core.home_id(), _core.default_strategy(), _threshold.buffer_threshold(), joins)
 
     def apply(self) -> None:
         """Take them over, in the child."""
         _core.set_home_id(self.session)
         _core.set_default_strategy(self.strategy)
-        reducers.set_buffer_threshold(self.buffer_threshold)
+        _threshold.set_buffer_threshold(self.buffer_threshold)
         if self.joins:
             with suppress(ShmTensorError, OSError, MemoryError):  # the child may never use shared memory
                 _core.home_proof()
@@ -124,8 +127,10 @@ class _Sharing(multiprocessing.process.BaseProcess):
             self._inherited.apply()
         method: str | None = getattr(self, "_start_method", None)
         if method is not None:  # the child's default is the method by which it was started
-            start_method.set_default(method)
+            set_default(method)
         if self._signal_mask is not None:
+            from shmtensor.multiprocessing._lifetime.signals import begin_child
+
             begin_child(self._signal_mask)
         return super()._bootstrap(*args, **kwargs)  # type: ignore[misc, no-any-return]
 
@@ -153,6 +158,8 @@ class Process(_Sharing, multiprocessing.Process):
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
+        from shmtensor.multiprocessing import start_method
+
         return _CLASSES[start_method.resolve_or_default()]._Popen(process_obj)  # type: ignore[attr-defined]
 
 
@@ -161,7 +168,9 @@ class ForkProcess(_Sharing, std.ForkProcess):
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802  # the standard library's name
-        return _ForkPopen(process_obj)
+        from shmtensor.multiprocessing._lifetime.fork import Popen
+
+        return Popen(process_obj)
 
 
 class SpawnProcess(_Sharing, std.SpawnProcess):
@@ -185,14 +194,25 @@ class ForkServerProcess(_Sharing, std.ForkServerProcess):
             raise ChildProcessError(msg) from error
 
 
+_PRELOADED = (
+    *("shmtensor.multiprocessing.process", "shmtensor.multiprocessing.queues"),
+    *("shmtensor.multiprocessing.pool", "shmtensor._array_reducers", "shmtensor.creation"),
+    *("concurrent.futures.process", "numpy", "numpy.random"),
+)
+
+
 def _preload_in_fork_server() -> None:
-    """Add what each worker of this package imports to the modules that the program has chosen."""
+    """Have the fork server import what this process has imported, so that not each worker does.
+
+    A server that runs keeps what it has.
+    """
     from multiprocessing import forkserver
 
     server: Any = forkserver._forkserver
-    name = "shmtensor.multiprocessing.pool"  # which imports queues and pipes, too
-    if name not in server._preload_modules:
-        server._preload_modules = [*server._preload_modules, name]
+    names = ["multiprocessing.popen_forkserver", *(name for name in _PRELOADED if name in sys.modules)]
+    new = [name for name in names if name not in server._preload_modules]
+    if new:
+        server._preload_modules = [*server._preload_modules, *new]
 
 
 class ServerProcess(_Sharing):
@@ -205,24 +225,6 @@ class ServerProcess(_Sharing):
         from shmtensor.multiprocessing._worker_server.popen import Popen
 
         return Popen(process_obj)
-
-
-def _reduce_large(array: npt.NDArray[Any]) -> Any:
-    """Reduce a large array among the arguments of a process to a message with its buffer in shared memory.
-
-    The standard library pickles the arguments, by a pickler that has no place for buffers.
-    """
-    if (
-        not reducers.is_large(array.nbytes)
-        or std.get_spawning_popen() is None
-        or not _core.message_has_one_reader()
-    ):
-        return reducers.reduce_large(array)
-    return pickle.loads, (dumps(array),)
-
-
-for _kind in reducers.ARRAYS:
-    ForkingPickler.register(_kind, _core.array_reducer(_reduce_large))
 
 
 _CLASSES: dict[str, type[_Sharing]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shmtensor._core as _core
-from shmtensor import reducers
+from shmtensor import _threshold
 from shmtensor._values import check_size
 
 __all__ = [
@@ -47,7 +47,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 def get_buffer_threshold() -> int | None:
     """Return the number of bytes that `set_buffer_threshold` was last called with; at first 64 KiB."""
-    return reducers.buffer_threshold()
+    return _threshold.buffer_threshold()
 
 
 def set_buffer_threshold(nbytes: int | None) -> None:
@@ -72,4 +72,4 @@ def set_buffer_threshold(nbytes: int | None) -> None:
     ValueError
         If `nbytes` is negative.
     """
-    reducers.set_buffer_threshold(None if nbytes is None else check_size(nbytes, "nbytes"))
+    _threshold.set_buffer_threshold(None if nbytes is None else check_size(nbytes, "nbytes"))

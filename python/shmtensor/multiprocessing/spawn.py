@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
 
-from shmtensor.multiprocessing import context as _contexts
-from shmtensor.multiprocessing._signature import typed
-from shmtensor.multiprocessing._spawn.settings import Affinity, Environments, settings_by_rank
-from shmtensor.multiprocessing.errors import (
-    ProcessException,
-    ProcessExitedException,
-    ProcessRaisedException,
-)
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
+    from shmtensor.multiprocessing._signature import typed
+    from shmtensor.multiprocessing._spawn.settings import Affinity, Environments
+    from shmtensor.multiprocessing.errors import (
+        ProcessException,
+        ProcessExitedException,
+        ProcessRaisedException,
+    )
     from shmtensor.multiprocessing.process_context import ProcessContext
+else:
+
+    def typed(function):  # noqa: ANN001, ANN202  # the import would take longer than the rest of this module
+        return function
+
 
 __all__ = [
     "ProcessContext",
@@ -34,11 +38,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Late: a process that only uses queues and pools, each of their workers among them, does not import it.
-    if name == "ProcessContext":
-        from shmtensor.multiprocessing.process_context import ProcessContext
+    if name in __all__:
+        from shmtensor.multiprocessing import errors, process_context
 
-        return ProcessContext
+        return getattr(process_context if name == "ProcessContext" else errors, name)
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
 
@@ -105,10 +108,12 @@ def start_processes(  # noqa: PLR0917  # torch's signature
         msg = f"nprocs must not be negative: {nprocs}"
         raise ValueError(msg)
     from shmtensor.multiprocessing._spawn.launch import launch
+    from shmtensor.multiprocessing._spawn.settings import settings_by_rank
+    from shmtensor.multiprocessing.context import default_context
     from shmtensor.multiprocessing.process_context import ProcessContext
 
     settings = settings_by_rank(nprocs, env, affinity, prefix_output)
-    method = _contexts.default_context.get_context(start_method)
+    method = default_context.get_context(start_method)
     context = ProcessContext()
     try:
         for rank in range(nprocs):

@@ -13,6 +13,7 @@ import warnings
 from typing import NamedTuple
 
 import shmtensor._core as _core
+from shmtensor.multiprocessing._default_method import get_default
 from shmtensor.multiprocessing._lifetime.native_threads import other_threads_run
 
 __all__ = ["Decision", "Facts", "decide", "explain_start_method", "own_process", "resolve"]
@@ -25,7 +26,6 @@ _HOW = (
 )
 _owned = False
 _warned = False
-_default: str | None = None  # "server" or "auto", which the standard library does not know
 
 
 def __dir__() -> list[str]:
@@ -155,25 +155,14 @@ def _resolve_auto() -> str:
     return decision.method
 
 
-def set_default(method: str | None) -> None:
-    """Make ``"server"`` or ``"auto"`` the default of this process; any other: the standard library's."""
-    global _default
-    _default = method if method in {"server", "auto"} else None
-
-
-def get_default() -> str | None:
-    """Return ``"server"`` or ``"auto"`` if that is the default of this process, else None."""
-    return _default
-
-
 def resolve_default() -> str | None:
     """Return the start method that the default means, or None if the standard library's default applies."""
-    return resolve(_default)
+    return resolve(get_default())
 
 
 def resolve_or_default(asked: str | None = None) -> str:
     """Return the start method that was asked for, or the default, which this fixes if no method was set."""
-    method = resolve(_default if asked is None else asked)
+    method = resolve(get_default() if asked is None else asked)
     method = method or multiprocessing.get_context(None).get_start_method()
     if method == "server":
         _check_server()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import shmtensor._core as _core
-from shmtensor import reducers
 from shmtensor._log import log_event
+from shmtensor._threshold import is_large
 from shmtensor.creation import zeros
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations import _borrowing
@@ -151,7 +151,7 @@ def _in_shared_memory(content: Bytes) -> Tensor | Storage | None:
     shared = _core.tensor_over_buffer(content.data)
     if shared is not None and shared.storage().filename is None:  # another container may not have the file
         return shared
-    if not reducers.is_large(content.nbytes):
+    if not is_large(content.nbytes):
         return None
     try:
         return copy_of(content)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shmtensor import reducers
-from shmtensor._queue.pickling import MessagePickler, Reducers
+from shmtensor._array_reducers import ARRAYS
+from shmtensor._pickling import MessagePickler
+from shmtensor._reducer_tables import MessageReducers
 from shmtensor.integrations._joblib.arrays import is_in_file
 from shmtensor.integrations._tables import REDUCERS
 from shmtensor.multiprocessing._by_value.reducer import ByValuePickler
@@ -70,7 +72,7 @@ class Outcome:
 
 
 def _dumps(pickler: MessagePickler, value: Any, reduce_array: Callable[[Any], Any]) -> bytes:
-    pickler.dispatch_table = Reducers(REDUCERS | dict.fromkeys((*reducers.ARRAYS, np.memmap), reduce_array))
+    pickler.dispatch_table = MessageReducers(REDUCERS | dict.fromkeys((*ARRAYS, np.memmap), reduce_array))
     return pickler.dumps(value)
 
 

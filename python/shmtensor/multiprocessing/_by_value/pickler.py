@@ -11,12 +11,10 @@ import weakref
 from collections import ChainMap
 from contextlib import suppress
 from enum import Enum
-from multiprocessing.reduction import ForkingPickler
 from types import FunctionType
 from typing import Any, ClassVar
 
-import numpy as np
-
+from shmtensor._reducer_tables import FORKING, ArrayReducers
 from shmtensor.multiprocessing._by_value.names import CachedFunction, is_by_value
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
@@ -27,11 +25,8 @@ from shmtensor.multiprocessing._by_value.reductions import (
     of_structure,
     parts_of_cached,
 )
-from shmtensor.reducers import reduce_array
 
 __all__ = ["check_equality", "dumps_whole", "loads_whole"]
-
-_pickler: Any = ForkingPickler  # has a private dict, which `stdlib_private.check` checks
 
 
 def _cloudpickle() -> Any:
@@ -62,8 +57,8 @@ def _pickler_class() -> Any:
         # Read from the class when a pickler is created. What is pickled here is read several times, so arrays
         # among the arguments of a process are not copied into shared memory for one reader.
         dispatch_table: ClassVar = ChainMap(
-            {np.ndarray: reduce_array, **REDUCTIONS},
-            _pickler._extra_reducers,
+            ArrayReducers(REDUCTIONS),
+            FORKING,
             cloudpickle.Pickler.dispatch_table,
         )
 

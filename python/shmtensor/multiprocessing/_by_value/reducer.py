@@ -24,7 +24,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import shmtensor._core as _core
-from shmtensor._queue.pickling import MessagePickler, dumps_by
+from shmtensor._pickling import MessagePickler, dumps_by
 from shmtensor.multiprocessing._by_value.code_store import Location, code_store
 from shmtensor.multiprocessing._by_value.names import MAIN, CachedFunction, find, is_by_value
 from shmtensor.multiprocessing._by_value.namespaces import main_globals

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 from multiprocessing import reduction
-from typing import Any
 
 import shmtensor._core as _core
 from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ArgumentsPipe"]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import signal
 from multiprocessing import popen_fork
-from typing import Any
 
 from shmtensor.multiprocessing._lifetime.signals import blocked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Popen"]
 

@@ -11,17 +11,20 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from typing import Protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Resettable(Protocol):
+        def reset_in_child(self) -> None: ...
+
 
 __all__ = ["Descriptor", "no_fork", "reset_in_forked_children"]
 
 # In seconds. Bounded: a finalizer or a signal handler may run in the thread that holds the lock, and wait for
 # a lock that the forking thread holds, such as that of `logging`.
 _FORK_TIMEOUT = 1.0
-
-
-class _Resettable(Protocol):
-    def reset_in_child(self) -> None: ...
 
 
 _objects: weakref.WeakSet[_Resettable] = weakref.WeakSet()

@@ -11,10 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 from multiprocessing import reduction
-from typing import Any
 
 import shmtensor._core as _core
 from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ParentDeathPipe", "pipe_for_child"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shmtensor.multiprocessing.queues import SimpleQueue
-    from shmtensor.tensor import Tensor
+    from shmtensor.storage import Storage
 
 __all__ = [
     "INITIALIZING",
@@ -97,8 +97,13 @@ def last_loaded() -> tuple[int, str | None]:
     return _last.answer
 
 
+def words_of(block: Storage) -> memoryview[int]:
+    """Return the words in a block."""
+    return memoryview(block).cast("Q")
+
+
 def work(  # noqa: PLR0917
-    words: Tensor,
+    block: Storage,
     rank: int,
     tasks: SimpleQueue[Any],
     answers: SimpleQueue[Any],
@@ -107,6 +112,7 @@ def work(  # noqa: PLR0917
     most: int | None,
 ) -> None:
     """Run tasks until there is none. The process of the pool reads the words: see `Workers`."""
+    words = words_of(block)
     if initializer is not None:
         words[MOST_WORKERS + rank] = INITIALIZING
         try:
@@ -115,7 +121,7 @@ def work(  # noqa: PLR0917
             answers.put(StartFailure(describe(error), _trace(error)))
             raise
     words[MOST_WORKERS + rank] = READY
-    tasks._claim_in(words.storage(), rank)
+    tasks._claim_in(block, rank)
     last = -1
     for done in count():
         if done == most:
@@ -123,7 +129,7 @@ def work(  # noqa: PLR0917
         try:
             task = tasks.get()
         except Exception as error:
-            position = int(words[rank]) - 1
+            position = words[rank] - 1
             if position == last:
                 raise  # no task was taken
             answers.put(Unreadable(position, describe(error), _trace(error)))

@@ -6,9 +6,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from shmtensor._log import log_event
-from shmtensor.creation import zeros
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
-from shmtensor.multiprocessing._pool.worker import INITIALIZING, MOST_WORKERS, READY, work
+from shmtensor.multiprocessing._pool.worker import INITIALIZING, MOST_WORKERS, READY, words_of, work
+from shmtensor.storage import Storage
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -34,7 +34,9 @@ class Workers:
 
     def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any]) -> None:
         self._tasks, self._results = tasks, results
-        self._words = zeros(2 * MOST_WORKERS, dtype="uint64")
+        self._block = Storage(2 * MOST_WORKERS * 8)
+        self._words = words_of(self._block)
+        self._words[:] = memoryview(bytes(self._block.nbytes)).cast("Q")
         self._workers: dict[int, BaseProcess] = {}  # by rank
         self._starting: set[int] = set()  # ranks
         self._failures = 0
@@ -54,7 +56,7 @@ class Workers:
         rank = next(rank for rank in count() if rank not in self._workers)
         self._words[MOST_WORKERS + rank] = 0
         *others, _wraps_exceptions = args
-        worker: BaseProcess = context.Process(target=work, args=(self._words, rank, *others))
+        worker: BaseProcess = context.Process(target=work, args=(self._block, rank, *others))
         worker._parent_death = ParentDeathPipe()  # type: ignore[attr-defined]
         self._workers[rank] = worker
         self._starting.add(rank)

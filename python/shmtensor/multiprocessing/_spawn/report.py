@@ -17,7 +17,7 @@ from multiprocessing import reduction
 from typing import Any
 
 import shmtensor._core as _core
-from shmtensor._queue.pickling import dumps
+from shmtensor._pickling import dumps
 from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._lifetime.signals import blocked
 

@@ -8,7 +8,7 @@ import sys
 from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._queue.pickling import dumps
+from shmtensor._pickling import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ import types
 from multiprocessing import process, spawn, util
 from typing import Any
 
-from shmtensor.multiprocessing import start_method
 from shmtensor.multiprocessing._by_value import reducer
+from shmtensor.multiprocessing._default_method import set_default
 from shmtensor.multiprocessing._worker_server import stdlib_private
 
 __all__ = ["GO", "Preparation", "inherited", "remember", "run"]
@@ -47,7 +47,7 @@ class Preparation:
         os.umask(self.umask)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
         spawn.prepare(self.spawning)
-        start_method.set_default("server")
+        set_default("server")
         reducer.become_worker(dict(zip(self.code_files, code_files, strict=True)))
 
 

@@ -29,7 +29,8 @@ __all__ = ["ALWAYS", "EXIT_CODE", "main"]
 EXIT_CODE = struct.Struct("<q")
 ALWAYS = (
     *("cloudpickle", "concurrent.futures.process", "multiprocessing.synchronize", "numpy", "numpy.random"),
-    *("shmtensor", "shmtensor.multiprocessing.pool", "shmtensor.multiprocessing._worker_server.popen"),
+    *("shmtensor._array_reducers", "shmtensor.creation"),
+    *("shmtensor.multiprocessing.pool", "shmtensor.multiprocessing._worker_server.popen"),
 )
 
 

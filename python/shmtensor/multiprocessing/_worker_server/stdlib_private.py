@@ -29,7 +29,7 @@ _NEEDED = (
     (_resource_tracker._resource_tracker, "_fd"),
     (_util, "_args_from_interpreter_flags"),
     (_util, "_exit_function"),
-    (_pickler, "_extra_reducers"),  # for _by_value.pickler
+    (_pickler, "_extra_reducers"),  # for _reducer_tables
 )
 
 

@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-import copyreg
 import io
 import pickle
 import threading
 from functools import partial
-from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import shmtensor._core as _core
-from shmtensor import reducers
-from shmtensor.storage import Storage
-from shmtensor.tensor import Tensor
+from shmtensor._reducer_tables import MESSAGES
+from shmtensor._threshold import is_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class Reducers(dict[type, Any]):
-    """Reducers of messages, then those of `multiprocessing`, then those of `copyreg`.
-
-    Only the first ones are fixed: `cuda.set_sync` and integrations register others with `multiprocessing`.
-    The reducer of NumPy's arrays is also that of their subclasses.
-    """
-
-    __missing__ = _core.reducer_lookup(
-        ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
-        copyreg.dispatch_table,
-        reducers.reducer_of_subclass,
-    )
-
-
-REDUCERS = Reducers(dict.fromkeys(reducers.ARRAYS, reducers.reduce_array_out_of_band))
-"""The reducers of messages, which may return out-of-band buffers."""
+    from shmtensor.storage import Storage
+    from shmtensor.tensor import Tensor
 
 
 def _copy_for_one(raw: memoryview) -> Storage | Tensor | None:
     """Return a copy that a single reader may write unless the buffer is read-only; None for a small one."""
     if raw.readonly:
         return _copy_for_many(raw)
-    return _core.copy_of_buffer(raw) if reducers.is_large(raw.nbytes) else None
+    return _core.copy_of_buffer(raw) if is_large(raw.nbytes) else None
 
 
 def _copy_for_many(raw: memoryview) -> Tensor | None:
     """Return a copy that no process may write; None for a small buffer."""
-    if not reducers.is_large(raw.nbytes):
+    if not is_large(raw.nbytes):
         return None
+    from shmtensor.tensor import Tensor
+
     return Tensor(_core.copy_of_buffer(raw), "uint8", (raw.nbytes,), readonly=True)
 
 
@@ -63,7 +47,7 @@ class MessagePickler(pickle.Pickler):
         self.nbytes = 0  # of the last message, with its buffers
         # Without a reference to this object: in a cycle, the objects in its memo would live on.
         super().__init__(self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers, self.place))
-        self.dispatch_table = REDUCERS
+        self.dispatch_table = MESSAGES
 
     def dumps(self, value: object) -> bytes:
         """Return the pickle of a message."""
@@ -163,7 +147,7 @@ def _by_block(buffers: list[Storage | Tensor]) -> list[Storage | Tensor | _Piece
     """
     found: list[Any] = []
     for buffer in buffers:
-        if isinstance(buffer, Tensor) and buffer.readonly == buffer.storage().readonly:
+        if isinstance(buffer, _core.TensorBase) and buffer.readonly == buffer.storage().readonly:
             block, place = buffer.storage(), (buffer.storage_offset(), buffer.nbytes)
             if found and isinstance(found[-1], tuple) and found[-1][0] is block:
                 found[-1][1].append(place)
@@ -186,7 +170,7 @@ def load_with_buffers(stream: bytes, buffers: list[Storage | Tensor | _Pieces]) 
             view = memoryview(buffer[0])
             given += [view[first : first + nbytes] for first, nbytes in buffer[1]]
             continue
-        if isinstance(buffer, Storage):
+        if isinstance(buffer, _core.StorageBase):
             _core.mark_copy(buffer)
         given.append(buffer)
     return pickle.loads(stream, buffers=given)
