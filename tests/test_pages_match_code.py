@@ -28,7 +28,7 @@ def fields(text: str) -> dict[str, int]:
 
 
 def test_handle_layout() -> None:
-    page = (DOCS / "design" / "tickets.md").read_text()
+    page = (DOCS / "design" / "blocks.md").read_text()
     source = (ROOT / "csrc" / "session" / "handle.cpp").read_text()
     (struct,) = re.findall(r"struct Wire \{(.*?)\};", source, re.DOTALL)
     wire = {name: SIZES[kind] for kind, name in re.findall(r"(std::\w+) (\w+);", struct)}

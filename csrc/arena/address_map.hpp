@@ -13,6 +13,10 @@ namespace shmtensor {
 
 /// Lists the address ranges of arenas' data, and of other memory that has one object. The only
 /// instance is created at first use and never destroyed.
+///
+/// An object leaves the entry of its block, or its range the list, before it is freed, so none that
+/// is found is dead. The offset in a block's record is shared memory, so a forged one hides the
+/// block; the caller compares what is found with the address and size in private memory.
 /// Threads: all members may be called simultaneously, except those for forks.
 class AddressMap {
  public:

@@ -1,4 +1,4 @@
-// The layout of an arena's shared file. docs/design/segment-format.md draws it.
+// The layout of an arena's shared file. docs/design/blocks.md draws it.
 //
 //   control segment   header | chunk records | block records | freed map |
 //                     holder planes | sender planes

@@ -21,7 +21,7 @@ enum class FreeResult : std::uint8_t {
 /// to drain. A process that still holds the block, or claims a ticket for it, tries again when it
 /// releases the block.
 ///
-/// The order of the reads is part of the protocol, see docs/design/block.md: the word, then holder
+/// The order of the reads is part of the protocol, see docs/design/blocks.md: the word, then holder
 /// bits, tickets, and holder bits again, then a compare-and-swap of the word with the value that
 /// was read.
 [[nodiscard]] FreeResult try_free(const Segment& segment, BlockNumber block,

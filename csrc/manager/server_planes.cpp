@@ -14,8 +14,16 @@ constexpr std::uint64_t kPlaneIntervalMilliseconds = 5'000;
 
 }  // namespace
 
-// No slot of these planes is assigned while this function runs, and no ticket is issued in the
-// tables of slots without a process. docs/design/block.md has the argument.
+// No process misses anything in a plane that is retired:
+// - Holders: a slot is swept in all arenas before it is free, and this thread assigns the slots. So
+//   the next process of the plane gets its slot after this, and announces the plane before its
+//   first bit.
+// - Tickets: none is issued in the table of a slot without a process. The process that claimed the
+//   last one had set its own bit before, and the one that cancelled it tries to free the block.
+// - A process that has read the planes before this reads pages that exist and bits that are 0, and
+//   reads the planes again after the tickets. A sender bit that stays costs others a search.
+// - A process that prepares a fork for longer than a new manager waits may set bits of a slot that
+//   was cancelled; the next sweep of the slot clears them, also in a retired plane.
 void Server::retire_planes() {
   const std::uint64_t now = coarse_milliseconds();
   if (!planes_check_at_ || now < *planes_check_at_) return;

@@ -14,7 +14,12 @@ namespace shmtensor {
 
 /// A pipe without a reader never gets one again, so its messages will not be read; only a process
 /// that has read some of them already may still load those. It has the grace period for that.
-/// docs/design/tickets.md has the argument.
+/// One compare-and-swap claims or cancels a ticket, so it never gets other bytes.
+///
+/// A sender sends `watch_pipe` before the first ticket for a pipe. Killed before that, it leaves no
+/// ticket; killed afterwards, a ticket that is cancelled with the pipe, because the manager reads
+/// what a dead process has sent before it releases the slot. A new manager is told by each sender's
+/// next ticket; it does not know a pipe into which nothing more is sent.
 /// Threads: one.
 class WatchedPipes {
  public:

@@ -388,7 +388,7 @@ def test_new_manager_learns_chunks() -> None:
     pair.end()
 
 
-RECORDS, CHUNKS = 65536, 4096  # docs/design/segment-format.md
+RECORDS, CHUNKS = 65536, 4096  # csrc/arena/layout.hpp
 DEVICE = 3
 
 

@@ -1,6 +1,6 @@
 /* The life of blocks in one arena, as csrc/arena and csrc/manager really do it: every access to shared
    memory is one step, and before each a process may be killed. Sequentially consistent, as the code's
-   atomics are (docs/design/block.md, "Memory orders"). docs/design/verification.md lists what is covered.
+   atomics are (docs/design/blocks.md, "Memory orders"). docs/design/verification.md lists what is covered.
 
    The names in comments are those of the functions that a step stands for. Sizes and mutations are set
    by -D; tests/model/check.py has the configurations. */

@@ -1,4 +1,4 @@
-"""A session's files, read by the format of docs/design/segment-format.md and docs/design/tickets.md.
+"""A session's files, read by the format of docs/design/blocks.md.
 
 Bytes are read with `pread`, which allocates no pages and cannot raise SIGBUS.
 """
