@@ -1,4 +1,4 @@
-// The layout of a broadcast's shared memory. docs/design/broadcast.md draws it and proves its
+// The layout of a broadcast's shared memory. docs/design/queues.md draws it and proves its
 // protocol.
 //
 // One block has the lock of the writers, a record for each reader, and the ring of messages.

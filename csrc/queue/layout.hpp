@@ -1,4 +1,4 @@
-// The layout of a queue's shared memory. docs/design/queue.md draws it and proves its protocol.
+// The layout of a queue's shared memory. docs/design/queues.md draws it and proves its protocol.
 //
 // The first block of a queue has its locks, its counts, and a ring for a few messages. Each further
 // ring is a block of its own, four times as large as the one before.

@@ -1,4 +1,4 @@
-/* Waiting for a queue by a descriptor: docs/design/queue.md, "Descriptors".
+/* Waiting for a queue by a descriptor: docs/design/queues.md, "Watching descriptors".
  *
  * Producers put messages; a watcher sleeps until its descriptor is readable, takes what is there, and settles;
  * another consumer, which does not watch, takes messages and settles, too. A pipe is its unread bytes; its number

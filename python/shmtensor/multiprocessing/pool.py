@@ -3,7 +3,7 @@
 The standard library's pool waits indefinitely for the result of a worker that was killed. Here each worker
 writes the position of a task in the queue of tasks into shared memory before it takes the task. When a worker
 has ended, the pool's process looks up its task and puts a notice into the queue of results, behind every
-result that the worker has put. docs/design/queue.md has the argument.
+result that the worker has put. `_pool/workers.py` has the argument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Broadcasts, read by the layout of docs/design/broadcast.md."""
+"""Broadcasts, read by the layout of docs/design/queues.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues, read by the layout of docs/design/queue.md."""
+"""Queues, read by the layout of docs/design/queues.md."""
 
 from __future__ import annotations
 
