@@ -1,6 +1,6 @@
 // The names under which processes of a session publish objects. The table is in the session's
 // shared memory, so names outlive all processes, the manager included, until the session ends.
-// docs/design/named-objects.md describes the protocol; the layer above defines the published data.
+// docs/design/manager.md describes the protocol; the layer above defines the published data.
 #pragma once
 
 #include <array>

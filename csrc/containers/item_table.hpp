@@ -1,5 +1,5 @@
 // The file format of the items of a SharedList: items of any length, stored one after another, and
-// the offset of each. docs/design/containers.md draws it.
+// the offset of each.
 //
 //   piece 0    head | size of each piece | entry of each item | items
 //   piece 1..  items

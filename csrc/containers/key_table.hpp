@@ -1,5 +1,4 @@
 // The file format of the index of a SharedDict: a hash table from keys to numbers.
-// docs/design/containers.md draws it.
 //
 //   head | slots (a power of two, at most half full) | records, in order of insertion | texts
 //

@@ -1,5 +1,5 @@
 // shmtensor-manager: the manager of one session. The first process that needs the session starts
-// this program with the listening socket as descriptor 3; see docs/design/manager-protocol.md.
+// this program with the listening socket as descriptor 3; see docs/design/manager.md.
 
 #include <fcntl.h>
 #include <signal.h>

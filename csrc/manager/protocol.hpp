@@ -1,4 +1,4 @@
-// The messages between a process and the manager: docs/design/manager-protocol.md.
+// The messages between a process and the manager: docs/design/manager.md.
 //
 // A message on the SOCK_SEQPACKET connection is one request or one reply of fixed size, with at
 // most one descriptor and, in a refusal, a text. A client sends a request and waits for the answer;

@@ -1,6 +1,6 @@
 """Named objects: one process publishes an object under a name, and all processes of the session attach.
 
-docs/design/named-objects.md describes the protocol, and why a kill at any instant leaves it consistent.
+docs/design/manager.md describes the protocol, and why a kill at any instant leaves it consistent.
 """
 
 from __future__ import annotations

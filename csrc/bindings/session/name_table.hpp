@@ -1,4 +1,4 @@
-// The named objects of a session; docs/design/named-objects.md.
+// The named objects of a session; docs/design/manager.md, "Names".
 #pragma once
 
 #include "arena/session_memory.hpp"

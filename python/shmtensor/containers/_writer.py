@@ -1,6 +1,6 @@
 """Write items into shared memory, in one pass.
 
-docs/design/containers.md describes the format; csrc/containers/item_table.hpp reads it.
+csrc/containers/item_table.hpp and key_table.hpp describe the format, and read it.
 """
 
 from __future__ import annotations
