@@ -32,10 +32,10 @@ class Workers:
     the task is taken, and how far its start is.
 
     A process that has ended had the task of its word if that is counted as taken and no other word has its
-    position. For the process that wrote a position last took the task, under the lock of the queue, or the repair
-    counted it. A living worker with the same position has the task, or has sent its result; of several dead ones,
-    one at most had it, and their words are cleared one after another. The notice of the end comes after every
-    result that the worker has put, so a task with a result is not lost.
+    position. For the process that wrote a position last took the task, under the lock of the queue, or the
+    repair counted it. A living worker with the same position has the task, or has sent its result; of several
+    dead ones, one at most had it, and their words are cleared one after another. The notice of the end comes
+    after every result that the worker has put, so a task with a result is not lost.
     """
 
     def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any]) -> None:
