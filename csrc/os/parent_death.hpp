@@ -3,7 +3,7 @@
 // Only the watched process has the write end of a pipe open, the lifeline. A process that is to end
 // with it opens the read end a second time, so that this open file has an owner of its own. When
 // the last writer has closed the pipe, the kernel signals that owner, whatever it is doing.
-// docs/design/launch.md explains why other mechanisms do not suffice.
+// docs/design/fork-and-exit.md explains why other mechanisms do not suffice.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 """What NVIDIA does not document is right either way: tests run with the other way of each rule, too.
 
-docs/design/simulated-driver.md has the rules.
+driver_rules.py lists the rules.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 
 from tests.cuda import (
     device,
+    driver_rules,
     test_arrays,
     test_contexts,
     test_copies,
@@ -29,11 +30,9 @@ from tests.cuda import (
     test_vmm_export,
     workers,
 )
-from tests.cuda.harness import ROOT
 from tests.cuda.test_headers import PACKAGES, include_folder
 from tests.helpers.children import run_python
 
-PAGE = ROOT / "docs/design/simulated-driver.md"
 DEVICE_ADDRESS = ctypes.c_uint64
 
 
@@ -202,8 +201,8 @@ def test_setting_changes_the_rule(simulator, rule) -> None:
     assert results[0].stdout != results[1].stdout
 
 
-def test_page_lists_the_settings() -> None:
-    assert set(re.findall(r"`(SHMTENSOR_SIM_\w+=\w+)`", PAGE.read_text())) == RULES.keys() | ELSEWHERE
+def test_list_of_rules_has_the_settings() -> None:
+    assert driver_rules.settings() == RULES.keys() | ELSEWHERE
 
 
 QUOTED = re.compile('"([^"]+)"')
@@ -217,8 +216,7 @@ def words(text: str) -> str:
 
 def test_quotations_are_from_nvidias_header() -> None:
     header = words((include_folder(PACKAGES["CUDA 13"]) / "cuda.h").read_text())
-    rows = re.findall(r"^\|.*", PAGE.read_text(), re.MULTILINE)
-    sources = [source for row in rows for source in re.split(r"[;|]", row)]
+    sources = [source for rule in driver_rules.RULES for source in rule.source.split(";")]
     quoted = [text for source in sources if not OTHERS.search(source) for text in QUOTED.findall(source)]
     assert len(quoted) > 20
     assert [text for text in quoted if text not in header] == []

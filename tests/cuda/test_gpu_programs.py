@@ -63,7 +63,7 @@ def test_gpu_report_is_written(simulator, tmp_path) -> None:
     assert since["the socket's end"] == since["the pidfd's end"] == 0
 
 
-# Where the simulator differs from a GPU; docs/design/simulated-driver.md has the reasons.
+# Where the simulator differs from a GPU; driver_rules.py has the reasons.
 OTHERWISE = {
     "calls_that_return_during_work": {"copy to pageable memory": True},
     "calls_without_a_descriptor": {"cuIpcOpenMemHandle": 1, "cuIpcGetEventHandle": 2},

@@ -1,5 +1,5 @@
-// A CUDA driver without a GPU: declarations that its parts share. docs/design/simulated-driver.md
-// lists the rules of the real driver that it keeps, and their sources.
+// A CUDA driver without a GPU: declarations that its parts share. tests/cuda/driver_rules.py lists
+// the rules of the real driver that it keeps, and their sources.
 //
 // Device memory is mapped files in SHMTENSOR_SIM_DIR; nothing else connects two processes. So
 // descriptors, SIGKILL and fork affect it as they affect a real driver's objects.
@@ -186,7 +186,7 @@ State& state();
 std::uint64_t new_id();
 
 /// A setting, as a number. Settings that choose the other way of a rule are in
-/// docs/design/simulated-driver.md.
+/// tests/cuda/driver_rules.py.
 long setting(const char* name, long otherwise);
 /// True if a setting has this value.
 bool chosen(const char* name, const char* value);

@@ -2,7 +2,7 @@
 
 Only the parent has the writing end of the pipe open. The kernel signals the owner of the reading end when the
 parent is gone; a handler in C++ (csrc/os/parent_death.hpp) then kills the owner's descendants and the owner
-itself. This needs no thread, no helper process and no polling. docs/design/launch.md compares the
+itself. This needs no thread, no helper process and no polling. docs/design/fork-and-exit.md compares the
 alternatives.
 """
 
