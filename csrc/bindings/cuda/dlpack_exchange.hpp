@@ -1,5 +1,6 @@
 // DLPack's table of C functions, by which other extensions exchange tensors without calling
-// methods.
+// methods. A borrowed description has no flag for read-only memory, so it is refused for read-only
+// tensors.
 #pragma once
 
 #include "bindings/support/python.hpp"

@@ -1,4 +1,8 @@
-"""Blocks with the bytes of private buffers, used again while they exist and the bytes are the same."""
+"""Blocks with the bytes of private buffers, used again while they exist and the bytes are the same.
+
+No process writes into such a block, and each receiver maps it privately, so several receivers can write into
+what they received. The bytes are compared before a block is used again, since tasks do change arrays.
+"""
 
 from __future__ import annotations
 

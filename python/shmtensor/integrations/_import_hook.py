@@ -1,4 +1,9 @@
-"""Calling a function after a package has been imported, whoever imports it."""
+"""Calling a function after a package has been imported, in whatever way.
+
+A finder before all others lets the others find the package, and adds a step after the loader's
+`exec_module`; no other thread can use the package before. If the step raises, the import succeeds, and a
+warning reports it.
+"""
 
 from __future__ import annotations
 

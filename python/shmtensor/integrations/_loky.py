@@ -1,4 +1,8 @@
-"""loky, of which joblib has a copy: tensors travel as handles in tasks and results."""
+"""loky, of which joblib has a copy: tensors travel as handles in tasks and results.
+
+loky pickles by cloudpickle and a table of reducers, then writes into a pipe; `_sending` assigns the tickets
+to that pipe.
+"""
 
 from __future__ import annotations
 

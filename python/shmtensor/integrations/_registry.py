@@ -1,4 +1,9 @@
-"""The integrations that exist, those that the program has requested, and those that are installed."""
+"""The integrations that exist, those that the program has requested, and those that are installed.
+
+To add one: its module, its options in `KNOWN`, its layer in pyproject.toml, a dependency group
+``integrations-<name>``, tests ``tests/integrations/test_<name>_*.py`` that conftest.py skips where the
+library is missing, and a page of the guide.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """CuPy: arrays in shared memory of a GPU travel as handles; large private ones are copied into it.
 
+An array over memory of shmtensor is recognised by its address. That of memory which another process's
+library owns may overlap other ranges, so such an array is recognised by the tensor that CuPy keeps as its
+owner. A message has the tensor and the function `Tensor.cupy`, which imports CuPy only when it is called.
 docs/guide/with-cupy.md describes the behaviour.
 """
 

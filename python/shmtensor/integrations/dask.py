@@ -1,6 +1,12 @@
 """Dask distributed: arrays and data frames between processes of one session travel as handles.
 
-docs/guide/with-dask.md describes the behaviour, docs/design/integrations.md the lifetime of messages.
+A message of Dask is a list of frames; `_dask.frames` replaces large ones by handles after Dask has made
+them, so nothing depends on the types of values. The two ends of a connection agree in their handshake, by a
+proof that both can map this session's memory; the scheduler never agrees, since it forwards frames to
+unknown processes. Dask may lose a message or serialize it again, so the handles have no tickets: the
+sender's `Link` holds the blocks until the receiver has marked the message as read. If the sender is killed
+before, the receiver finds a stale handle, which Dask gets as a truncated message, and computes the value
+again. docs/guide/with-dask.md describes the behaviour.
 """
 
 from __future__ import annotations

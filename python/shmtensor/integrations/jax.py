@@ -1,5 +1,6 @@
 """JAX: arrays on the CPU travel as NumPy's, and arrive over shared memory.
 
+JAX itself pickles bytes. Received memory is mapped read-only, since JAX assumes that an array never changes.
 docs/guide/with-jax.md describes the behaviour.
 """
 

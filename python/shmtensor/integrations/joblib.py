@@ -1,6 +1,10 @@
 """joblib: tensors, and large NumPy arrays, of `Parallel` travel through shared memory.
 
-docs/guide/with-joblib.md describes the behaviour.
+The integration replaces the functions below joblib's reducers, which executors that exist call, too. An
+argument above ``max_nbytes`` is copied once for all tasks, where joblib would write one file; the copy ends
+when joblib deletes the folder of that file, or with the array. It is marked as a copy, so that a worker that
+returns its argument does not share it without the program's intention. docs/guide/with-joblib.md describes
+the behaviour.
 """
 
 from __future__ import annotations

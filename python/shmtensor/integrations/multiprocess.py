@@ -1,4 +1,8 @@
-"""multiprocess, the copy of multiprocessing that pickles by dill: tensors travel as handles."""
+"""multiprocess, the copy of multiprocessing that pickles by dill: tensors travel as handles.
+
+dill has a function of its own for NumPy's arrays, which precedes registered reducers; so this integration
+sets `reducer_override`, which comes before it. docs/guide/with-datasets.md describes the behaviour.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +58,6 @@ def uninstall() -> None:
 
 
 def _reduce(_pickler: Any, obj: Any) -> Any:
-    # dill has a function for NumPy's arrays, which precedes registered reducers.
     if isinstance(obj, np.ndarray):
         return reduce_shared(obj) or _reduce_large(obj) or NotImplemented
     reducer = REDUCERS.get(type(obj))

@@ -1,5 +1,6 @@
 """pyarrow: slices are sent without the rest of their buffers, shared buffers as handles, by all transports.
 
+pyarrow itself pickles whole buffers for a slice, and bytes where a pickle has no out-of-band buffers.
 docs/guide/with-tables.md describes the behaviour.
 """
 

@@ -1,6 +1,10 @@
 """Ray: tensors of actors travel as handles, by transports that methods name.
 
-docs/guide/with-ray.md describes the behaviour, docs/design/integrations.md the lifetime of objects.
+Ray stores bytes, and has no callback for the end of a stored object; so only its tensor transports can send
+handles (`_ray.transport`). A receiver tries to map the blocks; where it cannot, as on another node, it asks
+the actor that made the object for the values. Ray replaces the serializer of a class when a process first
+uses a transport for that class, and never again, so `uninstall` leaves that one. docs/guide/with-ray.md
+describes the behaviour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """torch: tensors travel as handles, workers of a DataLoader collate into shared memory.
 
-docs/guide/with-torch.md describes the behaviour. Other objects go torch's own way, and in transports with
-picklers of their own (joblib, loky, multiprocess) by value, as without this integration.
+The integration replaces torch's two reducers, of tensors and of storages, and calls them for what it does
+not handle; in transports with picklers of their own (joblib, loky, multiprocess) such objects go by value,
+since torch's reducers would need torch's descriptors. In a process one block is one torch storage: that
+holds the block, which knows the storage by torch's weak pointer, since a weak reference of Python may
+outlive what it refers to in some versions of torch. Views of one private storage in a message share memory
+in the receiver, so the whole storage is copied, once for each message: the pickler's memo keeps an
+`OutgoingBytes`, and on a GPU the storage itself. docs/guide/with-torch.md describes the behaviour.
 """
 
 from __future__ import annotations

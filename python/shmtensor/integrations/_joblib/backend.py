@@ -1,4 +1,9 @@
-"""The backend ``"shmtensor"`` of joblib: workers of the start method ``"server"``, our queues."""
+"""The backend ``"shmtensor"`` of joblib: workers of the start method ``"server"``, our queues.
+
+A call that overlaps another one in the same `parallel_config` gets another object, since joblib does not
+name the call that it means. After an error the pool is terminated; nothing that joblib keeps refers to it,
+so its queues are freed immediately with their unread messages.
+"""
 
 from __future__ import annotations
 
