@@ -136,8 +136,8 @@ MODULES = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
 
 @pytest.mark.parametrize(
     "page",
-    # The two have tests of CPython and torch.
-    [page for page in sorted(DOCS.rglob("*.md")) if page.name not in {"differences.md", "with-torch.md"}],
+    # The page has tests of CPython.
+    [page for page in sorted(DOCS.rglob("*.md")) if page.name != "differences.md"],
     ids=lambda page: page.stem,
 )
 def test_tests_named_in_pages_exist(page) -> None:

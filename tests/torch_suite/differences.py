@@ -1,4 +1,4 @@
-"""Torch's tests whose results the integration changes, with reasons; docs/guide/with-torch.md, too."""
+"""Torch's tests whose results the integration changes, with reasons."""
 
 from __future__ import annotations
 
