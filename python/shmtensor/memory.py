@@ -1,6 +1,6 @@
 """The memory of processes: private, shared, and shared tensors.
 
-The terms are those of ``/proc/PID/smaps`` of Linux; docs/guide/memory.md explains them with pictures.
+The terms are those of ``/proc/PID/smaps`` of Linux; docs/guide/one-copy.md explains them.
 """
 
 from __future__ import annotations
