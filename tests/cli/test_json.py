@@ -18,9 +18,10 @@ TYPES = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
 
 
 def documented(heading: str) -> dict[str, set[type]]:
-    """Return the keys in the table below a heading, with the types of their values."""
+    """Return the keys that are listed below a heading, with the types of their values."""
     (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    rows = re.findall(r"^\| `([\w\[\].]+)` \| ([\w ]+) \|", section, re.MULTILINE)
+    (listed,) = re.findall(r"^```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    rows = [re.split(r" {2,}", line)[:2] for line in listed.splitlines()]
     return {key: {TYPES[name] for name in types.split(" or ")} for key, types in rows}
 
 
