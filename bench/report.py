@@ -5,23 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.harness import Result
 from bench.machine import write_record
 from bench.model import Row
 from bench.options import Options
 
-__all__ = [
-    "HEADINGS",
-    "cells",
-    "cells_of",
-    "markdown_table",
-    "number",
-    "print_result",
-    "ratio_of",
-    "write_json",
-]
+__all__ = ["HEADINGS", "cells", "markdown_table", "number", "print_result", "write_json"]
 
 HEADINGS = ("what", "peer", "median", "p99", "least", "most", "spread", "unit", "ratio", "goal", "")
 
@@ -34,35 +24,26 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def cells_of(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a stored row, in the order of HEADINGS."""
-    summary = row["summary"]
+def cells(row: Row) -> tuple[str, ...]:
+    """Return the cells of a row, in the order of HEADINGS."""
+    summary = row.summary
     return (
-        row["what"],
-        row["peer"],
-        number(summary["median"]),
-        "" if row["p99"] is None else number(row["p99"]),
-        number(summary["least"]),
-        number(summary["most"]),
-        f"{summary['spread']:.0%}",
-        row["unit"],
-        ratio_of(row),
-        row["goal"],
-        {None: "", True: "met", False: "MISSED"}[row["met"]],
+        row.what,
+        row.peer,
+        number(summary.median),
+        "" if row.p99 is None else number(row.p99),
+        number(summary.least),
+        number(summary.most),
+        f"{summary.spread:.0%}",
+        row.unit,
+        "" if row.ratio is None else f"{row.ratio:.2f}",
+        str(row.goal or ""),
+        {None: "", True: "met", False: "MISSED"}[row.met],
     )
 
 
 def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
     return [f"|{'|'.join(line)}|" for line in [headings, ["---"] * len(headings), *lines]]
-
-
-def ratio_of(row: dict[str, Any]) -> str:
-    return "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-
-
-def cells(row: Row) -> tuple[str, ...]:
-    """Return the cells of a row, in the order of HEADINGS."""
-    return cells_of(row.to_json())
 
 
 def print_result(result: Result) -> None:

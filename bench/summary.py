@@ -1,8 +1,7 @@
 """One summary per machine: ``python -m bench.summary RESULT.json... --out bench/results/<machine>.json``.
 
 A result file of `python -m bench --json` holds every measurement. The summary keeps the rows of the tables
-and where they come from. Where several results have the same case, the last one counts, except for peers that
-failed in it.
+and where they come from. Where several results have the same case, the last one counts.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ def summary(files: Sequence[Path]) -> dict[str, Any]:
         for result in record["results"]:
             case = result["case"]
             run = {"date": record["date"][:10], "load": record["machine"]["load_average"]}
-            kept = {key: value for key, value in result.items() if key != "samples"}
-            found[case] = _with_absent_peers(run | kept, found.get(case))
+            found[case] = run | {key: value for key, value in result.items() if key != "samples"}
     first = {key: value for key, value in records[0].items() if key != "results"}
     return first | {
         "versions": _all_versions(records),
@@ -47,20 +45,6 @@ def _all_versions(records: Sequence[dict[str, Any]]) -> dict[str, str]:
             known = found.setdefault(name, [])
             known += [version for version in versions.split(" and ") if version not in known]
     return {name: " and ".join(versions) for name, versions in found.items()}
-
-
-def _with_absent_peers(result: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
-    """Add the rows of an earlier run for peers that failed in this one."""
-    if before is None:
-        return result
-    rows = [row for row in before["rows"] if row["peer"] in result["absent"]]
-    peers = {row["peer"] for row in rows}
-    absent = {peer: why for peer, why in result["absent"].items() if peer not in peers}
-    notes = [
-        f"{peer} is from a run of {before['date']}; in the later run it failed: {result['absent'][peer]}."
-        for peer in sorted(peers)
-    ]
-    return result | {"rows": result["rows"] + rows, "absent": absent, "notes": notes}
 
 
 def _one_row_per_line(record: dict[str, Any]) -> str:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,13 +12,12 @@ import pytest
 from bench import __main__ as command
 from bench import harness
 from bench.cases import CASES, PROGRAMS, load_case
-from bench.cases.scale import FIGURES, table
+from bench.cases.scale import FIGURES
 from bench.comparison import Comparison, report
 from bench.model import Goal, Row, Samples, Summary
 from bench.options import Options
-from bench.page import DOCS, pages
 from bench.peers import PEERS, missing
-from bench.queue_goals import GOALS as QUEUE_GOALS
+from bench.performance import LINES, PAGES, Figure, machines, table, with_figures
 from bench.report import cells
 from bench.summary import summary
 
@@ -73,12 +69,6 @@ def test_scale_measures_and_reports(tmp_path, capfd) -> None:
     alone, three = json.loads(file.read_text())["sizes"]
     for name in ("manager, descriptors", "member, descriptors", "member, mappings"):
         assert alone[name] < three[name]
-
-
-def test_page_of_scale_shows_stored_measurements() -> None:
-    (file,) = kept("design/scale.md")
-    lines = table(json.loads(file.read_text())["sizes"])
-    assert "\n".join(lines) in (DOCS / "design" / "scale.md").read_text()
 
 
 def test_comparison_states_its_goal(tmp_path, capsys) -> None:
@@ -157,78 +147,53 @@ def test_each_process_is_pinned_to_its_own_processor(monkeypatch) -> None:
     assert pinned == [{3}, {5}, {3}]
 
 
-@pytest.mark.thorough
-def test_results_page_contains_plots(tmp_path, capsys) -> None:
-    file = tmp_path / "result.json"
-    peers = ["shmtensor", "pickle", "SharedMemory"]
-    words = ["alloc", "handover", "--quick", "--rounds", "1", "--peers", *peers, "--json", str(file)]
-    assert command.main(words) == 0
-    capsys.readouterr()
-    shutil.copy(ROOT / "bench/results/ram.json", tmp_path)
-    # matplotlib keeps its fonts open, so this is not done here.
-    subprocess.run(
-        [sys.executable, "-m", "bench.page", file, "--docs", tmp_path], cwd=ROOT, check=True, timeout=100
-    )
-    text = (tmp_path / "benchmarks" / "tensors.md").read_text()
-    assert f"|us|{'|'.join(peers)}|" in text
-    assert re.search(r"^\|4 KiB, fresh\|([\d.,]+\|){3}$", text, re.MULTILINE)
-    assert "|handover|ratio <= 1.2|" in (tmp_path / "design" / "goals.md").read_text()
-    for peer in peers:
-        assert peer in (tmp_path / "benchmarks" / "handover.svg").read_text()
-    assert "SharedList, spawn" in (tmp_path / "guide" / "ram.svg").read_text()
+def test_pages_show_stored_measurements() -> None:
+    """`python -m bench.performance` writes them; a mark that it does not find would keep old figures."""
+    for page in PAGES:
+        text = page.read_text()
+        found = machines()
+        assert with_figures(page.name, text, found) == text
+        assert with_figures(page.name, re.sub(r"[\d.]+ us", "9 us", text), found) == text
 
 
-def kept(page: str) -> list[Path]:
-    """Return the result files that a page names."""
-    names = re.findall(r"bench/results/[\w-]+\.json", (DOCS / page).read_text())
-    return [ROOT / name for name in dict.fromkeys(names)]
+class _Ones(dict):
+    """A measurement of anything: one."""
+
+    def __missing__(self, key: str) -> float:
+        return 1.0
 
 
-def test_results_page_shows_stored_measurements() -> None:
-    """`python -m bench.page` writes the pages from the result files that they name."""
-    written = pages(kept("design/goals.md"))
-    assert len(written) == 5
-    for name, text in written.items():
-        assert text == (DOCS / name).read_text(), name
-
-
-def test_goals_of_queues_are_computed_from_rows_of_several_peers() -> None:
-    peers = {"shmtensor-queue": 2.0, "pickle": 50.0, "torch-fd": 180.0}
-    rows = [
-        {"what": what, "peer": peer, "unit": "us", "summary": {"median": time + step}, "p99": 20.5}
-        for step, what in enumerate(("64 bytes", "1 KiB tensor", "8 MiB tensor"))
-        for peer, time in peers.items()
-    ]
-    measured = [goal.measured({"queue": {"rows": rows}}) for goal in QUEUE_GOALS]
-    assert measured[:5] == [("4.00", False), ("20.5", False), ("13.0", False), ("45.5", False), None]
-    ours = {"what": "small ints", "peer": "shmtensor-queue", "unit": "us each", "summary": {"median": 0.4}}
-    (rate,) = (goal for goal in QUEUE_GOALS if goal.unit == "million/s")
-    assert rate.measured({"queue": {"rows": [ours]}}) == ("2.50", True)
-    assert rate.measured({}) is None, "not measured"
-
-
-def test_goals_of_queues_name_what_their_cases_measure() -> None:
-    """A row that is renamed would be a goal that is never measured."""
-    for goal in QUEUE_GOALS:
-        case = load_case(goal.case)
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.what)
+def test_line_of_the_pages_names_what_is_measured(line) -> None:
+    """A line whose row was renamed would be left out."""
+    names = {(line.row, peer) for peer in (line.ours, *line.others.values())}
+    if line.source in CASES:
+        case = load_case(line.source)
         samples = Samples()
         for peer in case.peers:
             for variant in case.variants(peer, Options()):
-                keys = ("time", "time p99", "futex", "used", "one")
-                samples.add(peer, variant, dict.fromkeys(keys, 1.0))
-        rows = [row.to_json() for row in case.rows(samples)]
-        assert goal.measured({goal.case: {"rows": rows}}) is not None, goal.what
+                samples.add(peer, variant, _Ones({f"kill {i}": 1.0 for i in range(200)}))
+        assert names <= {(row.what, row.peer) for row in case.rows(samples)}
+    else:
+        stored = {key for machine in machines() for key in machine.figures}
+        assert {(line.source, row, peer) for row, peer in names} <= stored
 
 
-def test_page_names_results_that_were_measured_over_pipes(tmp_path) -> None:
+def test_line_without_a_result_is_left_out(tmp_path) -> None:
     record = json.loads((ROOT / "bench/results/intel-xeon.json").read_text())
-    file = tmp_path / "one.json"
-    for date, noted in (("2026-11-23", True), ("2026-11-24", False)):
-        result = record["results"][0] | {"date": date}
-        file.write_text(json.dumps(record | {"results": [result]}))
-        for name in ("benchmarks/tensors.md", "design/goals.md"):
-            text = " ".join(pages([file])[name].split())
-            assert ("a queue of the drop-in was a pipe" in text) == noted
+    record["results"] = [result for result in record["results"] if result["case"] == "alloc"]
+    (tmp_path / "intel-xeon.json").write_text(json.dumps(record))
+    lines = table(machines(tmp_path)).splitlines()
+    assert len(lines) == 4
+    assert lines[2].startswith("|**Intel Xeon, 2 processors, ")
+    assert re.match(r"\|make and release a tensor of 4 KiB\|[\d.]+ us\|torch [\d.]+ us, ", lines[3])
+
+
+def test_figures_are_written_with_two_digits() -> None:
+    times = {0.09: "0.09 us", 3.54: "3.5 us", 573.2: "573 us", 9_995: "10 ms", 6_241_000: "6.2 s"}
+    assert [str(Figure(value)) for value in times] == list(times.values())
+    assert str(Figure(5265.2, "bytes")) == "5,265 bytes"
+    assert str(Figure(200_000, "tensors")) == "over 200,000"
 
 
 def test_summary_keeps_all_rows_and_the_later_run(tmp_path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.readme import LINES, README, with_figures
 from shmtensor import _core, errors
 from tests.check_layers import LAYERS
 
@@ -114,16 +113,6 @@ def test_reference_has_every_public_name() -> None:
         module = getattr(value, "__module__", "")
         whole = f"::: {module}\n" in REFERENCE  # the page has everything of that module
         assert whole or re.search(rf"\b{name}\b", REFERENCE), name
-
-
-def test_readme_has_the_figures_of_the_result_files() -> None:
-    """`python -m bench.readme` writes them; a line that it does not find would keep an old figure."""
-    text = README.read_text()
-    files = [ROOT / name for name in dict.fromkeys(re.findall(r"bench/results/[\w-]+\.json", text))]
-    assert with_figures(text, files) == text
-    assert with_figures(re.sub(r"[\d.]+ us", "9 us", text), files) == text
-    for line in LINES:
-        assert len(re.findall(rf"^\| {re.escape(line.name)}[ ;]", text, re.MULTILINE)) == 1, line.name
 
 
 SOURCES = "\n".join(

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.machine import write_record
@@ -277,7 +277,7 @@ def main(arguments: list[str] | None = None) -> int:
         ratio = "" if line.ratio is None else f" ({line.ratio:.2f})"
         print(f"{'ok  ' if line.ok else 'MISS'} {line.work}: {line.measured}{ratio}; wanted: {line.wanted}")
     if chosen.json:
-        write_record(chosen.json, {"seen": seen, "table": [asdict(line) for line in table]})
+        write_record(chosen.json, {"seen": seen})
     return 0 if all(line.ok for line in table) else 1
 
 

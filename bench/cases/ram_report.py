@@ -1,4 +1,4 @@
-"""The tables and the picture of the case `ram`."""
+"""The tables of the case `ram`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.cases.ram_setups import SETUPS
 
-__all__ = ["goals_of", "picture", "table_of"]
+__all__ = ["goals_of", "table_of"]
 
 MIB = 2**20
 _COLUMNS = ("rss", "pss", "uss", "shared", "shared_file")
@@ -71,15 +71,3 @@ def goals_of(results: dict[str, Any]) -> str:
         f"{what:{width}}  {goal:20} {got:>10}  {'ok' if ok else 'MISSED'}" for what, goal, got, ok in rows
     ]
     return "\n".join(lines)
-
-
-def picture(results: dict[str, Any]) -> dict[str, Any]:
-    """Return the memory of each set-up as rows for a plot."""
-    rows = []
-    for name, result in results["setups"].items():
-        sizes = {"PSS of all processes": result["pss"] / MIB, "USS of a worker": _worst_worker(result)}
-        rows += [
-            {"what": SETUPS[name][3], "peer": what, "unit": "MiB", "summary": {"median": size}}
-            for what, size in sizes.items()
-        ]
-    return {"rows": rows}
