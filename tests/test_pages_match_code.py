@@ -89,13 +89,12 @@ def test_map_of_folders() -> None:
 
 
 def test_makefile_targets_are_documented() -> None:
+    """`make help` prints the descriptions; CONTRIBUTING.md has the everyday ones."""
     makefile = (ROOT / "Makefile").read_text()
     (phony,) = re.findall(r"^\.PHONY:((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
     described = re.findall(r"^([\w-]+):.*## ", makefile, re.MULTILINE)
     assert sorted(phony.replace("\\\n", " ").split()) == sorted(described)
-    missing = [name for name in described if not re.search(rf"`(make )?{name}[` ]", CONTRIBUTING)]
-    assert not missing
-    assert set(re.findall(r"`make ([\w-]+)", CONTRIBUTING)) <= set(described)
+    assert {"help", "test", "lint"} <= set(re.findall(r"`make ([\w-]+)", CONTRIBUTING)) <= set(described)
     assert re.search(r"^[\w-]+:", makefile, re.MULTILINE)[0] == "help:"
 
 
