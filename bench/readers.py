@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import shmtensor as st
-from bench.cases.processor import used
 from bench.options import Options
+from bench.timing import used
 
 __all__ = ["Readers"]
 

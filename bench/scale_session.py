@@ -23,8 +23,7 @@ from typing import Any
 
 import shmtensor as st
 import shmtensor._core as _core
-from bench.cases.processor import used
-from bench.timing import per_call
+from bench.timing import per_call, used
 
 __all__ = ["measure"]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,25 +11,16 @@ from bench.model import Case, Measure, Probe, Row, Samples
 from bench.options import Options
 from bench.peers import MULTIPROCESSING_PEERS, load_peer
 from bench.rows import rows_beside_bytes
+from bench.timing import used
 
-__all__ = ["CASE", "used"]
+__all__ = ["CASE"]
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
 TIMES = 500
 
-_libc = ctypes.CDLL(None)
-
 
 def _variants(_peer: str, options: Options) -> list[str]:
     return ["4 KiB, fresh"] if options.quick else [f"{size}, fresh" for size in SIZES]
-
-
-def used(pid: int) -> float:
-    """Return the seconds that the threads of a process have run, up to this instant."""
-    clock = ctypes.c_int()
-    if _libc.clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
-        raise ProcessLookupError(f"process {pid} has ended")
-    return time.clock_gettime(clock.value)
 
 
 @contextmanager

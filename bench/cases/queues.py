@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bench.cases.processor import used
 from bench.consumer import BASELINE, consumer_process
 from bench.model import Case, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.peers import Peer, PeerWithConsumer, load_peer
-from bench.timing import alternate, p99, without_collector
+from bench.timing import alternate, p99, used, without_collector
 
 __all__ = ["CASE"]
 

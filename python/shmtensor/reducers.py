@@ -3,7 +3,8 @@
 Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
 own included. A process imports it when it makes its first tensor (the extension does that), or when it
 receives one, since a handle names the functions here. Those of tensors and arrays are in `_array_reducers`,
-which a process without tensors imports when it first pickles an array (see `_reducer_tables`).
+which a process without tensors imports when it first pickles an array (see `_reducer_tables`). Pickle's
+extension codes would be shorter names, but a receiver without this package could not resolve them.
 """
 
 from __future__ import annotations

@@ -369,6 +369,8 @@ void add_tensor(py::module_& module) {
   };
   for (const PyType_Slot& operation : operator_slots()) slots.push_back(operation);
   slots.push_back({0, nullptr});
+  // Not tracked by the garbage collector, whose visits took a third of the time of a list of
+  // 100,000 tensors.
   PyType_Spec spec = {"shmtensor._core.TensorBase", sizeof(Tensor), 0,
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots.data()};
   py::object type = checked(PyType_FromSpec(&spec));
