@@ -71,6 +71,18 @@ def test_links_of_pages_lead_to_pages_and_headings(page) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
+def words(page: Path) -> int:
+    """Return how many words a page has, without comments."""
+    return len(re.sub(r"<!--.*?-->", "", page.read_text()).split())
+
+
+def test_pages_fit_into_a_head() -> None:
+    """A fact is stated once: write a page shorter before you add to another."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "bench").glob("*.md"), *DOCS.rglob("*.md")]
+    assert sum(map(words, pages)) <= 28_000
+    assert words(ROOT / "README.md") <= 650
+
+
 def test_site_lists_every_page() -> None:
     listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
