@@ -120,6 +120,20 @@ def test_numpy_arrays_are_registered_with_the_first_tensor() -> None:
     assert answers == [False, True]
 
 
+def test_reducer_that_the_program_has_registered_before_stays() -> None:
+    answers = run("""
+    import numpy
+    from multiprocessing.reduction import ForkingPickler
+    import shmtensor as st
+    import shmtensor.multiprocessing
+    ForkingPickler.register(numpy.ndarray, lambda array: (str, ("array",)))
+    ForkingPickler.register(st.Tensor, lambda tensor: (str, ("tensor",)))
+    sent = numpy.zeros(3), st.zeros(3), numpy.zeros(3).view(numpy.matrix)
+    print(json.dumps([str(ForkingPickler.loads(ForkingPickler.dumps(each))) for each in sent]))
+    """)
+    assert answers == ["array", "tensor", "[[0. 0. 0.]]"]
+
+
 def test_plain_pickle_does_not_use_the_reducers() -> None:
     sizes = run("""
     import pickle

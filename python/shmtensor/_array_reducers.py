@@ -110,5 +110,9 @@ REDUCERS: dict[type, Callable[[Any], Any]] = {
     _core.OutgoingBytes: _core.reduce_outgoing_bytes,
     **dict.fromkeys(ARRAYS, reduce_array),
 }
-FORKING.update(REDUCERS | dict.fromkeys(ARRAYS, reduce_array_or_argument))
-MESSAGES.update(dict.fromkeys(ARRAYS, reduce_array_out_of_band))
+
+# What the program, `cuda.set_sync` or an integration has registered before stays.
+for _kind, _reducer in (REDUCERS | dict.fromkeys(ARRAYS, reduce_array_or_argument)).items():
+    FORKING.setdefault(_kind, _reducer)
+for _kind in ARRAYS:
+    MESSAGES.setdefault(_kind, reduce_array_out_of_band)

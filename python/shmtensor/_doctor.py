@@ -92,7 +92,7 @@ def _limits() -> Iterator[Finding]:
     yield Finding(
         "descriptors",
         soft >= 64,
-        f"soft limit {soft}, hard limit {hard}; a process needs two, and one for each process whose memory it uses",
+        f"soft limit {soft}, hard limit {hard}; a process needs two, and one for each whose memory it uses",
     )
     space, _ = resource.getrlimit(resource.RLIMIT_AS)
     unlimited = space == resource.RLIM_INFINITY
