@@ -26,6 +26,9 @@ namespace shmtensor {
 /// Processes: only the owner allocates; every process may hold, send and release.
 class Arena {
  public:
+  /// Memory that no block has used for this long is returned to the system.
+  static constexpr std::uint64_t kIdleMilliseconds = 10'000;
+
   /// For host memory. `budget` belongs to an arena that this process owns; null for an arena of a
   /// peer.
   Arena(std::unique_ptr<Segment> segment, const Member& member, Budget* budget);
@@ -62,7 +65,7 @@ class Arena {
   [[nodiscard]] bool trim_is_due() const noexcept {
     return trim_is_due_.load(std::memory_order_relaxed);
   }
-  void trim_in_passing() noexcept;
+  void trim_in_passing(std::uint64_t idle_milliseconds = kIdleMilliseconds) noexcept;
 
   // --- for every process ---
 

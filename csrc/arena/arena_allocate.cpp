@@ -12,8 +12,6 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::uint64_t kIdleMilliseconds = 10'000;
-
 // Allocations and releases return idle memory in steps of about a millisecond, with pauses, so that
 // none of them waits for the kernel to free the pages of a large tensor.
 constexpr std::uint64_t kTrimStep = 4 * kMiB;
@@ -118,14 +116,14 @@ void Arena::note_operation() noexcept {
   if (coarse_milliseconds() >= trim_at_) trim_is_due_.store(true, std::memory_order_relaxed);
 }
 
-void Arena::trim_in_passing() noexcept {
+void Arena::trim_in_passing(std::uint64_t idle_milliseconds) noexcept {
   if (!member_.has_slot()) return;
   const LockGuard guard(lock_);
   if (!trim_is_due_.exchange(false)) return;  // another thread was faster
   const std::uint64_t begin = coarse_milliseconds();
-  trimming_ = allocator_->trim(lock_, kIdleMilliseconds, kTrimStep);
+  trimming_ = allocator_->trim(lock_, idle_milliseconds, kTrimStep);
   const std::uint64_t end = coarse_milliseconds();
-  trim_at_ = end + (trimming_ ? std::max(kTrimPause, 8 * (end - begin)) : kIdleMilliseconds / 4);
+  trim_at_ = end + (trimming_ ? std::max(kTrimPause, 8 * (end - begin)) : idle_milliseconds / 4);
 }
 
 }  // namespace shmtensor

@@ -127,9 +127,7 @@ TEST_F(SegmentRefusal, RejectsFileOfOtherUser) {
 
 TEST_F(SegmentRefusal, RejectsNamedObjectOfOtherArena) {
   const std::string name = arena_name(id_, 8);
-  {
-    const auto other = Segment::create(id_, 7, 0, 1, Strategy::file_system, kSmall);
-  }
+  const auto other = Segment::create(id_, 7, 0, 1, Strategy::file_system, kSmall);
   ASSERT_EQ(std::rename(("/dev/shm/" + arena_name(id_, 7)).c_str(), ("/dev/shm/" + name).c_str()),
             0);
   EXPECT_THROW(static_cast<void>(Segment::open_named(id_, 8)), SessionError);

@@ -18,6 +18,8 @@ using testing::eventually;
 
 class HostileBroadcast : public testing::BroadcastTest {
  protected:
+  /// For a lock of no process, which is often waited for.
+  static constexpr auto kWait = 100us;
   /// Each operation, with a time; the child that runs it has a deadline.
   static void use(BroadcastUser& user, BroadcastReader& reader, bool with_block) {
     const auto one = [](auto&& body) {
@@ -27,14 +29,14 @@ class HostileBroadcast : public testing::BroadcastTest {
         // the expected result
       }
     };
-    one([&] { static_cast<void>(user.put(1, with_block, 1ms)); });
+    one([&] { static_cast<void>(user.put(1, with_block, kWait)); });
     one([&] {
       Incoming message;
       QueueCall call(user.session());
       for (int i = 0; i < 3; ++i) {
         const Attempt result = reader.try_take(message, call);
         if (result != Attempt::unmapped && result != Attempt::empty) break;
-        reader.prepare(result, call, 1ms);
+        reader.prepare(result, call, kWait);
       }
     });
     static_cast<void>(reader.lag());

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "os/fork_mark.hpp"
 #include "os/memfd.hpp"
 #include "os/process.hpp"
 #include "support/server.hpp"
@@ -47,6 +48,9 @@ TEST_F(ServerForks, ChildIdentifiesItselfAndJoins) {
   EXPECT_EQ(record(place).status.load(), SlotStatus::forking);
   EXPECT_EQ(record(place).parent.load(), ::getpid());
   Child child([&] {
+    // Otherwise the memory takes the parent's lock for its own, and unmaps what has its address
+    // here.
+    mark_forked_child();
     ASSERT_TRUE(member_.memory->enter(place.slot, SlotStatus::forking));
     Client client(id_, std::move(place.line));
     const Message message = message_for(MessageKind::child, id_);

@@ -21,7 +21,9 @@ namespace {
 class ShmObject : public ::testing::Test {
  protected:
   ~ShmObject() override { unlink_shm(name_); }
-  std::string name_ = testing::run_prefix() + "-object";
+  // Any manager that starts on this machine looks at names with the prefix of sessions.
+  const std::string prefix_ = "test-" + testing::run_prefix();
+  const std::string name_ = prefix_ + "-object";
 };
 
 TEST_F(ShmObject, IsCreatedOnceForThisUserOnly) {
@@ -60,7 +62,7 @@ TEST_F(ShmObject, UnlinkKeepsExistingMappings) {
 TEST_F(ShmObject, IsListedByItsPrefix) {
   EXPECT_TRUE(list_shm(name_).empty());
   static_cast<void>(create_shm(name_));
-  EXPECT_EQ(list_shm(testing::run_prefix()), std::vector<std::string>{name_});
+  EXPECT_EQ(list_shm(prefix_), std::vector<std::string>{name_});
   EXPECT_EQ(list_shm(name_), std::vector<std::string>{name_});
   EXPECT_TRUE(list_shm(name_ + "x").empty());
 }

@@ -122,7 +122,9 @@ class ServerTest : public ::testing::Test {
     return joined;
   }
   [[nodiscard]] static Statistics statistics(Client& client) {
-    return client.ask(MessageKind::statistics)->message.statistics;
+    const auto reply = client.ask(MessageKind::statistics);
+    if (!reply || reply->message.kind != MessageKind::done) throw Error("no statistics");
+    return reply->message.statistics;
   }
   [[nodiscard]] static std::string refusal(const std::optional<Reply>& reply) {
     if (!reply) return "no answer";
