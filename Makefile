@@ -73,8 +73,8 @@ gpu-report: ## run everything that needs a GPU, in ten minutes (OUT=folder)
 gpu-report gpu-test:
 	$(PYTHON) -m bench.gpu.report $(OUT) $(STEPS)
 
-test-cpp: $(CPP_BUILD)/.built ## run the C++ tests
-	$(CPP_BUILD)/tests/cpp/shmtensor-tests --gtest_brief=1
+test-cpp: $(CPP_BUILD)/.built ## run the C++ tests (CPP_TESTS="--gtest_filter=Queue*": some)
+	$(BIN)/python tests/cpp/run.py $(CPP_BUILD)/tests/cpp/shmtensor-tests $(CPP_TESTS)
 
 MINUTES ?= 60
 SEED ?= $(shell date +%F)
