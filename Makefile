@@ -179,13 +179,15 @@ bench: ## measure (BENCH_CASES="handover list", BENCH_PEERS="torch others vllm")
 	  $(addprefix $(BENCH_VENV)/.group-bench-,$(BENCH_PEERS))
 	$(BENCH_VENV)/bin/python -m bench $(BENCH_CASES) --json $(BENCH_RESULT).json
 
-bench-cpp: $(VENV)/.group-build ## measure the core alone; needs Google Benchmark
-	$(CMAKE) -S . -B build/bench -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_BENCH=ON -DSHMTENSOR_WERROR=ON
+# With FULL=1, each benchmark, as long as it needs, into a file to keep; otherwise the quick ones.
+QUICK := --benchmark_filter=-/999000 --benchmark_min_time=0.05 --benchmark_repetitions=3 >/dev/null
+bench-cpp: $(VENV)/.group-build build/benchmark/.found ## measure the core beside what the machine allows (FULL=1: all)
+	$(CMAKE) -S . -B build/bench -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_UNITY_BUILD=ON \
+	  -DSHMTENSOR_PYTHON=OFF -DSHMTENSOR_BENCH=ON -DSHMTENSOR_WERROR=ON \
+	  -DCMAKE_PREFIX_PATH=$(abspath build/benchmark)/usr >/dev/null
 	$(CMAKE) --build build/bench
-	build/bench/bench/cpp/shmtensor-bench $(BENCH_ARGS) \
-	  --benchmark_out=build/bench/results.json --benchmark_out_format=json
-	$(BIN)/python -m bench.cpp_results build/bench/results.json $(BENCH_RESULT)-cpp.json
+	build/bench/bench/cpp/shmtensor-bench --benchmark_out=build/bench/results.json $(BENCH_ARGS) $(if $(FULL),,$(QUICK))
+	$(BIN)/python -m bench.cpp_results build/bench/results.json $(if $(FULL),$(BENCH_RESULT)-cpp.json)
 
 $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
@@ -277,7 +279,11 @@ $(CPP_BUILD)/.simulators: $(shell find csrc/cuda/types.hpp tests/cuda/sim -type 
 	touch $@
 
 build/gtest/.found:
-	tests/cpp/get_gtest.sh build/gtest
+	tests/cpp/get_package.sh $(@D) gtest/gtest.h libgtest-dev googletest
+	touch $@
+
+build/benchmark/.found:
+	tests/cpp/get_package.sh $(@D) benchmark/benchmark.h libbenchmark-dev
 	touch $@
 
 clean: ## remove build/ and the virtual environments
