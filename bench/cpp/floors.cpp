@@ -1,4 +1,4 @@
-// What the machine itself takes: the floors of the other benchmarks, as bench/cpp_results.py says.
+// What the machine itself takes: the floors of the other benchmarks, by bench/cpp_results.py.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <linux/futex.h>

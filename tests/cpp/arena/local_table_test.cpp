@@ -67,13 +67,13 @@ TEST(LocalTable, OnlyLastReleaseNeedsTheLock) {
 
 TEST(LocalTable, LocksEachBlockExclusively) {
   const LocalTable table(4096);
-  constexpr std::uint32_t kTurns = 4'000;
+  constexpr std::uint32_t kTimes = 4'000;
   std::array<std::uint64_t, 2> plain{};  // not atomic: the locks protect them
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
-        for (std::uint32_t i = 0; i < kTurns; ++i) {
+        for (std::uint32_t i = 0; i < kTimes; ++i) {
           Lock lock(table, i % 2);
           lock.set_count(lock.count() + 1);
           ++plain[i % 2];
@@ -82,24 +82,24 @@ TEST(LocalTable, LocksEachBlockExclusively) {
     }
   }
   for (BlockNumber block = 0; block < 2; ++block) {
-    EXPECT_EQ(count_of(table, block), 2 * kTurns);
-    EXPECT_EQ(plain[block], 2 * kTurns);
+    EXPECT_EQ(count_of(table, block), 2 * kTimes);
+    EXPECT_EQ(plain[block], 2 * kTimes);
   }
 }
 
 TEST(LocalTable, ConcurrentReleasesAndLocksLoseNoCount) {
   const LocalTable table(4096);
-  constexpr std::uint32_t kTurns = 20'000;
+  constexpr std::uint32_t kTimes = 20'000;
   set_count(table, 0, 1);
   {
     std::jthread up([&] {
-      for (std::uint32_t i = 0; i < kTurns; ++i) {
+      for (std::uint32_t i = 0; i < kTimes; ++i) {
         Lock lock(table, 0);
         lock.set_count(lock.count() + 1);
       }
     });
     std::jthread down([&] {
-      for (std::uint32_t dropped = 0; dropped < kTurns;) {
+      for (std::uint32_t dropped = 0; dropped < kTimes;) {
         if (table.drop_one_of_many(0)) ++dropped;
       }
     });

@@ -21,7 +21,7 @@ namespace {
 class ShmObject : public ::testing::Test {
  protected:
   ~ShmObject() override { unlink_shm(name_); }
-  // Any manager that starts on this machine looks at names with the prefix of sessions.
+  // Any manager that starts on this machine checks names with the prefix of sessions.
   const std::string prefix_ = "test-" + testing::run_prefix();
   const std::string name_ = prefix_ + "-object";
 };
