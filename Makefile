@@ -21,8 +21,8 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]p
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
 .PHONY: help demo test lint bench docs \
-	test-cpp test-python test-all format bench-cpp check-docs audit clean \
-	nightly sanitize fuzz fuzz-keep model litmus torture endurance test-integrations test-integrations-oldest \
+	test-cpp test-python test-all test-integrations format bench-cpp check-docs audit clean \
+	nightly sanitize fuzz fuzz-keep model litmus torture endurance test-integrations-oldest \
 	test-torch-cuda test-cpython gpu-test gpu-report \
 	wheels check-wheels wheel-tools release-check
 
@@ -86,7 +86,7 @@ docs: $(VENV)/.group-docs
 
 ### Before a commit
 
-test-cpp: ## run the C++ tests (CPP_TESTS="--gtest_filter=Queue*": some) [15 seconds]
+test-cpp: ## run the C++ tests (CPP_TESTS="--gtest_filter=Queue*": some) [half a minute]
 test-cpp: $(CPP_BUILD)/.built
 	$(BIN)/python tests/cpp/run.py $(CPP_BUILD)/tests/cpp/shmtensor-tests $(CPP_TESTS)
 
@@ -100,6 +100,17 @@ test-python: $(PYTHON_TESTS)
 test-all: ## run the others: each start method and strategy, and what takes seconds [15 minutes]
 test-all: $(PYTHON_TESTS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "thorough and not gpu"
+
+# In an environment of its own, so that the libraries never reach the other tests. Tests of a library that
+# cannot be installed are skipped.
+INTEGRATIONS_VENV ?= .venv-integrations
+INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi multiprocess pycuda \
+	pyinstaller ray torch web
+INTEGRATIONS_MARK ?= not gpu and not thorough
+test-integrations: ## run tests with other libraries (INTEGRATIONS=torch: some; nightly: all) [15 minutes]
+	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor $(INTEGRATIONS_VENV)/.group-test
+	-$(MAKE) -k VENV=$(INTEGRATIONS_VENV) $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
+	$(INTEGRATIONS_VENV)/bin/python -m pytest tests/integrations -m "$(INTEGRATIONS_MARK)" $(PYTEST_ARGS)
 
 format: $(VENV)/.group-lint ## fix what ruff and clang-format can fix
 	$(BIN)/ruff check --fix
@@ -139,6 +150,7 @@ NIGHTLY ?= sanitize fuzz model litmus torture endurance test-all test-integratio
 NEEDS_fuzz = $(CLANG)
 NEEDS_model := spin
 NEEDS_litmus := herd7
+nightly: export INTEGRATIONS_MARK = not gpu
 nightly: ## run NIGHTLY="sanitize fuzz model ...", one after the other [6 hours]
 	@failed=; $(foreach piece,$(NIGHTLY), \
 	  if command -v $(or $(NEEDS_$(piece)),$(PYTHON)) >/dev/null; \
@@ -199,19 +211,10 @@ endurance: ## run a data loader's load (MINUTES) [an hour]
 endurance: $(VENV)/.shmtensor $(VENV)/.group-test
 	$(BIN)/python -m tests.endurance --minutes $(MINUTES) --out build/endurance.json
 
-# In an environment of its own, so that the libraries never reach the other tests, and in a job of its own
-# (.ci/integrations). Tests of a library that cannot be installed are skipped.
-INTEGRATIONS_VENV ?= .venv-integrations
-INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi multiprocess pycuda \
-	pyinstaller ray torch web
-test-integrations: ## run the tests with other libraries, from PyPI (INTEGRATIONS=torch: some) [half an hour]
-	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor $(INTEGRATIONS_VENV)/.group-test
-	-$(MAKE) -k VENV=$(INTEGRATIONS_VENV) $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
-	$(INTEGRATIONS_VENV)/bin/python -m pytest tests/integrations -m "not gpu" $(PYTEST_ARGS)
-
 # The oldest versions that the guide names.
 test-integrations-oldest: ## run them with the oldest versions of joblib, loky, NumPy, ...; Python 3.11
-	$(MAKE) test-integrations INTEGRATIONS_VENV=$(INTEGRATIONS_VENV)-oldest INTEGRATIONS=joblib-oldest
+	$(MAKE) test-integrations INTEGRATIONS_VENV=$(INTEGRATIONS_VENV)-oldest INTEGRATIONS=joblib-oldest \
+	  INTEGRATIONS_MARK="not gpu"
 
 # torch's CUDA build excludes its CPU build, so it has an environment of its own. The wheel has 530 MB.
 TORCH_CUDA_VENV ?= .venv-torch-cuda

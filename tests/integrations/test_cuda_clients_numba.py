@@ -19,6 +19,7 @@ SUITES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("suite", SUITES)
 def test_own_tests_pass(suite, simulated_driver) -> None:
     at_least, modules = SUITES[suite]

@@ -114,6 +114,7 @@ def test_worker_that_another_program_starts(tmp_path, session) -> None:
     assert done.stdout == expected
 
 
+@pytest.mark.thorough
 def test_two_hosts(tmp_path) -> None:
     """Each has two workers, and a session of the same name. Results equal those without the integration."""
     program = write_program(

@@ -380,7 +380,8 @@ TOUCHED = """
                 set(parallel(delayed(fill)(st.zeros(count), seconds) for _ in range(2)))
                 for count, seconds in ((1, 0.2), (5_000_000, 1.2), (1, 0.2))
             )
-        assert first == second == third, (first, second, third)
+        # One worker may have started late, but no third one.
+        assert len(first | second | third) == 2, (first, second, third)
     """
 
 
@@ -419,6 +420,7 @@ SKLEARN = """
     """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("backend", ["loky", "shmtensor"])
 def test_scikit_learn(tmp_path, backend) -> None:
     assert_equal_output(write_program(tmp_path, SKLEARN), backend, timeout=110)

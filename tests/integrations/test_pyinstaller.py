@@ -80,6 +80,7 @@ def build(folder: Path) -> Path:
     return folder / "dist"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_folder(built: Path, method: str) -> None:
     done = run_command([str(built / "folder/program")], env={"METHODS": method})

@@ -83,6 +83,7 @@ VALUES = """
 """
 
 
+@pytest.mark.thorough
 def test_values_between_actors(tmp_path, ray_environment) -> None:
     """Equal in class, content, layout and flags, and writable: no other actor sees what one has written."""
     program = write_program(

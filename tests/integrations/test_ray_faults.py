@@ -111,6 +111,7 @@ def test_sender_is_killed(tmp_path, ray_environment) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_receiver_is_killed(tmp_path, ray_environment) -> None:
     """The object stays, for other receivers and until its last reference is deleted."""
     run(
@@ -133,6 +134,7 @@ def test_receiver_is_killed(tmp_path, ray_environment) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_random_kills(tmp_path, ray_environment) -> None:
     """Ray keeps what an actor has received for a call that it then fails, until the actor ends."""
     run(

@@ -87,6 +87,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)  # two clusters
 def test_two_hosts(tmp_path) -> None:
     """The sessions of both have the same name. Each has a folder /tmp/ray of its own."""

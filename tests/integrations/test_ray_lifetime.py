@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.helpers.ray_programs import run_on
 
 
+@pytest.mark.thorough
 def test_memory_is_released_with_the_last_reference(tmp_path, ray_environment) -> None:
     """Whoever has it; a receiver keeps what it has received. So too after `uninstall`."""
     run_on(

@@ -6,6 +6,7 @@ from tests.helpers.children import importing_tests, run_program, write_program
 from tests.helpers.ray_programs import QUIET, START, run_on
 
 
+@pytest.mark.thorough
 def test_values_without_shared_memory(tmp_path, ray_environment) -> None:
     """An actor that has reached its limit sends bytes; one of another session receives handles as a guest."""
     run_on(
@@ -39,6 +40,7 @@ def test_values_without_shared_memory(tmp_path, ray_environment) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_cluster_that_the_program_starts_is_in_its_session(tmp_path) -> None:
     done = run_program(
         write_program(

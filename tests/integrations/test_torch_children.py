@@ -99,6 +99,7 @@ ROUND_TRIPS = """
 EXPECTED = [1000, 1000, 0, 2000, 2000, [[2, 2], [2, 2]], 1000]  # all see each other's writes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "on"),
     [(method, on) for on in ("on", "off") for method in METHODS if (method, on) != ("server", "off")],
@@ -310,6 +311,7 @@ def test_small_dev_shm_is_not_a_limit(tmp_path) -> None:
     assert done.stdout == "fine\n", done
 
 
+@pytest.mark.thorough
 def test_worker_server_preloads_torch() -> None:
     """Regression: each worker imported torch. A server that runs already is replaced."""
     done = run_python(

@@ -86,6 +86,7 @@ def context_of(name):
     return mp.get_context("fork") if name == "ours" else name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_batches_arrive_in_shared_memory(name) -> None:
     loader = DataLoader(Samples(), batch_size=4, num_workers=2, multiprocessing_context=context_of(name))
@@ -137,6 +138,7 @@ class Rows(Dataset):
         return index
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["spawn", "forkserver", "server"])
 def test_workers_of_all_epochs_use_one_data_set(name) -> None:
     """As with torch alone, the data set moves into shared memory when the first worker starts."""

@@ -24,6 +24,7 @@ def test_demo_runs_the_dataloader_with_and_without_the_integration() -> None:
     assert re.search(pattern, done.stdout, re.MULTILINE), done
 
 
+@pytest.mark.thorough
 def test_benchmark_measures_and_reports(tmp_path) -> None:
     command = [sys.executable, "-m", "bench", "dataloader", "--quick", "--rounds", "1", "--pin", "none"]
     done = run_command([*command, "--json", str(tmp_path / "result.json")], timeout=110)

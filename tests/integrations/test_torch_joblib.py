@@ -57,6 +57,7 @@ SHARED = """
     """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_tensors_travel_as_handles(tmp_path, backend) -> None:
     done = run_program(write_program(tmp_path, SHARED), backend, env=importing_tests(), timeout=110)
@@ -115,6 +116,7 @@ EQUAL = """
     """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_results_are_equal_with_and_without_the_integrations(tmp_path, backend) -> None:
     assert_equal_output(write_program(tmp_path, EQUAL), backend, timeout=110)

@@ -177,6 +177,7 @@ class Failing(Numbers):
         return super().__getitem__(index)
 
 
+@pytest.mark.thorough
 def test_error_of_a_data_set_is_raised_as_by_torch(context) -> None:
     loader = DataLoader(Failing(), batch_size=4, num_workers=WORKERS, multiprocessing_context=context)
     batches = iter(loader)

@@ -31,6 +31,7 @@ def _member(rank: int, count: int, store: str, results) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [2, 3])
 def test_ranks_of_a_process_group(count, tmp_path) -> None:
     context = multiprocessing.get_context("spawn")

@@ -22,6 +22,7 @@ from tests.helpers.ranks import (
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node", "2"]
 
 
+@pytest.mark.thorough
 def test_ranks_of_two_jobs_send_among_themselves(tmp_path) -> None:
     def job(name):
         folder = tmp_path / name
@@ -36,6 +37,7 @@ def test_ranks_of_two_jobs_send_among_themselves(tmp_path) -> None:
         assert_sent_on_node(found, [0, 1])
 
 
+@pytest.mark.thorough
 def test_each_of_two_hosts_has_a_session(tmp_path) -> None:
     """The sessions of both have the same name."""
     rank = write_ranks(tmp_path, OF_TORCHRUN, SENDING)
@@ -47,6 +49,7 @@ def test_each_of_two_hosts_has_a_session(tmp_path) -> None:
         assert_sent_on_node(found, ranks)
 
 
+@pytest.mark.thorough
 def test_restarted_ranks_find_nothing_of_those_before(tmp_path) -> None:
     """torchrun ends the ranks beside a killed one, and starts all again."""
     first = indent(dedent(HOLDING) + "signal.pause()\n", "    ")

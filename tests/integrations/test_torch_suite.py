@@ -34,6 +34,7 @@ class TestMultiprocessing(unittest.TestCase):
 """
 
 
+@pytest.mark.thorough
 def test_torchs_tests_run_in_each_mode(tmp_path) -> None:
     (tmp_path / "test_probe.py").write_text(PROBE)
     command = [sys.executable, "-m", "tests.torch_suite", str(tmp_path / "test_probe.py")]
