@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 import os
 import pickle
-import threading
 from typing import TYPE_CHECKING, Any, SupportsIndex
 from weakref import WeakValueDictionary
 
 import shmtensor._core as _core
+from shmtensor._fork import RenewedLock
 from shmtensor._values import check_size, device_number
 from shmtensor.errors import StaleHandleError
 
@@ -219,19 +219,11 @@ def shared_memory_of(content: Buffer) -> _core.TensorBase | None:
 
 # A file that is mapped with the same size and access is one Storage in a process.
 _files: WeakValueDictionary[tuple[int, int, int, bool], Storage] = WeakValueDictionary()
-_files_lock = threading.RLock()  # a finalizer that runs while it is held may map a file
-
-
-def _after_fork() -> None:
-    global _files_lock
-    _files_lock = threading.RLock()  # a thread that does not exist in the child may have held it
-
-
-os.register_at_fork(after_in_child=_after_fork)
+_files_lock = RenewedLock()  # a finalizer that runs while it is held may map a file
 
 
 def _same_file(storage: Storage, device: int, inode: int) -> Storage:
-    with _files_lock:  # `setdefault` of these dicts is not atomic
+    with _files_lock():  # `setdefault` of these dicts is not atomic
         return _files.setdefault((device, inode, storage.nbytes, storage.readonly), storage)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 
-from shmtensor.multiprocessing._lifetime import fork_safe
-from shmtensor.multiprocessing._lifetime.fork_safe import no_fork
+from shmtensor import _fork
+from shmtensor._fork import RenewedLock, no_fork
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
 from shmtensor.multiprocessing._spawn.report import ReportPipe
 
@@ -99,7 +99,7 @@ def test_externally_closed_fd_does_not_block_cleanup() -> None:
 
 def test_fork_waits_for_the_lock_with_a_timeout(monkeypatch) -> None:
     """A signal handler under the lock may log while the forking thread holds the lock of `logging`."""
-    monkeypatch.setattr(fork_safe, "_FORK_TIMEOUT", 0.05)
+    monkeypatch.setattr(_fork, "_FORK_TIMEOUT", 0.05)
     locked, forked = threading.Event(), threading.Event()
 
     def stay() -> None:
@@ -139,3 +139,19 @@ def test_fork_by_the_thread_that_holds_the_lock() -> None:
         os._exit(0 if can_lock() else 1)
     assert os.waitpid(pid, 0)[1] == 0
     assert can_lock()
+
+
+def test_lock_of_a_module_is_free_in_the_child() -> None:
+    lock = RenewedLock(threading.Lock)
+    with lock():
+        assert holds_in_child(lambda: lock().acquire(blocking=False))
+        assert lock().locked(), "the parent holds it"
+
+
+def test_child_forked_under_a_lock_leaves_the_block() -> None:
+    lock = RenewedLock(threading.Lock)
+    with lock():
+        pid = os.fork()
+    if pid == 0:
+        os._exit(int(lock().locked()))
+    assert os.waitpid(pid, 0)[1] == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections import deque
 from multiprocessing.reduction import ForkingPickler
@@ -12,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import shmtensor._core as _core
 from shmtensor._dlpack import DEFAULT_STREAM
+from shmtensor._fork import RenewedLock
 from shmtensor._values import device_number
 from shmtensor.errors import CudaError, StaleHandleError
 
@@ -19,21 +19,13 @@ __all__ = ["Event", "collect", "let_default_stream_wait", "rebuild_event"]
 
 MOST = 1000  # events of one process; the limit of drivers is not documented, torch has the same one
 
-_lock = threading.Lock()
+_lock = RenewedLock(threading.Lock)
 _numbers = itertools.count(1)
 _own: dict[int, _core.CudaEvent] = {}  # made by this process and not destroyed
 _events: WeakValueDictionary[int, Event] = WeakValueDictionary()  # the Python objects of those
 _received: WeakValueDictionary[int, Event] = WeakValueDictionary()  # of others, by id of the storage
 _retired: deque[tuple[int, _core.BlockWatch]] = deque()  # without an object; another process may hold it
 _awaited: deque[Event] = deque()  # waited for by streams of this process, kept until they are done
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()  # a thread that does not exist in the child may have held it
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Event:
@@ -72,7 +64,7 @@ class Event:
         if number < 0:
             msg = f"the device of an event must be a GPU, not {device!r}"
             raise ValueError(msg)
-        with _lock:
+        with _lock():
             made = _take(number)
             if made is None:
                 msg = f"cannot make an event: {MOST} events of this process are still in use by others"
@@ -161,7 +153,7 @@ def rebuild_event(block: _core.StorageBase) -> Event:
     if not number:
         event._event = _core.CudaEvent(description)  # can wait for the end of its maker: without the lock
         event._event.block = block
-    with _lock:
+    with _lock():
         if (other := known.get(name)) is not None:  # made by another thread meanwhile
             return other
         if number:
@@ -205,7 +197,7 @@ def _forget_awaited() -> None:
 def collect() -> None:
     """Release the events that are done, and destroy those that no process holds."""
     _forget_awaited()
-    with _lock:
+    with _lock():
         for _ in range(len(_retired)):
             number, watch = _retired[0]
             if watch.is_free():

@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
 from typing import Any
 
+from shmtensor._fork import RenewedLock
 from shmtensor.integrations._children import pass_on_to_children
 from shmtensor.integrations._import_hook import when_imported
 
@@ -43,7 +43,7 @@ _PACKAGES = {"dask": ("distributed",), "_ray.torch_tensors": ("ray", "torch")}
 
 _requested: dict[str, dict[str, Any]] = {}
 _installed: dict[str, dict[str, Any]] = {}
-_lock = threading.RLock()  # no import while it is held: a thread that imports a library calls `_apply`
+_lock = RenewedLock()  # no import while it is held: a thread that imports a library calls `_apply`
 
 
 def install(*names: str, **options: Any) -> None:
@@ -84,7 +84,7 @@ def install(*names: str, **options: Any) -> None:
     >>> st.install("torch")
     """
     _check(names, options)
-    with _lock:
+    with _lock():
         for name in names or KNOWN:
             if names or name not in _requested:  # without names, options that were set before remain
                 _requested[name] = options
@@ -108,7 +108,7 @@ def uninstall(*names: str) -> None:
         If a name is unknown.
     """
     _check(names, {})
-    with _lock:
+    with _lock():
         for name in names or KNOWN:
             _requested.pop(name, None)
             for part in _PARTS.get(name, (name,)):
@@ -117,7 +117,7 @@ def uninstall(*names: str) -> None:
 
 def is_requested(name: str) -> bool:
     """Return True if a library's integration is installed, or will be when the library is imported."""
-    with _lock:
+    with _lock():
         return name in _requested
 
 
@@ -158,7 +158,7 @@ def _when_all_imported(packages: tuple[str, ...], name: str, part: str) -> None:
 def _apply(name: str, part: str) -> None:
     """Install a part of an integration, if that is requested and the part not installed like that."""
     module = importlib.import_module(f"shmtensor.integrations.{part}")
-    with _lock:
+    with _lock():
         options = _requested.get(name)
         if options is None or _installed.get(part) == options:
             return
@@ -188,18 +188,10 @@ class _State:
 
 def state() -> _State | None:
     """Return what children take over; None if nothing is requested."""
-    with _lock:
+    with _lock():
         return _State(dict(_requested)) if _requested else None
 
 
 def _take_over(requested: dict[str, dict[str, Any]]) -> None:
     for name, options in requested.items():
         install(name, **options)
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()  # a thread that does not exist in the child may have held it
-
-
-os.register_at_fork(after_in_child=_after_fork)

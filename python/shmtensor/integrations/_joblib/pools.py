@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shmtensor._fork import RenewedLock, after_fork_in_child
 from shmtensor.integrations._joblib.threads import limit_threads
 from shmtensor.multiprocessing.context import default_context
 from shmtensor.multiprocessing.pool import Pool
@@ -58,7 +59,7 @@ class _Idle(NamedTuple):
     timer: threading.Timer
 
 
-_lock = threading.Lock()
+_lock = RenewedLock(threading.Lock)
 _idle: _Idle | None = None
 _of_parents: list[_Idle | None] = []  # a forked child must neither use nor delete its parent's pool
 
@@ -79,7 +80,7 @@ def give_back(settings: Settings, pool: Pool, seconds: float) -> None:
     global _idle
     timer = threading.Timer(seconds, _expire, (pool,))
     timer.daemon = True
-    with _lock:
+    with _lock():
         before, _idle = _idle, _Idle(settings, pool, timer)
     timer.start()
     if before is not None:
@@ -104,7 +105,7 @@ def close_idle() -> None:
 
 def _take_idle() -> _Idle | None:
     global _idle
-    with _lock:
+    with _lock():
         idle, _idle = _idle, None
     if idle is not None:
         idle.timer.cancel()
@@ -113,7 +114,7 @@ def _take_idle() -> _Idle | None:
 
 def _expire(pool: Pool) -> None:
     global _idle
-    with _lock:
+    with _lock():
         if _idle is None or _idle.pool is not pool:
             return
         _idle = None
@@ -134,11 +135,8 @@ def _ignore(_number: int, _frame: Any) -> None:
     pass
 
 
+@after_fork_in_child
 def _after_fork() -> None:
-    global _lock, _idle
-    _lock = threading.Lock()  # a thread that does not exist in the child may have held it
+    global _idle
     _of_parents.append(_idle)
     _idle = None
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -7,7 +7,6 @@ with the actor that made the object. A receiver borrows the blocks, or asks that
 
 from __future__ import annotations
 
-import os
 import pickle
 from abc import abstractmethod
 from contextlib import suppress
@@ -25,6 +24,7 @@ from ray.experimental import (
 from ray.experimental.rdt.util import transport_manager_info
 
 import shmtensor._core as _core
+from shmtensor._fork import after_fork_in_child
 from shmtensor.errors import OutOfSharedMemory, ShmTensorError
 from shmtensor.integrations import _borrowing
 
@@ -39,7 +39,7 @@ _lent: dict[str, list[Part]] = {}
 """By the id of an object: functions that return its tensors, and their arguments, which hold the blocks."""
 
 # A forked child would hold the blocks until it ends, since Ray does not call it.
-os.register_at_fork(after_in_child=_lent.clear)
+after_fork_in_child(_lent.clear)
 
 
 @dataclass

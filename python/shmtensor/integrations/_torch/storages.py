@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -13,6 +12,7 @@ import torch
 
 import shmtensor._core as _core
 from shmtensor._dlpack import DEFAULT_STREAM, UNSIGNED
+from shmtensor._fork import RenewedLock
 from shmtensor._layout import bytes_at
 from shmtensor.creation import asarray
 from shmtensor.tensor import Tensor
@@ -36,7 +36,7 @@ __all__ = [
 
 CPU = torch.device("cpu")
 
-_moving = threading.Lock()
+_moving = RenewedLock(threading.Lock)
 
 _exported: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 """By address: memory of torch on a GPU, which the process that allocated it has exported where it is."""
@@ -130,7 +130,7 @@ def over_bytes(content: Any) -> torch.UntypedStorage:
 
 def move(storage: torch.UntypedStorage) -> Storage:
     """Move the bytes of a torch storage, with every tensor over it, into a block; return the block."""
-    with _moving:
+    with _moving():
         block = block_of(storage)
         if block is None:
             block = copy_of(storage, 0, storage.nbytes())
@@ -164,11 +164,3 @@ def _current_stream(device: int) -> int:
 
 def _bytes_of(storage: torch.UntypedStorage, first: int, nbytes: int) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, first, (nbytes,))
-
-
-def _after_fork() -> None:
-    global _moving
-    _moving = threading.Lock()  # a thread that does not exist in the child may have held it
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -14,7 +14,6 @@ tensors or descriptors each time: a handle has one reader, and the code store ha
 
 from __future__ import annotations
 
-import os
 import pickle
 import weakref
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import shmtensor._core as _core
+from shmtensor._fork import after_fork_in_child
 from shmtensor._pickling import MessagePickler, dumps_by
 from shmtensor.multiprocessing._by_value.code_store import Location, code_store
 from shmtensor.multiprocessing._by_value.names import MAIN, CachedFunction, find, is_by_value
@@ -73,6 +73,7 @@ def become_worker(files: dict[bytes, int]) -> None:
     activate()
 
 
+@after_fork_in_child
 def _after_fork() -> None:
     global _publishes
     _publishes = False
@@ -83,9 +84,6 @@ def _after_fork() -> None:
     if _has_main and vars(ForkingPickler).get("reducer_override") is _reduce_for_any_reader:
         del ForkingPickler.reducer_override  # this process has not started a worker
         del MessagePickler.reducer_override
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def _is_handled(obj: Any) -> bool:

@@ -11,7 +11,7 @@ import os
 from multiprocessing import reduction
 
 import shmtensor._core as _core
-from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
+from shmtensor._fork import Descriptor, no_fork, reset_in_forked_children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

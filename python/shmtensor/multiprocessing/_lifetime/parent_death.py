@@ -13,7 +13,13 @@ import os
 from multiprocessing import reduction
 
 import shmtensor._core as _core
-from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
+from shmtensor._fork import (
+    Descriptor,
+    after_fork_in_child,
+    before_fork,
+    no_fork,
+    reset_in_forked_children,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,22 +78,24 @@ _pipe_of_forked_children: tuple[int, int] | None = None
 def _arm(reader: int) -> None:
     global _own_reader
     before, _own_reader = _own_reader, reader
-    if before < 0:
-        os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
     os.set_inheritable(reader, True)  # the signal still comes after an exec
     _core.arm_parent_death_signal(reader)
     if before >= 0:
         os.close(before)
 
 
-def _before_fork() -> None:
+@before_fork
+def _open_pipe() -> None:
     global _pipe_of_forked_children
+    if _own_reader < 0:
+        return
     with no_fork():
         if _pipe_of_forked_children is None:
             _pipe_of_forked_children = os.pipe()
 
 
-def _after_fork() -> None:
+@after_fork_in_child
+def _arm_child() -> None:
     global _pipe_of_forked_children
     if _pipe_of_forked_children is not None:
         reader, writer = _pipe_of_forked_children

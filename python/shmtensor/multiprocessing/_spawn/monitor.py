@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any
 
-from shmtensor.multiprocessing._lifetime.fork_safe import no_fork, reset_in_forked_children
+from shmtensor._fork import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._spawn.report import Exited, Raised, Report, ReportPipe, Returned
 
 __all__ = ["Monitor", "Worker"]

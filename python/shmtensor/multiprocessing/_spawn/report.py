@@ -17,8 +17,8 @@ from multiprocessing import reduction
 from typing import Any
 
 import shmtensor._core as _core
+from shmtensor._fork import Descriptor, no_fork, reset_in_forked_children
 from shmtensor._pickling import dumps
-from shmtensor.multiprocessing._lifetime.fork_safe import Descriptor, no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._lifetime.signals import blocked
 
 __all__ = ["Exited", "Raised", "ReportPipe", "Returned"]

@@ -15,8 +15,8 @@ import warnings
 from multiprocessing import spawn, util
 from typing import Any
 
+from shmtensor._fork import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing import _frozen
-from shmtensor.multiprocessing._lifetime.fork_safe import no_fork, reset_in_forked_children
 from shmtensor.multiprocessing._lifetime.signals import blocked
 from shmtensor.multiprocessing._worker_server import stdlib_private
 
@@ -108,6 +108,7 @@ class Client:
         self._server: _Server | None = None  # without a pending reply
         self._preload: tuple[str, ...] = ()
         self._at_exit: util.Finalize | None = None
+        reset_in_forked_children(self)
 
     def set_preload(self, names: tuple[str, ...]) -> None:
         with self._lock:
@@ -152,7 +153,6 @@ class Client:
         ):
             self._keep(None)
         if self._server is None:
-            reset_in_forked_children(self)
             server = _Server(preload)
             self._keep(server)
             if self._at_exit is None:
