@@ -1,17 +1,37 @@
-"""Sizes, dtypes and names of devices: checked where users give them, formatted where they read them."""
+"""Numbers, dtypes and names of devices: checked where users give them, formatted where they read them."""
 
 from __future__ import annotations
 
+import math
 import operator
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["check_size", "device_number", "human_bytes", "numpy_dtype"]
+__all__ = ["check_range", "check_size", "device_number", "human_bytes", "numpy_dtype"]
+
+Number = TypeVar("Number", int, float)
+
+_LARGEST = 2**63 - 1  # bytes
 
 
-def check_size(value: SupportsIndex, name: str) -> int:
+def check_range(name: str, value: Number, low: int, high: float = math.inf) -> Number:
+    """Return the number that the parameter `name` gives.
+
+    Raises
+    ------
+    ValueError
+        If it is not from `low` to `high`, or not a number.
+    """
+    if low <= value <= high:
+        return value
+    limits = f"at least {low}" if high == math.inf else f"from {low} to {high}"
+    msg = f"{name} must be {limits}, not {value}"
+    raise ValueError(msg)
+
+
+def check_size(value: SupportsIndex, name: str, least: int = 0) -> int:
     """Return the number of bytes that the parameter `name` gives.
 
     Raises
@@ -19,20 +39,13 @@ def check_size(value: SupportsIndex, name: str) -> int:
     TypeError
         If the value is not an integer.
     ValueError
-        If the value is negative, or too large for a size.
+        If the value is less than `least`, or too large for a size.
     """
     try:
-        size = operator.index(value)
+        return check_range(name, operator.index(value), least, _LARGEST)
     except TypeError:
         msg = f"{name} must be an integer: {value!r}"
         raise TypeError(msg) from None
-    if size < 0:
-        msg = f"{name} must not be negative: {value!r}"
-        raise ValueError(msg)
-    if size >= 1 << 63:
-        msg = f"{name} is too large: {value!r}"
-        raise ValueError(msg)
-    return size
 
 
 def device_number(device: str) -> int:

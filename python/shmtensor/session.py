@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypedDict, cast
 
 import shmtensor._core as _core
-from shmtensor._values import check_size
+from shmtensor._values import check_range, check_size
 
 __all__ = ["Stats", "gc", "set_limit", "stats"]
 
@@ -113,10 +113,7 @@ def gc(older_than: float | None = None) -> int:
     """
     if older_than is None:
         return _core.gc(float("inf"))  # no message reaches this age
-    if not older_than >= 0:
-        msg = f"older_than must not be negative: {older_than!r}"
-        raise ValueError(msg)
-    return _core.gc(older_than)
+    return _core.gc(check_range("older_than", older_than, 0))
 
 
 def set_limit(max_bytes: int | None) -> None:

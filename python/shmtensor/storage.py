@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import shmtensor._core as _core
 from shmtensor._fork import RenewedLock
-from shmtensor._values import check_size, device_number
+from shmtensor._values import check_range, check_size, device_number
 from shmtensor.errors import StaleHandleError
 
 if TYPE_CHECKING:
@@ -108,10 +108,7 @@ class Storage(_core.StorageBase):
             If `nbytes` is not positive, or a file that is read into private memory is smaller.
         """
         place = os.path.join(os.getcwd(), path)
-        size = None if nbytes is None else check_size(nbytes, "nbytes")
-        if size == 0:
-            msg = f"nbytes must be positive: {nbytes!r}"
-            raise ValueError(msg)
+        size = None if nbytes is None else check_size(nbytes, "nbytes", 1)
         if not shared:
             with open(place, "rb") as file:
                 content = bytearray(file.read(-1 if size is None else size))
@@ -166,10 +163,7 @@ class Storage(_core.StorageBase):
         ValueError
             If `value` is not in that range, or this storage is read-only.
         """
-        byte = operator.index(value)
-        if not 0 <= byte < 256:
-            msg = f"value must be in range(256), got {value!r}"
-            raise ValueError(msg)
+        byte = check_range("value", operator.index(value), 0, 255)
         _backend_of(self).fill(_bytes(self), byte)
         return self
 

@@ -311,12 +311,12 @@ def test_readers_are_awaited() -> None:
 
 @pytest.mark.parametrize("maxsize", [0, -1, 65537])
 def test_maxsize_is_bounded(maxsize: int) -> None:
-    with pytest.raises(ValueError, match="maxsize is from 1 to 65536"):
+    with pytest.raises(ValueError, match="maxsize must be from 1 to 65536"):
         st.Broadcast(maxsize)
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match="on_full is one of 'block', 'drop_oldest', 'raise', not 'wait'"):
+    with pytest.raises(ValueError, match="on_full must be one of 'block', 'drop_oldest', 'raise', not 'wait'"):
         st.Broadcast(1, on_full="wait")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         st.Broadcast()  # type: ignore[call-arg]

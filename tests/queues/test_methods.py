@@ -111,7 +111,7 @@ def test_put_many_stops_at_the_timeout() -> None:
 
 @pytest.mark.parametrize("size", [-1, -(2**70)])
 def test_negative_size_is_refused(size: int) -> None:
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="maxsize must be at least 0, not -"):
         st.Queue(size)
 
 

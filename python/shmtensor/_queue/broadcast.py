@@ -11,6 +11,7 @@ from shmtensor._pickling import dumps_for_many
 from shmtensor._queue.by_handle import SentByHandle
 from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.labels import label_or_place
+from shmtensor._values import check_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,11 +80,11 @@ class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
     def __init__(
         self, maxsize: SupportsIndex, on_full: OnFull = "block", *, label: str | None = None
     ) -> None:
-        size = operator.index(maxsize)
-        if not 1 <= size <= _MOST:
-            raise ValueError(f"maxsize is from 1 to {_MOST}, not {size}")
+        size = check_range("maxsize", operator.index(maxsize), 1, _MOST)
         if on_full not in get_args(OnFull):
-            raise ValueError(f"on_full is one of {', '.join(map(repr, get_args(OnFull)))}, not {on_full!r}")
+            raise ValueError(
+                f"on_full must be one of {', '.join(map(repr, get_args(OnFull)))}, not {on_full!r}"
+            )
         super().__init__(_core.new_broadcast_storage(size, on_full, label_or_place(label)))
 
     if TYPE_CHECKING:  # the extension does not know the type of the items

@@ -13,6 +13,7 @@ from shmtensor._pickling import dumps
 from shmtensor._queue.by_handle import SentByHandle
 from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.labels import label_or_place
+from shmtensor._values import check_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,9 +80,7 @@ class Queue(SentByHandle, _core.QueueBase, Generic[Item]):
     def __init__(
         self, maxsize: SupportsIndex = 0, *, redeliver: bool = False, label: str | None = None
     ) -> None:
-        size = operator.index(maxsize)
-        if size < 0:
-            raise ValueError("maxsize is not negative; 0 means no limit")
+        size = check_range("maxsize", operator.index(maxsize), 0)
         super().__init__(_core.new_queue_storage(size, bool(redeliver), label_or_place(label)))
 
     if TYPE_CHECKING:  # the extension does not know the type of the items

@@ -103,15 +103,13 @@ def start_processes(  # noqa: PLR0917  # torch's signature
     if not isinstance(args, (tuple, list)):  # tensors and strings are iterable, too
         msg = f"args must be a tuple or list of arguments, such as (x,); got {type(args).__name__}"
         raise TypeError(msg)
-    nprocs = operator.index(nprocs)
-    if nprocs < 0:
-        msg = f"nprocs must not be negative: {nprocs}"
-        raise ValueError(msg)
+    from shmtensor._values import check_range
     from shmtensor.multiprocessing._spawn.launch import launch
     from shmtensor.multiprocessing._spawn.settings import settings_by_rank
     from shmtensor.multiprocessing.context import default_context
     from shmtensor.multiprocessing.process_context import ProcessContext
 
+    nprocs = check_range("nprocs", operator.index(nprocs), 0)
     settings = settings_by_rank(nprocs, env, affinity, prefix_output)
     method = default_context.get_context(start_method)
     context = ProcessContext()
