@@ -94,7 +94,7 @@ def test_page_of_other_libraries_names_each(page) -> None:
 
 
 def test_site_asks_no_other_host() -> None:
-    """The theme takes its fonts from Google unless told otherwise."""
+    """The theme takes its fonts from Google by default."""
     assert re.search(r"^  font: false\b", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
 
 

@@ -108,7 +108,7 @@ def test_killed_reader_and_unread_message_leak_nothing() -> None:
     gc.collect()
     assert Segment.alive == 1, "the message keeps it"
     st.gc(0)
-    device.wait_until(owner_is_released, "after the tickets are spent")
+    device.wait_until(owner_is_released, "after the tickets are consumed")
 
 
 def produce(outbox: Any, all_sent: Any) -> None:

@@ -292,7 +292,7 @@ LATE_CHILD = """
     import shmtensor as st
     from tests.helpers.children import kill_manager_of, wait_until
 
-    # The child waits for a signal before shmtensor's own handler can say in the table who it is.
+    # The child waits for a signal before shmtensor's own handler can enter it in the table.
     libc = ctypes.CDLL(None)
     libc.__register_atfork(None, None, libc.pause, None)
     signal.signal(signal.SIGUSR1, lambda *_: None)

@@ -163,30 +163,30 @@ RELAY = """
     def main():
         place = sys.argv[1]
         if sys.argv[2:] == ["other"]:
-            with Client(place) as line:
-                tensor = line.recv()
+            with Client(place) as connection:
+                tensor = connection.recv()
                 tensor += 1
-                line.send(tensor)
-                line.send(st.full(5, 2))
-                line.recv()  # the other one has looked
+                connection.send(tensor)
+                connection.send(st.full(5, 2))
+                connection.recv()  # the other one has looked
             return
         here = st.zeros(5)
         with Listener(place) as listener:
             shift = ["unshare", "--time", "--fork", "--monotonic", OFFSET, "--boottime", OFFSET]
             other = subprocess.Popen([*shift, sys.executable, __file__, place, "other"])
-            with listener.accept() as line:
-                line.send(here)
-                back = line.recv()
-                while not line.poll(1):
+            with listener.accept() as connection:
+                connection.send(here)
+                back = connection.recv()
+                while not connection.poll(1):
                     pass
                 if int(OFFSET) > 0:
                     st.gc(older_than=60)  # its message is from the future: not old, that is
-                made = line.recv()
+                made = connection.recv()
                 assert back.storage() is here.storage()
                 assert (here.tolist(), made.tolist()) == ([1] * 5, [2] * 5)
                 time.sleep(0.3)  # time for a manager that believes the other one dead
                 assert made.tolist() == [2] * 5
-                line.send(None)
+                connection.send(None)
             assert other.wait(30) == 0
         print("fine")
 

@@ -73,9 +73,9 @@ class Snapshot:
     def take(cls) -> Snapshot:
         gc.collect()
         stats = st.stats()
-        server, line = worker_server() or (None, None)
+        server, connection = worker_server() or (None, None)
         return cls(
-            {fd: name for fd, name in descriptors(os.getpid()).items() if fd != line},
+            {fd: name for fd, name in descriptors(os.getpid()).items() if fd != connection},
             len(own_mappings()),
             shm_names(stats["session"]),
             descendants(os.getpid()) - {server},

@@ -69,7 +69,7 @@ def test_closed_descriptor_is_not_closed_again_in_the_child(monkeypatch) -> None
 
 def test_new_pipe_is_closed_in_the_child(monkeypatch) -> None:
     """With the writing end open in the child, the worker would outlive its parent."""
-    opened, lines, pause = [], [], []
+    opened, pipes, pause = [], [], []
     pipe = os.pipe
 
     def open_and_pause():
@@ -79,9 +79,9 @@ def test_new_pipe_is_closed_in_the_child(monkeypatch) -> None:
         return tuple(opened)
 
     monkeypatch.setattr(os, "pipe", open_and_pause)
-    work = lambda: lines.append(ParentDeathPipe())  # noqa: E731
+    work = lambda: pipes.append(ParentDeathPipe())  # noqa: E731
     assert fork_in_the_middle(work, pause, lambda: not is_open(opened[1]))
-    lines.pop().close()
+    pipes.pop().close()
 
 
 def test_externally_closed_fd_does_not_block_cleanup() -> None:

@@ -222,7 +222,7 @@ CLEARING = """
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", ["st.unpublish('x')", "st.publish('x', 1)"])
 def test_failed_unpublish_releases_the_name(call, strategy) -> None:
-    """Regression: a builder without free descriptors kept the name busy, and all others waited in vain."""
+    """Regression: a builder without free descriptors kept the name busy, and no other process got it."""
     with assert_no_leaks():
         st.publish("x", st.zeros(4))
         environment = clean_environment(SHMTENSOR_SESSION=st.stats()["session"])

@@ -80,8 +80,8 @@ PROGRAM = """
         for number in map(int, os.listdir("/proc/self/fd")):
             path = f"/proc/self/fd/{number}"
             if os.path.islink(path) and os.readlink(path).startswith("socket:"):
-                with socket.socket(fileno=os.dup(number)) as line:
-                    line.shutdown(socket.SHUT_RDWR)
+                with socket.socket(fileno=os.dup(number)) as connection:
+                    connection.shutdown(socket.SHUT_RDWR)
 
     owner = Owner(sys.argv[3:])
     held = pickle.loads(owner.handle)

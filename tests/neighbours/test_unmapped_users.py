@@ -112,11 +112,11 @@ def test_other_user_cannot_join_session(tmp_path, mapping) -> None:
     read_end, write_end = os.pipe()
 
     def attack() -> None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
-            line.connect(f"\0shmtensor-{session}")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(f"\0shmtensor-{session}")
             try:
-                line.send(hello(session))
-                answer, descriptors, *_ = line.recvmsg(1024, 1024)
+                connection.send(hello(session))
+                answer, descriptors, *_ = connection.recvmsg(1024, 1024)
             except (BrokenPipeError, ConnectionResetError):
                 answer, descriptors = b"", []
         os.write(write_end, f"{len(answer)} bytes, {descriptors}\n".encode())
@@ -148,9 +148,9 @@ def test_manager_of_other_user_is_rejected(tmp_path, mapping) -> None:
             listener.listen()
             os.write(write_end, b"!")
             while True:
-                line, _ = listener.accept()
+                connection, _ = listener.accept()
                 with contextlib.suppress(OSError):
-                    os.write(log, line.recv(1024))
+                    os.write(log, connection.recv(1024))
 
     program = write_program(tmp_path, "import shmtensor as st\nst.ones(1)")
     try:

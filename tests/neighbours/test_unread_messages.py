@@ -294,21 +294,21 @@ def test_watching_keeps_no_end_open() -> None:
 
 @pytest.mark.thorough
 def test_killed_manager_cancels_nothing_that_may_be_read() -> None:
-    """What the next manager is not told stays until `gc`; what it is told includes older messages."""
+    """A message that no report to the next manager covers stays until `gc`; reports cover older messages."""
     run("""
-    (told, told_writer), (forgotten, forgotten_writer), (alive, alive_writer) = (
+    (reported, reported_writer), (forgotten, forgotten_writer), (alive, alive_writer) = (
         mp.Pipe(False) for _ in range(3)
     )
-    for writer in (told_writer, forgotten_writer, alive_writer):
+    for writer in (reported_writer, forgotten_writer, alive_writer):
         writer.send(st.ones(10))
         writer.send(st.ones(10))
     wait_until(lambda: watched() == 3, what="the manager to watch the pipes")
     kill_manager_of(st.stats()["session"])
-    told_writer.send(st.ones(10))
+    reported_writer.send(st.ones(10))
     alive_writer.send(st.ones(10))
     wait_until(lambda: watched() == 2, what="the next manager to watch the pipes")
     assert in_flight() == 8
-    for end in (told, told_writer, forgotten, forgotten_writer):
+    for end in (reported, reported_writer, forgotten, forgotten_writer):
         end.close()
     wait_until(lambda: in_flight() == 5, timeout=LONGER + 10, what="the messages in the closed pipe")
     time.sleep(GRACE / 2)

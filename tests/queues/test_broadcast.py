@@ -316,7 +316,9 @@ def test_maxsize_is_bounded(maxsize: int) -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match="on_full must be one of 'block', 'drop_oldest', 'raise', not 'wait'"):
+    with pytest.raises(
+        ValueError, match="on_full must be one of 'block', 'drop_oldest', 'raise', not 'wait'"
+    ):
         st.Broadcast(1, on_full="wait")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         st.Broadcast()  # type: ignore[call-arg]

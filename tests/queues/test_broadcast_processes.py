@@ -279,7 +279,7 @@ def test_other_threads_run_while_a_reader_leaves(capfd) -> None:
     end.put(None)
     writer.join(SECONDS)
     assert writer.exitcode == 0
-    assert capfd.readouterr().err == "", "the manager was waited for in vain"
+    assert capfd.readouterr().err == "", "the wait for the manager timed out"
 
 
 def test_reader_is_not_that_of_a_descendant_with_the_same_slot() -> None:

@@ -1,7 +1,7 @@
 """Long calls of processes that may be killed, beside delays of processes that only sleep.
 
 On a busy machine a call is long also because its process, or the one that it waits for, gets no processor.
-A process that only sleeps is late at the same time, which tells the two apart.
+A process that only sleeps is late at the same time, which distinguishes the two.
 """
 
 from __future__ import annotations

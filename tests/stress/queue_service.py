@@ -71,7 +71,7 @@ def work(tasks: st.Queue, answers: st.Queue) -> None:
         del tensor
 
 
-class Book:
+class OpenTasks:
     """The tasks without an answer. It forgets those whose answer cannot come any more, so it stays small."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Service:
         self.rng = random.Random(seed)
         self.tasks: st.Queue = st.Queue()
         self.answers: st.Queue = st.Queue()
-        self.book = Book()
+        self.open_tasks = OpenTasks()
         self.workers = [self.start() for _ in range(WORKERS)]
         self.number = self.answered = self.kills = 0
 
@@ -131,7 +131,7 @@ class Service:
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
             work(self.tasks, self.answers)
             os._exit(0)
-        self.book.replace(dead, pid)
+        self.open_tasks.replace(dead, pid)
         return pid
 
     def exchange(self, items: int) -> None:
@@ -145,19 +145,19 @@ class Service:
         os.waitpid(self.workers[victim], 0)
         self.kills += 1
         self.workers[victim] = self.start(self.workers[victim])
-        self.book.missing.update(range(first + 1, self.number + 1))
-        while self.book.awaited:
-            last = self.book.awaited == 1  # the worker that was killed may have had it
+        self.open_tasks.missing.update(range(first + 1, self.number + 1))
+        while self.open_tasks.awaited:
+            last = self.open_tasks.awaited == 1  # the worker that was killed may have had it
             try:
                 self.check(*self.answers.get(timeout=0.3 if last else WAIT))
             except queue.Empty:
                 assert last, "a living worker gives no answer"
-                self.book.give_up()
+                self.open_tasks.give_up()
 
     def check(self, number: int, tensor: st.Tensor, worker: int) -> None:
         array = tensor.numpy()
         assert array[0] == array[-1] == 2 * number, "another answer"
-        self.book.note(number, worker)
+        self.open_tasks.note(number, worker)
         self.answered += 1
 
     def rest(self) -> Use:
@@ -200,7 +200,7 @@ def main() -> int:
     after = service.rest()
     service.end()
     problems = after.grown(before)
-    lost = service.book.lost
+    lost = service.open_tasks.lost
     if lost > service.kills:
         problems.append(f"{lost} answers lost by {service.kills} kills")
     print(f"{service.kills} kills, {service.answered} answers, {lost} lost\n{before}\n{after}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0  # for all processes to become idle: spawn takes seconds on a busy machine
 SETTLE = 10.0  # for the manager to notice dead processes
-LATER = 30.0  # until a fault is observed again, which tells what lasts from what was slow
+LATER = 30.0  # until a fault is observed again, which separates what lasts from what was slow
 
 
 class Violation(Exception):

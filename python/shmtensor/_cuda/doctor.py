@@ -24,25 +24,25 @@ def answer() -> None:
     """Print what the driver reports, or why it does not."""
     try:
         version, path, devices = _core.cuda_describe_devices()
-        said = {"version": version, "path": path, "devices": devices}
+        reply = {"version": version, "path": path, "devices": devices}
     except CudaError as error:
-        said = {"error": str(error)}
-    sys.stdout.write(json.dumps(said))
+        reply = {"error": str(error)}
+    sys.stdout.write(json.dumps(reply))
 
 
 def findings() -> Iterator[tuple[str, bool, str]]:
     """Yield name, whether it is in order, and text."""
-    said = _ask()
-    if "error" in said:
-        yield "GPUs", False, said["error"]
+    reply = _ask()
+    if "error" in reply:
+        yield "GPUs", False, reply["error"]
         return
-    major, minor = divmod(said["version"] // 10, 100)
-    yield "CUDA", True, f"{major}.{minor} ({said['path']}); all processes that share need the same driver"
+    major, minor = divmod(reply["version"] // 10, 100)
+    yield "CUDA", True, f"{major}.{minor} ({reply['path']}); all processes that share need the same driver"
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         yield "CUDA_VISIBLE_DEVICES", True, f"{visible}; other processes may number the GPUs otherwise"
-    for number, device in enumerate(said["devices"]):
-        yield from _device(f"cuda:{number}", device, len(said["devices"]))
+    for number, device in enumerate(reply["devices"]):
+        yield from _device(f"cuda:{number}", device, len(reply["devices"]))
 
 
 # The driver's start in this process would make each later fork a child without CUDA.

@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
     return getattr(std, name)  # everything that is not replaced here
 
 
-class _Sharing(std.BaseContext):
+class _SharingContext(std.BaseContext):
     """What every context of this package does differently from the standard library's."""
 
     Process: ClassVar[type[multiprocessing.process.BaseProcess]]
@@ -75,20 +75,20 @@ class _Sharing(std.BaseContext):
         """Return the channel, set up for what workers of this context can read."""
         return channel
 
-    def get_context(self, method: str | None = None) -> _Sharing:  # type: ignore[override]
+    def get_context(self, method: str | None = None) -> _SharingContext:  # type: ignore[override]
         """Return the context of a start method; None: this one, or the default method's."""
         if method is None:
             return self
         return default_context.get_context(method)
 
 
-class ForkContext(_Sharing, std.ForkContext):
+class ForkContext(_SharingContext, std.ForkContext):
     """Children are forked."""
 
     Process = _process.ForkProcess
 
 
-class SpawnContext(_Sharing, std.SpawnContext):
+class SpawnContext(_SharingContext, std.SpawnContext):
     """Children are new interpreters.
 
     In torch, this name is a deprecated alias of `ProcessContext`; this package does not have that alias.
@@ -97,13 +97,13 @@ class SpawnContext(_Sharing, std.SpawnContext):
     Process = _process.SpawnProcess
 
 
-class ForkServerContext(_Sharing, std.ForkServerContext):
+class ForkServerContext(_SharingContext, std.ForkServerContext):
     """Children are forked from a server process."""
 
     Process = _process.ForkServerProcess
 
 
-class ServerContext(_Sharing):
+class ServerContext(_SharingContext):
     """Children are forked from the worker server, which never imports the main module."""
 
     _name = "server"
@@ -121,7 +121,7 @@ class ServerContext(_Sharing):
         return channel
 
 
-class DefaultContext(_Sharing):
+class DefaultContext(_SharingContext):
     """The context of the default start method: the standard library's, ``"server"`` or ``"auto"``.
 
     Setting a method that the standard library knows sets it there too.
@@ -129,7 +129,7 @@ class DefaultContext(_Sharing):
 
     Process = _process.Process
 
-    def get_context(self, method: str | None = None) -> _Sharing:  # type: ignore[override]
+    def get_context(self, method: str | None = None) -> _SharingContext:  # type: ignore[override]
         """Return the context of a start method; None: of the default method, which this call fixes.
 
         ``"auto"`` chooses by the state of this process: see `explain_start_method`. The environment variable
@@ -161,7 +161,7 @@ class DefaultContext(_Sharing):
         return [*multiprocessing.get_all_start_methods(), "server"]
 
 
-_contexts: dict[str, _Sharing] = {
+_contexts: dict[str, _SharingContext] = {
     "fork": ForkContext(),
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),

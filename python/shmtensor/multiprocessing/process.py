@@ -73,7 +73,7 @@ class _Inherited:
                 _core.home_proof()
 
 
-class _Sharing(multiprocessing.process.BaseProcess):
+class _SharingProcess(multiprocessing.process.BaseProcess):
     _inherited: _Inherited | None = None
     _parent_death: ParentDeathPipe | None = None
     _message: _core.MessageScope | None = None
@@ -153,7 +153,7 @@ def _start(process: Any) -> None:
     _process._children.add(process)
 
 
-class Process(_Sharing, multiprocessing.Process):
+class Process(_SharingProcess, multiprocessing.Process):
     """A process started by the default start method."""
 
     @staticmethod
@@ -163,7 +163,7 @@ class Process(_Sharing, multiprocessing.Process):
         return _CLASSES[start_method.resolve_or_default()]._Popen(process_obj)  # type: ignore[attr-defined]
 
 
-class ForkProcess(_Sharing, std.ForkProcess):
+class ForkProcess(_SharingProcess, std.ForkProcess):
     """A process started by fork."""
 
     @staticmethod
@@ -173,11 +173,11 @@ class ForkProcess(_Sharing, std.ForkProcess):
         return Popen(process_obj)
 
 
-class SpawnProcess(_Sharing, std.SpawnProcess):
+class SpawnProcess(_SharingProcess, std.SpawnProcess):
     """A process started by spawn."""
 
 
-class ForkServerProcess(_Sharing, std.ForkServerProcess):
+class ForkServerProcess(_SharingProcess, std.ForkServerProcess):
     """A process started by the fork server."""
 
     @staticmethod
@@ -215,7 +215,7 @@ def _preload_in_fork_server() -> None:
         server._preload_modules = [*server._preload_modules, *new]
 
 
-class ServerProcess(_Sharing):
+class ServerProcess(_SharingProcess):
     """A process started by the worker server."""
 
     _start_method = None  # the standard library does not know this method
@@ -227,7 +227,7 @@ class ServerProcess(_Sharing):
         return Popen(process_obj)
 
 
-_CLASSES: dict[str, type[_Sharing]] = {
+_CLASSES: dict[str, type[_SharingProcess]] = {
     "fork": ForkProcess,
     "spawn": SpawnProcess,
     "forkserver": ForkServerProcess,

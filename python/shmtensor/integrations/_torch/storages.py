@@ -100,7 +100,7 @@ def over_part(block: Storage, first: int, nbytes: int) -> torch.UntypedStorage:
 
 
 def _from_dlpack(tensor: Tensor) -> torch.Tensor:
-    if tensor.readonly:  # torch has to say whether it takes a capsule that marks it
+    if tensor.readonly:  # torch decides whether it takes a capsule that marks it
         return torch.from_dlpack(tensor)
     made: torch.Tensor = torch.from_dlpack(_core.to_dlpack(tensor, UNSIGNED, False))
     _let_current_stream_wait(made.device.index)

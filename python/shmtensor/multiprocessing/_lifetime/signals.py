@@ -46,7 +46,7 @@ def _leave_event_loop() -> None:
     would complete. Without a loop, a child inherits them, as with the standard library.
 
     Since Python 3.12 asyncio has reset the descriptor in the child by now; its handlers, which do nothing
-    themselves, tell of it. `asyncio.run` alone handles SIGINT, without a descriptor.
+    themselves, are how this function recognizes it. `asyncio.run` alone handles SIGINT, without a descriptor.
     """
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     modules = {number: _module(handler) for number, handler in handlers.items() if callable(handler)}
