@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
 
 import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the pickler
 from shmtensor._pickling import dumps_for_many
-from shmtensor._queue.by_handle import SentByHandle
-from shmtensor._queue.errors import ShutDown
+from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
 from shmtensor._queue.labels import label_or_place
 from shmtensor._values import check_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
     from typing_extensions import Self
 
 __all__ = ["Broadcast", "BroadcastReader"]
 
 _core.register_broadcast_pickler(dumps_for_many)
 
-Item = TypeVar("Item")
 OnFull = Literal["block", "drop_oldest", "raise"]
 
 _MOST = 65536
@@ -33,7 +28,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
+class Broadcast(SentByHandle, Writable[Item], _core.BroadcastBase):
     """Messages from a process to all readers, in shared memory.
 
     Each reader gets every item that is put after it has joined, in order. Readers are made by `reader`, in
@@ -87,11 +82,6 @@ class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
             )
         super().__init__(_core.new_broadcast_storage(size, on_full, label_or_place(label)))
 
-    if TYPE_CHECKING:  # the extension does not know the type of the items
-
-        def put(self, item: Item, block: bool = True, timeout: float | None = None) -> None: ...
-        def put_nowait(self, item: Item, /) -> None: ...
-
     def reader(self) -> BroadcastReader[Item]:
         """Join as a reader: it gets every item that is put from now on.
 
@@ -104,20 +94,12 @@ class Broadcast(SentByHandle, _core.BroadcastBase, Generic[Item]):
         """
         return BroadcastReader(self)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.readers} readers, lag {self.lag()}"
         return f"<{type(self).__name__}: {state}, maxsize {self.maxsize}, on_full {self.on_full!r}>"
 
 
-class BroadcastReader(_core.BroadcastReaderBase, Generic[Item]):
+class BroadcastReader(Readable[Item], _core.BroadcastReaderBase):
     """A reader of a `Broadcast`, made by its method `reader`.
 
     It belongs to the process that made it: a forked child makes its own. It leaves by `close`, when it is
@@ -129,31 +111,8 @@ class BroadcastReader(_core.BroadcastReaderBase, Generic[Item]):
     def __new__(cls, broadcast: Broadcast[Item]) -> Self:
         return super().__new__(cls, broadcast)
 
-    if TYPE_CHECKING:
-
-        def get(self, block: bool = True, timeout: float | None = None) -> Item: ...
-        def get_nowait(self) -> Item: ...
-
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise TypeError("a reader cannot be sent: send its broadcast, and call reader() in the other process")
-
-    def __iter__(self) -> Iterator[Item]:
-        """Yield items until the broadcast is shut down and all were read."""
-        while True:
-            try:
-                item = self.get()
-            except ShutDown:
-                return
-            yield item
-            del item  # not kept while the next `get` waits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed, " if self.closed else ""

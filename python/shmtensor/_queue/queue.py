@@ -6,24 +6,19 @@ import operator
 import pickle
 import queue
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, SupportsIndex
 
 import shmtensor._core as _core
 from shmtensor._pickling import dumps
-from shmtensor._queue.by_handle import SentByHandle
+from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
 from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.labels import label_or_place
 from shmtensor._values import check_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import TracebackType
-
-    from typing_extensions import Self
+    from collections.abc import Iterable
 
 __all__ = ["Queue"]
-
-Item = TypeVar("Item")
 
 _core.register_queue_exceptions(queue.Full, queue.Empty, ShutDown, QueueClosed)
 _core.register_queue_pickler(dumps, pickle.loads)
@@ -33,7 +28,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class Queue(SentByHandle, _core.QueueBase, Generic[Item]):
+class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
     """A first-in, first-out queue in shared memory, for any number of processes that put and get.
 
     A queue travels through any queue or pipe, as an argument of a process, and by `publish` and `attach`.
@@ -85,13 +80,9 @@ class Queue(SentByHandle, _core.QueueBase, Generic[Item]):
 
     if TYPE_CHECKING:  # the extension does not know the type of the items
 
-        def put(self, item: Item, block: bool = True, timeout: float | None = None) -> None: ...
-        def put_nowait(self, item: Item, /) -> None: ...
         def put_many(
             self, items: Iterable[Item], block: bool = True, timeout: float | None = None
         ) -> None: ...
-        def get(self, block: bool = True, timeout: float | None = None) -> Item: ...
-        def get_nowait(self) -> Item: ...
         def get_many(
             self, most: int | None = None, block: bool = True, timeout: float | None = None
         ) -> list[Item]: ...
@@ -129,24 +120,6 @@ class Queue(SentByHandle, _core.QueueBase, Generic[Item]):
             with suppress(queue.Full):
                 return self.put_nowait(item)
             await wait_until_readable(self._fileno_of_room())
-
-    def __iter__(self) -> Iterator[Item]:
-        """Yield messages until the queue is shut down and empty."""
-        while True:
-            try:
-                item = self.get()
-            except ShutDown:
-                return
-            yield item
-            del item  # not kept while the next `get` waits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.qsize()} messages"
