@@ -11,109 +11,41 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import run_python
 
-PUBLIC = [
-    *("BuildError", "CorruptDataError", "NotPublishedError", "SharedDict", "SharedList", "attach", "memory"),
-    *("once", "publish", "unpublish", "CudaError", "CudaUnavailable", "ProducerGone", "cuda"),
-    *("OutOfSharedMemory", "SessionError", "ShmTensorError", "StaleHandleError", "Storage", "Tensor"),
-    *(
-        "__version__",
-        "asarray",
-        "doctor",
-        "empty",
-        "errors",
-        "from_dlpack",
-        "from_numpy",
-        "frombuffer",
-        "full",
-    ),
-    *("empty_like", "full_like", "ones_like", "zeros_like"),
-    *("arange", "concatenate", "load", "stack"),
-    *("Broadcast", "BroadcastReader", "Queue", "ShutDown"),
-    *("gc", "install", "multiprocessing", "ones", "set_limit", "share", "stats", "uninstall", "zeros"),
-]
-PUBLIC_MP = [
-    *("Array", "AuthenticationError", "Barrier", "BoundedSemaphore", "BufferTooShort", "Condition", "Event"),
-    *(
-        "JoinableQueue",
-        "Lock",
-        "Manager",
-        "Pipe",
-        "Pool",
-        "Process",
-        "ProcessError",
-        "Queue",
-        "RLock",
-        "RawArray",
-    ),
-    *("RawValue", "Semaphore", "SimpleQueue", "TimeoutError", "Value", "active_children"),
-    *("allow_connection_pickling", "cpu_count", "current_process", "freeze_support"),
-    *(
-        "get_all_sharing_strategies",
-        "get_all_start_methods",
-        "get_buffer_threshold",
-        "get_context",
-        "get_logger",
-        "get_sharing_strategy",
-    ),
-    *("get_start_method", "log_to_stderr", "parent_process", "reducer", "set_executable"),
-    *("set_forkserver_preload", "set_sharing_strategy", "set_start_method", "set_buffer_threshold"),
-    *("ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "WorkerLost"),
-    *(
-        "SpawnContext",
-        "explain_start_method",
-        "own_process",
-        "set_server_preload",
-        "spawn",
-        "start_processes",
-    ),
-]
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+PUBLIC = words("""
+    Broadcast BroadcastReader BuildError CorruptDataError CudaError CudaUnavailable
+    NotPublishedError OutOfSharedMemory ProducerGone Queue SessionError SharedDict SharedList
+    ShmTensorError ShutDown StaleHandleError Storage Tensor __version__ arange asarray attach
+    concatenate cuda doctor empty empty_like errors from_dlpack from_numpy frombuffer full full_like
+    gc install load memory multiprocessing once ones ones_like publish set_limit share stack stats
+    uninstall unpublish zeros zeros_like
+""")
+PUBLIC_MP = words("""
+    Array AuthenticationError Barrier BoundedSemaphore BufferTooShort Condition Event JoinableQueue
+    Lock Manager Pipe Pool Process ProcessContext ProcessError ProcessException
+    ProcessExitedException ProcessRaisedException Queue RLock RawArray RawValue Semaphore
+    SimpleQueue SpawnContext TimeoutError Value WorkerLost active_children allow_connection_pickling
+    cpu_count current_process explain_start_method freeze_support get_all_sharing_strategies
+    get_all_start_methods get_buffer_threshold get_context get_logger get_sharing_strategy
+    get_start_method log_to_stderr own_process parent_process reducer set_buffer_threshold
+    set_executable set_forkserver_preload set_server_preload set_sharing_strategy set_start_method
+    spawn start_processes
+""")
 STANDARD = [name for name in dir(multiprocessing) if not name.startswith("_") and name != "sys"]
 METHODS = {
-    st.Tensor: [
-        *(
-            "T",
-            "as_readonly",
-            "clone",
-            "copy",
-            "copy_",
-            "cpu",
-            "cupy",
-            "data_ptr",
-            "device",
-            "dtype",
-            "fill_",
-            "flatten",
-            "item",
-        ),
-        *(
-            "is_contiguous",
-            "is_shared",
-            "itemsize",
-            "nbytes",
-            "ndim",
-            "numpy",
-            "ravel",
-            "readonly",
-            "release",
-        ),
-        *("reshape", "squeeze", "swapaxes"),
-        *(
-            "shape",
-            "share_memory_",
-            "size",
-            "storage",
-            "storage_offset",
-            "strides",
-            "to",
-            "tolist",
-            "transpose",
-        ),
-        *("view", "zero_"),
-    ],
-    st.Storage: [
-        *("clone", "copy_", "data_ptr", "device", "filename", "fill_", "from_file", "is_shared", "nbytes"),
-        *("readonly", "share_memory_", "tobytes"),
-    ],
+    st.Tensor: words("""
+        T as_readonly clone copy copy_ cpu cupy data_ptr device dtype fill_ flatten is_contiguous
+        is_shared item itemsize nbytes ndim numpy ravel readonly release reshape shape share_memory_
+        size squeeze storage storage_offset strides swapaxes to tolist transpose view zero_
+    """),
+    st.Storage: words("""
+        clone copy_ data_ptr device filename fill_ from_file is_shared nbytes readonly share_memory_
+        tobytes
+    """),
     st.SharedList: ["count", "index", "nbytes", "of_bytes", "of_strings"],
     st.SharedDict: ["get", "items", "keys", "nbytes", "to_dict", "values"],
     st.memory.MemoryMonitor: ["add", "history", "measure", "plot", "table", "total_pss"],
@@ -122,10 +54,10 @@ METHODS = {
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("connection", "context", "dummy", "managers", "pool", "process", "queues", "reduction"),
-        *("shared_memory", "sharedctypes", "synchronize", "util"),
-    ],
+    words("""
+        connection context dummy managers pool process queues reduction shared_memory sharedctypes
+        synchronize util
+    """),
 )
 def test_submodules_of_the_standard_library_are_importable(name) -> None:
     """Regression: `from shmtensor.multiprocessing.managers import BaseManager` was an ImportError."""

@@ -41,22 +41,6 @@ class _Counters(dict[str, Any]):
         return table("Session" if self["session"] else "No session yet", facts)
 
 
-_NO_SESSION = Stats(
-    session=None,
-    slot=None,
-    processes=0,
-    arenas=0,
-    blocks=0,
-    bytes_live=0,
-    bytes_reserved=0,
-    in_flight=0,
-    queues=0,
-    queued=0,
-    descriptors=0,
-    mappings=0,
-)
-
-
 def stats() -> Stats:
     """Return resource counters of the session of this process.
 
@@ -82,8 +66,10 @@ def stats() -> Stats:
     >>> st.stats()["bytes_live"] >= 8000
     True
     """
-    counted = _core.stats()
-    return cast("Stats", _Counters(_NO_SESSION if counted is None else counted))
+    counted: Any = _core.stats()
+    if counted is None:
+        counted = dict.fromkeys(Stats.__annotations__, 0) | {"session": None, "slot": None}
+    return cast("Stats", _Counters(counted))
 
 
 def gc(older_than: float | None = None) -> int:

@@ -18,7 +18,7 @@ from tests.cuda.harness import case
 from tests.cuda.segment import Part, Segment
 from tests.cuda.workers import Pair
 from tests.helpers.children import manager_pid
-from tests.torture.observer.processes import descriptors
+from tests.observer.processes import descriptors
 
 VALUES = np.arange(3000.0)
 

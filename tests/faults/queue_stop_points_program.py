@@ -15,8 +15,8 @@ import shmtensor as st
 from tests.helpers.children import wait_until
 from tests.helpers.live_resources import live_tickets
 from tests.helpers.numbered_messages import message, number_in
-from tests.torture.observer.queues import read_queue
-from tests.torture.observer.snapshot import opened
+from tests.observer.queues import read_queue
+from tests.observer.snapshot import opened
 
 MESSAGES = 200  # fill two rings and begin the third
 WAIT = 30.0

@@ -23,7 +23,7 @@ from tests.helpers.children import (
     write_program,
 )
 from tests.helpers.leaks import shm_names
-from tests.torture.observer.processes import descriptors
+from tests.observer.processes import descriptors
 
 # Prints the session and the phase reached, and stays in that phase until it is killed.
 PROGRAM = """

@@ -18,18 +18,16 @@ from tests.helpers.children import run_program, run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(sys.prefix) / "fault-points"
-PROGRAM = Path(__file__).with_name("kill_points_program.py")
-QUEUE_PROGRAM = Path(__file__).with_name("queue_kill_points_program.py")
-BROADCAST_PROGRAM = Path(__file__).with_name("broadcast_kill_points_program.py")
-NAME_PROGRAM = Path(__file__).with_name("name_kill_points_program.py")
-REDELIVER_PROGRAM = Path(__file__).with_name("redeliver_kill_points_program.py")
 # Points that a process passes only once.
 ONE_PASS = {"fork.child", "manager.adopt", "manager.claim"}
-# Points that only users of a queue pass, or their manager.
-OF_QUEUE = ("queue.", "send.recorded", "manager.queue_repaired", "manager.drained")
-OF_REDELIVERY = ("redeliver.", "manager.message_returned")
-OF_NAME = "name."
-OF_BROADCAST = ("broadcast.", "manager.readers_removed")
+# The program that passes a point, by how the point's name begins; the last one passes all others.
+PROGRAMS = {
+    ("queue.", "send.recorded", "manager.queue_repaired", "manager.drained"): "queue_kill_points_program.py",
+    ("redeliver.", "manager.message_returned"): "redeliver_kill_points_program.py",
+    ("broadcast.", "manager.readers_removed"): "broadcast_kill_points_program.py",
+    ("name.",): "name_kill_points_program.py",
+    ("",): "kill_points_program.py",
+}
 
 
 def points() -> list[str]:
@@ -71,15 +69,8 @@ def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
         tokens = tmp_path / "-".join(map(str, way))
         tokens.mkdir()
         env = {"PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT)]), "SHMTENSOR_FAULT_TOKENS": str(tokens)}
-        program = PROGRAM
-        if point.startswith(OF_QUEUE):
-            program = QUEUE_PROGRAM
-        elif point.startswith(OF_REDELIVERY):
-            program = REDELIVER_PROGRAM
-        elif point.startswith(OF_BROADCAST):
-            program = BROADCAST_PROGRAM
-        elif point.startswith(OF_NAME):
-            program = NAME_PROGRAM
+        name = next(PROGRAMS[prefixes] for prefixes in PROGRAMS if point.startswith(prefixes))
+        program = Path(__file__).with_name(name)
         return run_program(program, f"{point}:{nth}", method, str(times), env=env, timeout=120)
 
     with ThreadPoolExecutor(2) as pool:

@@ -7,7 +7,7 @@ import os
 import shmtensor as st
 from tests.helpers.children import end, wait_until
 from tests.helpers.queues import take
-from tests.torture.observer.files import PART, ArenaFile
+from tests.observer.files import PART, ArenaFile
 
 
 def send(queue) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import shmtensor as st
 from shmtensor.multiprocessing._worker_server.client import client
 from tests.helpers.children import descendants, manager_pids
-from tests.torture.observer.processes import descriptors
+from tests.observer.processes import descriptors
 
 
 def own_mappings() -> list[str]:

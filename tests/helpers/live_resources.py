@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import shmtensor as st
-from tests.torture.observer.snapshot import opened
+from tests.observer.snapshot import opened
 
 
 def live_resources() -> tuple[int, int, int]:

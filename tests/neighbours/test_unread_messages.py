@@ -14,7 +14,7 @@ PRELUDE = """
     import shmtensor.multiprocessing as mp
     from multiprocessing.reduction import ForkingPickler
     from tests.helpers.children import kill_manager_of, manager_pid, wait_until
-    from tests.torture.observer.processes import descriptors
+    from tests.observer.processes import descriptors
 
     GRACE = 10  # seconds, and the manager checks every 5
     LONGER = GRACE + 8

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.children import clean_environment, wait_until
-from tests.torture.observer import processes
-from tests.torture.observer.files import PART, ArenaFile
-from tests.torture.observer.leftovers import ProcessResources, session_leftovers
-from tests.torture.observer.rules import judge, judge_empty
-from tests.torture.observer.snapshot import Snapshot, opened, take_snapshot
+from tests.observer import processes
+from tests.observer.files import PART, ArenaFile
+from tests.observer.leftovers import ProcessResources, session_leftovers
+from tests.observer.rules import judge, judge_empty
+from tests.observer.snapshot import Snapshot, opened, take_snapshot
 
 # A process with two tensors that it reports, one of them in a message; then it executes an order.
 PROGRAM = """
@@ -28,7 +28,7 @@ PROGRAM = """
     import shmtensor as st
     from shmtensor import _core, reducers
     from tests.torture.transports import new_letter
-    from tests.torture.patterns import new_tag
+    from tests.observer.patterns import new_tag
 
     path = sys.argv[1]
     letters = [new_letter(new_tag(i), 1000) for i in range(3)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.observer.patterns import new_tag
 from tests.torture import broadcasts, queues
 from tests.torture import run_state as states
 from tests.torture.blows import BLOWS
@@ -17,7 +18,6 @@ from tests.torture.broadcasts import BROADCASTS, SharedBroadcast, drain_broadcas
 from tests.torture.greenlets import GREENLETS
 from tests.torture.limits import LIMITED
 from tests.torture.mp_workload import exchange
-from tests.torture.patterns import new_tag
 from tests.torture.queues import QUEUES, SharedQueue, drain_queues
 from tests.torture.transports import Letter, as_view, load, new_letter, read_file, write_file
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import _core
+from tests.observer.patterns import new_tag
 from tests.torture import run_state as states
-from tests.torture.patterns import new_tag
 from tests.torture.queues import put_letter, take_letter
 from tests.torture.transports import new_letter
 

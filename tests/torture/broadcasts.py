@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import shmtensor as st
+from tests.observer.patterns import new_tag
 from tests.torture import run_state as states
-from tests.torture.patterns import new_tag
 from tests.torture.queues import DEADLINE, choose_timeout, new_number
 from tests.torture.transports import Letter, new_letter
 

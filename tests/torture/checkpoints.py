@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tests.helpers.children import descendants
+from tests.observer import processes
+from tests.observer.leftovers import ProcessResources, session_leftovers
+from tests.observer.snapshot import Snapshot, take_snapshot
 from tests.torture import run_state as states
-from tests.torture.observer import processes
-from tests.torture.observer.leftovers import ProcessResources, session_leftovers
-from tests.torture.observer.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from tests.torture.faults import FaultInjector

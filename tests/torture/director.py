@@ -8,13 +8,13 @@ import time
 from collections import Counter
 
 import shmtensor.multiprocessing as mp
+from tests.observer import processes
+from tests.observer.rules import judge, judge_empty
 from tests.torture import run_state as states
 from tests.torture.actor import play
 from tests.torture.checkpoints import TIMEOUT, Checkpoints, Violation
 from tests.torture.faults import FaultInjector
 from tests.torture.ledger import Ledger
-from tests.torture.observer import processes
-from tests.torture.observer.rules import judge, judge_empty
 from tests.torture.run_state import COLLECT, DRAIN, END, PAUSE, RUN, RunState
 
 METHODS = ("fork", "forkserver", "spawn")

@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tests.observer import processes
+from tests.observer.snapshot import opened
 from tests.torture import run_state as states
-from tests.torture.observer import processes
-from tests.torture.observer.snapshot import opened
 
 if TYPE_CHECKING:
     from tests.torture.director import Director

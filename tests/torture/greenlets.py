@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import greenlet
 
 import shmtensor.multiprocessing as mp
+from tests.observer.patterns import new_tag
 from tests.torture import run_state as states
 from tests.torture.ledger import Event
-from tests.torture.patterns import new_tag
 from tests.torture.queues import Numbered, choose_timeout, new_number, put, take_letter
 from tests.torture.transports import Letter, new_letter
 

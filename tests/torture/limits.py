@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.observer.patterns import new_tag
 from tests.torture import queues
 from tests.torture import run_state as states
 from tests.torture.blows import check_all, in_child, is_alone
 from tests.torture.imposed import KIB, LIMITS, MIB
-from tests.torture.patterns import new_tag
 from tests.torture.transports import Letter, as_view, new_letter, read_file, write_file
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import shmtensor as st
+from tests.observer.patterns import new_tag
 from tests.torture.ledger import Event
-from tests.torture.patterns import new_tag
 from tests.torture.transports import Letter, new_letter
 
 if TYPE_CHECKING:

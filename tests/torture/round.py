@@ -19,12 +19,12 @@ import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from tests.helpers.cgroups import MemoryCgroup
 from tests.helpers.datagrams import Mailbox
+from tests.observer import processes
+from tests.observer.leftovers import ProcessResources, shared_pages
 from tests.torture import run_state as states
 from tests.torture.checkpoints import Violation
 from tests.torture.director import Director
 from tests.torture.ledger import Ledger
-from tests.torture.observer import processes
-from tests.torture.observer.leftovers import ProcessResources, shared_pages
 from tests.torture.run_state import RunState
 
 GROUP_SIZE = 192 << 20

@@ -14,7 +14,7 @@ import numpy as np
 
 import shmtensor as st
 from shmtensor import _core
-from tests.torture.patterns import mismatch, pattern
+from tests.observer.patterns import mismatch, pattern
 
 VIEWS = {
     "whole": lambda t: t,

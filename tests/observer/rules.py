@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.torture.observer import broadcasts as broadcast_layout
-from tests.torture.observer import queues as queue_layout
-from tests.torture.observer.files import ArenaFile, Block
-from tests.torture.observer.snapshot import Holding, Member, Snapshot, name
+from tests.observer import broadcasts as broadcast_layout
+from tests.observer import queues as queue_layout
+from tests.observer.files import ArenaFile, Block
+from tests.observer.snapshot import Holding, Member, Snapshot, name
 
 
 def judge(snapshot: Snapshot) -> list[str]:

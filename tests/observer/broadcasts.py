@@ -6,8 +6,8 @@ import os
 import struct
 from dataclasses import dataclass
 
-from tests.torture.observer.files import ArenaFile, Block
-from tests.torture.observer.queues import QueueEnd
+from tests.observer.files import ArenaFile, Block
+from tests.observer.queues import QueueEnd
 
 MAGIC = b"stbcast1"
 BROADCAST = 3  # the kind of a block's tickets, in the upper byte of `contents`

@@ -6,7 +6,7 @@ import os
 import struct
 from dataclasses import dataclass
 
-from tests.torture.observer.files import ArenaFile, Block
+from tests.observer.files import ArenaFile, Block
 
 MAGIC = b"stqueue1"
 QUEUE = 2  # the kind of a block's tickets, in the upper byte of `contents`

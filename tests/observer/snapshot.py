@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.torture.observer import processes
-from tests.torture.observer.broadcasts import BroadcastBlock, read_broadcast
-from tests.torture.observer.files import ArenaFile, Block, SessionFile
-from tests.torture.observer.queues import QueueBlock, read_queue
-from tests.torture.patterns import mismatch
+from tests.observer import processes
+from tests.observer.broadcasts import BroadcastBlock, read_broadcast
+from tests.observer.files import ArenaFile, Block, SessionFile
+from tests.observer.patterns import mismatch
+from tests.observer.queues import QueueBlock, read_queue
 
 POOL_BYTES, MOST_TASKS = 8192, 100  # of a pool of `mp_workload`
 

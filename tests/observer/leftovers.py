@@ -6,7 +6,7 @@ import os
 import threading
 from dataclasses import dataclass
 
-from tests.torture.observer import processes
+from tests.observer import processes
 
 
 def session_leftovers(session: str) -> list[str]:
