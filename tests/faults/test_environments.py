@@ -10,43 +10,11 @@ from pathlib import Path
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import run_command, write_program
+from tests.helpers.children import run_command
 from tests.helpers.namespaces import with_own_mounts
 from tests.helpers.system_call_filter import forbidding
 
-JOB = """
-    import sys, time
-    import numpy as np
-    import shmtensor as st
-    import shmtensor.multiprocessing as mp
-
-    def work(inbox, outbox):
-        for _ in range(3):
-            tensor = inbox.get()
-            tensor += 1
-            outbox.put([tensor, st.full(1000, 7)])
-
-    if __name__ == "__main__":
-        context = mp.get_context(sys.argv[1])
-        inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
-        process = context.Process(target=work, args=(inbox, outbox))
-        process.start()
-        tensor = st.zeros(1 << 20)
-        for turn in range(1, 4):
-            inbox.put(tensor)
-            back, other = outbox.get()
-            assert float(tensor.numpy().sum()) == turn * (1 << 20)
-            assert back.storage() is tensor.storage()
-            assert other.tolist() == [7] * 1000
-        process.join(60)
-        assert process.exitcode == 0
-        del back, other, tensor
-        deadline = time.monotonic() + 20
-        while st.stats()["blocks"] > st.stats()["queues"]:
-            assert time.monotonic() < deadline, st.stats()
-            time.sleep(0.01)
-        print("fine")
-"""
+JOB = Path(__file__).with_name("environment_program.py")
 
 ENOSYS, EPERM = 38, 1
 # Numbers on x86-64 and on arm64 differ below 424.
@@ -71,7 +39,7 @@ def test_session_works_without_optional_system_calls(strategy, start_method, err
     missing = forbidding(
         tmp_path, error, PIDFD_SEND_SIGNAL, PIDFD_OPEN, PIDFD_GETFD, CLOSE_RANGE, STATX, MEMBARRIER
     )
-    done = run([*missing, str(write_program(tmp_path, JOB)), start_method], strategy)
+    done = run([*missing, str(JOB), start_method], strategy)
     if start_method == "server":
         assert "the start method 'server' needs pidfds: Linux 5.3" in done.stderr
     else:
@@ -90,10 +58,9 @@ def test_missing_required_system_call_is_named(strategy, call, text, tmp_path) -
 
 
 @SOME_METHODS
-def test_session_works_without_proc(strategy, start_method, tmp_path) -> None:
-    program = str(write_program(tmp_path, JOB))
+def test_session_works_without_proc(strategy, start_method) -> None:
     hide = 'mount -t tmpfs tmpfs /proc && exec "$0" "$@"'
-    done = run([*with_own_mounts(hide), sys.executable, program, start_method], strategy)
+    done = run([*with_own_mounts(hide), sys.executable, str(JOB), start_method], strategy)
     if start_method == "server":
         assert "the start method 'server' needs /proc, which is not mounted here" in done.stderr
     else:
@@ -101,20 +68,18 @@ def test_session_works_without_proc(strategy, start_method, tmp_path) -> None:
 
 
 @SOME_METHODS
-def test_session_works_on_readonly_file_system(strategy, start_method, tmp_path) -> None:
+def test_session_works_on_readonly_file_system(strategy, start_method) -> None:
     """Only /dev/shm is writable; a home and a folder for temporary files do not exist."""
-    program = str(write_program(tmp_path, JOB))
     chroot = 'PATH=$PATH:/usr/sbin:/sbin exec chroot /mnt "$0" "$@"'  # users' PATH may lack sbin
     lock = f"mount --rbind / /mnt && mount -o remount,ro,bind /mnt && {chroot}"
-    done = run([*with_own_mounts(lock), sys.executable, program, start_method], strategy)
+    done = run([*with_own_mounts(lock), sys.executable, str(JOB), start_method], strategy)
     assert done.stdout == "fine\n", done.stderr
 
 
 @SOME_METHODS
-def test_session_works_with_little_address_space(strategy, start_method, tmp_path) -> None:
-    program = str(write_program(tmp_path, JOB))
+def test_session_works_with_little_address_space(strategy, start_method) -> None:
     limit = 'ulimit -v 4000000 && exec "$0" "$@"'
-    done = run(["sh", "-c", limit, sys.executable, program, start_method], strategy)
+    done = run(["sh", "-c", limit, sys.executable, str(JOB), start_method], strategy)
     assert done.stdout == "fine\n", done.stderr
 
 

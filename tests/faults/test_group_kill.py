@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
@@ -20,59 +21,12 @@ from tests.helpers.children import (
     manager_pids,
     run_python,
     wait_until,
-    write_program,
 )
 from tests.helpers.leaks import shm_names
 from tests.observer.processes import descriptors
 
 # Prints the session and the phase reached, and stays in that phase until it is killed.
-PROGRAM = """
-    import os, sys, threading, time
-    import shmtensor.multiprocessing as mp
-
-    def child(inbox, outbox):
-        while True:
-            tensor = inbox.get()
-            outbox.put([tensor, tensor + 1])
-
-    def main(phase):
-        import shmtensor as st
-        context = mp.get_context("fork")
-        tensor = st.ones(100_000)
-        print(st.stats()["session"], flush=True)
-        inbox, outbox = context.SimpleQueue(), context.Queue()
-        if phase == "allocating":
-            while True:
-                st.empty(200_000)
-        if phase == "sending":
-            outbox.put(tensor)
-            threading.Thread(target=lambda: [outbox.get() for _ in iter(int, 1)], daemon=True).start()
-            while True:
-                outbox.put([st.ones(1000), tensor])
-        if phase == "in flight":
-            for _ in range(20):
-                inbox.put(tensor)
-            time.sleep(60)
-        if phase == "starting":
-            while True:
-                process = context.Process(target=time.sleep, args=(0,))
-                process.start()
-                process.join()
-        workers = [context.Process(target=child, args=(inbox, outbox)) for _ in range(2)]
-        for worker in workers:
-            worker.start()
-        if phase == "growing":
-            kept = []
-            while sum(t.nbytes for t in kept) < 1 << 28:
-                kept.append(st.ones(1 << 17))
-                inbox.put(kept[-1])
-            time.sleep(60)
-        while True:  # "in use"
-            inbox.put(tensor)
-            outbox.get()
-
-    main(sys.argv[1])
-    """
+PROGRAM = Path(__file__).with_name("group_kill_program.py")
 
 PHASES = ["allocating", "sending", "in flight", "starting", "growing", "in use"]
 TIMES = 10
@@ -82,13 +36,12 @@ SWEEPERS = ["import shmtensor; shmtensor.ones(1)", "from shmtensor.cli import ma
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("phase", PHASES)
-def test_group_kill_leaves_no_resources(strategy, tmp_path, phase) -> None:
+def test_group_kill_leaves_no_resources(strategy, phase) -> None:
     """Repeat ten times: no process and no socket is left, no name after the next session or `gc`."""
-    program = write_program(tmp_path, PROGRAM)
     rng = random.Random(phase)
     for turn in range(TIMES):
         process = subprocess.Popen(
-            [sys.executable, str(program), phase],
+            [sys.executable, str(PROGRAM), phase],
             env=clean_environment(SHMTENSOR_SHARING_STRATEGY=strategy),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

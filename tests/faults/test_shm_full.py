@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,61 +31,7 @@ DEFAULT = """
         print(answers.get(), [name for name in os.listdir("/dev/shm") if "shmtensor" in name])
     """
 
-NAMED = """
-    import os
-    import numpy as np
-    import shmtensor as st
-    import shmtensor.multiprocessing as mp
-
-    def used():
-        space = os.statvfs("/dev/shm")
-        return (space.f_blocks - space.f_bfree) * space.f_frsize
-
-    mp.set_sharing_strategy("file_system")
-    small = st.full(1 << 20, 1, np.uint8)
-    st.gc()
-    before = used(), st.stats()["bytes_live"], st.stats()["blocks"]
-    for _ in range(3):
-        try:
-            st.full(200 << 20, 1, np.uint8)
-        except st.OutOfSharedMemory as error:
-            text = str(error)
-            assert isinstance(error, MemoryError)
-            for part in ("200 MiB", "/dev/shm", "of 64 MiB", "--shm-size", "file_descriptor"):
-                assert part in text, (part, text)
-        else:
-            raise AssertionError("there was room")
-        st.gc()
-        assert (used(), st.stats()["bytes_live"], st.stats()["blocks"]) == before
-    # To the brim, tensor by tensor: never a SIGBUS.
-    kept = []
-    try:
-        while True:
-            kept.append(st.full(1 << 20, 7, np.uint8))
-    except st.OutOfSharedMemory:
-        pass
-    assert len(kept) > 50, len(kept)
-    assert all((tensor.numpy() == 7).all() for tensor in kept)
-    # Other users of /dev/shm leave no room even for the first page of an arena.
-    kept.clear(); st.gc()
-    with open("/dev/shm/filler", "wb", buffering=0) as filler:
-        try:
-            while True:
-                filler.write(bytes(1 << 16))
-        except OSError:
-            pass
-        try:
-            st.full(8 << 20, 1, np.uint8)
-        except st.OutOfSharedMemory:
-            pass
-        mp.set_sharing_strategy("file_descriptor")
-        assert st.full(8 << 20, 1, np.uint8).numpy().sum() == 8 << 20
-        filler.truncate(0)
-    os.unlink("/dev/shm/filler")
-    mp.set_sharing_strategy("file_system")
-    assert st.full(8 << 20, 2, np.uint8).numpy().sum() == 16 << 20
-    print("fine")
-    """
+NAMED = Path(__file__).with_name("shm_full_program.py")
 
 
 TABLE = """
@@ -117,8 +64,8 @@ def test_default_strategy_works_with_full_dev_shm(tmp_path) -> None:
 
 
 @pytest.mark.thorough
-def test_named_strategy_reports_full_dev_shm_and_continues(tmp_path) -> None:
-    done = run_with_small_shm(write_program(tmp_path, NAMED))
+def test_named_strategy_reports_full_dev_shm_and_continues() -> None:
+    done = run_with_small_shm(NAMED)
     assert done.stdout == "fine\n", done
 
 
