@@ -12,193 +12,14 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.launch_program import PROGRAMS
 from bench.machine import write_record
 from bench.options import program_parser
 
-PREAMBLE = """
-import json, os, sys, time
-now = time.perf_counter
-
-def median(values):
-    return sorted(values)[len(values) // 2]
-"""
-
-# A worker that has imported NumPy and shmtensor reports it over a pipe; then it counts as ready.
-READY = """
-def ready(writer):
-    import numpy, shmtensor
-    shmtensor.zeros
-    writer.send(os.getpid())
-
-def start_and_wait(context, count):
-    ends = [context.Pipe(duplex=False) for _ in range(count)]
-    begin = now()
-    processes = [context.Process(target=ready, args=(writer,)) for _, writer in ends]
-    for process in processes:
-        process.start()
-    for reader, _ in ends:
-        reader.recv()
-    elapsed = now() - begin
-    for process in processes:
-        process.join()
-    for reader, writer in ends:
-        reader.close()
-        writer.close()
-    return elapsed
-"""
-
-ONE = """
-def main(rounds):
-    import shmtensor.multiprocessing as mp
-    context = mp.get_context("server")
-    start_and_wait(context, 1)
-    return median([start_and_wait(context, 1) for _ in range(rounds)])
-"""
-
-EIGHT_OURS = """
-def main(rounds):
-    import shmtensor.multiprocessing as mp
-    context = mp.get_context("server")
-    start_and_wait(context, 1)
-    return median([start_and_wait(context, 8) for _ in range(rounds)])
-"""
-
-EIGHT_FORKSERVER = """
-def main(rounds):
-    import multiprocessing as mp
-    context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "numpy", "shmtensor", "shmtensor.multiprocessing"])
-    start_and_wait(context, 1)
-    return median([start_and_wait(context, 8) for _ in range(rounds)])
-"""
-
-SPAWN_OURS = """
-def work(rank):
-    pass
-
-def main(rounds):
-    import shmtensor.multiprocessing as mp
-    mp.spawn(work, nprocs=1, start_method="server")
-    times = []
-    for _ in range(rounds):
-        begin = now()
-        mp.spawn(work, nprocs=8, start_method="server")
-        times.append(now() - begin)
-    return median(times)
-"""
-
-SPAWN_TORCH = """
-def work(rank):
-    pass
-
-def main(rounds):
-    import torch.multiprocessing as mp
-    times = []
-    for _ in range(max(rounds // 5, 3)):
-        begin = now()
-        mp.spawn(work, nprocs=8)
-        times.append(now() - begin)
-    return median(times)
-"""
-
-MEMORY = """
-def idle(ready, go):
-    import numpy, shmtensor
-    ready.send(os.getpid())
-    go.wait(60)
-
-def private_bytes(pid):
-    with open(f"/proc/{pid}/smaps_rollup") as file:
-        fields = dict(line.split(":") for line in file.read().splitlines()[1:])
-    return sum(int(fields[name].split()[0]) for name in ("Private_Clean", "Private_Dirty")) * 1024
-
-def main(rounds):
-    import shmtensor.multiprocessing as mp
-    context = mp.get_context("server")
-    go = context.Event()
-    ends = [context.Pipe(duplex=False) for _ in range(4)]
-    processes = [context.Process(target=idle, args=(writer, go)) for _, writer in ends]
-    for process in processes:
-        process.start()
-    pids = [reader.recv() for reader, _ in ends]
-    used = median([private_bytes(pid) for pid in pids])
-    go.set()
-    for process in processes:
-        process.join()
-    return used
-"""
-
-CALLS = """
-def nothing():
-    pass
-
-def main(rounds):
-    import shmtensor.multiprocessing as mp
-    from bench_importable import nothing as importable
-    ratios = []
-    with mp.get_context("server").Pool(1) as pool:
-        def per_call(function, count=2000):
-            begin = now()
-            for _ in range(count):
-                pool.apply(function)
-            return (now() - begin) / count
-        per_call(nothing), per_call(importable)
-        # In turns, so that what else the machine does falls on both.
-        pairs = [(per_call(nothing), per_call(importable)) for _ in range(max(rounds // 2, 5))]
-    return {"by id": median([a for a, _ in pairs]), "importable": median([b for _, b in pairs]),
-            "ratio": median([a / b for a, b in pairs])}
-"""
-
-# A whole pass over a real DataLoader whose data set is defined here, in `__main__`.
-LOADER = """
-class Squares:
-    def __len__(self):
-        return 256
-
-    def __getitem__(self, index):
-        import torch
-        return torch.full((1000,), float(index * index))
-
-def main(rounds):
-    import torch
-    import torch.utils.data
-    import shmtensor.multiprocessing as mp
-    if {method!r} == "server":
-        mp.set_server_preload(["torch", "torch.utils.data"])
-        context = mp.get_context("server")
-    else:
-        context = {method!r}
-    times = []
-    for _ in range(max(rounds // 5, 3)):
-        begin = now()
-        loader = torch.utils.data.DataLoader(
-            Squares(), batch_size=32, num_workers=4, multiprocessing_context=context
-        )
-        batches = list(loader)
-        times.append(now() - begin)
-        assert [float(batch[i, 0]) for batch in batches for i in range(32)] == [i * i for i in range(256)]
-    return median(times)
-"""
-
-PROGRAMS = {
-    "one worker, server": READY + ONE,
-    "8 workers, server": READY + EIGHT_OURS,
-    "8 workers, forkserver": READY + EIGHT_FORKSERVER,
-    "spawn of 8, server": SPAWN_OURS,
-    "spawn of 8, torch": SPAWN_TORCH,
-    "private bytes, server": MEMORY,
-    "calls over a pool, server": CALLS,
-    "torch DataLoader of 4, server": LOADER.format(method="server"),
-    "torch DataLoader of 4, forkserver": LOADER.format(method="forkserver"),
-}
-END = """
-if __name__ == "__main__":
-    print(json.dumps(main(int(sys.argv[1]))))
-"""
+PROGRAM = Path(__file__).parents[1] / "launch_program.py"
 
 
 @dataclass(frozen=True)
@@ -214,13 +35,8 @@ class Line:
 
 def run(name: str, rounds: int) -> float | dict[str, float]:
     """Run one program in a fresh interpreter and return its result."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "bench_program.py"
-        program.write_text(PREAMBLE + PROGRAMS[name] + END)
-        (Path(folder) / "bench_importable.py").write_text("def nothing():\n    pass\n")
-        done = subprocess.run(
-            [sys.executable, str(program), str(rounds)], stdout=subprocess.PIPE, check=True, text=True
-        )
+    command = [sys.executable, str(PROGRAM), name, str(rounds)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     answer: float | dict[str, float] = json.loads(done.stdout)
     return answer
 
