@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.children import assert_equal_output, write_program
 from tests.helpers.ray_programs import START, run_on
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.children import importing_tests, run_program, write_program
 from tests.helpers.ray_programs import QUIET, START, run_on
 

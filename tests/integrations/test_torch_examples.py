@@ -7,6 +7,8 @@ import json
 import re
 import sys
 
+import pytest
+
 from tests.helpers.children import run_command, run_example
 
 

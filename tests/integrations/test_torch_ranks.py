@@ -6,6 +6,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from textwrap import dedent, indent
 
+import pytest
+
 from tests.helpers.children import run_command
 from tests.helpers.namespaces import ADDRESSES, on_two_hosts
 from tests.helpers.ranks import (
