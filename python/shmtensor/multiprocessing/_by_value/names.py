@@ -23,10 +23,13 @@ def find(name: str, module: str = "__main__") -> Any:
 
 def is_by_value(obj: Any) -> bool:
     """Return True for a function or class that another process cannot import by its name."""
+    kind = type(obj)
+    is_function = kind is FunctionType or kind is CachedFunction
+    if not (is_function or issubclass(kind, type)):
+        return False
     module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
     if module is None or name is None:
         return False
     if module in MAIN:
         return True
-    is_function = isinstance(obj, (FunctionType, CachedFunction))
     return find(name, module) is not obj and (is_function or "<locals>" in name)

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import sys
 import threading
-import weakref
 from multiprocessing import context
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from shmtensor.multiprocessing._by_value.code_store import code_store
+from shmtensor.multiprocessing._by_value.contents import NOTHING, Reference, reference, refers_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
-__all__ = ["main_globals", "reference", "refers_to"]
+__all__ = ["Values", "main_globals"]
+
+Values = dict[str, tuple[int, Any]]
 
 _ONLY_INHERITED = {"multiprocessing.synchronize", "multiprocessing.sharedctypes"}
 
@@ -31,9 +34,9 @@ class MainGlobals:
 
     def __init__(self) -> None:
         self._globals: dict[str, Any] | None = None  # None except in workers
-        self._sent: dict[str, tuple[int, Callable[[], Any]]] = {}
-        self._counts: dict[tuple[bytes, str], int] = {}
-        self._inherited: dict[str, Callable[[], Any]] = {}
+        self._sent: dict[str, tuple[int, Reference]] = {}  # the count and the last value
+        self._inherited: dict[str, int] = {}  # the count of the value with which a process was started
+        self._received: dict[tuple[bytes, str], int] = {}
         self.reset_in_child()
 
     def reset_in_child(self) -> None:
@@ -44,78 +47,62 @@ class MainGlobals:
         """Declare that the main program is another process."""
         self._globals = {}
 
-    def are(self, content: dict[str, Any]) -> bool:
-        """Return True if these are the main program's globals."""
-        return content is (vars(sys.modules["__main__"]) if self._globals is None else self._globals)
+    def belong_to(self, obj: Any) -> bool:
+        """Return True for a function of the main program."""
+        return isinstance(obj, FunctionType) and obj.__globals__ is self._present()
 
-    def version(self, name: str, value: Any) -> int:
-        """Return the count for a name; it rises if the value differs from the last one that was sent."""
-        with self._lock:
-            count, last = self._sent.get(name, (0, None))
-            if last is None or not refers_to(last, value):
-                count += 1
-                self._sent[name] = count, reference(value)
-            return count
+    def have_changed(self, counts: dict[str, int]) -> bool:
+        """Return True if a name has another value than it was sent with."""
+        present = self._present()
+        for name, count in counts.items():
+            last_count, last = self._sent[name]
+            if last_count != count or not refers_to(last, present.get(name, NOTHING)):
+                return True
+        return False
 
-    def latest(self, name: str) -> int:
-        """Return the count of the last value that was sent."""
-        return self._sent[name][0]
-
-    def split(self, arguments: Any, state: Any) -> tuple[Any, Any, Any]:
-        """Split cloudpickle's arguments and state of a function from its globals."""
-        code, base, *rest = arguments
-        plain, slots = state
-        values = {
-            name: (self.version(name, value), value)
-            for name, value in slots["__globals__"].items()
-            if not (_is_only_inherited(value) and self._is_inherited(name, value))
-        }
-        sent_globals = code_store.name, values
-        return (
-            (code, _Globals(code_store.name, base), *rest),
-            (plain, {**slots, "__globals__": {}}),
-            sent_globals,
-        )
-
-    def _is_inherited(self, name: str, value: Any) -> bool:
-        """Return True if workers were given the value of this name when they were started."""
-        if context.get_spawning_popen() is not None:
-            self._inherited[name] = reference(value)
-            return False
-        return name in self._inherited and refers_to(self._inherited[name], value)
+    def counted(self, names: Iterable[str], values: dict[str, Any]) -> tuple[dict[str, int], Values]:
+        """Return the counts of all these names, and the values that are to be sent with their counts."""
+        counts = {name: self._count(name, values.get(name, NOTHING)) for name in {*names, *values}}
+        starting = context.get_spawning_popen() is not None
+        sent = {}
+        for name, value in values.items():
+            if _is_only_inherited(value):
+                if starting:
+                    self._inherited[name] = counts[name]
+                elif self._inherited.get(name) == counts[name]:
+                    continue  # workers were given it when they were started
+            sent[name] = counts[name], value
+        return counts, sent
 
     def received(self, origin: bytes, base: dict[str, Any]) -> dict[str, Any]:
         """Return the globals for a received function; `base` is what cloudpickle would start with."""
         if self._globals is None or not code_store.descends_from(origin):
             return base
-        for name, value in base.items():
-            self._globals.setdefault(name, value)
+        self._globals.update(base | self._globals)
         return self._globals
 
-    def fill(self, content: dict[str, Any], is_new: bool, origin: bytes, values: Any) -> None:
+    def fill(self, content: dict[str, Any], is_new: bool, origin: bytes, values: Values) -> None:
         """Assign the globals that were received with a function, which may be known already."""
         with self._lock:
             for name, (count, value) in values.items():
                 if content is not self._globals:
                     if is_new:
                         content[name] = value
-                elif count > self._counts.get((origin, name), 0):
-                    self._counts[origin, name] = count
+                elif count > self._received.get((origin, name), 0):
+                    self._received[origin, name] = count
                     content[name] = value
 
+    def _present(self) -> dict[str, Any]:
+        return vars(sys.modules["__main__"]) if self._globals is None else self._globals
 
-class _Globals:
-    """A placeholder that unpickles as the receiver's dict."""
-
-    def __init__(self, origin: bytes, base: dict[str, Any]) -> None:
-        self._arguments = origin, base
-
-    def __reduce__(self) -> Any:
-        return _receive, self._arguments
-
-
-def _receive(origin: bytes, base: dict[str, Any]) -> dict[str, Any]:
-    return main_globals.received(origin, base)
+    def _count(self, name: str, value: Any) -> int:
+        """Return the count for a name; it rises if the value differs from the last one that was sent."""
+        with self._lock:
+            count, last = self._sent.get(name, (0, lambda: self))
+            if not refers_to(last, value):
+                count += 1
+                self._sent[name] = count, reference(value)
+            return count
 
 
 def _is_only_inherited(value: Any) -> bool:
@@ -124,19 +111,6 @@ def _is_only_inherited(value: Any) -> bool:
     if type(kind).__module__ == "_ctypes":
         return "_wrapper" in vars(value)
     return any(base.__module__ in _ONLY_INHERITED for base in kind.__mro__)
-
-
-def reference(value: Any) -> Callable[[], Any]:
-    """Return a weak reference to a value if its type allows that, else a strong one."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return lambda: value
-
-
-def refers_to(reference: Callable[[], Any], value: Any) -> bool:
-    """Return True if the reference is to this value. A dead weak reference returns None, too."""
-    return reference() is value and (value is not None or not isinstance(reference, weakref.ref))
 
 
 main_globals = MainGlobals()

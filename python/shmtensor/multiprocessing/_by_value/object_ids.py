@@ -1,4 +1,8 @@
-"""Ids of functions and classes that are sent by value: an object has the same id in all processes."""
+"""Ids of functions and classes that are sent by value: an object has the same id in all processes.
+
+The process that assigned the id numbers the states in which it sends the object. A process that has an older
+state fills its object again.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,22 @@ import itertools
 import os
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import Any
+
+from shmtensor.multiprocessing._by_value.contents import Reference, contents, reference, refers_to
+from shmtensor.multiprocessing._by_value.namespaces import main_globals
 
 __all__ = ["ObjectId", "ObjectIds", "object_ids"]
 
 ObjectId = tuple[bytes, int]
+
+
+@dataclass
+class _Known:
+    object_id: ObjectId
+    state: int  # -1: neither sent nor filled
+    contents: dict[Any, Reference]
 
 
 class ObjectIds:
@@ -19,50 +34,41 @@ class ObjectIds:
     def __init__(self) -> None:
         self.reset_in_child()
         self._objects: weakref.WeakValueDictionary[ObjectId, Any] = weakref.WeakValueDictionary()
-        # By identity: a metaclass may define equality.
-        self._ids: dict[int, tuple[ObjectId, weakref.ref[Any]]] = {}
-        self._unfilled: set[ObjectId] = set()
+        self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
 
-    def of(self, obj: Any) -> ObjectId:
-        """Return the object's id, a new one if it has none."""
+    def of(self, obj: Any) -> tuple[ObjectId, int]:
+        """Return the object's id and the number of its present state."""
         with self._lock:
-            known = self._ids.get(id(obj))
-            if known is not None and known[1]() is obj:
-                return known[0]
-            object_id = (self._process, next(self._count))
-            self._register(object_id, obj)
-            return object_id
-
-    def renew(self, obj: Any) -> None:
-        """Assign a new id: under the old one, other processes keep an older state. Here both are valid."""
-        with self._lock:
-            self._register((self._process, next(self._count)), obj)
+            known = self._known.get(obj)
+            if known is not None and known.object_id[0] != self._process:
+                return known.object_id, known.state
+            present = contents(obj, with_globals=not main_globals.belong_to(obj))
+            if known is None:
+                self.add((self._process, next(self._count)), obj)
+                known = self._known[obj]
+            last = known.contents
+            same = last.keys() == present.keys() and all(refers_to(last[key], present[key]) for key in last)
+            if known.state < 0 or not same:
+                known.state = next(self._count)
+                known.contents = {name: reference(value) for name, value in present.items()}
+            return known.object_id, known.state
 
     def find(self, object_id: ObjectId) -> Any:
         """Return the object with an id, None if it is unknown."""
         return self._objects.get(object_id)
 
     def add(self, object_id: ObjectId, obj: Any) -> None:
-        """Register an object that was received and is not filled yet."""
-        self._register(object_id, obj)
-        self._unfilled.add(object_id)
-
-    def to_be_filled(self, object_id: ObjectId) -> bool:
-        """Return True once for each added object: the caller fills it."""
-        if object_id in self._unfilled:
-            self._unfilled.remove(object_id)
-            return True
-        return False
-
-    def _register(self, object_id: ObjectId, obj: Any) -> None:
-        key = id(obj)
+        """Register an object in no state."""
         self._objects[object_id] = obj
-        self._ids[key] = object_id, weakref.ref(obj, lambda _: self._forget(key, object_id))
+        self._known[obj] = _Known(object_id, -1, {})
 
-    def _forget(self, key: int, object_id: ObjectId) -> None:
-        known = self._ids.get(key)
-        if known is not None and known[0] == object_id:
-            del self._ids[key]
+    def to_be_filled(self, obj: Any, state: int) -> bool:
+        """Return True once for each state that is newer than the object's: the caller fills the object."""
+        known = self._known[obj]
+        if state <= known.state:
+            return False
+        known.state = state
+        return True
 
     def reset_in_child(self) -> None:
         """Start a new range of ids: those of a forked child must differ from its parent's."""

@@ -11,10 +11,12 @@ import weakref
 from collections import ChainMap
 from contextlib import suppress
 from enum import Enum
-from types import FunctionType
+from functools import cache
 from typing import Any, ClassVar
 
 from shmtensor._reducer_tables import FORKING, ArrayReducers
+from shmtensor.multiprocessing._by_value.code_store import code_store
+from shmtensor.multiprocessing._by_value.contents import contents, global_names
 from shmtensor.multiprocessing._by_value.names import CachedFunction, is_by_value
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
@@ -26,7 +28,7 @@ from shmtensor.multiprocessing._by_value.reductions import (
     parts_of_cached,
 )
 
-__all__ = ["check_equality", "dumps_whole", "loads_whole"]
+__all__ = ["Snapshot", "check_equality", "dumps_whole", "loads_whole"]
 
 
 def _cloudpickle() -> Any:
@@ -42,6 +44,21 @@ def _cloudpickle() -> Any:
     raise ImportError(msg)
 
 
+class Snapshot:
+    """The states of all functions and classes in a pickle, and the counts of the main program's globals."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[weakref.ref[Any], int]] = []
+        self.counts: dict[str, int] = {}
+
+    def is_current(self) -> bool:
+        """Return True if they would be pickled in the same way now."""
+        objects = ((find(), state) for find, state in self.states)
+        same = all(obj is None or object_ids.of(obj)[1] == state for obj, state in objects)
+        return same and not main_globals.have_changed(self.counts)
+
+
+@cache
 def _pickler_class() -> Any:
     """Return a subclass of cloudpickle's pickler, which is imported when it is first needed."""
     import ctypes
@@ -64,6 +81,10 @@ def _pickler_class() -> Any:
 
         has_descriptors = False
 
+        def __init__(self, file: io.BytesIO) -> None:
+            super().__init__(file)
+            self.snapshot = Snapshot()
+
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, with_descriptor):
                 self.has_descriptors = True
@@ -72,31 +93,45 @@ def _pickler_class() -> Any:
                 return operator.mul, (obj._type_, obj._length_)
             if isinstance(obj, type(ctypes.c_int)) and getattr(obj, "__ctype_le__", obj) is not obj:
                 return getattr, (obj.__ctype_le__, "__ctype_be__")
-            if type(obj) is CachedFunction and is_by_value(obj):
-                arguments, state = parts_of_cached(obj)
-                return _by_id(object_ids.of(obj), make_cached, arguments, fill_cached, state)
+            known = None
+            if is_by_value(obj):
+                check_equality(obj)
+                known = object_ids.of(obj)  # before cloudpickle reads what the object contains
+            if known is not None and type(obj) is CachedFunction:
+                return self._by_id(obj, known, make_cached, fill_cached, parts_of_cached(obj))
             reduced = super().reducer_override(obj)
             # Six parts: a function or class by value, which is created first and filled afterwards.
-            if isinstance(reduced, tuple) and len(reduced) == 6:
-                make, arguments, state, _, _, fill = reduced
-                check_equality(obj)
-                object_id, sent_globals = object_ids.of(obj), None
-                if isinstance(obj, FunctionType) and main_globals.are(obj.__globals__):
-                    arguments, state, sent_globals = main_globals.split(arguments, state)
-                elif isinstance(obj, (type(ctypes.Structure), type(ctypes.Union))):
-                    arguments, state = of_structure(arguments, state)
-                elif "__slots__" in vars(obj) and not issubclass(obj, (Enum, tuple)):
-                    arguments = _with_slots(arguments, obj)
-                return _by_id(object_id, make, arguments, fill, state, sent_globals)
-            return reduced
+            if not isinstance(reduced, tuple) or len(reduced) != 6:
+                return reduced
+            make, arguments, state, _, _, fill = reduced
+            if isinstance(obj, (type(ctypes.Structure), type(ctypes.Union))):
+                arguments, state = of_structure(arguments, state)
+            elif "__slots__" in vars(obj) and not issubclass(obj, (Enum, tuple)):
+                arguments = _with_slots(arguments, obj)
+            if isinstance(obj, type) and not issubclass(obj, Enum):
+                state = (
+                    {**contents(obj), **state[0]},
+                    state[1],
+                )  # cloudpickle omits values that a base has, too
+            return self._by_id(obj, known or object_ids.of(obj), make, fill, (arguments, state))
+
+        def _by_id(
+            self, obj: Any, known: tuple[ObjectId, int], make: Any, fill: Any, parts: tuple[Any, Any]
+        ) -> tuple[Any, ...]:
+            object_id, number = known
+            arguments, content = parts
+            origin, values = None, None
+            if main_globals.belong_to(obj):
+                origin, slots = code_store.name, content[1]
+                counts, values = main_globals.counted(global_names(obj.__code__), slots["__globals__"])
+                self.snapshot.counts.update(counts)
+                slots["__globals__"] = {}
+            if origin is None or obj.__closure__ is not None:
+                self.snapshot.states.append((weakref.ref(obj), number))
+            created = object_id, make, arguments, origin
+            return _create, created, (number, fill, content, origin, values), None, None, _fill
 
     return WholePickler
-
-
-def _by_id(  # noqa: PLR0917
-    object_id: ObjectId, make: Any, arguments: Any, fill: Any, state: Any, sent_globals: Any = None
-) -> tuple[Any, ...]:
-    return _create, (object_id, make, arguments), (object_id, fill, state, sent_globals), None, None, _fill
 
 
 def _with_slots(arguments: tuple[Any, ...], kind: type) -> tuple[Any, ...]:
@@ -108,7 +143,7 @@ def _with_slots(arguments: tuple[Any, ...], kind: type) -> tuple[Any, ...]:
     return metaclass, name, bases, {**content, "__slots__": vars(kind)["__slots__"]}, *rest
 
 
-_with_own_equality: list[weakref.ref[type]] = []  # classes that were sent
+_sent_classes: weakref.WeakKeyDictionary[type, weakref.ref[type]] = weakref.WeakKeyDictionary()
 
 
 def check_equality(obj: Any) -> None:
@@ -116,32 +151,22 @@ def check_equality(obj: Any) -> None:
     kind: Any = type(obj)
     if not isinstance(obj, type) or (kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__):
         return
-    others = [other for other in (find() for find in _with_own_equality) if other is not None]
-    if any(other is obj for other in others):
-        return
-    if any(other == obj for other in others):
+    if _sent_classes.setdefault(obj, weakref.ref(obj))() is not obj:
         msg = (
             f"the start method 'server' cannot send the class {obj.__module__}.{obj.__qualname__} by value: "
             f"by its metaclass {kind.__qualname__} it equals another class that was sent; move it to a "
             "module that workers can import, or choose another start method"
         )
         raise pickle.PicklingError(msg)
-    _with_own_equality[:] = [weakref.ref(other) for other in (*others, obj)]
 
 
-_whole_pickler: Any = None
-
-
-def dumps_whole(obj: Any) -> tuple[bytes, bool]:
+def dumps_whole(obj: Any) -> tuple[bytes, Snapshot, bool]:
     """Pickle a function or class by value; tensors that it refers to travel as handles.
 
-    Also return True if it refers to descriptors, which one reader gets.
+    Also return what it refers to, and True if that includes descriptors, which one reader gets.
     """
-    global _whole_pickler
-    if _whole_pickler is None:
-        _whole_pickler = _pickler_class()
     file = io.BytesIO()
-    pickler = _whole_pickler(file)
+    pickler = _pickler_class()(file)
     try:
         pickler.dump(obj)
     except Exception as error:
@@ -151,7 +176,7 @@ def dumps_whole(obj: Any) -> tuple[bytes, bool]:
             "move the function to a module that workers can import, or choose another start method"
         )
         raise pickle.PicklingError(msg) from error
-    return file.getvalue(), pickler.has_descriptors
+    return file.getvalue(), pickler.snapshot, pickler.has_descriptors
 
 
 def loads_whole(content: bytes) -> Any:
@@ -160,18 +185,22 @@ def loads_whole(content: bytes) -> Any:
         return pickle.loads(content)
 
 
-def _create(object_id: ObjectId, make: Any, arguments: tuple[Any, ...]) -> Any:
+def _create(object_id: ObjectId, make: Any, arguments: tuple[Any, ...], origin: bytes | None) -> Any:
     known = object_ids.find(object_id)
     if known is None:
+        if origin is not None:
+            code, base, *rest = arguments
+            arguments = code, main_globals.received(origin, base), *rest
         known = make(*arguments)
         object_ids.add(object_id, known)
     return known
 
 
-def _fill(obj: Any, state: tuple[ObjectId, Any, Any, Any]) -> None:
-    object_id, fill, content, sent_globals = state
-    is_new = object_ids.to_be_filled(object_id)
+def _fill(obj: Any, state: tuple[int, Any, Any, Any, Any]) -> None:
+    number, fill, content, origin, values = state
+    # The fields of a structure of ctypes are final.
+    is_new = object_ids.to_be_filled(obj, number) and "_fields_" not in vars(obj)
     if is_new:
         fill(obj, content)
-    if sent_globals is not None:
-        main_globals.fill(obj.__globals__, is_new, *sent_globals)
+    if origin is not None:
+        main_globals.fill(obj.__globals__, is_new, origin, values)

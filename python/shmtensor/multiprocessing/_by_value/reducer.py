@@ -8,7 +8,7 @@ by value what it can (`activate`). A reader that has the main module always uses
 
 What `__main__` contains under its name is sent once to each worker, through the code store, and then referred
 to by its id. Other functions, which may be as short-lived as a lambda, are sent completely the first time.
-Functions whose globals or closures have changed are sent completely from then on, and those that refer to
+What the program has changed is sent completely from then on, and functions that refer to
 tensors or descriptors each time: a handle has one reader, and the code store has many.
 """
 
@@ -16,21 +16,18 @@ from __future__ import annotations
 
 import pickle
 import weakref
-from dataclasses import dataclass
 from multiprocessing import context
 from multiprocessing.reduction import ForkingPickler
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import shmtensor._core as _core
 from shmtensor._fork import after_fork_in_child
 from shmtensor._pickling import MessagePickler, dumps_by
-from shmtensor.multiprocessing._by_value.code_store import Location, code_store
-from shmtensor.multiprocessing._by_value.names import MAIN, CachedFunction, find, is_by_value
+from shmtensor.multiprocessing._by_value.code_store import code_store
+from shmtensor.multiprocessing._by_value.names import MAIN, find, is_by_value
 from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
-from shmtensor.multiprocessing._by_value.pickler import check_equality, dumps_whole, loads_whole
-from shmtensor.multiprocessing._by_value.snapshot import Snapshot
+from shmtensor.multiprocessing._by_value.pickler import Snapshot, check_equality, dumps_whole, loads_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,17 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_value", "dumps_of_tasks"]
 
 
-@dataclass(frozen=True)
-class _Sent:
+class _Sent(NamedTuple):
     """The record of a function or class that was sent.
 
     A record is replaced, never changed: in any thread, what it refers to is at least as new as its snapshot.
     """
 
-    snapshot: Snapshot | None
-    location: Location | None = None
-    is_complete: bool = False  # in each message
+    snapshot: Snapshot | None  # None: it is not checked
     reduced: Any = None  # the result for the pickler, until something changes
+    is_complete: bool = False  # in each message
 
 
 _sent: weakref.WeakKeyDictionary[Any, _Sent] = weakref.WeakKeyDictionary()
@@ -86,28 +81,18 @@ def _after_fork() -> None:
         del MessagePickler.reducer_override
 
 
-def _is_handled(obj: Any) -> bool:
-    kind = type(obj)
-    return (kind is FunctionType or kind is CachedFunction or issubclass(kind, type)) and is_by_value(obj)
+class ByValuePickler(MessagePickler):
+    """The pickler of messages for workers of the server."""
 
-
-class _ReducesByValue:
     def reducer_override(self, obj: Any) -> Any:
-        return _reduce(obj) if _is_handled(obj) else NotImplemented
+        """Reduce functions and classes that a worker cannot import."""
+        return _reduce(obj) if is_by_value(obj) else NotImplemented
 
 
-class _ReducesByName:
+class _ByName(MessagePickler):
     @property
     def reducer_override(self) -> Any:
         raise AttributeError  # so that pickle does not call it for each object
-
-
-class ByValuePickler(_ReducesByValue, MessagePickler):
-    """The pickler of messages for workers of the server."""
-
-
-class _ByName(_ReducesByName, MessagePickler):
-    pass
 
 
 dumps_by_value = dumps_by(ByValuePickler)  # for workers of the server
@@ -119,7 +104,7 @@ def dumps_of_tasks(method: str, note: Callable[[int], None]) -> Callable[[object
 
 
 def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:
-    if not _is_handled(obj):
+    if not is_by_value(obj):
         return NotImplemented
     starting: Any = context.get_spawning_popen()
     if starting is not None:
@@ -135,36 +120,23 @@ def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:
 def _reduce(obj: Any) -> Any:
     check_equality(obj)
     sent = _sent.get(obj)
-    is_first = sent is None
-    if sent is None:
-        sent = _Sent(Snapshot(obj) if _publishes else None)
-    elif sent.snapshot is not None:
-        changes = sent.snapshot.changes()
-        if changes:
-            for function, is_closure in changes:
-                if is_closure:
-                    object_ids.renew(function)  # a worker that has the function keeps its old closure
-            sent = _Sent(Snapshot(obj), is_complete=True)
-    if sent.reduced is None:
-        name, location = _name_in_main(obj), sent.location
-        if location is None and _publishes and not sent.is_complete and not (is_first and name is None):
-            location = _store(obj)
-            sent = _Sent(sent.snapshot, location, is_complete=location is None)
-        if location is None:
-            content, _ = dumps_whole(obj)
-            _sent[obj] = sent
-            return _whole, (*object_ids.of(obj), name, content)
-        reduced = _published, (*object_ids.of(obj), name, *location)
-        sent = _sent[obj] = _Sent(sent.snapshot, location, reduced=reduced)
-    return sent.reduced
-
-
-def _store(obj: Any) -> Location | None:
-    """Add an object to the code store; return None if it refers to tensors or descriptors."""
-    # Of its own, not that of the message for which the object is pickled; its end cancels the tickets.
-    with _core.MessageScope() as message:
-        content, has_descriptors = dumps_whole(obj)
-    return None if has_descriptors or message.tickets() else code_store.add(content)
+    has_changed = sent is not None and sent.snapshot is not None and not sent.snapshot.is_current()
+    if sent is not None and sent.reduced is not None and not has_changed:
+        return sent.reduced
+    name = _name_in_main(obj)
+    is_complete = has_changed or not _publishes or (sent is not None and sent.is_complete)
+    if not is_complete and (sent is not None or name is not None):
+        # Of its own, not that of the message for which the object is pickled; its end cancels the tickets.
+        with _core.MessageScope() as message:
+            content, snapshot, has_descriptors = dumps_whole(obj)
+        is_complete = has_descriptors or bool(message.tickets())
+        if not is_complete:
+            reduced = _published, (*object_ids.of(obj)[0], name, *code_store.add(content))
+            _sent[obj] = _Sent(snapshot, reduced)
+            return reduced
+    content, snapshot, _ = dumps_whole(obj)
+    _sent[obj] = _Sent(snapshot if _publishes else None, None, is_complete)
+    return _whole, (*object_ids.of(obj)[0], name, content)
 
 
 def _name_in_main(obj: Any) -> str | None:
@@ -183,7 +155,10 @@ def _is_here(object_id: ObjectId, name: str | None) -> Any:
 def _whole(process: bytes, count: int, name: str | None, content: bytes) -> Any:
     # A worker also loads what it has: the globals may be new.
     known = _is_here((process, count), name) if _has_main else None
-    return loads_whole(content) if known is None else known
+    if known is None:
+        known = loads_whole(content)
+        _sent.pop(known, None)  # it was sent as it was in the code store
+    return known
 
 
 def _published(process: bytes, count: int, name: str | None, origin: bytes, offset: int, size: int) -> Any:  # noqa: PLR0917
@@ -197,7 +172,7 @@ def _published(process: bytes, count: int, name: str | None, origin: bytes, offs
             _raise_foreign(name)
         obj = loads_whole(content)
         _kept[object_id] = obj
-        _sent[obj] = _Sent(None, location)
+        _sent[obj] = _Sent(None, (_published, (*object_id, name, *location)))
         return obj
 
 
