@@ -105,6 +105,16 @@ def test_map_fails_and_imap_continues() -> None:
             results.next(WAIT)
 
 
+def test_map_while_no_worker_runs(monkeypatch) -> None:
+    """Regression: all workers had ended, and the next ones had not been started: ZeroDivisionError."""
+    with mp.Pool(2) as pool, monkeypatch.context() as patch:
+        patch.setattr(pool, "_pool", [])  # the thread that replaces workers has the list
+        for count in (0, 1, 8, 9):
+            expected = [2 * i for i in range(count)]
+            assert pool.map_async(double, range(count)).get(WAIT) == expected
+            assert pool.starmap_async(double, iter([(i,) for i in range(count)])).get(WAIT) == expected
+
+
 def test_callback_gets_the_error() -> None:
     errors: list[BaseException] = []
     with mp.Pool(1) as pool:

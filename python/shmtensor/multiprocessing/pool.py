@@ -81,6 +81,12 @@ class Pool(pool.Pool):
         callback: Callable[[Any], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> Any:
+        if chunksize is None:
+            self._check_running()  # type: ignore[attr-defined]
+            tasks: Any = iterable if hasattr(iterable, "__len__") else list(iterable)
+            # The standard library divides by the number of its workers, which is 0 if all have just ended.
+            chunksize = max(-(-len(tasks) // (4 * self._processes)), 1)  # type: ignore[attr-defined]
+            iterable = tasks
         return super()._map_async(  # type: ignore[misc]
             func, iterable, mapper, chunksize, _reporting(callback), _reporting(error_callback)
         )
