@@ -68,7 +68,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """No test leaves a name in /dev/shm; a name cannot be assigned to a test while others run."""
     if not is_whole_run(session):
         return
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while names := abandoned(shm_names() - session.config.stash[NAMES]):
         if time.monotonic() > deadline:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

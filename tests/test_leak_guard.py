@@ -98,13 +98,13 @@ def test_leak_guard_reports_each_kind_until_fixed(leak) -> None:
 def test_leak_guard_ignores_earlier_resources() -> None:
     with descriptor(), mapping(), name(), child(), block(), message():
         before = Snapshot.take()
-        assert Snapshot.settled_difference(before, timeout=0.1) == []
+        assert Snapshot.settled_difference(before) == []
 
 
 def test_leak_guard_ignores_fewer_resources() -> None:
     with descriptor(), mapping(), name(), child(), block(), message():
         before = Snapshot.take()
-    assert Snapshot.settled_difference(before, timeout=0.1) == []
+    assert Snapshot.settled_difference(before) == []
 
 
 def test_leak_guard_waits_for_delayed_cleanup() -> None:
@@ -112,7 +112,7 @@ def test_leak_guard_waits_for_delayed_cleanup() -> None:
     process = subprocess.Popen(["sleep", "0.2"])
     waiter = threading.Thread(target=process.wait)
     waiter.start()
-    assert Snapshot.settled_difference(before, timeout=30) == []
+    assert Snapshot.settled_difference(before) == []
     waiter.join()
 
 

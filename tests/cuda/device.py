@@ -201,7 +201,7 @@ class Latch:
         return self.path.exists()
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, f"waited {timeout} s for: {what}"

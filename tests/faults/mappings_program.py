@@ -46,6 +46,6 @@ if __name__ == "__main__":
     process = mp.get_context("spawn").Process(target=send, args=(queue,))
     process.start()
     process.join(60)
-    refused(lambda: queue.get(timeout=20))  # the first tensor of another process maps its arena
-    assert [queue.get(timeout=20).tolist() for _ in range(2)] == [[0] * 10, [1] * 10], "none is lost"
+    refused(lambda: queue.get(timeout=60))  # the first tensor of another process maps its arena
+    assert [queue.get(timeout=60).tolist() for _ in range(2)] == [[0] * 10, [1] * 10], "none is lost"
     print(first.numpy().sum())

@@ -264,7 +264,7 @@ def test_many_processes_start_one_manager(ctx, strategy) -> None:
         assert [tensor[0].item() for tensor in tensors] == list(range(24))
         pool.close()
         pool.join()
-    assert len(manager_pids(st.stats()["session"])) == 1
+    assert manager_pid(st.stats()["session"])
 
 
 def make(i: int) -> st.Tensor:
@@ -305,7 +305,7 @@ LATE_CHILD = """
             print(error, flush=True)
         os._exit(0)
     kill_manager_of(st.stats()["session"])
-    wait_until(lambda: st.stats()["processes"] == 1, 20, "the slot to be given up")
+    wait_until(lambda: st.stats()["processes"] == 1, 60, "the slot to be given up")
     os.kill(child, signal.SIGUSR1)
     os.waitpid(child, 0)
     assert st.stats()["processes"] == 1

@@ -66,8 +66,8 @@ def test_ring_and_message_of_dead_processes_are_mapped_together() -> None:
     sender = process(lambda: messages.put(st.full(3, 40)))
     kill(maker), kill(sender)
     wait_for_sweep()
-    assert [messages.get(timeout=20) for _ in range(40)] == list(range(40))
-    assert messages.get(timeout=20).tolist() == [40] * 3
+    assert [messages.get(timeout=60) for _ in range(40)] == list(range(40))
+    assert messages.get(timeout=60).tolist() == [40] * 3
     """)
 
 
@@ -75,14 +75,14 @@ def test_ring_in_use_outlives_its_maker_and_the_manager() -> None:
     run("""
     maker = process(lambda: [messages.put(i) for i in range(40)])
     messages.put(40)  # maps the ring
-    assert [messages.get(timeout=20) for _ in range(35)] == list(range(35))
+    assert [messages.get(timeout=60) for _ in range(35)] == list(range(35))
     kill(maker)
     wait_for_sweep()
     other = process(lambda: st.ones(3))
     extra = st.Queue()
     extra.put(st.ones(3))
     kill_manager_of(session)
-    assert [messages.get(timeout=20) for _ in range(6)] == list(range(35, 41))
+    assert [messages.get(timeout=60) for _ in range(6)] == list(range(35, 41))
     kill(other)
     wait_for_sweep()
     del extra
@@ -93,9 +93,9 @@ def test_lost_ring_raises_once() -> None:
     """Regression: a queue whose ring was lost together with its arena was never usable again."""
     run("""
     def rest():
-        got = [messages.get(timeout=20) for _ in range(31)]
+        got = [messages.get(timeout=60) for _ in range(31)]
         try:
-            got.append(messages.get(timeout=20))
+            got.append(messages.get(timeout=60))
         except st.StaleHandleError:
             return got
         raise AssertionError(got)
@@ -104,7 +104,7 @@ def test_lost_ring_raises_once() -> None:
     assert rest() == list(range(31))
     assert messages.empty()
     messages.put("next")
-    assert messages.get(timeout=20) == "next"
+    assert messages.get(timeout=60) == "next"
     while messages.empty() is False:
         messages.get()
     """)
@@ -118,7 +118,7 @@ def test_messages_that_were_lost_count_as_done() -> None:
     for _ in range(31):
         messages.task_done()
     try:
-        messages.get(timeout=20)
+        messages.get(timeout=60)
     except st.StaleHandleError:
         messages.join()
     else:
@@ -142,15 +142,15 @@ def test_message_is_done_once_although_its_consumer_was_killed_in_task_done(poin
     assert os.WIFSIGNALED(os.waitpid(consumer, 0)[1])
     wait_for_sweep()
     if "{point}" == "redeliver.cancelled":
-        assert messages.get(timeout=20) == 1
+        assert messages.get(timeout=60) == 1
         messages.task_done()
     joined = threading.Thread(target=messages.join, daemon=True)
     joined.start()
     joined.join(0.2)
     assert joined.is_alive()
-    assert messages.get(timeout=20) == 2
+    assert messages.get(timeout=60) == 2
     messages.task_done()
-    joined.join(20)
+    joined.join(60)
     assert not joined.is_alive()
     """,
         PYTHONPATH=os.pathsep.join([str(FAULT_POINTS), str(ROOT)]),
@@ -161,11 +161,11 @@ def test_immediate_shutdown_discards_lost_messages() -> None:
     """Regression: it raised StaleHandleError and left the messages behind the lost ring."""
     run("""
     lose_ring()
-    messages.put([st.ones(3)], timeout=20)
+    messages.put([st.ones(3)], timeout=60)
     messages.shutdown(immediate=True)
     assert messages.empty()
     try:
-        messages.get(timeout=20)
+        messages.get(timeout=60)
     except st.ShutDown:
         pass
     else:
@@ -177,15 +177,15 @@ def test_put_after_a_lost_ring() -> None:
     run("""
     lose_ring()
     for i in range(100):
-        messages.put(("new", i), timeout=20)
-    assert [messages.get(timeout=20) for _ in range(31)] == list(range(31))
+        messages.put(("new", i), timeout=60)
+    assert [messages.get(timeout=60) for _ in range(31)] == list(range(31))
     try:
-        messages.get(timeout=20)
+        messages.get(timeout=60)
     except st.StaleHandleError as error:
         assert "messages were lost" in str(error)
     else:
         raise AssertionError("nothing was lost")
-    assert [messages.get(timeout=20) for _ in range(100)] == [("new", i) for i in range(100)]
+    assert [messages.get(timeout=60) for _ in range(100)] == [("new", i) for i in range(100)]
     """)
 
 
@@ -204,7 +204,7 @@ def test_consumer_stopped_while_a_producer_changes_the_ring() -> None:
     ours, theirs = os.pipe()
     if (consumer := os.fork()) == 0:
         os.environ["SHMTENSOR_FAULT"] = "queue.take_rings"
-        os.write(theirs, str(messages.get(timeout=20)).encode())
+        os.write(theirs, str(messages.get(timeout=60)).encode())
         os._exit(0)
     assert os.WIFSTOPPED(os.waitpid(consumer, os.WUNTRACED)[1])
     messages.put(31 + 128)  # the queue is empty: its first ring is used again
@@ -227,14 +227,14 @@ WATCHED = """
             messages.fileno()
             answers.put("watching")
             while True:
-                assert select.select([messages], [], [], 20)[0]
+                assert select.select([messages], [], [], 60)[0]
                 try:
                     answers.put(messages.get_nowait())
                     break
                 except queue.Empty:
                     pass
             os._exit(0)
-        assert answers.get(timeout=20) == "watching"
+        assert answers.get(timeout=60) == "watching"
         return ready
 
     def put(fault, signal_number):  # the first attempt finds that the pipe of the watcher is missing
@@ -249,7 +249,7 @@ WATCHED = """
         return sender
 
     def check(watcher, expected, is_swept=True):
-        assert answers.get(timeout=20) == expected
+        assert answers.get(timeout=60) == expected
         os.waitpid(watcher, 0)
         if is_swept:
             wait_for_sweep()

@@ -57,7 +57,7 @@ class MemoryCgroup:
                 return int(fields.get("oom_kill", 0))
         return 0
 
-    def remove(self, timeout: float = 20.0) -> None:
+    def remove(self, timeout: float = 60.0) -> None:
         """Remove the group, after its processes have ended: a manager ends after its last process."""
         deadline = time.monotonic() + timeout
         while pids := (self.folder / "cgroup.procs").read_text().split():

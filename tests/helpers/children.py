@@ -19,7 +19,7 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 
 def run_command(
-    command: list[str], *, timeout: float = 60.0, env: dict[str, str] | None = None
+    command: list[str], *, timeout: float = 100.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in its own process session and return its output; kill its group at the deadline."""
     process = subprocess.Popen(
@@ -40,7 +40,7 @@ def run_command(
 
 
 def run_python(
-    code: str, *, timeout: float = 60.0, env: dict[str, str] | None = None, arguments: tuple[str, ...] = ()
+    code: str, *, timeout: float = 100.0, env: dict[str, str] | None = None, arguments: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a program text in a new interpreter, in its own process session, and return its output.
 
@@ -50,7 +50,7 @@ def run_python(
 
 
 def wait_until(
-    condition: Callable[[], bool], timeout: float = 10.0, what: str | Callable[[], str] = "the condition"
+    condition: Callable[[], bool], timeout: float = 60.0, what: str | Callable[[], str] = "the condition"
 ) -> None:
     """Poll until the condition holds; raise after `timeout` seconds, and then call `what` for the text."""
     deadline = time.monotonic() + timeout
@@ -86,7 +86,8 @@ def manager_pids(session: str) -> list[int]:
 
 
 def manager_pid(session: str) -> int:
-    """Return the pid of the only manager of a session."""
+    """Return the pid of the only manager of a session; others that found it running may be about to end."""
+    wait_until(lambda: len(manager_pids(session)) == 1, what=lambda: f"one manager: {manager_pids(session)}")
     (pid,) = manager_pids(session)
     return pid
 
@@ -110,7 +111,7 @@ def fork(work: Callable[[], object]) -> int:
     return pid
 
 
-def end(process, timeout: float = 30.0) -> None:
+def end(process, timeout: float = 60.0) -> None:
     """Wait for a child of multiprocessing; kill one that does not end in time, and raise."""
     process.join(timeout)
     if process.is_alive():
@@ -133,7 +134,7 @@ def importing_tests() -> dict[str, str]:
 
 
 def run_program(
-    path: Path, *arguments: str, timeout: float = 60.0, env: dict[str, str] | None = None
+    path: Path, *arguments: str, timeout: float = 100.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program file as `run_python` does."""
     return run_command([sys.executable, str(path), *arguments], timeout=timeout, env=env)
@@ -143,7 +144,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run_example(
-    name: str, *arguments: str, timeout: float = 60.0, env: dict[str, str] | None = None
+    name: str, *arguments: str, timeout: float = 100.0, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of `examples`."""
     return run_program(EXAMPLES / name, *arguments, timeout=timeout, env=env)

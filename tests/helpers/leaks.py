@@ -102,7 +102,7 @@ class Snapshot:
         return problems
 
     @classmethod
-    def settled_difference(cls, before: Snapshot, timeout: float = 5.0) -> list[str]:
+    def settled_difference(cls, before: Snapshot, timeout: float = 60.0) -> list[str]:
         """Return the difference after dead processes were noticed; `gc` unmaps, but consumes no ticket."""
         deadline = time.monotonic() + timeout
         while True:

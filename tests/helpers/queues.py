@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def take(queue: Any, timeout: float = 30.0) -> Any:
+def take(queue: Any, timeout: float = 60.0) -> Any:
     """Return the next object; raise if none arrives in time. `SimpleQueue.get` has no timeout."""
     if not queue._reader.poll(timeout):
         raise AssertionError(f"no message within {timeout} s")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 
+import pytest
+
 from shmtensor import _fork
 from shmtensor._fork import RenewedLock, no_fork
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
@@ -43,7 +45,9 @@ def fork_in_the_middle(work, pause, check) -> bool:
     thread = threading.Thread(target=work)
     thread.start()
     assert middle.wait(30)
-    holds = holds_in_child(check)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_fork, "_FORK_TIMEOUT", 60)  # it waits for the thread, however slow the machine is
+        holds = holds_in_child(check)
     forked.set()
     thread.join()
     return holds

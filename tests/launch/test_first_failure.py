@@ -82,7 +82,7 @@ def test_failures_in_the_grace_period_are_notes(start_method) -> None:
     assert multiprocessing.connection.wait([context.processes[1].sentinel], 60)
     gone.set()
     with pytest.raises(mp.ProcessExitedException, match="exit code 17") as caught:
-        context.join(grace_period=30)
+        context.join(grace_period=60)
     assert ["ConnectionResetError" in note for note in caught.value.__notes__] == [True]
 
 

@@ -394,7 +394,7 @@ KILL = """
     killer.join()
     gc.collect()  # of failures that were raised
     st.gc(older_than=0)  # results that killed workers had pickled but not sent
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while st.stats()["blocks"] != 1:  # `tensor`; the manager sweeps after deaths
         assert time.monotonic() < deadline, st.stats()
         time.sleep(0.01)

@@ -156,7 +156,7 @@ def test_unpublished_names_can_be_reused() -> None:
 def test_attach_waits_for_later_publish() -> None:
     timer = threading.Timer(0.2, st.publish, ("later", "here"))
     timer.start()
-    assert st.attach("later", timeout=30) == "here"
+    assert st.attach("later", timeout=60) == "here"
     timer.join()
 
 
@@ -235,13 +235,13 @@ def test_failed_unpublish_releases_the_name(call, strategy) -> None:
         )
         try:
             assert child.stdout.readline() == f"{errno.EMFILE}\n"
-            found = st.once("x", lambda: 5, timeout=20)
+            found = st.once("x", lambda: 5, timeout=60)
             if "unpublish" in call:
                 assert found == 5, "another process takes it over"
             else:
                 assert found.tolist() == [0] * 4, "it is still published"
             del found
-            assert child.communicate("\n", timeout=30)[0] == "True\n"
+            assert child.communicate("\n", timeout=60)[0] == "True\n"
         finally:
             child.kill()
             child.communicate()
@@ -251,7 +251,7 @@ def test_failed_unpublish_releases_the_name(call, strategy) -> None:
 def test_interrupted_unpublish_releases_the_name(call, monkeypatch) -> None:
     calls = {
         "publish": lambda: st.publish("x", 1),
-        "once": lambda: st.once("x", lambda: 1, timeout=20),
+        "once": lambda: st.once("x", lambda: 1, timeout=60),
         "unpublish": lambda: st.unpublish("x"),
     }
 
@@ -267,7 +267,7 @@ def test_interrupted_unpublish_releases_the_name(call, monkeypatch) -> None:
                 calls[call]()
         if call != "once":
             assert st.unpublish("x"), "the memory that it kept is released"
-        assert st.once("x", lambda: 2, timeout=20) == 2
+        assert st.once("x", lambda: 2, timeout=60) == 2
         st.unpublish("x")
 
 
@@ -284,7 +284,7 @@ def test_unpicklable_build_error_releases_the_name(monkeypatch) -> None:
         patch.setattr(named_objects, "_put", refused)
         with pytest.raises(ValueError, match="my reason"):
             st.once("x", fail)
-    assert st.once("x", lambda: 2, timeout=20) == 2
+    assert st.once("x", lambda: 2, timeout=60) == 2
 
 
 def build_slowly():
@@ -322,11 +322,11 @@ RANK = """
     def build():
         time.sleep(0.3)
         return {"who": os.getpid(), "data": st.asarray(np.arange(100))}
-    got = st.once("data", build, timeout=30)
+    got = st.once("data", build, timeout=60)
     print(got["who"], int(got["data"].numpy().sum()), st.stats()["session"])
     st.publish(f"done/{sys.argv[1]}", True)
     for rank in range(3):
-        st.attach(f"done/{rank}", timeout=30)
+        st.attach(f"done/{rank}", timeout=60)
 """
 
 LAUNCHERS = {

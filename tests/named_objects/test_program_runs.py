@@ -23,10 +23,10 @@ PROGRAM = """
 
     def work(number=0):
         import shmtensor as st
-        builder = st.once("big", build, timeout=30)
+        builder = st.once("big", build, timeout=60)
         st.publish(f"done {number}", True)
         for other in range(2):
-            st.attach(f"done {other}", timeout=30)
+            st.attach(f"done {other}", timeout=60)
         os.write(1, f"{builder} {st.stats()['session']}\\n".encode())
 
     def fork(target):

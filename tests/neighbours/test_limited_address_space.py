@@ -21,7 +21,7 @@ LIMIT = """
         resource.setrlimit(resource.RLIMIT_AS, (mib * MIB, mib * MIB))
 
     def await_arenas(count):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while st.stats()["arenas"] != count:
             assert time.monotonic() < deadline, st.stats()
             time.sleep(0.01)

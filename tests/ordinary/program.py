@@ -67,11 +67,13 @@ class Program:
         found = re.search(rf"^# {word}: (.+)$", self.text, flags=re.MULTILINE)
         return found and found[1]
 
-    def run_standard(self, method: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run_standard(self, method: str, timeout: float = 100) -> subprocess.CompletedProcess[str]:
         """Run it with the standard library, which has no "server": with spawn in its place."""
         return self._run(self.path, "spawn" if method == "server" else method, timeout)
 
-    def run_drop_in(self, method: str, folder: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run_drop_in(
+        self, method: str, folder: Path, timeout: float = 100
+    ) -> subprocess.CompletedProcess[str]:
         """Run it with its one import changed; the changed program is written into the folder."""
         path = folder / self.path.name
         path.write_text(changed(self.text))

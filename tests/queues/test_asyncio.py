@@ -10,7 +10,7 @@ import pytest
 
 import shmtensor as st
 
-SECONDS = 30
+SECONDS = 60
 
 
 def run(coroutine) -> None:
@@ -108,7 +108,8 @@ def test_task_that_was_woken_and_cancelled_passes_the_item_on() -> None:
 
     async def everything() -> None:
         first, second = (asyncio.ensure_future(q.aget()) for _ in range(2))
-        await asyncio.sleep(0.01)
+        while not (first._fut_waiter and second._fut_waiter):
+            await asyncio.sleep(0)
         q.put("item")
         waiter = first._fut_waiter
         while not waiter.done():
@@ -138,7 +139,8 @@ def test_shutdown_wakes_tasks() -> None:
 
     async def everything() -> None:
         takers = [asyncio.ensure_future(q.aget()) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        while not all(taker._fut_waiter for taker in takers):
+            await asyncio.sleep(0)
         threading.Timer(0.01, q.shutdown).start()
         for result in await asyncio.gather(*takers, return_exceptions=True):
             assert isinstance(result, st.ShutDown)

@@ -16,11 +16,27 @@ import shmtensor.multiprocessing as mp
 from tests.helpers.children import fork, kill_manager_of, manager_pid, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
-SECONDS = 30
+SECONDS = 60
 
 
 def is_readable(waited_for: object, seconds: float = 0) -> bool:
     return bool(select.select([waited_for], [], [], seconds)[0])
+
+
+def wait_until_not_readable(q: st.Queue) -> None:
+    """Try to get until the descriptor is not readable, which the first attempt achieves if no process puts.
+
+    A process that has put its item may have the lock until it runs again: an attempt waits 0.1 seconds for it.
+    """
+
+    def is_settled() -> bool:
+        if not is_readable(q):
+            return True
+        with pytest.raises(queue.Empty):
+            q.get_nowait()
+        return False
+
+    wait_until(is_settled, what="the descriptor not to be readable")
 
 
 def echo(requests: st.Queue, answers: st.Queue) -> None:
@@ -48,7 +64,7 @@ def test_descriptor_is_readable_while_there_are_items(ctx) -> None:
             assert is_readable(answers, SECONDS)
             assert answers.get() == 1
             assert answers.get(timeout=SECONDS).tolist() == [1, 1, 1]
-            assert not is_readable(answers)
+            wait_until_not_readable(answers)
         requests.shutdown()
         process.join(SECONDS)
         assert process.exitcode == 0
@@ -195,6 +211,7 @@ def test_descriptor_survives_the_manager(ctx) -> None:
         assert poller.poll(SECONDS), "the death is noticed"
         with pytest.raises(queue.Empty):
             answers.get_nowait()
+        wait_until_not_readable(answers)
         assert not poller.poll(0)
     assert answers.fileno() == descriptor
     poller.close()

@@ -11,7 +11,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python
+from tests.helpers.children import importing_tests, run_python
 from tests.helpers.live_resources import assert_no_leaks, live_resources
 
 ITEMS = {
@@ -143,6 +143,7 @@ def test_queue_that_only_the_dead_had_is_freed(item: str) -> None:
     program = f"""
         import os, signal
         import shmtensor as st
+        from tests.helpers.children import wait_until
         from tests.queues.test_lifetime import ITEMS, live_resources
 
         keeper = st.ones(1)
@@ -153,8 +154,7 @@ def test_queue_that_only_the_dead_had_is_freed(item: str) -> None:
                 q.put(ITEMS[{item!r}]())
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
-        st.stats()
-        wait_until(lambda: live_resources() == before)
-        assert live_resources() == before, live_resources()
+        wait_until(lambda: live_resources() == before, what=lambda: f"{{before}}, not {{live_resources()}}")
     """
-    run_python(program)
+    done = run_python(program, env=importing_tests())
+    assert done.returncode == 0, done.stderr

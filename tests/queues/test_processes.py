@@ -136,14 +136,15 @@ def test_interrupt_ends_a_wait() -> None:
         import shmtensor as st
 
         q = st.Queue(1)
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        interrupt = 0.3, os.kill, (os.getpid(), signal.SIGINT)
         try:
+            threading.Timer(*interrupt).start()
             q.get()
         except KeyboardInterrupt:
             pass
         q.put(1)
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
+            threading.Timer(*interrupt).start()
             q.put(2)
         except KeyboardInterrupt:
             pass
@@ -187,12 +188,17 @@ def test_a_call_without_time_puts_into_a_queue_that_must_grow() -> None:
 
 def test_handler_runs_during_a_wait_that_goes_on() -> None:
     q: st.Queue[int] = st.Queue()
-    calls = []
+    calls: list[int] = []
+
+    def interrupt_and_put() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        wait_until(lambda: calls == [1], what="the handler, which the waiting thread runs")
+        q.put(5)
+
     before = signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
     try:
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-        threading.Timer(0.3, q.put, (5,)).start()
-        assert q.get(timeout=SECONDS) == 5
+        threading.Timer(0.1, interrupt_and_put).start()
+        assert q.get(timeout=2 * SECONDS) == 5
         assert calls == [1]
     finally:
         signal.signal(signal.SIGUSR1, before)

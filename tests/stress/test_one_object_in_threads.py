@@ -104,7 +104,7 @@ def test_threads_close_one_queue_that_others_use() -> None:
         def put_and_get() -> None:
             while True:
                 q.put(1)
-                q.get_nowait()
+                q.get(timeout=DEADLINE)  # not `get_nowait`: see `put_all`
 
         with pytest.raises(ValueError, match="closed"):
             put_and_get()

@@ -145,10 +145,11 @@ def test_copies_and_fills_release_the_gil(what) -> None:
     sys.setswitchinterval(1000)
     try:
         go.release()
-        for _ in range(20):  # on a busy machine the other thread may not run during one
+        end = time.monotonic() + 60
+        while True:  # on a busy machine the other thread may not run during one
             LONG_WORK[what](tensor)
             meanwhile = steps
-            if meanwhile:
+            if meanwhile or time.monotonic() > end:
                 break
     finally:
         done.set()

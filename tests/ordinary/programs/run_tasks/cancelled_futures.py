@@ -13,7 +13,7 @@ def wait_for(event, value):
 
 def attempt(future):
     try:
-        return future.result(timeout=20)
+        return future.result(timeout=60)
     except CancelledError:
         return "cancelled"
 

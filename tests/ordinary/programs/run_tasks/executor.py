@@ -25,7 +25,7 @@ if __name__ == "__main__":
         print(sorted((futures[f], f.result()) for f in concurrent.futures.as_completed(futures)))
         failing = executor.submit(fail, "missing")
         print(repr(failing.exception()), failing.done(), failing.cancelled(), failing.cancel())
-        done, rest = concurrent.futures.wait([failing, executor.submit(abs, -1)], timeout=20)
+        done, rest = concurrent.futures.wait([failing, executor.submit(abs, -1)], timeout=60)
         print(len(done), len(rest))
         print(list(executor.map(pow, [1, 2, 3], [4, 5], chunksize=2)))
         try:

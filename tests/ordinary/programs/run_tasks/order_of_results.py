@@ -15,7 +15,7 @@ def numbers(count):
 
 def attempt(iterator):
     try:
-        return iterator.next(timeout=20)
+        return iterator.next(timeout=60)
     except StopIteration:
         return "end"
 

@@ -14,9 +14,9 @@ if __name__ == "__main__":
         print(pool.map(square, range(10)))
         print(sorted(pool.imap_unordered(square, range(10))))
         result = pool.apply_async(square, (20,))
-        print(result.get(timeout=20))
+        print(result.get(timeout=60))
         multiple = [pool.apply_async(square, (i,)) for i in range(4)]
-        print([res.get(timeout=20) for res in multiple])
+        print([res.get(timeout=60) for res in multiple])
         print(result.ready(), result.successful())
     print("For the moment, the pool remains available for no more work")
     try:

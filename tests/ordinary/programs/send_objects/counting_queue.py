@@ -74,4 +74,4 @@ if __name__ == "__main__":
     tasks.join()
     process.join()
     print(process.exitcode, counting.qsize(), tagged.get())
-    print(counting.get(timeout=10), counting.qsize())
+    print(counting.get(timeout=60), counting.qsize())

@@ -9,7 +9,7 @@ def work(start, condition, stage, barrier, results):
     start.wait()
     with condition:
         condition.wait_for(lambda: stage.value == 1)
-    position = barrier.wait(20)
+    position = barrier.wait(60)
     results.put((position, start.is_set(), stage.value))
 
 
@@ -25,7 +25,7 @@ if __name__ == "__main__":
     with condition:
         stage.value = 1
         condition.notify_all()
-    own = barrier.wait(20)
+    own = barrier.wait(60)
     found = [results.get() for _ in processes]
     print(sorted([own] + [position for position, *_ in found]), {tuple(rest) for _, *rest in found})
     for process in processes:

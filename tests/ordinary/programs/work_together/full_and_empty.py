@@ -38,7 +38,7 @@ if __name__ == "__main__":
     process = mp.Process(target=fill, args=(queue,))
     process.start()
     process.join()
-    print(queue.get(timeout=20), queue.get(True, 20), queue.qsize())
+    print(queue.get(timeout=60), queue.get(True, 60), queue.qsize())
     try:
         mp.Queue(1).get_nowait()
     except standard_queue.Empty:
