@@ -26,7 +26,7 @@ def is_readable(waited_for: object, seconds: float = 0) -> bool:
 def wait_until_not_readable(q: st.Queue) -> None:
     """Try to get until the descriptor is not readable, which the first attempt achieves if no process puts.
 
-    A process that has put its item may have the lock until it runs again: an attempt waits 0.1 seconds for it.
+    A process that has put an item may have the lock until it runs again: an attempt waits 0.1 s for it.
     """
 
     def is_settled() -> bool:
