@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -23,13 +24,24 @@ from shmtensor import named_objects
 from tests.helpers.leaks import Snapshot, abandoned, shm_names
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if "not thorough" in config.option.markexpr and not config.getoption("--hypothesis-profile", None):
+        use_the_same_examples_each_time()
     # A third of the processor time that a child takes to import NumPy is OpenBLAS's threads, spinning.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # With it, print() writes a line and its end separately, and the lines of two processes mix.
     os.environ.pop("PYTHONUNBUFFERED", None)
     # `once` would warn in the workers of pytest-xdist, which a Python program executes.
     named_objects._warned = True
+
+
+def use_the_same_examples_each_time() -> None:
+    """Chance should decide no everyday test, and hypothesis generates random examples by default."""
+    with contextlib.suppress(ImportError):  # tests on a GPU do without
+        from hypothesis import settings
+
+        settings.register_profile("same", derandomize=True)
+        settings.load_profile("same")
 
 
 def pytest_report_header() -> str:

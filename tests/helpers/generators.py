@@ -16,7 +16,10 @@ shapes = some.lists(some.integers(0, 4), max_size=4).map(tuple)
 
 
 def generated(examples: int = 100) -> Any:
-    """Return settings for a test: no time limits, and nothing written to disk."""
+    """Return settings for a test: no time limits, and nothing written to disk.
+
+    The everyday tests have the same examples each time; `--hypothesis-profile=default` generates others.
+    """
     unimportant = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
     return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=unimportant)
 

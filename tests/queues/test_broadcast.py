@@ -12,11 +12,12 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from tests.helpers.generators import generated
 from tests.helpers.live_resources import assert_no_leaks, live_resources
 from tests.helpers.numbered_messages import message, number_in
 
@@ -488,7 +489,7 @@ ACTIONS = some.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@generated(60)
 @given(
     maxsize=some.integers(1, 4), on_full=some.sampled_from(["block", "drop_oldest", "raise"]), actions=ACTIONS
 )
