@@ -60,8 +60,10 @@ def interrupted_in_a_wait(writer: int):
         return len(words) > 1 and int(words[1], 16) == writer
 
     def interrupt() -> None:
-        wait_until(is_waiting, what="the pipe to be full")
-        signal.pthread_kill(thread, signal.SIGUSR1)
+        try:
+            wait_until(is_waiting, what="the pipe to be full")
+        finally:
+            signal.pthread_kill(thread, signal.SIGUSR1)
 
     interrupting = threading.Thread(target=interrupt)
     with handled(signal.SIGUSR1, raise_late):
