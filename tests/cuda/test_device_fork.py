@@ -90,7 +90,7 @@ def test_child_forked_during_event_creation_does_not_block() -> None:
     """Regression, as above, for a lock of Python."""
     host = st.zeros(4)
     st.zeros(4, device="cuda")
-    with cuda_events._lock:
+    with cuda_events._lock():
         collect = in_child(st.cuda.ipc_collect)
     assert collect() == b"ok"
     assert host.tolist() == [0] * 4

@@ -250,7 +250,7 @@ def test_event_is_opened_without_the_lock_of_events() -> None:
     locked, open_event = [], _core.CudaEvent
 
     def spy(description: bytes) -> Any:
-        locked.append(cuda_events._lock.locked())
+        locked.append(cuda_events._lock().locked())
         return open_event(description)
 
     _core.CudaEvent = spy  # type: ignore[assignment,misc]

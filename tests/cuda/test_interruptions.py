@@ -106,8 +106,8 @@ def test_handler_that_raises_in_a_collection_loses_no_event() -> None:
         event = st.cuda.Event()
         del event
         reached = call_with_interrupt(cuda_events.collect, cuda_events, instruction)
-        if cuda_events._lock.locked():  # raised between the end of a `with` and its `__exit__`
-            cuda_events._lock.release()
+        if cuda_events._lock().locked():  # raised between the end of a `with` and its `__exit__`
+            cuda_events._lock().release()
         cuda_events.collect()
         assert not cuda_events._own, f"at instruction {instruction}"
     assert instruction > 20
