@@ -29,7 +29,6 @@ from importlib import import_module as _import_module
 
 import shmtensor._interpreter  # first: it refuses the import in a subinterpreter
 import shmtensor._log  # noqa: F401 - its import may fail when it is needed: without descriptors, for example
-from shmtensor import _core  # noqa: F401 - it checks the settings of the environment
 from shmtensor._version import __version__
 
 TYPE_CHECKING = False  # without `typing`, an import of milliseconds that a worker may not need

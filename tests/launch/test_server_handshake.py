@@ -273,8 +273,8 @@ def test_fork_while_the_server_starts(tmp_path) -> None:
         tmp_path,
         """
     import subprocess
-    from shmtensor.multiprocessing._lifetime import fork_safe
-    fork_safe._FORK_TIMEOUT = 60  # the fork waits for the lock, however slow the machine is
+    from shmtensor import _fork
+    _fork._FORK_TIMEOUT = 60  # the fork waits for the lock, however slow the machine is
     popen, forked, stop = subprocess.Popen, [], os.pipe()
     def fork():
         child = os.fork()

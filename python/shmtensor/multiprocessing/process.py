@@ -12,22 +12,23 @@ import os
 import sys
 from contextlib import suppress
 
-import shmtensor._core as _core
-from shmtensor import _threshold
-from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing._default_method import set_default
 from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
-from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
 
-# A worker imports this module before it runs: what only its parent needs is imported later, `typing` never.
+# Each worker imports this module before it runs. What only its parent needs is imported later, and so is the
+# extension, which the worker may not need; `typing` never.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from shmtensor import _core
+    from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
 
 _EXECUTOR = "concurrent.futures.process"  # no other process would end its workers, which wait for tasks
 _process: Any = multiprocessing.process
+_DEFAULTS = "file_descriptor", 64 * 1024  # the settings of a new process
 _KILL_TIMEOUT = 5.0  # in seconds: a process that is blocked in the kernel does not end by SIGKILL
 
 
@@ -60,11 +61,28 @@ class _Inherited:
         A child that may outlive this process joins a session that has been started, which would otherwise
         end with this process.
         """
+        from shmtensor import _core, _threshold
+
         joins = outlived and _core.stats() is not None
         return cls(_core.home_id(), _core.default_strategy(), _threshold.buffer_threshold(), joins)
 
     def apply(self) -> None:
         """Take them over, in the child."""
+        settings = self.strategy, self.buffer_threshold
+        if (
+            "shmtensor._core" in sys.modules
+            or self.joins
+            or settings != _DEFAULTS
+            or "SHMTENSOR_SHARING_STRATEGY" in os.environ
+        ):
+            self._apply_to_extension()
+        else:  # the extension reads it when it is first imported, if it ever is
+            os.environ["SHMTENSOR_SESSION"] = self.session
+
+    def _apply_to_extension(self) -> None:
+        from shmtensor import _core, _threshold
+        from shmtensor.errors import ShmTensorError
+
         _core.set_home_id(self.session)
         _core.set_default_strategy(self.strategy)
         _threshold.set_buffer_threshold(self.buffer_threshold)
@@ -86,8 +104,12 @@ class _SharingProcess(multiprocessing.process.BaseProcess):
         If this raises, because the arguments cannot be pickled, the child cannot be started, or a signal
         handler raises, all of them are released, and a child that was started is killed.
         """
+        from shmtensor import _core
+
         _check_startable(self)
         if self._parent_death is None:
+            from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe, pipe_for_child
+
             target: Any = self._target  # type: ignore[attr-defined]
             of_executor = getattr(target, "__module__", "") == _EXECUTOR
             # A daemonic parent is terminated at any time, and could not end its children then.
@@ -195,7 +217,8 @@ class ForkServerProcess(_SharingProcess, std.ForkServerProcess):
 
 
 _PRELOADED = (
-    *("shmtensor.multiprocessing.process", "shmtensor.multiprocessing.queues"),
+    "shmtensor.multiprocessing.process",
+    *("shmtensor.multiprocessing.connection", "shmtensor.multiprocessing.queues"),
     *("shmtensor.multiprocessing.pool", "shmtensor._array_reducers", "shmtensor.creation"),
     *("concurrent.futures.process", "numpy", "numpy.random"),
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from multiprocessing import reduction
 
-import shmtensor._core as _core
 from shmtensor._fork import Descriptor, no_fork, reset_in_forked_children
 
 TYPE_CHECKING = False
@@ -24,6 +23,8 @@ class ArgumentsPipe:
     """The pipe of one child. It is pickled with the Process object."""
 
     def __init__(self) -> None:
+        from shmtensor import _core  # which the child, that imports this module, too, may not need
+
         with no_fork():
             reader, writer = os.pipe()
             self._reader = Descriptor(reader)
