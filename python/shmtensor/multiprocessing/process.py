@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shmtensor import _core
+    import shmtensor._core as _core
     from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
 
 __all__ = ["ForkProcess", "ForkServerProcess", "Process", "ServerProcess", "SpawnProcess"]
@@ -61,7 +61,8 @@ class _Inherited:
         A child that may outlive this process joins a session that has been started, which would otherwise
         end with this process.
         """
-        from shmtensor import _core, _threshold
+        import shmtensor._core as _core
+        from shmtensor import _threshold
 
         joins = outlived and _core.stats() is not None
         return cls(_core.home_id(), _core.default_strategy(), _threshold.buffer_threshold(), joins)
@@ -80,7 +81,8 @@ class _Inherited:
             os.environ["SHMTENSOR_SESSION"] = self.session
 
     def _apply_to_extension(self) -> None:
-        from shmtensor import _core, _threshold
+        import shmtensor._core as _core
+        from shmtensor import _threshold
         from shmtensor.errors import ShmTensorError
 
         _core.set_home_id(self.session)
@@ -104,7 +106,7 @@ class _SharingProcess(multiprocessing.process.BaseProcess):
         If this raises, because the arguments cannot be pickled, the child cannot be started, or a signal
         handler raises, all of them are released, and a child that was started is killed.
         """
-        from shmtensor import _core
+        import shmtensor._core as _core
 
         _check_startable(self)
         if self._parent_death is None:

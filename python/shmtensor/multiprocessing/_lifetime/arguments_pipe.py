@@ -23,7 +23,7 @@ class ArgumentsPipe:
     """The pipe of one child. It is pickled with the Process object."""
 
     def __init__(self) -> None:
-        from shmtensor import _core  # which the child, that imports this module, too, may not need
+        import shmtensor._core as _core  # which the child, that imports this module, too, may not need
 
         with no_fork():
             reader, writer = os.pipe()
