@@ -136,7 +136,7 @@ TEST_F(Unmapped, NameOfOtherUserIsNotListed) {
   const SessionId id = fresh_session();
   const std::string mine = object_name(id) + "-1";
   const std::string theirs = object_name(id) + "-2";
-  const Fd own = create_shm(mine);  // open, because a sweep removes names that nobody uses
+  const Fd own = create_shm(mine);  // open, because a sweep removes names that no process uses
   const Fd file = create_shm(theirs);
   ASSERT_EQ(::fchown(file.get(), kStranger, kStranger), 0);
   ASSERT_EQ(::fchmod(file.get(), 0666), 0);
