@@ -201,7 +201,7 @@ CLEARING = """
     import shmtensor as st
 
     mine = st.zeros(2)  # the session is there, the arena of "x" is not open yet
-    st.publish, st.unpublish, st.share  # the modules are imported
+    st.publish, st.unpublish  # their module is imported
     resource.setrlimit(resource.RLIMIT_NOFILE, (40, 4096))
     taken = []
     try:
