@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     class Backend(Protocol):
         """The functions of a back end. A tensor that they take is on the back end's device."""
 
-        def new_storage(self, nbytes: int, device: int) -> Any:
-            """Return a new shared storage, uninitialized."""
-
         def to_host(self, tensor: Any) -> npt.NDArray[Any]:
             """Return the elements as an array: over the same memory on the host, else a private copy."""
 
@@ -55,14 +52,9 @@ if TYPE_CHECKING:
             """Return DLPack's type and number of the device."""
 
 
-__all__ = ["backend", "backend_of"]
-
-
-def backend(device: int) -> Backend:
-    """Return the back end for the number of a device, -1 for the host."""
-    return _device if device >= 0 else _host
+__all__ = ["backend_of"]
 
 
 def backend_of(storage: StorageBase) -> Backend:
     """Return the back end for the device of a storage."""
-    return backend(_core.device_number(storage))
+    return _device if _core.device_number(storage) >= 0 else _host

@@ -46,10 +46,6 @@ def from_dlpack(obj: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def new_storage(nbytes: int, device: int) -> Any:
-    return _core.new_storage(nbytes, False)
-
-
 def to_host(tensor: Any) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any] = tensor.numpy()
     return array

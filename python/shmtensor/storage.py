@@ -64,11 +64,10 @@ class Storage(_core.StorageBase):
     def __new__(cls, nbytes: SupportsIndex, device: str = "cpu") -> Self:
         number = device_number(device)
         size = check_size(nbytes, "nbytes")
-        if number < 0:
-            return _core.new_storage(size, False)  # type: ignore[return-value]
-        from shmtensor._backend import backend
-
-        return backend(number).new_storage(size, number)  # type: ignore[no-any-return]
+        made: Any = (
+            _core.new_storage(size, False) if number < 0 else _core.cuda_new_storage(size, number, False)
+        )
+        return made  # type: ignore[no-any-return]
 
     def __init_subclass__(cls) -> None:
         msg = "Storage cannot be subclassed: the subclass would be lost when sent to another process"

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["to_host"]
 
 
-def new_storage(nbytes: int, device: int) -> Any:
-    return _core.cuda_new_storage(nbytes, device, False)
-
-
 def clone(tensor: Any) -> Any:
     result = _core.empty(tensor.shape, tensor.dtype, False, _core.device_number(tensor.storage()))
     on_device(result, tensor)
