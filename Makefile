@@ -48,7 +48,7 @@ demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python examples/demo $(if $(HTML),--html $(HTML))
 
 # The first time, the two builds run side by side: linking and packing leave a processor idle.
-test: ## run the everyday tests: each protocol and each public function [3 minutes, the first time 6]
+test: ## run the everyday tests: each protocol and each public function [3 minutes, the first time 7]
 test: $(VENV)/.group-test build/gtest/.found
 	CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) $(MAKE) --no-print-directory -j2 $(CPP_BUILD)/.built $(VENV)/.shmtensor
 	$(MAKE) --no-print-directory test-cpp
