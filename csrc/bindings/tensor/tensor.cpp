@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -21,9 +22,9 @@
 namespace shmtensor::python {
 namespace {
 
-PyTypeObject* g_base = nullptr;     // _core.TensorBase
-PyObject* g_class = nullptr;        // shmtensor.Tensor, which derives from it
-PyTypeObject* g_integer = nullptr;  // numpy.integer
+PyTypeObject* g_base = nullptr;           // _core.TensorBase
+PyTypeObject* g_integer = nullptr;        // numpy.integer
+std::atomic<PyObject*> g_class{nullptr};  // shmtensor.Tensor, which derives from it; set last
 
 Tensor* as_tensor(PyObject* object) noexcept { return reinterpret_cast<Tensor*>(object); }
 
@@ -46,9 +47,13 @@ void tensor_dealloc(PyObject* self) {
 py::object make(py::object storage, PyObject* dtype, std::int32_t item_size,
                 std::uint8_t dtype_code, std::span<const std::int64_t> shape,
                 std::span<const std::int64_t> strides, std::int64_t offset, bool read_only) {
-  // Python's import lock lets only one thread register the class; a process may have none yet.
-  if (g_class == nullptr) py::module_::import("shmtensor.tensor");
-  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(g_class));
+  // A process without tensors has not imported the module, which registers the class.
+  PyObject* kind = g_class.load(std::memory_order_acquire);
+  if (kind == nullptr) {
+    py::module_::import("shmtensor.tensor");
+    kind = g_class.load(std::memory_order_acquire);
+  }
+  py::object object = new_untracked(reinterpret_cast<PyTypeObject*>(kind));
   Tensor* tensor = as_tensor(object.ptr());
   tensor->values = tensor->inline_values;
   if (shape.size() > Tensor::kInline) {
@@ -379,12 +384,13 @@ void add_tensor(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), g_tensor_functions) != 0) throw py::error_already_set();
   module.def("register_tensor_class",
              [](const py::object& tensor, const py::object& ndarray, const py::object& integer) {
-               g_class = py::object(tensor).release().ptr();
                set_array_type(reinterpret_cast<PyTypeObject*>(py::object(ndarray).release().ptr()));
                g_integer = reinterpret_cast<PyTypeObject*>(py::object(integer).release().ptr());
                // While a thread reads NumPy's interface at first use, a fork would stop it forever
                // in the child.
                static_cast<void>(py::detail::npy_api::get());
+               // Without a GIL, another thread may make a tensor as soon as it reads this.
+               g_class.store(py::object(tensor).release().ptr(), std::memory_order_release);
              });
 }
 
