@@ -22,9 +22,9 @@ namespace shmtensor {
 
 inline constexpr std::uint64_t kQueueMagic = 0x3165'7565'7571'7473;  // "stqueue1"
 
-/// A message. It is up to 96 bytes, or one block with its ticket, or both.
+/// A message. It is up to 224 bytes, or one block with its ticket, or both.
 struct MessageEntry {
-  static constexpr std::size_t kContent = 96;
+  static constexpr std::size_t kContent = 224;
 
   TicketRecord ticket;
   std::atomic<std::uint32_t> kind;     ///< for the layer above
@@ -33,16 +33,16 @@ struct MessageEntry {
   std::atomic<Access> access;          ///< with which its reader maps the block
   std::array<std::byte, kContent> content;
 };
-static_assert(sizeof(MessageEntry) == 128);
+static_assert(sizeof(MessageEntry) == 256);
 
 /// Where a ring is. A ring without a ticket is the one in the queue's first block.
 struct RingRecord {
   TicketRecord ticket;
   std::atomic<std::uint64_t> start;  ///< the count of messages that were put before its first one
   std::atomic<Strategy> strategy;    ///< of the arena
-  std::array<std::byte, 92> padding;
+  std::array<std::byte, 220> padding;
 };
-static_assert(sizeof(RingRecord) == 128);
+static_assert(sizeof(RingRecord) == 256);
 
 /// The end of the queue at which messages are put (tail) or taken (head). Only the process that has
 /// the lock writes the other fields.

@@ -66,3 +66,25 @@ def test_live_tensors_need_no_descriptor_each(start_method, strategy, tmp_path) 
     program = write_program(tmp_path, PROGRAM)
     done = run_program(program, start_method, env={"SHMTENSOR_SHARING_STRATEGY": strategy}, timeout=100)
     assert done.stdout.endswith("fine\n"), done
+
+
+SMALL_RESULTS = """
+    import sys
+    from concurrent.futures import ProcessPoolExecutor
+    import shmtensor.multiprocessing as mp
+
+    def mappings():
+        with open("/proc/self/maps") as maps:
+            return sum("shmtensor-" in line for line in maps)
+
+    if __name__ == "__main__":
+        with ProcessPoolExecutor(1, mp_context=mp.get_context(sys.argv[1])) as executor:
+            counts = [executor.submit(mappings).result() for _ in range(3)]
+        print(counts)
+        assert counts[0] == counts[-1], "the first result needs shared memory of the worker"
+    """
+
+
+def test_small_results_need_no_arena_of_their_worker(start_method, tmp_path) -> None:
+    done = run_program(write_program(tmp_path, SMALL_RESULTS), start_method, timeout=60)
+    assert done.returncode == 0, done
