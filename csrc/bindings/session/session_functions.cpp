@@ -76,6 +76,7 @@ py::list sweep(bool dry_run) {
 void add_session_functions(py::module_& module) {
   module.def("stats", &stats);
   module.def("home_id", &home_id);
+  module.def("has_home", [] { return Runtime::get().home_if_any() != nullptr; });
   module.def("home_proof", &home_proof);
   module.def("set_home_id", &set_home_id);
   module.def("session_named", [](const std::string& text) { return session_named(text).hex(); });

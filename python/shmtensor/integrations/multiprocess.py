@@ -6,7 +6,6 @@ sets `reducer_override`, which comes before it. docs/guide/with-datasets.md desc
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Any
 
 import multiprocess
@@ -83,9 +82,9 @@ def _reduce_large(array: npt.NDArray[Any]) -> Any:
 
 def _fork(popen: Any, process_obj: Any) -> None:
     """Fork a child without a moment in which its signals are the parent's; `_begin` unblocks them."""
-    from shmtensor.multiprocessing._lifetime.signals import blocked  # as below: most children fork none
+    from shmtensor.multiprocessing._lifetime.signals import ALL_SIGNALS, blocked  # as below
 
-    with blocked(*signal.valid_signals()) as process_obj._signal_mask:
+    with blocked(*ALL_SIGNALS) as process_obj._signal_mask:
         _launch(popen, process_obj)
 
 

@@ -64,7 +64,7 @@ class _Inherited:
         import shmtensor._core as _core
         from shmtensor import _threshold
 
-        joins = outlived and _core.stats() is not None
+        joins = outlived and _core.has_home()
         return cls(_core.home_id(), _core.default_strategy(), _threshold.buffer_threshold(), joins)
 
     def apply(self) -> None:
