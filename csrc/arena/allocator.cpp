@@ -10,7 +10,7 @@ std::optional<NewBlock> Allocator::take_warm(std::uint64_t size) {
     space_.free(range);
     return std::nullopt;
   }
-  return book(take_number(), range);
+  return assign(take_number(), range);
 }
 
 // The number and the range are reserved before the lock is released.
@@ -32,7 +32,7 @@ std::optional<NewBlock> Allocator::take(YieldingLock& lock, std::uint64_t size) 
   try {
     if (back(lock, range)) {
       if (grown) data_.back_ahead(lock);
-      return book(block, range);
+      return assign(block, range);
     }
   } catch (...) {
     give_both();
@@ -83,7 +83,7 @@ BlockNumber Allocator::take_number() noexcept {
   return block;
 }
 
-NewBlock Allocator::book(BlockNumber block, RangeAllocator::Range range) noexcept {
+NewBlock Allocator::assign(BlockNumber block, RangeAllocator::Range range) noexcept {
   ranges_[block] = range;  // the idle time of an extent begins when its last block is freed
   return {block, space_.offset(range)};
 }

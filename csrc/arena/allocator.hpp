@@ -68,7 +68,7 @@ class Allocator {
   [[nodiscard]] RangeAllocator::Range take_range(std::uint64_t size);
   [[nodiscard]] bool back(YieldingLock& lock, RangeAllocator::Range range) REQUIRES(lock);
   void touch(RangeAllocator::Range range) noexcept;
-  NewBlock book(BlockNumber block, RangeAllocator::Range range) noexcept;
+  NewBlock assign(BlockNumber block, RangeAllocator::Range range) noexcept;
 
   const Segment& segment_;
   DataSegment& data_;

@@ -191,7 +191,7 @@ std::uint32_t TransitWriter::find_group(std::uint64_t first, std::uint64_t key,
   return kNoGroup;
 }
 
-bool TransitWriter::spent(std::uint32_t index) const noexcept {
+bool TransitWriter::is_consumed(std::uint32_t index) const noexcept {
   const std::uint64_t word = table_.groups[index].word.load();
   // A group whose serials are used up is never used again.
   return !private_[index].spare && live_of(word) == 0 && serial_of(word) != kAll;
@@ -204,7 +204,7 @@ bool TransitWriter::spent(std::uint32_t index) const noexcept {
 std::uint32_t TransitWriter::take_group(std::atomic<std::uint64_t>& bucket) {
   const std::uint64_t bits = bucket.load(std::memory_order_relaxed);
   if (const std::uint32_t first = GroupLink(bits).index;
-      bits != 0 && first < private_.size() && spent(first)) {
+      bits != 0 && first < private_.size() && is_consumed(first)) {
     unlink(first);
     return first;
   }
@@ -212,7 +212,7 @@ std::uint32_t TransitWriter::take_group(std::atomic<std::uint64_t>& bucket) {
   const std::uint32_t steps = count == TransitTable::kGroups ? count : std::min(count, 4u);
   for (std::uint32_t i = 0; i < steps && spare_.empty(); ++i) {
     hand_ = (hand_ + 1) % count;
-    if (!spent(hand_)) continue;
+    if (!is_consumed(hand_)) continue;
     unlink(hand_);
     spare_.push_back(hand_);  // if it throws, the group is found again
     private_[hand_].spare = true;

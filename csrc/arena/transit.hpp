@@ -180,7 +180,7 @@ class TransitWriter {
       REQUIRES(lock_);
   std::uint32_t take_group(std::atomic<std::uint64_t>& bucket) REQUIRES(lock_);
   void unlink(std::uint32_t index) noexcept REQUIRES(lock_);
-  [[nodiscard]] bool spent(std::uint32_t index) const noexcept REQUIRES(lock_);
+  [[nodiscard]] bool is_consumed(std::uint32_t index) const noexcept REQUIRES(lock_);
   void reserve_stride(std::uint64_t offset_in_table) REQUIRES(lock_);
 
   const SessionMemory& memory_;

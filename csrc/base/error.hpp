@@ -42,6 +42,12 @@ class SessionError : public Error {
   using Error::Error;
 };
 
+/// The session's manager belongs to another user, or may belong to one.
+class ForeignSession : public SessionError {
+ public:
+  using SessionError::SessionError;
+};
+
 /// The program closed a descriptor of the session. The manager may have another one.
 class DescriptorClosed : public SessionError {
  public:

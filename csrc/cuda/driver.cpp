@@ -141,9 +141,9 @@ Driver::Driver() {
 void Driver::load() {
   void* library = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* said = ::dlerror();
+    const char* reason = ::dlerror();
     throw CudaUnavailable(
-        kNoDevice, "no CUDA driver: cannot load " + path_ + ": " + (said != nullptr ? said : "") +
+        kNoDevice, "no CUDA driver: cannot load " + path_ + ": " + (reason != nullptr ? reason : "") +
                        "; install NVIDIA's driver (in a container: its runtime). Host tensors "
                        "do not need it");
   }

@@ -197,7 +197,7 @@ void ArenaRegistry::note_free(ArenaNumber number, BlockNumber block) {
 
 template <typename Chosen>
 std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&& chosen) {
-  std::uint64_t spent = 0;
+  std::uint64_t cancelled = 0;
   for_each_table(memory, [&](TransitTable& table) {
     table.for_each_live([&](std::uint32_t index, TicketGroup& group, std::uint32_t) {
       std::uint64_t word = group.word.load();
@@ -208,7 +208,7 @@ std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&
       const auto live = static_cast<std::uint32_t>(word);
       // Replaced only if unchanged: a ticket that was published since belongs to another message.
       if (!group.word.compare_exchange_strong(word, word & ~std::uint64_t{0xffffffff})) return;
-      spent += static_cast<std::uint64_t>(std::popcount(live));
+      cancelled += static_cast<std::uint64_t>(std::popcount(live));
       const auto arena = static_cast<ArenaNumber>(block >> 32);
       const auto number = static_cast<BlockNumber>(block);
       if (try_free_block(memory, arena, number) == FreeResult::draining) {
@@ -216,12 +216,12 @@ std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&
       }
     });
   });
-  return spent;
+  return cancelled;
 }
 
 std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
                                      std::uint64_t older_than_milliseconds) {
-  const std::uint64_t spent = cancel_tickets(memory, [&](std::uint32_t sent, std::uint32_t) {
+  const std::uint64_t cancelled = cancel_tickets(memory, [&](std::uint32_t sent, std::uint32_t) {
     return std::uint64_t{seconds_since(sent)} * 1000 >= older_than_milliseconds;
   });
   for (auto& [number, entry] : entries_) {
@@ -229,7 +229,7 @@ std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
     note_freed(entry);
     if (entry.freed != 0) entry.reclaimed = 0;
   }
-  return spent;
+  return cancelled;
 }
 
 void ArenaRegistry::cancel_messages_in(const SessionMemory& memory,

@@ -32,11 +32,11 @@ void nap(int attempt) { std::this_thread::sleep_for(std::chrono::milliseconds(at
 [[noreturn]] void throw_not_ours(const SessionId& session, PeerUser user) {
   const std::string manager = "the manager of session " + session.hex();
   if (user == PeerUser::other) {
-    throw SessionError(manager +
-                       " belongs to another user; start another session by unsetting "
-                       "SHMTENSOR_SESSION");
+    throw ForeignSession(manager +
+                         " belongs to another user; start another session by unsetting "
+                         "SHMTENSOR_SESSION");
   }
-  throw SessionError(manager + " may be another user's: " + kUnknownPeerAdvice);
+  throw ForeignSession(manager + " may be another user's: " + kUnknownPeerAdvice);
 }
 
 [[noreturn]] void throw_incompatible(const SessionId& session) {

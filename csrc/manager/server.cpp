@@ -94,15 +94,15 @@ int Server::timeout_for_slots() {
   if (registry_.has_orphans()) return kOrphanMilliseconds;
   if (!slots_ || !slots_->any_known()) return kIdleMilliseconds;
   bool all_watched = true;
-  bool all_have_lines = true;
+  bool all_connected = true;
   slots_->for_each_in_use([&](SlotNumber slot) {
     if (slots_->is_unknown(slot)) return;  // its end cannot be detected
     const SlotTable::Occupant& occupant = (*slots_)[slot];
     all_watched = all_watched && occupant.pidfd;
-    all_have_lines = all_have_lines && occupant.connection >= 0;
+    all_connected = all_connected && occupant.connection >= 0;
   });
   if (!all_watched) return kIdleMilliseconds;
-  if (all_have_lines && knows_all_arenas_) return -1;
+  if (all_connected && knows_all_arenas_) return -1;
   const std::uint64_t now = coarse_milliseconds();
   return now < recheck_at_ ? static_cast<int>(recheck_at_ - now) : 0;
 }

@@ -122,9 +122,9 @@ void kill_below(pid_t pid, int generation) noexcept {
 // use.
 int parent_death_signal() noexcept { return SIGRTMIN + 23; }
 
-Fd open_parent_death_pipe(int lifeline) {
+Fd open_parent_death_pipe(int read_end) {
   std::array<char, 32> path{};
-  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", lifeline);
+  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", read_end);
   Fd pipe_end(::open(path.data(), O_RDONLY | O_NONBLOCK));
   if (!pipe_end) throw_os("open " + std::string(path.data()) + " (is /proc mounted?)");
   return pipe_end;

@@ -1,6 +1,6 @@
 // Ends a process and its descendants when another process ends.
 //
-// Only the watched process has the write end of a pipe open, the lifeline. A process that is to end
+// Only the watched process has the write end of the parent-death pipe open. A process that is to end
 // with it opens the read end a second time, so that this open file has an owner of its own. When
 // the last writer has closed the pipe, the kernel signals that owner, whatever it is doing.
 // docs/design/fork-and-exit.md explains why other mechanisms do not suffice.
@@ -15,11 +15,11 @@ namespace shmtensor {
 /// Returns the parent-death signal; its default action ends the process.
 [[nodiscard]] int parent_death_signal() noexcept;
 
-/// Opens the read end of a lifeline again. The descriptor is inherited across exec, so that the
+/// Opens the read end of a parent-death pipe again. The descriptor is inherited across exec, so that the
 /// pipe end outlives an exec. Throws OsError.
-[[nodiscard]] Fd open_parent_death_pipe(int lifeline);
+[[nodiscard]] Fd open_parent_death_pipe(int read_end);
 
-/// Makes the kernel signal `owner` when the writer of the lifeline is gone. Throws OsError.
+/// Makes the kernel signal `owner` when the pipe's writer is gone. Throws OsError.
 void bind_parent_death_signal(int pipe_end, pid_t owner);
 
 /// Binds the pipe end to this process, and sets a signal handler that ends the descendants of the

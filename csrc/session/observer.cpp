@@ -3,11 +3,12 @@
 #include <bit>
 #include <utility>
 
+#include "base/error.hpp"
 #include "os/clock.hpp"
 
 namespace shmtensor {
 
-std::optional<Observer> Observer::open(const SessionId& id) {
+std::optional<Observer> Observer::open(const SessionId& id) try {
   Connection connection = Connection::open(id, "");
   if (!connection) return std::nullopt;
   Message hello;
@@ -16,6 +17,8 @@ std::optional<Observer> Observer::open(const SessionId& id) {
   std::optional<Reply> reply = connection.ask(hello);
   if (!reply || reply->message.kind != MessageKind::welcome) return std::nullopt;
   return Observer(std::move(connection), SessionMemory::open(id, std::move(reply->fd)));
+} catch (const ForeignSession&) {
+  return std::nullopt;
 }
 
 std::vector<Observer::Process> Observer::processes() const {

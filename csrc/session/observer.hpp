@@ -34,7 +34,7 @@ class Observer {
     std::uint32_t age = 0;  ///< seconds since the last of the messages was sent
   };
 
-  /// Nothing if no manager serves the session. Throws SessionError, OsError.
+  /// Nothing if no manager of this user serves the session. Throws SessionError, OsError.
   static std::optional<Observer> open(const SessionId& id);
 
   [[nodiscard]] const SessionMemory& memory() const noexcept { return *memory_; }

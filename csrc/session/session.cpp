@@ -149,7 +149,7 @@ void Session::set_current(Placement placement, Arena* arena) noexcept {
 }
 
 std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
-  const std::uint64_t spent = cancel_tickets(older_than_milliseconds);
+  const std::uint64_t cancelled = cancel_tickets(older_than_milliseconds);
   for (const PinnedArena& arena : own_arenas()) {
     if (arena->segment().strategy() != Strategy::device) {
       arena->collect(0);
@@ -164,7 +164,7 @@ std::uint64_t Session::collect(std::uint64_t older_than_milliseconds) {
   }
   for (const PinnedArena& arena : pin_all()) arena->data().drop_gone();
   drop_unused_orphans();
-  return spent;
+  return cancelled;
 }
 
 bool Session::in_use() noexcept {

@@ -255,11 +255,11 @@ Statistics Session::statistics() {
 std::uint64_t Session::cancel_tickets(std::uint64_t older_than_milliseconds) {
   Message message = message_for(MessageKind::collect, id());
   // The manager releases memory in steps. The later requests cancel no more tickets.
-  std::uint64_t spent = 0;
+  std::uint64_t cancelled = 0;
   for (message.number = older_than_milliseconds;; message.number = kUnlimited) {
     const Message answer = ask(message).message;
-    spent += answer.number;
-    if (answer.unfinished == 0) return spent;
+    cancelled += answer.number;
+    if (answer.unfinished == 0) return cancelled;
   }
 }
 

@@ -38,7 +38,7 @@ void add_os_functions(py::module_& module) {
   module.def("has_pidfd", [] { return static_cast<bool>(open_pidfd(this_process())); });
   module.def("has_populate", &has_populate);
   module.def("open_parent_death_pipe",
-             [](int lifeline) { return open_parent_death_pipe(lifeline).release(); });
+             [](int read_end) { return open_parent_death_pipe(read_end).release(); });
   module.def("bind_parent_death_signal", &bind_parent_death_signal);
   module.def("arm_parent_death_signal", &arm_parent_death_signal);
 }

@@ -8,7 +8,6 @@ from typing import Any
 
 import shmtensor._core as _core
 from shmtensor._procfs import command_line, initial_variable
-from shmtensor.errors import SessionError
 
 __all__ = ["find_sessions", "observe"]
 
@@ -43,10 +42,6 @@ def observe(session: str) -> dict[str, Any] | None:
         seen: dict[str, Any] | None = _core.observe(session)
     except OSError:
         return None
-    except SessionError as error:
-        if "another user" in str(error):  # csrc/manager/connection.cpp
-            return None
-        raise
     if seen is not None:
         for process in seen["processes"]:
             process["command"] = command_line(process["pid"])

@@ -80,5 +80,5 @@ def _discard(seen: dict[str, Any], older_than: float, dry_run: bool) -> int:
         try:
             return _core.collect_session(seen["session"], older_than)
         except (SessionError, OSError):
-            return 0  # of another user, or of another version
+            return 0  # of another version
     return sum(one["messages"] for one in seen["in_flight"] if one["age"] >= older_than)
