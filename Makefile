@@ -97,9 +97,10 @@ test-python: ## run the Python tests among them (PYTEST_ARGS="tests/objects -k s
 test-python: $(PYTHON_TESTS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+TEST_ALL_MARK ?= thorough and not nightly and not gpu
 test-all: ## run the others: each start method and strategy, and what takes seconds [15 minutes]
 test-all: $(PYTHON_TESTS)
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "thorough and not gpu"
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(TEST_ALL_MARK)"
 
 # In an environment of its own, so that the libraries never reach the other tests. Tests of a library that
 # cannot be installed are skipped.
@@ -151,6 +152,7 @@ NEEDS_fuzz = $(CLANG)
 NEEDS_model := spin
 NEEDS_litmus := herd7
 nightly: export INTEGRATIONS_MARK = not gpu
+nightly: export TEST_ALL_MARK = thorough and not gpu
 nightly: ## run NIGHTLY="sanitize fuzz model ...", one after the other [6 hours]
 	@failed=; $(foreach piece,$(NIGHTLY), \
 	  if command -v $(or $(NEEDS_$(piece)),$(PYTHON)) >/dev/null; \

@@ -54,12 +54,18 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave all start methods and strategies of a test but the first to `make test-all`."""
+    """Leave all start methods and strategies of a test but the first to `make test-all`.
+
+    It varies one of the two; `make nightly` varies both together.
+    """
     for item in items:
         if hasattr(item, "callspec"):
             indices = item.callspec.indices
-            if indices.get("start_method") or indices.get("strategy"):
+            varied = [name for name in ("start_method", "strategy") if indices.get(name)]
+            if varied:
                 item.add_marker(pytest.mark.thorough)
+            if len(varied) == 2:
+                item.add_marker(pytest.mark.nightly)
 
 
 NAMES = pytest.StashKey[set[str]]()
