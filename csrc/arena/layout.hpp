@@ -94,14 +94,12 @@ struct ArenaHeader {
   DeviceId device;              ///< for Strategy::device
 
   alignas(64) std::atomic<std::uint32_t> capacity;  ///< block records whose pages exist
-  std::atomic<std::uint32_t> planes;                ///< bit p: plane p may have bits that count, so
-                                                    ///< every process reads it; its pages exist
+  std::atomic<std::uint32_t> planes;                ///< bit p: every process reads plane p, whose
+                                                    ///< pages exist for all block records
   std::atomic<std::uint32_t> capacity_wanted;       ///< the capacity that the owner is creating
   std::atomic<std::uint32_t> planes_wanted;         ///< bit p: a process is creating plane p
   std::atomic<std::uint64_t> committed;             ///< bytes of the data segment in the file
   std::atomic<std::uint32_t> orphaned;              ///< the manager found the owner dead
-  std::atomic<std::uint32_t> planes_made;           ///< bit p: the pages of plane p exist, for all
-                                                    ///< block records; never cleared
 
   alignas(64) std::atomic<std::uint64_t> freed_top;  ///< see FreedMap
 

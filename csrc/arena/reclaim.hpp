@@ -49,9 +49,7 @@ template <typename Lost, typename Unused>
 void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& dead, Lost&& lost,
            Unused&& unused) {
   const std::uint32_t capacity = segment.capacity();
-  // Also in a retired plane: a process that prepares a fork may set bits for a child whose slot the
-  // manager has cancelled.
-  const std::uint32_t concerned = segment.planes_made() & dead.planes();
+  const std::uint32_t concerned = segment.planes() & dead.planes();
   for (BlockNumber block = 0; block < capacity; ++block) {
     for (std::uint32_t planes = concerned; planes != 0; planes &= planes - 1) {
       const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));

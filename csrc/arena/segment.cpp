@@ -224,15 +224,12 @@ void Segment::ensure_plane(SlotNumber slot) const {
   const std::uint32_t plane = plane_of(slot);
   ArenaHeader& head = header();
   if (has_plane(slot)) return;
-  if ((planes_made() & 1u << plane) == 0) {
-    head.planes_wanted.fetch_or(1u << plane);
-    const std::uint64_t blocks = std::min(head.capacity_wanted.load(), layout_.max_blocks);
-    const File backing = file();
-    if (!reserve_around(*backing, layout_.holders(plane), blocks * 8) ||
-        !reserve_around(*backing, layout_.senders(plane), blocks * 8)) {
-      throw_no_room("the holder bits", number_);
-    }
-    head.planes_made.fetch_or(1u << plane);
+  head.planes_wanted.fetch_or(1u << plane);
+  const std::uint64_t blocks = std::min(head.capacity_wanted.load(), layout_.max_blocks);
+  const File backing = file();
+  if (!reserve_around(*backing, layout_.holders(plane), blocks * 8) ||
+      !reserve_around(*backing, layout_.senders(plane), blocks * 8)) {
+    throw_no_room("the holder bits", number_);
   }
   head.planes.fetch_or(1u << plane);
 }

@@ -64,10 +64,6 @@ class Segment {
   [[nodiscard]] std::uint32_t planes() const noexcept {
     return header().planes.load() & ((1u << kPlanes) - 1);
   }
-  /// Returns a bit for each plane whose pages exist, retired ones included.
-  [[nodiscard]] std::uint32_t planes_made() const noexcept {
-    return header().planes_made.load() & ((1u << kPlanes) - 1);
-  }
   /// Return true if all processes see the bits of that slot.
   [[nodiscard]] bool has_plane(SlotNumber slot) const noexcept {
     return (planes() & 1u << plane_of(slot)) != 0;
@@ -121,9 +117,6 @@ class Segment {
   /// makes every process read them. Must be called before a slot sets its first bit in the arena.
   /// Throws OutOfMemory.
   void ensure_plane(SlotNumber slot) const;
-  /// For the manager: no process reads these planes until the next `ensure_plane`. Requires that
-  /// none of their slots is in use, or has a bit here or a live ticket. May be repeated.
-  void retire_planes(std::uint32_t planes) const noexcept { header().planes.fetch_and(~planes); }
 
   /// For the owner: creates more block records. Throws OutOfMemory.
   void grow_capacity() const;

@@ -93,10 +93,6 @@ class ArenaRegistry {
   [[nodiscard]] std::optional<QueueSummary> next_queue(const SessionMemory& memory,
                                                        ArenaNumber arena,
                                                        std::uint64_t block) const;
-  template <typename Visit>
-  void for_each(Visit&& visit) const {
-    for (const auto& [number, entry] : entries_) visit(*entry.segment);
-  }
 
  private:
   static constexpr std::uint64_t kAll = ~std::uint64_t{0};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +70,6 @@ void Server::run() {
     if (slots_) recheck_slots();
     sweep_dead();
     check_pipes();
-    retire_planes();
     registry_.reclaim_orphans();
   }
   // The session may still be in use by processes that have no connection to this manager.
@@ -79,14 +79,12 @@ void Server::run() {
 }
 
 int Server::timeout() {
-  int least = timeout_for_slots();
-  for (const std::optional<std::uint64_t> check : {pipes_.next_check(), planes_check_at_}) {
-    if (!check || least == 0) continue;
-    const std::uint64_t now = coarse_milliseconds();
-    const int left = now < *check ? static_cast<int>(*check - now) : 0;
-    least = least < 0 ? left : std::min(least, left);
-  }
-  return least;
+  const int for_slots = timeout_for_slots();
+  const std::optional<std::uint64_t> check = pipes_.next_check();
+  if (!check || for_slots == 0) return for_slots;
+  const std::uint64_t now = coarse_milliseconds();
+  const int for_pipes = now < *check ? static_cast<int>(*check - now) : 0;
+  return for_slots < 0 ? for_pipes : std::min(for_slots, for_pipes);
 }
 
 int Server::timeout_for_slots() {

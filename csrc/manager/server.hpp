@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -100,10 +99,6 @@ class Server {
   void wake_watchers(const Client& client, const Message& message);
   void remove_queue(int descriptor);
 
-  // server_planes.cpp
-  void retire_planes();
-  [[nodiscard]] bool is_quiet(std::uint32_t plane) const noexcept;
-
   // server_session.cpp
   void find_or_start(const Message& message, Fd fd);
   void assume_session(std::unique_ptr<SessionMemory> memory);
@@ -133,8 +128,6 @@ class Server {
   SlotSet dead_;  ///< slots to be swept together, before the next request is answered
   WatchedPipes pipes_{listener_};
   WatchedQueues queues_;
-  /// Milliseconds; time of the next check for planes to retire. Nothing while there are none.
-  std::optional<std::uint64_t> planes_check_at_;
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
   std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a

@@ -83,7 +83,6 @@ void Server::sweep_dead() {
     ++count;
   });
   dead_ = {};
-  planes_check_at_ = 0;
   // When owners see this change, they compare the block table with their bookkeeping.
   memory_->header().deaths.fetch_add(count);
   registry_.notify_owners();

@@ -113,7 +113,6 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
       return reply(client.socket, message, MessageKind::done);
     case MessageKind::collect:
       message.number = registry_.collect(*memory_, message.number);
-      planes_check_at_ = 0;
       registry_.reclaim_orphans();
       message.unfinished = registry_.unfinished() ? 1 : 0;
       return reply(client.socket, message, MessageKind::done);

@@ -46,13 +46,11 @@ void Server::find_arenas() {
   }
   registry_.add(std::move(arenas), *memory_, slots_->unused());
   knows_all_arenas_ = found.all;
-  planes_check_at_ = 0;
 }
 
 void Server::add_arena(std::unique_ptr<Segment> segment) {
   const bool lives = owner_lives(*segment);
   registry_.add(std::move(segment), lives, *memory_, slots_->unused());
-  planes_check_at_ = 0;
 }
 
 bool Server::owner_lives(const Segment& segment) {

@@ -66,14 +66,6 @@ bool SlotTable::has_unread(SlotNumber slot) const {
   return memory_.slot(slot).incarnation.load() != 0 && memory_.transit(slot).any_live();
 }
 
-bool SlotTable::has_unread_in_plane(std::uint32_t plane) const {
-  const auto first = static_cast<SlotNumber>(plane * 64);
-  for (SlotNumber slot = first; slot < first + 64; ++slot) {
-    if (has_unread(slot)) return true;
-  }
-  return false;
-}
-
 std::optional<SlotNumber> SlotTable::assign(ProcessIdentity process, std::int32_t parent, Fd pidfd,
                                             int connection) {
   Occupant occupant;
@@ -189,14 +181,6 @@ bool SlotTable::any_known() const {
     if (occupants_[slot].taken && !is_unknown(slot)) return true;
   }
   return false;
-}
-
-std::uint32_t SlotTable::planes_in_use() const noexcept {
-  SlotSet used;
-  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
-    if (occupants_[slot].taken) used.add(slot);
-  }
-  return used.planes();
 }
 
 SlotSet SlotTable::unused() const noexcept {

@@ -67,11 +67,6 @@ class SlotTable {
   [[nodiscard]] bool all_registered() const noexcept;
 
   [[nodiscard]] SlotSet unused() const noexcept;
-  /// Returns a bit for each plane of which a slot is in use or reserved.
-  [[nodiscard]] std::uint32_t planes_in_use() const noexcept;
-  /// Return true if a message of a present or former process in one of the plane's slots is unread.
-  /// Throws OsError if address space is short.
-  [[nodiscard]] bool has_unread_in_plane(std::uint32_t plane) const;
 
   template <typename Visit>
   void for_each_in_use(Visit&& visit) {

@@ -52,29 +52,13 @@ def retire_arenas() -> None:
         st.empty(mib << 20, np.uint8)
 
 
-def use_second_plane() -> None:
-    """Have more children at a time than a bitmap plane has slots. This process must hold a tensor."""
-    ours, childs = os.pipe()
-    children = []
-    for _ in range(64):
-        if (pid := os.fork()) == 0:
-            os.close(childs)
-            os.read(ours, 1)  # until the parent closes its end, or is killed
-            os._exit(0)
-        children.append(pid)
-    os.close(childs)
-    for pid in children:
-        os.waitpid(pid, 0)
-    os.close(ours)
-
-
 def run_all_operations(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
     """Be the victim. The survivor returns what it receives, each time with a tensor of its own."""
     if not fault.startswith("manager."):
         os.environ["SHMTENSOR_FAULT"] = fault
     rng = random.Random(os.getpid())
     session = None
-    for number in range(ROUNDS):
+    for _ in range(ROUNDS):
         for strategy in mp.get_all_sharing_strategies():
             mp.set_sharing_strategy(strategy)
             sent = [fresh(rng) for _ in range(3)]
@@ -109,10 +93,6 @@ def run_all_operations(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
             del grown
             if "retire" in fault:
                 retire_arenas()
-        if "plane" in fault and number == 1:  # with arenas of both strategies
-            held = st.ones(1)
-            use_second_plane()
-            del held
         session = st.stats()["session"]
         if fault.startswith(("session.", "manager.")):
             for pid in manager_pids(session):

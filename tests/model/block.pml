@@ -35,11 +35,8 @@
 #define UNSEND 0   /* 1: a send may fail after its ticket was published */
 #endif
 #ifndef PLANES
-#define PLANES 1   /* 2: the last process has its bits in a plane, that is a word, of its own; 3: one before */
-#endif
-#ifndef RETIRE
-#define RETIRE 0   /* 1, with PLANES=2: the last process's plane is read only while it is announced; the manager
-                      retires it. With FORK=1 a former process of the slot has announced it */
+#define PLANES 1   /* 2: the last process has its bits in a plane, that is a word, of its own, which others read
+                      when it is announced; 3: in one before */
 #endif
 #ifndef READS
 #define READS 1    /* how often the bytes of a message may be loaded */
@@ -61,9 +58,7 @@ byte freed_low;       /* FreedMap: a bit for each block, */
 bool freed_top;       /* and one over all */
 byte deaths_counted;  /* SessionHeader::deaths */
 bool orphaned;        /* ArenaHeader::orphaned */
-bool plane = (RETIRE == 0 || FORK || (START_HELD & LAST) != 0); /* ArenaHeader::planes: the bit of the last process's plane */
-bool reserved = (FORK == 0);        /* the manager has given the last process its slot */
-bool retiring;        /* ghost: the manager, which is one thread, assigns no slot in between */
+bool plane = (PLANES != 2 || (START_HELD & LAST) != 0); /* ArenaHeader::planes: the bit of the last process's plane */
 
 byte given;           /* the owner's bookkeeping: Allocator::ranges_, private to it */
 byte use[N];          /* ghost: the blocks whose bytes a process has in use */
@@ -86,7 +81,7 @@ inline check_free(b) {
 
 /* try_free (csrc/arena/reclaim.cpp). `won`: this process freed it. */
 #define TICKET_SEEN(b) (ticket[k].live && ticket[k].block == b && ticket[k].generation == s_generation && (s_senders & bit(ticket[k].sender)))
-#if RETIRE
+#if PLANES == 2
 #define READ_PLANES READ(seen = plane);
 #define SEEN(bits, all) (all -> (bits) : (bits) & ~LAST)
 #else
@@ -105,7 +100,7 @@ inline check_free(b) {
 #define LOOK_AT_HOLDERS(b, READ_THEM) \
   if :: !busy && PLANES == 1 -> READ(busy = block[b].holders != 0) \
      :: !busy && PLANES == 2 -> READ_THEM READ(busy = (block[b].holders & ~LAST) != 0); \
-        if :: !busy && (RETIRE == 0 || seen) -> READ(busy = (block[b].holders & LAST) != 0) :: else fi \
+        if :: !busy && seen -> READ(busy = (block[b].holders & LAST) != 0) :: else fi \
      :: !busy && PLANES == 3 -> READ(busy = (block[b].holders & LAST) != 0); \
         if :: !busy -> READ(busy = (block[b].holders & ~LAST) != 0) :: else fi \
      :: else fi
@@ -222,14 +217,11 @@ inline receive() {
 /* Session::prepare_child, Arena::hold_for_child: the child's bit, then the epoch. Who is killed on the
    way leaves a slot of which the manager hears that nobody lives in it. */
 #define FSTEP(x) if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; dead[N - 1] = true; born = true; use[me] = 0; goto killed } :: d_step { x } fi
-/* SlotTable::assign_to_child, then Segment::ensure_plane. */
-#if RETIRE
-#define RESERVE \
-  if :: atomic { deaths < DEATHS -> deaths++; dead[me] = true; dead[N - 1] = true; born = true; use[me] = 0; goto killed } \
-     :: atomic { !retiring -> reserved = true } fi; \
-  FSTEP(plane = true);
+/* Segment::ensure_plane. */
+#if PLANES == 2
+#define ENSURE_PLANE FSTEP(plane = true);
 #else
-#define RESERVE
+#define ENSURE_PLANE
 #endif
 #ifdef NO_FORK_EPOCH
 #define CHILD_BUMP(x) skip
@@ -237,7 +229,7 @@ inline receive() {
 #define CHILD_BUMP(x) FSTEP(block[x].epoch++)
 #endif
 inline fork() {
-  RESERVE
+  ENSURE_PLANE
   if :: use[me] & 1 -> FSTEP(block[0].holders = block[0].holders | LAST); CHILD_BUMP(0) :: else fi;
   if :: B > 1 && (use[me] & 2) -> FSTEP(block[B - 1].holders = block[B - 1].holders | LAST); CHILD_BUMP(B - 1) :: else fi;
   FSTEP(use[N - 1] = use[me]; born = true)
@@ -248,7 +240,7 @@ proctype Process(byte me) {
   byte low; byte deaths_seen;
   if :: me == N - 1 -> (born) :: else fi;
   if :: dead[me] -> goto killed :: else fi;
-  if :: RETIRE && !FORK && me == N - 1 -> STEP(plane = true) :: else fi; /* Segment::ensure_plane */
+  if :: PLANES == 2 && !FORK && me == N - 1 -> STEP(plane = true) :: else fi; /* Segment::ensure_plane */
   do
   :: n < OPS -> n++;
      if
@@ -294,32 +286,19 @@ inline spend() {
   TRY_FREE(MSTEP); if :: won -> MARK(MSTEP) :: else fi; b = 0
 }
 
-/* Server::retire_planes. A slot without a process issues no ticket, so both conditions stay true. */
-#ifdef RETIRE_IN_USE
-#define SLOT_FREE 1
-#else
-#define SLOT_FREE (!reserved || (dead[N - 1] && vacated[N - 1]) || (!dead[N - 1] && done[N - 1]))
-#endif
-#ifdef RETIRE_UNREAD
-#define NO_TICKET 1
-#else
-#define NO_TICKET (!(ticket[0].live && ticket[0].sender == N - 1) && !(ticket[T - 1].live && ticket[T - 1].sender == N - 1))
-#endif
-
 proctype Manager() {
   byte p; byte b; byte t; byte k; byte s_generation; byte s_epoch; byte s_senders; bool busy; bool won; bool had; bool seen;
   byte low; byte me = 0;
   goto serve;
 adopt: /* Server::adopt_session */
   skip;
-  d_step { busy = false; won = false; seen = false; retiring = false; s_generation = 0; s_epoch = 0; s_senders = 0; k = 0; t = 0; b = 0; p = NONE };
+  d_step { busy = false; won = false; seen = false; s_generation = 0; s_epoch = 0; s_senders = 0; k = 0; t = 0; b = 0; p = NONE };
   sweep(); MSTEP(deaths_counted++);
 serve:
   do
   :: atomic { dead[0] && !vacated[0] -> p = 0 } -> goto vacate
   :: atomic { dead[1] && !vacated[1] -> p = 1 } -> goto vacate
   :: atomic { dead[N - 1] && !vacated[N - 1] -> p = N - 1 } -> goto vacate
-  :: atomic { RETIRE && plane && SLOT_FREE && NO_TICKET -> retiring = true }; MSTEP(plane = false); retiring = false
   :: atomic { collects < COLLECTS && ticket[0].live -> collects++; t = 0 }; spend()
   :: atomic { COLLECTS && T > 1 && collects < COLLECTS && ticket[T - 1].live -> collects++; t = T - 1 }; spend()
   :: done[0] && done[1] && done[N - 1] && (!dead[0] || vacated[0]) && (!dead[1] || vacated[1]) && (!dead[N - 1] || vacated[N - 1]) -> break

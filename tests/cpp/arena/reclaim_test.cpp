@@ -134,14 +134,6 @@ TEST_F(TryFreeTest, SweepKeepsUnreadMessages) {
   EXPECT_EQ(swept(3), (std::set<BlockNumber>{kBlock})) << "of a claimer that was killed";
 }
 
-// The slot was cancelled while a process set its bits for a child.
-TEST_F(TryFreeTest, SweepClearsBitsInRetiredPlane) {
-  hold(70);
-  segment_->retire_planes(1u << plane_of(70));
-  EXPECT_EQ(swept(70), (std::set<BlockNumber>{kBlock}));
-  EXPECT_FALSE(held_by(70, kBlock));
-}
-
 // Killed between clearing its bit and the attempt to free.
 TEST_F(TryFreeTest, SweepFindsUnreferencedBlocks) {
   EXPECT_EQ(swept(kNoSlot), (std::set<BlockNumber>{kBlock}));

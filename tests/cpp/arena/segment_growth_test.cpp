@@ -97,20 +97,6 @@ TEST_F(SegmentGrowth, AnnouncedPlaneIsCreatedByNextProcess) {
   expect_backed(*segment, 1u << 5);
 }
 
-TEST_F(SegmentGrowth, RetiredPlaneGrowsAndReturnsWithoutNewPages) {
-  const auto segment = create({8192, 64 * kMiB});
-  segment->ensure_plane(64);
-  segment->retire_planes(2);
-  EXPECT_EQ(segment->planes(), 1u);
-  EXPECT_FALSE(segment->has_plane(64));
-  segment->grow_capacity();
-  expect_backed(*segment, 3);
-  const std::uint64_t before = file_usage(*segment->file());
-  segment->ensure_plane(64);
-  EXPECT_EQ(segment->planes(), 3u);
-  EXPECT_EQ(file_usage(*segment->file()), before);
-}
-
 TEST_F(SegmentGrowth, PlanesAndRecordsGrowConcurrently) {
   testing::Shared<testing::Turn> round;
   constexpr int kRounds = 40;
