@@ -42,8 +42,8 @@ SYSTEM = re.compile(r"#include <(sys/.*|fcntl|sched|dirent|poll|spawn|signal|pth
 SYSTEM_ALLOWED = {
     "arena/segment.cpp",  # fstat, to check what a peer sent
     "arena/session_memory.cpp",  # the same
-    "manager/server_requests.cpp",  # the same
-    "manager/server.cpp",  # a spare descriptor, to reject new connections
+    "manager/messages.cpp",  # the same
+    "manager/clients.cpp",  # a spare descriptor, to reject new connections
     "cuda/driver.cpp",  # the only dlopen
     "cuda/memory.cpp",  # close-on-exec for descriptors that the driver made
     "manager/main.cpp",  # a program, not a library

@@ -1,27 +1,19 @@
-// The manager's event loop, and its connections.
 #include "manager/server.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/error.hpp"
+#include "manager/event_source.hpp"
 #include "manager/manager_address.hpp"
 #include "os/clock.hpp"
-#include "os/same_user.hpp"
 #include "os/shm_object.hpp"
-#include "os/unix_socket.hpp"
 
 namespace shmtensor {
 namespace {
 
-constexpr int kConnectionsAtOnce = 64;
 constexpr int kOrphanMilliseconds = 100;
 constexpr int kIdleMilliseconds = 250;
 
@@ -29,19 +21,15 @@ constexpr int kIdleMilliseconds = 250;
 
 Server::Server(SessionId session, Fd listener)
     : session_(session),
-      listener_(std::move(listener)),
-      spare_(listener_.duplicate()),
-      empty_since_(coarse_milliseconds()) {
-  listen_as_this_process(listener_);
-  poller_.add(listener_, tag(kListener, 0));
-}
+      clients_(std::move(listener), poller_),
+      empty_since_(coarse_milliseconds()) {}
 
 Server::~Server() {
   if (memory_) memory_->header().manager.compare_exchange_strong(claimed_, 0);
   slots_.reset();
   memory_.reset();
   remove_manager_file(session_);  // before it closes: then no other process has replaced the file
-  listener_.reset();
+  clients_.stop_listening();
 }
 
 void Server::run() {
@@ -49,22 +37,24 @@ void Server::run() {
     std::vector<std::uint64_t> all = poller_.wait(timeout());
     // Ended processes come first, so that one sweep is enough for all of them before requests are
     // answered.
-    std::stable_partition(all.begin(), all.end(),
-                          [](std::uint64_t ready) { return ready >> 32 == kProcess; });
+    std::stable_partition(all.begin(), all.end(), [](std::uint64_t ready) {
+      return source_of(ready) == EventSource::process;
+    });
     for (const std::uint64_t ready : all) {
-      const auto value = static_cast<std::uint32_t>(ready);
-      switch (ready >> 32) {
-        case kListener:
-          accept_some();
+      const std::uint32_t value = value_of(ready);
+      switch (source_of(ready)) {
+        case EventSource::listener:
+          clients_.accept_some();
           break;
-        case kClient:
+        case EventSource::client:
           serve(static_cast<int>(value));
           break;
-        case kQueue:
+        case EventSource::process:
+          check_slot(static_cast<SlotNumber>(value));
+          break;
+        case EventSource::queue:
           remove_queue(static_cast<int>(value));
           break;
-        default:
-          check_slot(static_cast<SlotNumber>(value));
       }
     }
     if (slots_) recheck_slots();
@@ -115,41 +105,6 @@ bool Server::finished() {
   if (now - empty_since_ < static_cast<std::uint64_t>(kIdleTimeout.count())) return false;
   if (!memory_ || count_in_flight(*memory_) == 0) return true;
   return slots_->taken() == 0 && !slots_->has_living_parent();
-}
-
-void Server::accept_some() {
-  for (int i = 0; i < kConnectionsAtOnce; ++i) {
-    Fd socket = accept_connection(listener_);
-    if (!socket && !reject_connection()) return;
-    if (!socket || clients_.size() >= kMaxClients) continue;
-    try {
-      if (user_of_peer(socket) == PeerUser::same) add_client(std::move(socket));
-    } catch (const Error&) {
-      // The connection cannot be watched, so it is closed.
-    }
-  }
-}
-
-int Server::add_client(Fd socket) {
-  const int descriptor = socket.get();
-  poller_.add(socket, tag(kClient, static_cast<std::uint32_t>(descriptor)));
-  clients_[descriptor] = {std::move(socket), kNoSlot};
-  return descriptor;
-}
-
-bool Server::reject_connection() {
-  if ((errno != EMFILE && errno != ENFILE) || !spare_) return false;
-  spare_.reset();
-  static_cast<void>(accept_connection(listener_));
-  spare_ = Fd(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));
-  return true;
-}
-
-void Server::close_client(int descriptor) noexcept {
-  const auto at = clients_.find(descriptor);
-  if (at == clients_.end()) return;
-  poller_.remove(at->second.socket);
-  clients_.erase(at);
 }
 
 }  // namespace shmtensor

@@ -2,19 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <span>
-#include <string>
 
 #include "manager/arena_registry.hpp"
+#include "manager/clients.hpp"
 #include "manager/protocol.hpp"
 #include "manager/slot_table.hpp"
 #include "manager/watched_pipes.hpp"
 #include "manager/watched_queues.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
-#include "os/unix_socket.hpp"
 
 namespace shmtensor {
 
@@ -30,41 +27,17 @@ class Server {
   void run();
 
  private:
-  // Tags of the poller: the kind of a descriptor in the upper half, and its number or slot in the
-  // lower.
-  static constexpr std::uint64_t kListener = 0;
-  static constexpr std::uint64_t kClient = 1;
-  static constexpr std::uint64_t kProcess = 2;
-  static constexpr std::uint64_t kQueue = 3;
-  static constexpr std::uint64_t tag(std::uint64_t kind, std::uint64_t value) noexcept {
-    return kind << 32 | value;
-  }
-  static constexpr std::size_t kMaxClients = 4096;
-  static constexpr int kMostQueued = 4096;  ///< more messages than a socket's buffer takes
   static constexpr int kRecheckMilliseconds =
       1'000;  ///< between checks of slots without a connection
   static constexpr int kFirstRecheckMilliseconds =
       20;  ///< from a broken connection to the first check
 
-  struct Client {
-    Fd socket;
-    SlotNumber slot = kNoSlot;
-  };
-
   // server.cpp
-  void accept_some();
-  bool reject_connection();
-  int add_client(Fd socket);
-  void close_client(int descriptor) noexcept;
   [[nodiscard]] int timeout();
   [[nodiscard]] int timeout_for_slots();
   [[nodiscard]] bool finished();
 
   // server_requests.cpp
-  static void reply(const Fd& socket, Message message, MessageKind kind, const Fd* fd = nullptr);
-  static void refuse(const Fd& socket, Message message, const std::string& why);
-  [[nodiscard]] static bool is_socket(const Fd& fd);
-  [[nodiscard]] bool is_of_session(const Received& received, const Message& message) const noexcept;
   /// Reads one message and answers it. Returns false if there was none, or the connection has
   /// ended.
   bool serve(int descriptor);
@@ -90,7 +63,7 @@ class Server {
 
   // server_pipes.cpp
   void watch_pipe(const Client& client, const Message& message, Fd fd);
-  void watch_last_pipes(int descriptor);
+  void watch_last_pipes(const Client& client);
   void check_pipes();
 
   // server_queues.cpp
@@ -109,7 +82,7 @@ class Server {
 
   // server_deaths.cpp
   void watch(SlotNumber slot);
-  void remove_client(int descriptor);
+  void remove_client(const Client& client);
   void check_slot(SlotNumber slot);
   void recheck_slots();
   void reclaim_slot(SlotNumber slot);
@@ -117,16 +90,14 @@ class Server {
   void try_postponed_frees();
 
   SessionId session_;
-  Fd listener_;
-  Fd spare_;  ///< closed temporarily to accept and close a connection when descriptors are short
   Poller poller_;
-  std::map<int, Client> clients_;
+  Clients clients_;
   std::unique_ptr<SessionMemory> memory_;
   std::uint32_t claimed_ = 0;  ///< identifies this manager in the session's memory
   std::unique_ptr<SlotTable> slots_;
   ArenaRegistry registry_;
   SlotSet dead_;  ///< slots to be swept together, before the next request is answered
-  WatchedPipes pipes_{listener_};
+  WatchedPipes pipes_{clients_.listener()};
   WatchedQueues queues_;
   bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "manager/messages.hpp"
 #include "manager/server.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"

@@ -1,5 +1,6 @@
 // Handles the deaths of members.
 #include "base/error.hpp"
+#include "manager/event_source.hpp"
 #include "manager/recovery.hpp"
 #include "manager/server.hpp"
 #include "os/clock.hpp"
@@ -10,15 +11,15 @@ namespace shmtensor {
 void Server::watch(SlotNumber slot) {
   SlotTable::Occupant& occupant = (*slots_)[slot];
   try {
-    if (occupant.pidfd) poller_.add(occupant.pidfd, tag(kProcess, slot));
+    if (occupant.pidfd) poller_.add(occupant.pidfd, tag(EventSource::process, slot));
   } catch (const Error&) {
     occupant.pidfd.reset();  // as on a kernel without pidfds
   }
 }
 
-void Server::remove_client(int descriptor) {
-  const SlotNumber slot = clients_.at(descriptor).slot;
-  close_client(descriptor);
+void Server::remove_client(const Client& client) {
+  const SlotNumber slot = client.slot;
+  clients_.close(client.socket.get());
   if (slot == kNoSlot) return;
   SlotTable::Occupant& occupant = (*slots_)[slot];
   occupant.connection = -1;
@@ -52,8 +53,8 @@ void Server::recheck_slots() {
 void Server::reclaim_slot(SlotNumber slot) {
   if (!slots_->withdraw(slot)) return;
   const int connection = (*slots_)[slot].connection;
-  watch_last_pipes(connection);
-  close_client(connection);
+  if (const Client* client = clients_.find(connection)) watch_last_pipes(*client);
+  clients_.close(connection);
   dead_.add(slot);
 }
 

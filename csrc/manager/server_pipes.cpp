@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "manager/messages.hpp"
 #include "manager/server.hpp"
 #include "os/clock.hpp"
 #include "os/unix_socket.hpp"
@@ -21,18 +22,16 @@ void Server::watch_pipe(const Client& client, const Message& message, Fd fd) {
 
 // A member issues tickets as soon as it has sent `watch_pipe`. If it is killed then, its end may be
 // noticed first. It can read no reply any more, so its other requests are not answered.
-void Server::watch_last_pipes(int descriptor) {
-  const auto at = clients_.find(descriptor);
-  if (at == clients_.end()) return;
+void Server::watch_last_pipes(const Client& client) {
   for (int i = 0; i < kMostQueued; ++i) {
     try {
       Message message;
       std::optional<Received> received = receive_message(
-          at->second.socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
+          client.socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
       if (!received || received->size == 0) return;
-      if (!is_of_session(*received, message) || message.kind != MessageKind::watch_pipe) continue;
-      watch_pipe(at->second, message,
-                 received->fds.empty() ? Fd() : std::move(received->fds.front()));
+      if (!is_request(*received, message, session_) || message.kind != MessageKind::watch_pipe)
+        continue;
+      watch_pipe(client, message, received->fds.empty() ? Fd() : std::move(received->fds.front()));
     } catch (const Error&) {
       // The kernel reports once, before the messages, that the sender left replies unread.
     }

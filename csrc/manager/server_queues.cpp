@@ -2,8 +2,9 @@
 // queues.
 #include <utility>
 
+#include "manager/event_source.hpp"
+#include "manager/messages.hpp"
 #include "manager/server.hpp"
-#include "os/unix_socket.hpp"
 
 namespace shmtensor {
 namespace {
@@ -31,7 +32,7 @@ void Server::watch_queue(const Client& client, const Message& message, Fd fd) {
                   "open files");
   }
   const Fd& socket = watched->sockets.back();
-  poller_.add(socket, tag(kQueue, static_cast<std::uint32_t>(socket.get())));
+  poller_.add(socket, tag(EventSource::queue, static_cast<std::uint32_t>(socket.get())));
   std::atomic<std::uint32_t>& number = header->pipe(queue.event);
   if (watched->pipe.number() == 0 || watched->pipe.number() != number.load()) {
     watched->pipe = ReadyPipe::create();

@@ -1,6 +1,4 @@
 // Receives the requests of members and answers them.
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "manager/messages.hpp"
 #include "manager/server.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
@@ -39,55 +38,33 @@ bool needs_slot(MessageKind request) noexcept {
 
 }  // namespace
 
-void Server::reply(const Fd& socket, Message message, MessageKind kind, const Fd* fd) {
-  message.kind = kind;
-  const int number = fd != nullptr ? fd->get() : -1;
-  send_message(socket, std::as_bytes(std::span(&message, 1)),
-               fd != nullptr ? std::span(&number, 1) : std::span<const int>(), Wait::never);
-}
-
-void Server::refuse(const Fd& socket, Message message, const std::string& why) {
-  message.set_text(why);
-  reply(socket, message, MessageKind::refused);
-}
-
-bool Server::is_socket(const Fd& fd) {
-  struct stat info{};
-  return ::fstat(fd.get(), &info) == 0 && S_ISSOCK(info.st_mode);
-}
-
-bool Server::is_of_session(const Received& received, const Message& message) const noexcept {
-  return received.size == sizeof message && message.magic == kProtocolMagic &&
-         message.version == kProtocolVersion && message.session == session_;
-}
-
 bool Server::serve(int descriptor) {
-  const auto at = clients_.find(descriptor);
-  if (at == clients_.end()) return false;
+  Client* const client = clients_.find(descriptor);
+  if (client == nullptr) return false;
   Message message;
   try {
     std::optional<Received> received = receive_message(
-        at->second.socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
+        client->socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
     if (!received) return false;
     if (received->size == 0) {
-      remove_client(descriptor);
+      remove_client(*client);
       return false;
     }
-    if (!is_of_session(*received, message)) {
-      refuse(at->second.socket, {}, "malformed request");
-      remove_client(descriptor);
+    if (!is_request(*received, message, session_)) {
+      refuse(client->socket, {}, "malformed request");
+      remove_client(*client);
       return false;
     }
     Fd fd;
     if (!received->fds.empty()) fd = std::move(received->fds.front());
-    answer(at->second, message, std::move(fd), received->sender);
+    answer(*client, message, std::move(fd), received->sender);
   } catch (const Error& error) {
     if (is_notice(message.kind)) return true;  // the client waits for no answer
     try {
-      refuse(at->second.socket, message, error.what());
+      refuse(client->socket, message, error.what());
     } catch (const Error&) {
-      watch_last_pipes(descriptor);
-      remove_client(descriptor);  // the client does not read, or has ended with replies unread
+      watch_last_pipes(*client);
+      remove_client(*client);  // the client does not read, or has ended with replies unread
     }
   }
   return true;
@@ -204,7 +181,8 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
 void Server::end_connection(int descriptor) {
   for (int i = 0; i < kMostQueued && serve(descriptor); ++i) {
   }
-  if (clients_.contains(descriptor)) remove_client(descriptor);  // another process has it, too
+  // Another process has the connection, too.
+  if (const Client* client = clients_.find(descriptor)) remove_client(*client);
   sweep_dead();
 }
 
@@ -213,16 +191,17 @@ void Server::prepare_fork(const Client& client, Fd fd) {
   message.session = session_;
   if (!is_socket(fd)) return refuse(client.socket, message, "a fork request needs a socket");
   ask_for_sender(fd);
-  if (clients_.size() >= kMaxClients)
+  if (clients_.full()) {
     return refuse(
         client.socket, message,
-        "the manager has too many connections (limit " + std::to_string(kMaxClients) + ")");
+        "the manager has too many connections (limit " + std::to_string(Clients::kMost) + ")");
+  }
   // Before a slot is reserved for the child: a connection without a slot may stay, like that of a
   // process which has just connected.
-  const int descriptor = add_client(std::move(fd));
-  const auto slot = slots_->assign_to_child((*slots_)[client.slot].process.pid, descriptor);
+  Client& child = clients_.add(std::move(fd));
+  const auto slot = slots_->assign_to_child((*slots_)[client.slot].process.pid, child.socket.get());
   if (!slot) return refuse(client.socket, message, all_slots_taken());
-  clients_[descriptor].slot = *slot;
+  child.slot = *slot;
   message.slot = *slot;
   message.incarnation = (*slots_)[*slot].incarnation;
   SHMTENSOR_FAULT_POINT("manager.before_fork_reply");
