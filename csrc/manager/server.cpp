@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "manager/event_source.hpp"
 #include "manager/manager_address.hpp"
 #include "os/clock.hpp"
-#include "os/shm_object.hpp"
 
 namespace shmtensor {
 namespace {
@@ -20,15 +18,14 @@ constexpr int kIdleMilliseconds = 250;
 }  // namespace
 
 Server::Server(SessionId session, Fd listener)
-    : session_(session),
-      clients_(std::move(listener), poller_),
+    : clients_(std::move(listener), poller_),
+      session_(session),
       empty_since_(coarse_milliseconds()) {}
 
 Server::~Server() {
-  if (memory_) memory_->header().manager.compare_exchange_strong(claimed_, 0);
-  slots_.reset();
-  memory_.reset();
-  remove_manager_file(session_);  // before it closes: then no other process has replaced the file
+  session_.release_memory();
+  // Before the socket closes: then no other process has replaced the file.
+  remove_manager_file(session_.id());
   clients_.stop_listening();
 }
 
@@ -57,15 +54,13 @@ void Server::run() {
           break;
       }
     }
-    if (slots_) recheck_slots();
+    if (session_.exists()) recheck_slots();
     sweep_dead();
     check_pipes();
-    registry_.reclaim_orphans();
+    session_.arenas().reclaim_orphans();
   }
   // The session may still be in use by processes that have no connection to this manager.
-  if (!memory_ || slots_->taken() != 0) return;
-  // Also removes names whose creator was killed before it registered them.
-  for (const std::string& name : list_shm(object_name(session_) + "-")) unlink_shm(name);
+  if (session_.exists() && session_.slots().taken() == 0) session_.remove_names();
 }
 
 int Server::timeout() {
@@ -78,33 +73,32 @@ int Server::timeout() {
 }
 
 int Server::timeout_for_slots() {
-  if (registry_.unfinished()) return 0;
-  if (registry_.has_orphans()) return kOrphanMilliseconds;
-  if (!slots_ || !slots_->any_known()) return kIdleMilliseconds;
+  if (session_.arenas().unfinished()) return 0;
+  if (session_.arenas().has_orphans()) return kOrphanMilliseconds;
+  if (!session_.exists() || !session_.slots().any_known()) return kIdleMilliseconds;
   bool all_watched = true;
   bool all_connected = true;
-  slots_->for_each_in_use([&](SlotNumber slot) {
-    if (slots_->is_unknown(slot)) return;  // its end cannot be detected
-    const SlotTable::Occupant& occupant = (*slots_)[slot];
+  session_.slots().for_each_in_use([&](SlotNumber slot) {
+    if (session_.slots().is_unknown(slot)) return;  // its end cannot be detected
+    const SlotTable::Occupant& occupant = session_.slots()[slot];
     all_watched = all_watched && occupant.pidfd;
     all_connected = all_connected && occupant.connection >= 0;
   });
   if (!all_watched) return kIdleMilliseconds;
-  if (all_connected && knows_all_arenas_) return -1;
+  if (all_connected && session_.knows_all_arenas()) return -1;
   const std::uint64_t now = coarse_milliseconds();
   return now < recheck_at_ ? static_cast<int>(recheck_at_ - now) : 0;
 }
 
 bool Server::finished() {
-  if (slots_ && slots_->any_known()) {
+  if (session_.exists() && session_.slots().any_known()) {
     empty_since_ = 0;
     return false;
   }
   const std::uint64_t now = coarse_milliseconds();
   if (empty_since_ == 0) empty_since_ = now;
   if (now - empty_since_ < static_cast<std::uint64_t>(kIdleTimeout.count())) return false;
-  if (!memory_ || count_in_flight(*memory_) == 0) return true;
-  return slots_->taken() == 0 && !slots_->has_living_parent();
+  return session_.may_end();
 }
 
 }  // namespace shmtensor

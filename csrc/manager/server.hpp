@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
-#include "manager/arena_registry.hpp"
 #include "manager/clients.hpp"
 #include "manager/protocol.hpp"
-#include "manager/slot_table.hpp"
+#include "manager/served_session.hpp"
 #include "manager/watched_pipes.hpp"
 #include "manager/watched_queues.hpp"
 #include "os/fd.hpp"
@@ -72,34 +70,21 @@ class Server {
   void wake_watchers(const Client& client, const Message& message);
   void remove_queue(int descriptor);
 
-  // server_session.cpp
-  void find_or_start(const Message& message, Fd fd);
-  void assume_session(std::unique_ptr<SessionMemory> memory);
-  void adopt_session(std::unique_ptr<SessionMemory> memory);
-  void find_arenas();
-  void add_arena(std::unique_ptr<Segment> segment);
-  [[nodiscard]] bool owner_lives(const Segment& segment);
-
   // server_deaths.cpp
   void watch(SlotNumber slot);
+  void watch_all();
   void remove_client(const Client& client);
   void check_slot(SlotNumber slot);
   void recheck_slots();
   void reclaim_slot(SlotNumber slot);
   void sweep_dead();
-  void try_postponed_frees();
 
-  SessionId session_;
   Poller poller_;
   Clients clients_;
-  std::unique_ptr<SessionMemory> memory_;
-  std::uint32_t claimed_ = 0;  ///< identifies this manager in the session's memory
-  std::unique_ptr<SlotTable> slots_;
-  ArenaRegistry registry_;
+  ServedSession session_;
   SlotSet dead_;  ///< slots to be swept together, before the next request is answered
   WatchedPipes pipes_{clients_.listener()};
   WatchedQueues queues_;
-  bool knows_all_arenas_ = true;  ///< false: some could not be opened when this manager took over
   std::uint64_t empty_since_ = 0;
   std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a
                                   ///< connection

@@ -15,29 +15,29 @@ constexpr std::size_t kMaxArenasPerSlot = 4096;
 }  // namespace
 
 void Server::register_arena(const Client& client, const Message& message, Fd fd) {
-  if (registry_.owned_by(client.slot) >= kMaxArenasPerSlot) {
+  if (session_.arenas().owned_by(client.slot) >= kMaxArenasPerSlot) {
     return refuse(client.socket, message,
                   "this process has " + std::to_string(kMaxArenasPerSlot) +
                       " arenas, which is the limit; release tensors, then call gc()");
   }
-  if (registry_.find(message.arena) == nullptr) {
-    auto segment = fd ? Segment::open(session_, message.arena, std::move(fd))
-                      : Segment::open_named(session_, message.arena);
+  if (session_.arenas().find(message.arena) == nullptr) {
+    auto segment = fd ? Segment::open(session_.id(), message.arena, std::move(fd))
+                      : Segment::open_named(session_.id(), message.arena);
     SHMTENSOR_FAULT_POINT("manager.register");
-    add_arena(std::move(segment));
+    session_.add_arena(std::move(segment));
   }
   reply(client.socket, message, MessageKind::done);
 }
 
 void Server::note_registered(const Client& client) {
-  if (client.slot != kNoSlot) (*slots_)[client.slot].registered = true;
+  if (client.slot != kNoSlot) session_.slots()[client.slot].registered = true;
 }
 
 void Server::find_arena(const Client& client, const Message& message) {
   Message answer = message;
-  const Segment* segment = registry_.find(message.arena);
+  const Segment* segment = session_.arenas().find(message.arena);
   if (segment == nullptr) {
-    answer.unfinished = knows_all_arenas_ && slots_->all_registered() ? 0 : 1;
+    answer.unfinished = session_.knows_all_arenas() && session_.slots().all_registered() ? 0 : 1;
     return reply(client.socket, answer, MessageKind::unknown);
   }
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
@@ -48,7 +48,7 @@ void Server::find_arena(const Client& client, const Message& message) {
 }
 
 void Server::next_arena(const Client& client, const Message& message) {
-  const Segment* segment = registry_.after(message.arena);
+  const Segment* segment = session_.arenas().after(message.arena);
   if (segment == nullptr) return reply(client.socket, message, MessageKind::unknown);
   const ArenaHeader& header = segment->header();
   Message answer = message;
@@ -56,29 +56,28 @@ void Server::next_arena(const Client& client, const Message& message) {
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
   answer.slot = header.orphaned.load() != 0 ? kNoSlot : header.owner;
   answer.statistics = {};
-  ArenaRegistry::count(*segment, *memory_, answer.statistics);
+  ArenaRegistry::count(*segment, session_.memory(), answer.statistics);
   reply(client.socket, answer, MessageKind::done);
 }
 
 void Server::keep_chunk(const Client& client, const Message& message, Fd fd) {
   if (!fd || message.chunk >= kMaxChunks ||
-      !registry_.keep_chunk(message.arena, message.chunk, std::move(fd))) {
+      !session_.arenas().keep_chunk(message.arena, message.chunk, std::move(fd))) {
     return refuse(client.socket, message, "no such arena or chunk");
   }
   reply(client.socket, message, MessageKind::done);
 }
 
 void Server::find_chunk(const Client& client, const Message& message) {
-  const Fd* descriptor = registry_.find_chunk(message.arena, message.chunk);
-  const Segment* segment = registry_.find(message.arena);
+  const Fd* descriptor = session_.arenas().find_chunk(message.arena, message.chunk);
+  const Segment* segment = session_.arenas().find(message.arena);
   if (descriptor == nullptr && segment != nullptr && message.chunk < kMaxChunks &&
       segment->chunk(message.chunk).size.load() != 0) {
-    const ArenaHeader& header = segment->header();
-    const SlotTable::Occupant& owner = (*slots_)[static_cast<SlotNumber>(header.owner)];
-    if (owner.taken && owner.incarnation == header.owner_incarnation && owner.pidfd) {
-      Fd taken = take_descriptor(owner.pidfd, segment->chunk(message.chunk).descriptor.load());
-      if (taken) registry_.keep_chunk(message.arena, message.chunk, std::move(taken));
-      descriptor = registry_.find_chunk(message.arena, message.chunk);
+    const SlotTable::Occupant* const owner = session_.owner_of(*segment);
+    if (owner != nullptr && owner->pidfd) {
+      Fd taken = take_descriptor(owner->pidfd, segment->chunk(message.chunk).descriptor.load());
+      if (taken) session_.arenas().keep_chunk(message.arena, message.chunk, std::move(taken));
+      descriptor = session_.arenas().find_chunk(message.arena, message.chunk);
     }
   }
   if (descriptor == nullptr) return reply(client.socket, message, MessageKind::unknown);
@@ -88,35 +87,36 @@ void Server::find_chunk(const Client& client, const Message& message) {
 // Only the arena's owner knows that no process uses the chunk; a forked child of the owner does not
 // know it.
 void Server::drop_chunk(const Client& client, const Message& message) {
-  if (const Segment* segment = registry_.find(message.arena)) {
+  if (const Segment* segment = session_.arenas().find(message.arena)) {
     if (!owns(client, *segment)) {
       return refuse(client.socket, message, "only the owner of an arena may release its chunks");
     }
-    registry_.drop_chunk(message.arena, message.chunk);
+    session_.arenas().drop_chunk(message.arena, message.chunk);
   }
   reply(client.socket, message, MessageKind::done);
 }
 
 void Server::retire_arena(const Client& client, const Message& message) {
-  if (const Segment* segment = registry_.find(message.arena)) {
+  if (const Segment* segment = session_.arenas().find(message.arena)) {
     if (!owns(client, *segment)) {
       return refuse(client.socket, message, "only the owner of an arena may retire it");
     }
     SHMTENSOR_FAULT_POINT("manager.retire");
-    registry_.retire(message.arena);
+    session_.arenas().retire(message.arena);
   }
   reply(client.socket, message, MessageKind::done);
 }
 
 void Server::drain(const Client& client, const Message& message) {
   if (client.slot == kNoSlot) return;
-  registry_.drain(*memory_, message.arena, static_cast<BlockNumber>(message.number));
+  session_.arenas().drain(session_.memory(), message.arena,
+                          static_cast<BlockNumber>(message.number));
 }
 
 bool Server::owns(const Client& client, const Segment& segment) {
   const ArenaHeader& header = segment.header();
   return static_cast<SlotNumber>(header.owner) == client.slot &&
-         header.owner_incarnation == (*slots_)[client.slot].incarnation;
+         header.owner_incarnation == session_.slots()[client.slot].incarnation;
 }
 
 }  // namespace shmtensor

@@ -29,7 +29,7 @@ void Server::watch_last_pipes(const Client& client) {
       std::optional<Received> received = receive_message(
           client.socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
       if (!received || received->size == 0) return;
-      if (!is_request(*received, message, session_) || message.kind != MessageKind::watch_pipe)
+      if (!is_request(*received, message, session_.id()) || message.kind != MessageKind::watch_pipe)
         continue;
       watch_pipe(client, message, received->fds.empty() ? Fd() : std::move(received->fds.front()));
     } catch (const Error&) {
@@ -43,7 +43,7 @@ void Server::check_pipes() {
   const std::uint64_t now = coarse_milliseconds();
   if (!due || now < *due) return;
   const std::vector<std::uint32_t> unread = pipes_.check(now);
-  if (!unread.empty()) registry_.cancel_messages_in(*memory_, unread);
+  if (!unread.empty()) session_.arenas().cancel_messages_in(session_.memory(), unread);
 }
 
 }  // namespace shmtensor

@@ -23,7 +23,7 @@ WatchedQueue queue_of(const Message& message) noexcept {
 void Server::watch_queue(const Client& client, const Message& message, Fd fd) {
   if (!is_socket(fd)) return refuse(client.socket, message, "a watched queue needs a socket");
   const WatchedQueue queue = queue_of(message);
-  QueueHeader* const header = registry_.queue(queue.arena, queue.block);
+  QueueHeader* const header = session_.arenas().queue(queue.arena, queue.block);
   if (header == nullptr) return refuse(client.socket, message, "no such queue");
   WatchedQueues::Watched* const watched = queues_.add(queue, std::move(fd));
   if (watched == nullptr) {
@@ -55,7 +55,7 @@ void Server::wake_watchers(const Client& client, const Message& message) {
 }
 
 void Server::next_queue(const Client& client, const Message& message) {
-  const auto queue = registry_.next_queue(*memory_, message.arena, message.number);
+  const auto queue = session_.arenas().next_queue(session_.memory(), message.arena, message.number);
   Message answer = message;
   if (queue) answer.queue = *queue;
   reply(client.socket, answer, queue ? MessageKind::done : MessageKind::unknown);

@@ -50,7 +50,7 @@ bool Server::serve(int descriptor) {
       remove_client(*client);
       return false;
     }
-    if (!is_request(*received, message, session_)) {
+    if (!is_request(*received, message, session_.id())) {
       refuse(client->socket, {}, "malformed request");
       remove_client(*client);
       return false;
@@ -72,26 +72,26 @@ bool Server::serve(int descriptor) {
 
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   sweep_dead();
-  try_postponed_frees();
+  session_.try_postponed_frees();
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));
   if (message.kind == MessageKind::drain) return drain(client, message);
   if (message.kind == MessageKind::wake_watchers) return wake_watchers(client, message);
   if (message.kind == MessageKind::registered) return note_registered(client);
-  if (!memory_ || (needs_slot(message.kind) && client.slot == kNoSlot)) {
+  if (!session_.exists() || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
   }
   switch (message.kind) {
     case MessageKind::statistics:
-      message.statistics.processes = slots_->taken();
-      message.statistics.in_flight = count_in_flight(*memory_);
-      registry_.count(*memory_, message.statistics);
+      message.statistics.processes = session_.slots().taken();
+      message.statistics.in_flight = count_in_flight(session_.memory());
+      session_.arenas().count(session_.memory(), message.statistics);
       return reply(client.socket, message, MessageKind::done);
     case MessageKind::collect:
-      message.number = registry_.collect(*memory_, message.number);
-      registry_.reclaim_orphans();
-      message.unfinished = registry_.unfinished() ? 1 : 0;
+      message.number = session_.arenas().collect(session_.memory(), message.number);
+      session_.arenas().reclaim_orphans();
+      message.unfinished = session_.arenas().unfinished() ? 1 : 0;
       return reply(client.socket, message, MessageKind::done);
     case MessageKind::register_arena:
       return register_arena(client, message, std::move(fd));
@@ -124,8 +124,11 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
   if (client.slot != kNoSlot)
     return refuse(client.socket, message, "this connection already has a slot");
   const FileIdentity brought = fd ? fd.identity() : FileIdentity{};
-  if (!memory_) find_or_start(message, std::move(fd));
-  if (!memory_) return reply(client.socket, message, MessageKind::unknown);
+  if (!session_.exists()) {
+    session_.find_or_start(message.join, std::move(fd));
+    if (!session_.exists()) return reply(client.socket, message, MessageKind::unknown);
+    watch_all();
+  }
 
   Message answer = message;
   if (message.join != Join::observe) {
@@ -136,9 +139,10 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
     if (message.slot < kMaxSlots) {
       // A member that lost its connection, or whose manager was killed.
       const auto slot = static_cast<SlotNumber>(message.slot);
-      SlotTable::Occupant& old = (*slots_)[slot];
-      const bool same = slots_->is_unknown(slot) ? brought == memory_->file().identity()
-                                                 : old.process.pid == 0 || old.process.pid == pid;
+      SlotTable::Occupant& old = session_.slots()[slot];
+      const bool same = session_.slots().is_unknown(slot)
+                            ? brought == session_.memory().file().identity()
+                            : old.process.pid == 0 || old.process.pid == pid;
       const auto is_known = [&] { return old.taken && old.incarnation == message.incarnation; };
       if (is_known() && same && old.connection >= 0) end_connection(old.connection);
       if (!is_known() || !same || old.connection >= 0) {
@@ -148,31 +152,31 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
       client.slot = slot;
       old.connection = client.socket.get();
       if (!old.pidfd) {
-        slots_->identify(slot, process, std::move(pidfd));
+        session_.slots().identify(slot, process, std::move(pidfd));
         watch(slot);
       }
     } else {
       // A slot that an earlier manager reserved for this process, which did not enter it. Processes
       // of another PID namespace cannot be distinguished.
-      slots_->for_each_in_use([&](SlotNumber given) {
-        const SlotTable::Occupant& occupant = (*slots_)[given];
+      session_.slots().for_each_in_use([&](SlotNumber given) {
+        const SlotTable::Occupant& occupant = session_.slots()[given];
         if (pid > 0 && occupant.process == process && occupant.connection < 0 &&
-            slots_->is_awaited(given)) {
+            session_.slots().is_awaited(given)) {
           reclaim_slot(given);
         }
       });
       sweep_dead();
       const auto slot =
-          slots_->assign(process, message.parent, std::move(pidfd), client.socket.get());
+          session_.slots().assign(process, message.parent, std::move(pidfd), client.socket.get());
       if (!slot) return refuse(client.socket, message, all_slots_taken());
       client.slot = *slot;
       watch(*slot);
     }
     answer.slot = client.slot;
-    answer.incarnation = (*slots_)[client.slot].incarnation;
+    answer.incarnation = session_.slots()[client.slot].incarnation;
   }
   SHMTENSOR_FAULT_POINT("manager.before_welcome");
-  reply(client.socket, answer, MessageKind::welcome, &memory_->file());
+  reply(client.socket, answer, MessageKind::welcome, &session_.memory().file());
 }
 
 // A member that returns has shut down its former connection, or closed it. Its `hello` may be read
@@ -188,7 +192,7 @@ void Server::end_connection(int descriptor) {
 
 void Server::prepare_fork(const Client& client, Fd fd) {
   Message message;
-  message.session = session_;
+  message.session = session_.id();
   if (!is_socket(fd)) return refuse(client.socket, message, "a fork request needs a socket");
   ask_for_sender(fd);
   if (clients_.full()) {
@@ -199,19 +203,20 @@ void Server::prepare_fork(const Client& client, Fd fd) {
   // Before a slot is reserved for the child: a connection without a slot may stay, like that of a
   // process which has just connected.
   Client& child = clients_.add(std::move(fd));
-  const auto slot = slots_->assign_to_child((*slots_)[client.slot].process.pid, child.socket.get());
+  const auto slot = session_.slots().assign_to_child(session_.slots()[client.slot].process.pid,
+                                                     child.socket.get());
   if (!slot) return refuse(client.socket, message, all_slots_taken());
   child.slot = *slot;
   message.slot = *slot;
-  message.incarnation = (*slots_)[*slot].incarnation;
+  message.incarnation = session_.slots()[*slot].incarnation;
   SHMTENSOR_FAULT_POINT("manager.before_fork_reply");
   reply(client.socket, message, MessageKind::done);
 }
 
 void Server::identify_child(const Client& client, pid_t sender) {
-  if (client.slot == kNoSlot || !(*slots_)[client.slot].forking) return;
+  if (client.slot == kNoSlot || !session_.slots()[client.slot].forking) return;
   const ProcessIdentity child{sender, start_time_of(sender)};
-  slots_->identify(client.slot, child, open_pidfd(child));
+  session_.slots().identify(client.slot, child, open_pidfd(child));
   watch(client.slot);
 }
 
