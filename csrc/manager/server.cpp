@@ -56,7 +56,7 @@ void Server::run() {
     }
     if (session_.exists()) recheck_slots();
     sweep_dead();
-    check_pipes();
+    pipes_.check();
     session_.arenas().reclaim_orphans();
   }
   // The session may still be in use by processes that have no connection to this manager.

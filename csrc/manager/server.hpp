@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "manager/clients.hpp"
+#include "manager/message_pipes.hpp"
 #include "manager/protocol.hpp"
 #include "manager/served_session.hpp"
-#include "manager/watched_pipes.hpp"
 #include "manager/watched_queues.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
@@ -59,11 +59,6 @@ class Server {
 
   void drain(const Client& client, const Message& message);
 
-  // server_pipes.cpp
-  void watch_pipe(const Client& client, const Message& message, Fd fd);
-  void watch_last_pipes(const Client& client);
-  void check_pipes();
-
   // server_queues.cpp
   void watch_queue(const Client& client, const Message& message, Fd fd);
   void find_ready_pipe(const Client& client, const Message& message);
@@ -83,7 +78,7 @@ class Server {
   Clients clients_;
   ServedSession session_;
   SlotSet dead_;  ///< slots to be swept together, before the next request is answered
-  WatchedPipes pipes_{clients_.listener()};
+  MessagePipes pipes_{clients_.listener(), session_};
   WatchedQueues queues_;
   std::uint64_t empty_since_ = 0;
   std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a

@@ -58,7 +58,7 @@ void Server::recheck_slots() {
 void Server::reclaim_slot(SlotNumber slot) {
   if (!session_.slots().withdraw(slot)) return;
   const int connection = session_.slots()[slot].connection;
-  if (const Client* client = clients_.find(connection)) watch_last_pipes(*client);
+  if (const Client* client = clients_.find(connection)) pipes_.watch_last(*client);
   clients_.close(connection);
   dead_.add(slot);
 }

@@ -63,7 +63,7 @@ bool Server::serve(int descriptor) {
     try {
       refuse(client->socket, message, error.what());
     } catch (const Error&) {
-      watch_last_pipes(*client);
+      pipes_.watch_last(*client);
       remove_client(*client);  // the client does not read, or has ended with replies unread
     }
   }
@@ -75,7 +75,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   session_.try_postponed_frees();
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
-  if (message.kind == MessageKind::watch_pipe) return watch_pipe(client, message, std::move(fd));
+  if (message.kind == MessageKind::watch_pipe) return pipes_.watch(client, message, std::move(fd));
   if (message.kind == MessageKind::drain) return drain(client, message);
   if (message.kind == MessageKind::wake_watchers) return wake_watchers(client, message);
   if (message.kind == MessageKind::registered) return note_registered(client);

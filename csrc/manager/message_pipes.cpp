@@ -1,19 +1,17 @@
-// Watches the pipes that carry messages, and cancels the messages that no process can read any
-// more.
-#include <optional>
+#include "manager/message_pipes.hpp"
+
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "manager/messages.hpp"
-#include "manager/server.hpp"
 #include "os/clock.hpp"
 #include "os/unix_socket.hpp"
 
 namespace shmtensor {
 
-void Server::watch_pipe(const Client& client, const Message& message, Fd fd) {
+void MessagePipes::watch(const Client& client, const Message& message, Fd fd) {
   if (client.slot == kNoSlot) return;
   const std::uint64_t now = coarse_milliseconds();
   if (fd) return pipes_.add(message.pipe, std::move(fd), now);
@@ -22,7 +20,7 @@ void Server::watch_pipe(const Client& client, const Message& message, Fd fd) {
 
 // A member issues tickets as soon as it has sent `watch_pipe`. If it is killed then, its end may be
 // noticed first. It can read no reply any more, so its other requests are not answered.
-void Server::watch_last_pipes(const Client& client) {
+void MessagePipes::watch_last(const Client& client) {
   for (int i = 0; i < kMostQueued; ++i) {
     try {
       Message message;
@@ -31,14 +29,14 @@ void Server::watch_last_pipes(const Client& client) {
       if (!received || received->size == 0) return;
       if (!is_request(*received, message, session_.id()) || message.kind != MessageKind::watch_pipe)
         continue;
-      watch_pipe(client, message, received->fds.empty() ? Fd() : std::move(received->fds.front()));
+      watch(client, message, received->fds.empty() ? Fd() : std::move(received->fds.front()));
     } catch (const Error&) {
       // The kernel reports once, before the messages, that the sender left replies unread.
     }
   }
 }
 
-void Server::check_pipes() {
+void MessagePipes::check() {
   const std::optional<std::uint64_t> due = pipes_.next_check();
   const std::uint64_t now = coarse_milliseconds();
   if (!due || now < *due) return;
