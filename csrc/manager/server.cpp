@@ -50,7 +50,7 @@ void Server::run() {
           check_slot(static_cast<SlotNumber>(value));
           break;
         case EventSource::queue:
-          remove_queue(static_cast<int>(value));
+          queues_.remove(static_cast<int>(value));
           break;
       }
     }

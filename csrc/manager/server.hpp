@@ -6,8 +6,8 @@
 #include "manager/clients.hpp"
 #include "manager/message_pipes.hpp"
 #include "manager/protocol.hpp"
+#include "manager/queue_requests.hpp"
 #include "manager/served_session.hpp"
-#include "manager/watched_queues.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
 
@@ -50,7 +50,6 @@ class Server {
   void note_registered(const Client& client);
   void find_arena(const Client& client, const Message& message);
   void next_arena(const Client& client, const Message& message);
-  void next_queue(const Client& client, const Message& message);
   void keep_chunk(const Client& client, const Message& message, Fd fd);
   void find_chunk(const Client& client, const Message& message);
   void drop_chunk(const Client& client, const Message& message);
@@ -58,12 +57,6 @@ class Server {
   [[nodiscard]] bool owns(const Client& client, const Segment& segment);
 
   void drain(const Client& client, const Message& message);
-
-  // server_queues.cpp
-  void watch_queue(const Client& client, const Message& message, Fd fd);
-  void find_ready_pipe(const Client& client, const Message& message);
-  void wake_watchers(const Client& client, const Message& message);
-  void remove_queue(int descriptor);
 
   // server_deaths.cpp
   void watch(SlotNumber slot);
@@ -79,7 +72,7 @@ class Server {
   ServedSession session_;
   SlotSet dead_;  ///< slots to be swept together, before the next request is answered
   MessagePipes pipes_{clients_.listener(), session_};
-  WatchedQueues queues_;
+  QueueRequests queues_{session_, poller_};
   std::uint64_t empty_since_ = 0;
   std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a
                                   ///< connection

@@ -77,7 +77,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (message.kind == MessageKind::watch_pipe) return pipes_.watch(client, message, std::move(fd));
   if (message.kind == MessageKind::drain) return drain(client, message);
-  if (message.kind == MessageKind::wake_watchers) return wake_watchers(client, message);
+  if (message.kind == MessageKind::wake_watchers) return queues_.wake_watchers(client, message);
   if (message.kind == MessageKind::registered) return note_registered(client);
   if (!session_.exists() || (needs_slot(message.kind) && client.slot == kNoSlot)) {
     return refuse(client.socket, message, "no session joined on this connection");
@@ -100,7 +100,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
     case MessageKind::next_arena:
       return next_arena(client, message);
     case MessageKind::next_queue:
-      return next_queue(client, message);
+      return queues_.describe_next(client, message);
     case MessageKind::keep_chunk:
       return keep_chunk(client, message, std::move(fd));
     case MessageKind::find_chunk:
@@ -110,9 +110,9 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
     case MessageKind::retire_arena:
       return retire_arena(client, message);
     case MessageKind::watch_queue:
-      return watch_queue(client, message, std::move(fd));
+      return queues_.watch(client, message, std::move(fd));
     case MessageKind::find_ready_pipe:
-      return find_ready_pipe(client, message);
+      return queues_.find_ready_pipe(client, message);
     case MessageKind::fork:
       return prepare_fork(client, std::move(fd));
     default:

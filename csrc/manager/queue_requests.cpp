@@ -1,10 +1,9 @@
-// Handles requests about queues: keeps the pipes of those that processes watch, and describes
-// queues.
+#include "manager/queue_requests.hpp"
+
 #include <utility>
 
 #include "manager/event_source.hpp"
 #include "manager/messages.hpp"
-#include "manager/server.hpp"
 
 namespace shmtensor {
 namespace {
@@ -20,7 +19,7 @@ WatchedQueue queue_of(const Message& message) noexcept {
 // The client holds the queue, so its block stays what it is. The pipe may be that of an earlier
 // queue in the same block, or of an earlier manager, whose watchers find their sockets closed. A
 // new one is raised: the client lowers it if the event has not happened.
-void Server::watch_queue(const Client& client, const Message& message, Fd fd) {
+void QueueRequests::watch(const Client& client, const Message& message, Fd fd) {
   if (!is_socket(fd)) return refuse(client.socket, message, "a watched queue needs a socket");
   const WatchedQueue queue = queue_of(message);
   QueueHeader* const header = session_.arenas().queue(queue.arena, queue.block);
@@ -42,7 +41,7 @@ void Server::watch_queue(const Client& client, const Message& message, Fd fd) {
   reply(client.socket, message, MessageKind::done, &watched->pipe.descriptor());
 }
 
-void Server::find_ready_pipe(const Client& client, const Message& message) {
+void QueueRequests::find_ready_pipe(const Client& client, const Message& message) const {
   const WatchedQueues::Watched* const watched = queues_.find(queue_of(message));
   if (watched == nullptr || watched->pipe.number() == 0) {
     return reply(client.socket, message, MessageKind::unknown);
@@ -50,19 +49,18 @@ void Server::find_ready_pipe(const Client& client, const Message& message) {
   reply(client.socket, message, MessageKind::done, &watched->pipe.descriptor());
 }
 
-void Server::wake_watchers(const Client& client, const Message& message) {
+void QueueRequests::wake_watchers(const Client& client, const Message& message) const {
   if (client.slot != kNoSlot) queues_.raise(queue_of(message));
 }
 
-void Server::next_queue(const Client& client, const Message& message) {
+void QueueRequests::describe_next(const Client& client, const Message& message) {
   const auto queue = session_.arenas().next_queue(session_.memory(), message.arena, message.number);
   Message answer = message;
   if (queue) answer.queue = *queue;
   reply(client.socket, answer, queue ? MessageKind::done : MessageKind::unknown);
 }
 
-// The process closed its end, or has ended.
-void Server::remove_queue(int descriptor) {
+void QueueRequests::remove(int descriptor) {
   const Fd* const socket = queues_.find_socket(descriptor);
   if (socket == nullptr) return;
   poller_.remove(*socket);
