@@ -13,7 +13,6 @@ namespace shmtensor {
 namespace {
 
 constexpr int kOrphanMilliseconds = 100;
-constexpr int kIdleMilliseconds = 250;
 
 }  // namespace
 
@@ -47,15 +46,15 @@ void Server::run() {
           serve(static_cast<int>(value));
           break;
         case EventSource::process:
-          check_slot(static_cast<SlotNumber>(value));
+          deaths_.check(static_cast<SlotNumber>(value));
           break;
         case EventSource::queue:
           queues_.remove(static_cast<int>(value));
           break;
       }
     }
-    if (session_.exists()) recheck_slots();
-    sweep_dead();
+    deaths_.recheck();
+    deaths_.sweep();
     pipes_.check();
     session_.arenas().reclaim_orphans();
   }
@@ -64,30 +63,13 @@ void Server::run() {
 }
 
 int Server::timeout() {
-  const int for_slots = timeout_for_slots();
+  if (session_.arenas().unfinished()) return 0;
+  const int others = session_.arenas().has_orphans() ? kOrphanMilliseconds : deaths_.timeout();
   const std::optional<std::uint64_t> check = pipes_.next_check();
-  if (!check || for_slots == 0) return for_slots;
+  if (!check || others == 0) return others;
   const std::uint64_t now = coarse_milliseconds();
   const int for_pipes = now < *check ? static_cast<int>(*check - now) : 0;
-  return for_slots < 0 ? for_pipes : std::min(for_slots, for_pipes);
-}
-
-int Server::timeout_for_slots() {
-  if (session_.arenas().unfinished()) return 0;
-  if (session_.arenas().has_orphans()) return kOrphanMilliseconds;
-  if (!session_.exists() || !session_.slots().any_known()) return kIdleMilliseconds;
-  bool all_watched = true;
-  bool all_connected = true;
-  session_.slots().for_each_in_use([&](SlotNumber slot) {
-    if (session_.slots().is_unknown(slot)) return;  // its end cannot be detected
-    const SlotTable::Occupant& occupant = session_.slots()[slot];
-    all_watched = all_watched && occupant.pidfd;
-    all_connected = all_connected && occupant.connection >= 0;
-  });
-  if (!all_watched) return kIdleMilliseconds;
-  if (all_connected && session_.knows_all_arenas()) return -1;
-  const std::uint64_t now = coarse_milliseconds();
-  return now < recheck_at_ ? static_cast<int>(recheck_at_ - now) : 0;
+  return others < 0 ? for_pipes : std::min(others, for_pipes);
 }
 
 bool Server::finished() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "manager/clients.hpp"
+#include "manager/deaths.hpp"
 #include "manager/message_pipes.hpp"
 #include "manager/protocol.hpp"
 #include "manager/queue_requests.hpp"
@@ -25,14 +26,8 @@ class Server {
   void run();
 
  private:
-  static constexpr int kRecheckMilliseconds =
-      1'000;  ///< between checks of slots without a connection
-  static constexpr int kFirstRecheckMilliseconds =
-      20;  ///< from a broken connection to the first check
-
   // server.cpp
   [[nodiscard]] int timeout();
-  [[nodiscard]] int timeout_for_slots();
   [[nodiscard]] bool finished();
 
   // server_requests.cpp
@@ -58,24 +53,13 @@ class Server {
 
   void drain(const Client& client, const Message& message);
 
-  // server_deaths.cpp
-  void watch(SlotNumber slot);
-  void watch_all();
-  void remove_client(const Client& client);
-  void check_slot(SlotNumber slot);
-  void recheck_slots();
-  void reclaim_slot(SlotNumber slot);
-  void sweep_dead();
-
   Poller poller_;
   Clients clients_;
   ServedSession session_;
-  SlotSet dead_;  ///< slots to be swept together, before the next request is answered
   MessagePipes pipes_{clients_.listener(), session_};
   QueueRequests queues_{session_, poller_};
+  Deaths deaths_{session_, clients_, pipes_, queues_, poller_};
   std::uint64_t empty_since_ = 0;
-  std::uint64_t recheck_at_ = 0;  ///< milliseconds; time of the next check of slots without a
-                                  ///< connection
 };
 
 }  // namespace shmtensor

@@ -47,12 +47,12 @@ bool Server::serve(int descriptor) {
         client->socket, std::as_writable_bytes(std::span(&message, 1)), Wait::never);
     if (!received) return false;
     if (received->size == 0) {
-      remove_client(*client);
+      deaths_.remove_client(*client);
       return false;
     }
     if (!is_request(*received, message, session_.id())) {
       refuse(client->socket, {}, "malformed request");
-      remove_client(*client);
+      deaths_.remove_client(*client);
       return false;
     }
     Fd fd;
@@ -64,14 +64,14 @@ bool Server::serve(int descriptor) {
       refuse(client->socket, message, error.what());
     } catch (const Error&) {
       pipes_.watch_last(*client);
-      remove_client(*client);  // the client does not read, or has ended with replies unread
+      deaths_.remove_client(*client);  // the client does not read, or has ended with replies unread
     }
   }
   return true;
 }
 
 void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
-  sweep_dead();
+  deaths_.sweep();
   session_.try_postponed_frees();
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
@@ -127,7 +127,7 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
   if (!session_.exists()) {
     session_.find_or_start(message.join, std::move(fd));
     if (!session_.exists()) return reply(client.socket, message, MessageKind::unknown);
-    watch_all();
+    deaths_.watch_all();
   }
 
   Message answer = message;
@@ -153,7 +153,7 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
       old.connection = client.socket.get();
       if (!old.pidfd) {
         session_.slots().identify(slot, process, std::move(pidfd));
-        watch(slot);
+        deaths_.watch(slot);
       }
     } else {
       // A slot that an earlier manager reserved for this process, which did not enter it. Processes
@@ -162,15 +162,15 @@ void Server::hello(Client& client, const Message& message, Fd fd) {
         const SlotTable::Occupant& occupant = session_.slots()[given];
         if (pid > 0 && occupant.process == process && occupant.connection < 0 &&
             session_.slots().is_awaited(given)) {
-          reclaim_slot(given);
+          deaths_.reclaim(given);
         }
       });
-      sweep_dead();
+      deaths_.sweep();
       const auto slot =
           session_.slots().assign(process, message.parent, std::move(pidfd), client.socket.get());
       if (!slot) return refuse(client.socket, message, all_slots_taken());
       client.slot = *slot;
-      watch(*slot);
+      deaths_.watch(*slot);
     }
     answer.slot = client.slot;
     answer.incarnation = session_.slots()[client.slot].incarnation;
@@ -186,8 +186,8 @@ void Server::end_connection(int descriptor) {
   for (int i = 0; i < kMostQueued && serve(descriptor); ++i) {
   }
   // Another process has the connection, too.
-  if (const Client* client = clients_.find(descriptor)) remove_client(*client);
-  sweep_dead();
+  if (const Client* client = clients_.find(descriptor)) deaths_.remove_client(*client);
+  deaths_.sweep();
 }
 
 void Server::prepare_fork(const Client& client, Fd fd) {
@@ -217,7 +217,7 @@ void Server::identify_child(const Client& client, pid_t sender) {
   if (client.slot == kNoSlot || !session_.slots()[client.slot].forking) return;
   const ProcessIdentity child{sender, start_time_of(sender)};
   session_.slots().identify(client.slot, child, open_pidfd(child));
-  watch(client.slot);
+  deaths_.watch(client.slot);
 }
 
 }  // namespace shmtensor
