@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "manager/arena_requests.hpp"
 #include "manager/clients.hpp"
 #include "manager/deaths.hpp"
 #include "manager/message_pipes.hpp"
@@ -39,19 +40,7 @@ class Server {
   void end_connection(int descriptor);
   void prepare_fork(const Client& client, Fd fd);
   void identify_child(const Client& client, pid_t sender);
-
-  // server_arenas.cpp
-  void register_arena(const Client& client, const Message& message, Fd fd);
   void note_registered(const Client& client);
-  void find_arena(const Client& client, const Message& message);
-  void next_arena(const Client& client, const Message& message);
-  void keep_chunk(const Client& client, const Message& message, Fd fd);
-  void find_chunk(const Client& client, const Message& message);
-  void drop_chunk(const Client& client, const Message& message);
-  void retire_arena(const Client& client, const Message& message);
-  [[nodiscard]] bool owns(const Client& client, const Segment& segment);
-
-  void drain(const Client& client, const Message& message);
 
   Poller poller_;
   Clients clients_;
@@ -59,6 +48,7 @@ class Server {
   MessagePipes pipes_{clients_.listener(), session_};
   QueueRequests queues_{session_, poller_};
   Deaths deaths_{session_, clients_, pipes_, queues_, poller_};
+  ArenaRequests arenas_{session_};
   std::uint64_t empty_since_ = 0;
 };
 

@@ -76,7 +76,7 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   if (message.kind == MessageKind::hello) return hello(client, message, std::move(fd));
   if (message.kind == MessageKind::child) return identify_child(client, sender);
   if (message.kind == MessageKind::watch_pipe) return pipes_.watch(client, message, std::move(fd));
-  if (message.kind == MessageKind::drain) return drain(client, message);
+  if (message.kind == MessageKind::drain) return arenas_.drain(client, message);
   if (message.kind == MessageKind::wake_watchers) return queues_.wake_watchers(client, message);
   if (message.kind == MessageKind::registered) return note_registered(client);
   if (!session_.exists() || (needs_slot(message.kind) && client.slot == kNoSlot)) {
@@ -84,31 +84,25 @@ void Server::answer(Client& client, Message& message, Fd fd, pid_t sender) {
   }
   switch (message.kind) {
     case MessageKind::statistics:
-      message.statistics.processes = session_.slots().taken();
-      message.statistics.in_flight = count_in_flight(session_.memory());
-      session_.arenas().count(session_.memory(), message.statistics);
-      return reply(client.socket, message, MessageKind::done);
+      return arenas_.statistics(client, message);
     case MessageKind::collect:
-      message.number = session_.arenas().collect(session_.memory(), message.number);
-      session_.arenas().reclaim_orphans();
-      message.unfinished = session_.arenas().unfinished() ? 1 : 0;
-      return reply(client.socket, message, MessageKind::done);
+      return arenas_.collect(client, message);
     case MessageKind::register_arena:
-      return register_arena(client, message, std::move(fd));
+      return arenas_.add(client, message, std::move(fd));
     case MessageKind::find_arena:
-      return find_arena(client, message);
+      return arenas_.find(client, message);
     case MessageKind::next_arena:
-      return next_arena(client, message);
+      return arenas_.describe_next(client, message);
     case MessageKind::next_queue:
       return queues_.describe_next(client, message);
     case MessageKind::keep_chunk:
-      return keep_chunk(client, message, std::move(fd));
+      return arenas_.keep_chunk(client, message, std::move(fd));
     case MessageKind::find_chunk:
-      return find_chunk(client, message);
+      return arenas_.find_chunk(client, message);
     case MessageKind::drop_chunk:
-      return drop_chunk(client, message);
+      return arenas_.drop_chunk(client, message);
     case MessageKind::retire_arena:
-      return retire_arena(client, message);
+      return arenas_.retire(client, message);
     case MessageKind::watch_queue:
       return queues_.watch(client, message, std::move(fd));
     case MessageKind::find_ready_pipe:
@@ -218,6 +212,10 @@ void Server::identify_child(const Client& client, pid_t sender) {
   const ProcessIdentity child{sender, start_time_of(sender)};
   session_.slots().identify(client.slot, child, open_pidfd(child));
   deaths_.watch(client.slot);
+}
+
+void Server::note_registered(const Client& client) {
+  if (client.slot != kNoSlot) session_.slots()[client.slot].registered = true;
 }
 
 }  // namespace shmtensor

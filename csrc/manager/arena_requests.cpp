@@ -1,9 +1,9 @@
-// Handles requests about arenas and their chunks of device memory.
+#include "manager/arena_requests.hpp"
+
 #include <string>
 #include <utility>
 
 #include "manager/messages.hpp"
-#include "manager/server.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
 
@@ -14,7 +14,21 @@ constexpr std::size_t kMaxArenasPerSlot = 4096;
 
 }  // namespace
 
-void Server::register_arena(const Client& client, const Message& message, Fd fd) {
+void ArenaRequests::statistics(const Client& client, Message message) {
+  message.statistics.processes = session_.slots().taken();
+  message.statistics.in_flight = count_in_flight(session_.memory());
+  session_.arenas().count(session_.memory(), message.statistics);
+  reply(client.socket, message, MessageKind::done);
+}
+
+void ArenaRequests::collect(const Client& client, Message message) {
+  message.number = session_.arenas().collect(session_.memory(), message.number);
+  session_.arenas().reclaim_orphans();
+  message.unfinished = session_.arenas().unfinished() ? 1 : 0;
+  reply(client.socket, message, MessageKind::done);
+}
+
+void ArenaRequests::add(const Client& client, const Message& message, Fd fd) {
   if (session_.arenas().owned_by(client.slot) >= kMaxArenasPerSlot) {
     return refuse(client.socket, message,
                   "this process has " + std::to_string(kMaxArenasPerSlot) +
@@ -29,11 +43,7 @@ void Server::register_arena(const Client& client, const Message& message, Fd fd)
   reply(client.socket, message, MessageKind::done);
 }
 
-void Server::note_registered(const Client& client) {
-  if (client.slot != kNoSlot) session_.slots()[client.slot].registered = true;
-}
-
-void Server::find_arena(const Client& client, const Message& message) {
+void ArenaRequests::find(const Client& client, const Message& message) {
   Message answer = message;
   const Segment* segment = session_.arenas().find(message.arena);
   if (segment == nullptr) {
@@ -47,7 +57,7 @@ void Server::find_arena(const Client& client, const Message& message) {
   reply(client.socket, answer, MessageKind::done, &*file);
 }
 
-void Server::next_arena(const Client& client, const Message& message) {
+void ArenaRequests::describe_next(const Client& client, const Message& message) {
   const Segment* segment = session_.arenas().after(message.arena);
   if (segment == nullptr) return reply(client.socket, message, MessageKind::unknown);
   const ArenaHeader& header = segment->header();
@@ -60,7 +70,7 @@ void Server::next_arena(const Client& client, const Message& message) {
   reply(client.socket, answer, MessageKind::done);
 }
 
-void Server::keep_chunk(const Client& client, const Message& message, Fd fd) {
+void ArenaRequests::keep_chunk(const Client& client, const Message& message, Fd fd) {
   if (!fd || message.chunk >= kMaxChunks ||
       !session_.arenas().keep_chunk(message.arena, message.chunk, std::move(fd))) {
     return refuse(client.socket, message, "no such arena or chunk");
@@ -68,7 +78,7 @@ void Server::keep_chunk(const Client& client, const Message& message, Fd fd) {
   reply(client.socket, message, MessageKind::done);
 }
 
-void Server::find_chunk(const Client& client, const Message& message) {
+void ArenaRequests::find_chunk(const Client& client, const Message& message) {
   const Fd* descriptor = session_.arenas().find_chunk(message.arena, message.chunk);
   const Segment* segment = session_.arenas().find(message.arena);
   if (descriptor == nullptr && segment != nullptr && message.chunk < kMaxChunks &&
@@ -86,7 +96,7 @@ void Server::find_chunk(const Client& client, const Message& message) {
 
 // Only the arena's owner knows that no process uses the chunk; a forked child of the owner does not
 // know it.
-void Server::drop_chunk(const Client& client, const Message& message) {
+void ArenaRequests::drop_chunk(const Client& client, const Message& message) {
   if (const Segment* segment = session_.arenas().find(message.arena)) {
     if (!owns(client, *segment)) {
       return refuse(client.socket, message, "only the owner of an arena may release its chunks");
@@ -96,7 +106,7 @@ void Server::drop_chunk(const Client& client, const Message& message) {
   reply(client.socket, message, MessageKind::done);
 }
 
-void Server::retire_arena(const Client& client, const Message& message) {
+void ArenaRequests::retire(const Client& client, const Message& message) {
   if (const Segment* segment = session_.arenas().find(message.arena)) {
     if (!owns(client, *segment)) {
       return refuse(client.socket, message, "only the owner of an arena may retire it");
@@ -107,13 +117,13 @@ void Server::retire_arena(const Client& client, const Message& message) {
   reply(client.socket, message, MessageKind::done);
 }
 
-void Server::drain(const Client& client, const Message& message) {
+void ArenaRequests::drain(const Client& client, const Message& message) {
   if (client.slot == kNoSlot) return;
   session_.arenas().drain(session_.memory(), message.arena,
                           static_cast<BlockNumber>(message.number));
 }
 
-bool Server::owns(const Client& client, const Segment& segment) {
+bool ArenaRequests::owns(const Client& client, const Segment& segment) const {
   const ArenaHeader& header = segment.header();
   return static_cast<SlotNumber>(header.owner) == client.slot &&
          header.owner_incarnation == session_.slots()[client.slot].incarnation;
