@@ -6,6 +6,7 @@
 #include "manager/arena_requests.hpp"
 #include "manager/clients.hpp"
 #include "manager/deaths.hpp"
+#include "manager/member_requests.hpp"
 #include "manager/message_pipes.hpp"
 #include "manager/protocol.hpp"
 #include "manager/queue_requests.hpp"
@@ -35,12 +36,8 @@ class Server {
   /// Reads one message and answers it. Returns false if there was none, or the connection has
   /// ended.
   bool serve(int descriptor);
-  void answer(Client& client, Message& message, Fd fd, pid_t sender);
-  void hello(Client& client, const Message& message, Fd fd);
+  void answer(Client& client, const Message& message, Fd fd, pid_t sender);
   void end_connection(int descriptor);
-  void prepare_fork(const Client& client, Fd fd);
-  void identify_child(const Client& client, pid_t sender);
-  void note_registered(const Client& client);
 
   Poller poller_;
   Clients clients_;
@@ -49,6 +46,7 @@ class Server {
   QueueRequests queues_{session_, poller_};
   Deaths deaths_{session_, clients_, pipes_, queues_, poller_};
   ArenaRequests arenas_{session_};
+  MemberRequests members_{session_, clients_, deaths_};
   std::uint64_t empty_since_ = 0;
 };
 
