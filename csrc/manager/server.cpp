@@ -7,6 +7,7 @@
 
 #include "manager/event_source.hpp"
 #include "manager/manager_address.hpp"
+#include "manager/protocol.hpp"
 #include "os/clock.hpp"
 
 namespace shmtensor {
@@ -43,7 +44,7 @@ void Server::run() {
           clients_.accept_some();
           break;
         case EventSource::client:
-          serve(static_cast<int>(value));
+          requests_.serve(static_cast<int>(value));
           break;
         case EventSource::process:
           deaths_.check(static_cast<SlotNumber>(value));

@@ -3,20 +3,19 @@
 
 #include <cstdint>
 
-#include "manager/arena_requests.hpp"
 #include "manager/clients.hpp"
 #include "manager/deaths.hpp"
-#include "manager/member_requests.hpp"
 #include "manager/message_pipes.hpp"
-#include "manager/protocol.hpp"
 #include "manager/queue_requests.hpp"
+#include "manager/requests.hpp"
 #include "manager/served_session.hpp"
 #include "os/fd.hpp"
 #include "os/poller.hpp"
 
 namespace shmtensor {
 
-/// Serves one session until its last process has left.
+/// Serves one session until its last process has left. Waits, and passes each event to the object
+/// that handles it.
 class Server {
  public:
   Server(SessionId session, Fd listener);
@@ -28,16 +27,8 @@ class Server {
   void run();
 
  private:
-  // server.cpp
   [[nodiscard]] int timeout();
   [[nodiscard]] bool finished();
-
-  // server_requests.cpp
-  /// Reads one message and answers it. Returns false if there was none, or the connection has
-  /// ended.
-  bool serve(int descriptor);
-  void answer(Client& client, const Message& message, Fd fd, pid_t sender);
-  void end_connection(int descriptor);
 
   Poller poller_;
   Clients clients_;
@@ -45,8 +36,7 @@ class Server {
   MessagePipes pipes_{clients_.listener(), session_};
   QueueRequests queues_{session_, poller_};
   Deaths deaths_{session_, clients_, pipes_, queues_, poller_};
-  ArenaRequests arenas_{session_};
-  MemberRequests members_{session_, clients_, deaths_};
+  Requests requests_{session_, clients_, deaths_, pipes_, queues_};
   std::uint64_t empty_since_ = 0;
 };
 

@@ -290,7 +290,7 @@ proctype Manager() {
   byte p; byte b; byte t; byte k; byte s_generation; byte s_epoch; byte s_senders; bool busy; bool won; bool had; bool seen;
   byte low; byte me = 0;
   goto serve;
-adopt: /* Server::adopt_session */
+adopt: /* ServedSession::adopt */
   skip;
   d_step { busy = false; won = false; seen = false; s_generation = 0; s_epoch = 0; s_senders = 0; k = 0; t = 0; b = 0; p = NONE };
   sweep(); MSTEP(deaths_counted++);
@@ -316,7 +316,7 @@ serve:
        :: else fi
   };
   goto over;
-vacate: /* Server::reclaim_slot */
+vacate: /* Deaths::sweep */
   if :: p == 0 -> MSTEP(orphaned = true) :: else fi;
   sweep();
   MSTEP(vacated[p] = true); MSTEP(deaths_counted++);

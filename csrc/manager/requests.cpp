@@ -1,4 +1,5 @@
-// Receives the requests of members and answers them.
+#include "manager/requests.hpp"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -6,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "manager/messages.hpp"
-#include "manager/server.hpp"
 #include "os/unix_socket.hpp"
 
 namespace shmtensor {
@@ -29,7 +29,7 @@ bool needs_slot(MessageKind request) noexcept {
 
 }  // namespace
 
-bool Server::serve(int descriptor) {
+bool Requests::serve(int descriptor) {
   Client* const client = clients_.find(descriptor);
   if (client == nullptr) return false;
   Message message;
@@ -61,7 +61,7 @@ bool Server::serve(int descriptor) {
   return true;
 }
 
-void Server::answer(Client& client, const Message& message, Fd fd, pid_t sender) {
+void Requests::answer(Client& client, const Message& message, Fd fd, pid_t sender) {
   deaths_.sweep();
   session_.try_postponed_frees();
   if (message.kind == MessageKind::hello) {
@@ -111,7 +111,7 @@ void Server::answer(Client& client, const Message& message, Fd fd, pid_t sender)
 // A member that returns has shut down its former connection, or closed it. Its `hello` may be read
 // before that end, and before notices: a turn of the loop has events of numbers under which it may
 // accept a new connection.
-void Server::end_connection(int descriptor) {
+void Requests::end_connection(int descriptor) {
   for (int i = 0; i < kMostQueued && serve(descriptor); ++i) {
   }
   // Another process has the connection, too.
