@@ -46,23 +46,25 @@ Arena::~Arena() { AddressMap::get().remove(*this); }
 // before the claim, and a process that checks tickets after the claim checks holder bits later
 // still, and finds this one. (3) The ticket is consumed, because the message was loaded before: a
 // process that is freeing the block may have read the holder bits too early to see this one, so the
-// epoch must change while the block is live. (4) Otherwise the handle is stale.
-bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
-                       const Ticket& ticket, TransitTable& transit) noexcept {
+// epoch must change while the block is live. Likewise if the ticket is left to others, which may
+// consume it at any time. (4) Otherwise the handle is stale.
+bool Arena::hold_first(LocalTable::Lock& lock, const NamedTicket& named,
+                       TransitTable* transit) noexcept {
   if (lock.count() > 0 ||
       !member_.has_slot()) {  // of another generation, or this process lacks a slot
     pin();
     return false;
   }
-  std::atomic<std::uint64_t>& state = segment_->record(block).word;
+  std::atomic<std::uint64_t>& state = segment_->record(named.block).word;
+  std::atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
   SHMTENSOR_FAULT_POINT("hold.before_bit");
-  segment_->holders(plane_of(member_.slot()), block).fetch_or(bit_of(member_.slot()));
+  holders.fetch_or(bit_of(member_.slot()));
   SHMTENSOR_FAULT_POINT("hold.before_claim");
-  bool held = transit.claim(ticket, segment_->number(), block, generation);
+  bool held = transit != nullptr && transit->claim(named);
   SHMTENSOR_FAULT_POINT("hold.after_claim");
   if (!held) {
     std::uint64_t word = state.load();
-    while (!held && BlockWord(word).live_at_generation(generation)) {
+    while (!held && BlockWord(word).live_at_generation(named.generation)) {
       held = state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits());
     }
   }
@@ -70,7 +72,7 @@ bool Arena::hold_first(LocalTable::Lock& lock, BlockNumber block, Generation gen
     lock.set_count(1);
   } else {
     SHMTENSOR_FAULT_POINT("hold.before_undo");
-    segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
+    holders.fetch_and(~bit_of(member_.slot()));
   }
   pin();
   return held;

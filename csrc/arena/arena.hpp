@@ -69,16 +69,18 @@ class Arena {
 
   // --- for every process ---
 
-  /// Makes this process a holder of a block whose handle it received, under the lock of the block's
-  /// entry. `transit` is the table of the ticket's sender. Returns false if the handle is stale;
-  /// the caller must then call `unpin_and_try_free` after it releases the lock.
-  [[nodiscard]] bool hold(LocalTable::Lock& lock, BlockNumber block, Generation generation,
-                          const Ticket& ticket, TransitTable& transit) noexcept {
+  /// Makes this process a holder of a block that a message names, under the lock of the block's
+  /// entry. `transit` is the table of the ticket's sender; without one, the ticket is not consumed.
+  /// Returns false if the block was freed; the caller must then call `unpin_and_try_free` after it
+  /// releases the lock.
+  [[nodiscard]] bool hold(LocalTable::Lock& lock, const NamedTicket& named,
+                          TransitTable* transit) noexcept {
+    const BlockNumber block = named.block;
     if (lock.count() == 0 || !member_.has_slot() ||
-        !BlockWord(segment_->record(block).word.load()).live_at_generation(generation)) {
-      return hold_first(lock, block, generation, ticket, transit);
+        !BlockWord(segment_->record(block).word.load()).live_at_generation(named.generation)) {
+      return hold_first(lock, named, transit);
     }
-    transit.claim(ticket, segment_->number(), block, generation);
+    if (transit != nullptr) transit->claim(named);
     lock.set_count(lock.count() + 1);
     return true;
   }
@@ -190,8 +192,7 @@ class Arena {
  private:
   static constexpr std::size_t kFewPlaces = 1024;
 
-  bool hold_first(LocalTable::Lock& lock, BlockNumber block, Generation generation,
-                  const Ticket& ticket, TransitTable& transit) noexcept;
+  bool hold_first(LocalTable::Lock& lock, const NamedTicket& named, TransitTable* transit) noexcept;
   void release_last(BlockNumber block) noexcept;
   void order_changed();
   [[nodiscard]] bool is_outdated(const BlockOrder::Place& place) const noexcept;

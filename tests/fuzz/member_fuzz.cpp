@@ -50,7 +50,8 @@ void receive(const Sent& sent, std::vector<Held>& held) {
   bool good = false;
   {
     LocalTable::Lock lock(sent.arena->local(), sent.block);
-    good = sent.arena->hold(lock, sent.block, sent.generation, sent.ticket, transit);
+    const ArenaNumber number = sent.arena->segment().number();
+    good = sent.arena->hold(lock, {number, sent.block, sent.generation, sent.ticket}, &transit);
   }
   if (good) {
     held.push_back({sent.arena, sent.block});

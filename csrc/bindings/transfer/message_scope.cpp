@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -202,22 +201,25 @@ void MessageScope::issue_into(std::span<TicketRecord* const> records) {
   }
 }
 
-Ticket MessageScope::ticket_of(const Handle& handle) {
-  if (handle.ticket.sender != kInMessage) return handle.ticket;
-  std::optional<Ticket> found;
+std::optional<Ticket> MessageScope::ticket_of(const Handle& handle) {
+  const std::optional<Ticket> nothing;
+  if (handle.ticket.sender != kInMessage) return borrows() ? nothing : handle.ticket;
+  const MessageScope* found = nullptr;
   OpenScopes::present().find([&](const MessageScope& scope) {
     if (scope.purpose_ != Purpose::records || scope.session_ != handle.session ||
         handle.ticket.group >= scope.records_.size()) {
       return false;
     }
-    found = scope.records_[handle.ticket.group].ticket;
-    if (!scope.is_ours()) found->group = TransitTable::kGroups;  // the parent consumes it
+    found = &scope;
     return true;
   });
-  if (found) return *found;
-  throw StaleHandle(
-      "cannot use a tensor's handle: it belongs to a message of a queue, and was taken out of it "
-      "unread");
+  if (found == nullptr) {
+    throw StaleHandle(
+        "cannot use a tensor's handle: it belongs to a message of a queue, and was taken out of it "
+        "unread");
+  }
+  if (borrows() || !found->is_ours()) return nothing;  // a forked child's parent consumes it
+  return found->records_[handle.ticket.group].ticket;
 }
 
 void MessageScope::delivered() noexcept { clear(); }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,9 +70,10 @@ class MessageScope {
   /// The tickets of the records stay with the caller. With `borrows`, none is consumed, since other
   /// processes read the message, too.
   MessageScope(const SessionId& session, std::span<const NamedTicket> records, bool borrows);
-  /// The ticket of a handle: its own, or that of the record to which it refers. Throws StaleHandle
-  /// if the thread reads no message with that record.
-  [[nodiscard]] static Ticket ticket_of(const Handle& handle);
+  /// The ticket that the reader of a handle consumes: its own, or that of the record to which it
+  /// refers; nothing if the ticket is left to others. Throws StaleHandle if the thread reads no
+  /// message with that record.
+  [[nodiscard]] static std::optional<Ticket> ticket_of(const Handle& handle);
 
   /// The tickets now belong to the reader of the message.
   void delivered() noexcept;
@@ -89,8 +91,6 @@ class MessageScope {
   [[nodiscard]] static Ticket issue(Arena& arena, BlockNumber block, Generation generation);
   /// Return true if a message for one reader is pickled here and now.
   [[nodiscard]] static bool has_one_reader() noexcept;
-  /// Return true if the message that is read here and now is borrowed.
-  [[nodiscard]] static bool borrows() noexcept;
 
  private:
   struct Sent {
@@ -107,6 +107,8 @@ class MessageScope {
   [[nodiscard]] bool reads() const noexcept {
     return purpose_ == Purpose::borrowed || purpose_ == Purpose::records;
   }
+  /// Return true if the message that is read here and now is borrowed.
+  [[nodiscard]] static bool borrows() noexcept;
   /// Return true if this process made the scope, not one that it is a fork or a raw copy of.
   [[nodiscard]] bool is_ours() const noexcept;
   /// Empties the list without a change of an arena's pins unless the scope is ours.

@@ -25,14 +25,16 @@ void map_data(Arena& arena, BlockNumber block, Access access) {
 }
 
 // Maps what a receiver needs: the arena, the block's bytes if there is such a block, and the table
-// of the sender's tickets, which it returns.
-TransitTable& map_source(Session& session, const Handle& handle, PinnedArena& arena) {
-  const auto attempt = [&]() -> TransitTable& {
+// of the ticket's sender, which it returns.
+TransitTable* map_source(Session& session, const Handle& handle,
+                         const std::optional<Ticket>& ticket, PinnedArena& arena) {
+  const auto attempt = [&] {
     if (!arena || arena->segment().number() != handle.arena) arena = arena_of(session, handle);
-    TransitTable* const transit = with_descriptor(
-        session.id(), [&] { return &session.memory().transit(handle.ticket.sender); });
+    TransitTable* const transit = with_descriptor(session.id(), [&] {
+      return ticket ? &session.memory().transit(ticket->sender) : nullptr;
+    });
     if (handle.block < arena->segment().capacity()) map_data(*arena, handle.block, handle.access);
-    return *transit;
+    return transit;
   };
   try {
     return attempt();
@@ -51,18 +53,16 @@ TransitTable& map_source(Session& session, const Handle& handle, PinnedArena& ar
 py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
   const std::shared_ptr<Session> session = session_of(handle);
   check_signature(session->key(), bytes);
-  Handle named = handle;
-  named.ticket = MessageScope::ticket_of(handle);
-  if (MessageScope::borrows()) named.ticket.group = TransitTable::kGroups;
   PinnedArena arena;
-  return receive_block(*session, named, arena);
+  return receive_block(*session, handle, MessageScope::ticket_of(handle), arena);
 }
 
-py::object receive_block(Session& session, const Handle& handle, PinnedArena& arena) {
+py::object receive_block(Session& session, const Handle& handle,
+                         const std::optional<Ticket>& ticket, PinnedArena& arena) {
   // Mapping may fail for lack of address space, so it comes before the ticket is consumed. Opening
   // device memory may fail, too, but takes so long that a reader may be killed during it: the block
   // is freed then, because its ticket is consumed already.
-  TransitTable& transit = map_source(session, handle, arena);
+  TransitTable* const transit = map_source(session, handle, ticket, arena);
   const auto stale = [&] {
     return StaleHandle(
         "cannot use a tensor's handle: block " + std::to_string(handle.block) + " of arena " +
@@ -72,11 +72,12 @@ py::object receive_block(Session& session, const Handle& handle, PinnedArena& ar
         "reading end of the pipe was closed; and no process has held the tensor since");
   };
   if (handle.block >= arena->segment().capacity()) throw stale();
+  const NamedTicket named{handle.arena, handle.block, handle.generation, ticket.value_or(Ticket{})};
   PyObject* known = nullptr;
   bool held = false;
   {
     LocalTable::Lock lock(arena->local(), handle.block);
-    held = arena->hold(lock, handle.block, handle.generation, handle.ticket, transit);
+    held = arena->hold(lock, named, transit);
     if (held) known = find_object(lock, handle.access);
     // The object has a reference of its own, so this is not the last.
     if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "bindings/storage/storage.hpp"
@@ -25,9 +26,10 @@ enum class DeviceOrder : std::uint8_t {
 /// Throws StaleHandle.
 [[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
 
-/// The storage of a block of the session that a message names. Consumes its ticket. `arena` is that
-/// of the last such block, or empty. Throws StaleHandle.
-[[nodiscard]] py::object receive_block(Session& session, const Handle& handle, PinnedArena& arena);
+/// The storage of a block of the session that a message names. Consumes the ticket, if one is given.
+/// `arena` is that of the last such block, or empty. Throws StaleHandle.
+[[nodiscard]] py::object receive_block(Session& session, const Handle& handle,
+                                       const std::optional<Ticket>& ticket, PinnedArena& arena);
 
 /// The tensor of a handle whose tail is a view. `dtype` is null for a dtype that has a code. Throws
 /// StaleHandle.

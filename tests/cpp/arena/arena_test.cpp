@@ -200,10 +200,10 @@ TEST_F(ArenaTest, StaysInUseUntilLastHolderReleases) {
   reader_->unpin_and_try_free(block);
   EXPECT_FALSE(reader_->in_use());
 
-  const Sent stale{block, 77, {}};
+  const NamedTicket stale{reader_->segment().number(), block, 77, {}};
   {
     LocalTable::Lock lock(reader_->local(), block);
-    EXPECT_FALSE(reader_->hold(lock, block, 77, stale.ticket, memory_->transit(0)));
+    EXPECT_FALSE(reader_->hold(lock, stale, &memory_->transit(0)));
   }
   EXPECT_TRUE(reader_->in_use());
   reader_->unpin_and_try_free(block);

@@ -67,8 +67,8 @@ inline bool receive(Arena& arena, const Sent& sent) {
   bool held = false;
   {
     LocalTable::Lock lock(arena.local(), sent.block);
-    held = arena.hold(lock, sent.block, sent.generation, sent.ticket,
-                      arena.memory().transit(sent.ticket.sender));
+    held = arena.hold(lock, {arena.segment().number(), sent.block, sent.generation, sent.ticket},
+                      &arena.memory().transit(sent.ticket.sender));
   }
   if (!held) arena.unpin_and_try_free(sent.block);
   return held;
