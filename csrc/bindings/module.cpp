@@ -34,10 +34,11 @@
 #include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/array_elements.hpp"
 #include "bindings/transfer/array_reducers.hpp"
-#include "bindings/transfer/message_scope.hpp"
 #include "bindings/transfer/outgoing_bytes.hpp"
 #include "bindings/transfer/outgoing_pipe.hpp"
+#include "bindings/transfer/read_scope.hpp"
 #include "bindings/transfer/reducers.hpp"
+#include "bindings/transfer/send_scope.hpp"
 
 PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   using namespace shmtensor::python;
@@ -60,7 +61,8 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_copy_in(module);
   add_shared_memory(module);
   add_outgoing_pipe(module);
-  add_message_scope(module);
+  add_send_scope(module);
+  add_read_scope(module);
   add_reducers(module);
   add_array_elements(module);
   add_array_reducers(module);

@@ -15,7 +15,7 @@
 namespace shmtensor {
 
 /// As the sender of a handle's ticket: the ticket is not in the handle, but in the record of that
-/// number in the message, see MessageScope.
+/// number in the message, see ReadScope.
 inline constexpr SlotNumber kInMessage = kMaxSlots;
 
 /// Identifies a block, and the ticket of the message that carries the handle.

@@ -74,7 +74,7 @@ def share(obj: Shared) -> Shared:
     (array([0, 1, 2]), False)
     """
     pickler = _Pickler()
-    with _core.MessageScope():  # for tensors in the object, which are pickled as handles
+    with _core.SendScope():  # for tensors in the object, which are pickled as handles
         stream = pickler.dump_apart(obj)
         return pickle.loads(stream, buffers=_in_shared_memory(pickler.buffers))  # type: ignore[no-any-return]
 

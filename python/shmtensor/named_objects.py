@@ -63,7 +63,7 @@ def publish(name: str, obj: Any) -> None:
         old object is still published.
     """
     number = _number(name, make=True)
-    with _core.MessageScope("persistent") as message:
+    with _core.SendScope(persistent=True) as message:
         handle, _ = _dump(message, obj, failed=False)
         with _core.NameLock(number) as lock:
             _take(lock, name, keep=True)
@@ -300,13 +300,13 @@ def _try_to_report(lock: _core.NameLock) -> bool:
 
 def _put(lock: _core.NameLock, obj: Any, *, failed: bool) -> bytes:
     """Write the handle of the object, and return its pickle."""
-    with _core.MessageScope("persistent") as message:
+    with _core.SendScope(persistent=True) as message:
         handle, content = _dump(message, obj, failed=failed)
         _write(lock, message, handle)
     return content
 
 
-def _dump(message: _core.MessageScope, obj: Any, *, failed: bool) -> tuple[bytes, bytes]:
+def _dump(message: _core.SendScope, obj: Any, *, failed: bool) -> tuple[bytes, bytes]:
     """Return the handle of the object, and its pickle."""
     from shmtensor._share import dumps_in_shared_memory
 
@@ -317,7 +317,7 @@ def _dump(message: _core.MessageScope, obj: Any, *, failed: bool) -> tuple[bytes
     return _core.reduce_storage(storage)[1][0], content
 
 
-def _write(lock: _core.NameLock, message: _core.MessageScope, handle: bytes) -> None:
+def _write(lock: _core.NameLock, message: _core.SendScope, handle: bytes) -> None:
     lock.write(handle)
     # Last: if the process is killed before this, it leaves an ordinary unread message.
     message.keep()
@@ -331,7 +331,7 @@ def _get(number: int, name: str) -> tuple[bool, Any]:
         if handle is None:
             return False, None
         try:
-            with _core.MessageScope("borrowed"):
+            with _core.ReadScope():
                 storage = _core.rebuild_storage(handle)
             content, _, failed = pickle.loads(memoryview(storage))
             obj = _load(content)
@@ -350,7 +350,7 @@ def _get(number: int, name: str) -> tuple[bool, Any]:
 
 
 def _load(content: bytes) -> Any:
-    with _core.MessageScope("borrowed"):
+    with _core.ReadScope():
         return pickle.loads(content)
 
 
@@ -358,7 +358,7 @@ def _clear(lock: _core.NameLock) -> None:
     """Release what is not published. May be repeated: a process killed in here did a part of it."""
     for place, handle in lock.unpublished():
         try:
-            with _core.MessageScope("borrowed"):
+            with _core.ReadScope():
                 storage = _core.rebuild_storage(handle)
             _core.cancel_tickets(pickle.loads(memoryview(storage))[1])
             _core.rebuild_storage(handle)  # last, the ticket of the list of tickets itself

@@ -49,7 +49,7 @@ def send(folder: Path, number: int) -> None:
 
         def write(letter: int = letter, tensor: st.Tensor = tensor) -> None:
             new = folder / f"new-{number}-{letter}"
-            with _core.MessageScope() as message:
+            with _core.SendScope() as message:
                 new.write_bytes(ForkingPickler.dumps((number, tensor)))
                 new.rename(folder / f"letter-{number}-{letter}")
                 message.delivered()

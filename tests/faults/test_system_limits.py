@@ -185,7 +185,7 @@ def test_message_can_be_read_again_after_failed_mapping(strategy) -> None:
         mp.set_sharing_strategy("{strategy}")
         reader, writer = os.pipe()
         if os.fork() == 0:
-            with _core.MessageScope() as message:
+            with _core.SendScope() as message:
                 tensors = st.full(3, 1).as_readonly(), st.full(3, 2)
                 with open(writer, "wb") as pipe:
                     pipe.write(pickle.dumps([bytes(ForkingPickler.dumps(tensor)) for tensor in tensors]))

@@ -24,7 +24,7 @@ class Mailbox:
 
     def send(self, obj: Any) -> bool:
         """Return False if the mailbox is full; then nothing was sent."""
-        with _core.MessageScope() as message:
+        with _core.SendScope() as message:
             content = ForkingPickler.dumps(obj)
             try:
                 self.writer.send(content)

@@ -91,7 +91,7 @@ def test_handles_need_no_ticket() -> None:
     assert len(frames[-1]) < 300
     del link
     assert blocks() == 0
-    with pytest.raises(st.StaleHandleError), _core.MessageScope("borrowed"):
+    with pytest.raises(st.StaleHandleError), _core.ReadScope():
         pickle.loads(frames[-1])
 
 

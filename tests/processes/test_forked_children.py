@@ -206,7 +206,7 @@ def test_child_forked_during_a_send_adds_nothing_to_the_message() -> None:
         import shmtensor as st, shmtensor.multiprocessing
         from shmtensor import _core
         tensor = st.ones(10)
-        with _core.MessageScope() as message:
+        with _core.SendScope() as message:
             first = bytes(ForkingPickler.dumps(tensor))
             before = len(message.tickets())
             pid = os.fork()

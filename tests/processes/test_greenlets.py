@@ -95,7 +95,7 @@ def test_thread_with_a_copied_context_uses_no_scope_of_it() -> None:
     """`asyncio.to_thread` runs a function in a copy of the context."""
     run("""
     tensor = st.ones(3)
-    with _core.MessageScope() as scope:
+    with _core.SendScope() as scope:
         context = contextvars.copy_context()
         messages = []
         thread = threading.Thread(

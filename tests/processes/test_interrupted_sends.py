@@ -217,7 +217,7 @@ def test_headers_equal_the_standard_library_s() -> None:
 
 def test_outgoing_without_exit_collects_nothing_more() -> None:
     """Python 3.14 checks for signals between `__enter__` and the body."""
-    message = _core.MessageScope()
+    message = _core.SendScope()
     message.__enter__()
     del message
     receiver, sender = mp.Pipe(duplex=False)

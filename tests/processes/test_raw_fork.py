@@ -138,7 +138,7 @@ def test_messages_of_the_parent_remain_valid(way, strategy) -> None:
         way,
         strategy,
         """
-        message = _core.MessageScope()
+        message = _core.SendScope()
         with message:
             text = dump(st.full(10, 5))
         if (pid := raw_fork()) == 0:

@@ -32,7 +32,7 @@ PROGRAM = """
 
     path = sys.argv[1]
     letters = [new_letter(new_tag(i), 1000) for i in range(3)]
-    with _core.MessageScope() as message:
+    with _core.SendScope() as message:
         content = bytes(ForkingPickler.dumps(letters[2].tensor))
         message.delivered()
     del letters[2]

@@ -221,7 +221,7 @@ def post_interleaved(actor_state: ActorState, rng: random.Random) -> None:
         return
     messages = []
     for _ in range(2):
-        scope = _core.MessageScope()
+        scope = _core.SendScope()
         scope.__enter__()
         messages.append((scope, bytes(ForkingPickler.dumps(rng.choice(actor_state.held)))))
     rng.shuffle(messages)

@@ -73,7 +73,7 @@ def as_view(letter: Letter, rng: random.Random) -> Letter:
 def write_file(letter: Letter, folder: Path, name: str) -> None:
     """Write a message as a file, which appears completely or not at all."""
     new = folder / f"new-{os.getpid()}-{name}"
-    with _core.MessageScope() as message:
+    with _core.SendScope() as message:
         new.write_bytes(ForkingPickler.dumps(letter))
         new.rename(folder / f"letter-{name}")
         message.delivered()

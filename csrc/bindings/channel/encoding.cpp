@@ -11,6 +11,7 @@
 #include "bindings/channel/parcel.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/tensor/release.hpp"
+#include "bindings/transfer/read_scope.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 
 namespace shmtensor::python {
@@ -85,7 +86,10 @@ PyObject* broadcast_dumps() noexcept { return g_broadcast_dumps; }
 
 EncodedMessage::EncodedMessage(Session& session, py::object object, PyObject* dumps,
                                Readers readers)
-    : dumps_(dumps != nullptr ? dumps : g_dumps), object_(std::move(object)), readers_(readers) {
+    : dumps_(dumps != nullptr ? dumps : g_dumps),
+      object_(std::move(object)),
+      readers_(readers),
+      tickets_(session.id()) {
   encode(session);
 }
 
@@ -106,14 +110,12 @@ void EncodedMessage::encode(Session& session) {
 }
 
 EncodedMessage::~EncodedMessage() {
-  if (scope_ == nullptr) return;
-  scope_->discard();
-  if (parcel_) parcel_.set_contents({});  // the tickets are cancelled
+  if (tickets_.size() != 0 && tickets_.discard() && parcel_) parcel_.set_contents({});
 }
 
 void EncodedMessage::delivered() noexcept {
-  if (scope_ != nullptr) scope_->delivered();
-  scope_.reset();
+  tickets_.delivered();
+  if (scope_) scope_->delivered();
 }
 
 bool EncodedMessage::refer_to_tensor(const Session& session) {
@@ -173,7 +175,6 @@ bool EncodedMessage::append_item(PyObject* object, const Session& session, bool 
     const auto& tensor = *reinterpret_cast<const Tensor*>(object);
     const py::object storage = storage_of(tensor);
     if (!is_plain(tensor, *as_storage(storage), session)) return false;
-    if (scope_ == nullptr) scope_ = std::make_unique<MessageScope>(session.id());
     return append_tensor(tensor, *as_storage(storage)), true;
   }
   if (!may_nest) return false;
@@ -206,7 +207,7 @@ bool EncodedMessage::append_sequence(ItemTag tag, PyObject* items, const Session
 void EncodedMessage::append_tensor(const Tensor& tensor, const Storage& storage) {
   const Backing& backing = storage.backing();
   Arena& arena = *backing.arena;
-  scope_->refer(arena, backing.block, arena.generation(backing.block));
+  tickets_.add(arena, backing.block, arena.generation(backing.block));
   const ViewBytes view(tensor);
   const TensorItem item{
       .strategy = static_cast<std::uint8_t>(arena.segment().strategy()),
@@ -226,20 +227,13 @@ void EncodedMessage::append_sized(ItemTag tag, std::span<const std::byte> conten
   append(content.data(), content.size());
 }
 
-// A scope of what was encoded before is discarded.
 void EncodedMessage::pickle(Session& session) {
-  scope_ = std::make_unique<MessageScope>(session.id());
-  scope_->open();
-  py::object pickled;
-  try {
-    pickled = checked(PyObject_CallOneArg(dumps_, object_.ptr()));
-  } catch (...) {
-    scope_->close();
-    throw;
-  }
+  static_cast<void>(tickets_.discard());  // of what was encoded before
+  scope_.emplace(tickets_).open();
+  py::object pickled = checked(PyObject_CallOneArg(dumps_, object_.ptr()));
   scope_->close();
   if (!PyBytes_CheckExact(pickled.ptr())) throw py::type_error("the pickler must return bytes");
-  if (readers_ == Readers::many && !scope_->needs_records_only()) {
+  if (readers_ == Readers::many && !scope_->is_empty()) {
     throw py::type_error(
         "more than one process may receive the message, so it cannot contain a tensor of another "
         "session: copy it into a tensor of this session");
@@ -250,12 +244,12 @@ void EncodedMessage::pickle(Session& session) {
 
 void EncodedMessage::place(Session& session, std::uint32_t kind,
                            std::span<const std::byte> content) {
-  const bool has_tickets = scope_ != nullptr && scope_->needed() != 0;
+  const bool has_tickets = tickets_.size() != 0 || (scope_ && !scope_->is_empty());
   if (!has_tickets && content.size() <= MessageEntry::kContent) {
     message_ = {.kind = kind, .content = content, .block = {}};
     return;
   }
-  parcel_ = make_parcel(session, content, scope_.get());
+  parcel_ = make_parcel(session, content, tickets_);
   message_ = {.kind = kind | kInParcel, .content = {}, .block = *parcel_};
 }
 
@@ -277,7 +271,7 @@ py::object decode_message(Session& session, Incoming message, Readers readers) {
     IncomingTensors tensors(session, parcel.tickets(), shared);
     return decode_content(kind, inside, &tensors);
   }
-  MessageScope scope(session.id(), parcel.tickets(), shared);
+  ReadScope scope(session.id(), parcel.tickets(), shared);
   scope.open();
   py::object object = decode_content(kind, inside);
   scope.close();

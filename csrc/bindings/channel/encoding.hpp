@@ -3,14 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "bindings/channel/item_reader.hpp"
 #include "bindings/support/python.hpp"
 #include "bindings/tensor/tensor.hpp"
-#include "bindings/transfer/message_scope.hpp"
+#include "bindings/transfer/queued_tickets.hpp"
+#include "bindings/transfer/send_scope.hpp"
 #include "channel/queue.hpp"
 
 namespace shmtensor::python {
@@ -56,7 +57,8 @@ class EncodedMessage {
   Outgoing message_;
   Readers readers_;
   HeldBlock parcel_;
-  std::unique_ptr<MessageScope> scope_;  // of tensors, or a pickle; destroyed before the parcel
+  QueuedTickets tickets_;
+  std::optional<SendScope> scope_;  // of a pickle: has the tickets of tensors of other sessions
 };
 
 /// What pickles the messages of all broadcasts.

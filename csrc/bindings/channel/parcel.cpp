@@ -14,8 +14,9 @@ namespace shmtensor::python {
 
 // The records are cleared before the block is declared to contain them, and each is written before
 // its ticket is issued: if this process is killed, the manager cancels those that were issued.
-HeldBlock make_parcel(Session& session, std::span<const std::byte> content, MessageScope* scope) {
-  const std::size_t count = scope != nullptr ? scope->needed() : 0;
+HeldBlock make_parcel(Session& session, std::span<const std::byte> content,
+                      QueuedTickets& tickets) {
+  const std::size_t count = tickets.size();
   const std::size_t head = sizeof(ParcelHeader) + count * sizeof(ParcelRecord);
   const std::uint64_t size = head + content.size();
   HeldBlock parcel(allocate_block(session, size, Strategy::file_descriptor));
@@ -32,7 +33,7 @@ HeldBlock make_parcel(Session& session, std::span<const std::byte> content, Mess
                        .stride = sizeof(ParcelRecord),
                        .first = sizeof(ParcelHeader),
                        .count = static_cast<std::uint32_t>(count)});
-  scope->issue_into(places);
+  tickets.issue_into(places);
   return parcel;
 }
 

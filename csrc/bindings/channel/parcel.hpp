@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arena/ticket_record.hpp"
-#include "bindings/transfer/message_scope.hpp"
+#include "bindings/transfer/queued_tickets.hpp"
 #include "session/held_block.hpp"
 
 namespace shmtensor::python {
@@ -25,10 +25,9 @@ struct ParcelRecord {
 };
 static_assert(sizeof(ParcelHeader) == 32 && sizeof(ParcelRecord) == 32);
 
-/// A new parcel, with the tickets of the scope, which may be null. Called with the GIL. Throws
-/// OutOfMemory.
+/// A new parcel, with the tickets, which are issued. Called with the GIL. Throws OutOfMemory.
 [[nodiscard]] HeldBlock make_parcel(Session& session, std::span<const std::byte> content,
-                                    MessageScope* scope);
+                                    QueuedTickets& tickets);
 
 /// A parcel that was taken out of a queue.
 /// Threads: one, with the GIL.

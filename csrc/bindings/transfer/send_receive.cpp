@@ -9,7 +9,8 @@
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/device_wait.hpp"
 #include "bindings/support/gil.hpp"
-#include "bindings/transfer/message_scope.hpp"
+#include "bindings/transfer/read_scope.hpp"
+#include "bindings/transfer/send_scope.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 #include "cuda/gpu.hpp"
 
@@ -54,7 +55,7 @@ py::object receive_storage(const Handle& handle, std::span<const std::byte> byte
   const std::shared_ptr<Session> session = session_of(handle);
   check_signature(session->key(), bytes);
   PinnedArena arena;
-  return receive_block(*session, handle, MessageScope::ticket_of(handle), arena);
+  return receive_block(*session, handle, ReadScope::ticket_of(handle), arena);
 }
 
 py::object receive_block(Session& session, const Handle& handle,
@@ -123,7 +124,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
   const Ticket ticket = with_descriptor(
-      arena.memory().id(), [&] { return MessageScope::issue(arena, backing.block, generation); });
+      arena.memory().id(), [&] { return SendScope::issue(arena, backing.block, generation); });
   if (arena.memory().manager_changed()) {
     const GilRelease release;
     Runtime::get().ensure_managers();

@@ -22,7 +22,7 @@ enum class DeviceOrder : std::uint8_t {
                                       DeviceOrder order = DeviceOrder::by_wait);
 
 /// The storage that a handle names: the one that this process has, or a new one. Consumes the
-/// handle's ticket, unless a borrowed MessageScope is open. `bytes` is the whole encoded form.
+/// handle's ticket, unless a ReadScope leaves it to others. `bytes` is the whole encoded form.
 /// Throws StaleHandle.
 [[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
 

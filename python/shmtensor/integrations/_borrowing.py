@@ -25,7 +25,7 @@ def dumps(obj: Any) -> bytes:
     file = io.BytesIO()
     pickler = pickle.Pickler(file, 5)
     pickler.dispatch_table = _array_reducers.REDUCERS
-    with _core.MessageScope() as message:
+    with _core.SendScope() as message:
         pickler.dump(obj)
         message.discard()
     return file.getvalue()
@@ -39,7 +39,7 @@ def loads(content: Any) -> Any:
     StaleHandleError
         If a block has been freed, or is in a session that this process cannot reach.
     """
-    with _core.MessageScope("borrowed"):
+    with _core.ReadScope():
         return pickle.loads(content)
 
 

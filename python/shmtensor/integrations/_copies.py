@@ -97,14 +97,14 @@ def _find(key: _Key, owner: Any) -> Storage | None:
     if known is None or known[0]() is not owner:
         return None
     try:
-        with _core.MessageScope("borrowed"):
+        with _core.ReadScope():
             return _core.rebuild_storage(known[1])
     except StaleHandleError:
         return None
 
 
 def _remember(key: _Key, owner: Any, copy: Storage) -> None:
-    with _core.MessageScope() as message:
+    with _core.SendScope() as message:
         handle: bytes = _core.reduce_storage(copy)[1][0]
         message.discard()
     with suppress(TypeError):  # bytes, for example, have no weak references

@@ -59,7 +59,7 @@ def pickles_message(dumps: Callable[..., Any]) -> Callable[..., Any]:
     def assigned(*args: Any, **options: Any) -> Any:
         if not is_sending():
             return dumps(*args, **options)
-        with _core.MessageScope(_outgoing_pipe(_sending.connection)) as message:
+        with _core.SendScope(_outgoing_pipe(_sending.connection)) as message:
             content = dumps(*args, **options)
             message.delivered()
         return content

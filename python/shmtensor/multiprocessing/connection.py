@@ -38,7 +38,7 @@ class Connection(std.Connection):
         """Send an object; tensors and large buffers in it travel as handles. On failure it is cancelled."""
         self._check_closed()  # type: ignore[attr-defined]
         self._check_writable()  # type: ignore[attr-defined]
-        with _core.MessageScope(self.outgoing or outgoing_pipe(self)) as message:
+        with _core.SendScope(self.outgoing or outgoing_pipe(self)) as message:
             write_message(self, message, self._dumps(obj))
 
     def recv(self) -> Any:
@@ -53,7 +53,7 @@ def outgoing_pipe(connection: Connection) -> _core.OutgoingPipe:
     return connection.outgoing
 
 
-def write_message(connection: std.Connection[Any, Any], message: _core.MessageScope, content: Any) -> None:
+def write_message(connection: std.Connection[Any, Any], message: _core.SendScope, content: Any) -> None:
     """Write a pickled message in the format of the standard library's `_send_bytes`."""
     message.write(connection.fileno(), _header(len(content)), content)
 

@@ -96,7 +96,7 @@ class _Inherited:
 class _SharingProcess(multiprocessing.process.BaseProcess):
     _inherited: _Inherited | None = None
     _parent_death: ParentDeathPipe | None = None
-    _message: _core.MessageScope | None = None
+    _message: _core.SendScope | None = None
     _arguments: ArgumentsPipe | None = None
     _signal_mask: set[int] | None = None  # of the parent, in a forked child
 
@@ -120,7 +120,7 @@ class _SharingProcess(multiprocessing.process.BaseProcess):
         self._inherited = _Inherited.from_this_process(outlived=self._parent_death is None)
         self._arguments = ArgumentsPipe()
         try:
-            with _core.MessageScope(self._arguments.outgoing) as message:
+            with _core.SendScope(self._arguments.outgoing) as message:
                 try:
                     _start(self)
                     # Kept as long as this object, which `multiprocessing` keeps until the child has ended:

@@ -127,7 +127,7 @@ def _reduce(obj: Any) -> Any:
     is_complete = has_changed or not _publishes or (sent is not None and sent.is_complete)
     if not is_complete and (sent is not None or name is not None):
         # Of its own, not that of the message for which the object is pickled; its end cancels the tickets.
-        with _core.MessageScope() as message:
+        with _core.SendScope() as message:
             content, snapshot, has_descriptors = dumps_whole(obj)
         is_complete = has_descriptors or bool(message.tickets())
         if not is_complete:

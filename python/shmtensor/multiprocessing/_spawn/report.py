@@ -66,7 +66,7 @@ class Sender:
         self._fd: int = fd.detach() if hasattr(fd, "detach") else fd
 
     def returned(self, value: Any) -> None:
-        with blocked(signal.SIGTERM), _core.MessageScope() as message:
+        with blocked(signal.SIGTERM), _core.SendScope() as message:
             try:
                 report = Returned(dumps(value), "", time.monotonic())
             except Exception as error:  # most callers do not read results: not a failure yet
@@ -77,13 +77,13 @@ class Sender:
     def exited(self, code: Any) -> None:
         known = code if code is None or isinstance(code, int) else str(code)
         with blocked(signal.SIGTERM):
-            self._send(Exited(known, time.monotonic()), _core.MessageScope())
+            self._send(Exited(known, time.monotonic()), _core.SendScope())
 
     def raised(self, error: BaseException) -> bool:
         """Report an exception; return False if the parent has closed the pipe."""
         now = time.monotonic()
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        with blocked(signal.SIGTERM), _core.MessageScope() as message:
+        with blocked(signal.SIGTERM), _core.SendScope() as message:
             try:
                 content = dumps(error)
             except Exception:
@@ -91,7 +91,7 @@ class Sender:
                 content = None
             return self._send(Raised(text, content, now), message)
 
-    def _send(self, report: Report, message: _core.MessageScope) -> bool:
+    def _send(self, report: Report, message: _core.SendScope) -> bool:
         body = pickle.dumps(report)
         try:
             message.write(self._fd, _HEADER.pack(len(body)), body)

@@ -1,0 +1,74 @@
+// Which message a tensor belongs to that is pickled or unpickled here and now.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "bindings/session/origin.hpp"
+#include "bindings/support/python.hpp"
+
+namespace shmtensor::python {
+
+/// While a scope is open in a thread, the tensors that the thread pickles (SendScope) or unpickles
+/// (ReadScope) belong to its message: the pickler's hooks take no argument of ours. Scopes of one
+/// kind nest; the last one counts that was opened in its context and is still open. They may be
+/// closed in any order, and destroyed by any thread.
+///
+/// The open scopes are in a context variable of Python (PEP 567), not in a variable of the thread,
+/// because greenlets of one thread, each of which has its own context, may switch inside a pickle:
+/// a ticket belongs to a scope of the greenlet that issues it. The list in a context never changes,
+/// since copies of the context share it: another list replaces it when a scope is opened, and
+/// without scopes that are closed.
+/// Threads: one at a time. A thread with a copy of another one's context has none of its scopes.
+template <typename Kind>
+class Scope {
+ public:
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+  void open();
+  void close() noexcept;
+
+  /// Makes the context variable.
+  static void prepare();
+
+ protected:
+  Scope() = default;
+  ~Scope() = default;
+
+  /// Of the scopes that are open here, the last one that `accept(scope)` accepts, or null.
+  template <typename Accept>
+  [[nodiscard]] static Kind* find(Accept&& accept) {
+    const Opened here = opened();
+    if (here.list == nullptr) return nullptr;
+    for (auto at = here.list->rbegin(); at != here.list->rend(); ++at) {
+      Kind* const scope = (*at)->load();
+      if (scope != nullptr && accept(*scope)) return scope;
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] bool is_ours() const noexcept { return origin_.is_this_process(); }
+
+ private:
+  /// A scope that was opened; null after it was closed, by any thread.
+  using Link = std::atomic<Kind*>;
+  using List = std::vector<std::shared_ptr<Link>>;
+  struct Value {
+    List list;
+    unsigned long thread;
+  };
+  struct Opened {
+    py::object keeper;  ///< the capsule of the list
+    const List* list = nullptr;
+  };
+
+  /// The scopes of the present context and thread.
+  [[nodiscard]] static Opened opened() noexcept;
+
+  std::shared_ptr<Link> link_;  ///< null unless open
+  Origin origin_;
+};
+
+}  // namespace shmtensor::python

@@ -1,0 +1,74 @@
+// The tickets of a message, from pickling to delivery.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "bindings/support/python.hpp"
+#include "bindings/transfer/outgoing_pipe.hpp"
+#include "bindings/transfer/queued_tickets.hpp"
+#include "bindings/transfer/scope.hpp"
+#include "session/pinned_arena.hpp"
+
+namespace shmtensor::python {
+
+/// A message that is not delivered, because pickling or writing failed or its queue was destroyed,
+/// has its tickets cancelled, so that nothing stays allocated for a reader that will never come.
+class SendScope : public Scope<SendScope> {
+ public:
+  /// `pipe` is the pipe into which the message will be written, if that is known. The tickets of a
+  /// persistent message are those of a published name; `keep` follows.
+  explicit SendScope(std::shared_ptr<OutgoingPipe> pipe = nullptr, bool persistent = false)
+      : pipe_(std::move(pipe)), persistent_(persistent) {}
+  /// Of a message of a queue. Only tensors of other sessions have their tickets in their handles.
+  explicit SendScope(QueuedTickets& queued) : queued_(&queued) {}
+  /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
+  /// call `__exit__` then.
+  ~SendScope();
+
+  /// Issues a ticket for the message that is being pickled here, if there is one.
+  [[nodiscard]] static Ticket issue(Arena& arena, BlockNumber block, Generation generation);
+  /// Return true if a message for one reader is pickled here and now.
+  [[nodiscard]] static bool has_one_reader() noexcept;
+
+  /// Return true if no tensor has its ticket in its handle.
+  [[nodiscard]] bool is_empty() const noexcept { return sent_.empty(); }
+
+  /// `write_message`. A message that was written whole is delivered; otherwise its tickets are
+  /// cancelled, because no process can read it. Decided here, where no signal handler of Python's
+  /// runs between the last byte and `delivered`.
+  void write(int fd, const py::object& header, const py::object& content);
+  /// The tickets now belong to the reader of the message.
+  void delivered() noexcept;
+  /// Cancels the tickets: no process will read the message. Does nothing in a forked child, because
+  /// the message is its parent's.
+  void discard() noexcept;
+
+  /// The blocks stay allocated until their tickets are cancelled; `gc` does not cancel them for
+  /// their age.
+  void keep() noexcept;
+  /// The tickets as bytes, for `cancel_tickets`.
+  [[nodiscard]] py::bytes tickets() const;
+
+ private:
+  struct Sent {
+    PinnedArena arena;
+    BlockNumber block;
+    Generation generation;
+    Ticket ticket;
+  };
+
+  /// The scope to which a ticket belongs that this thread issues, or null. A forked child runs on
+  /// inside its parent's scope, which is not its own.
+  [[nodiscard]] static SendScope* present() noexcept;
+
+  std::vector<Sent> sent_;
+  std::shared_ptr<OutgoingPipe> pipe_;
+  bool persistent_ = false;
+  QueuedTickets* queued_ = nullptr;
+};
+
+void add_send_scope(py::module_& module);
+
+}  // namespace shmtensor::python
