@@ -1,5 +1,6 @@
 #include "session/handle.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -11,9 +12,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "handles are little-endian");
 
+constexpr std::uint8_t kHandleVersion = 1;
 constexpr std::uint8_t kReadOnly = 1;
 constexpr unsigned kStrategyShift = 1;  // two bits: the strategy, from 0
 constexpr unsigned kBitShift = 3;       // the ticket's bit, 0 to 31, in the upper five bits
+constexpr SlotNumber kInRecord = kMaxSlots;
 
 struct Wire {
   std::uint8_t version;
@@ -27,60 +30,74 @@ struct Wire {
   std::uint64_t session_high;
   std::uint64_t session_low;
 };
-static_assert(sizeof(Wire) == kHandleSize);
+using Signature = std::uint64_t;
+static_assert(sizeof(Wire) + sizeof(Signature) == handle_size(0));
+
+Ticket to_wire(const TicketSource& source) {
+  if (const auto* ticket = std::get_if<Ticket>(&source)) return *ticket;
+  return {.sender = kInRecord, .group = static_cast<std::uint32_t>(std::get<RecordNumber>(source))};
+}
+
+TicketSource from_wire(const Ticket& ticket) noexcept {
+  if (ticket.sender == kInRecord) return RecordNumber{ticket.group};
+  return ticket;
+}
+
+Signature signature_of(SipKey key, std::span<const std::byte> handle) noexcept {
+  return siphash(key, handle.data(), handle.size() - sizeof(Signature));
+}
 
 }  // namespace
 
-void encode(const Handle& handle, std::span<std::byte, kHandleSize> out) noexcept {
-  const bool read_only = handle.access == Access::read_only;
-  const unsigned strategy = (static_cast<unsigned>(handle.strategy) - 1) << kStrategyShift;
+void encode(const TensorReference& reference, SipKey key, std::span<std::byte> out) {
+  const bool read_only = reference.access == Access::read_only;
+  const unsigned strategy = (static_cast<unsigned>(reference.strategy) - 1) << kStrategyShift;
+  const Ticket ticket = to_wire(reference.ticket);
   const Wire wire{kHandleVersion,
                   static_cast<std::uint8_t>((read_only ? kReadOnly : 0u) | strategy |
-                                            unsigned{handle.ticket.bit} << kBitShift),
-                  handle.ticket.sender,
-                  handle.arena,
-                  handle.block,
-                  handle.generation,
-                  handle.ticket.group,
-                  handle.ticket.serial,
-                  handle.session.high,
-                  handle.session.low};
+                                            unsigned{ticket.bit} << kBitShift),
+                  ticket.sender,
+                  reference.arena,
+                  reference.block,
+                  reference.generation,
+                  ticket.group,
+                  ticket.serial,
+                  reference.session.high,
+                  reference.session.low};
   std::memcpy(out.data(), &wire, sizeof wire);
+  std::ranges::copy(reference.view, out.begin() + sizeof wire);
+  const Signature signature = signature_of(key, out);
+  std::memcpy(out.last<sizeof signature>().data(), &signature, sizeof signature);
 }
 
-Handle decode(std::span<const std::byte> bytes) {
-  if (bytes.size() < kHandleSize + kSignatureSize) {
-    throw StaleHandle("cannot read a tensor's handle: " + std::to_string(bytes.size()) +
+TensorReference decode(std::span<const std::byte> handle) {
+  if (handle.size() < handle_size(0)) {
+    throw StaleHandle("cannot read a tensor's handle: " + std::to_string(handle.size()) +
                       " bytes are not enough; the message was truncated");
   }
   Wire wire{};
-  std::memcpy(&wire, bytes.data(), sizeof wire);
-  if (wire.version != kHandleVersion || wire.sender > kInMessage) {
+  std::memcpy(&wire, handle.data(), sizeof wire);
+  if (wire.version != kHandleVersion || wire.sender > kInRecord) {
     throw StaleHandle(
         "cannot read a tensor's handle: it is damaged, or was written by another version of "
         "shmtensor");
   }
+  const Ticket ticket{wire.sender, static_cast<std::uint8_t>(wire.flags >> kBitShift), wire.group,
+                      wire.serial};
   return {.session = {wire.session_high, wire.session_low},
           .arena = wire.arena,
           .block = wire.block,
           .generation = wire.generation,
-          .ticket = {wire.sender, static_cast<std::uint8_t>(wire.flags >> kBitShift), wire.group,
-                     wire.serial},
           .strategy = static_cast<Strategy>((wire.flags >> kStrategyShift & 3u) + 1),
-          .access = (wire.flags & kReadOnly) != 0 ? Access::read_only : Access::read_write};
+          .access = (wire.flags & kReadOnly) != 0 ? Access::read_only : Access::read_write,
+          .ticket = from_wire(ticket),
+          .view = handle.subspan(sizeof wire, handle.size() - handle_size(0))};
 }
 
-void sign(SipKey key, std::span<std::byte> bytes) noexcept {
-  const std::size_t size = bytes.size() - kSignatureSize;
-  const std::uint64_t signature = siphash(key, bytes.data(), size);
-  std::memcpy(bytes.data() + size, &signature, kSignatureSize);
-}
-
-void check_signature(SipKey key, std::span<const std::byte> bytes) {
-  const std::size_t size = bytes.size() - kSignatureSize;
-  std::uint64_t signature = 0;
-  std::memcpy(&signature, bytes.data() + size, kSignatureSize);
-  if (siphash(key, bytes.data(), size) != signature) {
+void check_signature(SipKey key, std::span<const std::byte> handle) {
+  Signature signature = 0;
+  std::memcpy(&signature, handle.last<sizeof signature>().data(), sizeof signature);
+  if (signature_of(key, handle) != signature) {
     throw StaleHandle(
         "cannot use a tensor's handle: its signature is wrong; it is damaged or forged, or its "
         "session has ended");

@@ -1,10 +1,10 @@
-// The handle: the bytes that refer to a tensor in a pickle.
+// A tensor in a message, and the handle: the bytes that refer to it in a pickle.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <variant>
 
 #include "arena/layout.hpp"
 #include "arena/transit.hpp"
@@ -14,41 +14,44 @@
 
 namespace shmtensor {
 
-/// As the sender of a handle's ticket: the ticket is not in the handle, but in the record of that
-/// number in the message, see ReadScope.
-inline constexpr SlotNumber kInMessage = kMaxSlots;
+/// The number of a ticket record in a message.
+enum class RecordNumber : std::uint32_t {};
+/// Others consume the ticket.
+struct NoTicket {};
+/// Where the ticket is that the reader of a tensor consumes: here, or in a record of the message,
+/// or nowhere.
+using TicketSource = std::variant<Ticket, RecordNumber, NoTicket>;
 
-/// Identifies a block, and the ticket of the message that carries the handle.
-struct Handle {
+/// A tensor, or a storage, in a message: of a pipe, where it is written as a handle, or of a queue.
+/// Only a message of a queue that is one tensor needs none, since its entry names the block.
+struct TensorReference {
   SessionId session;
   ArenaNumber arena = 0;
   BlockNumber block = 0;
   Generation generation = 0;
-  Ticket ticket;
   Strategy strategy = Strategy::file_descriptor;
-  Access access = Access::read_write;
+  Access access = Access::read_write;  ///< with which the reader maps the block
+  TicketSource ticket;
+  std::span<const std::byte> view;  ///< data of the layer above; empty for a storage
 };
 
-/// The encoded form, little-endian:
+/// A handle, little-endian:
 ///
 ///   version:1 flags:1 sender:2 | arena:4 | block:4 | generation:4 | group:4 | serial:4 |
-///   session:16
+///   session:16 | view | signature:8
 ///
-/// The layer above appends its data. The last 8 bytes are a signature of all bytes before them,
-/// with the key of the session. A process without the key cannot sign a modified handle.
-inline constexpr std::size_t kHandleSize = 40;
-inline constexpr std::size_t kSignatureSize = 8;
-inline constexpr std::uint8_t kHandleVersion = 1;
+/// If the ticket is in a record, kMaxSlots is in the place of its sender, and the number of the
+/// record in that of its group. The signature is of all bytes before it, with the key of the
+/// session. A process without the key cannot sign a modified handle.
+[[nodiscard]] constexpr std::size_t handle_size(std::size_t view) noexcept { return 48 + view; }
 
-void encode(const Handle& handle, std::span<std::byte, kHandleSize> out) noexcept;
+/// Writes a handle of `handle_size` bytes. The ticket is in the reference, or in a record.
+void encode(const TensorReference& reference, SipKey key, std::span<std::byte> out);
 
-/// Throws StaleHandle if the bytes are not a handle of this version.
-[[nodiscard]] Handle decode(std::span<const std::byte> bytes);
+/// Throws StaleHandle if the bytes are not a handle of this version. The view is part of them.
+[[nodiscard]] TensorReference decode(std::span<const std::byte> handle);
 
-/// Signs all bytes except the last 8, which receive the signature.
-void sign(SipKey key, std::span<std::byte> bytes) noexcept;
-
-/// Throws StaleHandle if the last 8 bytes are not the signature of the others.
-void check_signature(SipKey key, std::span<const std::byte> bytes);
+/// Throws StaleHandle if the signature is wrong.
+void check_signature(SipKey key, std::span<const std::byte> handle);
 
 }  // namespace shmtensor

@@ -29,6 +29,10 @@ bool is_plain(const Tensor& tensor, const Storage& storage, const Session& sessi
          backing.device < 0 && backing.arena->memory().id() == session.id();
 }
 
+Access reader_access(const Tensor& tensor, const Storage& storage) noexcept {
+  return tensor.read_only ? Access::read_only : storage.backing().access;
+}
+
 /// Return true for an object that the pickler, too, sends once if it occurs again.
 bool is_sent_once(PyObject* item) {
   return PyUnicode_CheckExact(item) || PyBytes_CheckExact(item) || is_tensor(item);
@@ -127,11 +131,10 @@ bool EncodedMessage::refer_to_tensor(const Session& session) {
   const ViewBytes view(tensor);
   if (view.get().size() > MessageEntry::kContent) return false;
   bytes_.assign(view.get().begin(), view.get().end());
-  const bool read_only = tensor.read_only || backing.access == Access::read_only;
   message_ = {.kind = kTensor,
               .content = bytes_,
               .block = {backing.arena, backing.block},
-              .access = read_only ? Access::read_only : Access::read_write};
+              .access = reader_access(tensor, *as_storage(storage))};
   object_ = std::move(storage);  // the tensor may be released before the message is delivered
   return true;
 }
@@ -211,7 +214,7 @@ void EncodedMessage::append_tensor(const Tensor& tensor, const Storage& storage)
   const ViewBytes view(tensor);
   const TensorItem item{
       .strategy = static_cast<std::uint8_t>(arena.segment().strategy()),
-      .access = tensor.read_only ? Access::read_only : backing.access,
+      .access = reader_access(tensor, storage),
       .view = static_cast<std::uint16_t>(view.get().size()),
   };
   constexpr ItemTag tag = ItemTag::tensor;

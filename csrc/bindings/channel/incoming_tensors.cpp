@@ -1,7 +1,6 @@
 #include "bindings/channel/incoming_tensors.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.hpp"
 #include "bindings/transfer/send_receive.hpp"
@@ -24,15 +23,16 @@ py::object IncomingTensors::next(std::uint8_t strategy, Access access) {
   if (next_ == tickets_.size()) throw StaleHandle("a message of a queue is damaged");
   fetch_ahead();
   const NamedTicket& named = tickets_[next_++];
-  const Handle handle{.session = session_.id(),
-                .arena = named.arena,
-                .block = named.block,
-                .generation = named.generation,
-                .ticket = named.ticket,
-                .strategy = static_cast<Strategy>(strategy),
-                .access = access == Access::read_only ? access : Access::read_write};
-  const std::optional<Ticket> consumed = shared_ ? std::nullopt : std::optional(named.ticket);
-  return receive_block(session_, handle, consumed, arena_);
+  TensorReference reference{.session = session_.id(),
+                            .arena = named.arena,
+                            .block = named.block,
+                            .generation = named.generation,
+                            .strategy = static_cast<Strategy>(strategy),
+                            .access = access == Access::read_only ? access : Access::read_write,
+                            .ticket = named.ticket,
+                            .view = {}};
+  if (shared_) reference.ticket = NoTicket();
+  return receive_storage(session_, reference, arena_);
 }
 
 // Of blocks in the arena of the last one, which mostly is that of all.

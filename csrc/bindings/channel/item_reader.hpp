@@ -28,7 +28,7 @@ enum class ItemTag : std::uint8_t {
   again = 10,
 };
 
-/// The nth tensor of a message has its nth ticket.
+/// What a TensorReference needs besides a record. The nth tensor of a message has its nth record.
 struct TensorItem {
   std::uint8_t strategy;  ///< of its arena
   Access access;          ///< with which the reader maps the block

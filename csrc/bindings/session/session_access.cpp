@@ -58,24 +58,24 @@ std::string home_id() {
   return id.hex();
 }
 
-std::shared_ptr<Session> session_of(const Handle& handle, Session::Start start) {
+std::shared_ptr<Session> session_of(const SessionId& id, Session::Start start) {
   refuse_in_raw_copy();
   Runtime& runtime = Runtime::get();
-  if (std::shared_ptr<Session> session = runtime.find(handle.session)) return session;
+  if (std::shared_ptr<Session> session = runtime.find(id)) return session;
   configure_runtime();
   std::shared_ptr<Session> session;
   {
     const GilRelease release;
-    session = runtime.join(handle.session, start);
+    session = runtime.join(id, start);
   }
   publish(runtime.home_id());
   return session;
 }
 
-PinnedArena arena_of(Session& session, const Handle& handle) {
-  if (PinnedArena arena = session.find(handle.arena)) return arena;
+PinnedArena arena_of(Session& session, const TensorReference& reference) {
+  if (PinnedArena arena = session.find(reference.arena)) return arena;
   const GilRelease release;
-  return session.attach(handle.arena, handle.strategy);
+  return session.attach(reference.arena, reference.strategy);
 }
 
 }  // namespace shmtensor::python

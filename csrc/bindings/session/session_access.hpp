@@ -26,7 +26,7 @@ namespace shmtensor::python {
 /// The session of a handle; joined at the first call. Throws StaleHandle if it has ended, or has no
 /// manager and `start` starts none.
 [[nodiscard]] std::shared_ptr<Session> session_of(
-    const Handle& handle, Session::Start start = Session::Start::if_it_lives);
+    const SessionId& id, Session::Start start = Session::Start::if_it_lives);
 
 /// Calls a function that may need the descriptor of the session's memory. If the program has closed
 /// it, as daemons do, gets another one from the manager.
@@ -44,7 +44,7 @@ auto with_descriptor(const SessionId& id, Function&& function) {
 }
 
 /// The arena of a handle, mapped at the first call. Throws StaleHandle if it is gone.
-[[nodiscard]] PinnedArena arena_of(Session& session, const Handle& handle);
+[[nodiscard]] PinnedArena arena_of(Session& session, const TensorReference& reference);
 
 /// An age in the manager's unit. More than 1e12 seconds count as 1e12, which fits.
 [[nodiscard]] inline std::uint64_t in_milliseconds(double seconds) noexcept {

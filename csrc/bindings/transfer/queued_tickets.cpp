@@ -10,11 +10,11 @@ constexpr std::size_t kTogether = 32;
 
 }  // namespace
 
-std::uint32_t QueuedTickets::add(Arena& arena, BlockNumber block, Generation generation) {
+RecordNumber QueuedTickets::add(Arena& arena, BlockNumber block, Generation generation) {
   queued_.push_back({PinnedArena(arena), block, generation, std::nullopt});
   LocalTable::Lock lock(arena.local(), block);
   lock.set_count(lock.count() + 1);  // the tensor that is sent has one
-  return static_cast<std::uint32_t>(queued_.size() - 1);
+  return static_cast<RecordNumber>(queued_.size() - 1);
 }
 
 void QueuedTickets::issue_into(std::span<TicketRecord* const> records) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "arena/ticket_record.hpp"
 #include "base/ids.hpp"
 #include "bindings/session/origin.hpp"
+#include "session/handle.hpp"
 #include "session/pinned_arena.hpp"
 
 namespace shmtensor::python {
@@ -31,7 +31,7 @@ class QueuedTickets {
 
   /// Adds a ticket for a block that the caller holds, to which this object has a reference, too,
   /// until the ticket is issued. Returns the number of its record.
-  std::uint32_t add(Arena& arena, BlockNumber block, Generation generation);
+  RecordNumber add(Arena& arena, BlockNumber block, Generation generation);
   /// Issues the tickets. The records are in a block of the session. Throws OutOfMemory.
   void issue_into(std::span<TicketRecord* const> records);
 

@@ -1,27 +1,30 @@
 #include "bindings/transfer/read_scope.hpp"
 
+#include <cstddef>
+#include <variant>
+
 #include "base/error.hpp"
 #include "bindings/support/initializer.hpp"
 
 namespace shmtensor::python {
 
 // A forked child that runs on inside its parent's scope does not consume the parent's tickets.
-std::optional<Ticket> ReadScope::ticket_of(const Handle& handle) {
-  const ReadScope* const present = find([](const ReadScope&) { return true; });
-  const bool is_left = present != nullptr && present->shared_;
-  if (handle.ticket.sender != kInMessage) {
-    return is_left ? std::nullopt : std::optional(handle.ticket);
-  }
-  const ReadScope* const named = find([&](const ReadScope& scope) {
-    return scope.session_ == handle.session && handle.ticket.group < scope.records_.size();
+TicketSource ReadScope::ticket_of(const TensorReference& reference) {
+  const ReadScope* scope = find([](const ReadScope&) { return true; });
+  const bool shared = scope != nullptr && scope->shared_;
+  const auto* const number = std::get_if<RecordNumber>(&reference.ticket);
+  if (number == nullptr) return shared ? NoTicket() : reference.ticket;
+  const auto record = static_cast<std::size_t>(*number);
+  scope = find([&](const ReadScope& one) {
+    return one.session_ == reference.session && record < one.records_.size();
   });
-  if (named == nullptr) {
+  if (scope == nullptr) {
     throw StaleHandle(
         "cannot use a tensor's handle: it belongs to a message of a queue, and was taken out of it "
         "unread");
   }
-  if (is_left || !named->is_ours()) return std::nullopt;
-  return named->records_[handle.ticket.group].ticket;
+  if (shared || !scope->is_ours()) return NoTicket();
+  return scope->records_[record].ticket;
 }
 
 void add_read_scope(py::module_& module) {

@@ -1,7 +1,6 @@
 // The tickets of a message that is unpickled.
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "arena/transit.hpp"
@@ -24,10 +23,10 @@ class ReadScope : public Scope<ReadScope> {
       : session_(session), records_(records), shared_(shared) {}
   ~ReadScope() { close(); }
 
-  /// The ticket that the reader of a handle consumes: its own, or that of the record to which it
-  /// refers; nothing if the ticket is left to others. Throws StaleHandle if the thread reads no
+  /// The ticket that the reader of a tensor consumes: that of the reference, or that of the record
+  /// to which it refers; NoTicket if it is left to others. Throws StaleHandle if the thread reads no
   /// message with that record.
-  [[nodiscard]] static std::optional<Ticket> ticket_of(const Handle& handle);
+  [[nodiscard]] static TicketSource ticket_of(const TensorReference& reference);
 
  private:
   SessionId session_;

@@ -13,7 +13,6 @@
 #include "bindings/transfer/array_elements.hpp"
 #include "bindings/transfer/send_receive.hpp"
 #include "bindings/transfer/tensor_view.hpp"
-#include "session/handle.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -117,15 +116,13 @@ PyObject* rebuild_view(PyObject*, PyObject* const* arguments, Py_ssize_t count) 
 
 PyObject* rebuild_storage(PyObject*, PyObject* bytes) {
   return guarded([&] {
-    const std::span<const std::byte> span = to_span(bytes);
-    return receive_storage(decode(span), span).release().ptr();
+    return receive_storage(to_span(bytes)).release().ptr();
   });
 }
 
 PyObject* cancel(PyObject*, PyObject* bytes) {
   return guarded([&] {
-    const std::span<const std::byte> span = to_span(bytes);
-    cancel_handle(decode(span), span);
+    cancel_handle(to_span(bytes));
     return Py_NewRef(Py_None);
   });
 }

@@ -1,8 +1,8 @@
 #include "bindings/transfer/send_receive.hpp"
 
-#include <cstring>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "base/error.hpp"
 #include "bindings/session/session_access.hpp"
@@ -27,14 +27,18 @@ void map_data(Arena& arena, BlockNumber block, Access access) {
 
 // Maps what a receiver needs: the arena, the block's bytes if there is such a block, and the table
 // of the ticket's sender, which it returns.
-TransitTable* map_source(Session& session, const Handle& handle,
-                         const std::optional<Ticket>& ticket, PinnedArena& arena) {
+TransitTable* map_source(Session& session, const TensorReference& reference, const Ticket* ticket,
+                         PinnedArena& arena) {
   const auto attempt = [&] {
-    if (!arena || arena->segment().number() != handle.arena) arena = arena_of(session, handle);
+    if (!arena || arena->segment().number() != reference.arena) {
+      arena = arena_of(session, reference);
+    }
     TransitTable* const transit = with_descriptor(session.id(), [&] {
-      return ticket ? &session.memory().transit(ticket->sender) : nullptr;
+      return ticket != nullptr ? &session.memory().transit(ticket->sender) : nullptr;
     });
-    if (handle.block < arena->segment().capacity()) map_data(*arena, handle.block, handle.access);
+    if (reference.block < arena->segment().capacity()) {
+      map_data(*arena, reference.block, reference.access);
+    }
     return transit;
   };
   try {
@@ -49,66 +53,74 @@ TransitTable* map_source(Session& session, const Handle& handle,
   return attempt();
 }
 
-}  // namespace
-
-py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes) {
-  const std::shared_ptr<Session> session = session_of(handle);
-  check_signature(session->key(), bytes);
+py::object receive_signed(TensorReference reference, std::span<const std::byte> handle) {
+  const std::shared_ptr<Session> session = session_of(reference.session);
+  check_signature(session->key(), handle);
+  reference.ticket = ReadScope::ticket_of(reference);
   PinnedArena arena;
-  return receive_block(*session, handle, ReadScope::ticket_of(handle), arena);
+  return receive_storage(*session, reference, arena);
 }
 
-py::object receive_block(Session& session, const Handle& handle,
-                         const std::optional<Ticket>& ticket, PinnedArena& arena) {
+}  // namespace
+
+py::object receive_storage(Session& session, const TensorReference& reference,
+                           PinnedArena& arena) {
+  const auto* const ticket = std::get_if<Ticket>(&reference.ticket);
+  const BlockNumber block = reference.block;
   // Mapping may fail for lack of address space, so it comes before the ticket is consumed. Opening
   // device memory may fail, too, but takes so long that a reader may be killed during it: the block
   // is freed then, because its ticket is consumed already.
-  TransitTable* const transit = map_source(session, handle, ticket, arena);
+  TransitTable* const transit = map_source(session, reference, ticket, arena);
   const auto stale = [&] {
     return StaleHandle(
-        "cannot use a tensor's handle: block " + std::to_string(handle.block) + " of arena " +
-        std::to_string(handle.arena) +
+        "cannot use a tensor's handle: block " + std::to_string(block) + " of arena " +
+        std::to_string(reference.arena) +
         " was freed; the message was loaded before, gc cancelled it for its age, or "
         "it was taken from a pipe and not loaded within 10 seconds after the last "
         "reading end of the pipe was closed; and no process has held the tensor since");
   };
-  if (handle.block >= arena->segment().capacity()) throw stale();
-  const NamedTicket named{handle.arena, handle.block, handle.generation, ticket.value_or(Ticket{})};
+  if (block >= arena->segment().capacity()) throw stale();
+  const NamedTicket named{reference.arena, block, reference.generation,
+                          ticket != nullptr ? *ticket : Ticket{}};
   PyObject* known = nullptr;
   bool held = false;
   {
-    LocalTable::Lock lock(arena->local(), handle.block);
+    LocalTable::Lock lock(arena->local(), block);
     held = arena->hold(lock, named, transit);
-    if (held) known = find_object(lock, handle.access);
+    if (held) known = find_object(lock, reference.access);
     // The object has a reference of its own, so this is not the last.
-    if (known != nullptr) static_cast<void>(arena->release(lock, handle.block));
+    if (known != nullptr) static_cast<void>(arena->release(lock, block));
   }
   if (!held) {
-    arena->unpin_and_try_free(handle.block);
+    arena->unpin_and_try_free(block);
     throw stale();
   }
   if (known != nullptr) return py::reinterpret_steal<py::object>(known);
-  return wrap_block(arena.get(), handle.block, handle.access);
+  return wrap_block(arena.get(), block, reference.access);
 }
 
-py::object receive_tensor(std::span<const std::byte> bytes, PyObject* dtype) {
-  const Handle handle = decode(bytes);
-  const py::object storage = receive_storage(handle, bytes);
-  const std::size_t tail = bytes.size() - kHandleSize - kSignatureSize;
-  return tensor_from_view(storage, bytes.subspan(kHandleSize, tail), dtype);
+py::object receive_storage(std::span<const std::byte> handle) {
+  return receive_signed(decode(handle), handle);
 }
 
-void cancel_handle(const Handle& handle, std::span<const std::byte> bytes) {
+py::object receive_tensor(std::span<const std::byte> handle, PyObject* dtype) {
+  const TensorReference reference = decode(handle);
+  return tensor_from_view(receive_signed(reference, handle), reference.view, dtype);
+}
+
+void cancel_handle(std::span<const std::byte> handle) {
+  const TensorReference reference = decode(handle);
   // Bytes that only begin as a handle does name no session, and start no manager.
-  const std::shared_ptr<Session> session = session_of(handle, Session::Start::never);
-  check_signature(session->key(), bytes);
-  const PinnedArena arena = arena_of(*session, handle);
+  const std::shared_ptr<Session> session = session_of(reference.session, Session::Start::never);
+  check_signature(session->key(), handle);
+  const PinnedArena arena = arena_of(*session, reference);
   // A ticket in a record belongs to the message of a queue, which cancels it.
-  if (handle.block >= arena->segment().capacity() || handle.ticket.sender == kInMessage) return;
-  arena->cancel_send(handle.block, handle.generation, handle.ticket);
+  const auto* const ticket = std::get_if<Ticket>(&reference.ticket);
+  if (ticket == nullptr || reference.block >= arena->segment().capacity()) return;
+  arena->cancel_send(reference.block, reference.generation, *ticket);
 }
 
-py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> tail,
+py::object send_storage(const Storage& storage, Access access, std::span<const std::byte> view,
                         DeviceOrder order) {
   const Backing& backing = storage.backing();
   if (backing.device >= 0) {
@@ -118,12 +130,12 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
       wait_for_device(backing.device, cuda::address_of(backing.data));
     }
   }
-  const std::size_t size = kHandleSize + tail.size() + kSignatureSize;
+  const std::size_t size = handle_size(view.size());
   py::object bytes = checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
-  const Ticket ticket = with_descriptor(
+  const TicketSource ticket = with_descriptor(
       arena.memory().id(), [&] { return SendScope::issue(arena, backing.block, generation); });
   if (arena.memory().manager_changed()) {
     const GilRelease release;
@@ -134,12 +146,11 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
           .arena = arena.segment().number(),
           .block = backing.block,
           .generation = generation,
-          .ticket = ticket,
           .strategy = arena.segment().strategy(),
-          .access = read_only ? Access::read_only : Access::read_write},
-         out.first<kHandleSize>());
-  std::memcpy(out.data() + kHandleSize, tail.data(), tail.size());
-  sign(arena.memory().header().key, out);
+          .access = read_only ? Access::read_only : Access::read_write,
+          .ticket = ticket,
+          .view = view},
+         arena.memory().header().key, out);
   return bytes;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "bindings/storage/storage.hpp"
@@ -16,27 +15,25 @@ enum class DeviceOrder : std::uint8_t {
   by_event,  ///< the message has an event, for which its reader waits
 };
 
-/// A handle of a block for one message, followed by `tail` and signed.
+/// A handle for one message, whose reader maps the block with this access.
 [[nodiscard]] py::object send_storage(const Storage& storage, Access access,
-                                      std::span<const std::byte> tail,
+                                      std::span<const std::byte> view,
                                       DeviceOrder order = DeviceOrder::by_wait);
 
-/// The storage that a handle names: the one that this process has, or a new one. Consumes the
-/// handle's ticket, unless a ReadScope leaves it to others. `bytes` is the whole encoded form.
-/// Throws StaleHandle.
-[[nodiscard]] py::object receive_storage(const Handle& handle, std::span<const std::byte> bytes);
-
-/// The storage of a block of the session that a message names. Consumes the ticket, if one is given.
-/// `arena` is that of the last such block, or empty. Throws StaleHandle.
-[[nodiscard]] py::object receive_block(Session& session, const Handle& handle,
-                                       const std::optional<Ticket>& ticket, PinnedArena& arena);
-
-/// The tensor of a handle whose tail is a view. `dtype` is null for a dtype that has a code. Throws
+/// The storage of a tensor in a message: the one that this process has, or a new one. Consumes the
+/// ticket if the reference has it. `arena` is that of the message's last tensor, or empty. Throws
 /// StaleHandle.
-[[nodiscard]] py::object receive_tensor(std::span<const std::byte> bytes, PyObject* dtype);
+[[nodiscard]] py::object receive_storage(Session& session, const TensorReference& reference,
+                                         PinnedArena& arena);
+
+/// The storage of a handle, with the ticket that the present ReadScope finds. Throws StaleHandle.
+[[nodiscard]] py::object receive_storage(std::span<const std::byte> handle);
+
+/// The tensor of a handle. `dtype` is null for a dtype that has a code. Throws StaleHandle.
+[[nodiscard]] py::object receive_tensor(std::span<const std::byte> handle, PyObject* dtype);
 
 /// Cancels a handle that no process will read: its block is freed unless another process holds it
 /// or another unread message refers to it. Throws StaleHandle.
-void cancel_handle(const Handle& handle, std::span<const std::byte> bytes);
+void cancel_handle(std::span<const std::byte> handle);
 
 }  // namespace shmtensor::python

@@ -10,7 +10,6 @@
 #include "bindings/support/gil.hpp"
 #include "bindings/support/initializer.hpp"
 #include "bindings/transfer/write_message.hpp"
-#include "session/handle.hpp"
 
 namespace shmtensor::python {
 namespace {
@@ -65,11 +64,11 @@ bool SendScope::has_one_reader() noexcept {
   return scope != nullptr && !scope->persistent_ && scope->queued_ == nullptr;
 }
 
-Ticket SendScope::issue(Arena& arena, BlockNumber block, Generation generation) {
+TicketSource SendScope::issue(Arena& arena, BlockNumber block, Generation generation) {
   SendScope* const scope = present();
   if (scope == nullptr) return arena.send(block);
   if (scope->queued_ != nullptr && scope->queued_->session() == arena.memory().id()) {
-    return {.sender = kInMessage, .group = scope->queued_->add(arena, block, generation)};
+    return scope->queued_->add(arena, block, generation);
   }
   // A ticket that is not noted would never be cancelled, so what may throw comes before it.
   std::vector<Sent>& sent = scope->sent_;

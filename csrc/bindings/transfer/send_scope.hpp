@@ -9,6 +9,7 @@
 #include "bindings/transfer/outgoing_pipe.hpp"
 #include "bindings/transfer/queued_tickets.hpp"
 #include "bindings/transfer/scope.hpp"
+#include "session/handle.hpp"
 #include "session/pinned_arena.hpp"
 
 namespace shmtensor::python {
@@ -27,8 +28,8 @@ class SendScope : public Scope<SendScope> {
   /// call `__exit__` then.
   ~SendScope();
 
-  /// Issues a ticket for the message that is being pickled here, if there is one.
-  [[nodiscard]] static Ticket issue(Arena& arena, BlockNumber block, Generation generation);
+  /// Issues a ticket for the message that is being pickled here, if there is one, or queues it.
+  [[nodiscard]] static TicketSource issue(Arena& arena, BlockNumber block, Generation generation);
   /// Return true if a message for one reader is pickled here and now.
   [[nodiscard]] static bool has_one_reader() noexcept;
 
