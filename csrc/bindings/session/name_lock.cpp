@@ -10,7 +10,6 @@
 #include "bindings/support/initializer.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
-#include "os/fork_mark.hpp"
 
 namespace shmtensor::python {
 
@@ -22,16 +21,16 @@ NameLock::~NameLock() {
   }
 }
 
-bool NameLock::held() const noexcept {
-  return acquired_ && forks_ == Runtime::get().forks() && !is_raw_copy();
-}
+bool NameLock::held() const noexcept { return owner_ && owner_->is_this_process(); }
 
 bool NameLock::acquire(std::uint64_t seen, bool keep) {
   const NameState state{seen};
-  forks_ = Runtime::get().forks();
+  owner_.reset();
+  const Origin here;
   const bool stays = keep && state.is_published();
-  acquired_ = change(state, stays ? NameStage::replacing : NameStage::busy, state.place());
-  return acquired_;
+  if (!change(state, stays ? NameStage::replacing : NameStage::busy, state.place())) return false;
+  owner_ = here;
+  return true;
 }
 
 py::list NameLock::unpublished() const {
@@ -75,13 +74,13 @@ void NameLock::release() {
   SHMTENSOR_FAULT_POINT("name.before_release");
   const bool published = state_.is_published();
   change_held(published ? NameStage::published : NameStage::free, state_.place());
-  acquired_ = false;
+  owner_.reset();
 }
 
 void NameLock::change_held(NameStage stage, std::uint32_t place) {
   require_held();
   if (!change(state_, stage, place)) {
-    acquired_ = false;
+    owner_.reset();
     throw SessionError("lost the lock on a name: the manager considered this process dead");
   }
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "arena/name_table.hpp"
+#include "bindings/session/origin.hpp"
 #include "bindings/support/python.hpp"
 
 namespace shmtensor::python {
@@ -41,8 +43,7 @@ class NameLock {
   [[nodiscard]] bool change(NameState seen, NameStage stage, std::uint32_t place);
 
   std::uint32_t number_;
-  std::uint32_t forks_ = 0;  // of the process that acquired it
-  bool acquired_ = false;
+  std::optional<Origin> owner_;  ///< the process that acquired it
   NameState state_;
 };
 

@@ -24,8 +24,8 @@ class ReadScope : public Scope<ReadScope> {
   ~ReadScope() { close(); }
 
   /// The ticket that the reader of a tensor consumes: that of the reference, or that of the record
-  /// to which it refers; NoTicket if it is left to others. Throws StaleHandle if the thread reads no
-  /// message with that record.
+  /// to which it refers; NoTicket if it is left to others. Throws StaleHandle if the thread reads
+  /// no message with that record.
   [[nodiscard]] static TicketSource ticket_of(const TensorReference& reference);
 
  private:

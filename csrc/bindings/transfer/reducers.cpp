@@ -115,9 +115,7 @@ PyObject* rebuild_view(PyObject*, PyObject* const* arguments, Py_ssize_t count) 
 }
 
 PyObject* rebuild_storage(PyObject*, PyObject* bytes) {
-  return guarded([&] {
-    return receive_storage(to_span(bytes)).release().ptr();
-  });
+  return guarded([&] { return receive_storage(to_span(bytes)).release().ptr(); });
 }
 
 PyObject* cancel(PyObject*, PyObject* bytes) {

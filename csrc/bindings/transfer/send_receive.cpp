@@ -63,8 +63,7 @@ py::object receive_signed(TensorReference reference, std::span<const std::byte> 
 
 }  // namespace
 
-py::object receive_storage(Session& session, const TensorReference& reference,
-                           PinnedArena& arena) {
+py::object receive_storage(Session& session, const TensorReference& reference, PinnedArena& arena) {
   const auto* const ticket = std::get_if<Ticket>(&reference.ticket);
   const BlockNumber block = reference.block;
   // Mapping may fail for lack of address space, so it comes before the ticket is consumed. Opening
