@@ -34,7 +34,6 @@ class Scope {
   static void prepare();
 
  protected:
-  Scope() = default;
   ~Scope() = default;
 
   /// Of the scopes that are open here, the last one that `accept(scope)` accepts, or null.
@@ -52,6 +51,9 @@ class Scope {
   [[nodiscard]] bool is_ours() const noexcept { return origin_.is_this_process(); }
 
  private:
+  friend Kind;
+  Scope() = default;
+
   /// A scope that was opened; null after it was closed, by any thread.
   using Link = std::atomic<Kind*>;
   using List = std::vector<std::shared_ptr<Link>>;
