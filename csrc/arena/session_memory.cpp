@@ -26,16 +26,10 @@ constexpr std::uint64_t kFileSize = kNames + sizeof(NameTable);
 std::string SessionMemory::file_name(const SessionId& id) { return object_name(id) + "-session"; }
 
 SessionMemory::SessionMemory(const SessionId& id, Fd file, Mapping head)
-    : id_(id),
-      file_(&files_.emplace_back(std::move(file))),
-      identity_(files_.back().identity()),
-      head_(std::move(head)) {}
+    : id_(id), file_(std::move(file)), identity_(file_.identity()), head_(std::move(head)) {}
 
 SessionMemory::~SessionMemory() {
-  const bool open = descriptor_or_none() >= 0;
-  for (Fd& file : files_) {
-    if (!open || &file != file_.load()) static_cast<void>(file.release());
-  }
+  if (descriptor_or_none() < 0) static_cast<void>(file_.release());
   for (const auto& start : transit_) Mapping::adopt(start.load(), sizeof(TransitTable));
   Mapping::adopt(names_.load(), sizeof(NameTable));
 }
@@ -79,8 +73,7 @@ std::unique_ptr<SessionMemory> SessionMemory::open(const SessionId& id, Fd file)
 }
 
 bool SessionMemory::enter(SlotNumber number, SlotStatus kept) noexcept {
-  ProcessLock lock =
-      descriptor_or_none() >= 0 ? ProcessLock::take(*file_.load(), number) : ProcessLock();
+  ProcessLock lock = descriptor_or_none() >= 0 ? ProcessLock::take(file_, number) : ProcessLock();
   const SlotStatus in = lock ? SlotStatus::active : SlotStatus::unlocked;
   if (!slot(number).status.compare_exchange_strong(kept, in)) return false;
   lock_ = std::move(lock);
@@ -99,7 +92,7 @@ bool SessionMemory::is_alive(SlotNumber number) const noexcept {
   const SlotRecord& record = slot(number);
   const SlotStatus status = record.status.load();
   if (status == SlotStatus::active && descriptor_or_none() >= 0) {
-    return is_locked(*file_.load(), number);
+    return is_locked(file_, number);
   }
   if (status == SlotStatus::unused) return false;
   return record.pid_namespace.load() != pid_namespace() ||
@@ -111,7 +104,7 @@ bool SessionMemory::is_alive(SlotNumber number) const noexcept {
 bool SessionMemory::names_manager(std::uint32_t word) const noexcept {
   if ((word & kRobustThread) == 0) return false;
   if ((word & kManagerLocks) == 0 || descriptor_or_none() < 0) return true;
-  return is_locked(*file_.load(), kManagerByte);
+  return is_locked(file_, kManagerByte);
 }
 
 void SessionMemory::claim_manager() {
@@ -153,19 +146,11 @@ NameTable& SessionMemory::names() const {
 }
 
 const Fd& SessionMemory::file() const {
-  const Fd& file = *file_.load();
-  if (!file.still_is(identity_)) {
-    throw DescriptorClosed("the descriptor of session " + id().hex() +
-                           " was closed by this program, and no other process has it; do not close "
-                           "descriptors you did not open");
-  }
-  return file;
-}
-
-// Other threads may be using the former object.
-void SessionMemory::restore_file(Fd file) {
-  if (descriptor_or_none() >= 0 || file.identity() != identity_) return;
-  file_.store(&files_.emplace_back(std::move(file)));
+  if (descriptor_or_none() >= 0) return file_;
+  throw SessionError(
+      "the descriptor of the memory of session " + id().hex() +
+      " was closed by this program; do not close descriptors that you did not open, or use "
+      "shmtensor after that");
 }
 
 int SessionMemory::mapping_count() const noexcept {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
 #include <memory>
 
 #include "arena/name_table.hpp"
@@ -155,16 +154,12 @@ class SessionMemory {
   /// OsError, OutOfMemory.
   NameTable& names() const;
 
-  /// Throws DescriptorClosed if the program closed the descriptor.
+  /// Throws SessionError if the program closed the descriptor.
   [[nodiscard]] const Fd& file() const;
   /// The same as a number; -1 if the program closed the descriptor.
   [[nodiscard]] int descriptor_or_none() const noexcept {
-    const Fd& file = *file_.load();
-    return file.still_is(identity_) ? file.get() : -1;
+    return file_.still_is(identity_) ? file_.get() : -1;
   }
-  /// If the program closed the descriptor, uses this one, if it is of the same file. The caller
-  /// prevents simultaneous calls.
-  void restore_file(Fd file);
 
   [[nodiscard]] int mapping_count() const noexcept;
 
@@ -177,9 +172,8 @@ class SessionMemory {
 
   [[nodiscard]] bool names_manager(std::uint32_t word) const noexcept;
 
-  SessionId id_;           // as checked
-  std::deque<Fd> files_;   // the last is in use; the program closed the others
-  std::atomic<Fd*> file_;  // into `files_`
+  SessionId id_;  // as checked
+  Fd file_;
   FileIdentity identity_;
   Mapping head_;
   ProcessLock lock_;

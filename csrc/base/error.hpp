@@ -48,12 +48,6 @@ class ForeignSession : public SessionError {
   using SessionError::SessionError;
 };
 
-/// The program closed a descriptor of the session. The manager may have another one.
-class DescriptorClosed : public SessionError {
- public:
-  using SessionError::SessionError;
-};
-
 /// The memory of a shared list or dict does not hold a valid list or dict.
 class CorruptData : public Error {
  public:

@@ -123,10 +123,6 @@ class Session : private cuda::ChunkKeeper, private DrainRequests {
   /// session of at least the given age. Returns the number of tickets.
   std::uint64_t collect(std::uint64_t older_than_milliseconds);
 
-  /// If the program closed the descriptor of the session's memory, gets another one from the
-  /// manager. Throws SessionError.
-  void restore_descriptor();
-
   /// Unmaps orphan arenas in which this process holds nothing, unless they are open in no other
   /// process. Idle mappings of device memory would keep it allocated.
   void drop_unused_orphans() { unmap_peers(true); }

@@ -80,7 +80,6 @@ void Session::reconnect() {
     std::optional<Reply> reply = connection_.ask(hello, memory_->descriptor_or_none());
     if (!reply) continue;
     if (reply->message.kind != MessageKind::welcome) break;  // this process brought no memory
-    memory_->restore_file(std::move(reply->fd));
     if (memory_->manager_changed()) {
       report_event("the manager of session " + id().hex() + " has ended; another one took over");
     }
@@ -96,14 +95,6 @@ void Session::reconnect() {
                           : ": its manager was killed, this program closed the descriptor of the "
                             "session, and no other process has it; do not close descriptors you "
                             "did not open"));
-}
-
-void Session::restore_descriptor() {
-  member_.require_slot();
-  const ConnectionGuard guard(*this);
-  if (memory_->descriptor_or_none() >= 0) return;
-  connection_.shut_down();
-  reconnect();
 }
 
 void Session::ensure_manager() noexcept {

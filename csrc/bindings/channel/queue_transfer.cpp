@@ -35,10 +35,8 @@ constexpr Py_ssize_t kMostKept = 64;
 // What this thread received before is completed when it asks for the next message.
 void complete_all(Queue& queue) {
   if (!queue.keeps_any_here()) return;
-  with_descriptor(queue.session().id(), [&] {
-    const GilRelease release;
-    queue.complete_all();
-  });
+  const GilRelease release;
+  queue.complete_all();
 }
 
 Readers readers_of(const Queue& queue) noexcept {
@@ -161,10 +159,8 @@ std::uint64_t count_taken(Queue& queue) {
 
 bool count_done(Queue& queue) {
   if (!queue.redelivers()) return queue.task_done();
-  return with_descriptor(queue.session().id(), [&] {
-    const GilRelease release;
-    return queue.task_done();
-  });
+  const GilRelease release;
+  return queue.task_done();
 }
 
 // Messages that other consumers have not completed stay theirs.

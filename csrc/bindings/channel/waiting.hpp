@@ -7,7 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "bindings/session/session_access.hpp"
 #include "bindings/support/gil.hpp"
 #include "channel/queue.hpp"
 #include "channel/queue_call.hpp"
@@ -55,8 +54,7 @@ inline constexpr double kMoment = 0.02;
 /// process would wait for the threads of this one, and a handler may fork, or use the same queue.
 template <typename Channel, typename Try>
 Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try&& attempt) {
-  const SessionId& id = channel.session().id();
-  Attempt result = with_descriptor(id, attempt);
+  Attempt result = attempt();
   Patience moment(true, kMoment);
   try {
     for (;;) {
@@ -69,11 +67,11 @@ Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try
         if (!waits) channel.pass_wakeup_on();
         return result;
       }
-      result = with_descriptor(id, [&, lack = result] {
+      {
         const GilRelease release;
-        channel.prepare(lack, call, left);
-        return attempt();
-      });
+        channel.prepare(result, call, left);
+        result = attempt();
+      }
       // After a message was taken, its reader handles the signal.
       if (is_final(result)) return result;
       if (patience.blocks() && PyErr_CheckSignals() != 0) throw py::error_already_set();

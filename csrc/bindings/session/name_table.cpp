@@ -30,8 +30,7 @@ py::object name_number(const std::string& name, bool make) {
                           " that begin with " + py::repr(beginning).cast<std::string>());
   }
   const SessionMemory& memory = home().memory();
-  NameTable& names = *with_descriptor(memory.id(), [&] { return &memory.names(); });
-  const std::optional<std::uint32_t> number = names.find(name, memory.header().key, make);
+  const std::optional<std::uint32_t> number = memory.names().find(name, memory.header().key, make);
   return number ? py::object(py::int_(*number)) : py::none();
 }
 

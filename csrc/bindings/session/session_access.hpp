@@ -6,8 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "base/error.hpp"
-#include "bindings/support/gil.hpp"
 #include "bindings/support/python.hpp"
 #include "session/runtime.hpp"
 
@@ -27,21 +25,6 @@ namespace shmtensor::python {
 /// manager and `start` starts none.
 [[nodiscard]] std::shared_ptr<Session> session_of(
     const SessionId& id, Session::Start start = Session::Start::if_it_lives);
-
-/// Calls a function that may need the descriptor of the session's memory. If the program has closed
-/// it, as daemons do, gets another one from the manager.
-template <typename Function>
-auto with_descriptor(const SessionId& id, Function&& function) {
-  try {
-    return function();
-  } catch (const DescriptorClosed&) {
-    const std::shared_ptr<Session> session = Runtime::get().find(id);
-    if (!session) throw;
-    const GilRelease release;
-    session->restore_descriptor();
-  }
-  return function();
-}
 
 /// The arena of a handle, mapped at the first call. Throws StaleHandle if it is gone.
 [[nodiscard]] PinnedArena arena_of(Session& session, const TensorReference& reference);

@@ -33,9 +33,8 @@ TransitTable* map_source(Session& session, const TensorReference& reference, con
     if (!arena || arena->segment().number() != reference.arena) {
       arena = arena_of(session, reference);
     }
-    TransitTable* const transit = with_descriptor(session.id(), [&] {
-      return ticket != nullptr ? &session.memory().transit(ticket->sender) : nullptr;
-    });
+    TransitTable* const transit =
+        ticket != nullptr ? &session.memory().transit(ticket->sender) : nullptr;
     if (reference.block < arena->segment().capacity()) {
       map_data(*arena, reference.block, reference.access);
     }
@@ -134,8 +133,7 @@ py::object send_storage(const Storage& storage, Access access, std::span<const s
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr())), size);
   Arena& arena = *backing.arena;
   const Generation generation = arena.generation(backing.block);
-  const TicketSource ticket = with_descriptor(
-      arena.memory().id(), [&] { return SendScope::issue(arena, backing.block, generation); });
+  const TicketSource ticket = SendScope::issue(arena, backing.block, generation);
   if (arena.memory().manager_changed()) {
     const GilRelease release;
     Runtime::get().ensure_managers();
