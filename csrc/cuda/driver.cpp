@@ -143,7 +143,8 @@ void Driver::load() {
   if (library == nullptr) {
     const char* reason = ::dlerror();
     throw CudaUnavailable(
-        kNoDevice, "no CUDA driver: cannot load " + path_ + ": " + (reason != nullptr ? reason : "") +
+        kNoDevice, "no CUDA driver: cannot load " + path_ + ": " +
+                       (reason != nullptr ? reason : "") +
                        "; install NVIDIA's driver (in a container: its runtime). Host tensors "
                        "do not need it");
   }

@@ -1,8 +1,8 @@
 // Ends a process and its descendants when another process ends.
 //
-// Only the watched process has the write end of the parent-death pipe open. A process that is to end
-// with it opens the read end a second time, so that this open file has an owner of its own. When
-// the last writer has closed the pipe, the kernel signals that owner, whatever it is doing.
+// Only the watched process has the write end of the parent-death pipe open. A process that is to
+// end with it opens the read end a second time, so that this open file has an owner of its own.
+// When the last writer has closed the pipe, the kernel signals that owner, whatever it is doing.
 // docs/design/fork-and-exit.md explains why other mechanisms do not suffice.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace shmtensor {
 /// Returns the parent-death signal; its default action ends the process.
 [[nodiscard]] int parent_death_signal() noexcept;
 
-/// Opens the read end of a parent-death pipe again. The descriptor is inherited across exec, so that the
-/// pipe end outlives an exec. Throws OsError.
+/// Opens the read end of a parent-death pipe again. The descriptor is inherited across exec, so
+/// that the pipe end outlives an exec. Throws OsError.
 [[nodiscard]] Fd open_parent_death_pipe(int read_end);
 
 /// Makes the kernel signal `owner` when the pipe's writer is gone. Throws OsError.
