@@ -82,9 +82,9 @@ def _reduce_large(array: npt.NDArray[Any]) -> Any:
 
 def _fork(popen: Any, process_obj: Any) -> None:
     """Fork a child without a moment in which its signals are the parent's; `_begin` unblocks them."""
-    from shmtensor.multiprocessing._lifetime.signals import ALL_SIGNALS, blocked  # as below
+    from shmtensor.multiprocessing._lifetime.signals import blocked, valid_signals  # as below
 
-    with blocked(*ALL_SIGNALS) as process_obj._signal_mask:
+    with blocked(*valid_signals()) as process_obj._signal_mask:
         _launch(popen, process_obj)
 
 

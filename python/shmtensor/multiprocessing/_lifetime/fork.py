@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiprocessing import popen_fork
 
-from shmtensor.multiprocessing._lifetime.signals import ALL_SIGNALS, blocked
+from shmtensor.multiprocessing._lifetime.signals import blocked, valid_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,6 @@ class Popen(popen_fork.Popen):
     """
 
     def _launch(self, process_obj: Any) -> None:
-        with blocked(*ALL_SIGNALS) as process_obj._signal_mask:
+        with blocked(*valid_signals()) as process_obj._signal_mask:
             super()._launch(process_obj)  # type: ignore[misc]
             process_obj._popen = self  # a pending signal whose handler raises now kills the child
