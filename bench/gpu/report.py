@@ -1,10 +1,10 @@
 """Run everything that needs a GPU in one call, on a machine that is available for minutes without a network.
 
 ``python -m bench.gpu.report FOLDER [STEP ...] [--seconds N]``, in the repository's root. The steps: install
-(into ``build/gpu``), tests, round_trip, deaths, storm, facts. Each step has a share of the time, plus what
-earlier steps left over; a step that fails does not stop the next. The folder then holds ``report.json`` (the
-machine; status and seconds of each step), ``report.log`` (their output), ``tests.xml``, and a JSON file of
-each program. Results are written as they come.
+(into ``build/gpu``), tests, round_trip, flight, weights, deaths, storm, facts. Each step has a share of the
+time, plus what earlier steps left over; a step that fails does not stop the next. The folder then holds
+``report.json`` (the machine; status and seconds of each step), ``report.log`` (their output), ``tests.xml``,
+and a JSON file of each program. Results are written as they come.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build" / "gpu"
 SECONDS = 530.0  # plus half a minute to kill what remains: fits in ten minutes
 # The first step is required; the tests get the time that it does not use.
-SHARES = {"install": 120, "tests": 200, "round_trip": 40, "deaths": 40, "storm": 60, "facts": 70}
+SHARES = {
+    "install": 100,
+    "tests": 150,
+    "round_trip": 30,
+    "flight": 40,
+    "weights": 40,
+    "deaths": 30,
+    "storm": 60,
+    "facts": 80,
+}
 TESTS_SIDE_BY_SIDE = min(8, os.cpu_count() or 1)  # if pytest-xdist is installed
 LAST_TEST = 65.0  # seconds that the last test may take
 PACKAGES = ("cupy-cuda13x", "jax", "numba", "numba-cuda", "pybind11", "pytest", "scikit-build-core")

@@ -11,26 +11,20 @@ nothing.
 
 from __future__ import annotations
 
-import argparse
-import datetime as dt
-import os
-import platform
 import statistics
 import sys
 import time
-import traceback
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bench.gpu.consumer import consumer
-from bench.gpu.keep import keep, limited
+from bench.gpu.ways import measure_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WARM = 20
 ROUNDS = 200
-SECONDS = 120.0
 
 
 def consume(inbox: Any, answers: Any) -> None:
@@ -89,8 +83,9 @@ WAYS = {
 }
 
 
-def measure(context: Any, make: Any, found: dict[str, Any], write: Callable[[], None]) -> None:
+def measure(load: Callable[[], tuple[Any, Any]], found: dict[str, Any], write: Callable[[], None]) -> None:
     """Measure microseconds of each kind: minimum, median, 99th percentile; fill them in as they arrive."""
+    context, make = load()
     with consumer(context, consume) as other:
         same = make()
         many = [make() for _ in range(100)]
@@ -113,38 +108,5 @@ def measure(context: Any, make: Any, found: dict[str, Any], write: Callable[[], 
             write()
 
 
-def main() -> int:
-    """Measure all ways, print a table, and write it to the file of `--json`."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of it")
-    options = parser.parse_args()
-    if os.environ.get("SHMTENSOR_LIBCUDA"):
-        print("SHMTENSOR_LIBCUDA is set: times on a simulated driver say nothing", file=sys.stderr)
-        return 2
-    results: dict[str, Any] = {}
-    facts = {
-        "date": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "linux": platform.release(),
-        "results": results,
-    }
-    end = time.monotonic() + options.seconds
-    for number, (name, load) in enumerate(WAYS.items()):
-        results[name] = found = {}
-        try:
-            with limited((end - time.monotonic()) / (len(WAYS) - number)):
-                context, make = load()
-                measure(context, make, found, lambda: keep(options.json, facts))
-        except Exception as error:  # the others may succeed
-            found["error"] = f"{type(error).__name__}: {error}"
-            traceback.print_exc()
-        keep(options.json, facts)
-        for kind, times in found.items():
-            if kind != "error":
-                print(f"{name:27} {kind:20}", *(f"{each:9.1f} us" for each in times.values()), flush=True)
-    return int("error" in results["shmtensor"])
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure_all(__doc__, {name: partial(measure, load) for name, load in WAYS.items()}))

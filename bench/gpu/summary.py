@@ -12,8 +12,10 @@ from xml.etree import ElementTree as ET
 
 from bench.gpu.keep import keep
 
-PROGRAMS = ("round_trip", "deaths", "storm", "facts")
-KEPT = {"facts": "answers", "round_trip": "results"}  # the part of a program's file; else all of it
+PROGRAMS = ("round_trip", "flight", "weights", "deaths", "storm", "facts")
+KEPT = {"facts": "answers"} | dict.fromkeys(
+    ("round_trip", "flight", "weights"), "results"
+)  # the part of a program's file; else all of it
 
 
 def summary(folder: Path) -> dict[str, Any]:

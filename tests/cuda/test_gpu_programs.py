@@ -46,9 +46,11 @@ def test_demo_gives_a_table_on_the_gpu_to_a_worker(simulator) -> None:
 @pytest.mark.thorough
 def test_gpu_report_is_written(simulator, tmp_path) -> None:
     """A failed step does not stop the next one, and all output is in the folder."""
-    run("report", simulator, str(tmp_path / "out"), "round_trip", "facts", "--seconds", "95", status=1)
+    programs = ("round_trip", "flight", "weights", "facts")
+    run("report", simulator, str(tmp_path / "out"), *programs, "--seconds", "95", status=1)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert {name: step["status"] for name, step in report["steps"].items()} == {"round_trip": 2, "facts": 0}
+    statuses = {name: step["status"] for name, step in report["steps"].items()}
+    assert statuses == {"round_trip": 2, "flight": 2, "weights": 2, "facts": 0}
     assert not any(step["left running"] for step in report["steps"].values())
     assert report["machine"]["processors"]
     log = (tmp_path / "out" / "report.log").read_text()

@@ -1,0 +1,125 @@
+"""Weights from a trainer to two engines on one GPU: `st.publish` beside torch's own sharing.
+
+``python -m bench.gpu.weights [--json FILE] [--seconds N]`` on a machine with a GPU of 80 GB and torch. A
+`state_dict` of 16 GB in 300 tensors of bfloat16. With shmtensor the trainer publishes a copy, and the engines
+attach and use it; with torch alone the trainer sends its tensors through a queue to each engine, which copies
+them into its own. Measured: milliseconds until both engines have read an element of a new generation, which
+is checked; until it is sent; and what remains in use on the GPU after the engines were killed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench.gpu.consumer import Consumer, consumer
+from bench.gpu.deaths import used_bytes
+from bench.gpu.ways import measure_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TENSORS = 300
+COUNT = 16_000_000_000 // TENSORS // 2  # elements of a tensor
+GENERATIONS = 6  # the first one warms up
+ENGINES = 2
+NAME = "bench/weights"
+
+
+def attach_all(inbox: Any, answers: Any) -> None:
+    """Attach to each generation, and drop the one before."""
+    import shmtensor as st
+
+    st.install("torch", cuda=True)
+    weights: Any = None
+    while True:
+        weights = st.attach(inbox.get())
+        answers.send_bytes(str(weights[TENSORS - 1][-1].item()).encode())
+
+
+def copy_all(inbox: Any, answers: Any) -> None:
+    """Copy each generation into the engine's own tensors."""
+    own: list[Any] = []
+    while True:
+        weights = inbox.get()
+        own = own or [tensor.clone() for tensor in weights]
+        for mine, tensor in zip(own, weights, strict=True):
+            mine.copy_(tensor)
+        answers.send_bytes(str(own[TENSORS - 1][-1].item()).encode())
+        del weights, tensor
+
+
+def publish(weights: Any, engines: list[Consumer]) -> None:
+    """Publish a copy, and tell the engines."""
+    import shmtensor as st
+
+    st.publish(NAME, weights)
+    for engine in engines:
+        engine.put(NAME)
+
+
+def put(weights: Any, engines: list[Consumer]) -> None:
+    """Send the tensors to each engine."""
+    for engine in engines:
+        engine.put(weights)
+
+
+def _shmtensor() -> tuple[Any, ...]:
+    import shmtensor as st
+    import shmtensor.multiprocessing as mp
+
+    st.install("torch", cuda=True)
+    return mp.get_context("spawn"), attach_all, publish, lambda: st.unpublish(NAME)
+
+
+def _torch() -> tuple[Any, ...]:
+    import torch.multiprocessing as mp
+
+    return mp.get_context("spawn"), copy_all, put, lambda: None
+
+
+def measure(load: Callable[[], tuple[Any, ...]], found: dict[str, Any], write: Callable[[], None]) -> None:
+    """Measure the generations, and fill their times in as they arrive."""
+    import torch
+
+    context, target, send, forget = load()
+    torch.cuda.empty_cache()
+    unused = used_bytes()
+    weights = [torch.zeros(COUNT, dtype=torch.bfloat16, device="cuda:0") for _ in range(TENSORS)]
+    sent, read = [], []
+    with ExitStack() as stack:
+        engines = [stack.enter_context(consumer(context, target)) for _ in range(ENGINES)]
+        for generation in range(GENERATIONS):
+            for tensor in weights:
+                tensor.fill_(generation)
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            send(weights, engines)
+            sent.append((time.perf_counter() - start) * 1e3)
+            answers = [float(engine.answer()) for engine in engines]
+            read.append((time.perf_counter() - start) * 1e3)
+            if answers != [generation] * ENGINES:
+                raise RuntimeError(f"the engines read {answers} in generation {generation}")
+            found["ms"] = {
+                "sent": statistics.median(sent[1:] or sent),
+                "read": statistics.median(read[1:] or read),
+            }
+            write()
+    forget()
+    del weights, tensor
+    torch.cuda.ipc_collect()
+    torch.cuda.empty_cache()
+    import shmtensor as st
+
+    st.cuda.ipc_collect()
+    found["left"] = {"MiB": (used_bytes() - unused) / (1 << 20)}
+
+
+WAYS = {"shmtensor": _shmtensor, "torch": _torch}
+
+if __name__ == "__main__":
+    sys.exit(measure_all(__doc__, {name: partial(measure, load) for name, load in WAYS.items()}))
