@@ -169,15 +169,16 @@ PROGRAM_WITHOUT_ARRAYS = """
         assert doubled == 2
         loaded += [names, sorted(sys.modules)]
         for names in loaded:
-            found = {"numpy", "shmtensor.tensor", "shmtensor._array_reducers"} & set(names)
+            by_value = "shmtensor.multiprocessing._by_value"
+            found = {"numpy", "shmtensor.tensor", "shmtensor._array_reducers", by_value} & set(names)
             assert not found, found
         print("none")
 """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_program_without_arrays_imports_no_numpy(tmp_path, method) -> None:
-    """Its workers would take three times as long to start."""
+def test_program_without_arrays_imports_neither_numpy_nor_what_sends_by_value(tmp_path, method) -> None:
+    """Its workers would take three times as long to start; each fork copies the pages of what is imported."""
     done = run_program(write_program(tmp_path, PROGRAM_WITHOUT_ARRAYS), method)
     assert done.stdout == "none\n", done.stderr
 

@@ -105,6 +105,14 @@ class _Kept(threading.local):
     pickler: MessagePickler | None = None
 
 
+class ByNamePickler(MessagePickler):
+    """The pickler of messages whose functions and classes go by name, also where others go by value."""
+
+    @property
+    def reducer_override(self) -> Any:
+        raise AttributeError  # so that pickle does not call it for each object
+
+
 def dumps_by(
     kind: type[MessagePickler], note: Callable[[int], None] | None = None
 ) -> Callable[[object], bytes]:

@@ -10,7 +10,6 @@ import itertools
 import os
 import threading
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 from shmtensor.multiprocessing._by_value.contents import Reference, contents, reference, refers_to
@@ -21,11 +20,13 @@ __all__ = ["ObjectId", "ObjectIds", "object_ids"]
 ObjectId = tuple[bytes, int]
 
 
-@dataclass
 class _Known:
-    object_id: ObjectId
-    state: int  # -1: neither sent nor filled
-    contents: dict[Any, Reference]
+    __slots__ = ("contents", "object_id", "state")
+
+    def __init__(self, object_id: ObjectId) -> None:
+        self.object_id = object_id
+        self.state = -1  # neither sent nor filled
+        self.contents: dict[Any, Reference] = {}
 
 
 class ObjectIds:
@@ -60,7 +61,7 @@ class ObjectIds:
     def add(self, object_id: ObjectId, obj: Any) -> None:
         """Register an object in no state."""
         self._objects[object_id] = obj
-        self._known[obj] = _Known(object_id, -1, {})
+        self._known[obj] = _Known(object_id)
 
     def to_be_filled(self, obj: Any, state: int) -> bool:
         """Return True once for each state that is newer than the object's: the caller fills the object."""

@@ -2,9 +2,9 @@
 
 That is what `__main__` defines, lambdas and closures. The reader of a message decides. Messages for workers
 of the server are sent by value: arguments of processes, queues, pipes and pools of its context. Messages for
-workers of another start method are sent by name, as in the standard library (`dumps_of_tasks`). For
-other queues the reader is unknown: a process that has itself started a worker of the server, or is one, sends
-by value what it can (`activate`). A reader that has the main module always uses what it finds there by name.
+workers of another start method are sent by name, as in the standard library (`ByNamePickler`). For other
+queues the reader is unknown: a process that has itself started a worker of the server, or is one, sends by
+value what it can (`activate`). A reader that has the main module always uses what it finds there by name.
 
 What `__main__` contains under its name is sent once to each worker, through the code store, and then referred
 to by its id. Other functions, which may be as short-lived as a lambda, are sent completely the first time.
@@ -18,7 +18,7 @@ import pickle
 import weakref
 from multiprocessing import context
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import shmtensor._core as _core
 from shmtensor._fork import after_fork_in_child
@@ -29,10 +29,7 @@ from shmtensor.multiprocessing._by_value.namespaces import main_globals
 from shmtensor.multiprocessing._by_value.object_ids import ObjectId, object_ids
 from shmtensor.multiprocessing._by_value.pickler import Snapshot, check_equality, dumps_whole, loads_whole
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_value", "dumps_of_tasks"]
+__all__ = ["ByValuePickler", "activate", "become_worker", "dumps_by_value"]
 
 
 class _Sent(NamedTuple):
@@ -89,18 +86,7 @@ class ByValuePickler(MessagePickler):
         return _reduce(obj) if is_by_value(obj) else NotImplemented
 
 
-class _ByName(MessagePickler):
-    @property
-    def reducer_override(self) -> Any:
-        raise AttributeError  # so that pickle does not call it for each object
-
-
 dumps_by_value = dumps_by(ByValuePickler)  # for workers of the server
-
-
-def dumps_of_tasks(method: str, note: Callable[[int], None]) -> Callable[[object], bytes]:
-    """Return a function that pickles messages for workers of a start method, and notes their sizes."""
-    return dumps_by(ByValuePickler if method == "server" else _ByName, note)
 
 
 def _reduce_for_any_reader(_pickler: Any, obj: Any) -> Any:

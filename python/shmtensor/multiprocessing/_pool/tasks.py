@@ -8,7 +8,7 @@ from collections import deque
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shmtensor.multiprocessing._by_value.reducer import dumps_of_tasks
+from shmtensor._pickling import ByNamePickler, MessagePickler, dumps_by
 from shmtensor.multiprocessing._main_module import advice_on_main
 from shmtensor.multiprocessing._pool.naming import describe, name_of
 from shmtensor.multiprocessing._pool.room import Room
@@ -48,7 +48,7 @@ class Tasks:
         self._tasks, self._results, self._workers = tasks, results, workers
         self._method = method
         self._room = room = Room()
-        tasks._dumps = dumps_of_tasks(method, room.add)  # before a worker can take the task
+        tasks._dumps = dumps_by(_pickler_for(method), room.add)  # before a worker can take the task
         self._open: dict[int, _Open] = {}  # by position in the queue
         self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
         self._unsent = 0  # tasks, because no worker would take them
@@ -152,6 +152,14 @@ class Tasks:
             reason += f": see their standard error; {advice_on_main(self._method)}"
         error = WorkerLost(name, worker.pid, worker.exitcode, reason)
         return error if failure is None else _caused_by(error, failure.trace)
+
+
+def _pickler_for(method: str) -> type[MessagePickler]:
+    if method != "server":
+        return ByNamePickler
+    from shmtensor.multiprocessing._by_value.reducer import ByValuePickler  # not in the pages of each fork
+
+    return ByValuePickler
 
 
 def _name_of_task(function: Any, arguments: Any) -> str:
