@@ -238,7 +238,7 @@ gpu-test: STEPS = install tests
 gpu-test: ## run the tests that need a GPU
 gpu-report: ## run everything that needs a GPU (OUT=folder) [10 minutes]
 gpu-report gpu-test:
-	$(PYTHON) -m bench.gpu.report $(OUT) $(STEPS)
+	$(PYTHON) -m probes.report $(OUT) $(STEPS)
 
 ### Releases
 

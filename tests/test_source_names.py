@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("csrc", "python", "tests", "bench", "wheels")
+FOLDERS = ("csrc", "python", "tests", "bench", "probes", "wheels")
 FILES = [path for name in FOLDERS for path in (ROOT / name).rglob("*") if "__pycache__" not in path.parts]
 NAMES = {path.name for path in (*FILES, *ROOT.iterdir())}
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")]

@@ -2,7 +2,7 @@
 
 Texts in quotation marks are from the comments of NVIDIA's cuda.h if no other source is named;
 test_assumed_rules.py compares them with the header. What NVIDIA does not document, or permits both ways, is
-"seen" where an H200 with driver 580.159 (CUDA 13.0) does it (``bench.gpu.facts``; test_gpu_programs.py
+"seen" where an H200 with driver 580.159 (CUDA 13.0) does it (``probes.facts``; test_gpu_programs.py
 compares the simulator's answers with those in bench/results/nvidia-h200.json), and else "assumed".
 """
 

@@ -25,7 +25,7 @@ def simulator(tmp_path) -> Machine:
 
 def run(program: str, simulator: Machine, *options: str, status: int = 0, **env: str) -> str:
     done = run_command(
-        [sys.executable, "-m", f"bench.gpu.{program}", *options], timeout=100, env=simulator.env | env
+        [sys.executable, "-m", f"probes.{program}", *options], timeout=100, env=simulator.env | env
     )
     assert done.returncode == status, done
     return done.stdout
@@ -109,7 +109,7 @@ def test_failed_experiment_does_not_stop_the_others(simulator, tmp_path) -> None
 def test_answers_survive_a_killed_program(simulator, tmp_path) -> None:
     code = """
         import os, signal
-        from bench.gpu import facts
+        from probes import facts
 
         def last_experiment():
             "Kills the parent."
@@ -129,7 +129,7 @@ def test_hanging_experiment_process_is_named_and_killed(simulator) -> None:
     """Regression: a grandchild had its parent's time limit; the parent exited first, without its report."""
     code = """
         import os, signal, time
-        from bench.gpu.children import MARGIN, Child, ask
+        from probes.children import MARGIN, Child, ask
 
         def forever(end):
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
@@ -194,7 +194,7 @@ def test_storm_reports_faults(simulator, tmp_path) -> None:
     assert any("cuIpcOpenMemHandle returned CUDA_ERROR_OUT_OF_MEMORY" in fault for fault in faults)
     code = """
         import shmtensor as st
-        from bench.gpu.storm_letters import Letter, mismatch
+        from probes.storm_letters import Letter, mismatch
 
         contents = ((256, True), (1, True), (0, False))
         letter = Letter(1, False, False, contents, [st.zeros(16, "u1", device="cuda")] * 3)
@@ -211,19 +211,19 @@ def test_storm_reports_faults(simulator, tmp_path) -> None:
 def test_round_trips_are_stored_as_they_complete(simulator) -> None:
     """Consumers that answer, that have failed, and that stop answering."""
     code = """
-        from bench.gpu import deaths, round_trip
-        from bench.gpu.keep import limited
+        from probes import deaths, round_trip
+        from probes.keep import limited
 
         round_trip.WARM = round_trip.ROUNDS = 2
         found, written = {}, []
-        round_trip.measure(*round_trip._shmtensor(), found, lambda: written.append(list(found)))
+        round_trip.measure(round_trip._shmtensor, found, lambda: written.append(list(found)))
         assert written[0] == ["same"]
         assert written[-1] == ["same", "fresh", "100 in one message"]
         for consumer, what in ((limited, "exit code 1"), (deaths.hold, "longer than 5 s")):
             round_trip.consume = consumer
             try:
                 with limited(5):
-                    round_trip.measure(*round_trip._shmtensor(), {}, print)
+                    round_trip.measure(round_trip._shmtensor, {}, print)
             except (RuntimeError, TimeoutError) as error:
                 assert what in str(error), error
             else:
@@ -250,7 +250,7 @@ def test_bounded_command_ends_in_time_with_its_children(simulator, tmp_path) -> 
     )
     code = """
         import os, sys
-        from bench.gpu import bounded
+        from probes import bounded
 
         bounded.GRACE = 1
         bounded.adopt_orphans()

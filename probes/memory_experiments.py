@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.children import Child, ask
-from bench.gpu.driver import (
+from probes.children import Child, ask
+from probes.driver import (
     CHUNK,
     Properties,
     allocate,

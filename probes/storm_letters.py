@@ -1,4 +1,4 @@
-"""Messages of `bench.gpu.storm`: tensors whose content follows from a number."""
+"""Messages of `probes.storm`: tensors whose content follows from a number."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import shmtensor as st
-from bench.gpu.deaths import Users
-from bench.gpu.driver import CHUNK, array_interface, call, create, driver, map_chunk
+from probes.deaths import Users
+from probes.driver import CHUNK, array_interface, call, create, driver, map_chunk
 
 if TYPE_CHECKING:
     import random

@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.keep import keep, limited
+from probes.keep import keep, limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

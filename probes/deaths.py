@@ -1,6 +1,6 @@
 """The GPU memory that a killed consumer leaves, and for how long; allocations opened per second.
 
-``python -m bench.gpu.deaths [--json FILE]``. Memory of shmtensor and memory of a user, held by one other
+``python -m probes.deaths [--json FILE]``. Memory of shmtensor and memory of a user, held by one other
 process, which is killed: bytes that the driver reports in use before and after, and milliseconds until no
 process holds the tensor. The file is written as results arrive; failures are in it under "error". On the
 simulated driver (SHMTENSOR_LIBCUDA) no time is measured.
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.gpu.consumer import consumer
-from bench.gpu.driver import allocate, array_interface, call, driver
-from bench.gpu.keep import keep, limited
+from probes.consumer import consumer
+from probes.driver import allocate, array_interface, call, driver
+from probes.keep import keep, limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable

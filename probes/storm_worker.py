@@ -1,4 +1,4 @@
-"""A process of `bench.gpu.storm`: it sends, receives, checks and forwards tensors until the order to end."""
+"""A process of `probes.storm`: it sends, receives, checks and forwards tensors until the order to end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import shmtensor as st
-from bench.gpu import storm_board as of
-from bench.gpu.deaths import Users, wait_until
-from bench.gpu.storm_letters import Letter, expected, mismatch, new_content, new_tensor
+from probes import storm_board as of
+from probes.deaths import Users, wait_until
+from probes.storm_letters import Letter, expected, mismatch, new_content, new_tensor
 
 BACKLOG = 8  # unread messages in a queue
 MOST = 5  # messages that a process keeps

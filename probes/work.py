@@ -15,8 +15,8 @@ import socket
 import time
 from typing import Any
 
-from bench.gpu.children import Child
-from bench.gpu.driver import CHUNK, call, create, export, first_byte, import_, map_chunk, need, room
+from probes.children import Child
+from probes.driver import CHUNK, call, create, export, first_byte, import_, map_chunk, need, room
 
 MOST = 8 << 30
 QUEUED = 400  # accepted without blocking

@@ -1,6 +1,6 @@
 """Run everything that needs a GPU in one call, on a machine that is available for minutes without a network.
 
-``python -m bench.gpu.report FOLDER [STEP ...] [--seconds N]``, in the repository's root. The steps: install
+``python -m probes.report FOLDER [STEP ...] [--seconds N]``, in the repository's root. The steps: install
 (into ``build/gpu``), tests, round_trip, flight, weights, deaths, storm, facts. Each step has a share of the
 time, plus what earlier steps left over; a step that fails does not stop the next. The folder then holds
 ``report.json`` (the machine; status and seconds of each step), ``report.log`` (their output), ``tests.xml``,
@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import machine
-from bench.gpu.bounded import GRACE, adopt_orphans, end_children, run
-from bench.gpu.keep import keep
+from probes.bounded import GRACE, adopt_orphans, end_children, run
+from probes.keep import keep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "gpu"
 SECONDS = 530.0  # plus half a minute to kill what remains: fits in ten minutes
 # The first step is required; the tests get the time that it does not use.
@@ -46,7 +46,7 @@ TESTS_SIDE_BY_SIDE = min(8, os.cpu_count() or 1)  # if pytest-xdist is installed
 LAST_TEST = 65.0  # seconds that the last test may take
 PACKAGES = ("cupy-cuda13x", "jax", "numba", "numba-cuda", "pybind11", "pytest", "scikit-build-core")
 GPU = "name,driver_version,memory.total,memory.used,persistence_mode,compute_mode,mig.mode.current"
-KEEP_UP = "from bench.gpu.driver import driver; driver(); import sys; sys.stdin.read()"
+KEEP_UP = "from probes.driver import driver; driver(); import sys; sys.stdin.read()"
 
 
 def command(step: str, folder: Path, seconds: float) -> list[str]:
@@ -62,7 +62,7 @@ def command(step: str, folder: Path, seconds: float) -> list[str]:
             plugins += ["-p", "xdist.plugin", "-n", str(TESTS_SIDE_BY_SIDE), "--dist", "worksteal"]
         words = ["pytest", *plugins, "-v", until, f"--junitxml={folder}/tests.xml", "-m", "gpu", "tests/cuda"]
     else:
-        words = [f"bench.gpu.{step}", "--json", f"{folder}/{step}.json", "--seconds", f"{own:.0f}"]
+        words = [f"probes.{step}", "--json", f"{folder}/{step}.json", "--seconds", f"{own:.0f}"]
     return [sys.executable, "-m", *words]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import Child, ask
-from bench.gpu.driver import (
+from probes.children import Child, ask
+from probes.driver import (
     CHUNK,
     Handle,
     allocate,

@@ -6,8 +6,8 @@ import ctypes
 import time
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import Child, ask
-from bench.gpu.driver import (
+from probes.children import Child, ask
+from probes.driver import (
     CHUNK,
     allocate,
     call,
@@ -21,7 +21,7 @@ from bench.gpu.driver import (
     open_handle,
     send_event,
 )
-from bench.gpu.work import QUEUED, queue, size_of_a_turn
+from probes.work import QUEUED, queue, size_of_a_turn
 
 if TYPE_CHECKING:
     import socket

@@ -6,8 +6,8 @@ import ctypes
 import resource
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import Child, ask
-from bench.gpu.driver import (
+from probes.children import Child, ask
+from probes.driver import (
     allocate,
     call,
     create,

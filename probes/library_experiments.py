@@ -6,8 +6,8 @@ import ctypes
 import os
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import ask
-from bench.gpu.driver import CHUNK, array_interface, call, create, driver, export, first_byte, map_chunk
+from probes.children import ask
+from probes.driver import CHUNK, array_interface, call, create, driver, export, first_byte, map_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

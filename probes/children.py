@@ -1,4 +1,4 @@
-"""Forked processes for the experiments of `bench.gpu.facts`, each with a shorter time limit than its parent.
+"""Forked processes for the experiments of `probes.facts`, each with a shorter time limit than its parent.
 
 An experiment runs in its own processes: the driver can be initialized once per process, an error may make
 the GPU unusable in one of them, and its effect on the others is what the experiment observes.

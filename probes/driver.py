@@ -1,4 +1,4 @@
-"""The driver through ctypes, for the experiments of `bench.gpu.facts`."""
+"""The driver through ctypes, for the experiments of `probes.facts`."""
 
 from __future__ import annotations
 

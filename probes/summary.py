@@ -1,4 +1,4 @@
-"""One file of what a GPU report found: ``python -m bench.gpu.summary FOLDER bench/results/<gpu>.json``."""
+"""One file of what a GPU report found: ``python -m probes.summary FOLDER bench/results/<gpu>.json``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from bench.gpu.keep import keep
+from probes.keep import keep
 
 PROGRAMS = ("round_trip", "flight", "weights", "deaths", "storm", "facts")
 KEPT = {"facts": "answers"} | dict.fromkeys(

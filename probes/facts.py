@@ -1,6 +1,6 @@
 """Experiments on driver behaviour that the CUDA documentation does not specify.
 
-``python -m bench.gpu.facts [--json FILE] [--seconds N] [EXPERIMENT ...]``. The parent never uses CUDA: each
+``python -m probes.facts [--json FILE] [--seconds N] [EXPERIMENT ...]``. The parent never uses CUDA: each
 experiment runs in its own process, with a time limit. The answer of an experiment that fails or takes too
 long is ``{"error": what happened}``; so may be a part of an answer. The file is written after each
 experiment. On the simulated driver (SHMTENSOR_LIBCUDA) the answers are the simulator's; the table is marked
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu import (
+from probes import (
     capture_experiments,
     library_experiments,
     memory_experiments,
@@ -27,8 +27,8 @@ from bench.gpu import (
     work,
     work_experiments,
 )
-from bench.gpu.children import ask
-from bench.gpu.keep import keep
+from probes.children import ask
+from probes.keep import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

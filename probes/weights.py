@@ -1,6 +1,6 @@
 """Weights from a trainer to two engines on one GPU: `st.publish` beside torch's own sharing.
 
-``python -m bench.gpu.weights [--json FILE] [--seconds N]`` on a machine with a GPU of 80 GB and torch. A
+``python -m probes.weights [--json FILE] [--seconds N]`` on a machine with a GPU of 80 GB and torch. A
 `state_dict` of 16 GB in 300 tensors of bfloat16. With shmtensor the trainer publishes a copy, and the engines
 attach and use it; with torch alone the trainer sends its tensors through a queue to each engine, which copies
 them into its own. Measured: milliseconds until both engines have read an element of a new generation, which
@@ -16,9 +16,9 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.consumer import Consumer, consumer
-from bench.gpu.deaths import used_bytes
-from bench.gpu.ways import measure_all
+from probes.consumer import Consumer, consumer
+from probes.deaths import used_bytes
+from probes.ways import measure_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Processes that share GPU memory, and are killed at random instants.
 
-``python -m bench.gpu.storm [--json FILE] [--seconds N] [--processes N] [--seed S] [--no-kills]``. Workers
+``python -m probes.storm [--json FILE] [--seconds N] [--processes N] [--seed S] [--no-kills]``. Workers
 exchange tensors of shmtensor's and of users' memory through queues, and check each byte that they receive.
 The parent uses no CUDA; it kills workers and replaces them. `ProducerGone` is accepted if the process that it
 names was killed, and so is a stream that waits for an event of such a process. All else is a fault: another
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from bench.gpu import storm_board as of
-from bench.gpu.children import ask
-from bench.gpu.deaths import SIMULATED, used_bytes, wait_until
-from bench.gpu.keep import keep, limited
-from bench.gpu.storm_watch import Workers
-from bench.gpu.storm_worker import BACKLOG, Alarm
+from probes import storm_board as of
+from probes.children import ask
+from probes.deaths import SIMULATED, used_bytes, wait_until
+from probes.keep import keep, limited
+from probes.storm_watch import Workers
+from probes.storm_worker import BACKLOG, Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Sends while a kernel of the sender is running: how soon the sender goes on, and what both processors do.
 
-``python -m bench.gpu.flight [--json FILE] [--seconds N]`` on a machine with a GPU and torch. Eight times, the
+``python -m probes.flight [--json FILE] [--seconds N]`` on a machine with a GPU and torch. Eight times, the
 sender starts a kernel of so many milliseconds, fills a tensor of 4 MiB behind it, and puts the tensor into a
 queue. Measured, for shmtensor with `set_sync("host")` and `set_sync("event")` and for torch's own sharing, in
 milliseconds: a `put`; all eight until they are sent, and until the receiver has read the last element of
@@ -16,8 +16,8 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench.gpu.consumer import Consumer, consumer
-from bench.gpu.ways import measure_all
+from probes.consumer import Consumer, consumer
+from probes.ways import measure_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable

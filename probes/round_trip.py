@@ -1,6 +1,6 @@
 """Round trips of a CUDA tensor: shmtensor and torch's CUDA sharing in one run.
 
-``python -m bench.gpu.round_trip [--json FILE]`` on a machine with a GPU. Measured: one process puts a tensor
+``python -m probes.round_trip [--json FILE]`` on a machine with a GPU. Measured: one process puts a tensor
 of 4 MiB into a queue, another takes it and sends a byte back; the time between, in three kinds: the same
 tensor each time, a fresh one, a list of 100. Each way has another process of its own, after warming up:
 tensors of shmtensor, with a wait for the device or with events; torch's own sharing; torch's memory shared by
@@ -17,8 +17,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.consumer import consumer
-from bench.gpu.ways import measure_all
+from probes.consumer import consumer
+from probes.ways import measure_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable

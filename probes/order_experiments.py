@@ -6,8 +6,8 @@ import ctypes
 import json
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import Child, ask, in_new_pids, private_mounts
-from bench.gpu.driver import (
+from probes.children import Child, ask, in_new_pids, private_mounts
+from probes.driver import (
     call,
     create,
     driver,

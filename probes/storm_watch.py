@@ -1,4 +1,4 @@
-"""The parent's side of `bench.gpu.storm`: it starts, kills, judges and replaces workers."""
+"""The parent's side of `probes.storm`: it starts, kills, judges and replaces workers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import shmtensor.multiprocessing as mp
-from bench.gpu import storm_board as of
-from bench.gpu.deaths import wait_until
-from bench.gpu.storm_worker import work
+from probes import storm_board as of
+from probes.deaths import wait_until
+from probes.storm_worker import work
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import Child, ask
-from bench.gpu.driver import (
+from probes.children import Child, ask
+from probes.driver import (
     allocate,
     call,
     create,

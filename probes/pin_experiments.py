@@ -12,8 +12,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from bench.gpu.children import Child
-from bench.gpu.driver import allocate, call, driver, first_byte, need
+from probes.children import Child
+from probes.driver import allocate, call, driver, first_byte, need
 
 if TYPE_CHECKING:
     import socket

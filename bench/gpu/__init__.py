@@ -1,1 +1,0 @@
-"""Programs that need a GPU."""

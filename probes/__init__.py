@@ -1,0 +1,1 @@
+"""Programs that ask, load and time a GPU."""
