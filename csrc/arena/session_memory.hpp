@@ -148,6 +148,13 @@ class SessionMemory {
     return reinterpret_cast<TransitTable*>(
         transit_[sender % kMaxSlots].load(std::memory_order_acquire));
   }
+  /// Calls `visit` with the ticket table of each slot that a process has had.
+  template <typename Visit>
+  void for_each_table(Visit&& visit) const {
+    for (SlotNumber sender = 0; sender < kMaxSlots; ++sender) {
+      if (slot(sender).incarnation.load() != 0) visit(transit(sender));
+    }
+  }
   [[nodiscard]] static std::uint64_t transit_offset(SlotNumber sender) noexcept;
 
   /// Returns the table of names; mapped, with its pages reserved, at the first call. Throws

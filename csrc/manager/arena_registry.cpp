@@ -1,49 +1,18 @@
 #include "manager/arena_registry.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
 #include "arena/reclaim.hpp"
-#include "base/align.hpp"
-#include "base/error.hpp"
 #include "manager/drain.hpp"
 #include "os/clock.hpp"
 #include "os/fault_point.hpp"
-#include "os/mapping.hpp"
 #include "os/page_reservation.hpp"
-#include "os/shm_object.hpp"
 #include "queue/broadcast_repair.hpp"
 
 namespace shmtensor {
-namespace {
-
-// Of an orphan's blocks one in so many, or so many bytes, must be freed to be worth a walk.
-constexpr std::uint64_t kShareWorthAWalk = 8;
-constexpr std::uint64_t kWorthAWalk = 64 * kMiB;
-
-template <typename Visit>
-void for_each_table(const SessionMemory& memory, Visit&& visit) {
-  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
-    if (memory.slot(slot).incarnation.load() != 0) visit(memory.transit(slot));
-  }
-}
-
-}  // namespace
-
-std::uint64_t count_in_flight(const SessionMemory& memory) {
-  std::uint64_t count = 0;
-  for_each_table(memory, [&](TransitTable& table) {
-    table.for_each_live([&](std::uint32_t, TicketGroup& group, std::uint32_t live) {
-      if (group.kept()) return;
-      count += static_cast<std::uint64_t>(std::popcount(live));
-    });
-  });
-  return count;
-}
 
 void ArenaRegistry::add(std::unique_ptr<Segment> segment, bool owner_lives,
                         const SessionMemory& memory, const SlotSet& unused) {
@@ -70,7 +39,7 @@ void ArenaRegistry::add(std::vector<Found> found, const SessionMemory& memory,
 void ArenaRegistry::make_orphan(Entry& entry) {
   entry.segment->header().orphaned.store(1);
   entry.orphan = true;
-  entry.reclaimed = 0;
+  entry.reclaim.restart();
 }
 
 void ArenaRegistry::retire(ArenaNumber number) {
@@ -115,7 +84,7 @@ void ArenaRegistry::notify_owners() const noexcept {
 void ArenaRegistry::free_marked(Entry& entry, BlockNumber block) {
   entry.segment->freed().mark(block);
   entry.segment->notify_owner();
-  entry.reclaimed = 0;
+  entry.reclaim.restart();
 }
 
 void ArenaRegistry::sweep(const SessionMemory& memory, const SlotSet& dead,
@@ -173,7 +142,7 @@ void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const 
   drain.run();
   // A process that freed the last block of an orphan arena may have been killed before it marked
   // that.
-  if (entry.orphan) entry.reclaimed = 0;
+  if (entry.orphan) entry.reclaim.restart();
 }
 
 void ArenaRegistry::drain(const SessionMemory& memory, ArenaNumber number, BlockNumber block) {
@@ -198,7 +167,7 @@ void ArenaRegistry::note_free(ArenaNumber number, BlockNumber block) {
 template <typename Chosen>
 std::uint64_t ArenaRegistry::cancel_tickets(const SessionMemory& memory, Chosen&& chosen) {
   std::uint64_t cancelled = 0;
-  for_each_table(memory, [&](TransitTable& table) {
+  memory.for_each_table([&](TransitTable& table) {
     table.for_each_live([&](std::uint32_t index, TicketGroup& group, std::uint32_t) {
       std::uint64_t word = group.word.load();
       const std::uint64_t block = group.block.load();
@@ -225,9 +194,7 @@ std::uint64_t ArenaRegistry::collect(const SessionMemory& memory,
     return std::uint64_t{seconds_since(sent)} * 1000 >= older_than_milliseconds;
   });
   for (auto& [number, entry] : entries_) {
-    if (!entry.orphan) continue;
-    note_freed(entry);
-    if (entry.freed != 0) entry.reclaimed = 0;
+    if (entry.orphan) entry.reclaim.restart_if_any_freed(*entry.segment);
   }
   return cancelled;
 }
@@ -246,14 +213,15 @@ bool ArenaRegistry::has_orphans() const {
 
 bool ArenaRegistry::unfinished() const {
   return !pending_.empty() || std::any_of(entries_.begin(), entries_.end(), [](const auto& pair) {
-    return pair.second.orphan && pair.second.reclaimed != kAll;
+    return pair.second.orphan && !pair.second.reclaim.is_done();
   });
 }
 
 void ArenaRegistry::reclaim_orphans() {
   ReclaimQuota quota;
   for (auto at = entries_.begin(); at != entries_.end();) {
-    const bool stays = !at->second.orphan || tend(at->first, at->second, quota);
+    Entry& entry = at->second;
+    const bool stays = !entry.orphan || entry.reclaim.run(*entry.segment, entry.chunks, quota);
     at = stays ? std::next(at) : entries_.erase(at);
   }
   std::erase_if(pending_, [&](PendingReclaim& left) {
@@ -261,158 +229,9 @@ void ArenaRegistry::reclaim_orphans() {
   });
 }
 
-// A walk over all blocks, and over what lies between them, takes time in proportion to their
-// number. It is made when so much was freed that each freed block pays for a few of them. Less than
-// that stays with the arena until a process is short of memory, which ends in `collect`.
-void ArenaRegistry::note_freed(Entry& entry) {
-  const FreedMap freed = entry.segment->freed();
-  if (!freed.any()) return;
-  freed.take([&](BlockNumber block) {
-    ++entry.freed;
-    if (block < entry.segment->capacity()) {
-      entry.freed_bytes += std::min(entry.segment->record(block).size.load(), kWorthAWalk);
-    }
-  });
-  const bool on_device = entry.segment->strategy() == Strategy::device;  // and no walk is long
-  if (on_device || entry.freed >= entry.live / kShareWorthAWalk ||
-      entry.freed_bytes >= kWorthAWalk) {
-    entry.reclaimed = 0;
-  }
-}
-
-bool ArenaRegistry::tend(ArenaNumber number, Entry& entry, ReclaimQuota& quota) {
-  note_freed(entry);
-  if (entry.reclaimed == kAll) return true;
-  try {
-    if (entry.segment->strategy() == Strategy::device) return reclaim_chunks(entry);
-    if (reclaim_gaps(entry, quota)) return true;
-    if (entry.segment->strategy() == Strategy::file_system) {
-      unlink_shm(arena_name(entry.segment->session(), number));
-    }
-  } catch (const OsError& error) {
-    if (error.code() != ENOENT) {
-      // Descriptors or memory may be short. The next freed block, or the next death of a member,
-      // causes another attempt.
-      entry.reclaimed = kAll;
-      return true;
-    }
-  } catch (const Error&) {
-    // The name now refers to another file.
-  }
-  return false;  // no process can open the arena any more
-}
-
-// No process allocates in an orphan arena, so the memory between its live blocks is unused. Returns
-// false if there is no live block and nothing left to release.
-bool ArenaRegistry::reclaim_gaps(Entry& entry, ReclaimQuota& quota) {
-  const Segment& segment = *entry.segment;
-  const Segment::File file = segment.file();
-  const std::uint64_t data = segment.layout().data();
-  // If the owner was killed while it extended the file, the file is larger than the committed size.
-  const std::uint64_t end =
-      std::clamp(file_size(*file), data, data + segment.layout().data_reserve);
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> live;
-  const std::uint32_t capacity = segment.capacity();
-  for (BlockNumber block = 0; block < capacity; ++block) {
-    const BlockRecord& record = segment.record(block);
-    if (BlockWord(record.word.load()).is_free()) continue;
-    const std::uint64_t offset = record.offset.load();
-    const std::uint64_t size = record.size.load();
-    if (!fits(offset, size, end - data)) {  // a damaged record: release nothing
-      entry.reclaimed = kAll;
-      return true;
-    }
-    live.emplace_back(data + offset, data + offset + size);
-  }
-  std::sort(live.begin(), live.end());
-  const bool any = !live.empty();
-  if (entry.reclaimed == 0) {
-    entry.live = live.size();
-    entry.freed = 0;
-    entry.freed_bytes = 0;
-  }
-  live.emplace_back(end, end);
-  std::uint64_t at = data;
-  for (const auto& [first, last] : live) {
-    entry.reclaimed = std::max(entry.reclaimed, at);
-    const bool whole_page = align_up(entry.reclaimed, page_size()) + page_size() <= first;
-    if (whole_page && !quota.discard(*file, entry.reclaimed, first)) return true;
-    at = std::max(at, last);
-  }
-  entry.reclaimed = kAll;
-  return any;
-}
-
 const Segment* ArenaRegistry::after(ArenaNumber number) const {
   const auto at = entries_.upper_bound(number);
   return at != entries_.end() ? at->second.segment.get() : nullptr;
-}
-
-// Closes the descriptors that hold the device memory of chunks without blocks. Returns true if a
-// block is left.
-bool ArenaRegistry::reclaim_chunks(Entry& entry) {
-  const Segment& segment = *entry.segment;
-  std::array<bool, kMaxChunks> used{};
-  bool any = false;
-  entry.reclaimed = kAll;
-  const std::uint32_t capacity = segment.capacity();
-  for (BlockNumber block = 0; block < capacity; ++block) {
-    const BlockRecord& record = segment.record(block);
-    if (BlockWord(record.word.load()).is_free()) continue;
-    any = true;
-    const std::uint64_t chunk = record.offset.load() >> kChunkShift;
-    if (chunk >= kMaxChunks) return true;  // a damaged record: release nothing
-    used[chunk] = true;
-  }
-  for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
-    if (used[chunk]) continue;
-    segment.chunk(chunk).size.store(0);
-    entry.chunks.erase(chunk);
-  }
-  return any;
-}
-
-std::optional<QueueSummary> ArenaRegistry::next_queue(const SessionMemory& memory,
-                                                      ArenaNumber arena,
-                                                      std::uint64_t block) const {
-  for (auto at = entries_.lower_bound(arena); at != entries_.end(); ++at) {
-    const std::uint64_t begin = at->first == arena ? block : 0;
-    const std::uint32_t capacity = at->second.segment->capacity();
-    for (std::uint64_t number = begin; number < capacity; ++number) {
-      const auto queue =
-          summarize_queue(*at->second.segment, static_cast<BlockNumber>(number), memory);
-      if (queue) return queue;
-    }
-  }
-  return std::nullopt;
-}
-
-void ArenaRegistry::count(const SessionMemory& memory, Statistics& statistics) const {
-  statistics.arenas = entries_.size();
-  for (const auto& [number, entry] : entries_) count(*entry.segment, memory, statistics);
-}
-
-void ArenaRegistry::count(const Segment& segment, const SessionMemory& memory,
-                          Statistics& statistics) {
-  const std::uint32_t capacity = segment.capacity();
-  for (BlockNumber block = 0; block < capacity; ++block) {
-    if (BlockWord(segment.record(block).word.load()).is_free()) continue;
-    ++statistics.blocks;
-    statistics.bytes_live += segment.record(block).size.load();
-    if (const auto queue = summarize_queue(segment, block, memory)) {
-      ++statistics.queues;
-      statistics.queued += queue->messages;
-    }
-  }
-  try {
-    statistics.bytes_reserved += file_usage(*segment.file());
-    if (segment.strategy() != Strategy::device) return;
-    for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
-      statistics.bytes_reserved += segment.chunk(chunk).size.load();
-    }
-  } catch (const Error&) {
-    // A named object that was unlinked: its pages cannot be counted.
-  }
 }
 
 }  // namespace shmtensor

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,8 +12,7 @@
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "arena/slot_set.hpp"
-#include "manager/protocol.hpp"
-#include "manager/reclaim_quota.hpp"
+#include "manager/orphan_reclaim.hpp"
 #include "queue/layout.hpp"
 
 namespace shmtensor {
@@ -84,30 +82,16 @@ class ArenaRegistry {
   /// Releases the memory of a file that no process can reach, within the same allowance.
   void empty(Fd file) { pending_.push_back({std::move(file), 0}); }
 
-  void count(const SessionMemory& memory, Statistics& statistics) const;
-  /// Adds the counts of one arena.
-  static void count(const Segment& segment, const SessionMemory& memory, Statistics& statistics);
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   /// Returns the arena with the next higher number; null after the last.
   [[nodiscard]] const Segment* after(ArenaNumber number) const;
-  /// Returns the first queue in this block or after it.
-  [[nodiscard]] std::optional<QueueSummary> next_queue(const SessionMemory& memory,
-                                                       ArenaNumber arena,
-                                                       std::uint64_t block) const;
 
  private:
-  static constexpr std::uint64_t kAll = ~std::uint64_t{0};
-
   struct Entry {
     std::unique_ptr<Segment> segment;
     bool orphan = false;
-    /// The data of an orphan arena below this offset has been released. Reset to 0 when enough
-    /// blocks were freed to be worth a walk over all of them.
-    std::uint64_t reclaimed = 0;
-    /// Blocks that lived at the last walk over all of them; blocks and bytes freed since.
-    std::uint64_t live = 0;
-    std::uint64_t freed = 0;
-    std::uint64_t freed_bytes = 0;
-    std::map<std::uint32_t, Fd> chunks;
+    OrphanReclaim reclaim;
+    OrphanReclaim::Chunks chunks;
   };
   struct PendingReclaim {
     Fd file;
@@ -121,17 +105,9 @@ class ArenaRegistry {
   template <typename Chosen>
   std::uint64_t cancel_tickets(const SessionMemory& memory, Chosen&& chosen);
   void free_marked(Entry& entry, BlockNumber block);
-  static void note_freed(Entry& entry);
-  /// Returns false if the orphan arena can be closed.
-  static bool tend(ArenaNumber number, Entry& entry, ReclaimQuota& quota);
-  static bool reclaim_gaps(Entry& entry, ReclaimQuota& quota);
-  static bool reclaim_chunks(Entry& entry);
 
   std::map<ArenaNumber, Entry> entries_;
   std::vector<PendingReclaim> pending_;
 };
-
-/// Counts the live tickets of all slots, without those of published names.
-[[nodiscard]] std::uint64_t count_in_flight(const SessionMemory& memory);
 
 }  // namespace shmtensor

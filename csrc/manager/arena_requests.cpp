@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "manager/messages.hpp"
+#include "manager/session_statistics.hpp"
 #include "os/fault_point.hpp"
 #include "os/process.hpp"
 
@@ -17,7 +18,7 @@ constexpr std::size_t kMaxArenasPerSlot = 4096;
 void ArenaRequests::statistics(const Client& client, Message message) {
   message.statistics.processes = session_.slots().taken();
   message.statistics.in_flight = count_in_flight(session_.memory());
-  session_.arenas().count(session_.memory(), message.statistics);
+  count(session_.arenas(), session_.memory(), message.statistics);
   reply(client.socket, message, MessageKind::done);
 }
 
@@ -66,7 +67,7 @@ void ArenaRequests::describe_next(const Client& client, const Message& message) 
   answer.strategy = static_cast<std::uint32_t>(segment->strategy());
   answer.slot = header.orphaned.load() != 0 ? kNoSlot : header.owner;
   answer.statistics = {};
-  ArenaRegistry::count(*segment, session_.memory(), answer.statistics);
+  count(*segment, session_.memory(), answer.statistics);
   reply(client.socket, answer, MessageKind::done);
 }
 

@@ -4,6 +4,7 @@
 
 #include "manager/event_source.hpp"
 #include "manager/messages.hpp"
+#include "manager/session_statistics.hpp"
 
 namespace shmtensor {
 namespace {
@@ -54,7 +55,8 @@ void QueueRequests::wake_watchers(const Client& client, const Message& message) 
 }
 
 void QueueRequests::describe_next(const Client& client, const Message& message) {
-  const auto queue = session_.arenas().next_queue(session_.memory(), message.arena, message.number);
+  const auto queue =
+      next_queue(session_.arenas(), session_.memory(), message.arena, message.number);
   Message answer = message;
   if (queue) answer.queue = *queue;
   reply(client.socket, answer, queue ? MessageKind::done : MessageKind::unknown);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "manager/recovery.hpp"
+#include "manager/session_statistics.hpp"
 #include "os/fault_point.hpp"
 #include "os/shm_object.hpp"
 

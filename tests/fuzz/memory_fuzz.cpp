@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "input.hpp"
 #include "manager/arena_registry.hpp"
+#include "manager/session_statistics.hpp"
 #include "manager/slot_table.hpp"
 #include "os/random.hpp"
 #include "patch.hpp"
@@ -117,8 +118,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     directory.add(Segment::open(id, 1, arena_file.duplicate()), true, *opened, slots.unused());
     patch_some(64);
     Statistics statistics;
-    directory.count(*opened, statistics);
-    static_cast<void>(directory.next_queue(*opened, 1, 0));
+    count(directory, *opened, statistics);
+    static_cast<void>(next_queue(directory, *opened, 1, 0));
     static_cast<void>(count_in_flight(*opened));
     static_cast<void>(directory.owned_by(1));
     directory.sweep(*opened, 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arena/reclaim.hpp"
+#include "manager/session_statistics.hpp"
 #include "os/limits.hpp"
 #include "os/mapping.hpp"
 #include "os/memfd.hpp"

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "manager/session_statistics.hpp"
 #include "queue/kept.hpp"
 #include "queue/wait_flag.hpp"
 #include "support/queue_world.hpp"
@@ -78,16 +79,16 @@ TEST_F(QueueSummaryTest, TheManagerFindsAndCountsAllQueues) {
   add_to(registry_, *theirs);
   header_in(*arena_, second).tail.count.store(5);
   std::vector<std::pair<ArenaNumber, BlockNumber>> found;
-  std::optional<QueueSummary> seen = registry_.next_queue(*memory_, 0, 0);
-  for (; seen; seen = registry_.next_queue(*memory_, seen->arena, seen->block + 1)) {
+  std::optional<QueueSummary> seen = next_queue(registry_, *memory_, 0, 0);
+  for (; seen; seen = next_queue(registry_, *memory_, seen->arena, seen->block + 1)) {
     found.emplace_back(seen->arena, seen->block);
   }
   const ArenaNumber own = arena_->segment().number();
   EXPECT_EQ(found, (std::vector<std::pair<ArenaNumber, BlockNumber>>{
                        {own, queue_}, {own, second}, {theirs->segment().number(), third}}));
-  EXPECT_FALSE(registry_.next_queue(*memory_, theirs->segment().number(), ~std::uint64_t{0}));
+  EXPECT_FALSE(next_queue(registry_, *memory_, theirs->segment().number(), ~std::uint64_t{0}));
   Statistics statistics;
-  registry_.count(*memory_, statistics);
+  count(registry_, *memory_, statistics);
   EXPECT_EQ(statistics.queues, 3u);
   EXPECT_EQ(statistics.queued, 5u);
 }
