@@ -65,7 +65,7 @@ bool OrphanReclaim::run(const Segment& segment, Chunks& chunks, ReclaimQuota& qu
 }
 
 // No process allocates in an orphan arena, so the memory between its live blocks is unused. Returns
-// false if there is no live block and nothing left to release.
+// false if the arena has no live block, and all of its memory has been released.
 bool OrphanReclaim::release_gaps(const Segment& segment, ReclaimQuota& quota) {
   const Segment::File file = segment.file();
   const std::uint64_t data = segment.layout().data();
