@@ -21,7 +21,7 @@ __all__ = ["LINES", "PAGES", "Line", "machines", "with_figures"]
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
-MACHINES = ("intel-xeon", "amd-epyc", "nvidia-h200")  # how names of result files begin
+MACHINES = ("intel-xeon", "amd-epyc", "nvidia-h100")  # how names of result files begin
 TIMES = {"us": 1.0, "us each": 1.0, "ms": 1e3}  # units, in microseconds
 
 PICKLE, TORCH, VLLM = {"pickle": "pickle"}, {"torch": "torch-fd"}, {"vLLM": "vllm"}
@@ -130,6 +130,14 @@ LINES = (
     Line("a killed manager of 1,023 processes is replaced", "scale", "take-over, 1023", {"4:": "4"}),
     Line("a fresh tensor of 4 MiB on the GPU", "round_trip", "fresh", {"torch": "torch"}),
     Line("the same, torch's, with `st.install`", "round_trip", "fresh", {}, ours="torch, after st.install"),
+    Line("16 GB of weights to two engines", "weights", "read", {"torch": "torch"}),
+    Line(
+        "a `put` while a kernel of 10 ms runs",
+        "flight",
+        "10 ms",
+        {'`set_sync("event")`': "shmtensor, event", "torch": "torch"},
+        ours="shmtensor, host",
+    ),
     Line("memory of a killed process is free after", "deaths", "own", {}),
 )
 
@@ -198,11 +206,22 @@ def _of(record: dict[str, Any], source: str) -> Iterator[tuple[str, str, str, Fi
     for name in few:
         for peer, size in (("shmtensor", many), ("4", few)):
             yield source, f"{name}, {many['members']}", peer, Figure(size[name] * 1e6)
+    for gpu_source, row, peer, value in _of_gpu(record):
+        yield gpu_source, row, peer, Figure(value)
+
+
+def _of_gpu(record: dict[str, Any]) -> Iterator[tuple[str, str, str, float]]:
+    """Yield source, row, peer and microseconds of what a GPU report contains."""
     for peer, rows in record.get("round_trip", {}).items():
         for row, times in rows.items():
-            yield "round_trip", row, peer, Figure(times["median"])
+            yield "round_trip", row, peer, times["median"]
+    for peer, found in record.get("weights", {}).items():
+        yield "weights", "read", peer, found["ms"]["read"] * 1e3
+    for peer, kernels in record.get("flight", {}).items():
+        for kernel, times in kernels.items():
+            yield "flight", kernel, peer, times["put"] * 1e3
     if "deaths" in record:
-        yield "deaths", "own", "shmtensor", Figure(record["deaths"]["own"]["median ms"] * 1e3)
+        yield "deaths", "own", "shmtensor", record["deaths"]["own"]["median ms"] * 1e3
 
 
 def machines(folder: Path = RESULTS) -> list[Machine]:
