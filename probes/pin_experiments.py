@@ -1,7 +1,7 @@
 """Shared host memory that is registered with the driver, and events that cover all streams of a context.
 
-They ask what pinned batches would need; shmtensor makes none of these calls yet, and the simulated driver has
-none of them, so that its answers are errors.
+They ask what pinned batches would need; shmtensor makes none of these calls yet, so the simulated driver may
+answer otherwise than a GPU.
 """
 
 from __future__ import annotations
