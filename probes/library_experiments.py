@@ -1,4 +1,4 @@
-"""How other libraries use memory of shmtensor, and the reverse. Libraries that are missing are named."""
+"""How other libraries use memory of shmtensor, and the reverse. Libraries that cannot run are named."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def _with_and_without_write_access(use: Callable[[Mapped], float]) -> dict[str, 
     def body(access: int) -> Any:
         try:
             return use(Mapped(access))
-        except ModuleNotFoundError as error:
-            return f"not installed: {error}"
+        except (ModuleNotFoundError, AttributeError) as error:
+            return f"cannot run here: {error}"  # not installed, or made for another NumPy
 
     return {right: ask(lambda access=access: body(access), IMPORT) for right, access in RIGHTS.items()}
 
