@@ -3,8 +3,8 @@
 ``python -m probes.report FOLDER [STEP ...] [--seconds N]``, in the repository's root. The steps: install
 (into ``build/gpu``), tests, round_trip, flight, weights, deaths, storm, facts. Each step has a share of the
 time, plus what earlier steps left over; a step that fails does not stop the next. The folder then holds
-``report.json`` (the machine; status and seconds of each step), ``report.log`` (their output), ``tests.xml``,
-and a JSON file of each program. Results are written as they come.
+``report.json`` (the machine; status, seconds and results of each step), ``report.log`` (their output) and
+``tests.xml``. Results are written as they come.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from bench import machine
 from probes.bounded import GRACE, adopt_orphans, end_children, run
 from probes.keep import keep
+from probes.summary import found_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +50,11 @@ GPU = "name,driver_version,memory.total,memory.used,persistence_mode,compute_mod
 KEEP_UP = "from probes.driver import driver; driver(); import sys; sys.stdin.read()"
 
 
-def command(step: str, folder: Path, seconds: float) -> list[str]:
-    """Return the command of a step; all but the first end by themselves within their time."""
+def command(step: str, file: Path, seconds: float) -> list[str]:
+    """Return the command of a step, which writes its results to a file.
+
+    All but the first end by themselves within their time.
+    """
     own = max(seconds - GRACE, 1)
     if step == "install":
         options = ["--no-index", "--no-build-isolation", "--no-deps", "--upgrade", "--target", str(SITE)]
@@ -60,9 +64,9 @@ def command(step: str, folder: Path, seconds: float) -> list[str]:
         plugins = ["-p", "pytest_timeout", "-p", "no:cacheprovider"]
         if importlib.util.find_spec("xdist"):
             plugins += ["-p", "xdist.plugin", "-n", str(TESTS_SIDE_BY_SIDE), "--dist", "worksteal"]
-        words = ["pytest", *plugins, "-v", until, f"--junitxml={folder}/tests.xml", "-m", "gpu", "tests/cuda"]
+        words = ["pytest", *plugins, "-v", until, f"--junitxml={file}", "-m", "gpu", "tests/cuda"]
     else:
-        words = [f"probes.{step}", "--json", f"{folder}/{step}.json", "--seconds", f"{own:.0f}"]
+        words = [f"probes.{step}", "--json", str(file), "--seconds", f"{own:.0f}"]
     return [sys.executable, "-m", *words]
 
 
@@ -130,15 +134,21 @@ def main() -> int:
             end += SHARES[step] / sum(SHARES[each] for each in steps) * options.seconds
             began = time.monotonic()
             seconds = max(end - began, 1.0)
+            file = folder / ("tests.xml" if step == "tests" else f"{step}.json")
+            file.unlink(missing_ok=True)  # that of an earlier report
             with driver_kept_up(step) as keeper:
-                status = run(command(step, folder, seconds), seconds, log, cwd=ROOT, env=environment())
+                status = run(command(step, file, seconds), seconds, log, cwd=ROOT, env=environment())
                 left = end_children(keeper)
             found["steps"][step] = {
                 "status": status,
                 "seconds": round(time.monotonic() - began, 1),
                 "left running": left,
             }
+            if file.exists():
+                found[step] = found_in(file)
             keep(folder / "report.json", found)
+            if step != "tests":  # whose file has the reasons of failures
+                file.unlink(missing_ok=True)
             print(f"{step}: {found['steps'][step]}", flush=True)
     return int(any(step["status"] != 0 for step in found["steps"].values()))
 

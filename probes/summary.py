@@ -1,40 +1,33 @@
-"""One file of what a GPU report found: ``python -m probes.summary FOLDER bench/results/<gpu>.json``."""
+"""What a step of a GPU report has found, short enough to be kept: times have four digits."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections import Counter
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from probes.keep import keep
-
-PROGRAMS = ("round_trip", "flight", "weights", "deaths", "storm", "facts")
-KEPT = {"facts": "answers"} | dict.fromkeys(
-    ("round_trip", "flight", "weights"), "results"
-)  # the part of a program's file; else all of it
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def summary(folder: Path) -> dict[str, Any]:
-    """Return the machine, the number of tests by outcome, and what each program that was run has found."""
-    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    if (folder / "tests.xml").exists():
-        found["tests"] = _outcomes(folder / "tests.xml")
-    for name in PROGRAMS:
-        if (file := folder / f"{name}.json").exists():
-            content = json.loads(file.read_text())
-            found[name] = content[KEPT[name]] if name in KEPT else content
-    return _rounded(found)
+def found_in(file: Path) -> Any:
+    """Return the results that a program has written, or the number of tests by outcome."""
+    if file.suffix == ".xml":
+        return _outcomes(file)
+    content = json.loads(file.read_text())
+    return _rounded(content.get("results", content.get("answers", content)))
 
 
 def _outcomes(file: Path) -> dict[str, Any]:
     """Return how many tests passed and failed, and how many were skipped by reason."""
     outcomes: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
-    for case in ET.parse(file).getroot().iter("testcase"):  # noqa: S314  # written by pytest
+    try:
+        cases = list(ET.parse(file).getroot().iter("testcase"))  # noqa: S314  # written by pytest
+    except ET.ParseError as error:  # pytest was killed while it wrote
+        return {"error": f"{file.name}: {error}"}
+    for case in cases:
         reason = case.find("skipped")
         if reason is not None:
             skipped[reason.get("message", "")] += 1
@@ -49,17 +42,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(each) for each in value]
     return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
-def main() -> int:
-    """Write the file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("file", type=Path)
-    options = parser.parse_args()
-    keep(options.file, summary(options.folder))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

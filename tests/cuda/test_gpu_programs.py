@@ -14,6 +14,7 @@ from unittest.mock import ANY
 import pytest
 
 from probes.facts import EXPERIMENTS
+from probes.summary import found_in
 from tests.cuda.harness import ROOT, Machine
 from tests.helpers.children import is_running, run_command, run_example, run_python, wait_until, write_program
 
@@ -44,9 +45,23 @@ def test_demo_gives_a_table_on_the_gpu_to_a_worker(simulator) -> None:
     assert re.search(r"^GPU: [\d.]+ ms through the host, [\d.]+ ms as a handle$", done.stdout, re.MULTILINE)
 
 
+def test_gpu_report_counts_tests_and_rounds_times(tmp_path) -> None:
+    file = tmp_path / "tests.xml"
+    cases = (
+        '<testcase/><testcase/><testcase><failure/></testcase><testcase><skipped message="why"/></testcase>'
+    )
+    file.write_text(f"<testsuite>{cases}</testsuite>")
+    assert found_in(file) == {"passed": 2, "failed": 1, "skipped": {"why": 1}}
+    file.write_text(f"<testsuite>{cases}")
+    assert "tests.xml" in found_in(file)["error"], "the file of a killed pytest"
+    file = tmp_path / "flight.json"
+    file.write_text('{"date": "2030-01-01", "results": {"put": [0.0865665, 798.3446], "bytes": 81768814744}}')
+    assert found_in(file) == {"put": [0.08657, 798.3], "bytes": 81768814744}
+
+
 @pytest.mark.thorough
 def test_gpu_report_is_written(simulator, tmp_path) -> None:
-    """A failed step does not stop the next one, and all output is in the folder."""
+    """A failed step does not stop the next one, and one file has all results."""
     programs = ("round_trip", "flight", "weights", "facts")
     run("report", simulator, str(tmp_path / "out"), *programs, "--seconds", "95", status=1)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -57,8 +72,9 @@ def test_gpu_report_is_written(simulator, tmp_path) -> None:
     log = (tmp_path / "out" / "report.log").read_text()
     assert "times on a simulated driver say nothing" in log
     assert "answers of the SIMULATED driver" in log
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"report.json", "report.log"}
 
-    answers = answers_in(tmp_path / "out" / "facts.json")
+    answers = report["facts"]
     for card in ("nvidia-h100", "nvidia-h200"):
         compare_with_a_gpu(answers, card)
     assert "cuMemUnmap" in answers["time_import_and_mapping"]["64 MiB"]["calls"]
