@@ -43,7 +43,8 @@ KNOWN: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
     ),
 }
 
-# The programs of `torch_tensors`, which imports torch.
+# The programs of `torch_weights`, and of `torch_tensors`, which import torch.
+WEIGHT_PROGRAMS = ("example", "killed_engines", "killed_trainer", "killed_trainer_in_place")
 TORCH_PROGRAMS = (
     "memory_of_ours",
     "copies",
@@ -90,6 +91,14 @@ def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
         pytest.skip(f"{name}: {reason}")
     call = f"from tests.cuda.test_libraries import round_trip as f; f({name!r})"
     Machine("gpu", tmp_path).run(call, timeout=TIMEOUT, **MODEST)
+
+
+@ON_A_GPU
+@pytest.mark.parametrize("name", WEIGHT_PROGRAMS)
+def test_weights_of_torch(name: str, tmp_path) -> None:
+    if reason := import_problem("torch._C._cudart"):
+        pytest.skip(f"torch with CUDA: {reason}")
+    Machine("gpu", tmp_path).run_main("tests.cuda.torch_weights", name, timeout=TIMEOUT)
 
 
 @ON_A_GPU

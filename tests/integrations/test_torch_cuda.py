@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import shmtensor as st
-from tests.cuda import torch_tensors, workers
+from tests.cuda import torch_tensors, torch_weights, workers
 from tests.cuda.harness import SIMULATORS
-from tests.cuda.test_libraries import TORCH_PROGRAMS
+from tests.cuda.test_libraries import TORCH_PROGRAMS, WEIGHT_PROGRAMS
 from tests.cuda.torch_tensors import (
     BIG,
     add_one,
@@ -24,7 +24,7 @@ from tests.cuda.torch_tensors import (
 
 @pytest.fixture
 def run(simulated_driver):
-    """Run a program of `torch_tensors`, or of this module, in a new process."""
+    """Run a program of `torch_tensors`, `torch_weights` or this module, in a new process."""
 
     def run(program, **env: str) -> None:
         simulated_driver.run_main(program.__module__, program.__name__, **env)
@@ -37,8 +37,14 @@ def test_program(run, name) -> None:
     run(getattr(torch_tensors, name))
 
 
-def test_expandable_segments_are_shared_in_place(run) -> None:
-    run(in_place, PYTORCH_ALLOC_CONF="expandable_segments:True")
+@pytest.mark.parametrize("name", WEIGHT_PROGRAMS)
+def test_weights(run, name) -> None:
+    run(getattr(torch_weights, name))
+
+
+@pytest.mark.parametrize("program", [in_place, torch_weights.killed_trainer_in_place])
+def test_expandable_segments_are_shared_in_place(run, program) -> None:
+    run(program, PYTORCH_ALLOC_CONF="expandable_segments:True")
 
 
 def on_second_device() -> None:
