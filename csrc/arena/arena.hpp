@@ -42,6 +42,8 @@ class Arena {
   [[nodiscard]] const Segment& segment() const noexcept { return *segment_; }
   [[nodiscard]] DataSegment& data() const noexcept { return *data_; }
   [[nodiscard]] bool owned() const noexcept { return allocator_ != nullptr; }
+  /// What a layer above keeps with the arena, and guards itself.
+  [[nodiscard]] std::shared_ptr<void>& companion() noexcept { return companion_; }
 
   // --- for the owner ---
 
@@ -221,6 +223,7 @@ class Arena {
   // Of the blocks with objects, as of the last look-up. Protected by the lock of AddressMap.
   BlockOrder order_;
   std::size_t sweep_at_ = kFewPlaces;
+  std::shared_ptr<void> companion_;
 };
 
 }  // namespace shmtensor

@@ -105,6 +105,7 @@ bool ExtentTable::make_absent(YieldingLock& lock, Run run) noexcept {
   lock.unlocked([&] {
     try {
       const Segment::File file = segment_.file();
+      segment_.header().discards.fetch_add(1);
       discard_pages(*file, segment_.layout().data() + run.begin * kExtent, size);
       freed = true;
     } catch (const std::exception&) {

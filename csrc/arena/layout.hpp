@@ -51,7 +51,7 @@ constexpr const char* name_of(Strategy strategy) noexcept {
 using DeviceId = std::array<std::uint8_t, 16>;
 
 inline constexpr std::uint64_t kArenaMagic = 0x3161'6e65'7261'7473;  // "starena1"
-inline constexpr std::uint32_t kArenaVersion = 3;
+inline constexpr std::uint32_t kArenaVersion = 4;
 
 /// 1,024 slots are 16 planes of 64 bits. A plane has one word per block, so a session of up to 64
 /// processes uses one plane only, and the bits of a dead slot are stored in one contiguous range.
@@ -100,6 +100,8 @@ struct ArenaHeader {
   std::atomic<std::uint32_t> planes_wanted;         ///< bit p: a process is creating plane p
   std::atomic<std::uint64_t> committed;             ///< bytes of the data segment in the file
   std::atomic<std::uint32_t> orphaned;              ///< the manager found the owner dead
+  std::atomic<std::uint64_t> discards;              ///< grows before pages of data are discarded; a
+                                                    ///< driver goes on using pinned ones
 
   alignas(64) std::atomic<std::uint64_t> freed_top;  ///< see FreedMap
 

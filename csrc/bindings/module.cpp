@@ -13,6 +13,7 @@
 #include "bindings/cuda/dlpack_import.hpp"
 #include "bindings/cuda/event.hpp"
 #include "bindings/cuda/ipc_exports.hpp"
+#include "bindings/cuda/pinning.hpp"
 #include "bindings/session/name_lock.hpp"
 #include "bindings/session/name_table.hpp"
 #include "bindings/session/observer.hpp"
@@ -81,4 +82,5 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_dlpack_export(module);
   add_dlpack_import(module);
   add_ipc_exports(module);
+  add_pinning(module);
 }

@@ -152,6 +152,7 @@ void Driver::load() {
   const char* missing = find_all(library, {SHMTENSOR_CUDA_REQUIRED(SHMTENSOR_PLACE)});
   find_all(library, {SHMTENSOR_CUDA_VIRTUAL_MEMORY(SHMTENSOR_PLACE)});
   find_all(library, {SHMTENSOR_CUDA_IPC(SHMTENSOR_PLACE)});
+  find_all(library, {SHMTENSOR_CUDA_PINNING(SHMTENSOR_PLACE)});
   find_all(library, {SHMTENSOR_CUDA_OPTIONAL(SHMTENSOR_PLACE)});
 #undef SHMTENSOR_PLACE
   if (missing != nullptr) {

@@ -49,11 +49,14 @@ class Driver {
   SHMTENSOR_CUDA_REQUIRED(SHMTENSOR_DECLARE)
   SHMTENSOR_CUDA_VIRTUAL_MEMORY(SHMTENSOR_DECLARE)
   SHMTENSOR_CUDA_IPC(SHMTENSOR_DECLARE)
+  SHMTENSOR_CUDA_PINNING(SHMTENSOR_DECLARE)
   SHMTENSOR_CUDA_OPTIONAL(SHMTENSOR_DECLARE)
 #undef SHMTENSOR_DECLARE
 
   [[nodiscard]] bool has_virtual_memory() const noexcept { return cuMemRetainAllocationHandle; }
   [[nodiscard]] bool has_ipc() const noexcept { return cuIpcOpenEventHandle; }
+  /// CUDA 12.5 or newer.
+  [[nodiscard]] bool has_pinning() const noexcept { return cuCtxRecordEvent; }
   [[nodiscard]] int version() const noexcept { return version_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 

@@ -40,6 +40,18 @@ Event Event::create(const Gpu& gpu) {
   return {gpu, handle};
 }
 
+Event Event::after_all(const Gpu& gpu) {
+  const Driver& driver = gpu.driver();
+  const std::string what = "record an event after all work" + on(gpu);
+  gpu.refuse_capturing(gpu.context(), legacy_stream(), what);
+  const Current current(gpu);
+  EventHandle handle = nullptr;
+  driver.check(driver.cuEventCreate(&handle, kEventNoTiming), what);
+  Event event(gpu, handle);
+  driver.check(driver.cuCtxRecordEvent(gpu.context(), handle), what);
+  return event;
+}
+
 Event Event::open(const Gpu& gpu, const IpcEventHandle& handle) {
   const Driver& driver = gpu.driver();
   if (!gpu.has_ipc()) {

@@ -8,13 +8,16 @@
 
 namespace shmtensor::cuda {
 
-/// An interprocess event. Move-only. In a forked child, and after the driver has shut down, nothing
-/// is destroyed. A process that opened an event must destroy it before the process that created it
-/// does: the driver does not define the other order.
-/// Threads: all members may be called simultaneously.
+/// An event, interprocess unless `after_all` made it. Move-only. In a forked child, and after the
+/// driver has shut down, nothing is destroyed. A process that opened an event must destroy it
+/// before the process that created it does: the driver does not define the other order. Threads:
+/// all members may be called simultaneously.
 class Event {
  public:
   static Event create(const Gpu& gpu);
+  /// An event of this process, at the end of the work that all streams of the device's primary
+  /// context have been given so far. Requires `Driver::has_pinning`.
+  static Event after_all(const Gpu& gpu);
   /// Opens an event of another process. Throws CudaError, with the probable reason.
   static Event open(const Gpu& gpu, const IpcEventHandle& handle);
 

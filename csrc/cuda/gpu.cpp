@@ -48,6 +48,13 @@ bool has_ipc(const Driver& driver, int number) {
   return driver.has_ipc() && !on_wsl() && attribute_of(driver, number, kHasIpc).value_or(1) != 0;
 }
 
+bool is_used(const Driver& driver, int number) noexcept {
+  unsigned flags = 0;
+  int active = 0;
+  return driver.cuDevicePrimaryCtxGetState != nullptr &&
+         driver.cuDevicePrimaryCtxGetState(number, &flags, &active) == kSuccess && active != 0;
+}
+
 bool can_access_peer(const Driver& driver, int number, int peer) noexcept {
   int can = 0;
   return driver.cuDeviceCanAccessPeer != nullptr &&

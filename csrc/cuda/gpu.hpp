@@ -76,6 +76,8 @@ class Current {
 [[nodiscard]] std::optional<int> attribute_of(const Driver& driver, int number, int attribute);
 [[nodiscard]] bool shares_virtual_memory(const Driver& driver, int number);
 [[nodiscard]] bool has_ipc(const Driver& driver, int number);
+/// Return true if a library of this process uses the device's primary context.
+[[nodiscard]] bool is_used(const Driver& driver, int number) noexcept;
 /// Return true if the device can have access to the memory of the peer.
 [[nodiscard]] bool can_access_peer(const Driver& driver, int number, int peer) noexcept;
 

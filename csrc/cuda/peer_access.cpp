@@ -30,13 +30,6 @@ Mappings& mappings() noexcept {
   return *made;
 }
 
-bool is_used(const Driver& driver, int number) {
-  unsigned flags = 0;
-  int active = 0;
-  return driver.cuDevicePrimaryCtxGetState != nullptr &&
-         driver.cuDevicePrimaryCtxGetState(number, &flags, &active) == kSuccess && active != 0;
-}
-
 }  // namespace
 
 void list_mapping(DevicePtr start, std::uint64_t size, int device, int flags) {

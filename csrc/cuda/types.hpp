@@ -141,6 +141,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlocking = 1;
 inline constexpr unsigned kEventNoTiming = 2;
 inline constexpr unsigned kEventInterprocess = 4;
+inline constexpr unsigned kRegisterPortable = 1;
 
 /// The address of device memory; the pointer must not be dereferenced on the host.
 inline DevicePtr address_of(const void* memory) noexcept {
@@ -214,6 +215,11 @@ inline StreamHandle per_thread_stream() noexcept { return reinterpret_cast<Strea
   X(cuIpcCloseMemHandle, (DevicePtr))                               \
   X(cuIpcGetEventHandle, (IpcEventHandle*, EventHandle))            \
   X(cuIpcOpenEventHandle, (EventHandle*, IpcEventHandle))
+
+#define SHMTENSOR_CUDA_PINNING(X)                         \
+  X(cuMemHostRegister_v2, (void*, std::size_t, unsigned)) \
+  X(cuMemHostUnregister, (void*))                         \
+  X(cuCtxRecordEvent, (ContextHandle, EventHandle))
 
 #define SHMTENSOR_CUDA_OPTIONAL(X)                               \
   X(cuDeviceCanAccessPeer, (int*, DeviceNumber, DeviceNumber))   \

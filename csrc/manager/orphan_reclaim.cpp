@@ -93,6 +93,7 @@ bool OrphanReclaim::release_gaps(const Segment& segment, ReclaimQuota& quota) {
     freed_bytes_ = 0;
   }
   live.emplace_back(end, end);
+  segment.header().discards.fetch_add(1);
   std::uint64_t at = data;
   for (const auto& [first, last] : live) {
     released_ = std::max(released_, at);

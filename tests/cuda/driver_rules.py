@@ -232,33 +232,29 @@ RULES = (
         "cuStreamIsCapturing of the legacy stream reports captures of blocking streams, and invalidates none",
         '"The blocking stream capture is not invalidated."',
     ),
-    # Registered host memory, and events of a context: seen on the H100 only (probes/pin_experiments.py), and
-    # not followed by the simulator, since shmtensor makes no such call.
+    # Pinned host memory, and events of a context.
     Rule(
-        "a copy from host memory that crosses two registrations, or leaves one, fails (error 1)",
+        "a copy from host memory that leaves what was registered by one call fails (error 1)",
         "seen",
-        "no such call",
+        "each block is in one registration",
     ),
     Rule(
-        "cuMemHostUnregister waits for copies that use the memory",
+        "cuMemHostUnregister waits until work on the device has ended",
         "seen",
-        "no such call",
+        "a block is released after the work of all devices (test_pinned_memory.py)",
     ),
     Rule(
         "the device reads the old pages of registered memory after the file's were released and made again",
         "seen",
-        "no such call",
+        "not simulated; memory is registered again (test_pinned_memory.py)",
     ),
     Rule(
         "cuCtxRecordEvent covers streams that do not synchronize with the default one",
-        "seen",
-        "no such call",
+        '"Captures in hEvent all the activities of the context hCtx at the time of this call."',
     ),
     Rule(
-        "cuCtxRecordEvent fails during a capture (error 900) and invalidates it (error 901), also in a "
-        "thread in the mode RELAXED",
-        "seen",
-        "no such call",
+        "cuCtxRecordEvent is refused during a capture, which it invalidates",
+        '"In such a case, the call will invalidate all the conflicting captures."',
     ),
 )
 

@@ -62,6 +62,19 @@ TORCH_PROGRAMS = (
     "options",
 )
 
+# Those of `torch_batches`.
+BATCH_PROGRAMS = (
+    "batches_arrive_pinned",
+    "batch_is_kept_until_it_is_copied",
+    "release_during_a_capture",
+    "pinned_again_after_pages_were_discarded",
+    "tensors_of_many_sizes",
+    "killed_worker",
+    "forked_child",
+    "elsewhere",
+)
+
+SWAP = "torch.UntypedStorage._swap_data_ptr_"  # which `alias=True` needs
 TIMEOUT = 55.0  # the first import reads a library from the disk
 MODEST = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # otherwise JAX allocates three quarters of the GPU
 
@@ -96,7 +109,8 @@ def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
 @ON_A_GPU
 @pytest.mark.parametrize("name", WEIGHT_PROGRAMS)
 def test_weights_of_torch(name: str, tmp_path) -> None:
-    if reason := import_problem("torch._C._cudart"):
+    needed = SWAP if name == "killed_trainer_in_place" else "None"
+    if reason := import_problem("torch._C._cudart") or import_problem("torch", needed):
         pytest.skip(f"torch with CUDA: {reason}")
     Machine("gpu", tmp_path).run_main("tests.cuda.torch_weights", name, timeout=TIMEOUT)
 
@@ -104,10 +118,18 @@ def test_weights_of_torch(name: str, tmp_path) -> None:
 @ON_A_GPU
 @pytest.mark.parametrize("name", TORCH_PROGRAMS)
 def test_tensors_of_torch(name: str, tmp_path) -> None:
-    needed = "torch.UntypedStorage._swap_data_ptr_" if name == "in_place" else "None"
+    needed = SWAP if name == "in_place" else "None"
     if reason := import_problem("torch._C._cudart") or import_problem("torch", needed):
         pytest.skip(f"torch with CUDA: {reason}")
     Machine("gpu", tmp_path).run_main("tests.cuda.torch_tensors", name, timeout=TIMEOUT)
+
+
+@ON_A_GPU
+@pytest.mark.parametrize("name", BATCH_PROGRAMS)
+def test_pinned_batches_of_torch(name: str, tmp_path) -> None:
+    if reason := import_problem("torch._C._cudart"):
+        pytest.skip(f"torch with CUDA: {reason}")
+    Machine("gpu", tmp_path).run_main("tests.cuda.torch_batches", name, timeout=TIMEOUT)
 
 
 def test_broken_library_is_skipped(tmp_path, monkeypatch) -> None:

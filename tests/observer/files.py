@@ -15,7 +15,7 @@ import numpy as np
 KIB = 1024
 PART = 64 * KIB
 PLANES = 16
-ARENA_FORMAT = (b"starena1", 3)  # magic and version
+ARENA_FORMAT = (b"starena1", 4)  # magic and version
 SESSION_FORMAT = (b"stsessa1", 3)
 SLOTS = 1024
 HEAD = 128 * KIB  # of a session's memory: header and slots, in pieces of 64 KiB

@@ -71,21 +71,8 @@ Work wait_for(const Backing& backing, Report failure) noexcept {
   }
 }
 
-void release_now(const Storage* storage, const Backing& backing) noexcept {
-  const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
-  const SessionId session = backing.arena->memory().id();
-  delete static_cast<std::shared_ptr<cuda::ImportedAllocation>*>(backing.keeper);
-  release_block(storage, backing);
-  if (!orphaned) return;
-  if (const auto found = Runtime::get().find(session)) found->drop_unused_orphans();
-}
-
 void defer(const Storage* storage, const Backing& backing) noexcept {
-  {
-    LocalTable::Lock lock(backing.arena->local(), backing.block);
-    const LocalTable& table = backing.arena->local();
-    if (lock.object(backing.access) == storage) table.set_object(lock, backing.access, nullptr);
-  }
+  forget_object(storage, backing);
   try {
     deferred().add(backing);
   } catch (const std::bad_alloc&) {
@@ -107,6 +94,15 @@ void retry() noexcept {
 }
 
 }  // namespace
+
+void release_now(const Storage* storage, const Backing& backing) noexcept {
+  const bool orphaned = backing.arena->segment().header().orphaned.load() != 0;
+  const SessionId session = backing.arena->memory().id();
+  delete static_cast<std::shared_ptr<cuda::ImportedAllocation>*>(backing.keeper);
+  release_block(storage, backing);
+  if (!orphaned) return;
+  if (const auto found = Runtime::get().find(session)) found->drop_unused_orphans();
+}
 
 // Kernels and copies of this process that use the memory must end before another process may have
 // it. At the interpreter's end, the end of the process ensures that.

@@ -9,6 +9,10 @@ namespace shmtensor::python {
 /// driver refuses to wait for the device, the block is kept for `release_deferred`.
 void release_device_block(const Storage* storage, const Backing& backing) noexcept;
 
+/// Releases a block with which the devices have finished, and with it what its arena maps if that
+/// was the last block of a dead owner.
+void release_now(const Storage* storage, const Backing& backing) noexcept;
+
 /// Releases the kept blocks of devices that have finished. Called with the GIL, which it releases
 /// if there are any.
 void release_deferred() noexcept;

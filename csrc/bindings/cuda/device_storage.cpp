@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "bindings/cuda/deferred_release.hpp"
 #include "bindings/cuda/ipc_exports.hpp"
+#include "bindings/cuda/pinning.hpp"
 #include "bindings/session/session_access.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/device_support.hpp"
@@ -119,14 +120,27 @@ void let_peers_access(const Storage& storage) noexcept {
   }
 }
 
+void release_after_work(Storage* storage, const Backing& backing) noexcept {
+  if (backing.device >= 0) {
+    release_device_block(storage, backing);
+  } else {
+    release_pinned_block(storage, backing);
+  }
+}
+
+void release_all_deferred() noexcept {
+  release_deferred();
+  release_pinned_done();
+}
+
 }  // namespace
 
 void add_device_storage(py::module_& module) {
   set_device_support({.allocate = &new_device_storage,
                       .open_export = &open_export,
-                      .release = &release_device_block,
+                      .release = &release_after_work,
                       .let_peers_access = &let_peers_access,
-                      .release_deferred = &release_deferred});
+                      .release_deferred = &release_all_deferred});
   module.def("cuda_new_storage", &new_device_storage);
 }
 

@@ -13,9 +13,9 @@ struct DeviceSupport {
   py::object (*allocate)(std::uint64_t size, int device, bool zeroed);
   /// A new object for a block that describes GPU memory of a user.
   py::object (*open_export)(Arena* arena, BlockNumber block, Access access);
-  /// Releases the block of an object that is being destroyed, after the device has finished with
-  /// it.
-  void (*release)(const Storage* storage, const Backing& backing) noexcept;
+  /// Releases the block of an object that is being destroyed, on a device or pinned, after the
+  /// devices have finished with it.
+  void (*release)(Storage* storage, const Backing& backing) noexcept;
   /// Lets every GPU that this process uses access the memory, if it can.
   void (*let_peers_access)(const Storage& storage) noexcept;
   /// Releases the blocks whose release was deferred. Called with the GIL, which it releases if

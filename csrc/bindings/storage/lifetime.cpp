@@ -25,10 +25,15 @@ void register_reducers() {
   g_registered.store(true, std::memory_order_release);
 }
 
+void forget(LocalTable::Lock& lock, const Storage* storage, const Backing& backing) noexcept {
+  if (lock.object(backing.access) != storage) return;
+  backing.arena->local().set_object(lock, backing.access, nullptr);
+}
+
 void release_backing(Storage* storage, const Backing& backing) noexcept {
   switch (backing.kind) {
     case Backing::Kind::block:
-      if (backing.device >= 0) {
+      if (backing.device >= 0 || storage->pinned.load() != nullptr) {
         device_support().release(storage, backing);
       } else {
         // Without its last block, the arena may be retired by another thread.
@@ -63,13 +68,17 @@ std::uint64_t gc(double older_than) {
 
 }  // namespace
 
+void forget_object(const Storage* storage, const Backing& backing) noexcept {
+  LocalTable::Lock lock(backing.arena->local(), backing.block);
+  forget(lock, storage, backing);
+}
+
 void release_block(const Storage* storage, const Backing& backing) noexcept {
   if (is_raw_copy()) return;  // a thread of the parent may have the entry locked
   bool last = false;
   {
     LocalTable::Lock lock(backing.arena->local(), backing.block);
-    const LocalTable& table = backing.arena->local();
-    if (lock.object(backing.access) == storage) table.set_object(lock, backing.access, nullptr);
+    forget(lock, storage, backing);
     last = backing.arena->release(lock, backing.block);
   }
   if (last) backing.arena->unpin_and_try_free(backing.block);
@@ -89,6 +98,7 @@ py::object new_object(std::uint64_t size, const Backing& backing) {
   new (&storage->current) std::atomic<Backing*>(&storage->first);
   new (&storage->is_copy) std::atomic<bool>(false);
   new (&storage->exposed) std::atomic<bool>(false);
+  new (&storage->pinned) std::atomic<void*>(nullptr);
   return object;
 }
 

@@ -13,6 +13,9 @@ namespace shmtensor::python {
 /// Releases a block that the object, which may be destroyed already, has held.
 void release_block(const Storage* storage, const Backing& backing) noexcept;
 
+/// Lets no one find the object any more; the block stays held.
+void forget_object(const Storage* storage, const Backing& backing) noexcept;
+
 /// Returns idle pages of an arena of this process to the system if it is time; without the GIL. To
 /// be called after an allocation or a release, with no lock held.
 void trim_in_passing(Arena& arena) noexcept;

@@ -46,6 +46,7 @@ struct Storage {
   Backing first;
   std::atomic<bool> is_copy;  ///< holds the copied bytes of a message's buffer
   std::atomic<bool> exposed;  ///< device: a user has the address, so any stream may use the memory
+  std::atomic<void*> pinned;  ///< host: cuda::PinnedBlock*, which streams may use, or null
   PyObject* peer;             ///< weak pointer to another library's storage (`peer.hpp`), or null
 
   [[nodiscard]] Backing& backing() const noexcept {

@@ -21,13 +21,13 @@ from shmtensor import reducers  # noqa: F401 - a storage is sent by its reducer
 from shmtensor._reducer_tables import FORKING
 from shmtensor.integrations._server_method import ServerMethod
 from shmtensor.integrations._tables import ReducerTable
-from shmtensor.integrations._torch import collate, items, sharing, transports
+from shmtensor.integrations._torch import collate, items, pinning, sharing, transports
 from shmtensor.integrations._torch.reducers import Reducers
 
 __all__ = ["install", "uninstall"]
 
 _reducers = ReducerTable()
-_PARTS: tuple[Any, ...] = (collate, items, sharing, transports, ServerMethod(torch.multiprocessing))
+_PARTS: tuple[Any, ...] = (collate, items, pinning, sharing, transports, ServerMethod(torch.multiprocessing))
 
 
 def install(alias: bool = False, cuda: bool = False) -> None:

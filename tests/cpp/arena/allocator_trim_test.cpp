@@ -16,7 +16,9 @@ TEST_F(AllocatorTest, TrimReleasesPagesAndAllocationCommitsThemAgain) {
   const std::uint64_t full = usage();
   give(block->block);
   EXPECT_EQ(data_->reserved(), 8 * kMiB);
+  EXPECT_EQ(segment_->header().discards.load(), 0u);
   trim(0);
+  EXPECT_NE(segment_->header().discards.load(), 0u);
   EXPECT_EQ(data_->reserved(), 0u);
   EXPECT_EQ(budget_.reserved(), 0u);
   EXPECT_EQ(usage(), full - 8 * kMiB);

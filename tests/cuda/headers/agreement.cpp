@@ -145,6 +145,7 @@ SAME_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 SAME_VALUE(kEventBlocking, CU_EVENT_BLOCKING_SYNC);
 SAME_VALUE(kEventNoTiming, CU_EVENT_DISABLE_TIMING);
 SAME_VALUE(kEventInterprocess, CU_EVENT_INTERPROCESS);
+SAME_VALUE(kRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
 
 // A cast of a number to a pointer is not a constant, so the program compares these when it runs.
 int main() {
@@ -171,5 +172,6 @@ namespace shmtensor::cuda {
 SHMTENSOR_CUDA_REQUIRED(SAME_FUNCTION)
 SHMTENSOR_CUDA_VIRTUAL_MEMORY(SAME_FUNCTION)
 SHMTENSOR_CUDA_IPC(SAME_FUNCTION)
+SHMTENSOR_CUDA_PINNING(SAME_FUNCTION)
 SHMTENSOR_CUDA_OPTIONAL(SAME_FUNCTION)
 }  // namespace shmtensor::cuda

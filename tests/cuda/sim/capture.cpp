@@ -17,15 +17,17 @@ constexpr int kRelaxed = 2;
 
 thread_local int t_mode = kGlobal;
 
-// The documentation names none of the "potentially unsafe API calls". An H200 with driver 580
-// refused the first ones; of the others it is assumed.
-constexpr std::ptrdiff_t kSeen = 6;
+// The documentation names none of the "potentially unsafe API calls". Driver 580 refused the
+// first ones; of the others it is assumed.
+constexpr std::ptrdiff_t kSeen = 8;
 constexpr std::string_view kUnsafe[] = {"cuMemAlloc_v2",
                                         "cuMemFree_v2",
                                         "cuEventQuery",
                                         "cuEventSynchronize",
                                         "cuStreamQuery",
                                         "cuStreamSynchronize",
+                                        "cuMemHostRegister_v2",
+                                        "cuMemHostUnregister",
                                         "cuMemCreate",
                                         "cuMemRelease",
                                         "cuMemMap",

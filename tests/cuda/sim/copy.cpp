@@ -34,6 +34,12 @@ void move(const Pieces& to, const Pieces& from) {
   }
 }
 
+bool leaves_registration(const void* start, std::size_t size) {
+  const auto* const found = find_host_memory(reinterpret_cast<std::uintptr_t>(start));
+  if (found == nullptr || !found->second.registered || size == 0) return false;
+  return found != find_host_memory(reinterpret_cast<std::uintptr_t>(start) + size - 1);
+}
+
 Result queue(StreamHandle handle, std::function<void()> run) {
   const auto stream = find_stream(handle);
   if (!stream) return kInvalidHandle;
@@ -87,6 +93,7 @@ SIM_EXPORT Result cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, std::size
     const std::lock_guard guard(state().mutex);
     Result problem = 0;
     const Pieces targets = resolve(to, size, true, problem);
+    if (problem == 0 && leaves_registration(from, size)) return kInvalidValue;
     return problem != 0 ? problem : queue_move(stream, targets, {on_host(from, size)});
   });
   return wait_if_pageable(code, from, stream);

@@ -59,6 +59,10 @@ std::uint64_t recorded(const SimEvent& event) {
   return event.file != nullptr ? event.file->recorded.load() : event.recorded;
 }
 std::uint64_t completed(const SimEvent& event) {
+  for (const auto& [stream, count] : event.after) {
+    if (stream->completed < count) return event.recorded - 1;
+  }
+  if (!event.after.empty()) return event.recorded;
   if (event.file == nullptr) return event.completed;
   const bool ends = chosen("SHMTENSOR_SIM_DEAD_EVENT", "completes") && !runs(event.file->owner);
   return ends ? event.file->recorded.load() : event.file->completed.load();
@@ -105,6 +109,7 @@ SIM_EXPORT Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) 
     if (!event || !stream || event->context != stream->context) return kInvalidHandle;
     if (const Result refused = refuse_legacy(*stream)) return refused;
     event->captured = stream->capture != nullptr;
+    event->after.clear();
     const std::uint64_t number =
         event->file != nullptr ? event->file->recorded.fetch_add(1) + 1 : ++event->recorded;
     return submit(stream, {[] { return true; },
@@ -115,6 +120,26 @@ SIM_EXPORT Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) 
                                event->completed = number;
                              }
                            }});
+  });
+}
+
+SIM_EXPORT Result cuCtxRecordEvent(ContextHandle handle, EventHandle event_handle) {
+  return call("cuCtxRecordEvent", Needs::init, [&]() -> Result {
+    const std::lock_guard guard(state().mutex);
+    const std::shared_ptr<SimEvent> event = find(event_handle);
+    if (!event || reinterpret_cast<ContextHandle>(
+                      const_cast<shmtensor::sim::Context*>(event->context)) != handle) {
+      return kInvalidHandle;
+    }
+    if (const Result refused = refuse_captured(*event->context)) return refused;
+    event->captured = false;
+    event->after.clear();
+    for (const auto& [key, stream] : state().streams) {
+      if (key.first == event->context) event->after.emplace_back(stream, stream->submitted);
+    }
+    event->completed = event->recorded++;
+    if (event->after.empty()) event->completed = event->recorded;
+    return kSuccess;
   });
 }
 

@@ -152,6 +152,8 @@ struct Event {
   bool imported = false;
   std::uint64_t recorded = 0;
   std::uint64_t completed = 0;
+  /// Recorded by cuCtxRecordEvent: streams, and how much each must have completed.
+  std::vector<std::pair<std::shared_ptr<Stream>, std::uint64_t>> after;
   EventFile* file = nullptr;
   std::string path;
 };

@@ -25,6 +25,9 @@
   X(cuStreamIsCapturing, 10000, cuStreamIsCapturing)                             \
   X(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode) \
   X(cuCtxSynchronize, 2000, cuCtxSynchronize)                                    \
+  X(cuCtxRecordEvent, 12050, cuCtxRecordEvent)                                   \
+  X(cuMemHostRegister, 6050, cuMemHostRegister_v2)                               \
+  X(cuMemHostUnregister, 4000, cuMemHostUnregister)                              \
   X(cuMemAlloc, 3020, cuMemAlloc_v2)                                             \
   X(cuMemFree, 3020, cuMemFree_v2)                                               \
   X(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2)                         \
@@ -98,8 +101,6 @@
   X(cuMemHostAlloc, 2020, cuMemHostAlloc, (void**, std::size_t, unsigned))                        \
   X(cuMemAllocHost, 3020, cuMemAllocHost_v2, (void**, std::size_t))                               \
   X(cuMemFreeHost, 2000, cuMemFreeHost, (void*))                                                  \
-  X(cuMemHostRegister, 6050, cuMemHostRegister_v2, (void*, std::size_t, unsigned))                \
-  X(cuMemHostUnregister, 4000, cuMemHostUnregister, (void*))                                      \
   X(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2, (DevicePtr*, void*, unsigned)) \
   X(cuMemHostGetFlags, 2030, cuMemHostGetFlags, (unsigned*, void*))
 

@@ -75,11 +75,15 @@ SIM_EXPORT Result cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned
 }
 
 SIM_EXPORT Result cuMemHostUnregister(void* pointer) {
-  return call("cuMemHostUnregister", Needs::context, [&]() -> Result {
-    const std::lock_guard guard(state().mutex);
+  return call("cuMemHostUnregister", Needs::init, [&]() -> Result {
+    std::unique_lock lock(state().mutex);
     const auto at = host_memory().find(number(pointer));
+    if (at == host_memory().end() && find_host_memory(number(pointer)) != nullptr) {
+      return kInvalidValue;
+    }
     if (at == host_memory().end() || !at->second.registered) return kHostMemoryNotRegistered;
-    host_memory().erase(at);
+    finish_device(lock, at->second.device);
+    host_memory().erase(number(pointer));
     return kSuccess;
   });
 }
