@@ -130,6 +130,20 @@ LINES = (
     Line("a killed manager of 1,023 processes is replaced", "scale", "take-over, 1023", {"4:": "4"}),
     Line("a fresh tensor of 4 MiB on the GPU", "round_trip", "fresh", {"torch": "torch"}),
     Line("the same, torch's, with `st.install`", "round_trip", "fresh", {}, ours="torch, after st.install"),
+    Line(
+        "`DataLoader(pin_memory=True)`: a batch of 38 MB",
+        "batches",
+        "ms",
+        {"torch": "torch, pinned"},
+        ours="shmtensor, pinned",
+    ),
+    Line(
+        "the trainer's processor time for it",
+        "batches",
+        "trainer's ms",
+        {"torch": "torch, pinned"},
+        ours="shmtensor, pinned",
+    ),
     Line("16 GB of weights to two engines", "weights", "read", {"torch": "torch"}),
     Line(
         "a `put` while a kernel of 10 ms runs",
@@ -217,6 +231,9 @@ def _of_gpu(record: dict[str, Any]) -> Iterator[tuple[str, str, str, float]]:
             yield "round_trip", row, peer, times["median"]
     for peer, found in record.get("weights", {}).items():
         yield "weights", "read", peer, found["ms"]["read"] * 1e3
+    for peer, found in record.get("batches", {}).items():
+        for row in ("ms", "trainer's ms"):
+            yield "batches", row, peer, found["images of 38 MB"][row] * 1e3
     for peer, kernels in record.get("flight", {}).items():
         for kernel, times in kernels.items():
             yield "flight", kernel, peer, times["put"] * 1e3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import TYPE_CHECKING, Any
 
 from probes.children import Child, ask
@@ -47,8 +48,12 @@ CALLS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "cuStreamQuery": lambda: (ctypes.c_void_p(1),),
     "cuStreamSynchronize": lambda: (ctypes.c_void_p(1),),
     "cuCtxSynchronize": lambda: (),
+    "cuCtxRecordEvent": lambda: (_context(), _done()),
+    "cuMemHostRegister_v2": lambda: (_host_memory(), ctypes.c_size_t(CHUNK), 1),
+    "cuMemHostUnregister": lambda: (_registered(),),
 }
 _exporting: Child | None = None
+_kept: list[mmap.mmap] = []
 
 
 def _handle() -> Handle:
@@ -60,6 +65,26 @@ def _done() -> ctypes.c_void_p:
     event = new_event()
     call("cuStreamSynchronize", None)
     return event
+
+
+def _context() -> ctypes.c_void_p:
+    context = ctypes.c_void_p()
+    driver()
+    call("cuCtxGetCurrent", ctypes.byref(context))
+    return context
+
+
+def _host_memory() -> ctypes.c_void_p:
+    memory = mmap.mmap(-1, CHUNK)
+    _kept.append(memory)
+    return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+
+
+def _registered() -> ctypes.c_void_p:
+    memory = _host_memory()
+    driver()
+    call("cuMemHostRegister_v2", memory, ctypes.c_size_t(CHUNK), 1)
+    return memory
 
 
 def _captured(name: str, mode: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Shared host memory that is registered with the driver, and events that cover all streams of a context.
 
-They ask what pinned batches would need; shmtensor makes none of these calls yet, so the simulated driver may
-answer otherwise than a GPU.
+They ask what pinned memory depends on. tests/cuda/driver_rules.py lists the rules that the simulated driver
+follows; its other answers mean nothing.
 """
 
 from __future__ import annotations
