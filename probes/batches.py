@@ -39,7 +39,7 @@ class Images:
 
 
 class Records:
-    """Samples of 20 tensors of 4 KiB."""
+    """Samples of 20 tensors of 1 KiB, of which a batch has four."""
 
     def __len__(self) -> int:
         return BATCHES * 4
@@ -50,9 +50,9 @@ class Records:
         return [torch.full((1024,), index % 251, dtype=torch.uint8) for _ in range(20)]
 
 
-def first(item: Any) -> Any:
-    """Return the first tensor of a batch."""
-    return item if not isinstance(item, list) else item[0]
+def tensors_of(batch: Any) -> list[Any]:
+    """Return the tensors of a batch."""
+    return batch if isinstance(batch, list) else [batch]
 
 
 def measure(installed: bool, pinned: bool, found: dict[str, Any], write: Callable[[], None]) -> None:
@@ -74,14 +74,14 @@ def measure(installed: bool, pinned: bool, found: dict[str, Any], write: Callabl
             total = torch.zeros(1, device="cuda", dtype=torch.int64)
             began, processor = time.perf_counter(), time.process_time()
             for batch in loader:
-                for tensor in batch if isinstance(batch, list) else [batch]:
+                for tensor in tensors_of(batch):
                     on_gpu = tensor.to("cuda", non_blocking=True)
                 total += on_gpu.flatten(1)[:, 0].sum()
             torch.cuda.synchronize()
             seconds, used = time.perf_counter() - began, time.process_time() - processor
             if int(total.item()) != expected:
                 raise RuntimeError(f"the pixels add up to {total.item()}, not to {expected}")
-        batch = first(next(iter(loader)))
+        batch = tensors_of(next(iter(loader)))[0]
         own = torch.empty(batch.shape, dtype=batch.dtype, pin_memory=True)
         found[name] = {
             "ms": seconds / BATCHES * 1e3,

@@ -78,6 +78,14 @@ class Current {
 [[nodiscard]] bool has_ipc(const Driver& driver, int number);
 /// Return true if a library of this process uses the device's primary context.
 [[nodiscard]] bool is_used(const Driver& driver, int number) noexcept;
+/// Calls `visit` with the number of each device that `is_used`. Throws CudaUnavailable.
+template <typename Visit>
+void for_each_used(Visit&& visit) {
+  const Driver& driver = Driver::get();
+  for (int number = 0; number < Gpu::count(); ++number) {
+    if (is_used(driver, number)) visit(number);
+  }
+}
 /// Return true if the device can have access to the memory of the peer.
 [[nodiscard]] bool can_access_peer(const Driver& driver, int number, int peer) noexcept;
 

@@ -69,9 +69,7 @@ bool let_access(int peer, DevicePtr memory) {
 }
 
 void let_used_peers_access(DevicePtr memory) {
-  for (int peer = 0; peer < Gpu::count(); ++peer) {
-    if (is_used(Driver::get(), peer)) static_cast<void>(let_access(peer, memory));
-  }
+  for_each_used([memory](int peer) { static_cast<void>(let_access(peer, memory)); });
 }
 
 }  // namespace shmtensor::cuda

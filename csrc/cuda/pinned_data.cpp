@@ -77,11 +77,12 @@ Mutex g_companions;  // of all arenas
 
 // Any device serves, since memory is pinned for all.
 const Gpu* used_gpu() {
-  const Driver& driver = Driver::get();
-  for (int number = 0; driver.has_pinning() && number < Gpu::count(); ++number) {
-    if (is_used(driver, number)) return &Gpu::get(number);
-  }
-  return nullptr;
+  const Gpu* found = nullptr;
+  if (!Driver::get().has_pinning()) return found;
+  for_each_used([&found](int number) {
+    if (found == nullptr) found = &Gpu::get(number);
+  });
+  return found;
 }
 
 }  // namespace

@@ -74,6 +74,16 @@ BATCH_PROGRAMS = (
     "elsewhere",
 )
 
+PROGRAMS = [
+    (f"tests.cuda.{module}", name)
+    for module, names in (
+        ("torch_tensors", TORCH_PROGRAMS),
+        ("torch_batches", BATCH_PROGRAMS),
+        ("torch_weights", WEIGHT_PROGRAMS),
+    )
+    for name in names
+]
+
 SWAP = "torch.UntypedStorage._swap_data_ptr_"  # which `alias=True` needs
 TIMEOUT = 55.0  # the first import reads a library from the disk
 MODEST = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # otherwise JAX allocates three quarters of the GPU
@@ -107,29 +117,12 @@ def test_arrays_round_trip_through_library(name: str, tmp_path) -> None:
 
 
 @ON_A_GPU
-@pytest.mark.parametrize("name", WEIGHT_PROGRAMS)
-def test_weights_of_torch(name: str, tmp_path) -> None:
-    needed = SWAP if name == "killed_trainer_in_place" else "None"
+@pytest.mark.parametrize(("module", "name"), PROGRAMS)
+def test_program_with_torch(module: str, name: str, tmp_path) -> None:
+    needed = SWAP if name.endswith("in_place") else "None"
     if reason := import_problem("torch._C._cudart") or import_problem("torch", needed):
         pytest.skip(f"torch with CUDA: {reason}")
-    Machine("gpu", tmp_path).run_main("tests.cuda.torch_weights", name, timeout=TIMEOUT)
-
-
-@ON_A_GPU
-@pytest.mark.parametrize("name", TORCH_PROGRAMS)
-def test_tensors_of_torch(name: str, tmp_path) -> None:
-    needed = SWAP if name == "in_place" else "None"
-    if reason := import_problem("torch._C._cudart") or import_problem("torch", needed):
-        pytest.skip(f"torch with CUDA: {reason}")
-    Machine("gpu", tmp_path).run_main("tests.cuda.torch_tensors", name, timeout=TIMEOUT)
-
-
-@ON_A_GPU
-@pytest.mark.parametrize("name", BATCH_PROGRAMS)
-def test_pinned_batches_of_torch(name: str, tmp_path) -> None:
-    if reason := import_problem("torch._C._cudart"):
-        pytest.skip(f"torch with CUDA: {reason}")
-    Machine("gpu", tmp_path).run_main("tests.cuda.torch_batches", name, timeout=TIMEOUT)
+    Machine("gpu", tmp_path).run_main(module, name, timeout=TIMEOUT)
 
 
 def test_broken_library_is_skipped(tmp_path, monkeypatch) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import signal
 import time
@@ -19,15 +18,9 @@ import shmtensor as st
 import shmtensor._core as _core
 from tests.cuda import device, workers
 from tests.cuda.harness import case, simulated_case
-from tests.cuda.test_graph_captures import capture, cupy_uses, make_stream
+from tests.cuda.test_graph_captures import blocks, capture, cupy_uses, make_stream
 
 SIZE = 3 << 20
-
-
-def blocks() -> int:
-    gc.collect()
-    stats: Any = st.stats()
-    return stats["blocks"]
 
 
 def pin(tensor: st.Tensor) -> int:

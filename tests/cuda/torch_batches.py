@@ -33,9 +33,14 @@ class Samples(Dataset):
         return torch.full((SIZE,), index, dtype=torch.uint8), index, os.getpid()
 
 
-def loader(**options: Any) -> Any:
-    torch.zeros(1).to("cuda")  # the program uses the GPU before it loads
+def install() -> None:
+    """Install the integration in a program that uses the GPU already."""
+    torch.zeros(1).to("cuda")
     st.install("torch")
+
+
+def loader(**options: Any) -> Any:
+    install()
     return DataLoader(Samples(), batch_size=2, num_workers=2, pin_memory=True, **options)
 
 
@@ -96,8 +101,7 @@ def batch_is_kept_until_it_is_copied() -> None:
 
 def release_during_a_capture() -> None:
     """A release while its thread captures a graph leaves the capture valid, and happens later."""
-    torch.zeros(1).to("cuda")
-    st.install("torch")
+    install()
     tensor = pinned(shared())
     before = blocks()
     stream = torch.cuda.Stream()
@@ -110,8 +114,7 @@ def release_during_a_capture() -> None:
 
 def pinned_again_after_pages_were_discarded() -> None:
     """The driver would go on using the old pages."""
-    torch.zeros(1).to("cuda")
-    st.install("torch")
+    install()
     address = 0
     for value in (1, 2, 3):
         tensor = shared(value)
@@ -131,8 +134,7 @@ def pinned_again_after_pages_were_discarded() -> None:
 
 def tensors_of_many_sizes() -> None:
     """After some calls of the driver, all that an arena uses is pinned."""
-    torch.zeros(1).to("cuda")
-    st.install("torch")
+    install()
     held: list[torch.Tensor] = []
     for number in range(300):
         tensor = pinned(shared(number % 256, (100 + number * 37 % 200) * 70_000))
@@ -167,8 +169,7 @@ def killed_worker() -> None:
 
 def forked_child() -> None:
     """A child has the pinned tensors as shared memory, and calls no driver for them."""
-    torch.zeros(1).to("cuda")
-    st.install("torch")
+    install()
     tensor = pinned(shared())
     child = os.fork()
     if child == 0:
@@ -183,8 +184,7 @@ def forked_child() -> None:
 
 def elsewhere() -> None:
     """Outside of a data loader, `pin_memory` copies; private and read-only tensors are copied everywhere."""
-    torch.zeros(1).to("cuda")
-    st.install("torch")
+    install()
     tensor = shared()
     pinned(tensor)[7] = 5
     assert tensor[7] == 5
@@ -204,8 +204,7 @@ def elsewhere() -> None:
 
 
 def copied_where_the_driver_refuses() -> None:
-    torch.zeros(1).to("cuda")
-    st.install("torch")
+    install()
     tensor = shared()
     assert _core.cuda_pin(_core.storage_at(tensor.data_ptr(), 1)) == 0
     copied = pinned(tensor)

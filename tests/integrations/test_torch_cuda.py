@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import shmtensor as st
-from tests.cuda import torch_batches, torch_tensors, torch_weights, workers
+from tests.cuda import torch_batches, torch_weights, workers
 from tests.cuda.harness import SIMULATORS
-from tests.cuda.test_libraries import BATCH_PROGRAMS, TORCH_PROGRAMS, WEIGHT_PROGRAMS
+from tests.cuda.test_libraries import PROGRAMS
 from tests.cuda.torch_tensors import (
     BIG,
     add_one,
@@ -32,23 +32,13 @@ def run(simulated_driver):
     return run
 
 
-@pytest.mark.parametrize("name", TORCH_PROGRAMS)
-def test_program(run, name) -> None:
-    run(getattr(torch_tensors, name))
-
-
-@pytest.mark.parametrize("name", BATCH_PROGRAMS)
-def test_pinned_batches(run, name) -> None:
-    run(getattr(torch_batches, name))
+@pytest.mark.parametrize(("module", "name"), PROGRAMS)
+def test_program(simulated_driver, module, name) -> None:
+    simulated_driver.run_main(module, name)
 
 
 def test_batches_are_copied_where_the_driver_refuses(run) -> None:
     run(torch_batches.copied_where_the_driver_refuses, SHMTENSOR_SIM_FAULTS="cuMemHostRegister_v2:0:2")
-
-
-@pytest.mark.parametrize("name", WEIGHT_PROGRAMS)
-def test_weights(run, name) -> None:
-    run(getattr(torch_weights, name))
 
 
 @pytest.mark.parametrize("program", [in_place, torch_weights.killed_trainer_in_place])

@@ -77,13 +77,11 @@ KeptBlocks& kept_blocks() {
 
 // The streams that copy are unknown, so one event of each device covers them all.
 std::vector<cuda::Event> work_so_far() {
-  const cuda::Driver& driver = cuda::Driver::get();
   std::vector<cuda::Event> events;
-  for (int number = 0; number < cuda::Gpu::count(); ++number) {
-    if (!cuda::is_used(driver, number)) continue;
+  cuda::for_each_used([&events](int number) {
     events.reserve(events.size() + 1);
     events.push_back(cuda::Event::after_all(cuda::Gpu::get(number)));
-  }
+  });
   return events;
 }
 
@@ -127,15 +125,13 @@ std::uintptr_t pin_storage(const py::object& object) {
     return 0;
   }
   const GilRelease release;
-  const auto* pinned = static_cast<cuda::PinnedBlock*>(storage.pinned.load());
+  const cuda::PinnedBlock* pinned = storage.pinned.load();
   if (pinned == nullptr) {
     try {
       auto made = std::make_unique<cuda::PinnedBlock>(cuda::pin(*backing.arena, backing.block));
       if (made->data == nullptr) return 0;
-      void* other = nullptr;
-      pinned = storage.pinned.compare_exchange_strong(other, made.get())
-                   ? made.release()
-                   : static_cast<cuda::PinnedBlock*>(other);
+      cuda::PinnedBlock* other = nullptr;
+      pinned = storage.pinned.compare_exchange_strong(other, made.get()) ? made.release() : other;
     } catch (const Error&) {
       return 0;
     }
@@ -146,8 +142,7 @@ std::uintptr_t pin_storage(const py::object& object) {
 }  // namespace
 
 void release_pinned_block(Storage* storage, const Backing& backing) noexcept {
-  Kept kept{backing, std::unique_ptr<cuda::PinnedBlock>(
-                         static_cast<cuda::PinnedBlock*>(storage->pinned.exchange(nullptr)))};
+  Kept kept{backing, std::unique_ptr<cuda::PinnedBlock>(storage->pinned.exchange(nullptr))};
   if (cuda::Driver::usable() == nullptr || is_finalizing()) {
     static_cast<void>(kept.pinned.release());  // the end of the process unpins it
     return release_block(storage, backing);

@@ -98,7 +98,7 @@ py::object new_object(std::uint64_t size, const Backing& backing) {
   new (&storage->current) std::atomic<Backing*>(&storage->first);
   new (&storage->is_copy) std::atomic<bool>(false);
   new (&storage->exposed) std::atomic<bool>(false);
-  new (&storage->pinned) std::atomic<void*>(nullptr);
+  new (&storage->pinned) std::atomic<cuda::PinnedBlock*>(nullptr);
   return object;
 }
 

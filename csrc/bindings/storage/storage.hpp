@@ -10,6 +10,10 @@
 #include "os/mapped_file.hpp"
 #include "session/session.hpp"
 
+namespace shmtensor::cuda {
+struct PinnedBlock;
+}
+
 namespace shmtensor::python {
 
 /// The memory of a storage, and the object that keeps it mapped.
@@ -46,8 +50,8 @@ struct Storage {
   Backing first;
   std::atomic<bool> is_copy;  ///< holds the copied bytes of a message's buffer
   std::atomic<bool> exposed;  ///< device: a user has the address, so any stream may use the memory
-  std::atomic<void*> pinned;  ///< host: cuda::PinnedBlock*, which streams may use, or null
-  PyObject* peer;             ///< weak pointer to another library's storage (`peer.hpp`), or null
+  std::atomic<cuda::PinnedBlock*> pinned;  ///< host: which streams may use, or null
+  PyObject* peer;  ///< weak pointer to another library's storage (`peer.hpp`), or null
 
   [[nodiscard]] Backing& backing() const noexcept {
     return *current.load(std::memory_order_acquire);

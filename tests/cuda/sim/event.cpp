@@ -62,7 +62,6 @@ std::uint64_t completed(const SimEvent& event) {
   for (const auto& [stream, count] : event.after) {
     if (stream->completed < count) return event.recorded - 1;
   }
-  if (!event.after.empty()) return event.recorded;
   if (event.file == nullptr) return event.completed;
   const bool ends = chosen("SHMTENSOR_SIM_DEAD_EVENT", "completes") && !runs(event.file->owner);
   return ends ? event.file->recorded.load() : event.file->completed.load();
@@ -137,8 +136,7 @@ SIM_EXPORT Result cuCtxRecordEvent(ContextHandle handle, EventHandle event_handl
     for (const auto& [key, stream] : state().streams) {
       if (key.first == event->context) event->after.emplace_back(stream, stream->submitted);
     }
-    event->completed = event->recorded++;
-    if (event->after.empty()) event->completed = event->recorded;
+    event->completed = ++event->recorded;  // if the streams of `after` are
     return kSuccess;
   });
 }
