@@ -31,9 +31,10 @@ if __name__ == "__main__":
         result = pool.map_async(wait, [1000, 1000])
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            signal.setitimer(signal.ITIMER_REAL, 0.2, 5)
             result.get(500)
         except KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             print("interrupted")
             pool.terminate()
         pool.join()
@@ -41,6 +42,7 @@ if __name__ == "__main__":
     process = mp.Process(target=consume, args=(queue, ready))
     process.start()
     ready.wait()
-    os.kill(process.pid, signal.SIGINT)
-    process.join()
+    while process.is_alive():  # a signal just before it reads leaves a queue of the standard library waiting
+        os.kill(process.pid, signal.SIGINT)
+        process.join(5)
     print(process.exitcode)
