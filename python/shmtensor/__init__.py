@@ -28,6 +28,9 @@ import os as _os
 from importlib import import_module as _import_module
 
 import shmtensor._interpreter  # first: it refuses the import in a subinterpreter
+
+# isort: split
+import shmtensor._fork  # from now on, a fork waits until other threads have imported modules of this package
 import shmtensor._log  # noqa: F401 - its import may fail when it is needed: without descriptors, for example
 from shmtensor._version import __version__
 

@@ -11,9 +11,11 @@ never a number that belongs to another file by then.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from contextlib import suppress
+from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +110,20 @@ class Descriptor:
         self._close()  # without the lock: a finalizer should not wait, and the descriptor is unused
 
 
+def _wait_for_imports() -> None:
+    """Wait until other threads have imported the modules of this package that they are importing.
+
+    The package imports most of its modules when they are first used. A child in which such a module is half
+    imported would wait for it forever. Importing it here waits for the thread that imports it.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith("shmtensor.") and getattr(module.__spec__, "_initializing", False):
+            with suppress(Exception):  # the other thread raises it, too
+                import_module(name)
+
+
 def _before() -> None:
+    _wait_for_imports()
     no_fork().acquire(timeout=_FORK_TIMEOUT)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import os
+import signal
+import sys
 import threading
+from importlib import import_module
 
 import pytest
 
+import shmtensor
 from shmtensor import _fork
 from shmtensor._fork import RenewedLock, no_fork
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
@@ -51,6 +56,24 @@ def fork_in_the_middle(work, pause, check) -> bool:
     forked.set()
     thread.join()
     return holds
+
+
+def test_child_can_import_what_another_thread_was_importing(monkeypatch, tmp_path) -> None:
+    """Regression: it waited forever for the lock of the module, which that thread holds."""
+    (tmp_path / "_slow.py").write_text("import builtins\nbuiltins.pauses.pop()()\nloaded = True\n")
+    monkeypatch.setattr(shmtensor, "__path__", [*shmtensor.__path__, str(tmp_path)])
+    pauses = []
+    monkeypatch.setattr(builtins, "pauses", pauses, raising=False)
+
+    def load() -> bool:
+        signal.alarm(20)
+        return import_module("shmtensor._slow").loaded
+
+    try:
+        assert fork_in_the_middle(lambda: import_module("shmtensor._slow"), pauses, load)
+    finally:
+        sys.modules.pop("shmtensor._slow", None)
+        vars(shmtensor).pop("_slow", None)
 
 
 def test_closed_descriptor_is_not_closed_again_in_the_child(monkeypatch) -> None:

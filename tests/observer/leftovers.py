@@ -44,8 +44,8 @@ class ProcessResources:
         if len(self.descriptors) > len(before.descriptors):
             more = len(self.descriptors) - len(before.descriptors)
             problems.append(f"{more} more descriptors than at the start: {self.descriptors}")
-        if self.children - before.children:
-            problems.append(f"children are left: {sorted(self.children - before.children)}")
+        for pid in sorted(self.children - before.children):
+            problems.append(f"the child {pid} is left: {processes.describe(pid)}")
         if self.threads > before.threads:
             problems.append(f"{self.threads - before.threads} more threads than at the start")
         return problems

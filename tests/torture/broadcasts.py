@@ -17,7 +17,6 @@ from tests.torture.transports import Letter, new_letter
 if TYPE_CHECKING:
     from tests.torture.actions import ActorState
 
-Broadcast = st.Broadcast  # imports it before any fork: a child of a process whose thread imports would hang
 MOST = 2  # broadcasts, and readers, that a thread keeps after an action
 ON_FULL = ("block", "drop_oldest", "raise")
 
@@ -26,7 +25,7 @@ class SharedBroadcast(NamedTuple):
     """A broadcast and its number."""
 
     number: int
-    broadcast: Broadcast
+    broadcast: st.Broadcast
 
 
 class Page(NamedTuple):
@@ -87,7 +86,8 @@ def meet(actor_state: ActorState, shared: SharedBroadcast) -> None:
 def make_broadcast(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.state.has_queues:
         return
-    shared = SharedBroadcast(time.monotonic_ns(), Broadcast(rng.choice((1, 3, 20, 200)), rng.choice(ON_FULL)))
+    broadcast = st.Broadcast(rng.choice((1, 3, 20, 200)), rng.choice(ON_FULL))
+    shared = SharedBroadcast(time.monotonic_ns(), broadcast)
     meet(actor_state, shared)
     for box in rng.sample(actor_state.state.boxes, min(3, len(actor_state.state.boxes))):
         box.send(shared)

@@ -16,7 +16,6 @@ from tests.torture.transports import Letter, new_letter
 if TYPE_CHECKING:
     from tests.torture.actions import ActorState
 
-Queue = st.Queue  # imports it before any fork: a child of a process whose thread imports would hang
 MOST = 4  # queues that a thread keeps after an action
 BACKLOG = 300  # messages; they need rings of three sizes
 LIMITS = (0, 0, 3, 40)
@@ -27,7 +26,7 @@ class SharedQueue(NamedTuple):
     """A queue and its number. Numbers grow with time."""
 
     number: int
-    queue: Queue
+    queue: st.Queue
 
 
 class Numbered(NamedTuple):
@@ -111,7 +110,7 @@ def meet(actor_state: ActorState, shared: SharedQueue) -> None:
 def make_queue(actor_state: ActorState, rng: random.Random) -> None:
     if not actor_state.state.has_queues:
         return
-    shared = SharedQueue(time.monotonic_ns(), Queue(rng.choice(LIMITS), redeliver=rng.random() < 0.4))
+    shared = SharedQueue(time.monotonic_ns(), st.Queue(rng.choice(LIMITS), redeliver=rng.random() < 0.4))
     if shared.queue.redeliver:
         actor_state.state.ledger.note((Event.REDELIVERS, shared.number, 0))
     meet(actor_state, shared)
