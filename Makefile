@@ -10,13 +10,14 @@ BENCH_PEERS ?=
 BENCH_CASES ?= all
 BENCH_RESULT ?= build/bench/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
-# The C++ tests and the package, both with the fault points at which tests kill processes. Another
+# The build of the tests: the C++ tests, and the package with the fault points at which tests kill processes.
+# pip installs it into the environment of the tests; RELEASE=1: what users build, without either. Another
 # environment's interpreter may have been configured before.
+TEST_BUILD := SHMTENSOR_TESTS=ON SHMTENSOR_FAULT_POINTS=ON SHMTENSOR_WERROR=ON CMAKE_UNITY_BUILD=ON \
+	CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	-DSHMTENSOR_PYTHON=ON -DSHMTENSOR_TESTS=ON -DSHMTENSOR_FAULT_POINTS=ON -DSHMTENSOR_WERROR=ON \
-	-DCMAKE_UNITY_BUILD=ON -U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python \
-	-Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) \
-	-DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+	$(TEST_BUILD:%=-D%) -U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	-Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
@@ -44,19 +45,19 @@ help: ## list the targets in groups; make alone: those of every day
 
 HTML ?=
 demo: ## see shmtensor beside pickle and SharedMemory (HTML=file: a page, too) [half a minute]
-demo: $(VENV)/.shmtensor $(VENV)/.dataset
-	$(BIN)/python examples/demo $(if $(HTML),--html $(HTML))
+demo:
+	$(MAKE) VENV=$(BENCH_VENV) RELEASE=1 $(BENCH_VENV)/.shmtensor $(BENCH_VENV)/.dataset
+	$(BENCH_VENV)/bin/python examples/demo $(if $(HTML),--html $(HTML))
 
-# The first time, pip installs the tools during the first build, and the C++ tests run during the second:
-# many of them wait for processes.
+# The first time, pip installs the tools during the build.
 test: ## run the everyday tests: each protocol and each public function [3 minutes, the first time 6]
-	CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) $(MAKE) --no-print-directory -j3 AFTER=$(VENV)/.group-test \
-	  test-cpp $(VENV)/.shmtensor
+	CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) $(MAKE) --no-print-directory -j2 $(CPP_BUILD)/.built $(VENV)/.group-test
+	$(MAKE) --no-print-directory -j2 test-cpp $(VENV)/.shmtensor
 	$(MAKE) --no-print-directory test-python
 
-# Compiler warnings are errors in the build with fault points, which it needs.
+# Compiler warnings are errors in the build of the tests, which it needs.
 lint: ## check style, types, layers, defects [2 minutes, after a change of C++ 6]
-lint: $(VENV)/.shmtensor $(VENV)/fault-points/.built $(VENV)/.group-lint build/tidy/.checked
+lint: $(VENV)/.shmtensor $(VENV)/.group-lint build/tidy/.checked
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -76,7 +77,7 @@ build/tidy/.checked: $(filter-out %.py %.pyi,$(SOURCES)) .clang-tidy \
 
 # In a virtual environment of its own, so that the peers' dependencies never reach the tests.
 bench: ## measure (BENCH_CASES="handover list", BENCH_PEERS="torch others vllm") [half an hour]
-	$(MAKE) VENV=$(BENCH_VENV) $(BENCH_VENV)/.shmtensor $(BENCH_VENV)/.group-bench \
+	$(MAKE) VENV=$(BENCH_VENV) RELEASE=1 $(BENCH_VENV)/.shmtensor $(BENCH_VENV)/.group-bench \
 	  $(addprefix $(BENCH_VENV)/.group-bench-,$(BENCH_PEERS))
 	$(BENCH_VENV)/bin/python -m bench $(BENCH_CASES) --json $(BENCH_RESULT).json
 
@@ -91,15 +92,16 @@ test-cpp: $(CPP_BUILD)/.built
 	$(BIN)/python tests/cpp/run.py $(CPP_BUILD)/tests/cpp/shmtensor-tests $(CPP_TESTS)
 
 # Three tests for two processors: many wait for processes most of the time.
-PYTEST_ARGS ?= -n $(shell expr $$(nproc) \* 3 / 2) --dist worksteal
-PYTHON_TESTS := $(VENV)/.shmtensor $(VENV)/.group-test $(VENV)/fault-points/.built
+PROCESSES = $(shell expr $$(nproc) \* 3 / 2)
+PYTEST_ARGS ?= -n $(PROCESSES) --dist worksteal
+PYTHON_TESTS := $(VENV)/.shmtensor $(VENV)/.group-test
 test-python: ## run the Python tests among them (PYTEST_ARGS="tests/objects -k shape": some) [3 minutes]
 test-python: $(PYTHON_TESTS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # These wait still more.
 TEST_ALL_MARK ?= thorough and not nightly and not gpu
-test-all: PYTEST_ARGS = -n $(shell expr $$(nproc) \* 2) --dist worksteal
+test-all: PROCESSES = $(shell expr $$(nproc) \* 2)
 test-all: ## run the others: each start method and strategy, and what takes seconds [11 minutes]
 test-all: $(PYTHON_TESTS)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(TEST_ALL_MARK)"
@@ -111,7 +113,7 @@ INTEGRATIONS ?= cuda cupy dask datasets dlpack frames ipython jax joblib mpi mul
 	pyinstaller ray torch web
 INTEGRATIONS_MARK ?= not gpu and not thorough
 test-integrations: ## run tests with other libraries (INTEGRATIONS=torch: some; nightly: all) [15 minutes]
-	$(MAKE) VENV=$(INTEGRATIONS_VENV) $(INTEGRATIONS_VENV)/.shmtensor $(INTEGRATIONS_VENV)/.group-test
+	$(MAKE) VENV=$(INTEGRATIONS_VENV) RELEASE=1 $(INTEGRATIONS_VENV)/.shmtensor $(INTEGRATIONS_VENV)/.group-test
 	-$(MAKE) -k VENV=$(INTEGRATIONS_VENV) $(addprefix $(INTEGRATIONS_VENV)/.group-integrations-,$(INTEGRATIONS))
 	$(INTEGRATIONS_VENV)/bin/python -m pytest tests/integrations -m "$(INTEGRATIONS_MARK)" $(PYTEST_ARGS)
 
@@ -223,7 +225,7 @@ test-integrations-oldest: ## run them with the oldest versions of joblib, loky, 
 # torch's CUDA build excludes its CPU build, so it has an environment of its own. The wheel has 530 MB.
 TORCH_CUDA_VENV ?= .venv-torch-cuda
 test-torch-cuda: ## run the tests of torch's CUDA build (530 MB), on the simulated driver; Python 3.11
-	$(MAKE) VENV=$(TORCH_CUDA_VENV) $(TORCH_CUDA_VENV)/.shmtensor \
+	$(MAKE) VENV=$(TORCH_CUDA_VENV) RELEASE=1 $(TORCH_CUDA_VENV)/.shmtensor \
 	  $(TORCH_CUDA_VENV)/.group-integrations-torch-cuda
 	$(TORCH_CUDA_VENV)/bin/python -m pytest tests/integrations/test_torch_cuda.py -m "not gpu" $(PYTEST_ARGS)
 
@@ -265,19 +267,15 @@ release-check: ## print what is missing for a release of dist/
 
 # --- files that targets share ---
 
-# AFTER: what pip installs before, since it installs one thing at a time.
-$(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build $(AFTER)
+ifdef RELEASE
+$(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	$(PIP) --no-build-isolation --no-deps .
 	touch $@
-
-# The package with fault points, from the build of the C++ tests.
-$(VENV)/fault-points/.built: $(CPP_BUILD)/.built
-	$(CPP_CONFIGURE) >/dev/null
-	$(CMAKE) --build $(CPP_BUILD)
-	rm -rf $(@D)
-	$(CMAKE) --install $(CPP_BUILD) --prefix $(@D) >/dev/null
-	cp -r python/shmtensor $(@D)/
+else
+$(VENV)/.shmtensor: $(SOURCES) $(CPP_BUILD)/.built | $(VENV)/.group-build
+	$(PIP) --no-build-isolation --no-deps -C build-dir=$(CPP_BUILD) $(TEST_BUILD:%=-C cmake.define.%) .
 	touch $@
+endif
 
 $(VENV)/.group-test: | $(VENV)/.group-build
 
