@@ -15,7 +15,7 @@ QueueCall::~QueueCall() {
 // The manager takes the lock from a dead process before the slot is unused.
 void QueueCall::lock_if_possible(QueueEnd& end) {
   session_.require_slot();
-  session_.ensure_manager();
+  session_.manager().ensure();
   end_ = &end;
   OwnerLock lock(end.lock);
   const std::uint32_t owner = lock.owner();
@@ -30,7 +30,7 @@ void QueueCall::wait_for_lock(std::chrono::nanoseconds time) {
   if (OwnerLock(end_->lock).lock_within(session_.slot(), std::min(time, kLockSlice))) {
     locked_ = end_;
   } else {
-    session_.ensure_manager();
+    session_.manager().ensure();
   }
 }
 

@@ -86,7 +86,7 @@ bool Queue::lacks_pipe(QueueEvent event) {
 void Queue::tell_everyone(QueueEvent event) noexcept {
   WaitFlag(header_.waiters(event)).wake_everyone();
   if (header_.pipe(event).load() != 0) {
-    session_.wake_watchers({.arena = arena_, .block = block_, .event = event});
+    session_.manager().wake_watchers({.arena = arena_, .block = block_, .event = event});
   }
 }
 

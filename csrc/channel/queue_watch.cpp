@@ -50,7 +50,7 @@ bool QueueWatch::has_open_ends(const State& state) {
 
 void QueueWatch::watch(State& state, Session& session, const WatchedEvent& event) {
   auto [ours, managers] = socket_pair();
-  ReadyPipe pipe = session.watch_queue(event.queue, managers);
+  ReadyPipe pipe = session.manager().watch_queue(event.queue, managers);
   const LockGuard guard(state.mutex);
   if (state.ends == nullptr || !state.ends->are_open()) state.ends = std::make_unique<Ends>();
   Ends& ends = *state.ends;
@@ -84,7 +84,7 @@ void QueueWatch::fetch(Session& session, const WatchedEvent& event) noexcept {
     const std::uint32_t number = event.pipe.load();
     ReadyPipe pipe;
     try {
-      pipe = session.ready_pipe(event.queue);
+      pipe = session.manager().ready_pipe(event.queue);
     } catch (const std::exception& error) {
       report("the manager must wake those that watch a queue: ", error.what());
     }
@@ -105,7 +105,7 @@ void QueueWatch::raise(Session& session, const WatchedEvent& event) noexcept {
       return state->pipe.raise();
     }
   }
-  session.wake_watchers(event.queue);
+  session.manager().wake_watchers(event.queue);
 }
 
 bool QueueWatch::must_settle(const Session& session, const WatchedEvent& event) const {

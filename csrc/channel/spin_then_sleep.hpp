@@ -45,7 +45,7 @@ void spin_then_sleep(Session& session, SpinWindow& spin, std::atomic<std::uint32
   if (ready()) return;
   const WaitEnd end = flag.sleep(announced, std::min(time, kWaitSlice));
   spin.note_slept(monotonic_nanoseconds() - begin);
-  if (end == WaitEnd::timed_out) session.ensure_manager();
+  if (end == WaitEnd::timed_out) session.manager().ensure();
 }
 
 }  // namespace shmtensor

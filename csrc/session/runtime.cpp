@@ -144,7 +144,7 @@ void Runtime::ensure_managers() noexcept {
   } catch (const std::bad_alloc&) {
     return;  // the next call, at a send for example, tries again
   }
-  for (const auto& session : all) session->ensure_manager();
+  for (const auto& session : all) session->manager().ensure();
   reap_managers();
 }
 
@@ -162,7 +162,7 @@ void Runtime::before_fork() noexcept {
   AddressMap::get().lock_for_fork();
   LocalTable::stop_locking();
   for (const auto& session : runtime.sessions_) session->prepare_child();
-  for (const auto& session : runtime.sessions_) session->lock_registry_for_fork();
+  for (const auto& session : runtime.sessions_) session->lock_lists_for_fork();
 }
 
 void Runtime::in_parent() noexcept {

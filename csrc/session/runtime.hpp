@@ -42,7 +42,7 @@ class Runtime {
   /// Leaves the sessions in which this process is a guest and holds nothing.
   void leave_unused() noexcept;
 
-  /// Calls `Session::ensure_manager` for all sessions, and reaps managers that have ended.
+  /// Calls `ManagerClient::ensure` for all sessions, and reaps managers that have ended.
   void ensure_managers() noexcept;
 
   [[nodiscard]] Budget& budget() noexcept { return budget_; }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include "arena/extent_table.hpp"
@@ -52,29 +51,11 @@ SegmentLayout layout_for(std::uint64_t size, Strategy strategy, bool small_table
 // and for peers they are orphan arenas from now on. The header comes first, so that also a manager
 // that finds the arena later knows. Called with the creation locked, which keeps a fork away.
 void Session::retire_empty() {
-  std::vector<std::unique_ptr<Arena>> retired;
-  {
-    const LockGuard guard(registry_lock_);
-    for (auto at = arenas_.begin(); at != arenas_.end();) {
-      Arena& arena = *at->second;
-      const bool current = std::ranges::find(current_, &arena) != std::end(current_);
-      // Each thread that uses an arena has pinned it, and pins it with the list locked.
-      if (!arena.owned() || is_on_device(arena.segment().strategy()) || current || arena.in_use() ||
-          !arena.is_empty()) {
-        ++at;
-        continue;
-      }
-      retired.push_back(std::move(at->second));
-      at = arenas_.erase(at);
-    }
-  }
-  for (const auto& arena : retired) {
+  for (const auto& arena : arenas_.take_empty()) {
     arena->segment().header().orphaned.store(1);
     SHMTENSOR_FAULT_POINT("retire.before_request");
-    Message message = message_for(MessageKind::retire_arena, id());
-    message.arena = arena->segment().number();
     try {
-      static_cast<void>(ask(message));
+      manager_.retire_arena(arena->segment().number());
     } catch (const Error&) {
       // The manager keeps an empty file until this process ends.
     }
@@ -84,7 +65,7 @@ void Session::retire_empty() {
 void Session::make_arena(std::uint64_t size, Placement placement) {
   member_.require_slot();
   // What does not fit may take the address space of arenas in which nothing is allocated.
-  set_current(placement, nullptr);
+  arenas_.set_current(placement, nullptr);
   retire_empty();
   const Strategy strategy = placement.strategy;
   DeviceId device{};
@@ -94,61 +75,33 @@ void Session::make_arena(std::uint64_t size, Placement placement) {
   const ArenaNumber number = memory_->new_arena_number();
   const bool small_tables = memory_->header().small_tables.load() != 0;
   auto segment =
-      Segment::create(id(), number, member_.slot(), incarnation_, strategy,
+      Segment::create(id(), number, member_.slot(), manager_.incarnation(), strategy,
                       layout_for(size, strategy, small_tables), device, settings_.visible_in);
   SHMTENSOR_FAULT_POINT("register.before");
-  Message message = message_for(MessageKind::register_arena, id());
-  message.arena = number;
-  message.strategy = static_cast<std::uint32_t>(strategy);
   try {
-    const Segment::File file = segment->file();
-    ask(message, strategy == Strategy::file_system ? -1 : (*file).get());
+    manager_.register_arena(*segment);
   } catch (...) {
     if (strategy == Strategy::file_system) unlink_shm(arena_name(id(), number));
     throw;
   }
   SHMTENSOR_FAULT_POINT("register.after");
   const PinnedArena arena = add(std::move(segment), true);
-  set_current(placement, arena.get());
+  arenas_.set_current(placement, arena.get());
 }
 
 PinnedArena Session::add(std::unique_ptr<Segment> segment, bool owned) {
-  const ArenaNumber number = segment->number();
-  auto made = make(std::move(segment), owned);
-  const LockGuard guard(registry_lock_);
-  // Another thread may have been quicker; then its arena is used and this one dropped.
-  return PinnedArena(*arenas_.try_emplace(number, std::move(made)).first->second);
-}
-
-std::unique_ptr<Arena> Session::make(std::unique_ptr<Segment> segment, bool owned) {
   if (segment->strategy() != Strategy::device) {
-    return std::make_unique<Arena>(std::move(segment), member_, owned ? &budget_ : nullptr);
+    return arenas_.add(
+        std::make_unique<Arena>(std::move(segment), member_, owned ? &budget_ : nullptr));
   }
   const cuda::Gpu& gpu = cuda::Gpu::with_uuid(uuid_of(segment->header().device));
-  auto data = std::make_unique<cuda::DeviceDataSegment>(*segment, gpu, chunk_keeper(), owned);
-  return std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned);
+  auto data = std::make_unique<cuda::DeviceDataSegment>(*segment, gpu, manager_, owned);
+  return arenas_.add(std::make_unique<Arena>(std::move(segment), std::move(data), member_, owned));
 }
 
 PinnedArena Session::find(ArenaNumber number) noexcept {
   if (!member_.has_slot()) return {};  // `attach` reports why
-  const LockGuard guard(registry_lock_);
-  const auto at = arenas_.find(number);
-  return at != arenas_.end() ? PinnedArena(*at->second) : PinnedArena();
-}
-
-Fd Session::find_memfd(ArenaNumber number) {
-  Message message = message_for(MessageKind::find_arena, id());
-  message.arena = number;
-  for (int search = 0; search < kSearches; ++search) {
-    Reply reply = ask(message);
-    if (reply.fd) return std::move(reply.fd);
-    if (reply.message.unfinished == 0) throw gone(id(), number);
-    std::this_thread::sleep_for(kSearchPause);
-  }
-  throw SessionError(
-      "cannot reach arena " + std::to_string(number) + " of session " + id().hex() +
-      ": the session's manager was killed, and a process in another PID namespace, "
-      "which may have the arena, has not used the session since; retry after it has");
+  return arenas_.find(number);
 }
 
 std::unique_ptr<Segment> Session::open_named(ArenaNumber number) {
@@ -168,12 +121,17 @@ std::unique_ptr<Segment> Session::open_named(ArenaNumber number) {
 }
 
 std::unique_ptr<Segment> Session::open_memfd(ArenaNumber number) {
-  Fd file = find_memfd(number);
+  const auto find_file = [this, number] {
+    Fd file = manager_.find_arena(number);
+    if (!file) throw gone(id(), number);
+    return file;
+  };
+  Fd file = find_file();
   const bool scarce = static_cast<std::uint64_t>(file.get()) > descriptor_limit() / 2;
   auto segment = Segment::open(id(), number, std::move(file));
   // Unless descriptors are short, the descriptor is kept, so that a new manager can be told about
   // the arena if this manager and the owner are killed.
-  if (scarce) segment->drop_descriptor([this, number] { return find_memfd(number); });
+  if (scarce) segment->drop_descriptor(find_file);
   segment->ensure_plane(member_.slot());
   return segment;
 }
@@ -186,7 +144,7 @@ PinnedArena Session::attach(ArenaNumber number, Strategy strategy) {
       add(strategy == Strategy::file_system ? open_named(number) : open_memfd(number), false);
   // The manager that gave the file may have been killed before it arrived here, where the next one
   // would have found it.
-  ensure_manager();
+  manager_.ensure();
   return arena;
 }
 
@@ -213,20 +171,9 @@ void Session::unmap_peers(bool orphans_only) {
   if (!member_.has_slot()) return;
   // Messages may still carry blocks of these arenas. A manager that takes over finds an arena only
   // if a process has it open, so this process keeps them until a manager has them.
-  ensure_manager();
+  manager_.ensure();
   if (!memory_->has_manager()) return;
-  std::vector<std::unique_ptr<Arena>> dropped;  // unmapped after the lock is released
-  const LockGuard guard(registry_lock_);
-  for (auto at = arenas_.begin(); at != arenas_.end();) {
-    const Arena& arena = *at->second;
-    const bool orphan = arena.segment().header().orphaned.load() != 0;
-    if (arena.owned() || arena.in_use() || (orphans_only && !orphan)) {
-      ++at;
-      continue;
-    }
-    dropped.push_back(std::move(at->second));
-    at = arenas_.erase(at);
-  }
+  static_cast<void>(arenas_.take_unused(orphans_only));
 }
 
 }  // namespace shmtensor

@@ -97,7 +97,7 @@ void raise_unless_done(Attempt result, QueueEvent awaited) {
 void ensure_manager(Session& session) {
   if (!session.memory().manager_changed()) return;
   const GilRelease release;
-  session.ensure_manager();
+  session.manager().ensure();
 }
 
 void put_one(Queue& queue, PyObject* item, PyObject* dumps, Patience& patience) {

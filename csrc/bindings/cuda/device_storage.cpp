@@ -62,7 +62,7 @@ py::object open_export(Arena* arena, BlockNumber block, Access access) {
     const GilRelease release;
     const auto open = [&](bool ended) {
       return cuda::ImportedAllocation::get(
-          description, {arena->segment().number(), session->chunk_keeper(), chunks}, ended);
+          description, {arena->segment().number(), session->manager(), chunks}, ended);
     };
     try {
       *opened = open(has_ended(description, *arena));

@@ -209,7 +209,7 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
   const LockGuard guard(here.mutex);
   if (here.arena == nullptr) {
     here.arena = block.arena;
-    here.keeper = &Runtime::get().home().chunk_keeper();
+    here.keeper = &Runtime::get().home().manager();
   }
   if (here.arena != block.arena) {
     throw OutOfMemory(

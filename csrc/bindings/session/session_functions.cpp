@@ -20,10 +20,10 @@ py::object stats() {
   Session* session = Runtime::get().home_if_any();
   if (session == nullptr) return py::none();
   Statistics all;
-  Session::Usage mine;
+  MappedArenas::Usage mine;
   {
     const GilRelease release;
-    all = session->statistics();
+    all = session->manager().statistics();
     mine = session->usage();
   }
   py::dict result;

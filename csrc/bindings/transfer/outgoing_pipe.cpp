@@ -22,7 +22,7 @@ void OutgoingPipe::watch(const SessionMemory& memory) noexcept {
   const GilRelease release;
   const std::shared_ptr<Session> session = Runtime::get().find(memory.id());
   if (session == nullptr) return;
-  const auto [number, settled] = session->watch_pipe(descriptor_);
+  const auto [number, settled] = session->manager().watch_pipe(descriptor_);
   if (number != 0 || settled) number_.store(number, std::memory_order_relaxed);
   if (settled) watched_by_.store(manager_of(memory), std::memory_order_relaxed);
 }

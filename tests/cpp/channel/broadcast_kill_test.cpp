@@ -167,7 +167,7 @@ TEST_P(BroadcastStorm, SurvivesKillsOfTheManager) {
     server_->kill();
     children.at(which)->kill_and_reap();
     server_ = std::make_unique<testing::ServerProcess>(id_);
-    static_cast<void>(user_->session().statistics());
+    static_cast<void>(user_->session().manager().statistics());
     for (const auto& child : children) child->kill(SIGCONT);
     witness->kill(SIGCONT);
     children.at(which) = start(role(which));
@@ -247,7 +247,7 @@ TEST_P(BroadcastFaults, OfAStoppedProcessAreNotRepaired) {
   ASSERT_EQ(::waitpid(doomed->pid(), &status, WUNTRACED), doomed->pid());
   ASSERT_TRUE(WIFSTOPPED(status));
   if (GetParam().role == Role::reader) expect_progress(50);
-  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 4; }));
+  EXPECT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 4; }));
   doomed->kill(SIGCONT);
   expect_progress(50);
   other->kill_and_reap();
@@ -267,7 +267,7 @@ class BroadcastManagerFaults : public BroadcastKills,
     if (order != nullptr) ::setenv("SHMTENSOR_FAULT", order, 1);
     server_ = std::make_unique<testing::ServerProcess>(id_);
     ::unsetenv("SHMTENSOR_FAULT");
-    static_cast<void>(user_->session().statistics());
+    static_cast<void>(user_->session().manager().statistics());
   }
 };
 

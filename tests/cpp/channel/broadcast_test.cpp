@@ -159,7 +159,7 @@ TEST_F(BroadcastInOneProcess, FreesTheRestIfTheArenaOfAMessageIsGone) {
     writer.open(passed);
     ASSERT_EQ(writer.put(1, true, 1h, Strategy::file_system), Attempt::done);
   });
-  ASSERT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  ASSERT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }));
   ASSERT_EQ(user_->put(2, true), Attempt::done);
   const auto names = list_shm(object_name(id_) + "-");
   ASSERT_EQ(names.size(), 1u);
@@ -232,8 +232,8 @@ TEST_F(BroadcastInOneProcess, IsSeenFromOutside) {
   EXPECT_EQ(open->readers, 2u);
   EXPECT_EQ(open->processes, 1u);
   EXPECT_FALSE(open->shut_down);
-  EXPECT_EQ(user_->session().statistics().queues, 1u);
-  EXPECT_EQ(user_->session().statistics().queued, 3u);
+  EXPECT_EQ(user_->session().manager().statistics().queues, 1u);
+  EXPECT_EQ(user_->session().manager().statistics().queued, 3u);
   user_->broadcast().shut_down();
   EXPECT_TRUE(seen()->shut_down);
   user_->header().limit.store(0);

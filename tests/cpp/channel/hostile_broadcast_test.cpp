@@ -85,7 +85,7 @@ TEST_F(HostileBroadcast, RandomWordsAreNotFatal) {
       }
     });
   }
-  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  EXPECT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }));
 }
 
 // The manager repairs it after a death, and drains it.
@@ -109,7 +109,7 @@ TEST_F(HostileBroadcast, IsRepairedWithoutHarm) {
     EXPECT_EQ(end, -SIGKILL);
     random.discard(100);
   }
-  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }))
+  EXPECT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }))
       << "the manager lives";
 }
 

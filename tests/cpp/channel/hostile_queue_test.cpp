@@ -308,7 +308,7 @@ TEST_P(HostileQueue, DamageIsNotFatalToTheManager) {
       user.header().head.lock.store(user.session().slot() + 1u);
     });
     random.discard(16);
-    ASSERT_EQ(user_->session().statistics().processes, 1u);
+    ASSERT_EQ(user_->session().manager().statistics().processes, 1u);
   }
 }
 

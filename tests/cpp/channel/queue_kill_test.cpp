@@ -43,7 +43,7 @@ TEST_P(QueueStorm, SurvivesKillsOfTheManager) {
     children.at(which)->kill_and_reap();
     consumers += which % 2;
     server_ = std::make_unique<testing::ServerProcess>(id_);
-    static_cast<void>(user_->session().statistics());
+    static_cast<void>(user_->session().manager().statistics());
     for (const auto& child : children) child->kill(SIGCONT);
     children.at(which) = start(which % 2 == 0);
   }
@@ -119,7 +119,7 @@ class ManagerFaults : public testing::QueueKills,
     if (order != nullptr) ::setenv("SHMTENSOR_FAULT", order, 1);
     server_ = std::make_unique<testing::ServerProcess>(id_);
     ::unsetenv("SHMTENSOR_FAULT");
-    static_cast<void>(user_->session().statistics());
+    static_cast<void>(user_->session().manager().statistics());
   }
 };
 

@@ -115,7 +115,7 @@ TEST_F(QueueInOneProcess, IsReadAfterTheDeathsOfSeveralProcesses) {
       }
     });
   }
-  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  EXPECT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }));
   for (std::uint64_t i = 0; i < 300; ++i) {
     Letter letter;
     ASSERT_EQ(user_->take(letter, 10s), Attempt::done) << i;
@@ -133,7 +133,7 @@ TEST_F(QueueInOneProcess, MessageIsTakenByAnotherProcessWhileItIsMapped) {
     sender.open(passed);
     ASSERT_EQ(sender.put(1, true, 1h, Strategy::file_system), Attempt::done);
   });
-  ASSERT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  ASSERT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }));
   ASSERT_EQ(list_shm(object_name(id_) + "-").size(), 1u);
   Incoming message;
   QueueCall call(user_->session());

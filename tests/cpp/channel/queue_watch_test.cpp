@@ -92,7 +92,7 @@ TEST_F(WatchedQueueTest, IsNotReadableAfterTheEndOfAProcess) {
     ::raise(SIGKILL);
   });
   static_cast<void>(killed.wait());
-  EXPECT_TRUE(eventually([&] { return user_->session().statistics().processes == 1; }));
+  EXPECT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }));
   EXPECT_FALSE(readable());
 }
 

@@ -218,7 +218,7 @@ TEST_F(Takeover, SessionMemoryWithoutManagerIsNotJoined) {
   listener.reset();
   Budget budget;
   const auto session = Session::connect(id, Session::Start::always, {}, budget);
-  EXPECT_EQ(session->statistics().processes, 2u);
+  EXPECT_EQ(session->manager().statistics().processes, 2u);
   turn->set(1);
   EXPECT_EQ(managers.wait(), 0);
 }

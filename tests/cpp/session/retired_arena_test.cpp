@@ -49,8 +49,8 @@ TEST_F(RetiredArena, IsUnmappedWhileThreadsAllocate) {
   }));
   stop.store(true);
   threads.clear();
-  EXPECT_EQ(session_->statistics().blocks, 0u);
-  EXPECT_EQ(session_->statistics().arenas, 1u);
+  EXPECT_EQ(session_->manager().statistics().blocks, 0u);
+  EXPECT_EQ(session_->manager().statistics().arenas, 1u);
 }
 
 }  // namespace

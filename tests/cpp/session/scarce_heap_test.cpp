@@ -38,7 +38,7 @@ TEST_F(ScarceSession, Forks) {
       session_->lock_for_fork();
       LocalTable::stop_locking();
       session_->prepare_child();
-      session_->lock_registry_for_fork();
+      session_->lock_lists_for_fork();
       child = ::fork();
       if (child == 0) {
         const bool holds = session_->unlock_in_child();
@@ -60,7 +60,7 @@ TEST_F(ScarceSession, Forks) {
   }
   EXPECT_GT(with_slot, 0);
   block.arena->release(block.number);
-  EXPECT_TRUE(testing::eventually([&] { return session_->statistics().blocks == 0; }));
+  EXPECT_TRUE(testing::eventually([&] { return session_->manager().statistics().blocks == 0; }));
 }
 
 // Regression: a failed attempt to report that no manager can be started ended the process.
@@ -68,9 +68,9 @@ TEST_F(ScarceSession, MissesItsManager) {
   server_.reset();
   for (std::uint64_t left = 0; left < kMost; ++left) {
     const testing::ScarceHeap heap(left);
-    session_->ensure_manager();
+    session_->manager().ensure();
   }
-  EXPECT_EQ(session_->watch_pipe(-1).number, 0u);
+  EXPECT_EQ(session_->manager().watch_pipe(-1).number, 0u);
 }
 
 }  // namespace

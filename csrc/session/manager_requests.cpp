@@ -1,0 +1,143 @@
+// The requests to the manager, one after the other.
+#include <chrono>
+#include <new>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/report.hpp"
+#include "os/limits.hpp"
+#include "os/pipe_readers.hpp"
+#include "os/unix_diag.hpp"
+#include "session/manager_client.hpp"
+
+namespace shmtensor {
+namespace {
+
+// A manager that took over learns what a process in another PID namespace has when that process
+// next uses the session. A request for it is repeated so often.
+constexpr int kSearches = 40;
+constexpr std::chrono::milliseconds kSearchPause{50};
+
+}  // namespace
+
+void ManagerClient::retire_arena(ArenaNumber number) {
+  Message message = message_for(MessageKind::retire_arena, id());
+  message.arena = number;
+  ask(message);
+}
+
+Fd ManagerClient::find_arena(ArenaNumber number) {
+  Message message = message_for(MessageKind::find_arena, id());
+  message.arena = number;
+  for (int search = 0; search < kSearches; ++search) {
+    Reply reply = ask(message);
+    if (reply.fd || reply.message.unfinished == 0) return std::move(reply.fd);
+    std::this_thread::sleep_for(kSearchPause);
+  }
+  throw SessionError(
+      "cannot reach arena " + std::to_string(number) + " of session " + id().hex() +
+      ": the session's manager was killed, and a process in another PID namespace, "
+      "which may have the arena, has not used the session since; retry after it has");
+}
+
+Incarnation ManagerClient::reserve_child_slot(const Fd& socket) {
+  const Message answer = ask(message_for(MessageKind::fork, id()), socket.get()).message;
+  return {static_cast<SlotNumber>(answer.slot), answer.incarnation};
+}
+
+Statistics ManagerClient::statistics() {
+  return ask(message_for(MessageKind::statistics, id())).message.statistics;
+}
+
+std::uint64_t ManagerClient::cancel_tickets(std::uint64_t older_than_milliseconds) {
+  Message message = message_for(MessageKind::collect, id());
+  // The manager releases memory in steps. The later requests cancel no more tickets.
+  std::uint64_t cancelled = 0;
+  for (message.number = older_than_milliseconds;; message.number = kUnlimited) {
+    const Message answer = ask(message).message;
+    cancelled += answer.number;
+    if (answer.unfinished == 0) return cancelled;
+  }
+}
+
+ManagerClient::Watched ManagerClient::watch_pipe(int descriptor) noexcept {
+  if (!member_.has_slot()) return {};
+  ensure();
+  Message message = message_for(MessageKind::watch_pipe, id());
+  message.pipe = pipe_number(descriptor);
+  const Fd location = open_pipe_location(descriptor, message.pipe);
+  const Guard guard(*this);
+  if (!connection_) return {message.pipe, false};
+  if (message.pipe == 0) {
+    // The socket at the other end, found before the message is written: later this end may be gone.
+    // The manager searches in the network namespace of this connection.
+    const auto reader = UnixDiag(connection_.socket()).peer_of(descriptor);
+    if (!reader) return {0, true};
+    message.pipe = reader->inode;
+    message.number = reader->cookie;
+  } else if (!location) {
+    return {0, true};
+  }
+  return {message.pipe, connection_.tell(message, location.get())};
+}
+
+ReadyPipe ManagerClient::watch_queue(const WatchedQueue& queue, const Fd& socket) {
+  return ReadyPipe(ask(message_about(MessageKind::watch_queue, id(), queue), socket.get()).fd);
+}
+
+ReadyPipe ManagerClient::ready_pipe(const WatchedQueue& queue) {
+  Reply reply = ask(message_about(MessageKind::find_ready_pipe, id(), queue));
+  if (reply.message.kind == MessageKind::unknown) return {};
+  return ReadyPipe(std::move(reply.fd));
+}
+
+void ManagerClient::wake_watchers(const WatchedQueue& queue) noexcept {
+  try {
+    leave({.kind = MessageKind::wake_watchers, .block = queue});
+  } catch (const std::bad_alloc&) {
+    report("no memory is left to wake those that watch a queue");
+  }
+}
+
+// A release may run with the GIL held and does not wait for the connection. If this process is
+// killed before the notice is sent, or has no memory for it, the manager finds the block in its
+// next sweep.
+void ManagerClient::drain(ArenaNumber arena, BlockNumber block) noexcept {
+  try {
+    leave({.kind = MessageKind::drain, .block = {.arena = arena, .block = block}});
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(memory_.postpone_free());
+  }
+}
+
+void ManagerClient::keep(ArenaNumber arena, std::uint32_t chunk, std::uint64_t size,
+                         const Fd& descriptor) {
+  Message message = message_for(MessageKind::keep_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  message.number = size;
+  ask(message, descriptor.get());
+}
+
+Fd ManagerClient::fetch(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = message_for(MessageKind::find_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  for (int search = 0; search < kSearches; ++search) {
+    Reply reply = ask(message);
+    if (reply.message.kind == MessageKind::done && reply.fd) return std::move(reply.fd);
+    std::this_thread::sleep_for(kSearchPause);
+  }
+  throw SessionError("cannot reach device memory of arena " + std::to_string(arena) +
+                     ": the session's manager was killed, and the process that allocated the "
+                     "memory has not reconnected to the new manager; retry after it sends again");
+}
+
+void ManagerClient::drop(ArenaNumber arena, std::uint32_t chunk) {
+  Message message = message_for(MessageKind::drop_chunk, id());
+  message.arena = arena;
+  message.chunk = chunk;
+  ask(message);
+}
+
+}  // namespace shmtensor
