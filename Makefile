@@ -14,7 +14,7 @@ CMAKE := $(abspath $(BIN))/cmake
 # pip installs it into the environment of the tests; RELEASE=1: what users build, without either. Another
 # environment's interpreter may have been configured before.
 TEST_BUILD := SHMTENSOR_TESTS=ON SHMTENSOR_FAULT_POINTS=ON SHMTENSOR_WERROR=ON CMAKE_UNITY_BUILD=ON \
-	CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+	CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	$(TEST_BUILD:%=-D%) -U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python \
 	-Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
