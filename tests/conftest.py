@@ -21,6 +21,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import named_objects
+from tests.helpers.children import STAND_IN
 from tests.helpers.leaks import Snapshot, abandoned, shm_names
 
 
@@ -29,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
         use_the_same_examples_each_time()
     # A third of the processor time that a child takes to import NumPy is OpenBLAS's threads, spinning.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Processes that are started from here import this pytest.
+    sys.path.insert(0, str(STAND_IN))
     # With it, print() writes a line and its end separately, and the lines of two processes mix.
     os.environ.pop("PYTHONUNBUFFERED", None)
     # `once` would warn in the workers of pytest-xdist, which a Python program executes.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.children import run_python
+from tests.helpers.children import STAND_IN, run_python
 
 ROOT = Path(__file__).parents[2]
 SIMULATORS = Path(os.environ.get("SHMTENSOR_SIM_BUILD", ROOT / "build/cpp/sim"))
@@ -25,7 +25,7 @@ class Machine:
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
-        path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        path = [str(STAND_IN), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.env = {"PYTHONPATH": os.pathsep.join(path), "LATCHES": str(folder)}
         if kind == "sim":
             self.env["SHMTENSOR_LIBCUDA"] = str(SIMULATORS / "libcuda-full.so.1")

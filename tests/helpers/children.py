@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+STAND_IN = Path(__file__).with_name("stand_in")
+"""Where processes that tests start find a pytest that is imported faster."""
+
 
 def clean_environment(**more: str) -> dict[str, str]:
     """Return this environment without variables of shmtensor."""
