@@ -194,7 +194,7 @@ void Arena::prefetch_send(BlockNumber block) {
   member_.writer().prefetch_bucket(segment_->number(), block);
 }
 
-void Arena::prefetch_ticket(BlockNumber block) const noexcept {
+void Arena::prefetch_ticket(BlockNumber block) const {
   member_.writer().prefetch_group(segment_->number(), block);
 }
 
@@ -206,7 +206,7 @@ void Arena::change_epoch(BlockNumber block) noexcept {
   }
 }
 
-void Arena::cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept {
+void Arena::cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) {
   if (!member_.has_slot()) return;
   member_.memory().transit(ticket.sender).claim(ticket, segment_->number(), block, generation);
   try_free_block(block);

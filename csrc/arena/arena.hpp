@@ -112,14 +112,15 @@ class Arena {
   /// Before `send`: begins to fetch what other processes have written there, in two steps. Of many
   /// blocks, to be called for all before the next step. Throws OutOfMemory, in the first one.
   void prefetch_send(BlockNumber block);
-  void prefetch_ticket(BlockNumber block) const noexcept;
+  void prefetch_ticket(BlockNumber block) const;
   /// Declares, or with an empty value revokes, that a block of this process contains ticket
   /// records. Their names are cleared; no other process knows the block yet, or still knows it.
   void set_contents(BlockNumber block, const TicketContents& contents) noexcept {
     segment_->record(block).contents.store(contents.bits());
   }
-  /// Cancels a ticket that no process will read.
-  void cancel_send(BlockNumber block, Generation generation, const Ticket& ticket) noexcept;
+  /// Cancels a ticket that no process will read. Throws OsError, SessionError if the table of
+  /// another sender cannot be mapped.
+  void cancel_send(BlockNumber block, Generation generation, const Ticket& ticket);
 
   [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return member_.memory(); }
