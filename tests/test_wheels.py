@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -54,7 +55,8 @@ def test_unknown_target_is_named() -> None:
         targets(["cp27-x86_64", "cp312-x86_64"])
 
 
-def test_headers_of_an_interpreter_are_found(tmp_path) -> None:
+def test_headers_of_an_interpreter_are_found(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", f"{sys.base_exec_prefix}/bin:{os.environ['PATH']}")
     assert (headers.headers(sysconfig.get_python_version(), tmp_path) / "Python.h").exists()
 
 
