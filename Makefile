@@ -15,9 +15,9 @@ CMAKE := $(abspath $(BIN))/cmake
 # environment's interpreter may have been configured before.
 TEST_BUILD := SHMTENSOR_TESTS=ON SHMTENSOR_FAULT_POINTS=ON SHMTENSOR_WERROR=ON CMAKE_UNITY_BUILD=ON \
 	CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+PYBIND = pybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	$(TEST_BUILD:%=-D%) -U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python \
-	-Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+	$(TEST_BUILD:%=-D%) -D$(PYBIND) -U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python
 SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]pp' -o -name '*.py*' \
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
@@ -272,7 +272,8 @@ $(VENV)/.shmtensor: $(SOURCES) | $(VENV)/.group-build
 	touch $@
 else
 $(VENV)/.shmtensor: $(SOURCES) $(CPP_BUILD)/.built | $(VENV)/.group-build
-	$(PIP) --no-build-isolation --no-deps -C build-dir=$(CPP_BUILD) $(TEST_BUILD:%=-C cmake.define.%) .
+	$(PIP) --no-build-isolation --no-deps -C build-dir=$(CPP_BUILD) $(TEST_BUILD:%=-C cmake.define.%) \
+	  -C cmake.define.$(PYBIND) .
 	touch $@
 endif
 
