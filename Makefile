@@ -11,10 +11,10 @@ BENCH_CASES ?= all
 BENCH_RESULT ?= build/bench/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
 # The build of the tests: the C++ tests, and the package with the fault points at which tests kill processes.
-# pip installs it into the environment of the tests; RELEASE=1: what users build, without either. Another
-# environment's interpreter may have been configured before.
+# pip installs it into the environment of the tests; RELEASE=1: what users build, without either.
 TEST_BUILD := SHMTENSOR_TESTS=ON SHMTENSOR_FAULT_POINTS=ON SHMTENSOR_WERROR=ON CMAKE_UNITY_BUILD=ON \
 	CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+# Another environment may have configured it before: CMake's cache has its interpreter, and pip clears the cache.
 PYBIND = pybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	$(TEST_BUILD:%=-D%) -D$(PYBIND) -U '*Python_*' -DPython_EXECUTABLE=$(abspath $(BIN))/python
@@ -45,7 +45,6 @@ help: ## list the targets in groups; make alone: those of every day
 
 HTML ?=
 demo: ## see shmtensor beside pickle and SharedMemory (HTML=file: a page, too) [half a minute]
-demo:
 	$(MAKE) VENV=$(BENCH_VENV) RELEASE=1 $(BENCH_VENV)/.shmtensor $(BENCH_VENV)/.dataset
 	$(BENCH_VENV)/bin/python examples/demo $(if $(HTML),--html $(HTML))
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
-#include <new>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/report.hpp"

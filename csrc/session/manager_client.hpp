@@ -1,10 +1,8 @@
 // What a process asks and tells the manager of its session.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "arena/member.hpp"

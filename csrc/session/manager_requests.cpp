@@ -1,7 +1,9 @@
 // The requests to the manager, one after the other.
 #include <chrono>
 #include <new>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/report.hpp"

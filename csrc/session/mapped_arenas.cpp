@@ -17,13 +17,14 @@ std::size_t index_of(Placement placement) noexcept {
              : strategy - 1;
 }
 
-}  // namespace
-
-bool Placement::contains(const Arena& arena) const {
-  if (arena.segment().strategy() != strategy) return false;
-  return strategy != Strategy::device ||
-         static_cast<const cuda::DeviceDataSegment&>(arena.data()).gpu().number() == device;
+bool is_on(const Arena& arena, Placement placement) {
+  if (arena.segment().strategy() != placement.strategy) return false;
+  return placement.strategy != Strategy::device ||
+         static_cast<const cuda::DeviceDataSegment&>(arena.data()).gpu().number() ==
+             placement.device;
 }
+
+}  // namespace
 
 PinnedArena MappedArenas::add(std::unique_ptr<Arena> arena) {
   const ArenaNumber number = arena->segment().number();
@@ -37,23 +38,27 @@ PinnedArena MappedArenas::find(ArenaNumber number) noexcept {
   return at != arenas_.end() ? PinnedArena(*at->second) : PinnedArena();
 }
 
-std::vector<PinnedArena> MappedArenas::all() {
+template <typename Choose>
+std::vector<PinnedArena> MappedArenas::pin(Choose&& choose) {
   std::vector<PinnedArena> found;
   const LockGuard guard(lock_);
-  found.reserve(arenas_.size());
-  for (auto& [number, arena] : arenas_) found.emplace_back(*arena);
+  for (auto& [number, arena] : arenas_) {
+    if (choose(*arena)) found.emplace_back(*arena);
+  }
   return found;
 }
 
+std::vector<PinnedArena> MappedArenas::all() {
+  return pin([](const Arena&) { return true; });
+}
+
 std::vector<PinnedArena> MappedArenas::owned() {
-  std::vector<PinnedArena> found = all();
-  std::erase_if(found, [](const PinnedArena& arena) { return !arena->owned(); });
-  return found;
+  return pin([](const Arena& arena) { return arena.owned(); });
 }
 
 std::vector<PinnedArena> MappedArenas::owned(Placement placement) {
   std::vector<PinnedArena> found = owned();
-  std::erase_if(found, [&](const PinnedArena& arena) { return !placement.contains(*arena); });
+  std::erase_if(found, [&](const PinnedArena& arena) { return !is_on(*arena, placement); });
   return found;
 }
 
@@ -71,7 +76,7 @@ PinnedArena MappedArenas::current(Placement placement) {
     const LockGuard guard(lock_);
     if (Arena* current = current_[index_of(placement)]) arena = PinnedArena(*current);
   }
-  if (arena && !placement.contains(*arena)) arena.reset();
+  if (arena && !is_on(*arena, placement)) arena.reset();
   return arena;
 }
 

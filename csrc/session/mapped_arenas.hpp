@@ -66,14 +66,14 @@ class MappedArenas {
   bool unlock_in_child(SlotNumber slot) noexcept NO_THREAD_SAFETY_ANALYSIS;
 
  private:
-  using Arenas = std::unordered_map<ArenaNumber, std::unique_ptr<Arena>>;
-
+  template <typename Choose>
+  [[nodiscard]] std::vector<PinnedArena> pin(Choose&& choose);
   template <typename Choose>
   [[nodiscard]] std::vector<std::unique_ptr<Arena>> take(Choose&& choose);
   void unlock_forked() noexcept NO_THREAD_SAFETY_ANALYSIS;
 
   SpinLock lock_;
-  Arenas arenas_ GUARDED_BY(lock_);
+  std::unordered_map<ArenaNumber, std::unique_ptr<Arena>> arenas_ GUARDED_BY(lock_);
   static constexpr std::size_t kPlacements = 20;
   Arena* current_[kPlacements] GUARDED_BY(lock_){};
   Arena* forked_ = nullptr;  // during a fork: the first of the arenas that were there when it began

@@ -1,8 +1,6 @@
 // Blocks, and where new ones are allocated.
 #pragma once
 
-#include <cstddef>
-
 #include "arena/arena.hpp"
 
 namespace shmtensor {
@@ -22,8 +20,6 @@ struct Placement {
     placement.device = number;
     return placement;
   }
-  /// Return true if the blocks of the arena are there.
-  [[nodiscard]] bool contains(const Arena& arena) const;
 
   Strategy strategy;
   int device = 0;  ///< for Strategy::device: its number in this process

@@ -117,7 +117,8 @@ def _wait_for_imports() -> None:
     imported would wait for it forever. Importing it here waits for the thread that imports it.
     """
     for name, module in list(sys.modules.items()):
-        if name.startswith("shmtensor.") and getattr(module.__spec__, "_initializing", False):
+        spec = getattr(module, "__spec__", None)  # None: the program has forbidden the import
+        if name.startswith("shmtensor.") and getattr(spec, "_initializing", False):
             with suppress(Exception):  # the other thread raises it, too
                 import_module(name)
 

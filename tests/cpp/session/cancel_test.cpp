@@ -2,7 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <fstream>
+#include <utility>
+
+#include "base/align.hpp"
 #include "base/error.hpp"
+#include "os/mapping.hpp"
 #include "session/session.hpp"
 #include "support/server.hpp"
 
@@ -24,7 +29,10 @@ TEST_F(CancelTest, ReportsThatTheSendersTableCannotBeMapped) {
 
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
-  const rlim_t before = std::exchange(limit.rlim_cur, 0);
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  // Not enough for a table, but for the heap.
+  const rlim_t before = std::exchange(limit.rlim_cur, pages * page_size() + 8 * kMiB);
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
   EXPECT_THROW(other->cancel(sent, Strategy::file_descriptor), OsError);
   limit.rlim_cur = before;

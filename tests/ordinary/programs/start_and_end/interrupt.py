@@ -44,5 +44,5 @@ if __name__ == "__main__":
     ready.wait()
     while process.is_alive():  # a signal just before it reads leaves a queue of the standard library waiting
         os.kill(process.pid, signal.SIGINT)
-        process.join(5)
+        process.join(20)
     print(process.exitcode)
