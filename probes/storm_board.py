@@ -1,4 +1,4 @@
-"""What the processes of `probes.storm` tell each other without the library that they test: two files."""
+"""What the processes of `probes.storm` report to each other without the library that they test: two files."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def measure_all(
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for all of it")
     options = parser.parse_args()
     if os.environ.get("SHMTENSOR_LIBCUDA"):
-        print("SHMTENSOR_LIBCUDA is set: times on a simulated driver say nothing", file=sys.stderr)
+        print("SHMTENSOR_LIBCUDA is set: times on a simulated driver mean nothing", file=sys.stderr)
         return 2
     results: dict[str, Any] = {}
     facts = {

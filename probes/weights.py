@@ -54,7 +54,7 @@ def copy_all(inbox: Any, answers: Any) -> None:
 
 
 def publish(weights: Any, engines: list[Consumer]) -> None:
-    """Publish a copy, and tell the engines."""
+    """Publish a copy, and notify the engines."""
     import shmtensor as st
 
     st.publish(NAME, weights)

@@ -32,7 +32,9 @@ PHRASES = {
         r"(?:^|[.;:] +|\n\s*|, | of )[Ww]ho (?:has|had|is|was|asks|sends|reads)\b"
     ): "a process that ...",
     re.compile(_SOME_PROCESS): "no process, another process",
-    re.compile(r"\b(?:says|said)\b"): "reports, prints, contains",
+    re.compile(r"\b(?:says|said|tells?|told|telling)\b"): "reports, notifies, contains",
+    re.compile(r"\bin vain\b"): "without success",
+    re.compile(r"\bbehind (?:the|its|their)\b"): "after",
     re.compile(r"\bat once\b"): "immediately, simultaneously",
     re.compile(r"\blook(?:s|ed)? (?:at|around)\b"): "read, check",
 }
@@ -130,6 +132,9 @@ def test_prose_avoids_listed_phrases() -> None:
         ("a.cpp", "// The sender, who has the bit, clears it."),
         ("a.py", '"""Whatever the table says."""'),
         ("a.py", "# Both start at once."),
+        ("a.cpp", "// It tells the manager."),
+        ("a.py", "# It waits in vain."),
+        ("a.md", "The records behind the header."),
         ("a.cpp", "// The manager looks at it."),
     ],
 )

@@ -33,7 +33,7 @@ def _proportional(pid: int) -> int:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
-    raise AssertionError("the kernel does not say")
+    raise AssertionError("the kernel does not report the memory")
 
 
 @contextmanager

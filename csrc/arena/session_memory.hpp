@@ -25,7 +25,7 @@ enum class SlotStatus : std::uint32_t {
                  ///< maps it
   forking = 2,   ///< reserved for the child of a fork in progress; the child stores its pid
   joining = 3,   ///< reserved for a process that has connected and may not map this memory yet
-  unlocked = 4,  ///< in use by a process that could not lock the byte: only its pid tells whether
+  unlocked = 4,  ///< in use by a process that could not lock the byte: only its pid shows whether
                  ///< it is alive
 };
 

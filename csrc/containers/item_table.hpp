@@ -15,8 +15,7 @@
 
 namespace shmtensor {
 
-inline constexpr std::uint64_t kItemsMagic = 0x3173'6d65'7469'7473;  // "stitems1"
-inline constexpr std::uint32_t kItemsVersion = 1;
+inline constexpr std::uint64_t kItemsMagic = 0x3273'6d65'7469'7473;  // "stitems2"
 
 /// The form of an item's bytes.
 enum class ItemForm : std::uint32_t {
@@ -28,14 +27,11 @@ enum class ItemForm : std::uint32_t {
 
 struct ItemsHead {
   std::uint64_t magic;
-  std::uint32_t version;
-  std::uint32_t kind;  ///< defined by the layer above: the type of the items
+  std::uint64_t kind;  ///< defined by the layer above: the type of the items
   std::uint64_t count;
   std::uint64_t pieces;
-  std::uint64_t items;  ///< offset of the first item in piece 0
-  std::uint64_t check;  ///< SipHash of the preceding fields and of the sizes of the pieces
 };
-static_assert(sizeof(ItemsHead) == 48);
+static_assert(sizeof(ItemsHead) == 32);
 
 /// form:2 | piece:22 | offset:40. An item ends at the beginning of the next item of its piece, or
 /// at the end of the piece.
@@ -72,7 +68,7 @@ class ItemTable {
   explicit ItemTable(std::vector<Piece> pieces);
 
   [[nodiscard]] std::uint64_t size() const noexcept { return head_.count; }
-  [[nodiscard]] std::uint32_t kind() const noexcept { return head_.kind; }
+  [[nodiscard]] std::uint64_t kind() const noexcept { return head_.kind; }
   /// The number of bytes of all pieces.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
   [[nodiscard]] const std::vector<Piece>& pieces() const noexcept { return pieces_; }
@@ -85,9 +81,6 @@ class ItemTable {
   ItemsHead head_{};
   const std::byte* entries_ = nullptr;
 };
-
-/// Returns the value of `ItemsHead::check`. Exposed because the writer of tables is in Python.
-[[nodiscard]] std::uint64_t items_check(std::span<const std::byte> head_and_sizes) noexcept;
 
 /// An item with buffers out of band, at a multiple of 64 bytes:
 ///

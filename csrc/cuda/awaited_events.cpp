@@ -53,7 +53,7 @@ struct AwaitedEvents {
     });
   }
 
-  // The pid of the process whose work a device waits for in vain, or 0.
+  // The pid of the process whose work a device waits for without end, or 0.
   pid_t ended_maker(const Gpu& gpu) {
     constexpr std::uint64_t kAskAgain = 10'000'000;
     const LockGuard guard(mutex);

@@ -62,7 +62,7 @@ std::byte* DeviceDataSegment::at(std::uint64_t offset, std::uint64_t size, Acces
     Fd descriptor = keeper_.fetch(segment_.number(), chunk);
     auto made = std::make_unique<Chunk>();
     made->memory = PhysicalMemory::import(gpu_, descriptor, chunk_size);
-    // Kept so that a new manager can be told about the chunk if this manager and the owner are
+    // Kept so that a new manager can be sent the chunk if this manager and the owner are
     // killed.
     descriptors_[chunk].store(descriptor.release());
     chunks_[chunk] = std::move(made);

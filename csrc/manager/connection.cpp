@@ -209,7 +209,7 @@ std::optional<Reply> Connection::exchange(const Message& request, int descriptor
   return reply;
 }
 
-bool Connection::tell(const Message& message, int descriptor) noexcept {
+bool Connection::notify(const Message& message, int descriptor) noexcept {
   if (!socket_.still_is(identity_)) return false;
   try {
     send_message(socket_, bytes_of(message),

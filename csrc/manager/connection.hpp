@@ -37,7 +37,7 @@ class Connection {
 
   /// Sends a message that has no answer, with a copy of `descriptor` unless that is -1. Never
   /// waits. Returns false if the message could not be sent now.
-  bool tell(const Message& message, int descriptor = -1) noexcept;
+  bool notify(const Message& message, int descriptor = -1) noexcept;
 
   [[nodiscard]] const Fd& socket() const noexcept { return socket_; }
   explicit operator bool() const noexcept { return static_cast<bool>(socket_); }

@@ -6,7 +6,7 @@
 
 namespace shmtensor {
 
-/// Tells the processor that the thread spins.
+/// Informs the processor that the thread spins.
 inline void pause_processor() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -23,14 +23,14 @@ void mark_process() noexcept;
 void mark_forked_child() noexcept;
 
 /// Returns 1 in the process that was marked, 2 in its forked children, and so on; 0 in a raw copy.
-/// So it tells a process from each of its ancestors. A pid does not: in nested PID namespaces, each
+/// So it distinguishes a process from each of its ancestors. A pid does not: in nested PID namespaces, each
 /// of several ancestors may have pid 1.
 [[nodiscard]] inline std::uint32_t fork_depth() noexcept {
   return fork_mark::place.load(std::memory_order_relaxed)->load(std::memory_order_relaxed);
 }
 
 /// Return true if this process is a raw copy of a marked process. Everything it has belongs to its
-/// parent, so it must not change shared memory. Also false if the kernel cannot tell.
+/// parent, so it must not change shared memory. Also false if the kernel does not report it.
 [[nodiscard]] inline bool is_raw_copy() noexcept { return fork_depth() == 0; }
 
 [[noreturn]] void throw_raw_copy();

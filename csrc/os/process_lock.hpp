@@ -33,7 +33,7 @@ class ProcessLock {
   void* page_ = nullptr;
 };
 
-/// Return true if a process has locked the byte. Also true if the kernel cannot tell.
+/// Return true if a process has locked the byte. Also true if the kernel does not report it.
 [[nodiscard]] bool is_locked(const Fd& file, std::uint64_t byte) noexcept;
 
 }  // namespace shmtensor

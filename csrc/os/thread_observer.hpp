@@ -1,4 +1,4 @@
-// Tells objects that a thread of this process ends.
+// Notifies objects when a thread of this process ends.
 #pragma once
 
 namespace shmtensor {

@@ -25,7 +25,7 @@ struct KeptRecord {
 };
 static_assert(sizeof(KeptRecord) == 16);
 
-/// The records behind the header of a queue that redelivers. docs/design/queues.md proves
+/// The records after the header of a queue that redelivers. docs/design/queues.md proves
 /// the protocol.
 ///
 /// Processes: a consumer with the lock of the head makes a free or returned record its own. Only

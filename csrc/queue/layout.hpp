@@ -120,7 +120,7 @@ struct QueueHeader {
     return limit.load() != 0 && waiting() >= limit.load();
   }
 
-  /// The ticket records in the first block, with those of kept messages behind the header.
+  /// The ticket records in the first block, with those of kept messages after the header.
   [[nodiscard]] static TicketContents contents(std::uint32_t kept = 0) noexcept {
     return {.kind = TicketContents::Kind::queue,
             .stride = sizeof(MessageEntry),

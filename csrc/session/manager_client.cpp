@@ -70,7 +70,7 @@ void ManagerClient::reconnect() {
     for (const PinnedArena& arena : arenas_.all()) {
       if (connection_) register_again(*arena);
     }
-    if (connection_ && connection_.tell(message_for(MessageKind::registered, id()))) return;
+    if (connection_ && connection_.notify(message_for(MessageKind::registered, id()))) return;
   }
   throw SessionError("cannot rejoin session " + id().hex() +
                      (memory_.descriptor_or_none() >= 0
@@ -112,7 +112,7 @@ void ManagerClient::register_again(const Arena& arena) {
     static_cast<void>(connection_.ask(message, named ? -1 : (*file).get()));
     message.kind = MessageKind::keep_chunk;
     // The analysis does not know that a lambda runs with the locks of its function.
-    const auto tell = [&](std::uint32_t chunk, std::uint64_t size, int descriptor)
+    const auto announce = [&](std::uint32_t chunk, std::uint64_t size, int descriptor)
                           NO_THREAD_SAFETY_ANALYSIS {
                             message.chunk = chunk;
                             message.number = size;
@@ -120,12 +120,12 @@ void ManagerClient::register_again(const Arena& arena) {
                               static_cast<void>(connection_.ask(message, descriptor));
                           };
     if (segment.strategy() == Strategy::device) {
-      static_cast<const cuda::DeviceDataSegment&>(arena.data()).for_each_descriptor(tell);
+      static_cast<const cuda::DeviceDataSegment&>(arena.data()).for_each_descriptor(announce);
     } else if (segment.strategy() == Strategy::external && arena.owned()) {
       for (std::uint32_t chunk = 0; chunk < kMaxChunks; ++chunk) {
         const ChunkRecord& record = segment.chunk(chunk);
         if (const std::uint64_t size = record.size.load(); size != 0) {
-          tell(chunk, size, record.descriptor.load());
+          announce(chunk, size, record.descriptor.load());
         }
       }
     }
@@ -168,7 +168,7 @@ bool ManagerClient::send_notices_locked() noexcept {
   const LockGuard guard(notices_lock_);
   for (; !notices_.empty(); notices_.pop_back()) {
     const Notice& notice = notices_.back();
-    if (!connection_ || !connection_.tell(message_about(notice.kind, id(), notice.block))) {
+    if (!connection_ || !connection_.notify(message_about(notice.kind, id(), notice.block))) {
       return false;
     }
   }
@@ -185,7 +185,7 @@ void ManagerClient::unlock_in_child(Fd socket, std::uint32_t incarnation) noexce
   connection_.close();
   if (socket) {
     connection_ = Connection(std::move(socket));
-    connection_.tell(message_for(MessageKind::child, id()));
+    connection_.notify(message_for(MessageKind::child, id()));
     incarnation_ = incarnation;
   }
   notices_.clear();  // the parent sends these

@@ -1,4 +1,4 @@
-// What a process asks and tells the manager of its session.
+// What a process asks of, and reports to, the manager of its session.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,7 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
   /// A pipe or socket into which this process sends, see WatchedPipes.
   struct Watched {
     std::uint32_t number = 0;  ///< for tickets of messages in it; 0 if it cannot be watched
-    bool settled = false;      ///< false if the manager could not be told now: try again
+    bool settled = false;      ///< false if the manager could not be notified now: try again
   };
   /// Lets the manager watch a pipe. Never waits for the manager.
   [[nodiscard]] Watched watch_pipe(int descriptor) noexcept;
@@ -115,7 +115,7 @@ class ManagerClient final : public cuda::ChunkKeeper, public DrainRequests {
   void leave(const Notice& notice);
   void send_notices() noexcept;
   [[nodiscard]] bool has_notices() noexcept;
-  /// Returns false if the manager could not be told now.
+  /// Returns false if the manager could not be notified now.
   [[nodiscard]] bool send_notices_locked() noexcept REQUIRES(mutex_);
 
   RecursiveMutex mutex_;  // one request at a time; a fork sends requests while it holds the lock

@@ -80,7 +80,7 @@ ManagerClient::Watched ManagerClient::watch_pipe(int descriptor) noexcept {
   } else if (!location) {
     return {0, true};
   }
-  return {message.pipe, connection_.tell(message, location.get())};
+  return {message.pipe, connection_.notify(message, location.get())};
 }
 
 ReadyPipe ManagerClient::watch_queue(const WatchedQueue& queue, const Fd& socket) {

@@ -81,7 +81,7 @@ Block Session::allocate_on_host(std::uint64_t size, Placement placement) {
   throw cannot_share(size, "no arena can hold that");
 }
 
-// Growing on a device tells the manager, with the arena locked; the connection is locked before
+// Growing on a device notifies the manager, with the arena locked; the connection is locked before
 // arenas.
 Block Session::allocate_on_device(std::uint64_t size, Placement placement) {
   const LockGuard creation(creation_mutex_);

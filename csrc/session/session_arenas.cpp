@@ -129,8 +129,8 @@ std::unique_ptr<Segment> Session::open_memfd(ArenaNumber number) {
   Fd file = find_file();
   const bool scarce = static_cast<std::uint64_t>(file.get()) > descriptor_limit() / 2;
   auto segment = Segment::open(id(), number, std::move(file));
-  // Unless descriptors are short, the descriptor is kept, so that a new manager can be told about
-  // the arena if this manager and the owner are killed.
+  // Unless descriptors are short, the descriptor is kept, so that a new manager can be sent the
+  // arena if this manager and the owner are killed.
   if (scarce) segment->drop_descriptor(find_file);
   segment->ensure_plane(member_.slot());
   return segment;

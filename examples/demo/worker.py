@@ -37,7 +37,7 @@ def work(tasks: Any, whole: Any, answers: Connection) -> None:
             if pause:
                 answers.send(
                     ("paused", number, ())
-                )  # in the middle of the batch: killed here, or told to continue
+                )  # in the middle of the batch: killed here, or allowed to continue
                 answers.recv()
             answers.send(("done", number, means(opened(message))))
     if isinstance(whole, Segment):

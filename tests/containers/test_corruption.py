@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 
 import numpy as np
@@ -20,6 +21,7 @@ def rebuilt(pieces: list[bytearray]) -> st.SharedList:
     return _rebuild(storages, (0, 1, -1), None)
 
 
+HEAD = 40  # bytes before the entries of one piece
 ITEMS = [{"a": 1}, np.arange(10), [np.ones(3), "b"], "text"]
 
 
@@ -27,7 +29,7 @@ def test_intact_list_copy_is_accepted() -> None:
     assert repr(list(rebuilt(pieces_of(st.SharedList(ITEMS))))) == repr(ITEMS)
 
 
-@pytest.mark.parametrize("size", [0, 1, 47, 48, 60, 100])
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 60, 100])
 def test_truncated_list_is_rejected(size) -> None:
     (piece,) = pieces_of(st.SharedList(ITEMS))
     with pytest.raises(st.CorruptDataError, match="Rebuild the container"):
@@ -46,20 +48,36 @@ def test_mixed_parts_of_two_lists_are_rejected() -> None:
         rebuilt([one, other])
 
 
-def test_every_changed_header_byte_is_detected() -> None:
+def test_changed_magic_number_and_sizes_are_detected() -> None:
+    """Another number of items is accepted if their entries fit: an item is inside the memory in any case."""
     (piece,) = pieces_of(st.SharedList(ITEMS))
-    for place in range(56):
+    for place in (*range(8), *range(24, HEAD)):
         damaged = bytearray(piece)
         damaged[place] ^= 0x40
         with pytest.raises(st.CorruptDataError):
             rebuilt([damaged])
 
 
+def test_changed_number_of_items_never_reads_out_of_bounds() -> None:
+    (piece,) = pieces_of(st.SharedList(ITEMS))
+    for count in (0, 3, 5, 50, 1 << 40):
+        damaged = bytearray(piece)
+        damaged[16:24] = count.to_bytes(8, "little")
+        if count > len(piece) // 8:
+            with pytest.raises(st.CorruptDataError, match="too short"):
+                rebuilt([damaged])
+        else:
+            items = rebuilt([damaged])
+            for index in range(count):
+                with contextlib.suppress(Exception):  # a wrong pickle may raise anything
+                    items[index]
+
+
 def test_changed_entries_never_read_out_of_bounds() -> None:
     """Whatever the entries contain, an access returns an object or raises, and reads no other memory."""
     (piece,) = pieces_of(st.SharedList(ITEMS))
     caught = 0
-    for place in range(56, 56 + 8 * len(ITEMS)):
+    for place in range(HEAD, HEAD + 8 * len(ITEMS)):
         for flip in (0x01, 0x10, 0x80, 0xFF):
             damaged = bytearray(piece)
             damaged[place] ^= flip

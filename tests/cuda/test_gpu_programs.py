@@ -70,7 +70,7 @@ def test_gpu_report_is_written(simulator, tmp_path) -> None:
     assert not any(step["left running"] for step in report["steps"].values())
     assert report["machine"]["processors"]
     log = (tmp_path / "out" / "report.log").read_text()
-    assert "times on a simulated driver say nothing" in log
+    assert "times on a simulated driver mean nothing" in log
     assert "answers of the SIMULATED driver" in log
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"report.json", "report.log"}
 

@@ -154,7 +154,7 @@ def test_message_is_done_once_although_its_consumer_was_killed_in_task_done(poin
 
 
 def test_immediate_shutdown_discards_lost_messages() -> None:
-    """Regression: it raised StaleHandleError and left the messages behind the lost ring."""
+    """Regression: it raised StaleHandleError and left the messages after the lost ring."""
     run("""
     lose_ring()
     messages.put([st.ones(3)], timeout=60)

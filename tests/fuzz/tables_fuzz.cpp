@@ -1,5 +1,6 @@
 // Reads a SharedList's items and a SharedDict's keys from damaged memory, and a handle from any
 // bytes: each is an item, a key or an error, and nothing outside of the memory is read.
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -50,23 +51,20 @@ void read_keys(std::span<const std::byte> bytes) {
   static_cast<void>(table.find(std::string_view("a key")));
 }
 
-// The checksum of the head would reject nearly all inputs, so it is corrected.
+// The magic number and the sizes of the pieces would reject nearly all inputs, so they are corrected.
 void read_items(std::vector<std::byte>& first, const std::vector<std::byte>& second) {
-  if (first.size() >= sizeof(ItemsHead)) {
-    ItemsHead head;
-    std::memcpy(&head, first.data(), sizeof head);
-    const std::uint64_t sizes = std::min<std::uint64_t>(head.pieces, 1u << 10) * 8;
-    if (sizeof head + sizes <= first.size()) {
-      std::vector<std::byte> checked(first.begin(),
-                                     first.begin() + static_cast<std::ptrdiff_t>(sizeof head - 8));
-      checked.insert(checked.end(), first.begin() + sizeof head,
-                     first.begin() + static_cast<std::ptrdiff_t>(sizeof head + sizes));
-      head.check = items_check(checked);
-      std::memcpy(first.data(), &head, sizeof head);
-    }
-  }
   std::vector<ItemTable::Piece> pieces{first};
   if (!second.empty()) pieces.emplace_back(second);
+  if (first.size() >= sizeof(ItemsHead) + pieces.size() * 8) {
+    const auto correct = [&](std::size_t offset, std::uint64_t word) {
+      std::memcpy(first.data() + offset, &word, sizeof word);
+    };
+    correct(offsetof(ItemsHead, magic), kItemsMagic);
+    correct(offsetof(ItemsHead, pieces), pieces.size());
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      correct(sizeof(ItemsHead) + i * 8, pieces[i].size());
+    }
+  }
   const ItemTable table(std::move(pieces));
   for (std::uint64_t index = 0; index < table.size() && index < 64; ++index) {
     const Item item = table.at(index);

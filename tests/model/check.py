@@ -164,7 +164,7 @@ WRONG = [
     Case("broadcast: the last reader keeps a message", ONE + "READER_KEEPS", BROADCAST),
     Case("broadcast: a writer whose readers have left keeps it", ONE + "WRITER_KEEPS", BROADCAST),
     Case("broadcast: a leaving reader keeps its messages", ONE + "LEAVE_MESSAGES", BROADCAST),
-    Case("broadcast: a leaving reader tells no writer", ONE + "LEAVE_SILENTLY", BROADCAST),
+    Case("broadcast: a leaving reader notifies no writer", ONE + "LEAVE_SILENTLY", BROADCAST),
     Case("broadcast: a waiter checks, then announces itself", ONE + "LOOK_BEFORE_ANNOUNCING", BROADCAST),
     Case("broadcast: a ticket before its record", "READERS=1 TICKET_BEFORE_RECORD", BROADCAST),
     Case("broadcast: no ticket is cancelled for a dead writer", "READERS=1 NO_CANCEL", BROADCAST),

@@ -128,7 +128,7 @@ def test_tensors_of_answers_that_cannot_be_unpickled_are_freed() -> None:
                 pool.apply_async(make_with_tensors).get(WAIT)
         assert pool.apply_async(double, (1,)).get(WAIT) == 2
         assert st.stats()["in_flight"] == 0
-        # The manager frees the message, and the tensor behind the failure, after the worker's `put`.
+        # The manager frees the message, and the tensor after the failure, after the worker's `put`.
         wait_until(lambda: st.stats()["blocks"] == before, what="the blocks of the answers to be freed")
 
 

@@ -106,7 +106,7 @@ class OpenTasks:
         """Forget the tasks before the last answer of each living worker.
 
         Both queues keep the order, so none of these workers has such a task; neither has a dead one put its
-        answer behind theirs.
+        answer after theirs.
         """
         first = min(self.last.values())
         for number in [number for number in self.given_up if number < first]:

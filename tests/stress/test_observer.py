@@ -68,7 +68,7 @@ PROGRAM = """
                 held.clear()
             st.gc(older_than=0)
             report()
-        elif line.startswith("say nothing of one"):
+        elif line.startswith("omit one"):
             letters_said, letters = letters, letters[:1]
             report()
         print("done", flush=True)
@@ -200,7 +200,7 @@ def test_observer_reports_use_of_freed_block(subject) -> None:
 
 @pytest.mark.thorough
 def test_observer_reports_holder_bit_without_use(subject) -> None:
-    subject.order("say nothing of one")
+    subject.order("omit one")
     assert any("has a bit of slot 0, which does not use it" in problem for problem in subject.problems())
 
 

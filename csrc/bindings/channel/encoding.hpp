@@ -7,9 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "bindings/channel/item_reader.hpp"
 #include "bindings/support/python.hpp"
-#include "bindings/tensor/tensor.hpp"
 #include "bindings/transfer/queued_tickets.hpp"
 #include "bindings/transfer/send_scope.hpp"
 #include "channel/queue.hpp"
@@ -43,11 +41,6 @@ class EncodedMessage {
  private:
   void encode(Session& session);
   [[nodiscard]] bool refer_to_tensor(const Session& session);
-  [[nodiscard]] bool append_item(PyObject* object, const Session& session, bool may_nest);
-  [[nodiscard]] bool append_sequence(ItemTag tag, PyObject* items, const Session& session);
-  void append_tensor(const Tensor& tensor, const Storage& storage);
-  void append_sized(ItemTag tag, std::span<const std::byte> content);
-  void append(const void* data, std::size_t size);
   void pickle(Session& session);
   void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
 

@@ -30,7 +30,7 @@ void discard_all(Queue& queue);
 void raise_unless_done(Attempt result, QueueEvent awaited);
 
 /// Messages outlive this process only if there is a manager, and a process that waits for the queue
-/// by a descriptor may not have been told.
+/// by a descriptor may not have been notified.
 void ensure_manager(Session& session);
 
 void add_queue_exceptions(py::module_& module);

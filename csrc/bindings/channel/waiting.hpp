@@ -14,7 +14,7 @@
 
 namespace shmtensor::python {
 
-/// How long a call may wait, as the arguments `block` and `timeout` say it.
+/// How long a call may wait, according to the arguments `block` and `timeout`.
 /// Threads: one.
 class Patience {
  public:

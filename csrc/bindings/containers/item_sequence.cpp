@@ -18,7 +18,7 @@ namespace shmtensor::python {
 namespace {
 
 /// The types of plain items; python/shmtensor/containers/_writer.py has the same numbers.
-enum class ItemKind : std::uint32_t { pickle = 0, bytes = 1, text = 2 };
+enum class ItemKind : std::uint64_t { pickle = 0, bytes = 1, text = 2 };
 
 PyObject* g_loads = nullptr;  // pickle.loads
 PyObject* g_buffers = nullptr;
@@ -71,7 +71,7 @@ PyObject* load(PyObject* bytes, PyObject* buffers) {
   const py::object error = py::module_::import("shmtensor.errors").attr("CorruptDataError");
   py::raise_from(cause, error.ptr(),
                  "cannot read an item of a shared list or dict: it is not a pickle; its memory was "
-                 "damaged, or holds other data. Build it again");
+                 "damaged, or holds other data. Rebuild the container");
   return nullptr;
 }
 
@@ -175,7 +175,7 @@ std::uint64_t place_of(const Items& items, std::int64_t index) {
   }
   if (at < 0 || static_cast<std::uint64_t>(at) >= items.table.size()) {
     throw CorruptData("cannot read a shared list: its index " + std::to_string(index) +
-                      " leads outside of it; its memory was damaged. Build it again");
+                      " leads outside of it; its memory was damaged. Rebuild the container");
   }
   return static_cast<std::uint64_t>(at);
 }
@@ -314,7 +314,7 @@ PyObject* get_selection(PyObject* self, void*) {
   return Py_NewRef(view != nullptr ? PyMemoryView_GET_BASE(view) : Py_None);
 }
 PyObject* get_kind(PyObject* self, void*) {
-  return PyLong_FromUnsignedLong(as_items(self)->table.kind());
+  return PyLong_FromUnsignedLongLong(as_items(self)->table.kind());
 }
 PyObject* get_nbytes(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(as_items(self)->table.bytes());
@@ -360,10 +360,6 @@ void add_item_sequence(py::module_& module) {
   g_nested = py::str("_nested").release().ptr();
   g_fortran = py::str("F").release().ptr();
   g_dtypes = py::dict().release().ptr();
-  module.def("items_check", [](const py::bytes& head_and_sizes) {
-    const std::string_view text = head_and_sizes;
-    return items_check(std::as_bytes(std::span(text.data(), text.size())));
-  });
 }
 
 }  // namespace shmtensor::python

@@ -13,7 +13,7 @@ void enable_try_incref(PyObject* object) noexcept;
 
 /// A new object of a Python class that derives from one of our types, not tracked by the garbage
 /// collector. Python makes each such class a collected one, but our types have no fields that the
-/// collector could follow: it would visit each object in vain.
+/// collector could follow: it would visit each object without effect.
 [[nodiscard]] py::object new_untracked(PyTypeObject* type);
 
 }  // namespace shmtensor::python

@@ -18,7 +18,7 @@ void* slot(Function* function) noexcept {
   return reinterpret_cast<void*>(function);
 }
 
-/// A function as PyMethodDef takes it, whose flags tell its real arguments.
+/// A function as PyMethodDef takes it, whose flags declare its real arguments.
 template <typename Function>
 PyCFunction method(Function* function) noexcept {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));

@@ -16,7 +16,7 @@ std::shared_ptr<OutgoingPipe> make_pipe(int descriptor) {
 
 }  // namespace
 
-// If the manager cannot be told now, because it is stopped or has just ended, the next ticket tries
+// If the manager cannot be notified now, because it is stopped or has just ended, the next ticket tries
 // again.
 void OutgoingPipe::watch(const SessionMemory& memory) noexcept {
   const GilRelease release;

@@ -14,7 +14,7 @@ namespace shmtensor::python {
 ///
 /// The first ticket for a message in the pipe makes the session's manager watch it, before the
 /// ticket is issued, so that the message is cancelled if the pipe loses its readers. A manager that
-/// takes over is told by the next ticket. All other tickets cost a few loads.
+/// takes over is notified by the next ticket. All other tickets cost a few loads.
 /// Threads: all members may be called simultaneously.
 class OutgoingPipe {
  public:

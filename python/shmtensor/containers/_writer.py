@@ -31,8 +31,8 @@ item_reducers: dict[type, Callable[[Any], Any]] = {}
 PICKLE, BYTES, TEXT = range(3)  # as in csrc/bindings/containers/item_sequence.cpp
 BUFFERED, NESTED, ARRAY = 1 << 62, 2 << 62, 3 << 62  # the form of an item, in its entry
 
-_MAGIC = 0x31736D6574697473
-_VERSION = 1
+_MAGIC = 0x32736D6574697473
+_HEAD = 32
 _ALIGNMENT = 64
 _OFFSET = (1 << 40) - 1
 
@@ -205,20 +205,16 @@ class Writer:
         """Write the head and the staged items; return all pieces, which are read-only."""
         entries = np.frombuffer(self._entries, np.uint64) if self._entries else np.zeros(0, np.uint64)
         sizes = array("Q", [0, *(piece.nbytes for piece in self._pieces)])
-        items = 48 + 8 * len(sizes) + 8 * len(entries)
+        items = _HEAD + 8 * len(sizes) + 8 * len(entries)
         items += -items % _ALIGNMENT
         sizes[0] = items + len(self._staged)
-        words = (_MAGIC, self._kind << 32 | _VERSION, len(entries), len(sizes), items)
-        head = array("Q", words).tobytes()
-        check = _core.items_check(head + sizes.tobytes())
         first = Storage(sizes[0])
-        words_of_first = np.frombuffer(memoryview(first), np.uint64, items // 8)
-        words_of_first[-7:] = 0  # the gap before the items, at most
-        words_of_first[:6] = [*words, check]
-        words_of_first[6 : 6 + len(sizes)] = sizes
-        place = words_of_first[6 + len(sizes) : 6 + len(sizes) + len(entries)]
-        place[:] = entries
-        staged = place[self._first_staged :]
+        head = np.frombuffer(memoryview(first), np.uint64, items // 8)
+        head[-7:] = 0  # the gap before the items, at most
+        start = _HEAD // 8 + len(sizes)
+        head[:start] = (_MAGIC, self._kind, len(entries), len(sizes), *sizes)
+        head[start : start + len(entries)] = entries
+        staged = head[start + self._first_staged : start + len(entries)]
         forms = np.uint64(3 << 62)
         staged[:] = (staged & forms) | ((staged & np.uint64(_OFFSET)) + np.uint64(items))
         if self._staged:

@@ -27,14 +27,10 @@ Bytes table_of(const std::vector<std::string>& items) {
   const std::uint64_t begin = sizeof(ItemsHead) + 8 + items.size() * 8;
   Bytes out;
   for (const std::uint64_t word :
-       {kItemsMagic, std::uint64_t{kItemsVersion}, std::uint64_t{items.size()}, std::uint64_t{1},
-        begin, begin + size}) {
+       {kItemsMagic, std::uint64_t{0}, std::uint64_t{items.size()}, std::uint64_t{1},
+        begin + size}) {
     put(out, word);
   }
-  const std::uint64_t check = items_check(out);
-  std::uint64_t whole = begin + size;
-  std::memcpy(out.data() + 40, &check, 8);
-  put(out, whole);
   std::uint64_t at = begin;
   for (const std::string& item : items) {
     put(out, at);
@@ -69,7 +65,7 @@ TEST(ItemTable, RejectsTruncatedTable) {
 
 TEST(ItemTable, EntriesNeverPointOutside) {
   const Bytes bytes = table_of({"one", "two"});
-  for (std::size_t place = 56; place < 72; ++place) {
+  for (std::size_t place = 40; place < 56; ++place) {
     for (int bit = 0; bit < 8; ++bit) {
       Bytes damaged = bytes;
       damaged[place] ^= std::byte{1} << bit;

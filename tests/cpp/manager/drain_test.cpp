@@ -33,7 +33,7 @@ class DrainTest : public testing::QueueWorld {
     rings_->release(ring_);
     EXPECT_EQ(live_tickets(*memory_), 3u);
   }
-  /// The last process that had the queue released it; it does not tell the manager.
+  /// The last process that had the queue released it; it does not notify the manager.
   void release_queue() {
     arena_->release(queue_);
     EXPECT_TRUE(word_of(*arena_, queue_).is_draining());

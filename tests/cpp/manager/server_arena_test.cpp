@@ -24,14 +24,14 @@ class ServerArenas : public testing::ServerTest {
   [[nodiscard]] std::unique_ptr<Segment> make(Strategy strategy, ArenaNumber number = 1) const {
     return Segment::create(id_, number, member_.slot, member_.incarnation, strategy, kSmall);
   }
-  std::optional<Reply> tell(const Segment& segment) {
+  std::optional<Reply> announce(const Segment& segment) {
     Message message = message_for(MessageKind::register_arena, id_);
     message.arena = segment.number();
     if (segment.strategy() == Strategy::file_system) return member_.client->ask(message);
     const Segment::File file = segment.file();
     return member_.client->ask(message, &*file);
   }
-  std::optional<Reply> tell(ArenaNumber number, const Fd& file) {
+  std::optional<Reply> announce(ArenaNumber number, const Fd& file) {
     Message message = message_for(MessageKind::register_arena, id_);
     message.arena = number;
     return member_.client->ask(message, &file);
@@ -56,7 +56,7 @@ TEST_F(ServerArenas, OfOneProcessAreLimited) {
   for (ArenaNumber number = 1; number <= 4097; ++number) {
     segment->header().number = number;  // the manager takes one file for many arenas
     const Segment::File file = segment->file();
-    reply = tell(number, *file);
+    reply = announce(number, *file);
     if (reply->message.kind != MessageKind::done) break;
   }
   EXPECT_EQ(refusal(reply),
@@ -67,8 +67,8 @@ TEST_F(ServerArenas, OfOneProcessAreLimited) {
 TEST_F(ServerArenas, MemfdIsSentOnRequest) {
   const auto segment = make(Strategy::file_descriptor);
   EXPECT_EQ(find(1)->message.kind, MessageKind::unknown);
-  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done);
-  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done) << "again, as with a new manager";
+  EXPECT_EQ(announce(*segment)->message.kind, MessageKind::done);
+  EXPECT_EQ(announce(*segment)->message.kind, MessageKind::done) << "again, as with a new manager";
   auto reply = find(1);
   EXPECT_EQ(reply->message.kind, MessageKind::done);
   EXPECT_EQ(reply->message.strategy, static_cast<std::uint32_t>(Strategy::file_descriptor));
@@ -80,7 +80,7 @@ TEST_F(ServerArenas, MemfdIsSentOnRequest) {
 
 TEST_F(ServerArenas, NamedObjectIsOpenedByNameInEveryProcess) {
   const auto segment = make(Strategy::file_system);
-  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done);
+  EXPECT_EQ(announce(*segment)->message.kind, MessageKind::done);
   const auto reply = find(1);
   EXPECT_EQ(reply->message.kind, MessageKind::done);
   EXPECT_EQ(reply->message.strategy, static_cast<std::uint32_t>(Strategy::file_system));
@@ -90,8 +90,8 @@ TEST_F(ServerArenas, NamedObjectIsOpenedByNameInEveryProcess) {
 TEST_F(ServerArenas, AreListedOneByOneForObserversToo) {
   const auto first = make(Strategy::file_descriptor, 3);
   const auto second = make(Strategy::file_system, 5);
-  tell(*first);
-  tell(*second);
+  announce(*first);
+  announce(*second);
   Client looker(id_);
   Message hello = message_for(MessageKind::hello, id_);
   hello.join = Join::observe;
@@ -111,7 +111,7 @@ TEST_F(ServerArenas, AreListedOneByOneForObserversToo) {
 
 TEST_F(ServerArenas, RetiredArenaIsClosedWhenNoBlockLives) {
   const auto segment = make(Strategy::file_system);
-  ASSERT_EQ(tell(*segment)->message.kind, MessageKind::done);
+  ASSERT_EQ(announce(*segment)->message.kind, MessageKind::done);
   segment->record(5).size.store(100);
   segment->record(5).word.store(BlockWord::live_at(0).bits());
   Message message = message_for(MessageKind::retire_arena, id_);
@@ -136,22 +136,22 @@ TEST_F(ServerArenas, RetiredArenaIsClosedWhenNoBlockLives) {
 TEST_F(ServerArenas, RejectsInvalidArenasWithoutSideEffects) {
   const auto segment = make(Strategy::file_descriptor);
   const Segment::File file = segment->file();
-  EXPECT_NE(refusal(tell(2, *file)).find("the session id or arena number does not match"),
+  EXPECT_NE(refusal(announce(2, *file)).find("the session id or arena number does not match"),
             std::string::npos);
-  EXPECT_NE(refusal(tell(3, create_memfd("empty"))).find("too short"), std::string::npos);
+  EXPECT_NE(refusal(announce(3, create_memfd("empty"))).find("too short"), std::string::npos);
   Fd unsealed = create_memfd("unsealed");
   set_file_size(unsealed, kSmall.data());
-  EXPECT_NE(refusal(tell(3, unsealed)).find("not created by this version"), std::string::npos);
-  EXPECT_NE(refusal(tell(3, socket_pair().first)).find("not a regular file"), std::string::npos);
+  EXPECT_NE(refusal(announce(3, unsealed)).find("not created by this version"), std::string::npos);
+  EXPECT_NE(refusal(announce(3, socket_pair().first)).find("not a regular file"), std::string::npos);
   EXPECT_NE(refusal(member_.client->ask(MessageKind::register_arena)).find("ENOENT"),
             std::string::npos);
   EXPECT_EQ(statistics(*other_.client).arenas, 0u);
-  EXPECT_EQ(tell(*segment)->message.kind, MessageKind::done);
+  EXPECT_EQ(announce(*segment)->message.kind, MessageKind::done);
 }
 
 TEST_F(ServerArenas, StatisticsCountLiveBlocksAndPages) {
   const auto segment = make(Strategy::file_descriptor);
-  ASSERT_EQ(tell(*segment)->message.kind, MessageKind::done);
+  ASSERT_EQ(announce(*segment)->message.kind, MessageKind::done);
   for (BlockNumber block = 0; block < 3; ++block) {
     segment->record(block).size.store(100);
     segment->record(block).word.store(BlockWord::live_at(0).bits());

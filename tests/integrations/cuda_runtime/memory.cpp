@@ -62,7 +62,7 @@ FORWARD(cudaMallocFromPoolAsync,
         cuMemAllocFromPoolAsync, at(out), size, pool, stream)
 FORWARD(cudaFreeAsync, (void* pointer, cudaStream_t stream), cuMemFreeAsync, at(pointer), stream)
 
-// --- copies: by unified addressing, the pointers tell where both sides are ---
+// --- copies: by unified addressing, the pointers determine where both sides are ---
 
 FORWARD(cudaMemcpy, (void* to, const void* from, std::size_t size, cudaMemcpyKind), cuMemcpy,
         at(to), at(from), size)

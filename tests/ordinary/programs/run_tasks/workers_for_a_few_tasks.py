@@ -18,11 +18,13 @@ if __name__ == "__main__":
     mp.set_start_method(sys.argv[1])
     with mp.Pool(2, maxtasksperchild=2) as pool:
         found = pool.map(work, range(8), chunksize=1)
-        print(len(set(found)), {count for _, count in found}, len({pid for pid, _ in found}) >= 4)
-        print(os.getpid() in {pid for pid, _ in found})
     with mp.Pool(1, maxtasksperchild=1) as pool:
-        print([pool.apply(work, (0,))[1] for _ in range(3)])
-        print([count for _, count in pool.map(work, range(4), chunksize=4)])  # a chunk is a task
+        single = [pool.apply(work, (0,))[1] for _ in range(3)]
+        chunk = [count for _, count in pool.map(work, range(4), chunksize=4)]  # a chunk is a task
+    # After the pools: their threads fork workers at any time, with what is printed and not yet written.
+    print(len(set(found)), {count for _, count in found}, len({pid for pid, _ in found}) >= 4)
+    print(os.getpid() in {pid for pid, _ in found})
+    print(single, chunk)
     for wrong in (0, -1, "2"):
         try:
             mp.Pool(1, maxtasksperchild=wrong)

@@ -1,4 +1,4 @@
-"""Classes that say how they are pickled: `__reduce__`, `__getstate__`, `__getnewargs__`, `copyreg`."""
+"""Classes that define how they are pickled: `__reduce__`, `__getstate__`, `__getnewargs__`, `copyreg`."""
 # methods: fork server
 
 import copyreg

@@ -1,4 +1,4 @@
-"""Workers tell a JoinableQueue that they have done their tasks; the program waits for all of them."""
+"""Workers report to a JoinableQueue that they have done their tasks; the program waits for all of them."""
 # methods: fork server
 
 import multiprocessing as mp
