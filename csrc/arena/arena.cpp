@@ -163,6 +163,7 @@ Ticket Arena::send(BlockNumber block, bool to_keep, std::uint32_t pipe) {
   announce_sender(block);
   const Ticket ticket =
       member_.writer().issue(segment_->number(), block, generation(block), to_keep, pipe);
+  SHMTENSOR_FAULT_POINT("send.before_epoch");
   change_epoch(block);
   SHMTENSOR_FAULT_POINT("send.before_message");
   return ticket;
@@ -172,6 +173,7 @@ Ticket Arena::send(BlockNumber block, TicketRecord& record) {
   announce_sender(block);
   const Ticket ticket =
       member_.writer().issue(segment_->number(), block, generation(block), record);
+  SHMTENSOR_FAULT_POINT("send.before_epoch");
   change_epoch(block);
   SHMTENSOR_FAULT_POINT("send.before_message");
   return ticket;
@@ -199,7 +201,6 @@ void Arena::prefetch_ticket(BlockNumber block) const {
 }
 
 void Arena::change_epoch(BlockNumber block) noexcept {
-  SHMTENSOR_FAULT_POINT("send.before_epoch");
   std::atomic<std::uint64_t>& state = segment_->record(block).word;
   std::uint64_t word = state.load();
   while (!state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) {
@@ -273,10 +274,7 @@ void Arena::hold_for_child(SlotNumber child) {
   for (BlockNumber block = 0; block < capacity; ++block) {
     if (!local_.holds(block)) continue;
     segment_->holders(plane_of(child), block).fetch_or(bit_of(child));
-    std::atomic<std::uint64_t>& state = segment_->record(block).word;
-    std::uint64_t word = state.load();
-    while (!state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) {
-    }
+    change_epoch(block);
   }
 }
 

@@ -105,25 +105,27 @@ int Broadcast::awaited_processor(int otherwise) const noexcept {
   return shared ? kHere : otherwise;
 }
 
-void Broadcast::tell_room() noexcept {
+void Broadcast::wake_writers() noexcept {
   WaitFlag flag(ring_.header().putters);
   if (flag.has_waiter() && has_room()) flag.wake_everyone();
 }
 
-void Broadcast::release(std::uint64_t begin) noexcept try {
-  const std::uint64_t tail = ring_.header().tail.count.load();
-  const std::uint64_t end = ring_.first_unread(tail);
-  for (std::uint64_t n = std::max(begin, tail - std::min(tail, limit())); n < end; ++n) {
-    const std::uint8_t strategy = ring_.entry(n).strategy.load();
-    const std::optional<NamedTicket> named = ring_.ticket_of(n);
-    if (!named || named->ticket.sender >= kMaxSlots ||
-        !session_.memory().transit(named->ticket.sender).is_live(*named)) {
-      continue;
+void Broadcast::release(std::uint64_t begin) noexcept {
+  try {
+    const std::uint64_t tail = ring_.header().tail.count.load();
+    const std::uint64_t end = ring_.first_unread(tail);
+    for (std::uint64_t n = std::max(begin, tail - std::min(tail, limit())); n < end; ++n) {
+      const std::uint8_t strategy = ring_.entry(n).strategy.load();
+      const std::optional<NamedTicket> named = ring_.ticket_of(n);
+      if (!named || named->ticket.sender >= kMaxSlots ||
+          !session_.memory().transit(named->ticket.sender).is_live(*named)) {
+        continue;
+      }
+      session_.cancel(*named, static_cast<Strategy>(strategy));
     }
-    session_.cancel(*named, static_cast<Strategy>(strategy));
+  } catch (const std::exception& error) {
+    report("messages of a broadcast stay allocated until they are overwritten: ", error.what());
   }
-} catch (const std::exception& error) {
-  report("messages of a broadcast stay allocated until they are overwritten: ", error.what());
 }
 
 }  // namespace shmtensor

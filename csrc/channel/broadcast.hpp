@@ -68,7 +68,7 @@ class Broadcast {
   /// the manager, for an arena.
   void release(std::uint64_t begin) noexcept;
   /// After a reader has changed its position: wakes writers if one may be asleep and has room.
-  void tell_room() noexcept;
+  void wake_writers() noexcept;
 
   Session& session_;
   BroadcastRing ring_;

@@ -81,7 +81,7 @@ void BroadcastReader::leave() noexcept {
     record_->owner.store(0);
   }
   SHMTENSOR_FAULT_POINT("broadcast.left");
-  broadcast_.tell_room();
+  broadcast_.wake_writers();
   broadcast_.release(next);
   WaitFlag(broadcast_.ring_.header().getters).wake_everyone();  // threads of this process
 }
@@ -163,7 +163,7 @@ BroadcastReader::Step BroadcastReader::take(std::uint64_t number, Incoming& mess
 void BroadcastReader::pass(std::uint64_t number) noexcept {
   record_->next.store(number + 1);
   SHMTENSOR_FAULT_POINT("broadcast.take_passed");
-  broadcast_.tell_room();
+  broadcast_.wake_writers();
 }
 
 bool BroadcastReader::has_message() const noexcept {

@@ -112,7 +112,7 @@ bool Queue::task_done() {
   std::uint64_t done = header_.done.load();
   while (done < header_.tail.count.load()) {
     if (header_.done.compare_exchange_weak(done, done + 1)) {
-      tell_joiners();
+      wake_joiners();
       return true;
     }
   }
@@ -129,7 +129,7 @@ bool Queue::all_done() const noexcept {
   return header_.head.count.load() >= tail && !kept_.any() && header_.tail.count.load() == tail;
 }
 
-void Queue::tell_joiners() noexcept {
+void Queue::wake_joiners() noexcept {
   WaitFlag flag(header_.joiners);
   if (flag.has_waiter() && all_done()) flag.wake_everyone();
 }
@@ -153,8 +153,8 @@ void Queue::shut_down() {
     call.lock_if_possible(header_.tail);
     header_.stage.store(QueueStage::shut_down);
   }
-  tell_everyone(QueueEvent::message);
-  tell_everyone(QueueEvent::room);
+  wake_everyone(QueueEvent::message);
+  wake_everyone(QueueEvent::room);
 }
 
 }  // namespace shmtensor

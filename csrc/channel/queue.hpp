@@ -199,11 +199,11 @@ class Queue final : private ThreadObserver {
   /// Return true if `let_happen` lacks the pipe.
   [[nodiscard]] bool lacks_pipe(QueueEvent event);
   /// Wakes all that wait for the event, without the lock under which it happened.
-  void tell_everyone(QueueEvent event) noexcept;
+  void wake_everyone(QueueEvent event) noexcept;
   void count_taken(std::uint64_t head) noexcept;
   /// Messages were lost, so no consumer can call `task_done` for them.
   void count_lost(std::uint64_t messages) noexcept;
-  void tell_joiners() noexcept;
+  void wake_joiners() noexcept;
   [[nodiscard]] bool consume(const NamedTicket& named, Arena& arena);
   [[nodiscard]] bool is_consumed(const std::optional<NamedTicket>& named) const noexcept;
   [[noreturn]] static void throw_lost(ArenaNumber arena);

@@ -50,7 +50,7 @@ std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& mess
       const bool is_gone = call.arena_is_gone(named.arena);
       if (is_gone) claim(named);
       kept_.record(number).owner.store(0);
-      tell_joiners();
+      wake_joiners();
       if (is_gone) throw_lost(named.arena);
       return std::nullopt;
     }
@@ -103,14 +103,14 @@ void Queue::complete(std::uint32_t number) {
   const bool was_full = !kept_.has_free();
   kept_.record(number).owner.store(0);
   SHMTENSOR_FAULT_POINT("redeliver.completed");
-  tell_joiners();
-  if (was_full || is_shut_down()) tell_everyone(QueueEvent::message);
+  wake_joiners();
+  if (was_full || is_shut_down()) wake_everyone(QueueEvent::message);
 }
 
 void Queue::return_one(std::uint32_t number) noexcept {
   if (is_raw_copy() || (*received_)[number].exchange(0) == 0) return;
   kept_.record(number).owner.store(KeptRecord::kReturned);
-  tell_everyone(QueueEvent::message);
+  wake_everyone(QueueEvent::message);
 }
 
 void Queue::return_all() noexcept {

@@ -52,11 +52,12 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     const std::uint64_t end = last ? tail : header_.ring(number + 1).start.load();
     const Ring ring = ring_at(header_, number, call);
     if (!ring) {
-      if (!call.is_gone(header_.ring(number))) return Attempt::unmapped;
+      const std::optional<NamedTicket> of_ring = header_.ring(number).ticket.read();
+      if (!of_ring || !call.arena_is_gone(of_ring->arena)) return Attempt::unmapped;
       count_taken(end);
       count_lost(end - head);
       WaitFlag(header_.putters).wake_everyone();
-      throw_lost(call.gone_.back());
+      throw_lost(of_ring->arena);
     }
     if (end - head > ring.room()) throw_damaged();
     MessageEntry& entry = ring.entry(head);
@@ -83,7 +84,7 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
       count_lost(1);
       throw_lost(named->arena);
     }
-    tell_joiners();
+    wake_joiners();
   }
 }
 
@@ -109,7 +110,7 @@ void Queue::count_taken(std::uint64_t head) noexcept {
 // If the queue redelivers, a message that is neither in a ring nor kept is done.
 void Queue::count_lost(std::uint64_t messages) noexcept {
   if (!kept_) header_.done.fetch_add(messages);
-  tell_joiners();
+  wake_joiners();
 }
 
 bool Queue::is_consumed(const std::optional<NamedTicket>& named) const noexcept {

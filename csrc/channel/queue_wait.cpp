@@ -83,7 +83,7 @@ bool Queue::lacks_pipe(QueueEvent event) {
          watches_[index(event)].lacks_pipe(session_, watched(event));
 }
 
-void Queue::tell_everyone(QueueEvent event) noexcept {
+void Queue::wake_everyone(QueueEvent event) noexcept {
   WaitFlag(header_.waiters(event)).wake_everyone();
   if (header_.pipe(event).load() != 0) {
     session_.manager().wake_watchers({.arena = arena_, .block = block_, .event = event});

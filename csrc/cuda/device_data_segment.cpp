@@ -85,8 +85,8 @@ void DeviceDataSegment::publish(std::uint32_t number, Access access) {
   starts_[index_of(access)][number].store(start, std::memory_order_release);
 }
 
-// Each chunk takes a descriptor in every process that uses it. So chunks are the larger, the more
-// memory there is, and multiples of what is needed; smaller ones are made where memory is short.
+// Each chunk takes a descriptor in every process that uses it, so its size grows with the memory of
+// the device, and is a multiple of what is needed; smaller ones are made where memory is short.
 bool DeviceDataSegment::grow(RangeAllocator& space, std::uint64_t size) {
   clear_shortage();
   if (next_chunk_ == kMaxChunks) return false;

