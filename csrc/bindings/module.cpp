@@ -1,7 +1,6 @@
 // The extension module shmtensor._core: each part registers its own types and functions.
-#include "bindings/channel/broadcast_type.hpp"
+#include "bindings/channel/channel_type.hpp"
 #include "bindings/channel/encoding.hpp"
-#include "bindings/channel/queue_type.hpp"
 #include "bindings/containers/item_packer.hpp"
 #include "bindings/containers/item_sequence.hpp"
 #include "bindings/containers/key_index.hpp"
@@ -69,8 +68,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_array_reducers(module);
   add_outgoing_bytes(module);
   add_encoding(module);
-  add_queue(module);
-  add_broadcast(module);
+  add_channels(module);
   add_item_sequence(module);
   add_item_packer(module);
   add_key_index(module);

@@ -92,8 +92,8 @@ class BroadcastReader {
   /// Throws SessionError in a forked child, which is not the reader.
   void require_ours() const;
 
-  /// `shut_down` also if the reader has left. Throws StaleHandle if the message was lost together
-  /// with its arena; the next attempt continues with the message after it.
+  /// Throws StaleHandle if the message was lost together with its arena; the next attempt continues
+  /// with the message after it.
   [[nodiscard]] Attempt try_take(Incoming& message, QueueCall& call);
   /// As Queue::prepare, after an attempt to take.
   void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
@@ -105,8 +105,10 @@ class BroadcastReader {
   [[nodiscard]] std::uint64_t missed() const noexcept {
     return missed_.load(std::memory_order_relaxed);
   }
-  /// The other readers continue. May be repeated.
+  /// Lets every attempt of this object, and those that wait, end as `closed`; the other readers
+  /// continue. May be repeated.
   void leave() noexcept;
+  [[nodiscard]] bool is_closed() const noexcept { return left_.load(); }
 
  private:
   enum class Step : std::uint8_t { taken, again, lacks_memory, lost };

@@ -97,7 +97,7 @@ void BroadcastReader::require_ours() const {
 Attempt BroadcastReader::try_take(Incoming& message, QueueCall& call) {
   require_ours();
   const LockGuard guard(mutex_);
-  if (left_.load()) return Attempt::shut_down;
+  if (is_closed()) return Attempt::closed;
   record_->processor.store(present_processor(), std::memory_order_relaxed);
   return take_next(message, call);
 }
@@ -167,7 +167,7 @@ void BroadcastReader::pass(std::uint64_t number) noexcept {
 }
 
 bool BroadcastReader::has_message() const noexcept {
-  return left_.load() || broadcast_.is_shut_down() ||
+  return is_closed() || broadcast_.is_shut_down() ||
          broadcast_.ring_.header().tail.count.load() != record_->next.load();
 }
 
@@ -187,7 +187,7 @@ void BroadcastReader::prepare(Attempt attempt, QueueCall& call, std::chrono::nan
 }
 
 std::uint64_t BroadcastReader::lag() const noexcept {
-  if (left_.load()) return 0;
+  if (is_closed()) return 0;
   const std::uint64_t next = record_->next.load();  // first: the difference is never negative
   const std::uint64_t tail = broadcast_.ring_.header().tail.count.load();
   return tail < next ? 0 : std::min(tail - next, broadcast_.limit());

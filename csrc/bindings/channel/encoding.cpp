@@ -167,12 +167,10 @@ void discard_message(Incoming message) {
 }
 
 void add_encoding(py::module_& module) {
-  module.def("register_broadcast_pickler", [](const py::object& dumps) {
-    g_broadcast_dumps = py::object(dumps).release().ptr();
-  });
-  module.def("register_queue_pickler", [](const py::object& dumps, const py::object& loads) {
-    g_dumps = py::object(dumps).release().ptr();
-    g_loads = py::object(loads).release().ptr();
+  module.def("register_picklers", [](py::object dumps, py::object for_many, py::object loads) {
+    g_dumps = dumps.release().ptr();
+    g_broadcast_dumps = for_many.release().ptr();
+    g_loads = loads.release().ptr();
   });
 }
 

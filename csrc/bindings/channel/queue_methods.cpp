@@ -1,71 +1,28 @@
-#include "bindings/channel/queue_methods.hpp"
-
+// The methods of queues.
+#include <atomic>
+#include <chrono>
+#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
-#include "bindings/channel/queue_docs.hpp"
-#include "bindings/channel/queue_transfer.hpp"
-#include "bindings/channel/queue_type.hpp"
-#include "bindings/channel/timeouts.hpp"
+#include "bindings/channel/channel_methods.hpp"
+#include "bindings/channel/method_docs.hpp"
 #include "bindings/storage/storage.hpp"
-#include "bindings/support/arguments.hpp"
-#include "bindings/support/errors.hpp"
 #include "bindings/support/gil.hpp"
 
 namespace shmtensor::python {
 namespace {
-
-OpenQueue& usable(PyObject* self) {
-  OpenQueue& open = open_queue(self);
-  if (open.queue.is_closed()) raise_unless_done(Attempt::closed, QueueEvent::message);
-  return open;
-}
-
-Queue& usable_queue(PyObject* self) { return usable(self).queue; }
-
-PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  return guarded([&] {
-    const auto [item, block, timeout] =
-        parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
-    Patience patience = to_patience(self, block, timeout);
-    put_one(usable_queue(self), item, object_of(self).dumps, patience);
-    return Py_NewRef(Py_None);
-  });
-}
-
-PyObject* get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  return guarded([&] {
-    const auto [block, timeout] = parse<2>("get", given, count, names, {"block", "timeout"}, 0);
-    Patience patience = to_patience(self, block, timeout);
-    return get_one(usable(self), patience).release().ptr();
-  });
-}
-
-PyObject* put_nowait(PyObject* self, PyObject* item) {
-  return guarded([&] {
-    Patience patience(false, 0);
-    put_one(usable_queue(self), item, object_of(self).dumps, patience);
-    return Py_NewRef(Py_None);
-  });
-}
-
-PyObject* get_nowait(PyObject* self, PyObject*) {
-  return guarded([&] {
-    Patience patience(false, 0);
-    return get_one(usable(self), patience).release().ptr();
-  });
-}
 
 PyObject* put_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const auto [items, block, timeout] =
         parse<3>("put_many", given, count, names, {"items", "block", "timeout"}, 1);
     Patience patience = to_patience(self, block, timeout);
-    Queue& queue = usable_queue(self);
+    OpenQueue& open = usable<OpenQueue>(self);
     const py::object iterator = checked(PyObject_GetIter(items));
     while (PyObject* next = PyIter_Next(iterator.ptr())) {
       const py::object item = py::reinterpret_steal<py::object>(next);
-      put_one(queue, item.ptr(), object_of(self).dumps, patience);
+      put_one(open, item.ptr(), channel_of(self).dumps, patience);
     }
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
     return Py_NewRef(Py_None);
@@ -78,54 +35,62 @@ PyObject* get_many(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
         parse<3>("get_many", given, count, names, {"most", "block", "timeout"}, 0);
     Py_ssize_t left = PY_SSIZE_T_MAX;
     if (most != nullptr && most != Py_None) {
-      left = PyNumber_AsSsize_t(most, PyExc_OverflowError);
-      if (left == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+      left = to_number(most);
       if (left < 1) throw py::value_error("'most' must be positive");
     }
     Patience patience = to_patience(self, block, timeout);
-    return get_several(usable(self), left, patience).release().ptr();
+    return get_several(usable<OpenQueue>(self), left, patience).release().ptr();
   });
 }
 
-PyObject* qsize(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(open_queue(self).queue.size()); });
+bool is_empty(const Queue& queue) { return queue.size() == 0; }
+
+// Queue::task_done, without the GIL where it may wait.
+bool count_done(Queue& queue) {
+  if (!queue.redelivers()) return queue.task_done();
+  const GilRelease release;
+  return queue.task_done();
 }
 
-PyObject* empty(PyObject* self, PyObject*) {
-  return guarded([&] { return PyBool_FromLong(usable_queue(self).size() == 0); });
+void task_done(Queue& queue) {
+  if (count_done(queue)) return;
+  throw py::value_error(queue.redelivers()
+                            ? "task_done() called too many times: this thread has no item that it "
+                              "has not completed; each get completes those before it"
+                            : "task_done() called too many times");
 }
 
-PyObject* full(PyObject* self, PyObject*) {
-  return guarded([&] { return PyBool_FromLong(open_queue(self).queue.is_full()); });
-}
-
-PyObject* task_done(PyObject* self, PyObject*) {
-  return guarded([&] {
-    Queue& queue = open_queue(self).queue;
-    if (!count_done(queue)) {
-      throw py::value_error(queue.redelivers()
-                                ? "task_done() called too many times: this thread has no item that "
-                                  "it has not completed; each get completes those before it"
-                                : "task_done() called too many times");
+void join(Queue& queue) {
+  const bool was_closed = queue.is_closed();
+  while (!queue.all_done()) {
+    {
+      const GilRelease release;
+      queue.wait_until_done(std::chrono::seconds(1));
     }
-    return Py_NewRef(Py_None);
-  });
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (!was_closed && queue.is_closed()) OpenQueue::throw_closed();
+  }
 }
 
-PyObject* join(PyObject* self, PyObject*) {
-  return guarded([&] {
-    Queue& queue = open_queue(self).queue;
-    const bool was_closed = queue.is_closed();
-    while (!queue.all_done()) {
-      {
-        const GilRelease release;
-        queue.wait_until_done(std::chrono::seconds(1));
-      }
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (!was_closed) usable(self);
+// Takes all messages of a queue that was shut down, and counts them as done. Messages that other
+// consumers have not completed stay theirs.
+void discard_all(Queue& queue) {
+  complete_all(queue);
+  QueueCall call(queue.session());
+  for (Incoming message;; message = {}) {
+    Patience patience(true, std::numeric_limits<double>::infinity());
+    const auto attempt = [&] {
+      const Attempt result = queue.try_take(message, call);
+      return result == Attempt::empty ? Attempt::shut_down : result;
+    };
+    try {
+      if (attempt_until(queue, call, patience, attempt) != Attempt::done) return;
+      if (!queue.redelivers()) discard_message(std::move(message));
+    } catch (const StaleHandle&) {
+      // it was lost together with its arena
     }
-    return Py_NewRef(Py_None);
-  });
+    static_cast<void>(count_done(queue));
+  }
 }
 
 PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
@@ -133,7 +98,7 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
     const auto [immediate] = parse<1>("shutdown", given, count, names, {"immediate"}, 0);
     const int discard = immediate == nullptr ? 0 : PyObject_IsTrue(immediate);
     if (discard < 0) throw py::error_already_set();
-    Queue& queue = usable_queue(self);
+    Queue& queue = usable<OpenQueue>(self).core;
     {
       const GilRelease release;
       queue.shut_down();
@@ -144,16 +109,9 @@ PyObject* shutdown(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 }
 
 template <QueueEvent event>
-PyObject* watch(PyObject* self, PyObject*) {
-  return guarded([&] {
-    Queue& queue = usable_queue(self);
-    int descriptor = -1;
-    {
-      const GilRelease release;
-      descriptor = queue.watch(event);
-    }
-    return PyLong_FromLong(descriptor);
-  });
+int watch(Queue& queue) {
+  const GilRelease release;
+  return queue.watch(event);
 }
 
 PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
@@ -162,59 +120,58 @@ PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
         parse<2>("_claim_in", given, count, names, {"storage", "index"}, 2);
     if (!is_storage(storage)) throw py::type_error("claims are in a storage");
     auto& words = *reinterpret_cast<Storage*>(storage);
-    const Py_ssize_t at = PyNumber_AsSsize_t(index, PyExc_OverflowError);
-    if (at == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    const Py_ssize_t at = to_number(index);
     if (words.read_only() || words.device() >= 0 || at < 0 ||
         static_cast<std::uint64_t>(at) >= words.size / sizeof(std::uint64_t)) {
       throw py::value_error("no such word, or it is not writable");
     }
     using Word = std::atomic<std::uint64_t>;
     auto* const word = reinterpret_cast<Word*>(words.backing().data) + at;
-    Py_XSETREF(object_of(self).claims, Py_NewRef(storage));
-    usable_queue(self).claim_in(*word);
+    auto& open = usable<OpenQueue>(self);
+    open.claims = py::reinterpret_borrow<py::object>(storage);
+    open.core.claim_in(*word);
     return Py_NewRef(Py_None);
   });
 }
 
-PyObject* put_count(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(usable_queue(self).put()); });
+// After the repair of what killed processes left.
+std::uint64_t count_taken(Queue& queue) {
+  QueueCall call(queue.session());
+  Patience patience(true, std::numeric_limits<double>::infinity());
+  std::uint64_t taken = 0;
+  const auto attempt = [&] { return queue.try_count_taken(taken, call); };
+  if (attempt_until(queue, call, patience, attempt) != Attempt::done) OpenQueue::throw_closed();
+  return taken;
 }
-
-PyObject* taken_count(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(count_taken(usable_queue(self))); });
-}
-
-PyObject* close(PyObject* self, PyObject*) {
-  return guarded([&] {
-    open_queue(self).queue.close();
-    return Py_NewRef(Py_None);
-  });
-}
-
-constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
 
 }  // namespace
 
 PyMethodDef g_queue_methods[] = {
-    {"put", method(put), kFast, queue_docs::kPut},
-    {"get", method(get), kFast, queue_docs::kGet},
-    {"put_nowait", put_nowait, METH_O, queue_docs::kPutNowait},
-    {"get_nowait", get_nowait, METH_NOARGS, queue_docs::kGetNowait},
-    {"put_many", method(put_many), kFast, queue_docs::kPutMany},
-    {"get_many", method(get_many), kFast, queue_docs::kGetMany},
-    {"qsize", qsize, METH_NOARGS, queue_docs::kQsize},
-    {"empty", empty, METH_NOARGS, queue_docs::kEmpty},
-    {"full", full, METH_NOARGS, queue_docs::kFull},
-    {"task_done", task_done, METH_NOARGS, queue_docs::kTaskDone},
-    {"join", join, METH_NOARGS, queue_docs::kJoin},
-    {"shutdown", method(shutdown), kFast, queue_docs::kShutdown},
-    {"fileno", watch<QueueEvent::message>, METH_NOARGS, queue_docs::kFileno},
-    {"_fileno_of_room", watch<QueueEvent::room>, METH_NOARGS, queue_docs::kFilenoOfRoom},
-    {"_claim_in", method(claim_in), kFast, queue_docs::kClaimIn},
-    {"_put_count", put_count, METH_NOARGS, queue_docs::kPutCount},
-    {"_taken_count", taken_count, METH_NOARGS, queue_docs::kTakenCount},
-    {"close", close, METH_NOARGS, queue_docs::kClose},
-    {nullptr, nullptr, 0, nullptr},
+    {"put", method(put<OpenQueue>), kWithNames, docs::kPut},
+    {"get", method(get<OpenQueue>), kWithNames, docs::kGet},
+    {"put_nowait", put_nowait<OpenQueue>, METH_O, docs::kPutNowait},
+    {"get_nowait", get_nowait<OpenQueue>, METH_NOARGS, docs::kGetNowait},
+    {"put_many", method(put_many), kWithNames, docs::kPutMany},
+    {"get_many", method(get_many), kWithNames, docs::kGetMany},
+    {"qsize", call_core<OpenQueue, &Queue::size>, METH_NOARGS, docs::kQsize},
+    {"empty", call_core<OpenQueue, is_empty, usable<OpenQueue>>, METH_NOARGS, docs::kEmpty},
+    {"full", call_core<OpenQueue, &Queue::is_full>, METH_NOARGS, docs::kFull},
+    {"task_done", call_core<OpenQueue, task_done>, METH_NOARGS, docs::kTaskDone},
+    {"join", call_core<OpenQueue, join>, METH_NOARGS, docs::kJoin},
+    {"shutdown", method(shutdown), kWithNames, docs::kQueueShutdown},
+    {"fileno", call_core<OpenQueue, watch<QueueEvent::message>, usable<OpenQueue>>, METH_NOARGS,
+     docs::kFileno},
+    {"_fileno_of_room", call_core<OpenQueue, watch<QueueEvent::room>, usable<OpenQueue>>,
+     METH_NOARGS,
+     "Return a descriptor that is readable while there is room, or the queue is shut down."},
+    {"_claim_in", method(claim_in), kWithNames,
+     "Let each later `get` write the position of its message, plus 1, into a word of 8 bytes."},
+    {"_put_count", call_core<OpenQueue, &Queue::put, usable<OpenQueue>>, METH_NOARGS,
+     "Return how many messages were put since the queue was made."},
+    {"_taken_count", call_core<OpenQueue, count_taken, usable<OpenQueue>>, METH_NOARGS,
+     "Return how many messages were taken since then, also by processes that are dead."},
+    {"close", call_core<OpenQueue, &Queue::close>, METH_NOARGS, docs::kQueueClose},
+    {},
 };
 
 }  // namespace shmtensor::python

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
+from typing import Any, Literal, SupportsIndex, get_args
 
 import shmtensor._core as _core
-import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the pickler
-from shmtensor._pickling import dumps_for_many
+import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the picklers
 from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
 from shmtensor._queue.labels import label_or_place
 from shmtensor._values import check_range
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 __all__ = ["Broadcast", "BroadcastReader"]
-
-_core.register_broadcast_pickler(dumps_for_many)
 
 OnFull = Literal["block", "drop_oldest", "raise"]
 
@@ -108,8 +102,8 @@ class BroadcastReader(Readable[Item], _core.BroadcastReaderBase):
 
     __slots__ = ()
 
-    def __new__(cls, broadcast: Broadcast[Item]) -> Self:
-        return super().__new__(cls, broadcast)
+    def __init__(self, broadcast: Broadcast[Item]) -> None:
+        super().__init__(broadcast)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise TypeError("a reader cannot be sent: send its broadcast, and call reader() in the other process")

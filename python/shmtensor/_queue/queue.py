@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, SupportsIndex
 
 import shmtensor._core as _core
-from shmtensor._pickling import dumps
+from shmtensor._pickling import dumps, dumps_for_many
 from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
 from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.labels import label_or_place
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Queue"]
 
 _core.register_queue_exceptions(queue.Full, queue.Empty, ShutDown, QueueClosed)
-_core.register_queue_pickler(dumps, pickle.loads)
+_core.register_picklers(dumps, dumps_for_many, pickle.loads)
 
 
 def __dir__() -> list[str]:

@@ -127,7 +127,7 @@ TEST_F(BroadcastInOneProcess, IsReadFromTheJoiningOn) {
   first->leave();
   EXPECT_EQ(user_->broadcast().readers(), 1u);
   Letter letter;
-  EXPECT_EQ(user_->take(*first, letter), Attempt::shut_down);
+  EXPECT_EQ(user_->take(*first, letter), Attempt::closed);
   second->leave();
   for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(user_->put(i, true), Attempt::done);
   EXPECT_TRUE(nothing_is_left());
@@ -299,7 +299,7 @@ TEST_F(BroadcastInOneProcess, IsLeftWhileAThreadWaits) {
   const auto reader = user_->reader();
   std::jthread waiter([&] {
     Letter letter;
-    EXPECT_EQ(user_->take(*reader, letter), Attempt::shut_down);
+    EXPECT_EQ(user_->take(*reader, letter), Attempt::closed);
   });
   EXPECT_TRUE(eventually([&] { return (user_->header().getters.load() & 1) != 0; }));
   reader->leave();

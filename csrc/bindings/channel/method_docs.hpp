@@ -1,19 +1,22 @@
-// The docstrings of queues' methods.
+// The docstrings of the methods of queues, broadcasts and their readers.
 #pragma once
 
-namespace shmtensor::python::queue_docs {
+namespace shmtensor::python::docs {
 
 inline constexpr char kPut[] = R"(put($self, item, block=True, timeout=None)
 --
 
-Put an item at the end.
+Put an item: at the end of a queue, or for all readers that a broadcast has now.
+
+A broadcast without a reader drops the item. If its `on_full` is "drop_oldest", nothing waits, and a
+reader that has `maxsize` items to read loses the oldest; if it is "raise", `put` is `put_nowait`.
 
 Parameters
 ----------
 item
     Any object that can be pickled. A tensor is not copied, and shared from then on.
 block
-    Whether to wait for room if the queue is full.
+    Whether to wait for room if the queue is full, or a reader has `maxsize` items to read.
 timeout
     Seconds to wait; None for no limit.
 
@@ -22,21 +25,21 @@ Raises
 queue.Full
     If there was no room in that time.
 ShutDown
-    If the queue was shut down.
+    If the queue or the broadcast was shut down.
 ValueError
-    If the queue is closed in this process, also meanwhile.
+    If it is closed in this process, also meanwhile.
 OutOfSharedMemory
-    If there is not enough memory; the queue is unchanged.)";
+    If there is not enough memory; nothing was put.)";
 
 inline constexpr char kGet[] = R"(get($self, block=True, timeout=None)
 --
 
-Remove the first item and return it.
+Take the next item and return it.
 
 Parameters
 ----------
 block
-    Whether to wait for an item if the queue is empty.
+    Whether to wait for an item if there is none.
 timeout
     Seconds to wait; None for no limit.
 
@@ -45,12 +48,14 @@ Raises
 queue.Empty
     If there was no item in that time.
 ShutDown
-    If the queue was shut down and is empty.
+    If the queue or the broadcast was shut down, and all items were taken.
 ValueError
-    If the queue is closed in this process, also meanwhile.
+    If the queue is closed in this process, or the reader, also meanwhile.
 StaleHandleError
     If the item was lost: the manager was killed together with all processes that had its memory
-    open.)";
+    open.
+SessionError
+    In a forked child of the process that made the reader.)";
 
 inline constexpr char kPutNowait[] = R"(put_nowait($self, item, /)
 --
@@ -60,7 +65,7 @@ Put an item if there is room, as ``put(item, block=False)``.)";
 inline constexpr char kGetNowait[] = R"(get_nowait($self, /)
 --
 
-Return the first item if there is one, as ``get(block=False)``.)";
+Take the next item if there is one, as ``get(block=False)``.)";
 
 inline constexpr char kPutMany[] = R"(put_many($self, items, block=True, timeout=None)
 --
@@ -68,8 +73,7 @@ inline constexpr char kPutMany[] = R"(put_many($self, items, block=True, timeout
 Put all items of an iterable in order.
 
 Other processes may put items between them. `timeout` limits the whole call; the items that were
-put until
-then stay in the queue. Raises what `put` raises.)";
+put until then stay in the queue. Raises what `put` raises.)";
 
 inline constexpr char kGetMany[] = R"(get_many($self, most=None, block=True, timeout=None)
 --
@@ -107,21 +111,19 @@ With `redeliver`, complete the first item that this thread got and has not compl
 Raises
 ------
 ValueError
-    If it was called more often than items were put; with `redeliver`, if this thread has no such
-    item.)";
+    If more often than items were put; with `redeliver`, if this thread has no such item.)";
 
 inline constexpr char kJoin[] = R"(join($self, /)
 --
 
-Wait until `task_done` was called for every item that was put; with `redeliver`, until every item is
-completed.
+Wait until `task_done` was called for every item; with `redeliver`, until every item is completed.
 
 Raises
 ------
 ValueError
     If the queue is closed in this process meanwhile.)";
 
-inline constexpr char kShutdown[] = R"(shutdown($self, immediate=False)
+inline constexpr char kQueueShutdown[] = R"(shutdown($self, immediate=False)
 --
 
 Let every later `put` raise `ShutDown`, and every `get` after the last item.
@@ -144,29 +146,7 @@ Raises
 SessionError, OSError
     If the manager, or this process, has no descriptor left.)";
 
-inline constexpr char kFilenoOfRoom[] = R"(_fileno_of_room($self, /)
---
-
-Return a descriptor that is readable while there is room, or the queue is shut down.)";
-
-inline constexpr char kClaimIn[] = R"(_claim_in($self, storage, index)
---
-
-Let each later `get` of this object write the position of its message, plus 1, into a word of 8 bytes.
-
-It is written before the message is consumed.)";
-
-inline constexpr char kPutCount[] = R"(_put_count($self, /)
---
-
-Return how many messages were put since the queue was made.)";
-
-inline constexpr char kTakenCount[] = R"(_taken_count($self, /)
---
-
-Return how many messages were taken since the queue was made, also by processes that are dead.)";
-
-inline constexpr char kClose[] = R"(close($self, /)
+inline constexpr char kQueueClose[] = R"(close($self, /)
 --
 
 Refuse `put` and `get` of this object: they raise `ValueError` (which is also an OSError), as do the
@@ -175,4 +155,45 @@ calls in which other threads wait. Other processes, and other objects of the sam
 With `redeliver`, other consumers receive the items that were got through this object and not
 completed.)";
 
-}  // namespace shmtensor::python::queue_docs
+inline constexpr char kLag[] = R"(lag($self, /)
+--
+
+Return how many items the slowest reader has still to read; 0 without a reader.
+
+At most `maxsize`. Each reader has a `lag` of its own.)";
+
+inline constexpr char kWaitForReaders[] = R"(wait_for_readers($self, count, timeout=None)
+--
+
+Wait until there are at least `count` readers.
+
+Raises
+------
+TimeoutError
+    If there were fewer after `timeout` seconds.
+ShutDown
+    If the broadcast was shut down.)";
+
+inline constexpr char kBroadcastShutdown[] = R"(shutdown($self, /)
+--
+
+Let every later `put` raise `ShutDown`, and every reader after its last item; wake all that wait.)";
+
+inline constexpr char kBroadcastClose[] = R"(close($self, /)
+--
+
+Refuse further use in this process; its readers, and other processes, are not affected.)";
+
+inline constexpr char kReaderLag[] = R"(lag($self, /)
+--
+
+Return how many items this reader can get without waiting.
+
+At most `maxsize` of the broadcast: items that were dropped do not count, see `missed`.)";
+
+inline constexpr char kReaderClose[] = R"(close($self, /)
+--
+
+Leave the broadcast: it does not wait for this reader any more.)";
+
+}  // namespace shmtensor::python::docs

@@ -1,0 +1,102 @@
+// What the methods of queues, broadcasts and readers have in common, and the tables of all.
+#pragma once
+
+#include "bindings/support/python.hpp"
+// Python's headers come before all others.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <type_traits>
+
+#include "bindings/channel/channel_type.hpp"
+#include "bindings/channel/put_get.hpp"
+#include "bindings/channel/waiting.hpp"
+#include "bindings/support/arguments.hpp"
+#include "bindings/support/errors.hpp"
+
+namespace shmtensor::python {
+
+extern PyMethodDef g_queue_methods[];
+extern PyMethodDef g_broadcast_methods[];
+extern PyMethodDef g_reader_methods[];
+
+inline constexpr int kWithNames = METH_FASTCALL | METH_KEYWORDS;
+
+/// A Python object's timeout in seconds; None, or no object: no limit. A negative one is an error,
+/// as for queue.Queue, unless the class of `self` has the attribute `_permits_negative_timeouts`.
+[[nodiscard]] inline double to_timeout(PyObject* self, PyObject* object) {
+  if (object == nullptr || object == Py_None) return std::numeric_limits<double>::infinity();
+  const double seconds = PyFloat_AsDouble(object);
+  if (seconds == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (std::isnan(seconds)) throw py::value_error("timeout is not a number");
+  if (seconds >= 0) return seconds;
+  if (PyObject_HasAttrString(self, "_permits_negative_timeouts") != 0) return 0;
+  throw py::value_error("'timeout' must be a non-negative number");
+}
+
+/// The arguments `block` and `timeout` of a call that may wait.
+[[nodiscard]] inline Patience to_patience(PyObject* self, PyObject* block, PyObject* timeout) {
+  const int blocks = block == nullptr ? 1 : PyObject_IsTrue(block);
+  if (blocks < 0) throw py::error_already_set();
+  return {blocks != 0, blocks != 0 ? to_timeout(self, timeout) : 0};
+}
+
+[[nodiscard]] inline Py_ssize_t to_number(PyObject* object) {
+  const Py_ssize_t number = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return number;
+}
+
+/// A property, or a method without arguments, that returns what a function of the channel returns.
+template <typename Open, auto kFunction, Open& (*kChannel)(PyObject*) = opened<Open>,
+          typename Unused>
+PyObject* call_core(PyObject* self, Unused*) {
+  return guarded([&] {
+    auto& core = kChannel(self).core;
+    if constexpr (std::is_void_v<std::invoke_result_t<decltype(kFunction), decltype(core)>>) {
+      std::invoke(kFunction, core);
+      return Py_NewRef(Py_None);
+    } else {
+      return py::cast(std::invoke(kFunction, core)).release().ptr();
+    }
+  });
+}
+
+template <typename Open>
+PyObject* put(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    const auto [item, block, timeout] =
+        parse<3>("put", given, count, names, {"item", "block", "timeout"}, 1);
+    Patience patience = to_patience(self, block, timeout);
+    put_one(usable<Open>(self), item, channel_of(self).dumps, patience);
+    return Py_NewRef(Py_None);
+  });
+}
+
+template <typename Open>
+PyObject* put_nowait(PyObject* self, PyObject* item) {
+  return guarded([&] {
+    Patience patience(false, 0);
+    put_one(usable<Open>(self), item, channel_of(self).dumps, patience);
+    return Py_NewRef(Py_None);
+  });
+}
+
+template <typename Open>
+PyObject* get(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    const auto [block, timeout] = parse<2>("get", given, count, names, {"block", "timeout"}, 0);
+    Patience patience = to_patience(self, block, timeout);
+    return get_one(usable<Open>(self), patience).release().ptr();
+  });
+}
+
+template <typename Open>
+PyObject* get_nowait(PyObject* self, PyObject*) {
+  return guarded([&] {
+    Patience patience(false, 0);
+    return get_one(usable<Open>(self), patience).release().ptr();
+  });
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,177 @@
+#include "bindings/channel/channel_type.hpp"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "bindings/channel/channel_methods.hpp"
+#include "bindings/storage/allocation.hpp"
+#include "session/runtime.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+PyTypeObject* g_broadcast_type = nullptr;
+
+constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
+
+py::object new_queue_storage(std::uint64_t limit, bool redeliver, std::string_view label) {
+  py::object storage = new_shared_storage(Queue::bytes(redeliver), default_strategy(), false);
+  const Backing& backing = as_storage(storage)->backing();
+  Queue::create({backing.arena, backing.block}, limit, redeliver, label_of(label));
+  return storage;
+}
+
+py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full,
+                                 std::string_view label) {
+  const auto* const found =
+      std::ranges::find_if(kOnFull, [on_full](const char* name) { return on_full == name; });
+  if (limit == 0 || limit > BroadcastHeader::kMostMessages || found == std::end(kOnFull)) {
+    throw py::value_error("no such broadcast");
+  }
+  py::object storage = new_shared_storage(BroadcastHeader::bytes(limit), default_strategy(), false);
+  const Backing& backing = as_storage(storage)->backing();
+  Broadcast::create({backing.arena, backing.block}, limit,
+                    static_cast<OnFull>(found - std::begin(kOnFull)), label_of(label));
+  return storage;
+}
+
+const char* on_full_of(const Broadcast& broadcast) {
+  const auto policy = static_cast<std::size_t>(broadcast.on_full());
+  return kOnFull[std::min(policy, std::size(kOnFull) - 1)];
+}
+
+// Of a storage that one of the functions above made, here or in another process.
+template <typename Open>
+std::unique_ptr<Open> open_channel(PyObject* storage) {
+  const std::string name = Open::kName;
+  if (storage == nullptr || !is_storage(storage)) {
+    throw py::type_error("a " + name + " needs a storage");
+  }
+  const Backing& backing = reinterpret_cast<Storage*>(storage)->backing();
+  if (backing.kind != Backing::Kind::block || backing.device >= 0) {
+    throw py::type_error("the storage of a " + name + " is shared memory of the host");
+  }
+  std::shared_ptr<Session> session = Runtime::get().find(backing.arena->memory().id());
+  if (!session) throw SessionError("the session of the " + name + " has ended");
+  return std::make_unique<Open>(std::move(session), Block{backing.arena, backing.block});
+}
+
+template <>
+std::unique_ptr<OpenReader> open_channel(PyObject* broadcast) {
+  if (broadcast == nullptr || PyObject_TypeCheck(broadcast, g_broadcast_type) == 0) {
+    throw py::type_error("a reader needs a broadcast: call its method reader()");
+  }
+  Broadcast& core = usable<OpenBroadcast>(broadcast).core;
+  const GilRelease release;
+  return std::make_unique<OpenReader>(core);
+}
+
+template <typename Open>
+int init(PyObject* self, PyObject* arguments, PyObject*) {
+  return guarded_init([&] {
+    PyObject* const source =
+        PyTuple_GET_SIZE(arguments) == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
+    std::unique_ptr<Open> open = open_channel<Open>(source);
+    ChannelObject& object = channel_of(self);
+    if (object.open != nullptr) {
+      throw std::runtime_error(std::string("__init__ was called twice for a ") + Open::kName);
+    }
+    object.source = Py_NewRef(source);
+    object.open = open.release();
+  });
+}
+
+void channel_dealloc(PyObject* self) {
+  ChannelObject& object = channel_of(self);
+  if (object.weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  delete object.open;
+  Py_XDECREF(object.source);
+  Py_XDECREF(object.dumps);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+template <typename Open>
+constexpr PyGetSetDef kMaxsize{"maxsize", call_core<Open, &decltype(Open::core)::limit>, nullptr,
+                               "Number of messages that fit; 0: no limit.", nullptr};
+template <typename Open>
+constexpr PyGetSetDef kClosed{"closed", call_core<Open, &decltype(Open::core)::is_closed>, nullptr,
+                              "True after `close` in this process.", nullptr};
+template <typename Open>
+constexpr PyGetSetDef kIsShutdown{"is_shutdown",
+                                  call_core<Open, &decltype(Open::core)::is_shut_down>, nullptr,
+                                  "True after `shutdown` in any process.", nullptr};
+
+PyGetSetDef g_queue_properties[] = {
+    kMaxsize<OpenQueue>,
+    kClosed<OpenQueue>,
+    kIsShutdown<OpenQueue>,
+    {"redeliver", call_core<OpenQueue, &Queue::redelivers>, nullptr,
+     "True if the messages of a killed consumer are received again.", nullptr},
+    {},
+};
+PyGetSetDef g_broadcast_properties[] = {
+    kMaxsize<OpenBroadcast>,
+    kClosed<OpenBroadcast>,
+    kIsShutdown<OpenBroadcast>,
+    {"on_full", call_core<OpenBroadcast, on_full_of>, nullptr,
+     "What `put` does if the slowest reader is `maxsize` messages behind.", nullptr},
+    {"readers", call_core<OpenBroadcast, &Broadcast::readers>, nullptr,
+     "Number of readers, in all processes.", nullptr},
+    {},
+};
+PyGetSetDef g_reader_properties[] = {
+    kClosed<OpenReader>,
+    {"missed", call_core<OpenReader, &BroadcastReader::missed>, nullptr,
+     "Number of messages that were dropped before this reader got them.", nullptr},
+    {},
+};
+
+constexpr PyMemberDef kWeakReferences{"__weaklistoffset__", T_PYSSIZET,
+                                      offsetof(ChannelObject, weak_references), READONLY, nullptr};
+PyMemberDef g_members[] = {
+    kWeakReferences,
+    {"_storage", T_OBJECT_EX, offsetof(ChannelObject, source), READONLY, nullptr},
+    {"_dumps", T_OBJECT, offsetof(ChannelObject, dumps), 0, nullptr},
+    {},
+};
+PyMemberDef g_reader_members[] = {kWeakReferences, {}};
+
+// Types without a base in common: a class that derives from two of them is refused by Python.
+template <typename Open>
+py::object make_type(const char* name, PyMethodDef* methods, PyGetSetDef* properties,
+                     PyMemberDef* members) {
+  PyType_Slot slots[] = {
+      {Py_tp_init, slot(init<Open>)}, {Py_tp_dealloc, slot(channel_dealloc)},
+      {Py_tp_methods, methods},       {Py_tp_getset, properties},
+      {Py_tp_members, members},       {0, nullptr},
+  };
+  PyType_Spec spec = {name, sizeof(ChannelObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                      slots};
+  return checked(PyType_FromSpec(&spec));
+}
+
+}  // namespace
+
+void add_channels(py::module_& module) {
+  module.add_object("QueueBase", make_type<OpenQueue>("shmtensor._core.QueueBase", g_queue_methods,
+                                                      g_queue_properties, g_members));
+  py::object broadcast = make_type<OpenBroadcast>(
+      "shmtensor._core.BroadcastBase", g_broadcast_methods, g_broadcast_properties, g_members);
+  module.add_object("BroadcastBase", broadcast);
+  g_broadcast_type = reinterpret_cast<PyTypeObject*>(broadcast.release().ptr());
+  module.add_object("BroadcastReaderBase",
+                    make_type<OpenReader>("shmtensor._core.BroadcastReaderBase", g_reader_methods,
+                                          g_reader_properties, g_reader_members));
+  module.def("new_queue_storage", &new_queue_storage, py::arg("limit"),
+             py::arg("redeliver") = false, py::arg("label") = "");
+  module.def("new_broadcast_storage", &new_broadcast_storage);
+  add_queue_exceptions(module);
+}
+
+}  // namespace shmtensor::python

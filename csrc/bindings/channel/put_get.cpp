@@ -1,0 +1,191 @@
+#include "bindings/channel/put_get.hpp"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.hpp"
+#include "bindings/support/gil.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+/// queue.Full, queue.Empty, and the classes for a queue that was shut down or closed.
+struct Exceptions {
+  PyObject* full;
+  PyObject* empty;
+  PyObject* shut_down;
+  PyObject* closed;
+};
+Exceptions g_exceptions{};
+
+// So that one consumer does not keep what many could work on.
+constexpr Py_ssize_t kMostKept = 64;
+
+[[noreturn]] void raise(PyObject* type, const char* text = nullptr) {
+  if (text == nullptr) {
+    PyErr_SetNone(type);
+  } else {
+    PyErr_SetString(type, text);
+  }
+  throw py::error_already_set();
+}
+
+Readers readers_of(const Queue& queue) noexcept {
+  return queue.redelivers() ? Readers::many : Readers::one;
+}
+
+// Takes a message if there is one; returns false otherwise. If the message was lost, a later call
+// raises the error. Any other error means that nothing was taken: the next call repeats it.
+bool take_present(OpenQueue& open, Incoming& message, QueueCall& call) {
+  Patience none(false, 0);
+  const auto attempt = [&] { return open.core.try_take(message, call); };
+  try {
+    return attempt_until(open.core, call, none, attempt) == Attempt::done;
+  } catch (const StaleHandle&) {
+    open.late_errors.add();
+  } catch (const Error&) {
+    // of the next call
+  }
+  return false;
+}
+
+// A message cannot be decoded, and the call returns those before it. That is not so if a signal
+// handler has raised KeyboardInterrupt or SystemExit in the decoder.
+void end_batch(OpenQueue& open, std::uint32_t kept) {
+  try {
+    throw;
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) {
+      open.core.return_all();
+      throw;
+    }
+  } catch (const std::exception&) {
+    // not Python's
+  }
+  if (open.core.redelivers()) {
+    open.core.return_one(kept);
+  } else {
+    open.late_errors.add();
+  }
+}
+
+// After an attempt, in a process that waits for the queue by a descriptor.
+void settle(Queue& queue, QueueEvent event) {
+  if (!queue.must_settle(event)) return;
+  const GilRelease release;
+  queue.settle(event);
+}
+
+// Messages outlive this process only if there is a manager, and a process that waits for the queue
+// by a descriptor may not have been told.
+void ensure_manager(Session& session) {
+  if (!session.memory().manager_changed()) return;
+  const GilRelease release;
+  session.manager().ensure();
+}
+
+// Makes attempts until one is done; throws what `put_one` and `get_one` throw.
+template <typename Open, typename Try>
+void attempt_until_done(Open& open, QueueCall& call, Patience& patience, QueueEvent awaited,
+                        Try&& attempt) {
+  const Attempt result = attempt_until(open.core, call, patience, attempt);
+  if constexpr (std::is_same_v<Open, OpenQueue>) settle(open.core, awaited);
+  if (result == Attempt::closed) Open::throw_closed();
+  raise_unless_done(result, awaited);
+}
+
+template <typename Open>
+py::object take_one(Open& open, Patience& patience, Readers readers) {
+  Session& session = open.core.session();
+  Incoming message;
+  {
+    QueueCall call(session);
+    attempt_until_done(open, call, patience, QueueEvent::message,
+                       [&] { return open.core.try_take(message, call); });
+    ensure_manager(session);
+  }
+  return decode_message(session, std::move(message), readers);
+}
+
+}  // namespace
+
+void OpenQueue::throw_closed() {
+  raise(g_exceptions.closed, "the queue is closed in this process");
+}
+
+void raise_unless_done(Attempt result, QueueEvent awaited) {
+  if (result == Attempt::done) return;
+  if (result == Attempt::shut_down) raise(g_exceptions.shut_down, "the queue was shut down");
+  raise(awaited == QueueEvent::room ? g_exceptions.full : g_exceptions.empty);
+}
+
+void put_one(OpenQueue& open, PyObject* item, PyObject* dumps, Patience& patience) {
+  Queue& queue = open.core;
+  EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item), dumps,
+                         readers_of(queue));
+  QueueCall call(queue.session());
+  attempt_until_done(open, call, patience, QueueEvent::room,
+                     [&] { return queue.try_put(encoded.get(), call); });
+  encoded.delivered();
+  ensure_manager(queue.session());
+}
+
+// A message that no reader takes is not delivered, so its tickets are cancelled here.
+void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& patience) {
+  Broadcast& broadcast = open.core;
+  EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item),
+                         dumps != nullptr ? dumps : broadcast_dumps(), Readers::many);
+  if (broadcast.on_full() == OnFull::raise) patience = Patience(false, 0);
+  QueueCall call(broadcast.session());
+  bool has_readers = false;
+  attempt_until_done(open, call, patience, QueueEvent::room,
+                     [&] { return broadcast.try_put(encoded.get(), call, has_readers); });
+  if (has_readers) encoded.delivered();
+  ensure_manager(broadcast.session());
+}
+
+py::object get_one(OpenQueue& open, Patience& patience) {
+  complete_all(open.core);
+  open.late_errors.raise();
+  return take_one(open, patience, readers_of(open.core));
+}
+
+py::object get_one(OpenReader& open, Patience& patience) {
+  return take_one(open, patience, Readers::many);
+}
+
+void complete_all(Queue& queue) {
+  if (!queue.keeps_any_here()) return;
+  const GilRelease release;
+  queue.complete_all();
+}
+
+py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience) {
+  if (open.core.redelivers()) most = std::min(most, kMostKept);
+  py::list items;
+  items.append(get_one(open, patience));
+  QueueCall call(open.core.session());
+  for (Incoming message; py::ssize_t(items.size()) < most; message = {}) {
+    if (!take_present(open, message, call)) break;
+    const std::uint32_t kept = message.kept;
+    try {
+      items.append(decode_message(open.core.session(), std::move(message), readers_of(open.core)));
+    } catch (const std::exception&) {
+      end_batch(open, kept);
+      break;
+    }
+  }
+  settle(open.core, QueueEvent::message);
+  return items;
+}
+
+void add_queue_exceptions(py::module_& module) {
+  module.def("register_queue_exceptions",
+             [](py::object full, py::object empty, py::object shut_down, py::object closed) {
+               g_exceptions = {full.release().ptr(), empty.release().ptr(),
+                               shut_down.release().ptr(), closed.release().ptr()};
+             });
+}
+
+}  // namespace shmtensor::python
