@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "bindings/channel/incoming_tensors.hpp"
 #include "bindings/channel/item_reader.hpp"
 #include "bindings/channel/item_writer.hpp"
 #include "bindings/channel/parcel.hpp"
@@ -36,14 +35,14 @@ py::object loads(std::span<const std::byte> content) {
   return object;
 }
 
-// The tensors of an item are null if it has no parcel.
+// The parcel is null if the message has none.
 py::object decode_content(std::uint32_t kind, std::span<const std::byte> content,
-                          IncomingTensors* tensors = nullptr) {
+                          IncomingParcel* parcel = nullptr) {
   const auto* text = reinterpret_cast<const char*>(content.data());
   const auto size = static_cast<Py_ssize_t>(content.size());
   switch (kind) {
     case kItem:
-      return ItemReader(content, tensors).read();
+      return ItemReader(content, parcel).read();
     case kPickle:
       return loads(content);
     case kBytes:
@@ -147,13 +146,10 @@ py::object decode_message(Session& session, Incoming message, Readers readers) {
     return decode_content(message.kind, content);
   }
   const bool shared = readers == Readers::many;
-  IncomingParcel parcel(std::move(message.block), shared);
+  IncomingParcel parcel(session, std::move(message.block), shared);
   const std::span<const std::byte> inside = parcel.content();
   const std::uint32_t kind = message.kind & ~kInParcel;
-  if (kind != kPickle) {
-    IncomingTensors tensors(session, parcel.tickets(), shared);
-    return decode_content(kind, inside, &tensors);
-  }
+  if (kind != kPickle) return decode_content(kind, inside, &parcel);
   ReadScope scope(session.id(), parcel.tickets(), shared);
   scope.open();
   py::object object = decode_content(kind, inside);
@@ -161,9 +157,9 @@ py::object decode_message(Session& session, Incoming message, Readers readers) {
   return object;
 }
 
-void discard_message(Incoming message) {
+void discard_message(Session& session, Incoming message) {
   if ((message.kind & kInParcel) == 0 || !message.block) return;
-  static_cast<void>(IncomingParcel(std::move(message.block), false).content());
+  static_cast<void>(IncomingParcel(session, std::move(message.block), false).content());
 }
 
 void add_encoding(py::module_& module) {

@@ -63,7 +63,7 @@ class EncodedMessage {
                                         Readers readers = Readers::one);
 
 /// Cancels the tickets of a message that no process will read.
-void discard_message(Incoming message);
+void discard_message(Session& session, Incoming message);
 
 void add_encoding(py::module_& module);
 

@@ -70,8 +70,8 @@ py::object ItemReader::read_item(bool may_nest) {
 py::object ItemReader::read_tensor() {
   const auto item = take_value<TensorItem>();
   const std::span<const std::byte> view(take(item.view), item.view);
-  if (tensors_ == nullptr) throw_damaged();
-  return tensor_from_view(tensors_->next(item.strategy, item.access), view, nullptr);
+  if (parcel_ == nullptr) throw_damaged();
+  return tensor_from_view(parcel_->next_storage(item.strategy, item.access), view, nullptr);
 }
 
 // Each item takes a byte at least, which bounds the size of the sequence.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "bindings/channel/incoming_tensors.hpp"
+#include "bindings/channel/parcel.hpp"
 #include "bindings/support/python.hpp"
 
 namespace shmtensor::python {
@@ -13,9 +13,9 @@ namespace shmtensor::python {
 /// Threads: one.
 class ItemReader {
  public:
-  /// `tensors` is null if the message has none.
-  ItemReader(std::span<const std::byte> bytes, IncomingTensors* tensors) noexcept
-      : bytes_(bytes), tensors_(tensors) {}
+  /// `parcel` has the tensors; it is null if the message has none.
+  ItemReader(std::span<const std::byte> bytes, IncomingParcel* parcel) noexcept
+      : bytes_(bytes), parcel_(parcel) {}
 
   /// Throws StaleHandle if the bytes are not an item, or a tensor was freed.
   [[nodiscard]] py::object read() { return read_item(true); }
@@ -30,7 +30,7 @@ class ItemReader {
   [[nodiscard]] T take_value();
 
   std::span<const std::byte> bytes_;
-  IncomingTensors* tensors_;
+  IncomingParcel* parcel_;
 };
 
 }  // namespace shmtensor::python

@@ -9,8 +9,15 @@
 #include "bindings/session/session_access.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/support/gil.hpp"
+#include "bindings/transfer/send_receive.hpp"
 
 namespace shmtensor::python {
+namespace {
+
+// How many blocks are on their way from another processor's cache while one is received.
+constexpr std::size_t kAhead = 16;
+
+}  // namespace
 
 // The records are cleared before the block is declared to contain them, and each is written before
 // its ticket is issued: if this process is killed, the manager cancels those that were issued.
@@ -70,6 +77,32 @@ std::span<const std::byte> IncomingParcel::content() {
         named && named->ticket.sender < kMaxSlots ? *named : NamedTicket{.ticket = {.sender = 0}});
   }
   return bytes.subspan(sizeof(ParcelHeader) + records.size_bytes());
+}
+
+py::object IncomingParcel::next_storage(std::uint8_t strategy, Access access) {
+  if (next_ == tickets_.size()) throw StaleHandle("a message of a queue is damaged");
+  if (next_ == 0) arena_ = session_.find(tickets_.front().arena);
+  fetch_ahead();
+  const NamedTicket& named = tickets_[next_++];
+  TensorReference reference{.session = session_.id(),
+                            .arena = named.arena,
+                            .block = named.block,
+                            .generation = named.generation,
+                            .strategy = static_cast<Strategy>(strategy),
+                            .access = access == Access::read_only ? access : Access::read_write,
+                            .ticket = named.ticket,
+                            .view = {}};
+  if (shared_) reference.ticket = NoTicket();
+  return receive_storage(session_, reference, arena_);
+}
+
+// Of blocks in the arena of the last one, which mostly is that of all.
+void IncomingParcel::fetch_ahead() noexcept {
+  for (const std::size_t end = std::min(next_ + kAhead, tickets_.size()); fetched_ < end;
+       ++fetched_) {
+    const NamedTicket& named = tickets_[fetched_];
+    if (arena_ && arena_->segment().number() == named.arena) arena_->prefetch_hold(named);
+  }
 }
 
 }  // namespace shmtensor::python

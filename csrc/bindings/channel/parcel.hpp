@@ -1,6 +1,8 @@
 // A message that does not fit into the entry of a queue: a block with its bytes and its tickets.
 #pragma once
 
+#include "bindings/support/python.hpp"
+// Python's headers come before all others.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +12,7 @@
 #include "arena/ticket_record.hpp"
 #include "bindings/transfer/queued_tickets.hpp"
 #include "session/held_block.hpp"
+#include "session/session.hpp"
 
 namespace shmtensor::python {
 
@@ -34,8 +37,8 @@ static_assert(sizeof(ParcelHeader) == 32 && sizeof(ParcelRecord) == 32);
 class IncomingParcel {
  public:
   /// With `shared`, other processes read the same parcel, and none claims its tickets.
-  IncomingParcel(HeldBlock block, bool shared) noexcept
-      : block_(std::move(block)), shared_(shared) {}
+  IncomingParcel(Session& session, HeldBlock block, bool shared) noexcept
+      : session_(session), block_(std::move(block)), shared_(shared) {}
   ~IncomingParcel();
   IncomingParcel(const IncomingParcel&) = delete;
   IncomingParcel& operator=(const IncomingParcel&) = delete;
@@ -44,12 +47,21 @@ class IncomingParcel {
   [[nodiscard]] std::span<const std::byte> content();
   /// In the order of the records; after `content`.
   [[nodiscard]] std::span<const NamedTicket> tickets() const noexcept { return tickets_; }
+  /// The storage of the next ticket's block, for a message that needs no pickle; after `content`.
+  /// Throws StaleHandle.
+  [[nodiscard]] py::object next_storage(std::uint8_t strategy, Access access);
 
  private:
+  void fetch_ahead() noexcept;
+
+  Session& session_;
   HeldBlock block_;
   bool shared_;
   std::span<std::byte> bytes_;  ///< empty until `tickets_` is complete
   std::vector<NamedTicket> tickets_;
+  std::size_t next_ = 0;
+  std::size_t fetched_ = 0;
+  PinnedArena arena_;  ///< of the last storage
 };
 
 }  // namespace shmtensor::python

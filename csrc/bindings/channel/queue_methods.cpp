@@ -85,7 +85,7 @@ void discard_all(Queue& queue) {
     };
     try {
       if (attempt_until(queue, call, patience, attempt) != Attempt::done) return;
-      if (!queue.redelivers()) discard_message(std::move(message));
+      if (!queue.redelivers()) discard_message(queue.session(), std::move(message));
     } catch (const StaleHandle&) {
       // it was lost together with its arena
     }
