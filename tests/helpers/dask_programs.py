@@ -6,19 +6,21 @@ A program is run with the argument "on" or "off", whether the integration is ins
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
 
 import numpy as np
 
 import shmtensor as st
-from tests.helpers.children import wait_until
+from tests.helpers.empty_sessions import wait_for_no_blocks
 
 QUIET = {
     "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical",
     "DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__START": "False",  # no worker drops its copy
 }
 SHARDS = {"DASK_DISTRIBUTED__COMM__SHARD": "1MiB"}  # a longer buffer is several frames
+
+WORKER = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-dashboard"]
+PRELOAD = ["--preload", "shmtensor.integrations.dask"]  # for a worker
 
 ON = sys.argv[-1] == "on"
 
@@ -39,16 +41,6 @@ def cluster(workers: int = 2, **options):
         yield client, sorted(client.scheduler_info()["workers"])
         if ON:
             wait_for_no_blocks()
-
-
-def wait_for_no_blocks() -> None:
-    """Wait until the session has no block, as a process knows that is in it."""
-    wait_until(_no_blocks, 60, lambda: str(st.stats()))
-
-
-def _no_blocks() -> bool:
-    gc.collect()
-    return st.stats()["blocks"] == 0
 
 
 def owner(array: np.ndarray) -> str:
