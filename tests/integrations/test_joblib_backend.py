@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers.children import importing_tests, run_python
+from tests.integrations.programs import PROGRAMS
 
 START = """
     import os
-    import pickle
-    import sys
     import time
     import warnings
 
@@ -19,28 +18,25 @@ START = """
 
     import shmtensor as st
     from tests.helpers.children import descendants, wait_until
+    from tests.helpers.joblib_programs import pids, raised, use_backend
 
-    st.install("joblib")
-    joblib.parallel_config(backend="shmtensor", n_jobs=2)
-
-
-    def raised(function, *args, **options):
-        try:
-            Parallel(**options)(delayed(function)(*args) for _ in range(4))
-        except BaseException as error:
-            return error
-        raise AssertionError("no exception")
-
-
-    def pids():
-        return set(Parallel()(delayed(lambda: time.sleep(0.1) or os.getpid())() for _ in range(4)))
+    use_backend()
 """
 
 
-def check(program: str) -> None:
-    done = run_python(START + program, timeout=110, env=importing_tests())
+def run(program: str, *arguments: str, start: str = START) -> str:
+    """Run a program as text, since a file would be a main module; return its errors."""
+    done = run_python(start + program, timeout=110, env=importing_tests(), arguments=arguments)
     assert done.returncode == 0, done.stderr
-    assert not done.stderr
+    return done.stderr
+
+
+def check(program: str) -> None:
+    assert not run(program)
+
+
+def check_file(name: str, *arguments: str) -> None:
+    assert not run((PROGRAMS / name).read_text(), *arguments, start="")
 
 
 def test_definitions_of_the_main_program_need_no_import() -> None:
@@ -94,58 +90,7 @@ def test_workers_are_used_again_until_they_were_idle() -> None:
 
 
 def test_exceptions_have_the_traceback_of_the_worker() -> None:
-    check("""
-    class Own(Exception):
-        def __init__(self, first, second):  # cannot be unpickled
-            super().__init__(first)
-
-
-    class Opened:
-        def __reduce__(self):
-            return int, ("not a number",)
-
-
-    class Exits:
-        def __reduce__(self):
-            return sys.exit, (3,)
-
-
-    def fail(kind, *args):
-        raise kind(*args)
-
-
-    before = pids()
-    error = raised(fail, KeyError, "missing")
-    assert type(error) is KeyError and error.args == ("missing",)
-    assert "in fail" in str(error.__cause__), error.__cause__
-    assert not before & pids(), "the other tasks were not aborted"
-
-    error = raised(fail, SystemExit, 3)
-    assert type(error) is SystemExit and error.code == 3
-
-    error = raised(fail, Own, 1, 2)
-    assert "the exception of fail cannot be unpickled: TypeError" in str(error), error
-    assert "in fail" in str(error.__cause__)
-
-    for made, cause in (Opened, "ValueError: invalid"), (Exits, "SystemExit: 3"):
-        error = raised(made)
-        assert type(error) is pickle.UnpicklingError
-        assert f"the result of {made.__qualname__} cannot be unpickled: {cause}" in str(error), error
-    error = raised(abs, Opened())
-    assert "the task of abs cannot be unpickled in its worker: ValueError" in str(error), error
-    error = raised(lambda: (i for i in ()))
-    assert "generator" in str(error), error
-    error = raised(abs, (i for i in ()))
-    assert "generator" in str(error), error
-
-    def large():
-        st.set_limit(50 << 20)
-        return np.ones(100 << 20, "uint8")
-
-    error = raised(large)
-    assert type(error) is st.OutOfSharedMemory, error
-    assert len(pids()) == 2
-    """)
+    check_file("joblib_backend_errors.py")
 
 
 def test_generators_timeouts_and_batches() -> None:
@@ -198,9 +143,7 @@ def test_calls_overlap() -> None:
 
 def test_tasks_may_start_processes() -> None:
     """Regression: the backend ran the calls in its own worker, and a pool was an AssertionError."""
-    done = run_python(
-        START
-        + """
+    run("""
     import shmtensor.multiprocessing as mp
 
     def parallel(**options):
@@ -215,11 +158,7 @@ def test_tasks_may_start_processes() -> None:
     assert Parallel()(delayed(parallel)() for _ in range(2)) == [("ThreadingBackend", True)] * 2
     assert Parallel()(delayed(parallel)(backend="shmtensor") for _ in range(2)) == [("Backend", False)] * 2
     assert Parallel()(delayed(pool)() for _ in range(2)) == [(True, 3)] * 2
-    """,
-        timeout=110,
-        env=importing_tests(),
-    )
-    assert done.returncode == 0, done.stderr
+    """)
 
 
 def test_workers_have_few_threads_and_are_initialized() -> None:
@@ -251,9 +190,7 @@ def test_workers_have_few_threads_and_are_initialized() -> None:
 
 
 def test_initializer_that_raises_fails_the_call() -> None:
-    done = run_python(
-        START
-        + """
+    run("""
     def initialize():
         raise LookupError("it is bad")
 
@@ -263,43 +200,12 @@ def test_initializer_that_raises_fails_the_call() -> None:
             assert type(error) is st.multiprocessing.WorkerLost
             assert "no worker can run abs" in str(error) and "LookupError: it is bad" in str(error), error
     assert Parallel()(delayed(abs)(-i) for i in range(2)) == [0, 1]
-    """,
-        timeout=110,
-        env=importing_tests(),
-    )
-    assert done.returncode == 0, done.stderr
+    """)
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c", None])
 def test_modes_of_large_arguments(mode) -> None:
-    check(f"""
-    mode = {mode!r}
-    array = np.zeros(200_000)
-
-    def write(target, i):
-        try:
-            target[i] = 1
-            return target[:4].sum()
-        except ValueError:
-            return "read-only"
-
-    found = Parallel(mmap_mode=mode)(delayed(write)(array, i) for i in range(4))
-    if mode == "r":
-        assert found == ["read-only"] * 4
-    elif mode == "r+":
-        assert sorted(found)[-1] == 4, found  # all tasks have one copy
-    else:
-        assert found == [1] * 4
-    assert not array.any()
-    if mode == "c":
-        array.flags.writeable = False
-        assert Parallel(mmap_mode=mode)(delayed(write)(array, i) for i in range(4)) == [1] * 4
-        array.flags.writeable = True
-
-    small = np.zeros(20_000)
-    assert Parallel(mmap_mode=mode)(delayed(write)(small, i) for i in range(4)) == [1] * 4
-    assert Parallel(mmap_mode=mode, max_nbytes=None)(delayed(write)(array, i) for i in range(4)) == [1] * 4
-    """)
+    check_file("joblib_backend_modes.py", str(mode))
 
 
 def test_arrays_in_files_stay_there() -> None:

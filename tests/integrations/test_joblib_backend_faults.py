@@ -26,12 +26,12 @@ START = """
     import signal
     import time
 
-    from joblib import Parallel, delayed, parallel_config
+    from joblib import Parallel, delayed
 
     import shmtensor as st
+    from tests.helpers.joblib_programs import pids, use_backend
 
-    st.install("joblib")
-    parallel_config(backend="shmtensor", n_jobs=2)
+    use_backend()
 
 
     def kill(i):
@@ -41,11 +41,13 @@ START = """
 """
 
 
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return run_python(START + program, timeout=110, env=importing_tests())
+
+
 @pytest.mark.parametrize("managed", [False, True])
 def test_killed_worker_is_named_and_the_next_call_works(managed) -> None:
-    done = run_python(
-        START
-        + f"""
+    done = run(f"""
     from contextlib import nullcontext
 
     parallel = Parallel(batch_size=1)
@@ -56,9 +58,7 @@ def test_killed_worker_is_named_and_the_next_call_works(managed) -> None:
             except st.multiprocessing.WorkerLost as error:
                 print(error)
             assert parallel(delayed(abs)(-i) for i in range(4)) == [0, 1, 2, 3]
-    """,
-        timeout=110,
-    )
+    """)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 3
@@ -68,18 +68,13 @@ def test_killed_worker_is_named_and_the_next_call_works(managed) -> None:
 
 
 def test_idle_worker_that_is_killed_is_replaced() -> None:
-    done = run_python(
-        START
-        + """
-    slow = delayed(lambda: time.sleep(0.1) or os.getpid())
-    first = set(Parallel()(slow() for _ in range(4)))
+    done = run("""
+    first = pids()
     for pid in first:
         os.kill(pid, signal.SIGKILL)
-    second = set(Parallel()(slow() for _ in range(4)))
+    second = pids()
     assert len(second) == 2 and not first & second
-    """,
-        timeout=110,
-    )
+    """)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
 
@@ -121,39 +116,30 @@ def test_keyboard_interrupt_reaches_the_caller_only() -> None:
 
 
 def test_forked_child_has_workers_of_its_own() -> None:
-    done = run_python(
-        START
-        + """
-    slow = delayed(lambda: time.sleep(0.1) or os.getpid())
-    first = set(Parallel()(slow() for _ in range(4)))
+    done = run("""
+    first = pids()
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            assert not first & set(Parallel()(slow() for _ in range(4)))
+            assert not first & pids()
             status = 0
         finally:
             st.uninstall("joblib")
             os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
-    assert set(Parallel()(slow() for _ in range(4))) == first
-    """,
-        timeout=110,
-    )
+    assert pids() == first
+    """)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
 
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_workers_end_with_the_program(end) -> None:
-    done = run_python(
-        START
-        + f"""
-    print(*set(Parallel()(delayed(lambda: time.sleep(0.1) or os.getpid())() for _ in range(4))), flush=True)
+    done = run(f"""
+    print(*pids(), flush=True)
     {end}
-    """,
-        timeout=110,
-    )
+    """)
     workers = [int(pid) for pid in done.stdout.split()]
     assert len(workers) == 2
     assert not done.stderr or "KILL" in end  # Python reports the semaphores that its pools have
@@ -168,11 +154,11 @@ def test_backend_needs_no_dev_shm(tmp_path) -> None:
             "from joblib", "import warnings\n\n    warnings.simplefilter('ignore')\n    from joblib"
         )
         + """
-    slow = delayed(lambda: time.sleep(0.1) or os.getpid())
-    assert len(set(Parallel()(slow() for _ in range(4)))) == 2
+    assert len(pids()) == 2
     assert Parallel(n_jobs=-1)(delayed(abs)(-i) for i in range(3)) == [0, 1, 2]
     """,
     )
     (folder := tmp_path / "dev").mkdir()
-    done = run_command([*without_dev_shm(folder), sys.executable, str(program)], timeout=110)
+    command = [*without_dev_shm(folder), sys.executable, str(program)]
+    done = run_command(command, timeout=110, env=importing_tests())
     assert done.returncode == 0, done.stderr
