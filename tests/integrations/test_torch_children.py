@@ -7,94 +7,11 @@ import sys
 
 import pytest
 
-from tests.helpers.children import importing_tests, run_command, run_program, run_python, write_program
+from tests.helpers.children import run_command, run_program, run_python, write_program
 from tests.helpers.namespaces import with_own_mounts
+from tests.integrations.programs import PROGRAMS, succeed
 
 METHODS = ["fork", "spawn", "forkserver", "server"]
-
-ROUND_TRIPS = """
-    import json
-    import sys
-    import warnings
-
-    import multiprocessing
-    import torch
-    import torch.multiprocessing
-
-
-    def add(tensor):
-        tensor += 1
-        return tensor
-
-
-    def take(inbox, outbox):
-        # This module does not import shmtensor: what it sends is a handle since its parent installed it.
-        from multiprocessing.reduction import ForkingPickler
-
-        made = torch.zeros(100_000)
-        outbox.put((add(inbox.get()), made, len(ForkingPickler.dumps(made))))
-        inbox.get()  # torch's sender must live until its tensor is received
-
-
-    def train(model, times):
-        for _ in range(times):
-            model.zero_grad()
-            model(torch.ones(1, 2)).sum().backward()
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter -= parameter.grad
-
-
-    def spawned(index, model, tensor):
-        tensor[index] = index + 1
-        with torch.no_grad():
-            model.bias[index] = index
-
-
-    def check(context):
-        seen = []
-        tensor = torch.zeros(1000).share_memory_()
-        inbox, outbox = context.Queue(), context.Queue()
-        process = context.Process(target=take, args=(inbox, outbox))
-        process.start()
-        inbox.put(tensor)
-        mine, made, size = outbox.get(timeout=60)
-        seen += [mine.sum().item(), tensor.sum().item(), made.sum().item()]
-        inbox.put(None)
-        process.join(60)
-        assert process.exitcode == 0
-        with context.Pool(1) as pool:
-            seen += [pool.apply(add, (tensor,)).sum().item(), tensor.sum().item()]
-        model = torch.nn.Linear(2, 2).share_memory()
-        before = model.weight.clone()
-        process = context.Process(target=train, args=(model, 2))
-        process.start()
-        process.join(60)
-        seen.append((before - model.weight).round().tolist())
-        argument = torch.zeros(1000)
-        process = context.Process(target=add, args=(argument,))
-        process.start()
-        process.join(60)
-        seen.append(argument.sum().item())
-        return seen, size
-
-
-    if __name__ == "__main__":
-        method, on = sys.argv[1], sys.argv[2] == "on"
-        torch.set_num_threads(1)
-        if on:
-            import shmtensor as st
-
-            st.install("torch")
-        context = torch.multiprocessing.get_context(method)
-        seen, size = check(context)
-        assert not on or size < 1000
-        if method != "server":
-            model, tensor = torch.nn.Linear(2, 2).share_memory(), torch.zeros(2).share_memory_()
-            torch.multiprocessing.start_processes(spawned, (model, tensor), nprocs=2, start_method=method)
-            seen.append([model.bias.tolist(), tensor.tolist()])
-        print(json.dumps(seen))
-    """
 
 EXPECTED = [1000, 1000, 0, 2000, 2000, [[2, 2], [2, 2]], 1000]  # all see each other's writes
 
@@ -104,13 +21,11 @@ EXPECTED = [1000, 1000, 0, 2000, 2000, [[2, 2], [2, 2]], 1000]  # all see each o
     ("method", "on"),
     [(method, on) for on in ("on", "off") for method in METHODS if (method, on) != ("server", "off")],
 )
-def test_results_are_equal_with_and_without_the_integration(tmp_path, method, on) -> None:
-    done = run_program(write_program(tmp_path, ROUND_TRIPS), method, on, timeout=110)
-    assert done.returncode == 0, done.stderr
+def test_results_are_equal_with_and_without_the_integration(method, on) -> None:
     expected = list(EXPECTED) if method == "server" else [*EXPECTED, [[0, 1], [1, 2]]]
     if method == "fork":
         expected[6] = 0  # a forked child has a copy of a private argument
-    assert json.loads(done.stdout) == expected
+    assert json.loads(succeed("torch_round_trips.py", method, on)) == expected
 
 
 ALIAS = """
@@ -148,167 +63,20 @@ def test_workers_change_what_the_sender_has_with_alias(tmp_path, method) -> None
     assert done.stdout == "fine\n", done
 
 
-DEATHS = """
-    import os
-    import pickle
-    import signal
-    import sys
-    import time
-    from multiprocessing.reduction import ForkingPickler
-
-    import torch
-
-    import shmtensor as st
-    from tests.helpers.children import wait_until
+def test_killed_processes_leave_nothing() -> None:
+    succeed("torch_deaths.py")
 
 
-    def settled() -> bool:
-        st.gc(older_than=0)
-        return (st.stats()["blocks"], st.stats()["in_flight"]) == (0, 0)
-
-
-    def child(work):
-        pid = os.fork()
-        if pid == 0:
-            work()
-            time.sleep(60)
-            os._exit(1)
-        return pid
-
-
-    def kill(pid):
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-    if __name__ == "__main__":
-        st.install("torch")
-        st.zeros(1)
-        assert settled()
-
-        # Killed after it has reduced, before it has sent.
-        reader, writer = os.pipe()
-        pid = child(lambda: (ForkingPickler.dumps([torch.ones(1000)] * 3), os.write(writer, b".")))
-        os.read(reader, 1)
-        kill(pid)
-        wait_until(settled, what=lambda: str(st.stats()))
-
-        # Killed after the sender has reduced, before it rebuilds.
-        message = bytes(ForkingPickler.dumps([torch.ones(1000), torch.ones(5)]))
-        pid = child(lambda: os.write(writer, b"."))
-        os.read(reader, 1)
-        kill(pid)
-        assert pickle.loads(message)[0].sum() == 1000
-        wait_until(settled, what=lambda: str(st.stats()))
-
-        # Killed while it holds what it has rebuilt.
-        message = bytes(ForkingPickler.dumps(torch.ones(1000)))
-
-        def rebuild():
-            global kept
-            kept = pickle.loads(message)
-            os.write(writer, b".")
-
-        pid = child(rebuild)
-        os.read(reader, 1)
-        assert st.stats()["blocks"] == 1
-        kill(pid)
-        wait_until(settled, what=lambda: str(st.stats()))
-
-        # The sender is killed, the receiver has the tensor.
-        q = st.Queue()
-        pid = child(lambda: (q.put(torch.arange(1000)), os.write(writer, b".")))
-        os.read(reader, 1)
-        kill(pid)
-        assert q.get(timeout=10).sum() == 499500
-        del q
-        wait_until(settled, what=lambda: str(st.stats()))
-        print("fine")
-    """
-
-
-def test_killed_processes_leave_nothing(tmp_path) -> None:
-    done = run_program(write_program(tmp_path, DEATHS), env=importing_tests())
-    assert done.stdout == "fine\n", done
-
-
-MANY = """
-    import os
-    import resource
-    import sys
-
-    import torch
-    import torch.multiprocessing
-    from torch.utils.data import DataLoader, Dataset
-
-
-    class Samples(Dataset):
-        def __len__(self):
-            return 1000
-
-        def __getitem__(self, index):
-            return [torch.full((4,), index + 0.5) for _ in range(100)]
-
-
-    def first(batch):
-        return batch[0]
-
-
-    if __name__ == "__main__":
-        import shmtensor as st
-
-        st.install("torch")
-        torch.set_num_threads(1)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-        loader = DataLoader(Samples(), batch_size=1, num_workers=1, collate_fn=first)
-        batches = list(loader)  # 100,000 tensors are alive
-        assert len(batches) == 1000
-        assert all(batch[99][3] == index + 0.5 for index, batch in enumerate(batches))
-        assert len(os.listdir("/proc/self/fd")) < 64
-        print(sum(len(batch) for batch in batches))
-    """
-
-
-def test_hundred_thousand_tensors_with_64_descriptors(tmp_path) -> None:
+def test_hundred_thousand_tensors_with_64_descriptors() -> None:
     """Without the integration, torch fails with `received 0 items of ancdata` or `Too many open files`."""
-    done = run_program(write_program(tmp_path, MANY), timeout=110)
-    assert done.stdout == "100000\n", done
+    succeed("torch_limits.py", "few_descriptors")
 
 
-SMALL_SHM = """
-    import os
-
-    import torch
-    from torch.utils.data import DataLoader, Dataset
-
-
-    class Samples(Dataset):
-        def __len__(self):
-            return 64
-
-        def __getitem__(self, index):
-            return torch.full((1 << 20,), float(index))
-
-
-    if __name__ == "__main__":
-        import shmtensor as st
-
-        st.install("torch")
-        torch.set_num_threads(1)
-        assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_bsize == 64 << 20
-        batches = list(DataLoader(Samples(), batch_size=8, num_workers=2))  # 256 MiB
-        assert [batch[3, 5].item() for batch in batches] == [3 + 8 * i for i in range(8)]
-        model = torch.nn.Linear(4096, 8192).share_memory()  # 128 MiB
-        assert model.weight.is_shared()
-        print("fine")
-    """
-
-
-def test_small_dev_shm_is_not_a_limit(tmp_path) -> None:
-    path = write_program(tmp_path, SMALL_SHM)
-    command = with_own_mounts('mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$0" "$1"')
-    done = run_command([*command, sys.executable, str(path)], timeout=110)
-    assert done.stdout == "fine\n", done
+def test_small_dev_shm_is_not_a_limit() -> None:
+    command = with_own_mounts('mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$0" "$@"')
+    program = [sys.executable, str(PROGRAMS / "torch_limits.py"), "small_dev_shm"]
+    done = run_command([*command, *program], timeout=110)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.thorough
