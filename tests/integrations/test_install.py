@@ -11,6 +11,7 @@ import shmtensor as st
 from shmtensor.integrations import _registry
 from shmtensor.integrations._import_hook import when_imported
 from tests.helpers.children import run_program, run_python, write_program
+from tests.integrations.programs import succeed
 
 
 def test_unknown_name_is_reported_with_the_known_ones() -> None:
@@ -136,52 +137,9 @@ def test_failing_import_is_waited_for_again(package, tmp_path) -> None:
     assert calls == [True]
 
 
-INHERIT = """
-    import multiprocessing
-    import sys
-
-
-    def report(queue):
-        # This function does not import shmtensor.
-        registry = sys.modules.get("shmtensor.integrations._registry")
-        queue.put(registry and registry._requested)
-
-
-    def report_from_a_grandchild(context, queue):
-        context.Process(target=report, args=(queue,)).start()
-
-
-    def answer(context, target, *args):
-        queue = context.Queue()
-        process = context.Process(target=target, args=(*args, queue))
-        process.start()
-        found = queue.get(timeout=50)
-        process.join(50)
-        return found
-
-
-    if __name__ == "__main__":
-        import shmtensor as st
-        import shmtensor.multiprocessing as mp
-
-        context = (mp if sys.argv[1] == "server" else multiprocessing).get_context(sys.argv[1])
-        assert not answer(context, report)
-        st.install("torch", alias=True)
-        expected = {"torch": {"alias": True}}
-        assert answer(context, report) == expected
-        if sys.argv[1] != "server":
-            grandchild = answer(context, report_from_a_grandchild, context)
-            assert grandchild == expected, grandchild
-        st.uninstall()
-        found = answer(context, report)
-        assert not found, found
-    """
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", "server"])
-def test_children_have_the_integrations_of_their_parent(tmp_path, method) -> None:
-    done = run_program(write_program(tmp_path, INHERIT), method)
-    assert done.returncode == 0, done.stderr
+def test_children_have_the_integrations_of_their_parent(method) -> None:
+    succeed("install_children.py", method)
 
 
 def test_child_without_shmtensor_runs(tmp_path) -> None:
