@@ -4,57 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.children import importing_tests, run_program, write_program
-
-PROGRAM = """
-    import gc
-    import sys
-
-    import joblib
-    import loky
-    import multiprocess
-
-    import shmtensor as st
-    from tests.helpers.children import wait_until
-    from tests.helpers.frames import MAKERS, equals, is_shared
-
-    KINDS = ("pandas", "pandas column", "arrow", "arrow slice", "polars", "polars series", "xarray", "scipy")
-
-
-    def check(value):
-        return is_shared(value), value
-
-
-    def by_joblib(backend, values):
-        return joblib.Parallel(2, backend=backend)(joblib.delayed(check)(value) for value in values)
-
-
-    def by_loky(values):
-        with loky.ProcessPoolExecutor(2) as executor:
-            return list(executor.map(check, values))
-
-
-    def by_multiprocess(method, values):
-        with multiprocess.get_context(method).Pool(2) as pool:
-            return pool.map(check, values)
-
-
-    if __name__ == "__main__":
-        transport, _, option = sys.argv[1].partition(" ")
-        st.install("joblib", "loky", "multiprocess")
-        values = {kind: st.share(MAKERS[kind]()) for kind in KINDS}
-        send = globals()[f"by_{transport}"]
-        found = send(*filter(None, [option]), list(values.values()))
-        for (kind, value), (there, back) in zip(values.items(), found, strict=True):
-            assert there, f"a copy of {kind} arrived"
-            assert is_shared(back), f"{kind} came back as a copy"
-            assert equals(back, value), kind
-        del values, value, found, back
-        st.uninstall()  # which ends the workers that are kept
-        gc.collect()
-        wait_until(lambda: st.stats()["blocks"] == 0, 40, lambda: str(st.stats()))
-        print("fine")
-    """
+from tests.integrations.programs import succeed
 
 TRANSPORTS = [
     "joblib loky",
@@ -67,8 +17,6 @@ TRANSPORTS = [
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_shared_objects_are_handles(tmp_path, transport) -> None:
+def test_shared_objects_are_handles(transport) -> None:
     # polars must not be used in a forked process.
-    env = importing_tests() | {"JOBLIB_START_METHOD": "forkserver"}
-    done = run_program(write_program(tmp_path, PROGRAM), transport, env=env, timeout=110)
-    assert done.stdout == "fine\n", done
+    succeed("share_elsewhere.py", transport, env={"JOBLIB_START_METHOD": "forkserver"})
