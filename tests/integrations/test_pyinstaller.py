@@ -13,42 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.children import clean_environment, run_command
+from tests.integrations.programs import PROGRAMS
 
 pytestmark = pytest.mark.timeout(600)  # with the build
 METHODS = ["fork", "spawn", "forkserver", "server"]
-
-PROGRAM = """
-    import multiprocessing
-    import os
-
-    import shmtensor as st
-    import shmtensor.multiprocessing as mp
-
-
-    class Task:
-        def __init__(self, tensor):
-            self.tensor = tensor
-
-
-    def double(task):
-        task.tensor *= 2
-        return task
-
-
-    def increment(rank, tensor):
-        tensor += 1
-
-
-    if __name__ == "__main__":
-        (multiprocessing if "STANDARD" in os.environ else mp).freeze_support()
-        tensor = st.ones(3)
-        for method in os.environ["METHODS"].split(","):
-            with mp.get_context(method).Pool(1) as pool:
-                result = pool.apply(double, (Task(tensor),))
-            mp.start_processes(increment, args=(tensor,), start_method=method)
-            print(method, tensor.tolist(), result.tensor.storage() is tensor.storage())
-"""
-
 
 BUILD = """
     found = Analysis(["program.py"])
@@ -72,7 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(folder: Path) -> Path:
-    (folder / "program.py").write_text(textwrap.dedent(PROGRAM))
+    shutil.copy(PROGRAMS / "pyinstaller_program.py", folder / "program.py")
     (folder / "program.spec").write_text(textwrap.dedent(BUILD))
     command = [sys.executable, "-m", "PyInstaller", "--log-level", "WARN", "program.spec"]
     subprocess.run(command, cwd=folder, env=clean_environment(), check=True, timeout=500)
