@@ -1,4 +1,4 @@
-"""A cluster of Ray for the programs of a module's tests, and what these programs begin with.
+"""A cluster of Ray for the programs of a module's tests, and what these programs call.
 
 A program is run with the argument "on" or "off", whether the integration is installed.
 """
@@ -6,7 +6,6 @@ A program is run with the argument "on" or "off", whether the integration is ins
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import subprocess
 import sys
@@ -15,32 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import shmtensor as st
-from tests.helpers.children import (
-    clean_environment,
-    importing_tests,
-    run_program,
-    wait_until,
-    write_program,
-)
+from tests.helpers.children import clean_environment, importing_tests
+from tests.helpers.empty_sessions import wait_for_no_blocks
 
 ON = sys.argv[-1] == "on"
 
 QUIET = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
-
-# What a program begins with.
-START = """
-    import contextlib
-
-    import numpy as np
-    import ray
-    import torch
-
-    import shmtensor as st
-    from tests.helpers.ray_programs import ON, connected, place, transport, wait_for_no_blocks
-
-    if ON:
-        st.install("ray")
-"""
 
 _CLUSTER = """
 import sys
@@ -71,12 +50,6 @@ def cluster(session: str) -> Iterator[dict[str, str]]:
             yield {**environment, "RAY_ADDRESS": process.stdout.readline().strip()}
             process.stdin.close()
             process.wait(60)
-
-
-def run_on(folder: Path, environment: dict[str, str], code: str) -> None:
-    """Run a program with the integration; it must succeed."""
-    done = run_program(write_program(folder, START + code), "on", timeout=100, env=environment)
-    assert done.returncode == 0, done.stderr
 
 
 @contextlib.contextmanager
@@ -115,13 +88,3 @@ def place(tensor) -> str:
         if first <= address < last and "shmtensor-" in line:
             return "view"
     return "private"
-
-
-def wait_for_no_blocks() -> None:
-    """Wait until the session has no block."""
-    wait_until(_no_blocks, 60, lambda: str(st.stats()))
-
-
-def _no_blocks() -> bool:
-    gc.collect()
-    return st.stats()["blocks"] == 0
