@@ -40,7 +40,7 @@ if __name__ == "__main__":
     task = delayed(work)(instant, tensor, dying, tensor.numpy(), np.ones(1_000_000))
     try:
         # A pool of multiprocessing never returns the result of a worker that was killed.
-        Parallel(2, backend=backend, timeout=5)([task] * 6)
+        Parallel(2, backend=backend, timeout=5 if backend == "multiprocessing" else 60)([task] * 6)
     except Exception as error:
         print(type(error).__name__)
     del task
