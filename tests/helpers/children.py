@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,20 +73,22 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def manager_pids(session: str) -> list[int]:
-    """Return the pids of the running managers of a session."""
-    found = []
+def managers() -> dict[int, list[str]]:
+    """Return the arguments of the running managers, by their pids."""
+    found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                arguments = file.read().split(b"\0")
-            with open(f"/proc/{pid}/stat") as file:
-                state = file.read().rsplit(") ", 1)[1][0]
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if arguments[0].endswith(b"shmtensor-manager") and session.encode() in arguments and state != "Z":
-            found.append(int(pid))
+        if arguments[0].endswith("shmtensor-manager") and is_running(int(pid)):
+            found[int(pid)] = arguments
     return found
+
+
+def manager_pids(session: str) -> list[int]:
+    """Return the pids of the running managers of a session."""
+    return [pid for pid, arguments in managers().items() if session in arguments]
 
 
 def manager_pid(session: str) -> int:
@@ -93,6 +96,22 @@ def manager_pid(session: str) -> int:
     wait_until(lambda: len(manager_pids(session)) == 1, what=lambda: f"one manager: {manager_pids(session)}")
     (pid,) = manager_pids(session)
     return pid
+
+
+def output(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a program has printed; it must have succeeded."""
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def await_end_of_manager(session: str) -> None:
+    """Wait until no manager of the session runs."""
+    wait_until(lambda: not manager_pids(session), what="the manager to end")
+
+
+def await_end_of_session(done: subprocess.CompletedProcess[str]) -> None:
+    """Check that a program has succeeded and printed only its session, whose manager ends."""
+    await_end_of_manager(output(done).strip())
 
 
 def kill_manager_of(session: str) -> None:
@@ -109,9 +128,30 @@ def fork(work: Callable[[], object]) -> int:
         try:
             work()
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     return pid
+
+
+def fork_idle(work: Callable[[], object]) -> int:
+    """Fork a child that waits after `work`; return its id when it has done that."""
+    ours, theirs = os.pipe()
+    if (pid := os.fork()) == 0:
+        work()
+        os.write(theirs, b"!")
+        signal.pause()
+    os.close(theirs)
+    assert os.read(ours, 1) == b"!"
+    os.close(ours)
+    return pid
+
+
+def kill(pid: int) -> None:
+    """Kill a child and reap it."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def end(process, timeout: float = 60.0) -> None:
@@ -141,6 +181,19 @@ def run_program(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program file as `run_python` does."""
     return run_command([sys.executable, str(path), *arguments], timeout=timeout, env=env)
+
+
+def program_beside(test: str, name: str) -> Path:
+    """Return the path of a program in the folder `programs` beside a test file."""
+    return Path(test).with_name("programs") / f"{name}.py"
+
+
+def run_beside(
+    test: str, name: str, *arguments: str, timeout: float = 100.0, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in the folder `programs` beside a test file, which can import these modules."""
+    env = importing_tests() | (env or {})
+    return run_program(program_beside(test, name), *arguments, timeout=timeout, env=env)
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from tests.helpers.children import run_program, write_program
+from tests.helpers.children import output, run_program, write_program
 
 START = """
     import dataclasses, enum, functools, os, pickle, sys, threading
@@ -18,6 +18,4 @@ START = """
 
 def run_with_server(folder: Path, program: str) -> str:
     """Run a program after the common imports, and return its output."""
-    done = run_program(write_program(folder, textwrap.dedent(START) + textwrap.dedent(program)))
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+    return output(run_program(write_program(folder, textwrap.dedent(START) + textwrap.dedent(program))))

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.helpers.children import manager_pids, run_python, wait_until
-
-ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
+from tests.helpers.children import await_end_of_session, importing_tests, run_python
 
 PROGRAM = """
-    import os, pathlib, pickle, sys
+    import os, pickle, sys
     import shmtensor as st
     import shmtensor.multiprocessing as mp
     from multiprocessing.reduction import ForkingPickler
-    from tests.helpers.children import kill_manager_of
+    from tests.helpers.children import kill_manager_of, managers
 
     class Bad:
         def __reduce__(self):
             return int, ("x",)
 
     def managers_started():
-        found = 0
-        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                arguments = path.read_bytes().split(b"\\0")
-            except OSError:
-                continue
-            if arguments[0].endswith(b"shmtensor-manager") and arguments[1].decode() in ids:
-                found += 1
-        return found
+        return sum(arguments[1] in ids for arguments in managers().values())
 
     reader, writer = mp.Pipe(False)
     handles = [b"\\1\\0\\0\\0" + os.urandom(60) for _ in range(50)]
@@ -84,7 +72,4 @@ LIVING = """
 @pytest.mark.parametrize("case", [UNREADABLE, LOADED, LIVING], ids=["unreadable", "loaded", "living session"])
 def test_only_living_sessions_get_a_manager(case) -> None:
     """A manager was started for each, hundreds at a time."""
-    done = run_python(PROGRAM + case, env=ROOT)
-    assert done.returncode == 0, done.stderr
-    session = done.stdout.strip()
-    wait_until(lambda: not manager_pids(session), what="the manager to end")
+    await_end_of_session(run_python(PROGRAM + case, env=importing_tests()))

@@ -10,144 +10,22 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.helpers.children import (
+    await_end_of_session,
     clean_environment,
-    manager_pids,
+    importing_tests,
+    run_beside,
     run_command,
-    run_program,
     run_python,
     wait_until,
     write_program,
 )
 from tests.helpers.leaks import shm_names
 
-ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 OWN_PIDS = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
-
-PROGRAM = """
-    import os, pickle, socket, subprocess, sys, time
-    from multiprocessing.reduction import ForkingPickler
-    import shmtensor as st
-    from tests.helpers.children import wait_until
-
-    def answer(words):
-        print(words, flush=True)
-        return input()
-
-    if sys.argv[1] == "owner":
-        mine = st.full(1000, 7, dtype="int64")
-        order = answer(bytes(ForkingPickler.dumps(mine)).hex())
-        del mine
-        while order != "end":
-            if order == "processes":
-                order = answer(st.stats()["processes"])
-            elif order == "blocks":
-                order = answer(st.stats()["blocks"])
-            else:  # what the member has must not be among these
-                others = [st.full(1000, 666, dtype="int64") for _ in range(50)]
-                order = answer("allocated")
-        sys.exit()
-
-    class Owner:
-        def __init__(self, command):
-            self.process = subprocess.Popen(
-                [*command, sys.executable, __file__, "owner"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            )
-            self.pipes = {self.process.stdin.fileno(), self.process.stdout.fileno()}
-            self.handle = bytes.fromhex(self.process.stdout.readline())
-        def ask(self, order):
-            self.process.stdin.write(order + "\\n")
-            self.process.stdin.flush()
-            return self.process.stdout.readline().strip()
-        def end(self):
-            self.process.communicate("end\\n", timeout=30)
-
-    def close_all(but):
-        for number in map(int, os.listdir("/proc/self/fd")):
-            if number > 2 and number not in but:
-                try:
-                    os.close(number)
-                except OSError:
-                    pass
-
-    def break_connection():
-        # As after a timeout: the member closes its connection.
-        for number in map(int, os.listdir("/proc/self/fd")):
-            path = f"/proc/self/fd/{number}"
-            if os.path.islink(path) and os.readlink(path).startswith("socket:"):
-                with socket.socket(fileno=os.dup(number)) as connection:
-                    connection.shutdown(socket.SHUT_RDWR)
-
-    owner = Owner(sys.argv[3:])
-    held = pickle.loads(owner.handle)
-    array = held.numpy()
-    assert owner.ask("processes") == "2"
-    session = st.stats()["session"]
-"""
-
-KEEPS = """
-    what = sys.argv[2]
-    child = 0
-    if what == "forked child":
-        ready, reported = os.pipe()
-        child = os.fork()
-        if child == 0:
-            close_all({reported})
-            os.write(reported, b"1")
-            time.sleep(60)
-            os._exit(1)
-        os.close(reported)
-        os.read(ready, 1)
-        del array, held
-        expected = "3"
-    elif what == "closed descriptors":
-        close_all(owner.pipes)
-        expected = "2"
-    else:
-        break_connection()
-        expected = "2"
-    for _ in range(5):  # the manager looks again after some time
-        assert owner.ask("processes") == expected
-        time.sleep(0.3)
-    assert owner.ask("allocate") == "allocated"
-    if child:
-        assert owner.ask("blocks") == "51", "the child's block is kept"
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        wait_until(lambda: owner.ask("processes") == "2", what="the child's end to be seen")
-        assert owner.ask("blocks") == "50"
-    else:
-        assert set(array.tolist()) == {7}
-        assert st.ones(3).numpy().sum() == 3, "it finds its way back"
-        assert owner.ask("processes") == "2"
-    owner.end()
-    print(session)
-"""
-
-LEAVES = """
-    what = sys.argv[2]
-    child = os.fork()
-    if child == 0:
-        if what == "executes another program":
-            os.execlp("sleep", "sleep", "60")
-        time.sleep(60)
-        os._exit(1)
-    if what == "is killed":
-        wait_until(lambda: owner.ask("processes") == "3", what="the child to join")
-        os.kill(child, 9)
-    wait_until(lambda: owner.ask("processes") == "2", what="the child's end to be seen")
-    del array, held
-    assert owner.ask("blocks") == "0"
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    owner.end()
-    print(session)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -157,24 +35,15 @@ def allowed() -> None:
         pytest.skip(f"no PID namespaces of one's own here: {done.stderr.strip()}")
 
 
-def run(program: str, what: str, tmp_path: Path) -> None:
-    done = run_program(write_program(tmp_path, PROGRAM + program), "member", what, *OWN_PIDS, env=ROOT)
-    assert done.returncode == 0, done.stderr
-    session = done.stdout.strip()
-    wait_until(lambda: not manager_pids(session), what="the manager to end")
+KEEPS = ["broken connection", "closed descriptors", "forked child"]
+LEAVES = ["is killed", "executes another program"]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("what", ["broken connection", "closed descriptors", "forked child"])
-def test_process_in_other_pid_namespace_keeps_its_blocks(what, tmp_path) -> None:
+@pytest.mark.parametrize("what", KEEPS + LEAVES)
+def test_process_in_other_pid_namespace_keeps_its_blocks_until_its_exit(what) -> None:
     """Regression: its array was overwritten, since a closed connection counted as its death."""
-    run(KEEPS, what, tmp_path)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("what", ["is killed", "executes another program"])
-def test_exit_of_process_in_other_pid_namespace_is_noticed(what, tmp_path) -> None:
-    run(LEAVES, what, tmp_path)
+    await_end_of_session(run_beside(__file__, "pid_namespaces", "member", what, *OWN_PIDS))
 
 
 NAMED = """
@@ -208,7 +77,7 @@ def test_names_of_killed_child_in_other_pid_namespace_are_removed(what, tmp_path
     """Regression: found by the torture. They counted as those of a namespace that is not visible here."""
     program = write_program(tmp_path, NAMED)
     command = ["unshare", "--user", "--map-root-user", sys.executable, program, what]
-    done = run_command(command, env=ROOT)
+    done = run_command(command, env=importing_tests())
     assert done.returncode == -signal.SIGKILL, done.stderr
     session = done.stdout.strip()
     assert len(shm_names(session)) == 2
@@ -245,10 +114,8 @@ FIRST = """
 
 def test_child_with_the_pid_of_its_parent_keeps_what_it_inherited(tmp_path) -> None:
     """Regression: it released its own lock for its parent's, counted as dead, and read another tensor."""
-    done = run_command([*OWN_PIDS, sys.executable, write_program(tmp_path, FIRST)], env=ROOT)
-    assert done.returncode == 0, done.stderr
-    session = done.stdout.strip()
-    wait_until(lambda: not manager_pids(session), what="the manager to end")
+    command = [*OWN_PIDS, sys.executable, str(write_program(tmp_path, FIRST))]
+    await_end_of_session(run_command(command, env=importing_tests()))
 
 
 CRASHES = """
@@ -271,7 +138,7 @@ CRASHES = """
 def test_session_starts_again_after_its_pid_namespace_was_killed(tmp_path) -> None:
     """As a container that crashed, on the same /dev/shm. The numbers in the names begin at 1 again."""
     program = write_program(tmp_path, CRASHES)
-    env = {**ROOT, "SHMTENSOR_SESSION": str(tmp_path)}
+    env = {**importing_tests(), "SHMTENSOR_SESSION": str(tmp_path)}
     crash = [*OWN_PIDS, sys.executable, str(program), "crash"]
     for _ in range(3):
         done = run_command(crash, env=env)
@@ -282,14 +149,14 @@ def test_session_starts_again_after_its_pid_namespace_was_killed(tmp_path) -> No
     assert done.returncode == 0, done
     assert done.stdout.split()[0] == session
     assert len(shm_names(session)) == 1, "the manager ended with its namespace"
-    run_command([sys.executable, "-m", "shmtensor", "gc"], env=ROOT)
+    run_command([sys.executable, "-m", "shmtensor", "gc"], env=importing_tests())
     assert not shm_names(session)
 
 
 @pytest.mark.thorough
 def test_gc_removes_names_of_a_pid_namespace_after_its_end_only(tmp_path) -> None:
     program = write_program(tmp_path, CRASHES)
-    env = {**clean_environment(), **ROOT, "SHMTENSOR_SESSION": str(tmp_path)}
+    env = {**clean_environment(), **importing_tests(), "SHMTENSOR_SESSION": str(tmp_path)}
     alone = [*OWN_PIDS, "--net"]  # nor is its manager's address visible
     command = [*alone, sys.executable, str(program), "wait"]
     process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -298,10 +165,12 @@ def test_gc_removes_names_of_a_pid_namespace_after_its_end_only(tmp_path) -> Non
         names = shm_names(session)
         assert names
         collect = [sys.executable, "-m", "shmtensor", "gc"]
-        assert session not in run_command(collect, env=ROOT).stdout, "processes have them open"
+        assert session not in run_command(collect, env=importing_tests()).stdout, "processes have them open"
         assert shm_names(session) == names
     finally:
         process.kill()
         process.communicate()
-    wait_until(lambda: not shm_names(session) or session in run_command(collect, env=ROOT).stdout)
+    wait_until(
+        lambda: not shm_names(session) or session in run_command(collect, env=importing_tests()).stdout
+    )
     assert not shm_names(session)

@@ -6,7 +6,6 @@ import ast
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -22,11 +21,13 @@ from tests.helpers.children import (
     kill_manager_of,
     manager_pid,
     manager_pids,
+    output,
     run_command,
     run_python,
     wait_until,
 )
 from tests.helpers.namespaces import in_container
+from tests.helpers.peers import Peer
 
 MEMBER = """
     import sys
@@ -43,32 +44,16 @@ SESSION = "st.ones(1) is None or st.stats()['session']"
 PROCESSES = "st.stats()['processes']"
 
 
-class Member:
+class Member(Peer):
     """A process that evaluates expressions."""
 
     def __init__(self, directory: Path, *container: str, **env: str) -> None:
-        self.process = subprocess.Popen(
-            [*container, sys.executable, "-c", textwrap.dedent(MEMBER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=clean_environment(**importing_tests(), **{"SHMTENSOR_RUNTIME_DIR": str(directory), **env}),
-        )
-
-    def begin(self, expression: str) -> None:
-        self.process.stdin.write(expression + "\n")
-        self.process.stdin.flush()
-
-    def ask(self, expression: str) -> Any:
-        self.begin(expression)
-        return self.answer()
+        env = {"SHMTENSOR_RUNTIME_DIR": str(directory), **env}
+        command = [*container, sys.executable, "-c", textwrap.dedent(MEMBER)]
+        super().__init__(command, clean_environment(**importing_tests(), **env))
 
     def answer(self) -> Any:
-        return ast.literal_eval(self.process.stdout.readline())
-
-    def end(self) -> None:
-        self.process.communicate(timeout=30)
-        assert self.process.returncode == 0
+        return ast.literal_eval(super().answer())
 
     def kill(self) -> None:
         self.process.kill()
@@ -218,8 +203,7 @@ def test_children_of_every_start_method_are_in_the_session(directory) -> None:
     """
     path = directory.parent / "program.py"
     path.write_text(textwrap.dedent(program))
-    done = run_command([sys.executable, str(path)], env={"SHMTENSOR_RUNTIME_DIR": str(directory)})
-    assert done.returncode == 0, done.stderr
+    output(run_command([sys.executable, str(path)], env={"SHMTENSOR_RUNTIME_DIR": str(directory)}))
     wait_until(lambda: os.listdir(directory) == [], 30, "the manager to remove its file")
 
 
@@ -302,9 +286,7 @@ def test_unusable_directory_is_refused(prepare, name, text, folder) -> None:
             except st.SessionError as error:
                 print(error)
     """
-    done = run_python(program, env={"SHMTENSOR_RUNTIME_DIR": path})
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = output(run_python(program, env={"SHMTENSOR_RUNTIME_DIR": path})).splitlines()
     assert len(lines) == 2
     for line in lines:
         assert line.startswith("SHMTENSOR_RUNTIME_DIR: ")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.helpers.children import clean_environment, run_python, write_program
+from tests.helpers.children import clean_environment, importing_tests, run_command, run_python, write_program
 from tests.helpers.manager_messages import hello
 from tests.helpers.namespaces import as_nobody
 
@@ -53,8 +53,7 @@ FINE = "uid 65534\n" + "[1.0, 1.0, 1.0]\n[2.0, 2.0, 2.0]\n1 2000.0\n" * 2
 @contextlib.contextmanager
 def stranger(body: Callable[[], None], uid: int = STRANGER) -> Iterator[int]:
     """Run a function in a forked child of another user; the child is killed at the end."""
-    pid = os.fork()
-    if pid == 0:
+    if (pid := os.fork()) == 0:
         try:
             os.setgroups([])
             os.setresgid(uid, uid, uid)
@@ -72,14 +71,8 @@ def stranger(body: Callable[[], None], uid: int = STRANGER) -> Iterator[int]:
 
 
 def run_as_nobody(mapping: tuple[str, ...], path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*as_nobody(*mapping), sys.executable, str(path)],
-        env=clean_environment(PYTHONPATH=os.getcwd(), **more),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    command = [*as_nobody(*mapping), sys.executable, str(path)]
+    return run_command(command, timeout=60, env=importing_tests() | more)
 
 
 @pytest.mark.thorough
