@@ -16,6 +16,7 @@ from shmtensor import _fork
 from shmtensor._fork import RenewedLock, no_fork
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
 from shmtensor.multiprocessing._spawn.report import ReportPipe
+from tests.helpers.children import fork
 
 
 def is_open(fd) -> bool:
@@ -28,14 +29,7 @@ def is_open(fd) -> bool:
 
 def holds_in_child(check) -> bool:
     """Fork, and return the result of the check in the child."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            code = 0 if check() else 1
-        finally:
-            os._exit(code)
-    return os.waitpid(pid, 0)[1] == 0
+    return os.waitpid(fork(lambda: os._exit(not check())), 0)[1] == 0
 
 
 def fork_in_the_middle(work, pause, check) -> bool:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.helpers.children import run_program
+from tests.helpers.children import run_beside
 
-PROGRAM = Path(__file__).with_name("lost_exit_codes_program.py")
 ENDS = """\
 return 0 0
 raise OverflowError('the true cause') 1
@@ -23,7 +20,7 @@ kill """
 @pytest.mark.parametrize("taken", ["ignored", "by a handler"])
 def test_lost_exit_codes_are_replaced_by_reports(method, settings, taken) -> None:
     """Regression: `join` waited indefinitely; some launchers start programs with SIGCHLD ignored."""
-    done = run_program(PROGRAM, method, str(settings), taken)
+    done = run_beside(__file__, "lost_exit_codes", method, str(settings), taken)
     assert done.stdout.startswith(ENDS), done
     if taken == "ignored":  # else either the handler or `join` gets it first
         assert "kill 255 process 0 exited without a report; its exit status was lost: " in done.stdout

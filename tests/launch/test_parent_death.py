@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import clean_environment, is_running, wait_until, write_program
+from tests.helpers.children import clean_environment, is_running, program_beside, wait_until, write_program
 
-PARENT = Path(__file__).with_name("parent_death_program.py")
+PARENT = program_beside(__file__, "parent_death")
 EXPECTED = {"process": 4, "fork": 6, "program": 4, "spawn": 6, "exec": 2, "busy": 2, "nothing": 2}
 EXPECTED |= {"pool": 2, "pool in a pool": 6, "executor": 2, "daemon": 2}  # their workers have tasks
 
@@ -141,14 +141,10 @@ def test_parent_killed_while_it_starts_workers(start_method, delay, tmp_path) ->
 
 def group(leader) -> list[int]:
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                fields = file.read().rsplit(") ", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[2]) == leader and fields[0] not in "ZX":
-            found.append(int(name))
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(OSError):
+            if os.getpgid(pid) == leader and is_running(pid):
+                found.append(pid)
     return found
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -18,7 +18,9 @@ from shmtensor.multiprocessing._worker_server.client import client
 from tests.helpers.children import (
     clean_environment,
     end,
+    importing_tests,
     is_running,
+    program_beside,
     run_command,
     run_program,
     run_python,
@@ -26,6 +28,7 @@ from tests.helpers.children import (
     write_program,
 )
 from tests.helpers.server_programs import run_with_server
+from tests.helpers.threads import run_together
 
 
 def ask(function, *args, nprocs=1):
@@ -168,11 +171,7 @@ def answer_rank(rank, queue, go) -> None:
 @pytest.mark.thorough
 def test_many_threads_start_workers() -> None:
     results = []
-    threads = [threading.Thread(target=lambda: results.append(ask(draw, nprocs=2))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(*[lambda: results.append(ask(draw, nprocs=2))] * 4)
     assert len(results) == 4
 
 
@@ -186,8 +185,7 @@ def test_forked_child_starts_its_own_server() -> None:
             return rank
         mp.spawn(work, start_method="server")
         first = client._server.pid
-        pid = os.fork()
-        if pid == 0:
+        if (pid := os.fork()) == 0:
             results = mp.spawn(work, nprocs=2, join=False, start_method="server").results()
             os._exit(results != [0, 1] or client._server.pid == first)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
@@ -265,17 +263,16 @@ def test_server_preloads_modules(tmp_path) -> None:
         text = str(caught[0].message)
         for words in ("broken_module (ZeroDivisionError", "missing_module (ModuleNotFoundError"):
             assert words in text, text
-        for wrong in ("numpy", [1]):
-            try:
-                mp.set_server_preload(wrong)
-            except TypeError as error:
-                assert repr(wrong) in str(error)
-            else:
-                raise SystemExit("accepted")
         print("done")
     """
     done = run_program(write_program(tmp_path, program))
     assert done.stdout == "done\n", done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["numpy", [1]], ids=str)
+def test_invalid_names_of_modules_to_preload_are_rejected(wrong) -> None:
+    with pytest.raises(TypeError, match=re.escape(repr(wrong))):
+        mp.set_server_preload(wrong)
 
 
 def test_server_start_failure_is_reported(tmp_path) -> None:
@@ -343,13 +340,12 @@ def test_descriptor_limit_is_named() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("victim", ["worker", "server", "parent"])
 @pytest.mark.parametrize("moment", [0.0, 0.003, 0.01, 0.03, 0.1])
-def test_random_kills_leave_nothing(tmp_path, victim, moment) -> None:
+def test_random_kills_leave_nothing(victim, moment) -> None:
     """Kills during start, work and exit; all processes are found by their process group."""
-    program = write_program(tmp_path, KILL)
     process = subprocess.Popen(
-        [sys.executable, str(program), victim, str(moment)],
+        [sys.executable, str(program_beside(__file__, "random_kills")), victim, str(moment)],
         stdout=subprocess.PIPE,
-        env=clean_environment(),
+        env=clean_environment(**importing_tests()),
         text=True,
         start_new_session=True,
     )
@@ -358,48 +354,6 @@ def test_random_kills_leave_nothing(tmp_path, victim, moment) -> None:
     from tests.launch.test_parent_death import group
 
     wait_until(lambda: not group(process.pid), what="the end of all")
-
-
-KILL = """
-    import gc, os, signal, sys, threading, time
-    import shmtensor as st
-    import shmtensor.multiprocessing as mp
-    from shmtensor.multiprocessing._worker_server.client import client
-    victim, moment = sys.argv[1], float(sys.argv[2])
-    tensor = st.ones(1000)
-    def work(rank, tensor):
-        time.sleep(0.02)
-        return tensor, st.ones(10)
-    mp.spawn(work, (tensor,), start_method="server")
-    stopped = False
-    def kill():
-        print("killing", flush=True)
-        time.sleep(moment)
-        if victim == "parent":
-            os.kill(os.getpid(), signal.SIGKILL)
-        while not stopped:
-            if victim == "server" and client._server is not None:
-                os.kill(client._server.pid, signal.SIGKILL)
-            for process in mp.active_children() if victim == "worker" else []:
-                process.kill()
-            time.sleep(0.01 + moment)
-    killer = threading.Thread(target=kill)
-    killer.start()
-    for _ in range(20):
-        try:
-            mp.spawn(work, (tensor,), nprocs=2, join=False, start_method="server").results()
-        except (mp.ProcessException, ChildProcessError):
-            pass
-    stopped = True
-    killer.join()
-    gc.collect()  # of failures that were raised
-    st.gc(older_than=0)  # results that killed workers had pickled but not sent
-    deadline = time.monotonic() + 60
-    while st.stats()["blocks"] != 1:  # `tensor`; the manager sweeps after deaths
-        assert time.monotonic() < deadline, st.stats()
-        time.sleep(0.01)
-    print("done")
-"""
 
 
 def test_default_socket_timeout_is_ignored(tmp_path) -> None:

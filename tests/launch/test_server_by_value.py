@@ -6,82 +6,12 @@ import textwrap
 
 import pytest
 
-from tests.helpers.children import run_program, write_program
+from tests.helpers.children import output, run_beside, run_program, write_program
 from tests.helpers.server_programs import run_with_server
 
 
-def test_kinds_of_definitions_both_ways(tmp_path) -> None:
-    out = run_with_server(
-        tmp_path,
-        """
-        @dataclasses.dataclass
-        class Point:
-            x: int
-            def doubled(self):
-                return Point(self.x * 2)
-            @classmethod
-            def origin(cls):
-                return cls(0)
-            @staticmethod
-            def helper():
-                return SCALE
-        class Child(Point):
-            def doubled(self):
-                return super().doubled()
-        class Meta(type):
-            def __eq__(self, other):
-                return NotImplemented
-            __hash__ = type.__hash__
-        class WithMeta(metaclass=Meta): ...
-        class Colour(enum.Enum):
-            RED = 1
-        class Failure(Exception): ...
-        SCALE = 3
-        def scaled(point):
-            return Point(point.x * SCALE)
-        def recursive(n):
-            return 1 if n == 0 else n * recursive(n - 1)
-        def make_closure(k):
-            def closure(x):
-                return x + k
-            return closure
-        def make_class():
-            class Local:
-                pass
-            return Local
-        Local = make_class()
-        def fail():
-            raise Failure("mine")
-        def give(thing):
-            return thing
-        with context.Pool(2) as pool:
-            assert type(pool.apply(scaled, (Point(2),))) is Point
-            assert pool.apply(scaled, (Point(2),)) == Point(6)
-            assert type(pool.apply(Child(4).doubled)) is Point
-            assert type(pool.apply(Point.origin)) is Point
-            assert pool.apply(Point.helper) == 3
-            assert pool.apply(give, (Colour.RED,)) is Colour.RED
-            assert pool.apply(give, (Point,)) is Point
-            assert pool.apply(give, (WithMeta,)) is WithMeta
-            assert type(pool.apply(give, (Local(),))) is Local
-            assert pool.apply(give, (scaled,)) is scaled
-            assert pool.apply(recursive, (5,)) == 120
-            assert pool.map(make_closure(10), range(3)) == [10, 11, 12]
-            assert pool.map(lambda x: x * SCALE, range(3)) == [0, 3, 6]
-            assert pool.apply(functools.partial(recursive, 3)) == 6
-            returned = pool.apply(make_closure, (7,))
-            assert returned(1) == 8
-            try:
-                pool.apply(fail)
-            except Failure as error:
-                assert error.args == ("mine",)
-            else:
-                raise SystemExit("no failure")
-        assert Point.helper.__globals__ is globals(), "no object of the caller was replaced"
-        assert Point(5).doubled() == Point(10)
-        print("body")
-        """,
-    )
+def test_kinds_of_definitions_both_ways() -> None:
+    out = output(run_beside(__file__, "kinds_of_definitions"))
     assert out == "body\n"
 
 
@@ -150,41 +80,8 @@ def test_runs_of_an_unguarded_script_body(tmp_path, method) -> None:
         assert runs > 1
 
 
-def test_unpicklable_globals_are_named(tmp_path) -> None:
-    out = run_with_server(
-        tmp_path,
-        """
-        def check(words, function, *args, error=pickle.PicklingError):
-            try:
-                function(*args)
-            except error as problem:
-                text = repr(problem) + repr(problem.__cause__)
-                assert all(word in text for word in words), text
-            else:
-                raise SystemExit(f"no error with {words}")
-
-        FACTOR = 2
-        def use_factor(x):
-            return inner(x)
-        def inner(x):
-            return x * FACTOR
-        lock = threading.Lock()
-        def use_lock():
-            return lock
-        def find_in_main():
-            import __main__
-            return __main__.FACTOR
-        def find_by_pickle():
-            return pickle.loads(b"c__main__\\nFACTOR\\n.")
-        with context.Pool(1) as pool:
-            assert pool.apply(use_factor, (4,)) == 8
-            check(["use_lock", "'server'", "lock", "module"], pool.apply, use_lock)
-            check(["server", "module", "method"], pool.apply, find_in_main, error=AttributeError)
-            check(["server", "module", "method"], pool.apply, find_by_pickle, error=AttributeError)
-        check(["'server'", "arguments", "fork"], context.Process(target=print, args=(lock,)).start)
-        print("done")
-        """,
-    )
+def test_unpicklable_globals_are_named() -> None:
+    out = output(run_beside(__file__, "unpicklable_globals"))
     assert out == "done\n"
 
 

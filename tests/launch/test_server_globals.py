@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.helpers.children import output, run_beside
 from tests.helpers.server_programs import run_with_server
 
 
@@ -28,38 +29,9 @@ def test_attribute_is_not_a_global(tmp_path) -> None:
     )
 
 
-def test_initializer_sets_globals(tmp_path) -> None:
+def test_initializer_sets_globals() -> None:
     """Regression: each function had its own globals, so the others did not find the assigned values."""
-    run_with_server(
-        tmp_path,
-        """
-        cache, shared = None, {}
-        def initialize(value):
-            global cache, undefined
-            cache = undefined = shared["value"] = value
-        def use(k):
-            return cache, undefined, shared["value"]
-        class User:
-            def use(self):
-                return cache
-        def use_in_turn(k):
-            return use(k), User().use(), (lambda: cache)()
-        def pool_in_a_worker():
-            with context.Pool(1, initializer=initialize, initargs=(7,)) as pool:
-                return pool.apply(use, (0,))
-        for value in (3, 4):
-            with context.Pool(2, initializer=initialize, initargs=(value,)) as pool:
-                assert pool.map(use, range(4)) == [(value,) * 3] * 4
-                assert pool.map(lambda k: cache, range(4)) == [value] * 4
-                assert pool.apply(use_in_turn, (0,)) == ((value,) * 3, value, value)
-                assert pool.apply(User().use) == value
-        with ProcessPoolExecutor(1, mp_context=context, initializer=initialize, initargs=(5,)) as executor:
-            assert executor.submit(use, 0).result() == (5,) * 3
-        assert cache is None and shared == {} and "undefined" not in globals(), "the program's are unchanged"
-        with ProcessPoolExecutor(1, mp_context=context) as executor:
-            assert executor.submit(pool_in_a_worker).result() == (7,) * 3
-        """,
-    )
+    output(run_beside(__file__, "initializers"))
 
 
 def test_globals_change_between_functions(tmp_path) -> None:
@@ -88,37 +60,9 @@ def test_globals_change_between_functions(tmp_path) -> None:
     )
 
 
-def test_globals_from_several_senders(tmp_path) -> None:
+def test_globals_from_several_senders() -> None:
     """Workers of a fork have functions of both programs; a function that comes back has its own globals."""
-    run_with_server(
-        tmp_path,
-        """
-        value = "parent's"
-        def read():
-            return value
-        def read_too():
-            return value
-        def assign_and_return():
-            global value
-            value = "worker's"
-            return lambda: value
-        with context.Pool(1) as pool:
-            assert pool.apply(read) == "parent's"
-            returned = pool.apply(assign_and_return)
-            assert returned() == pool.apply(read) == "worker's"
-            assert value == read() == "parent's"
-            again = pool.apply(lambda function: function(), (returned,))
-            assert again == "worker's"
-        child = os.fork()
-        if child == 0:
-            value = "child's"
-            with context.Pool(1) as pool:
-                assert pool.apply(lambda: read_too()) == "child's"
-                assert pool.apply(lambda: value) == "child's"
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        """,
-    )
+    output(run_beside(__file__, "globals_of_senders"))
 
 
 def test_changed_closures_are_sent_again(tmp_path) -> None:
@@ -148,81 +92,14 @@ def test_changed_closures_are_sent_again(tmp_path) -> None:
     )
 
 
-def test_changed_classes_are_sent_again(tmp_path) -> None:
+def test_changed_classes_are_sent_again() -> None:
     """Regression: workers started later had the old attributes, and the globals of the first worker."""
-    run_with_server(
-        tmp_path,
-        """
-        scale = 1
-        class Base:
-            def of_base(self):
-                return scale
-        class Settings(Base):
-            rate = 1
-            @property
-            def of_property(self):
-                return scale
-            class Inner:
-                rate = 1
-        def see(queue, settings):
-            queue.put((settings.rate, settings.of_property, settings.of_base(), settings.Inner.rate))
-        queue = context.SimpleQueue()
-        for value in (1, 2, 3, 3):
-            scale = Settings.rate = Settings.Inner.rate = value
-            process = context.Process(target=see, args=(queue, Settings()))
-            process.start()
-            assert queue.get() == (value,) * 4
-            process.join()
-        Settings.added = 4
-        process = context.Process(target=lambda settings: queue.put(settings.added), args=(Settings(),))
-        process.start()
-        assert queue.get() == 4
-        process.join()
-        """,
-    )
+    output(run_beside(__file__, "changed_classes"))
 
 
-def test_running_workers_get_changes(tmp_path) -> None:
+def test_running_workers_get_changes() -> None:
     """Regression: they kept attributes, closures of other functions, and missing names."""
-    run_with_server(
-        tmp_path,
-        """
-        def with_option(function):
-            option = 1
-            def call(x):
-                return function(x) * option
-            def choose(value):
-                nonlocal option
-                option = value
-            call.choose = choose
-            return call
-        @with_option
-        def work(x):
-            return x * scale
-        class Settings:
-            rate = step = 1
-        class Changed(Settings):
-            rate = 2
-        functions, scale = {"work": work}, 1
-        def see(x):
-            return functions["work"](x), Changed.rate, Changed.step, Settings.step
-        def use():
-            return defined_later()
-        with context.Pool(1) as pool:
-            assert [pool.apply(see, (5,)) for _ in range(2)] == [(5, 2, 1, 1)] * 2
-            work.choose(2)
-            assert pool.apply(see, (5,)) == (10, 2, 1, 1)
-            Changed.rate, Settings.step = 1, 3  # now as in the base
-            assert pool.apply(see, (5,)) == (10, 1, 3, 3)
-            scale = 3
-            assert pool.apply(see, (5,)) == (30, 1, 3, 3)
-            try:
-                pool.apply(use)
-            except NameError:
-                defined_later = lambda: 4
-            assert pool.apply(use) == 4
-        """,
-    )
+    output(run_beside(__file__, "changes_for_workers"))
 
 
 def test_change_during_a_send_by_another_thread(tmp_path) -> None:
@@ -278,52 +155,9 @@ def test_equal_classes_are_refused(tmp_path) -> None:
     )
 
 
-def test_functions_that_refer_to_tensors(tmp_path) -> None:
+def test_functions_that_refer_to_tensors() -> None:
     """Regression: handles in the code store belonged to one message, and failed in the second reader's.
 
     Each pool has one worker, which reads one message of the function.
     """
-    run_with_server(
-        tmp_path,
-        """
-        import shmtensor as st
-        tensor = st.ones(4)
-        several = {"first": tensor}
-        def by_global():
-            return int(tensor.numpy().sum())
-        def by_dict():
-            return int(several["first"].numpy().sum())
-        def by_default(given=tensor):
-            return int(given.numpy().sum())
-        class Owner:
-            attribute = tensor
-            def method(self):
-                return int(self.attribute.numpy().sum())
-        def make():
-            inner = tensor
-            return lambda: int(inner.numpy().sum())
-        closure, owner = make(), Owner()
-        array = tensor.numpy()
-        def by_array():
-            return int(array.sum())
-        functions = (by_global, by_dict, by_default, by_array, owner.method, closure, lambda: by_global())
-        tasks = context.Queue()
-        def work():
-            assert tasks.get()() == 4
-        for function in functions:
-            with context.Pool(1) as first, context.Pool(1) as second:
-                for pool in (first, second, first, second):
-                    assert pool.apply(function) == 4
-            with ProcessPoolExecutor(1, mp_context=context) as executor:
-                assert executor.submit(function).result() == 4
-            for _ in range(2):
-                tasks.put(function)
-                worker = context.Process(target=work)
-                worker.start()
-                worker.join()
-                assert worker.exitcode == 0, function
-        tensor = st.zeros(4)
-        with context.Pool(1) as first, context.Pool(1) as second:
-            assert [pool.apply(by_global) for pool in (first, second, first, second)] == [0] * 4
-        """,
-    )
+    output(run_beside(__file__, "functions_with_tensors"))

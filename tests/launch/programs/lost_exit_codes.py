@@ -3,8 +3,6 @@
 `test_lost_exit_codes.py` runs it. Arguments: METHOD SETTINGS TAKEN.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

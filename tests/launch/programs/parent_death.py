@@ -3,8 +3,6 @@
 `test_parent_death.py` runs it. Arguments: FILE METHOD KIND THREAD; the pids are written to FILE.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -101,8 +99,7 @@ if __name__ == "__main__":
         starter.join()
     else:
         start()
-    later = os.fork()
-    if later == 0:
+    if (later := os.fork()) == 0:
         time.sleep(100)
     Path(path + ".later").write_text(str(later))
     if sys.stdin.readline() == "os._exit\n":
