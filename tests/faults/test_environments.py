@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import run_command
+from tests.helpers.children import (
+    program_beside,
+    run_command,
+)
 from tests.helpers.namespaces import with_own_mounts
 from tests.helpers.system_call_filter import forbidding
 
-JOB = Path(__file__).with_name("environment_program.py")
+JOB = program_beside(__file__, "environment")
 
 ENOSYS, EPERM = 38, 1
 # Numbers on x86-64 and on arm64 differ below 424.

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,6 +18,7 @@ from tests.helpers.children import (
     clean_environment,
     descendants,
     manager_pids,
+    program_beside,
     run_python,
     wait_until,
 )
@@ -26,7 +26,7 @@ from tests.helpers.leaks import shm_names
 from tests.observer.processes import descriptors
 
 # Prints the session and the phase reached, and stays in that phase until it is killed.
-PROGRAM = Path(__file__).with_name("group_kill_program.py")
+PROGRAM = program_beside(__file__, "group_kill")
 
 PHASES = ["allocating", "sending", "in flight", "starting", "growing", "in use"]
 TIMES = 10

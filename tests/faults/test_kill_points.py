@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_program, run_python
+from tests.helpers.children import output, run_beside
 
 ROOT = Path(__file__).resolve().parents[2]
 # Points that a process passes only once.
 ONE_PASS = {"fork.child", "manager.adopt", "manager.claim"}
 # The program that passes a point, by how the point's name begins; the last one passes all others.
 PROGRAMS = {
-    ("queue.", "send.recorded", "manager.queue_repaired", "manager.drained"): "queue_kill_points_program.py",
-    ("redeliver.", "manager.message_returned"): "redeliver_kill_points_program.py",
-    ("broadcast.", "manager.readers_removed"): "broadcast_kill_points_program.py",
-    ("name.",): "name_kill_points_program.py",
-    ("",): "kill_points_program.py",
+    ("queue.", "send.recorded", "manager.queue_repaired", "manager.drained"): "queue_kill_points",
+    ("redeliver.", "manager.message_returned"): "redeliver_kill_points",
+    ("broadcast.", "manager.readers_removed"): "broadcast_kill_points",
+    ("name.",): "name_kill_points",
+    ("",): "kill_points",
 }
 
 
@@ -63,10 +63,9 @@ def test_kill_at_each_point_loses_nothing(point, tmp_path) -> None:
         method, times, nth = way
         tokens = tmp_path / "-".join(map(str, way))
         tokens.mkdir()
-        env = {"PYTHONPATH": str(ROOT), "SHMTENSOR_FAULT_TOKENS": str(tokens)}
+        env = {"SHMTENSOR_FAULT_TOKENS": str(tokens)}
         name = next(PROGRAMS[prefixes] for prefixes in PROGRAMS if point.startswith(prefixes))
-        program = Path(__file__).with_name(name)
-        return run_program(program, f"{point}:{nth}", method, str(times), env=env, timeout=120)
+        return run_beside(__file__, name, f"{point}:{nth}", method, str(times), env=env, timeout=120)
 
     with ThreadPoolExecutor(2) as pool:
         for way, done in zip(ways, pool.map(run, ways), strict=True):
@@ -80,44 +79,4 @@ def test_arena_in_transit_is_registered_with_next_manager() -> None:
     the descriptors of processes, where this one is not yet. So a process that reads such an answer registers
     the arena.
     """
-    env = {"PYTHONPATH": str(ROOT)}
-    done = run_python(
-        """
-        import os, pickle, signal
-        from multiprocessing.reduction import ForkingPickler
-        import shmtensor as st, shmtensor.multiprocessing
-        from tests.helpers.children import kill_manager_of, wait_until
-
-        kept = st.ones(1)
-        session, start = st.stats()["session"], st.stats()["processes"]
-        ours, makers = os.pipe()
-        if (maker := os.fork()) == 0:
-            tensor = st.full(1000, 7.0)
-            for _ in range(2):
-                os.write(makers, bytes(ForkingPickler.dumps(tensor)).hex().encode() + b"\\n")
-            signal.pause()
-        with os.fdopen(ours) as messages:
-            first, second = (bytes.fromhex(messages.readline()) for _ in range(2))
-        ours, takers = os.pipe()
-        if (taker := os.fork()) == 0:
-            os.environ["SHMTENSOR_FAULT"] = "session.asked"
-            os.environ["SHMTENSOR_FAULT_SIGNAL"] = str(int(signal.SIGSTOP))
-            os.write(takers, b"%d" % pickle.loads(first).numpy().sum())
-            signal.pause()
-        assert os.WIFSTOPPED(os.waitpid(taker, os.WUNTRACED)[1])
-        for _ in range(3):
-            st.stats()  # when the third is answered, so are the taker's first two messages
-        kill_manager_of(session)
-        os.kill(maker, signal.SIGKILL)
-        os.waitpid(maker, 0)
-        st.stats()  # starts the next one
-        os.kill(taker, signal.SIGCONT)
-        assert os.read(ours, 10) == b"7000"
-        os.kill(taker, signal.SIGKILL)
-        os.waitpid(taker, 0)
-        wait_until(lambda: st.stats()["processes"] == start)
-        print(pickle.loads(second).numpy().sum())
-        """,
-        env=env,
-    )
-    assert done.stdout == "7000.0\n", done
+    assert output(run_beside(__file__, "killed_makers", "arena_in_transit")) == "7000.0\n"

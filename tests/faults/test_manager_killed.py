@@ -8,7 +8,6 @@ import pickle
 import signal
 import threading
 from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -17,6 +16,7 @@ import pytest
 import shmtensor as st
 from tests.helpers.children import (
     end,
+    importing_tests,
     kill_manager_of,
     manager_pid,
     manager_pids,
@@ -24,8 +24,6 @@ from tests.helpers.children import (
     wait_until,
 )
 from tests.helpers.queues import take, until_none
-
-ROOT = Path(__file__).parents[2]
 
 
 def kill_manager() -> None:
@@ -90,8 +88,7 @@ def steps(helper: Helper, context):
         assert (state["theirs"].numpy() == 3).all()
 
     def fork() -> None:
-        pid = os.fork()
-        if pid == 0:
+        if (pid := os.fork()) == 0:
             ok = (state["theirs"].numpy() == 3).all() and st.full(3, 4).numpy().sum() == 12
             os._exit(0 if ok else 1)
         assert os.waitpid(pid, 0)[1] == 0
@@ -297,8 +294,7 @@ LATE_CHILD = """
     libc.__register_atfork(None, None, libc.pause, None)
     signal.signal(signal.SIGUSR1, lambda *_: None)
     tensor = st.full(1000, 7)
-    child = os.fork()
-    if child == 0:
+    if (child := os.fork()) == 0:
         try:
             st.ones(1)
         except st.SessionError as error:
@@ -316,7 +312,7 @@ LATE_CHILD = """
 @pytest.mark.thorough
 def test_detached_child_gets_an_error() -> None:
     """Regression: it wrote its pid into a slot that another process might have by then."""
-    done = run_python(LATE_CHILD, env={"PYTHONPATH": str(ROOT)})
+    done = run_python(LATE_CHILD, env=importing_tests())
     assert done.returncode == 0, done.stderr
     assert "it cannot use the tensors that it inherited" in done.stdout
     assert "the tensors it inherited are not protected" in done.stderr

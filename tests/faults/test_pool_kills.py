@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_program
+from tests.helpers.children import run_beside
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(__file__).with_name("pool_kill_points_program.py")
 GET = ["take_locked", "take_rings", "take_claimed", "take_count", "take_unlock", "take_notify"]
 PUT = ["put_locked", "put_count", "put_unlock", "put_notify"]
 
@@ -18,6 +16,6 @@ PUT = ["put_locked", "put_count", "put_unlock", "put_notify"]
     ("point", "nth"), [("announced", 1), *((point, nth) for point in GET + PUT for nth in (1, 3))]
 )
 def test_task_of_a_killed_worker_fails_and_no_other(point: str, nth: int, tmp_path: Path) -> None:
-    env = {"PYTHONPATH": str(ROOT), "SHMTENSOR_FAULT_TOKENS": str(tmp_path)}
-    done = run_program(PROGRAM, f"queue.{point}:{nth}", "4", env=env, timeout=150)
+    env = {"SHMTENSOR_FAULT_TOKENS": str(tmp_path)}
+    done = run_beside(__file__, "pool_kill_points", f"queue.{point}:{nth}", "4", env=env, timeout=150)
     assert done.stdout == "fine\n", done

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 import pytest
 
 from tests.faults.test_kill_points import points
-from tests.helpers.children import run_program
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(__file__).with_name("queue_stop_points_program.py")
+from tests.helpers.children import output, run_beside
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("point", [p for p in points() if p.startswith(("queue.", "send.recorded"))])
 def test_process_that_is_stopped_there_keeps_its_lock(point: str) -> None:
-    env = {"PYTHONPATH": str(ROOT), "SHMTENSOR_FAULT_SIGNAL": str(int(signal.SIGSTOP))}
-    done = run_program(PROGRAM, point, env=env)
-    assert done.stdout == "fine\n", done
+    env = {"SHMTENSOR_FAULT_SIGNAL": str(int(signal.SIGSTOP))}
+    assert output(run_beside(__file__, "queue_stop_points", point, env=env)) == "fine\n"

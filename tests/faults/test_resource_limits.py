@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.helpers.children import run_python
+from tests.helpers.children import kill, output, run_beside, run_python
 
 ROUND_TRIP = """
     import os, sys
@@ -60,8 +60,7 @@ def test_exhausted_descriptors_raise_named_error(strategy) -> None:
             os.close(fd)
         print(st.ones(10).numpy().sum())  # nothing of the failed attempt is in the way
     """
-    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
-    assert done.stdout == "10.0\n", done
+    assert output(run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": strategy})) == "10.0\n"
 
 
 USE = """
@@ -87,43 +86,13 @@ def test_file_size_limit_is_named() -> None:
 
 def test_missing_arena_is_named_if_descriptors_are_short() -> None:
     """Regression: a process that requested the arena's file again reported a stale arena number."""
-    program = """
-        import os, pickle, resource, signal
-        from multiprocessing.reduction import ForkingPickler
-        import shmtensor as st, shmtensor.multiprocessing
-        from tests.helpers.children import kill_manager_of, wait_until
-
-        kept = st.ones(1)
-        session, start = st.stats()["session"], st.stats()["processes"]
-        ours, makers = os.pipe()
-        if (maker := os.fork()) == 0:
-            first = st.frombuffer(b"constant", "u1")  # arrives in a mapping without the right to write
-            second = st.ones(1000)
-            for tensor in (first, second):
-                os.write(makers, bytes(ForkingPickler.dumps(tensor)).hex().encode() + b"\\n")
-            signal.pause()
-        with os.fdopen(ours) as messages:
-            first, second = (bytes.fromhex(messages.readline()) for _ in range(2))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-        taken = [os.dup(0) for _ in range(40)]
-        constant = pickle.loads(first)  # the arena stays open, without the right to write
-        kill_manager_of(session)
-        os.kill(maker, signal.SIGKILL)
-        os.waitpid(maker, 0)
-        st.stats()  # starts the next one, which finds the arena nowhere
-        try:
-            pickle.loads(second)
-        except st.StaleHandleError as error:
-            print(error)
-        """
-    done = run_python(program)
+    done = run_beside(__file__, "killed_makers", "missing_arena")
     assert "arena 2 of session" in done.stdout, done  # the second one created
 
 
 def test_missing_named_session_is_started() -> None:
     session = secrets.token_hex(16)
-    done = run_python(USE, env={"SHMTENSOR_SESSION": session})
-    assert done.stdout == "10.0\n", done
+    assert output(run_python(USE, env={"SHMTENSOR_SESSION": session})) == "10.0\n"
 
 
 @pytest.mark.thorough
@@ -144,15 +113,13 @@ def test_manager_that_closes_connections_raises() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0shmtensor-{session}")
         listener.listen()
-        pid = os.fork()
-        if pid == 0:
+        if (pid := os.fork()) == 0:
             signal.alarm(60)
             while True:
                 listener.accept()[0].close()
         try:
             done = run_python(USE, env={"SHMTENSOR_SESSION": session})
         finally:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            kill(pid)
     assert done.stdout.startswith("SessionError"), done
     assert session in done.stdout

@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import end, run_program, wait_until, write_program
+from tests.helpers.children import end, run_beside, wait_until
 from tests.helpers.queues import take
 
 
@@ -44,45 +44,12 @@ def test_consumer_receives_message_of_dead_sender(ctx, strategy, kind, body) -> 
         queue.join_thread()
 
 
-PROGRAM = """
-    import os, signal, sys, time
-    import shmtensor.multiprocessing as mp
-
-    def produce(queue, how):
-        import shmtensor as st
-        queue.put(st.full(100_000, 2.0))
-        if how == "killed":
-            queue.close(); queue.join_thread()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def consume(queue, answers):
-        tensor = queue.get()
-        tensor += 1
-        answers.put(float(tensor.numpy().sum()))
-
-    if __name__ == "__main__":
-        method, how, consumer = sys.argv[1:]
-        context = mp.get_context(method)
-        queue, answers = context.Queue(), context.SimpleQueue()
-        producer = context.Process(target=produce, args=(queue, how))
-        producer.start(); producer.join()
-        time.sleep(5)
-        if consumer == "parent":
-            consume(queue, answers)
-        else:
-            process = context.Process(target=consume, args=(queue, answers))
-            process.start(); process.join()
-        print(answers.get())
-    """
-
-
 @pytest.mark.thorough
-def test_message_is_readable_later_without_other_holders(strategy, tmp_path) -> None:
+def test_message_is_readable_later_without_other_holders(strategy) -> None:
     """The parent never used a tensor: only the manager is left of the session, and it waits."""
-    program = write_program(tmp_path, PROGRAM)
 
     def run(arguments):
-        return run_program(program, *arguments, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
+        return run_beside(__file__, "sender_death", *arguments, env={"SHMTENSOR_SHARING_STRATEGY": strategy})
 
     ways = list(product(["spawn", "forkserver", "fork"], ["exited", "killed"], ["parent", "sibling"]))
     with ThreadPoolExecutor(len(ways)) as pool:  # they wait most of the time

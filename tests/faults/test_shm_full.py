@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_command, write_program
+from tests.helpers.children import program_beside, run_command, write_program
 from tests.helpers.namespaces import with_own_mounts
 
 DEFAULT = """
@@ -30,9 +29,6 @@ DEFAULT = """
         process.start(); process.join()
         print(answers.get(), [name for name in os.listdir("/dev/shm") if "shmtensor" in name])
     """
-
-NAMED = Path(__file__).with_name("shm_full_program.py")
-
 
 TABLE = """
     import numpy as np
@@ -65,7 +61,7 @@ def test_default_strategy_works_with_full_dev_shm(tmp_path) -> None:
 
 @pytest.mark.thorough
 def test_named_strategy_reports_full_dev_shm_and_continues() -> None:
-    done = run_with_small_shm(NAMED)
+    done = run_with_small_shm(program_beside(__file__, "shm_full"))
     assert done.stdout == "fine\n", done
 
 

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import shmtensor as st
@@ -32,10 +33,7 @@ def let_victims_live(
 
     For a fault of the manager, the victims are killed at `faults_of_victims`, in turn, so that it has to act.
     """
-    tokens = os.environ["SHMTENSOR_FAULT_TOKENS"]
-    for i in range(times):
-        with open(f"{tokens}/{i}", "w"):
-            pass
+    tokens = make_tokens(times)
     of_manager = fault.startswith("manager.")
     if of_manager:
         os.environ["SHMTENSOR_FAULT"] = fault  # applies to managers that this process starts
@@ -63,6 +61,14 @@ def let_victims_live(
     assert st.stats()["session"] == session
     assert kept.tolist() == [1]
     print("fine")
+
+
+def make_tokens(times: int) -> str:
+    """Allow so many kills; return the folder, where each kill removes a file."""
+    tokens = os.environ["SHMTENSOR_FAULT_TOKENS"]
+    for i in range(times):
+        Path(tokens, str(i)).touch()
+    return tokens
 
 
 def await_repair() -> None:

@@ -12,7 +12,7 @@ import signal
 import sys
 
 import shmtensor as st
-from tests.helpers.children import wait_until
+from tests.helpers.children import fork, fork_idle, kill, wait_until
 from tests.helpers.live_resources import live_tickets
 from tests.helpers.numbered_messages import message, number_in
 from tests.observer.queues import read_queue
@@ -33,14 +33,12 @@ def locks() -> tuple[int, int]:
 
 def start(work, point: str) -> int:
     """Fork a victim, and return when it has stopped."""
-    if (pid := os.fork()) == 0:
+
+    def victim() -> None:
         os.environ["SHMTENSOR_FAULT"] = point
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
+        work()
+
+    pid = fork(victim)
     assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), "the victim does not pass the point"
     return pid
 
@@ -48,16 +46,7 @@ def start(work, point: str) -> int:
 def let_another_die() -> None:
     """Let a process that has the queue be killed, so that the manager repairs the queue."""
     before = st.stats()["processes"]
-    ours, theirs = os.pipe()
-    if (pid := os.fork()) == 0:
-        st.ones(1)
-        os.write(theirs, b"!")
-        signal.pause()
-    assert os.read(ours, 1) == b"!"
-    os.close(ours)
-    os.close(theirs)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    kill(fork_idle(lambda: st.ones(1)))
     wait_until(lambda: st.stats()["processes"] == before, what="the dead to be noticed")
 
 

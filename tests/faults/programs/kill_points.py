@@ -22,6 +22,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import manager_pids, wait_until
 from tests.helpers.datagrams import Mailbox
+from tests.helpers.victims import make_tokens
 
 ROUNDS = 4
 WRONG_BYTES = 77
@@ -72,8 +73,7 @@ def run_all_operations(fault: str, mine: Mailbox, survivors: Mailbox) -> None:
                 check(kept[-1])
             message = ForkingPickler.dumps(kept[-1])  # forwards a received tensor
             pickle.loads(message)
-            pid = os.fork()
-            if pid == 0:
+            if (pid := os.fork()) == 0:
                 for item in kept:
                     check(item)
                 os._exit(0)
@@ -119,10 +119,7 @@ def survive(victim, mine: Mailbox, victims: Mailbox, held: list) -> None:
 
 
 def main(fault: str, method: str, times: int) -> None:
-    tokens = os.environ["SHMTENSOR_FAULT_TOKENS"]
-    for i in range(times):
-        with open(f"{tokens}/{i}", "w"):
-            pass
+    tokens = make_tokens(times)
     if fault.startswith("manager."):
         os.environ["SHMTENSOR_FAULT"] = fault  # applies to managers that this process starts
     if "retire" in fault:  # small arenas

@@ -1,7 +1,5 @@
 """Allocations in a /dev/shm of 64 MiB; `test_shm_full.py` runs it."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

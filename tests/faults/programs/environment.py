@@ -3,8 +3,6 @@
 `test_environments.py` runs it in many environments. Argument: METHOD.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

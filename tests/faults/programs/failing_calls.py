@@ -80,8 +80,7 @@ def main() -> None:
     while time.monotonic() < end or senders or letters:
         while len(senders) < SENDERS and time.monotonic() < end:
             sent += 1
-            pid = os.fork()
-            if pid == 0:
+            if (pid := os.fork()) == 0:
                 try:
                     send(folder, sent)
                 finally:

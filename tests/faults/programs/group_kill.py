@@ -3,8 +3,6 @@
 `test_group_kill.py` runs it. Argument: PHASE.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

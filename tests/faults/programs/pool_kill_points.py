@@ -15,7 +15,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import wait_until
 from tests.helpers.live_resources import live_tickets
-from tests.helpers.victims import SECONDS
+from tests.helpers.victims import SECONDS, make_tokens
 
 TASKS = 60
 WAIT = 30.0
@@ -52,11 +52,9 @@ def run(fault: str) -> int:
 
 
 def main(fault: str, times: int) -> None:
-    tokens = Path(os.environ["SHMTENSOR_FAULT_TOKENS"])
+    tokens = Path(make_tokens(times))
     kept = st.ones(1)
     before = st.stats()["blocks"]
-    for i in range(times):
-        (tokens / str(i)).touch()
     deadline = time.monotonic() + SECONDS
     while kills := len(list(tokens.iterdir())):
         lost = run(fault)

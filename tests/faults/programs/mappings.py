@@ -1,7 +1,5 @@
 """Tensors in processes that have no mapping left; `test_system_limits.py` runs it."""
 
-from __future__ import annotations
-
 import mmap
 
 import shmtensor as st

@@ -14,6 +14,7 @@ import numpy as np
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from tests.helpers.children import wait_until
+from tests.helpers.victims import make_tokens
 
 ROUNDS = 4
 
@@ -46,10 +47,7 @@ def settle(processes: int) -> None:
 
 
 def main(fault: str, method: str, times: int) -> None:
-    tokens = os.environ["SHMTENSOR_FAULT_TOKENS"]
-    for i in range(times):
-        with open(f"{tokens}/{i}", "w"):
-            pass
+    tokens = make_tokens(times)
     context = mp.get_context(method)
     st.publish("replaced", version(0))
     blocks = st.stats()["blocks"]
