@@ -6,72 +6,20 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import clean_environment, run_command, run_python, write_program
+from tests.helpers.children import (
+    clean_environment,
+    importing_tests,
+    program_beside,
+    run_beside,
+    run_command,
+    run_python,
+)
 
-# Two workers meet in `once`, whatever starts them, and report who built.
-PROGRAM = """
-    import multiprocessing as mp, os, sys, time
-    from concurrent.futures import ProcessPoolExecutor
-
-    def build():
-        time.sleep(0.2)
-        return os.getpid()
-
-    def work(number=0):
-        import shmtensor as st
-        builder = st.once("big", build, timeout=60)
-        st.publish(f"done {number}", True)
-        for other in range(2):
-            st.attach(f"done {other}", timeout=60)
-        os.write(1, f"{builder} {st.stats()['session']}\\n".encode())
-
-    def fork(target):
-        pids = []
-        for number in range(2):
-            if (pid := os.fork()) == 0:
-                target(number)
-                os._exit(0)
-            pids.append(pid)
-        for pid in pids:
-            assert os.waitpid(pid, 0)[1] == 0
-
-    def start(target, context):
-        processes = [context.Process(target=target, args=(number,)) for number in range(2)]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
-            assert process.exitcode == 0
-
-    def nested(number):
-        if number == 0:
-            fork(work)
-
-    if __name__ == "__main__":
-        how, method = sys.argv[1:]
-        context = mp.get_context(method)
-        if how == "fork":
-            fork(work)
-        elif how == "Process":
-            start(work, context)
-        elif how == "Pool":
-            with context.Pool(2) as pool:
-                pool.map(work, range(2), chunksize=1)
-        elif how == "executor":
-            with ProcessPoolExecutor(2, mp_context=context) as executor:
-                list(executor.map(work, range(2)))
-        elif how == "nested":
-            start(nested, context)
-        elif how == "renamed":
-            with open("/proc/self/comm", "w") as file:  # as setproctitle does
-                file.write(") R 1 (")
-            fork(work)
-        AFTER
-"""
 WAYS = [
     ("fork", "fork"),
     ("renamed", "fork"),
@@ -81,11 +29,9 @@ WAYS = [
 ]
 
 
-def sessions(tmp_path, how: str, method: str, *, imports: str = "", after: str = "", **env: str) -> set[str]:
+def sessions(how: str, method: str, *parent: str) -> set[str]:
     """Return the different lines of the workers."""
-    path = tmp_path / "program.py"
-    path.write_text(imports + textwrap.dedent(PROGRAM).replace("AFTER", after))
-    done = run_command([sys.executable, str(path), how, method], env=env)
+    done = run_beside(__file__, "two_workers", how, method, *parent)
     assert done.returncode == 0, done.stderr
     assert "RuntimeWarning" not in done.stderr
     lines = done.stdout.splitlines()
@@ -95,26 +41,23 @@ def sessions(tmp_path, how: str, method: str, *, imports: str = "", after: str =
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("how", "method"), WAYS)
-def test_workers_build_once_though_parent_has_no_session(how, method, tmp_path) -> None:
+def test_workers_build_once_though_parent_has_no_session(how, method) -> None:
     """Regression: each built in a session of its own."""
-    assert len(sessions(tmp_path, how, method)) == 1
+    assert len(sessions(how, method)) == 1
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_parent_joins_the_session_of_its_workers(method, tmp_path) -> None:
-    after = "import shmtensor as st; st.ones(1); print(0, st.stats()['session'])"
-    found = sessions(tmp_path, "Process", method, imports="import shmtensor\n", after=after)
+def test_parent_joins_the_session_of_its_workers(method) -> None:
+    found = sessions("Process", method, "parent")
     assert len({line.split()[1] for line in found}) == 1
 
 
 @pytest.mark.thorough
-def test_runs_of_a_program_have_sessions_of_their_own(tmp_path) -> None:
-    runs = [sessions(tmp_path, "fork", "fork").pop() for _ in range(2)]
+def test_runs_of_a_program_have_sessions_of_their_own() -> None:
+    runs = [sessions("fork", "fork").pop() for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
-        for number in range(2):
-            (tmp_path / str(number)).mkdir()
-        runs += pool.map(lambda n: sessions(tmp_path / str(n), "Pool", "spawn").pop(), range(2))
+        runs += pool.map(lambda _: sessions("Pool", "spawn").pop(), range(2))
     assert len({run.split()[1] for run in runs}) == 4
 
 
@@ -186,10 +129,13 @@ def test_ranks_below_a_proxy_of_mpich_meet(tmp_path) -> None:
     """MPICH gives them no variable that names the run; a shell is between the proxy and each rank."""
     proxy = tmp_path / "hydra_pmi_proxy"
     proxy.symlink_to("/bin/sh")
-    rank = write_program(tmp_path, PROGRAM.partition("def fork")[0] + "work(int(sys.argv[1]))")
-    command = [str(proxy), "-c", PROXY, "sh", sys.executable, str(rank)]
+    rank = [sys.executable, str(program_beside(__file__, "two_workers")), "rank"]
+    command = [str(proxy), "-c", PROXY, "sh", *rank]
     with ThreadPoolExecutor(2) as pool:
-        runs = [done.stdout.splitlines() for done in pool.map(run_command, [command] * 2)]
+        runs = [
+            done.stdout.splitlines()
+            for done in pool.map(partial(run_command, env=importing_tests()), [command] * 2)
+        ]
     assert [len(lines) for lines in runs] == [2, 2]
     assert [len(set(lines)) for lines in runs] == [1, 1], "the ranks of a run have one builder"
     assert runs[0] != runs[1]

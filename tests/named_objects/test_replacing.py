@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import named_objects
-from tests.helpers.children import end, run_program, write_program
+from tests.helpers.children import end, output, run_beside
 from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.queues import take
 
@@ -131,33 +129,6 @@ def test_processes_and_threads_attach_while_another_publishes(ctx) -> None:
     assert mp.active_children() == []
 
 
-STOPPED = """
-    import os, signal, sys
-    import numpy as np
-    import shmtensor as st
-
-    st.publish("weights", np.zeros(1000))
-    blocks = st.stats()["blocks"]
-    child = os.fork()
-    if child == 0:
-        os.environ["SHMTENSOR_FAULT"] = sys.argv[1]
-        os.environ["SHMTENSOR_FAULT_SIGNAL"] = str(int(signal.SIGSTOP))
-        st.publish("weights", np.ones(1000))
-        os._exit(0)
-    assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
-    print(int(st.attach("weights").mean()), int(st.once("weights", lambda: None).mean()))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    wait_until(lambda: st.stats()["processes"] == 1)
-    print(int(st.attach("weights").mean()))
-    st.gc(older_than=0)
-    assert st.stats()["blocks"] == blocks, "nothing is left of the other object"
-    st.publish("weights", np.full(1000, 2))
-    print(int(st.attach("weights").mean()))
-    st.unpublish("weights")
-    st.gc(older_than=0)
-    assert st.stats()["blocks"] == 0
-"""
 OLD, NEW = 0, 1
 
 
@@ -171,8 +142,5 @@ OLD, NEW = 0, 1
         ("name.before_release", NEW),
     ],
 )
-def test_publisher_stopped_and_killed_at_each_step_leaves_one_object(point, value, tmp_path) -> None:
-    env = {"PYTHONPATH": str(Path(__file__).parents[2])}
-    program = write_program(tmp_path, "from tests.helpers.children import wait_until\n" + dedent(STOPPED))
-    done = run_program(program, point, env=env)
-    assert done.stdout == f"{value} {value}\n{value}\n2\n", done
+def test_publisher_stopped_and_killed_at_each_step_leaves_one_object(point, value) -> None:
+    assert output(run_beside(__file__, "stopped_publisher", point)) == f"{value} {value}\n{value}\n2\n"

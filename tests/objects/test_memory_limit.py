@@ -9,15 +9,14 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_beside, run_python
 
 MIB = 1 << 20
 
 
 def run(program: str, **env: str) -> None:
     strategy = {"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()}
-    done = run_python(program, env=strategy | env)
-    assert done.returncode == 0, done.stderr
+    output(run_python(program, env=strategy | env))
 
 
 def test_limit_error_names_both_numbers_and_the_remedy(strategy) -> None:
@@ -72,43 +71,8 @@ def test_freed_memory_can_be_reused_under_the_limit(strategy) -> None:
 
 
 def test_every_allocation_path_respects_the_limit(strategy) -> None:
-    run("""
-        import pickle
-        from multiprocessing.reduction import ForkingPickler
-        import numpy as np
-        import shmtensor as st
-        import shmtensor.multiprocessing
-        array = np.ones(3 << 20)
-        private = st.from_numpy(array)
-        st.empty(1)
-        st.set_limit(4 << 20)
-        def live_resources():
-            return st.stats() | {"bytes_reserved": 0}
-        ways = [
-            lambda: st.empty(3 << 20),
-            lambda: st.zeros(3 << 20),
-            lambda: st.ones(3 << 20),
-            lambda: st.full(3 << 20, 2.5),
-            lambda: st.asarray(array),
-            lambda: st.asarray(private),
-            lambda: private.clone(),
-            lambda: private.share_memory_(),
-            lambda: private.reshape(3, -1).T.reshape(-1),
-            lambda: private.storage().clone(),
-            lambda: st.Storage(24 << 20),
-            lambda: ForkingPickler.dumps(private),
-        ]
-        before = live_resources()
-        for number, way in enumerate(ways):
-            try:
-                way()
-            except st.OutOfSharedMemory as error:
-                assert "24 MiB" in str(error), error
-            else:
-                raise AssertionError(f"number {number} went over the limit")
-        assert live_resources() == before, (before, live_resources())
-        assert not private.is_shared()
-    """)
+    env = {"SHMTENSOR_SHARING_STRATEGY": strategy}
+    output(run_beside(__file__, "limited_allocations", env=env))
 
 
 def test_environment_sets_the_initial_limit(strategy) -> None:

@@ -20,7 +20,7 @@ import shmtensor.multiprocessing as mp
 from shmtensor import _core
 from shmtensor.multiprocessing._spawn.report import ReportPipe, Returned
 from shmtensor.multiprocessing.connection import _header
-from tests.helpers.children import run_python, wait_until
+from tests.helpers.children import output, run_beside, wait_until
 
 
 class Late(Exception):
@@ -226,47 +226,6 @@ def test_outgoing_without_exit_collects_nothing_more() -> None:
         assert receiver.recv().tolist() == [1] * 4
 
 
-PROGRAM = """
-    import random, signal, sys
-    import shmtensor as st
-    import shmtensor.multiprocessing as mp
-
-    class Late(Exception): ...
-
-    def raise_late(*_):
-        if sending:
-            raise Late
-
-    kind, seed = sys.argv[1:]
-    dice = random.Random(seed)
-    if kind == "Pipe":
-        reader, writer = mp.Pipe(False)
-        send, receive = writer.send, reader.recv
-    else:
-        queue = mp.SimpleQueue()
-        reader, send, receive = queue._reader, queue.put, queue.get
-    signal.signal(signal.SIGALRM, raise_late)
-    st.zeros(1)  # which imports NumPy
-    sending = False
-    for i in range(5000):
-        try:
-            sending = True
-            signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-6, 60e-6))
-            send(st.full(4, i))
-        except Late:
-            pass
-        sending = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        while reader.poll():
-            assert receive().tolist() == [i] * 4
-    send(st.full(4, 5000))
-    assert receive().tolist() == [5000] * 4
-    assert st.stats()["in_flight"] == 0, st.stats()
-    print("fine")
-"""
-
-
 @pytest.mark.parametrize("kind", ["Pipe", "SimpleQueue"])
 def test_random_signals_leave_only_complete_messages(kind) -> None:
-    done = run_python(PROGRAM, arguments=(kind, "1"))
-    assert done.stdout == "fine\n", done
+    assert output(run_beside(__file__, "interrupted_sends", kind, "1")) == "fine\n"

@@ -7,65 +7,22 @@ import pickle
 import pytest
 
 import shmtensor as st
-from tests.helpers.children import run_program, run_python, write_program
-
-EVERYWHERE = """
-    import multiprocessing as mp
-    import sys
-    from concurrent.futures import ProcessPoolExecutor
-
-    import shmtensor as st
-
-
-    def add(tensor):
-        tensor += 1
-        return tensor
-
-
-    def take(inbox, outbox):
-        outbox.put(add(inbox.get()))
-
-
-    if __name__ == "__main__":
-        assert "shmtensor.multiprocessing" not in sys.modules
-        context = mp.get_context(sys.argv[1])
-        tensor = st.zeros(1000)
-        process = context.Process(target=add, args=(tensor,))
-        process.start()
-        process.join(60)
-        assert tensor[0].item() == 1, "an argument"
-        with context.Pool(1) as pool:
-            assert pool.apply_async(add, (tensor,)).get(60).storage() is tensor.storage()
-        assert tensor[0].item() == 2, "a pool"
-        for kind in (context.Queue, context.SimpleQueue):
-            inbox, outbox = kind(), kind()
-            process = context.Process(target=take, args=(inbox, outbox))
-            process.start()
-            inbox.put(tensor)
-            assert outbox.get().storage() is tensor.storage()
-            process.join(60)
-        assert tensor[0].item() == 4, "queues"
-        with ProcessPoolExecutor(1, mp_context=context) as executor:
-            assert executor.submit(add, tensor).result(60).storage() is tensor.storage()
-        assert tensor[0].item() == 5, "an executor"
-        assert "shmtensor.multiprocessing" not in sys.modules
-        print("fine")
-    """
+from tests.helpers.children import importing_tests, output, run_beside, run_python
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_worker_s_writes_are_visible(tmp_path, method) -> None:
+def test_worker_s_writes_are_visible(method) -> None:
     """Regression: the worker wrote into a copy until something imported shmtensor.multiprocessing."""
-    done = run_program(write_program(tmp_path, EVERYWHERE), method)
-    assert done.stdout == "fine\n", done
+    assert output(run_beside(__file__, "standard_multiprocessing", method)) == "fine\n"
 
 
 FIRST = """
-    import os, pickle, sys, traceback
+    import os, pickle, sys
     from pathlib import Path
     import numpy as np
     import shmtensor as st
+    from tests.helpers.children import fork
 
     def first(way):
         made = eval(way)
@@ -75,15 +32,7 @@ FIRST = """
 
     array, path = np.zeros(10_000), Path(sys.argv[1])
     for way in sys.argv[2:]:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                first(way)
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        assert os.waitpid(pid, 0)[1] == 0, way
+        assert os.waitpid(fork(lambda: first(way)), 0)[1] == 0, way
     assert "multiprocessing" not in sys.modules
     """
 
@@ -103,39 +52,27 @@ def test_first_tensor_registers_the_reducers(tmp_path, kind) -> None:
     tensor = st.zeros(10_000)
     path = tmp_path / "by value"
     path.write_bytes(pickle.dumps(tensor if kind == "tensor" else tensor.storage()))
-    done = run_python(FIRST, arguments=(str(path), *WAYS))
-    assert done.returncode == 0, done
+    output(run_python(FIRST, arguments=(str(path), *WAYS), env=importing_tests()))
 
 
 TOGETHER = """
-    import os, threading
+    import os
     import shmtensor as st
+    from tests.helpers.children import fork
+    from tests.helpers.threads import run_together
 
-    THREADS, PROCESSES = 8, 20
-
-    def first(barrier, sizes):
-        barrier.wait()
+    def first():
         tensor = st.zeros(10_000)
         from multiprocessing.reduction import ForkingPickler
-        sizes.append(len(ForkingPickler.dumps(tensor)))
+        assert len(ForkingPickler.dumps(tensor)) < 1000
 
-    for _ in range(PROCESSES):
-        pid = os.fork()
-        if pid == 0:
-            barrier, sizes = threading.Barrier(THREADS), []
-            threads = [threading.Thread(target=first, args=(barrier, sizes)) for _ in range(THREADS)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            os._exit(0 if len(sizes) == THREADS and max(sizes) < 1000 else 1)
-        assert os.waitpid(pid, 0)[1] == 0
+    for _ in range(20):
+        assert os.waitpid(fork(lambda: run_together(*[first] * 8)), 0)[1] == 0
     """
 
 
 def test_concurrent_first_tensors_are_sent_as_handles() -> None:
-    done = run_python(TOGETHER)
-    assert done.returncode == 0, done
+    output(run_python(TOGETHER, env=importing_tests()))
 
 
 def test_later_tensors_run_no_registration() -> None:
@@ -184,5 +121,4 @@ FAILING = """
 
 
 def test_failed_import_of_reducers_creates_nothing_and_is_retried() -> None:
-    done = run_python(FAILING)
-    assert done.returncode == 0, done
+    output(run_python(FAILING))

@@ -10,14 +10,23 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import end, fork, manager_pid, run_python, wait_until
+from tests.helpers.children import (
+    end,
+    fork,
+    importing_tests,
+    kill,
+    manager_pid,
+    output,
+    run_beside,
+    run_python,
+    wait_until,
+)
 from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.numbered_messages import message, number_in
 
@@ -126,8 +135,7 @@ def test_killed_readers_and_writers_stop_nobody() -> None:
                 with suppress(queue.Empty):
                     number_in(reader.get(timeout=0.01))
             for child in children:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
+                kill(child)
         wait_until(lambda: st.stats()["processes"] == before, what="the dead to be noticed")
         assert b.readers == 1
         reader.close()
@@ -164,47 +172,14 @@ def test_stopped_reader_that_is_killed_lets_the_writer_continue() -> None:
     putter = threading.Thread(target=lambda: [b.put(st.ones(3)) for _ in range(10)])
     putter.start()
     wait_until(lambda: b.lag() == 1, what="the broadcast to be full")
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    kill(child)
     putter.join(SECONDS)
     assert not putter.is_alive()
     assert b.readers == 0
 
 
 def test_killed_manager_stops_nobody() -> None:
-    done = run_python(
-        """
-        import os, signal
-        import shmtensor as st
-        from tests.helpers.children import fork, kill_manager_of, wait_until
-        from tests.helpers.numbered_messages import message, number_in
-
-        b, kept = st.Broadcast(3), st.ones(1)
-        own = b.reader()
-        session, blocks = st.stats()["session"], st.stats()["blocks"]
-
-        def read():
-            with b.reader() as reader:
-                assert [number_in(reader.get(timeout=30)) for _ in range(60)] == list(range(60))
-
-        child, doomed = fork(read), fork(read)
-        b.wait_for_readers(3, timeout=30)
-        for number in range(60):
-            if number % 20 == 10:
-                kill_manager_of(session)
-            if number == 30:
-                os.kill(doomed, signal.SIGKILL)
-                os.waitpid(doomed, 0)
-            b.put(message(number), timeout=30)
-            assert number_in(own.get(timeout=30)) == number
-        assert os.waitpid(child, 0)[1] == 0
-        wait_until(lambda: st.stats()["processes"] == 1 and b.readers == 1)
-        wait_until(lambda: st.stats()["blocks"] == blocks)
-        print("fine")
-        """,
-        env={"PYTHONPATH": os.getcwd()},
-    )
-    assert done.stdout == "fine\n", done
+    assert output(run_beside(__file__, "killed_manager")) == "fine\n"
 
 
 def test_messages_are_freed_although_the_manager_was_behind() -> None:
@@ -284,48 +259,7 @@ def test_other_threads_run_while_a_reader_leaves(capfd) -> None:
 
 def test_reader_is_not_that_of_a_descendant_with_the_same_slot() -> None:
     """A process makes a reader, forks and ends; its grandchild gets its slot, another reader its record."""
-    done = run_python(
-        """
-        import os
-        import shmtensor as st
-        from tests.helpers.children import fork, wait_until
-
-        b, inherited = st.Broadcast(4), None
-
-        def use_as_grandchild():
-            global inherited
-            with b.reader() as own:
-                b.put(1)
-                for call in (inherited.get_nowait, inherited.lag):
-                    try:
-                        call()
-                    except st.SessionError:
-                        continue
-                    raise AssertionError("the reader is another process's")
-                inherited.close()
-                inherited = None
-                assert b.readers == 1, "another process's reader left"
-                assert own.get(timeout=30) == 1
-
-        def use_as_child():
-            wait_until(lambda: b.readers == 0 and st.stats()["processes"] == 2, 30)
-            assert os.waitpid(fork(use_as_grandchild), 0)[1] == 0
-            os.write(ended, b"fine")
-
-        ready, ended = os.pipe()
-
-        def use_as_parent():
-            global inherited
-            inherited = b.reader()
-            fork(use_as_child)
-
-        assert os.waitpid(fork(use_as_parent), 0)[1] == 0
-        os.close(ended)
-        print(os.read(ready, 4))
-        """,
-        env={"PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    assert done.stdout == "b'fine'\n", done.stderr
+    assert output(run_beside(__file__, "descendants")) == "b'fine'\n"
 
 
 def test_forks_of_a_process_whose_threads_use_it() -> None:
@@ -404,7 +338,7 @@ def test_broadcast_that_only_the_dead_had_is_freed() -> None:
         wait_until(lambda: st.stats()["blocks"] == before)
         print("fine")
         """,
-        env={"PYTHONPATH": os.getcwd()},
+        env=importing_tests(),
     )
     assert done.stdout == "fine\n", done
 

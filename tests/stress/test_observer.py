@@ -8,91 +8,31 @@ import secrets
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import clean_environment, wait_until
+from tests.helpers.children import clean_environment, importing_tests, program_beside, wait_until
+from tests.helpers.peers import Peer
 from tests.observer import processes
 from tests.observer.files import PART, ArenaFile
 from tests.observer.leftovers import ProcessResources, session_leftovers
 from tests.observer.rules import judge, judge_empty
 from tests.observer.snapshot import Snapshot, opened, take_snapshot
 
-# A process with two tensors that it reports, one of them in a message; then it executes an order.
-PROGRAM = """
-    import json, mmap, os, pickle, sys
-    from multiprocessing.reduction import ForkingPickler
-    import shmtensor as st
-    from shmtensor import _core, reducers
-    from tests.torture.transports import new_letter
-    from tests.observer.patterns import new_tag
 
-    path = sys.argv[1]
-    letters = [new_letter(new_tag(i), 1000) for i in range(3)]
-    with _core.SendScope() as message:
-        content = bytes(ForkingPickler.dumps(letters[2].tensor))
-        message.delivered()
-    del letters[2]
-    queues, readers = [], []
-    def report():
-        storages = [l.tensor.storage() for l in letters] + [q._storage for q in queues]
-        held = [(storage.data_ptr(), storage.nbytes) for storage in storages]
-        with open(path, "w") as file:
-            json.dump({"holdings": held, "exact": True, "forked": False}, file)
-    report()
-    kept = []
-    print("ready", flush=True)
-    for line in sys.stdin:
-        name = f"/proc/self/fd/{line.split()[1]}" if " " in line else ""
-        if line.startswith("dup"):
-            kept.append(os.dup(int(line.split()[1])))
-        elif line.startswith("map"):
-            with open(name, "r+b") as file:
-                kept.append([mmap.mmap(file.fileno(), 4096) for _ in range(2)])
-        elif line.startswith("queue"):
-            queues.append(st.Queue(10))
-            for i in range(3):
-                queues[0].put((i, letters[0]))
-            report()
-        elif line.startswith("broadcast"):
-            queues.append(st.Broadcast(10))
-            readers.append(queues[0].reader())
-            for i in range(3):
-                queues[0].put((i, letters[0]))
-            report()
-        elif line.startswith("empty"):
-            for held in letters, queues, readers:
-                held.clear()
-            st.gc(older_than=0)
-            report()
-        elif line.startswith("omit one"):
-            letters_said, letters = letters, letters[:1]
-            report()
-        print("done", flush=True)
-    """
-
-
-class Subject:
+class Subject(Peer):
     """A session with one idle process."""
 
     def __init__(self, folder: Path) -> None:
         self.session, self.report = secrets.token_hex(16), folder / "report.json"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM), str(self.report)],
-            env=clean_environment(SHMTENSOR_SESSION=self.session),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout.readline() == "ready\n"
+        command = [sys.executable, str(program_beside(__file__, "observed")), str(self.report)]
+        super().__init__(command, clean_environment(**importing_tests(), SHMTENSOR_SESSION=self.session))
+        assert self.answer() == "ready"
 
     def order(self, order: str) -> None:
-        self.process.stdin.write(order + "\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n"
+        assert self.ask(order) == "done"
 
     def snapshot(self) -> Snapshot:
         return take_snapshot(self.session, [self.process.pid], lambda _: self.report)
@@ -116,9 +56,7 @@ class Subject:
         os.close(fd)
 
     def end(self) -> None:
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(30)
+        super().end()
         wait_until(lambda: not session_leftovers(self.session), what="the session to end")
 
 
