@@ -9,7 +9,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 
 
 def words(text: str) -> list[str]:
@@ -185,8 +185,7 @@ def test_standard_submodules_are_attributes() -> None:
         assert mp.queues.Empty is multiprocessing.queues.Empty
         from shmtensor.multiprocessing import managers, process, util
     """
-    done = run_python(program)
-    assert done.returncode == 0, done.stderr
+    output(run_python(program))
 
 
 def test_standard_submodules_can_be_imported() -> None:
@@ -200,8 +199,7 @@ def test_standard_submodules_can_be_imported() -> None:
         import shmtensor.multiprocessing as mp
         assert not hasattr(mp, "nothing") and not hasattr(mp, "popen_spawn_win32")
     """
-    done = run_python(program)
-    assert done.returncode == 0, done.stderr
+    output(run_python(program))
 
 
 def test_star_import_provides_public_names() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import shmtensor
 import shmtensor.test
-from tests.helpers.children import run_command, run_python
+from tests.helpers.children import output, run_command, run_python
 from wheels import check, headers, release
 from wheels.debian import mmdebstrap
 from wheels.install import install
@@ -115,8 +115,7 @@ def compiled(folder: Path, options: Sequence[str] = ("-s",), more: str = "", pyt
     command = ["cc", "-shared", "-fPIC", "-nostdlib", "-fvisibility=hidden", str(source), "-o", str(module)]
     command += ["-Wl,-z,relro,-z,now,-z,noexecstack", f'-DPYTHON="{python.rstrip("t")}"']
     command += [f"-DFREE_THREADED={int(python.endswith('t'))}", *options]
-    done = run_command(command)
-    assert done.returncode == 0, done.stderr
+    output(run_command(command))
     return module
 
 
@@ -197,8 +196,7 @@ def test_symbol_newer_than_the_policy_is_reported(tmp_path) -> None:
     script.write_text("GLIBC_2.29 { newer; };\n")
     (tmp_path / "libc.c").write_text("void newer(void) {}\n")
     command = ["cc", "-shared", "-nostdlib", f"-Wl,--version-script={script},-soname,libc.so.6"]
-    done = run_command([*command, str(tmp_path / "libc.c"), "-o", str(library)])
-    assert done.returncode == 0, done.stderr
+    output(run_command([*command, str(tmp_path / "libc.c"), "-o", str(library)]))
     call = "void newer(void); void f(void) { newer(); }"
     module = compiled(tmp_path, options=["-s", str(library)], more=call)
     assert "auditwheel: " in found_in(packed(module))

@@ -15,7 +15,7 @@ import pytest
 import shmtensor as st
 from shmtensor.cli import main
 from tests.cli.running import run
-from tests.helpers.children import clean_environment, run_python
+from tests.helpers.children import clean_environment, output, run_python
 from tests.helpers.leaks import shm_names
 
 
@@ -241,8 +241,7 @@ def test_gc_frees_orphans_of_dead_session(session, strategy) -> None:
     assert dead in names
     deadline = time.monotonic() + 60
     while True:
-        done = run_python("import sys; from shmtensor.cli import main; sys.exit(main(['gc', '--json']))")
-        assert done.returncode == 0, done.stderr
+        output(run_python("import sys; from shmtensor.cli import main; sys.exit(main(['gc', '--json']))"))
         if not shm_names(dead):
             break
         assert time.monotonic() < deadline, names

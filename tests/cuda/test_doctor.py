@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 
 REPORT = """
     import shmtensor as st
@@ -15,9 +15,7 @@ REPORT = """
 
 
 def lines_of(machine, **env: str) -> dict[str, str]:
-    done = run_python(REPORT, env=machine.env | env)
-    assert done.returncode == 0, done.stderr
-    lines = (line.partition(": ") for line in done.stdout.splitlines())
+    lines = (line.partition(": ") for line in output(run_python(REPORT, env=machine.env | env)).splitlines())
     return {name: text for name, _, text in lines if "cuda:" in name or "CUDA" in name or "GPU" in name}
 
 

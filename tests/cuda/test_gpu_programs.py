@@ -16,7 +16,15 @@ import pytest
 from probes.facts import EXPERIMENTS
 from probes.summary import found_in
 from tests.cuda.harness import ROOT, Machine
-from tests.helpers.children import is_running, run_command, run_example, run_python, wait_until, write_program
+from tests.helpers.children import (
+    is_running,
+    output,
+    run_command,
+    run_example,
+    run_python,
+    wait_until,
+    write_program,
+)
 
 
 @pytest.fixture
@@ -224,8 +232,7 @@ def test_storm_reports_faults(simulator, tmp_path) -> None:
         assert texts[1] == "wrong data: 16 of 16 bytes, from 0: " + "00" * 16, texts
         assert texts[2].startswith("wrong data: 8 of 16 bytes, from 8"), texts
     """
-    done = run_python(code, env=simulator.env)
-    assert done.returncode == 0, done
+    output(run_python(code, env=simulator.env))
 
 
 @pytest.mark.thorough
@@ -250,8 +257,7 @@ def test_round_trips_are_stored_as_they_complete(simulator) -> None:
             else:
                 raise AssertionError(what)
     """
-    done = run_python(code, env=simulator.env)
-    assert done.returncode == 0, done
+    output(run_python(code, env=simulator.env))
 
 
 @pytest.mark.thorough
@@ -289,6 +295,5 @@ def test_bounded_command_ends_in_time_with_its_children(simulator, tmp_path) -> 
                 raise AssertionError
     """
     arguments = (str(stubborn), str(tmp_path / "log"))
-    done = run_python(code, env=simulator.env, arguments=arguments)
-    assert done.returncode == 0, done
+    output(run_python(code, env=simulator.env, arguments=arguments))
     assert (tmp_path / "log").read_text().count("begun") == 4

@@ -20,11 +20,9 @@ EMPTY = "st.empty(3, device='cuda')"
 
 
 def output_of(machine, what: str = EMPTY, available: bool = True, **env: str) -> str:
-    from tests.helpers.children import run_python
+    from tests.helpers.children import output, run_python
 
-    done = run_python(TELL.format(what=what, available=available), env=machine.env | env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return output(run_python(TELL.format(what=what, available=available), env=machine.env | env)).strip()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import shmtensor as st
 import shmtensor._core as _core
 from shmtensor import named_objects
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 from tests.helpers.interrupts import call_with_interrupt
 from tests.helpers.live_resources import assert_no_leaks
 
@@ -48,8 +48,7 @@ FORKS = """
     import shmtensor as st
 
     def build():
-        child = os.fork()
-        if child == 0:
+        if (child := os.fork()) == 0:
             {child}
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == {status}, status
@@ -72,5 +71,4 @@ FORKS = """
 
 @pytest.mark.parametrize(("child", "status"), [("sys.exit(3)", 3), ("return 'the child'", 7)])
 def test_child_that_a_builder_forks_cannot_end_the_build(child, status) -> None:
-    done = run_python(FORKS.format(child=child, status=status))
-    assert done.returncode == 0, done.stderr
+    output(run_python(FORKS.format(child=child, status=status)))

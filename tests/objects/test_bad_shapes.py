@@ -9,7 +9,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 from tests.helpers.live_resources import assert_no_leaks
 from tests.helpers.parameter_names import short_repr
 from tests.helpers.threads import run_together
@@ -151,5 +151,4 @@ def test_size_beyond_arena_limit_raises_memory_error_without_leaks(exponent) -> 
         assert (st.stats(), len(os.listdir("/proc/self/fd"))) == before, (st.stats(), before)
     """
     strategy = mp.get_sharing_strategy()
-    done = run_python(program, arguments=(str(exponent),), env={"SHMTENSOR_SHARING_STRATEGY": strategy})
-    assert done.returncode == 0, done.stderr
+    output(run_python(program, arguments=(str(exponent),), env={"SHMTENSOR_SHARING_STRATEGY": strategy}))

@@ -12,7 +12,7 @@ import pytest
 
 import shmtensor as st
 from shmtensor import _core, errors, reducers
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 
 BUILT_IN = {  # the built-in base class of an error
     "CorruptDataError": ValueError,
@@ -83,5 +83,4 @@ def test_object_that_is_initialized_meanwhile_is_kept() -> None:
         lock = _core.NameLock.__new__(_core.NameLock)
         lock.__init__(Number())
     """
-    done = run_python(code)
-    assert done.returncode == 0, done.stderr
+    output(run_python(code))

@@ -9,7 +9,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 from tests.helpers.live_resources import live_resources
 
 KEYS = {
@@ -59,8 +59,7 @@ def test_stats_before_first_tensor_starts_no_session() -> None:
         st.Storage(5)
         assert st.stats()["session"] == os.environ["SHMTENSOR_SESSION"]
     """
-    done = run_python(program)
-    assert done.returncode == 0, done.stderr
+    output(run_python(program))
 
 
 def test_stats_follow_allocated_bytes_and_blocks(strategy) -> None:
@@ -95,8 +94,7 @@ def test_gc_without_age_keeps_messages(strategy) -> None:
     content = ForkingPickler.dumps(tensor)
     del tensor
     program = "import shmtensor as st; st.ones(1); assert st.gc() == 0"
-    done = run_python(program, env={"SHMTENSOR_SESSION": st.stats()["session"]})
-    assert done.returncode == 0, done.stderr
+    output(run_python(program, env={"SHMTENSOR_SESSION": st.stats()["session"]}))
     assert st.gc() == 0
     assert pickle.loads(content).tolist() == [1] * 3
 
@@ -130,5 +128,4 @@ def test_gc_returns_idle_memory_to_the_system() -> None:
         st.gc()
         assert st.stats()["bytes_reserved"] < 8 << 20, st.stats()
     """
-    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()})
-    assert done.returncode == 0, done.stderr
+    output(run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()}))

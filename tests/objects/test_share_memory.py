@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 from tests.helpers.live_resources import live_resources
+from tests.helpers.threads import run_together
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
@@ -98,20 +98,10 @@ def test_simultaneous_share_memory_creates_one_block() -> None:
     before = live_resources()
     for _ in range(20):
         tensor = st.from_numpy(np.arange(50_000))
-        start = threading.Barrier(4)
-
-        def share(tensor=tensor, start=start) -> None:
-            start.wait()
-            tensor.share_memory_()
-
-        threads = [threading.Thread(target=share) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(*[tensor.share_memory_] * 4)
         assert live_resources()[0] == before[0] + 1
         assert tensor.numpy()[-1] == 49_999
-        del tensor, share
+        del tensor
     assert live_resources() == before
 
 
@@ -131,5 +121,4 @@ def test_share_memory_without_memory_changes_nothing() -> None:
         else:
             raise AssertionError("there was memory")
     """
-    done = run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()})
-    assert done.returncode == 0, done.stderr
+    output(run_python(program, env={"SHMTENSOR_SHARING_STRATEGY": mp.get_sharing_strategy()}))

@@ -114,8 +114,7 @@ def test_child_that_exits_immediately_releases_its_references(strategy) -> None:
     tensor = st.ones(10)
     before = st.stats()["processes"]
     for _ in range(20):
-        pid = os.fork()
-        if pid == 0:
+        if (pid := os.fork()) == 0:
             os._exit(0)
         os.waitpid(pid, 0)
     del tensor
@@ -126,8 +125,7 @@ def test_child_that_execs_releases_its_references(strategy) -> None:
     """The process continues in a program without the package."""
     tensor = st.ones(1000)
     before = st.stats()
-    pid = os.fork()
-    if pid == 0:
+    if (pid := os.fork()) == 0:
         os.execv("/bin/sleep", ["sleep", "30"])
     try:
         wait_until(lambda: st.stats()["processes"] <= before["processes"], what="the exec to be noticed")
@@ -181,8 +179,7 @@ def test_forks_among_busy_threads(strategy) -> None:
         for thread in threads: thread.start()
         held = [st.full(50, i) for i in range(50)]
         for _ in range(60):
-            pid = os.fork()
-            if pid == 0:
+            if (pid := os.fork()) == 0:
                 ok = all(t.tolist() == [i] * 50 for i, t in enumerate(held))
                 ok = ok and st.full(10, 3).tolist() == [3] * 10
                 os._exit(0 if ok else 1)
@@ -209,8 +206,7 @@ def test_child_forked_during_a_send_adds_nothing_to_the_message() -> None:
         with _core.SendScope() as message:
             first = bytes(ForkingPickler.dumps(tensor))
             before = len(message.tickets())
-            pid = os.fork()
-            if pid == 0:
+            if (pid := os.fork()) == 0:
                 received = [pickle.loads(ForkingPickler.dumps(one)) for one in (tensor, st.ones(5))]
                 os._exit(not (before > 0 and len(message.tickets()) == before))
             assert os.waitpid(pid, 0)[1] == 0
@@ -236,8 +232,7 @@ def test_fork_from_a_thread(strategy, _) -> None:
     codes = []
 
     def fork() -> None:
-        pid = os.fork()
-        if pid == 0:
+        if (pid := os.fork()) == 0:
             os._exit(int(tensor.numpy().sum() == 45))
         codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 

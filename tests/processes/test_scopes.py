@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers.children import run_python
+from tests.helpers.children import output, run_python
 
 PRELUDE = """
     import gc, pickle, threading
@@ -23,8 +23,7 @@ PRELUDE = """
 
 
 def run(program: str) -> None:
-    done = run_python(PRELUDE + program)
-    assert done.returncode == 0, done
+    output(run_python(PRELUDE + program))
 
 
 def test_outer_scope_closes_before_the_inner_one() -> None:

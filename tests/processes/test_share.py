@@ -17,7 +17,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._core import storage_at
-from tests.helpers.children import clean_environment, end, run_python, wait_until
+from tests.helpers.children import clean_environment, end, output, run_python, wait_until
 from tests.helpers.dtypes import every_dtype, same_elements, some_array
 from tests.helpers.failing_pickles import FailsToLoad, FailsToPickle
 from tests.helpers.queues import take
@@ -102,8 +102,7 @@ def test_nobody_can_write() -> None:
         shared[0] = 1
     with pytest.raises(ValueError, match="WRITEABLE"):
         shared.flags.writeable = True
-    child = os.fork()
-    if child == 0:
+    if (child := os.fork()) == 0:
         signal.signal(signal.SIGSEGV, lambda *_: os._exit(1))
         signal.signal(signal.SIGSEGV, signal.SIG_DFL)
         import ctypes
@@ -309,9 +308,7 @@ def test_two_programs_share_by_name(tmp_path, alive) -> None:
             keeper.stdout.readline()  # the session has another process
             if not alive:
                 publisher.communicate("\n", timeout=30)
-            done = run_python(READER, env=environment)
-            assert done.returncode == 0, done.stderr
-            held, live = map(int, done.stdout.split())
+            held, live = map(int, output(run_python(READER, env=environment)).split())
             assert held <= 2
             assert live < 1.1 * 8e6
         finally:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from functools import partial
 
 import pytest
 
 import shmtensor as st
+from tests.helpers.threads import run_together
 
 SECONDS = 60
 
@@ -160,10 +162,5 @@ def test_loops_of_several_threads_share_a_queue() -> None:
         for number in range(50):
             await q.aput(number)
 
-    threads = [threading.Thread(target=run, args=(work(),)) for work in (take, put, take, put)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-        assert not thread.is_alive()
+    run_together(*(partial(run, work()) for work in (take, put, take, put)))
     assert sorted(got) == sorted([*range(50)] * 2)

@@ -12,7 +12,7 @@ import pytest
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor.cli import main
-from tests.helpers.children import end, run_python, wait_until
+from tests.helpers.children import end, output, run_python, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
 
@@ -20,9 +20,7 @@ def ls() -> list[dict[str, Any]]:
     """Return the queues of this session, as another process prints them."""
     session = st.stats()["session"]
     code = "import sys; from shmtensor.cli import main; sys.exit(main(['ls', '--json', *sys.argv[1:]]))"
-    done = run_python(code, arguments=(session,))
-    assert done.returncode == 0, done.stderr
-    (seen,) = json.loads(done.stdout)
+    (seen,) = json.loads(output(run_python(code, arguments=(session,))))
     return seen["queues"]
 
 

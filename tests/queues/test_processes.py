@@ -14,7 +14,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
-from tests.helpers.children import run_python, wait_until
+from tests.helpers.children import output, run_python, wait_until
 from tests.helpers.live_resources import assert_no_leaks
 
 SECONDS = 60
@@ -150,8 +150,7 @@ def test_interrupt_ends_a_wait() -> None:
             pass
         assert q.get_many() == [1]
     """
-    done = run_python(program)
-    assert done.returncode == 0, done.stderr
+    output(run_python(program))
 
 
 def put_and_wait(q: st.Queue, item: object, end: st.Queue) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_command, run_python
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.helpers.children import importing_tests, output, run_command, run_python
 
 PREAMBLE = """
     import gc, os, sys
@@ -37,7 +34,7 @@ NOTHING_LEFT = """
 
 
 def run(program: str) -> None:
-    done = run_python(PREAMBLE + program + NOTHING_LEFT, timeout=150, env={"PYTHONPATH": str(ROOT)})
+    done = run_python(PREAMBLE + program + NOTHING_LEFT, timeout=150, env=importing_tests())
     assert done.stdout == "fine\n", done
 
 
@@ -96,6 +93,4 @@ def test_64_processes_of_one_queue_receive_each_item_once(processors: str) -> No
 @pytest.mark.parametrize("length", [("--kills", "60"), ("--minutes", "0.1")], ids=["kills", "minutes"])
 def test_service_replaces_killed_workers_and_does_not_grow(length: tuple[str, str]) -> None:
     command = [sys.executable, "-m", "tests.stress.queue_service", *length]
-    done = run_command(command, timeout=150, env={"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done
-    assert done.stdout.endswith("nothing grew\n")
+    assert output(run_command(command, timeout=150, env=importing_tests())).endswith("nothing grew\n")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.helpers.children import run_command
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.helpers.children import importing_tests, output, run_command
 
 
 @pytest.mark.thorough
@@ -26,6 +23,4 @@ ROOT = Path(__file__).resolve().parents[2]
 )
 def test_killed_users_of_a_queue_stop_no_other(arguments: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tests.stress.queue_storm", "--seconds", "20", *arguments]
-    done = run_command(command, timeout=200, env={"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done
-    print(done.stdout)
+    print(output(run_command(command, timeout=200, env=importing_tests())))

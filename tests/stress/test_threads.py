@@ -13,6 +13,7 @@ import pytest
 import shmtensor as st
 from tests.helpers.children import end
 from tests.helpers.datagrams import Mailbox
+from tests.helpers.threads import run_together
 
 THREADS = 8
 SECONDS = 3.0
@@ -98,11 +99,7 @@ def test_threads_release_one_block_simultaneously(strategy, threads) -> None:
             assert received is None or received.storage() is again
             del received, again, tensor
 
-    team = [threading.Thread(target=churn) for _ in range(threads)]
-    for thread in team:
-        thread.start()
-    for thread in team:
-        thread.join()
+    run_together(*[churn] * threads)
     while (received := box.receive()) is not None:
         assert received.storage() is kept[0].storage()
         del received
