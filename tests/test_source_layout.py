@@ -89,6 +89,20 @@ def test_modules_do_not_import_the_package_itself() -> None:
                 assert {name.name for name in node.names} <= submodules - {"_core"}, path
 
 
+def test_programs_of_tests_are_files() -> None:
+    """Nothing checks a program in a string; one of less than 25 lines reads better beside its assertion."""
+    folders = [ROOT.parent / name for name in ("tests", "bench", "probes")]
+    paths = [path for folder in folders for path in folder.rglob("*.py") if "integrations" not in path.parts]
+    assert len(paths) > 500, "no sources were found"
+    for path in paths:
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in docstrings:
+                # With the lines of the quotation marks.
+                assert node.end_lineno - node.lineno <= 25, f"{path}:{node.lineno}: move it to programs"
+
+
 def write(root: Path, name: str, *lines: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
