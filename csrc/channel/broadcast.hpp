@@ -28,9 +28,8 @@ class Broadcast {
   Broadcast(Session& session, const Block& block);
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
-  /// Without a reader, the result is `done`, and `has_readers` false: the message was not put.
   /// Throws OutOfMemory if the table of tickets is full.
-  [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call, bool& has_readers);
+  [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call);
   /// As Queue::prepare, after an attempt to put.
   void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
   /// For a thread that was woken and does not continue: all others were woken, too.
@@ -56,7 +55,7 @@ class Broadcast {
  private:
   friend class BroadcastReader;
 
-  [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call, bool has_readers);
+  [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call);
   [[nodiscard]] bool find_room(std::uint64_t tail) noexcept;
   /// Return true if nothing is missing to cancel the ticket of the entry.
   [[nodiscard]] bool can_cancel(const MessageEntry& entry, QueueCall& call);

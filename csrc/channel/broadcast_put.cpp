@@ -33,18 +33,17 @@ void write(MessageEntry& entry, const Outgoing& message) {
 
 }  // namespace
 
-Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call, bool& has_readers) {
+Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call) {
   if (is_closed()) return Attempt::closed;
   std::uint64_t number = 0;
   const Attempt result = call.with_lock(ring_.header().tail, [&] {
     SHMTENSOR_FAULT_POINT("broadcast.put_locked");
-    has_readers = readers() != 0;
     number = ring_.header().tail.count.load();
-    const Attempt made = put_locked(message, call, has_readers);
+    const Attempt made = put_locked(message, call);
     SHMTENSOR_FAULT_POINT("broadcast.put_unlock");
     return made;
   });
-  if (result != Attempt::done || !has_readers) return result;
+  if (result != Attempt::done) return result;
   SHMTENSOR_FAULT_POINT("broadcast.put_notify");
   WaitFlag(ring_.header().getters).notify_everyone();
   // All readers may have left meanwhile. The caller holds the block, and tries to free it.
@@ -58,9 +57,9 @@ Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call, bool& has_r
 
 // The ticket is named in the spare entry before it is issued, and the count of messages commits
 // both. It makes the entry of the oldest message the spare one.
-Attempt Broadcast::put_locked(const Outgoing& message, QueueCall& call, bool has_readers) {
+Attempt Broadcast::put_locked(const Outgoing& message, QueueCall& call) {
   if (is_shut_down()) return Attempt::shut_down;
-  if (!has_readers) return Attempt::done;
+  if (readers() == 0) return Attempt::no_reader;
   const std::uint64_t tail = ring_.header().tail.count.load();
   if (!find_room(tail)) return Attempt::full;
   const MessageEntry& oldest = ring_.entry(tail + 1);

@@ -102,14 +102,19 @@ Attempt BroadcastReader::try_take(Incoming& message, QueueCall& call) {
   return take_next(message, call);
 }
 
-// The stage is read before the count: what was put before the shutdown is taken after it.
+// The stage is read before the count, and the end of a broadcast found, as in a queue.
 Attempt BroadcastReader::take_next(Incoming& message, QueueCall& call) {
   const BroadcastRing& ring = broadcast_.ring_;
   for (;;) {
     const bool stopped = broadcast_.is_shut_down();
     const std::uint64_t tail = ring.header().tail.count.load();
     std::uint64_t next = record_->next.load(std::memory_order_relaxed);
-    if (tail == next) return stopped ? Attempt::shut_down : Attempt::empty;
+    if (tail == next) {
+      if (!stopped) return Attempt::empty;
+      if (!call.is_unused(ring.header().tail)) return Attempt::ending;
+      if (ring.header().tail.count.load() == tail) return Attempt::shut_down;
+      continue;
+    }
     if (tail < next) throw SessionError("a broadcast is damaged: its counts are wrong");
     if (tail - next > ring.limit()) {
       missed_.fetch_add(tail - ring.limit() - next, std::memory_order_relaxed);
@@ -176,6 +181,8 @@ void BroadcastReader::prepare(Attempt attempt, QueueCall& call, std::chrono::nan
   switch (attempt) {
     case Attempt::unmapped:
       return call.map_missing();
+    case Attempt::ending:
+      return call.wait_until_unused(header.tail, time);
     case Attempt::empty:
       return spin_then_sleep(
           session(), broadcast_.spin_, header.getters,

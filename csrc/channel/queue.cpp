@@ -145,8 +145,8 @@ void Queue::close() noexcept {
   for (QueueWatch& watch : watches_) watch.end(session_);
 }
 
-// With the lock, so that no message is put after another process has seen that the queue is shut
-// down and empty.
+// With the lock if it is free soon: then a producer that was stopped in the middle of a message does
+// not delay the end.
 void Queue::shut_down() {
   {
     QueueCall call(session_);

@@ -46,6 +46,8 @@ enum class Attempt : std::uint8_t {
   empty,
   shut_down,
   closed,    ///< this object was closed
+  no_reader,  ///< a broadcast that no process reads
+  ending,    ///< shut down, but a message is being put that another process began to put before
   locked,    ///< another process, or thread, has the lock
   unmapped,  ///< an arena must be mapped first
   ring,      ///< a larger ring is needed

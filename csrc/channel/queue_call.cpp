@@ -18,11 +18,33 @@ void QueueCall::lock_if_possible(QueueEnd& end) {
   session_.manager().ensure();
   end_ = &end;
   OwnerLock lock(end.lock);
-  const std::uint32_t owner = lock.owner();
   if (lock.try_lock_briefly(session_.slot())) {
     locked_ = end_;
-  } else if (owner < kMaxSlots && is_in(session_.memory().slot(SlotNumber(owner)).status.load())) {
+  } else if (!is_damaged(lock)) {
     wait_for_lock(kLockSlice);
+  }
+}
+
+bool QueueCall::is_damaged(OwnerLock lock) const noexcept {
+  const std::uint32_t owner = lock.owner();
+  if (owner == OwnerLock::kNone) return false;
+  return owner >= kMaxSlots || !is_in(session_.memory().slot(SlotNumber(owner)).status.load());
+}
+
+// Not a load: the next owner synchronizes with this one.
+bool QueueCall::is_unused(QueueEnd& end) const noexcept {
+  OwnerLock lock(end.lock);
+  if (!lock.try_lock_briefly(session_.slot())) return is_damaged(lock);
+  lock.unlock();
+  return true;
+}
+
+void QueueCall::wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time) {
+  OwnerLock lock(end.lock);
+  if (lock.lock_within(session_.slot(), std::min(time, kLockSlice))) {
+    lock.unlock();
+  } else {
+    session_.manager().ensure();
   }
 }
 

@@ -51,6 +51,11 @@ class QueueCall final : private RingMapper {
   /// stopped, or if it names no process, as only in damaged memory. Throws SessionError if this
   /// process has no slot.
   void lock_if_possible(QueueEnd& end);
+  /// Return true if no process is using an end, so that what it does next follows what this process
+  /// has read. Also true if the lock names no process.
+  [[nodiscard]] bool is_unused(QueueEnd& end) const noexcept;
+  /// Waits until no process uses an end for a short time, at most for `time`.
+  void wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time);
   /// Waits for the lock of the last attempt for a short time, at most for `time`.
   void wait_for_lock(std::chrono::nanoseconds time);
 
@@ -60,6 +65,8 @@ class QueueCall final : private RingMapper {
   [[nodiscard]] Arena* arena(ArenaNumber number, Strategy strategy) noexcept {
     return find(pinned_, number, strategy);
   }
+  /// Return true if the lock has an owner that is not a process of the session.
+  [[nodiscard]] bool is_damaged(OwnerLock lock) const noexcept;
   [[nodiscard]] Arena* find(PinnedArena& pin, ArenaNumber number, Strategy strategy) noexcept;
   [[nodiscard]] bool arena_is_gone(ArenaNumber number) const noexcept {
     return std::ranges::find(gone_, number) != gone_.end();

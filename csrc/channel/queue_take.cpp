@@ -22,7 +22,9 @@ Access access_of(const MessageEntry& entry) noexcept {
 
 // A message whose ticket is consumed was taken by a process that was killed before it counted it.
 //
-// The stage is read before the count: what was put before the shutdown is taken after it. The count
+// The stage is read before the count: what was put before the shutdown is taken after it. So is what
+// a producer puts that saw the open queue: it has the lock of the other end, unless it has counted
+// the message, and each later one sees the shutdown. The count
 // is read before the rings: a producer that begins a ring counts the first message there last, so
 // the ring of a message that was counted is known.
 //
@@ -44,7 +46,12 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
     const std::uint64_t tail = header_.tail.count.load();
     if (const Attempt lack = retire_rings(call, head); lack != Attempt::done) return lack;
     SHMTENSOR_FAULT_POINT("queue.take_rings");
-    if (head == tail) return stopped && !owned ? Attempt::shut_down : Attempt::empty;
+    if (head == tail) {
+      if (!stopped || owned) return Attempt::empty;
+      if (!call.is_unused(header_.tail)) return Attempt::ending;
+      if (header_.tail.count.load() == tail) return Attempt::shut_down;
+      continue;
+    }
     const std::optional<std::uint32_t> record = kept_ ? kept_.find_free() : std::nullopt;
     if (kept_ && !record) return Attempt::empty;
     const std::uint32_t number = header_.head.ring.load();

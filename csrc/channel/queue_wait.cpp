@@ -26,6 +26,8 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
     case Attempt::full:
       return wait(
           header_.putters, header_.head, [this] { return has_happened(QueueEvent::room); }, time);
+    case Attempt::ending:
+      return call.wait_until_unused(header_.tail, time);
     case Attempt::unmapped:
       return call.map_missing();
     case Attempt::ring:
@@ -38,6 +40,7 @@ void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
     case Attempt::done:
     case Attempt::shut_down:
     case Attempt::closed:
+    case Attempt::no_reader:
       return;
   }
 }

@@ -17,6 +17,8 @@ namespace shmtensor {
 /// Processes: all members may be called simultaneously. A thread may be killed at any instruction.
 class OwnerLock {
  public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
   explicit OwnerLock(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
   [[nodiscard]] bool try_lock(SlotNumber slot) noexcept { return take(slot, 0); }
@@ -26,7 +28,7 @@ class OwnerLock {
   [[nodiscard]] bool lock_within(SlotNumber slot, std::chrono::nanoseconds time) noexcept;
   void unlock() noexcept;
 
-  /// Not the number of a slot if the lock is free.
+  /// kNone if the lock is free.
   [[nodiscard]] std::uint32_t owner() const noexcept { return (word_.load() & 0xffff) - 1; }
   /// For the manager, after the owner's death.
   void unlock_for_dead() noexcept;

@@ -137,14 +137,12 @@ void use_broadcast(World& world, Broadcast& broadcast, std::unique_ptr<Broadcast
                    fuzz::Input& input) {
   const auto choice = input.take<std::uint8_t>();
   Incoming incoming;
-  bool has_readers = false;
   switch (choice % 5) {
     case 0:
       expect_end([&] {
         const HeldBlock block = choice < 128 ? HeldBlock() : world.allocate(kBlock);
         attempt(broadcast, world.session(), [&](QueueCall& call) {
-          return broadcast.try_put(message_in(block, std::as_bytes(std::span(&choice, 1))), call,
-                                   has_readers);
+          return broadcast.try_put(message_in(block, std::as_bytes(std::span(&choice, 1))), call);
         });
       });
       break;

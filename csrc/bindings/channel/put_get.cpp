@@ -85,14 +85,16 @@ void ensure_manager(Session& session) {
   session.manager().ensure();
 }
 
-// Makes attempts until one is done; throws what `put_one` and `get_one` throw.
+// Makes attempts until one is done, or a message has no reader; throws what `put_one` and `get_one`
+// throw.
 template <typename Open, typename Try>
-void attempt_until_done(Open& open, QueueCall& call, Patience& patience, QueueEvent awaited,
+Attempt attempt_until_done(Open& open, QueueCall& call, Patience& patience, QueueEvent awaited,
                         Try&& attempt) {
   const Attempt result = attempt_until(open.core, call, patience, attempt);
   if constexpr (std::is_same_v<Open, OpenQueue>) settle(open.core, awaited);
   if (result == Attempt::closed) Open::throw_closed();
-  raise_unless_done(result, awaited);
+  if (result != Attempt::no_reader) raise_unless_done(result, awaited);
+  return result;
 }
 
 template <typename Open>
@@ -138,10 +140,10 @@ void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& pat
                          dumps != nullptr ? dumps : broadcast_dumps(), Readers::many);
   if (broadcast.on_full() == OnFull::raise) patience = Patience(false, 0);
   QueueCall call(broadcast.session());
-  bool has_readers = false;
-  attempt_until_done(open, call, patience, QueueEvent::room,
-                     [&] { return broadcast.try_put(encoded.get(), call, has_readers); });
-  if (has_readers) encoded.delivered();
+  const Attempt result =
+      attempt_until_done(open, call, patience, QueueEvent::room,
+                         [&] { return broadcast.try_put(encoded.get(), call); });
+  if (result == Attempt::done) encoded.delivered();
   ensure_manager(broadcast.session());
 }
 

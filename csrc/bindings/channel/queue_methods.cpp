@@ -81,7 +81,8 @@ void discard_all(Queue& queue) {
     Patience patience(true, std::numeric_limits<double>::infinity());
     const auto attempt = [&] {
       const Attempt result = queue.try_take(message, call);
-      return result == Attempt::empty ? Attempt::shut_down : result;
+      const bool at_end = result == Attempt::empty || result == Attempt::ending;
+      return at_end ? Attempt::shut_down : result;
     };
     try {
       if (attempt_until(queue, call, patience, attempt) != Attempt::done) return;

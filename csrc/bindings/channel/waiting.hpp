@@ -39,7 +39,8 @@ class Patience {
 
 /// Return true if another attempt would end alike.
 [[nodiscard]] inline bool is_final(Attempt result) noexcept {
-  return result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed;
+  return result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed ||
+         result == Attempt::no_reader;
 }
 
 /// How long a call waits at least for a lock, or for the kernel, in seconds. It cannot succeed

@@ -331,6 +331,20 @@ TEST_F(QueueOfProcesses, WakesAProcessThatWaits) {
   EXPECT_TRUE(nothing_is_left());
 }
 
+// The producer is between its check of the stage and the count of its message.
+TEST_F(QueueOfProcesses, AMessageThatIsBeingPutIsTakenBeforeTheEnd) {
+  user_->make(0);
+  Letter letter;
+  {
+    OwnerLock lock(user_->header().tail.lock);
+    ASSERT_TRUE(lock.try_lock(user_->session().slot()));
+    const OwnerLockGuard guard(lock);
+    user_->queue().shut_down();  // it does not wait long for the lock
+    EXPECT_EQ(user_->take(letter, 0s), Attempt::ending);
+  }
+  EXPECT_EQ(user_->take(letter, 0s), Attempt::shut_down);
+}
+
 // No message may be put after another process saw that the queue is shut down and empty.
 TEST_F(QueueOfProcesses, NothingIsPutAfterTheEnd) {
   for (int round = 0; round < 20; ++round) {

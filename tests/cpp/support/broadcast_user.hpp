@@ -24,14 +24,15 @@ class BroadcastUser : public ChannelUser<Broadcast, BroadcastHeader> {
     return std::make_unique<BroadcastReader>(*channel_);
   }
 
+  /// Also `done` if the message has no reader.
   Attempt put(std::uint64_t number, bool with_block,
               std::chrono::nanoseconds time = std::chrono::hours(1),
               Strategy strategy = Strategy::file_descriptor) {
-    bool has_readers = false;
-    return put_number(number, with_block, time, strategy,
-                      [&](const Outgoing& message, QueueCall& call) {
-                        return channel_->try_put(message, call, has_readers);
-                      });
+    const Attempt result = put_number(number, with_block, time, strategy,
+                                      [this](const Outgoing& message, QueueCall& call) {
+                                        return channel_->try_put(message, call);
+                                      });
+    return result == Attempt::no_reader ? Attempt::done : result;
   }
   Attempt take(BroadcastReader& reader, Letter& letter,
                std::chrono::nanoseconds time = std::chrono::hours(1)) {

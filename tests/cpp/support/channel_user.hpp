@@ -105,7 +105,8 @@ class ChannelUser {
     const std::uint64_t end = monotonic_nanoseconds() + static_cast<std::uint64_t>(time.count());
     for (;;) {
       const Attempt result = one();
-      if (result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed) {
+      if (result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed ||
+          result == Attempt::no_reader) {
         return result;
       }
       const std::uint64_t now = monotonic_nanoseconds();
