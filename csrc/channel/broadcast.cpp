@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/report.hpp"
-#include "channel/queue_call.hpp"
+#include "channel/channel_call.hpp"
 #include "channel/spin_then_sleep.hpp"
 #include "os/fork_mark.hpp"
 #include "os/limits.hpp"
@@ -65,7 +65,7 @@ bool Broadcast::has_room() const noexcept {
 void Broadcast::shut_down() {
   BroadcastHeader& header = ring_.header();
   {
-    QueueCall call(session_);
+    ChannelCall call(session_);
     call.lock_if_possible(header.tail);
     header.stage.store(QueueStage::shut_down);
   }
@@ -78,7 +78,7 @@ void Broadcast::close() noexcept {
   if (!closed_.exchange(true) && !is_raw_copy()) WaitFlag(ring_.header().putters).notify_everyone();
 }
 
-void Broadcast::prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time) {
+void Broadcast::prepare(Attempt attempt, ChannelCall& call, std::chrono::nanoseconds time) {
   switch (attempt) {
     case Attempt::locked:
       return call.wait_for_lock(time);

@@ -29,9 +29,9 @@ class Broadcast {
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
   /// Throws OutOfMemory if the table of tickets is full.
-  [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call);
+  [[nodiscard]] Attempt try_put(const Outgoing& message, ChannelCall& call);
   /// As Queue::prepare, after an attempt to put.
-  void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
+  void prepare(Attempt attempt, ChannelCall& call, std::chrono::nanoseconds time);
   /// For a thread that was woken and does not continue: all others were woken, too.
   void pass_wakeup_on() noexcept {}
 
@@ -55,11 +55,11 @@ class Broadcast {
  private:
   friend class BroadcastReader;
 
-  [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call);
+  [[nodiscard]] Attempt put_locked(const Outgoing& message, ChannelCall& call);
   [[nodiscard]] bool find_room(std::uint64_t tail) noexcept;
   /// Return true if nothing is missing to cancel the ticket of the entry.
-  [[nodiscard]] bool can_cancel(const MessageEntry& entry, QueueCall& call);
-  void cancel(const MessageEntry& entry, QueueCall& call) noexcept;
+  [[nodiscard]] bool can_cancel(const MessageEntry& entry, ChannelCall& call);
+  void cancel(const MessageEntry& entry, ChannelCall& call) noexcept;
   [[nodiscard]] bool has_room() const noexcept;
   /// The processor for `spin_then_sleep`.
   [[nodiscard]] int awaited_processor(int otherwise) const noexcept;
@@ -93,9 +93,9 @@ class BroadcastReader {
 
   /// Throws StaleHandle if the message was lost together with its arena; the next attempt continues
   /// with the message after it.
-  [[nodiscard]] Attempt try_take(Incoming& message, QueueCall& call);
+  [[nodiscard]] Attempt try_take(Incoming& message, ChannelCall& call);
   /// As Queue::prepare, after an attempt to take.
-  void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
+  void prepare(Attempt attempt, ChannelCall& call, std::chrono::nanoseconds time);
   void pass_wakeup_on() noexcept {}
 
   /// Messages that can be taken now.
@@ -114,8 +114,8 @@ class BroadcastReader {
 
   [[nodiscard]] bool is_ours() const noexcept { return owner_ == session().incarnation(); }
   void join();
-  [[nodiscard]] Attempt take_next(Incoming& message, QueueCall& call) REQUIRES(mutex_);
-  [[nodiscard]] Step take(std::uint64_t number, Incoming& message, QueueCall& call)
+  [[nodiscard]] Attempt take_next(Incoming& message, ChannelCall& call) REQUIRES(mutex_);
+  [[nodiscard]] Step take(std::uint64_t number, Incoming& message, ChannelCall& call)
       REQUIRES(mutex_);
   void pass(std::uint64_t number) noexcept;
   [[nodiscard]] bool has_message() const noexcept;

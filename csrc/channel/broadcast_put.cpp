@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "channel/broadcast.hpp"
-#include "channel/queue_call.hpp"
+#include "channel/channel_call.hpp"
 #include "os/fault_point.hpp"
 #include "queue/wait_flag.hpp"
 
@@ -33,7 +33,7 @@ void write(MessageEntry& entry, const Outgoing& message) {
 
 }  // namespace
 
-Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call) {
+Attempt Broadcast::try_put(const Outgoing& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   std::uint64_t number = 0;
   const Attempt result = call.with_lock(ring_.header().tail, [&] {
@@ -57,7 +57,7 @@ Attempt Broadcast::try_put(const Outgoing& message, QueueCall& call) {
 
 // The ticket is named in the spare entry before it is issued, and the count of messages commits
 // both. It makes the entry of the oldest message the spare one.
-Attempt Broadcast::put_locked(const Outgoing& message, QueueCall& call) {
+Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
   if (is_shut_down()) return Attempt::shut_down;
   if (readers() == 0) return Attempt::no_reader;
   const std::uint64_t tail = ring_.header().tail.count.load();
@@ -81,7 +81,7 @@ bool Broadcast::find_room(std::uint64_t tail) noexcept {
   return tail - first < limit();
 }
 
-bool Broadcast::can_cancel(const MessageEntry& entry, QueueCall& call) {
+bool Broadcast::can_cancel(const MessageEntry& entry, ChannelCall& call) {
   const std::optional<NamedTicket> named = entry.ticket.read();
   if (!named || named->ticket.sender >= kMaxSlots ||
       !session_.memory().transit(named->ticket.sender).is_live(*named)) {
@@ -92,7 +92,7 @@ bool Broadcast::can_cancel(const MessageEntry& entry, QueueCall& call) {
 }
 
 // A ticket that is not live any more was cancelled by a process that also tries to free the block.
-void Broadcast::cancel(const MessageEntry& entry, QueueCall& call) noexcept {
+void Broadcast::cancel(const MessageEntry& entry, ChannelCall& call) noexcept {
   const std::optional<NamedTicket> named = entry.ticket.read();
   if (!named || named->ticket.sender >= kMaxSlots) return;
   TransitTable& transit = session_.memory().transit(named->ticket.sender);

@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "channel/broadcast.hpp"
+#include "channel/channel_call.hpp"
 #include "channel/hold_message.hpp"
-#include "channel/queue_call.hpp"
 #include "channel/spin_then_sleep.hpp"
 #include "os/fault_point.hpp"
 #include "os/fork_mark.hpp"
@@ -94,7 +94,7 @@ void BroadcastReader::require_ours() const {
       "call reader() of the broadcast in the child");
 }
 
-Attempt BroadcastReader::try_take(Incoming& message, QueueCall& call) {
+Attempt BroadcastReader::try_take(Incoming& message, ChannelCall& call) {
   require_ours();
   const LockGuard guard(mutex_);
   if (is_closed()) return Attempt::closed;
@@ -103,7 +103,7 @@ Attempt BroadcastReader::try_take(Incoming& message, QueueCall& call) {
 }
 
 // The stage is read before the count, and the end of a broadcast found, as in a queue.
-Attempt BroadcastReader::take_next(Incoming& message, QueueCall& call) {
+Attempt BroadcastReader::take_next(Incoming& message, ChannelCall& call) {
   const BroadcastRing& ring = broadcast_.ring_;
   for (;;) {
     const bool stopped = broadcast_.is_shut_down();
@@ -140,7 +140,7 @@ Attempt BroadcastReader::take_next(Incoming& message, QueueCall& call) {
 // A message in the window has a live ticket until this reader passes it. So if its block cannot be
 // held, it has left the window: then another message is in the entry, or soon will be.
 BroadcastReader::Step BroadcastReader::take(std::uint64_t number, Incoming& message,
-                                            QueueCall& call) {
+                                            ChannelCall& call) {
   const BroadcastRing& ring = broadcast_.ring_;
   const MessageEntry& entry = ring.entry(number);
   const auto strategy = static_cast<Strategy>(entry.strategy.load(std::memory_order_acquire));
@@ -176,7 +176,7 @@ bool BroadcastReader::has_message() const noexcept {
          broadcast_.ring_.header().tail.count.load() != record_->next.load();
 }
 
-void BroadcastReader::prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time) {
+void BroadcastReader::prepare(Attempt attempt, ChannelCall& call, std::chrono::nanoseconds time) {
   BroadcastHeader& header = broadcast_.ring_.header();
   switch (attempt) {
     case Attempt::unmapped:

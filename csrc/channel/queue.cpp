@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "channel/queue_call.hpp"
+#include "channel/channel_call.hpp"
 #include "os/fault_point.hpp"
 #include "os/fork_mark.hpp"
 #include "queue/wait_flag.hpp"
@@ -60,7 +60,7 @@ Queue::~Queue() {
 
 void Queue::throw_damaged() { throw SessionError("a queue is damaged: its counts are wrong"); }
 
-Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
+Attempt Queue::try_put(const Outgoing& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   call.ring_arena_ = &tail_arena_;
   const Attempt result = call.with_lock(header_.tail, [&] {
@@ -74,7 +74,7 @@ Attempt Queue::try_put(const Outgoing& message, QueueCall& call) {
   return result;
 }
 
-Attempt Queue::try_take(Incoming& message, QueueCall& call) {
+Attempt Queue::try_take(Incoming& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   if (kept_) observe_this_thread();
   call.ring_arena_ = &head_arena_;
@@ -95,7 +95,7 @@ Attempt Queue::try_take(Incoming& message, QueueCall& call) {
   return result;
 }
 
-Attempt Queue::try_count_taken(std::uint64_t& taken, QueueCall& call) {
+Attempt Queue::try_count_taken(std::uint64_t& taken, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   return call.with_lock(header_.head, [&] {
     taken = header_.head.count.load();
@@ -145,11 +145,11 @@ void Queue::close() noexcept {
   for (QueueWatch& watch : watches_) watch.end(session_);
 }
 
-// With the lock if it is free soon: then a producer that was stopped in the middle of a message does
-// not delay the end.
+// With the lock if it is free soon: then a producer that was stopped in the middle of a message
+// does not delay the end.
 void Queue::shut_down() {
   {
-    QueueCall call(session_);
+    ChannelCall call(session_);
     call.lock_if_possible(header_.tail);
     header_.stage.store(QueueStage::shut_down);
   }

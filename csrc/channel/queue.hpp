@@ -45,16 +45,16 @@ enum class Attempt : std::uint8_t {
   full,
   empty,
   shut_down,
-  closed,    ///< this object was closed
+  closed,     ///< this object was closed
   no_reader,  ///< a broadcast that no process reads
-  ending,    ///< shut down, but a message is being put that another process began to put before
-  locked,    ///< another process, or thread, has the lock
-  unmapped,  ///< an arena must be mapped first
-  ring,      ///< a larger ring is needed
-  pipe,      ///< the ready pipe of an event is needed
+  ending,     ///< shut down, but a message is being put that another process began to put before
+  locked,     ///< another process, or thread, has the lock
+  unmapped,   ///< an arena must be mapped first
+  ring,       ///< a larger ring is needed
+  pipe,       ///< the ready pipe of an event is needed
 };
 
-class QueueCall;
+class ChannelCall;
 
 /// The queue in one block, as this process uses it. The caller keeps the block held, and its arena
 /// mapped, as long as the object exists.
@@ -80,13 +80,13 @@ class Queue final : private ThreadObserver {
   [[nodiscard]] Session& session() const noexcept { return session_; }
 
   /// Throws OutOfMemory if the table of tickets is full.
-  [[nodiscard]] Attempt try_put(const Outgoing& message, QueueCall& call);
+  [[nodiscard]] Attempt try_put(const Outgoing& message, ChannelCall& call);
   /// Throws StaleHandle if the message was lost together with its arena, or with all messages in
   /// its ring; the next attempt continues with the message after them.
-  [[nodiscard]] Attempt try_take(Incoming& message, QueueCall& call);
+  [[nodiscard]] Attempt try_take(Incoming& message, ChannelCall& call);
   /// Provides the number of messages that were taken, with the lock of the head: if a process died
   /// with it, after the repair.
-  [[nodiscard]] Attempt try_count_taken(std::uint64_t& taken, QueueCall& call);
+  [[nodiscard]] Attempt try_count_taken(std::uint64_t& taken, ChannelCall& call);
   /// Lets each later take of this object write the position of its message, plus 1, into a word,
   /// before it consumes the message. To be called before other threads use the object.
   void claim_in(std::atomic<std::uint64_t>& word) noexcept { claim_ = &word; }
@@ -106,7 +106,7 @@ class Queue final : private ThreadObserver {
 
   /// After an attempt that was not `done`: provides what it lacked, or waits until it may succeed,
   /// at most a second and at most for `time`. Throws OutOfMemory, SessionError, OsError.
-  void prepare(Attempt attempt, QueueCall& call, std::chrono::nanoseconds time);
+  void prepare(Attempt attempt, ChannelCall& call, std::chrono::nanoseconds time);
 
   /// Messages that can be taken.
   [[nodiscard]] std::uint64_t size() const noexcept {
@@ -114,7 +114,7 @@ class Queue final : private ThreadObserver {
   }
   [[nodiscard]] bool is_full() const noexcept { return header_.is_full(); }
   /// Messages that were put since the queue was made.
-  [[nodiscard]] std::uint64_t put() const noexcept { return header_.tail.count.load(); }
+  [[nodiscard]] std::uint64_t put_count() const noexcept { return header_.tail.count.load(); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return header_.limit.load(); }
 
   /// Counts a message as done; returns false if it was called more often than messages were put. If
@@ -151,8 +151,8 @@ class Queue final : private ThreadObserver {
   void pass_wakeup_on() noexcept;
 
  private:
-  [[nodiscard]] Attempt put_locked(const Outgoing& message, QueueCall& call);
-  [[nodiscard]] Attempt take_locked(Incoming& message, QueueCall& call);
+  [[nodiscard]] Attempt put_locked(const Outgoing& message, ChannelCall& call);
+  [[nodiscard]] Attempt take_locked(Incoming& message, ChannelCall& call);
   /// What an entry names, found and mapped; the arena is null if it is gone.
   struct TakenFrom {
     std::optional<NamedTicket> named;
@@ -160,11 +160,11 @@ class Queue final : private ThreadObserver {
   };
   /// Copies the content of a message. Returns nothing if its block must be mapped first.
   [[nodiscard]] static std::optional<TakenFrom> read(const MessageEntry& entry, Incoming& message,
-                                                     QueueCall& call);
+                                                     ChannelCall& call);
   [[nodiscard]] bool keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t number,
                           std::uint64_t position, Incoming& message);
   [[nodiscard]] std::optional<Attempt> take_returned(std::uint32_t number, Incoming& message,
-                                                     QueueCall& call);
+                                                     ChannelCall& call);
   template <typename Visit>
   void for_each_received_here(Visit&& visit) const;
   [[nodiscard]] std::optional<std::uint32_t> first_kept_here() const;
@@ -172,7 +172,7 @@ class Queue final : private ThreadObserver {
   void end_thread() noexcept override { return_all(); }
   void enter_child() noexcept override;
   void claim(const NamedTicket& named);
-  [[nodiscard]] Attempt retire_rings(QueueCall& call, std::uint64_t head);
+  [[nodiscard]] Attempt retire_rings(ChannelCall& call, std::uint64_t head);
   void begin_ring(std::uint32_t number, std::uint64_t start, const HeldBlock* block);
   [[nodiscard]] static std::size_t index(QueueEvent event) noexcept {
     return static_cast<std::size_t>(event);

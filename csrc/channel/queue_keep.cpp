@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "channel/channel_call.hpp"
 #include "channel/hold_message.hpp"
 #include "channel/queue.hpp"
-#include "channel/queue_call.hpp"
 #include "os/fault_point.hpp"
 #include "os/fork_mark.hpp"
 #include "os/thread_number.hpp"
@@ -41,7 +41,7 @@ bool Queue::keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t numbe
 
 // With the lock of the head. Returns nothing if the record is damaged; its message is dropped then.
 std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& message,
-                                            QueueCall& call) {
+                                            ChannelCall& call) {
   const std::optional<TakenFrom> from = read(kept_.message(number), message, call);
   if (!from) return Attempt::unmapped;
   if (from->named) {

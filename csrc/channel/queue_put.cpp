@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "channel/channel_call.hpp"
 #include "channel/queue.hpp"
-#include "channel/queue_call.hpp"
 #include "os/fault_point.hpp"
 
 namespace shmtensor {
@@ -22,7 +22,7 @@ constexpr std::uint64_t most_entries(std::uint64_t limit) noexcept {
 }  // namespace
 
 // The ticket is named in the entry before it is issued, and the count of messages commits both.
-Attempt Queue::put_locked(const Outgoing& message, QueueCall& call) {
+Attempt Queue::put_locked(const Outgoing& message, ChannelCall& call) {
   if (is_shut_down()) return Attempt::shut_down;
   if (lacks_pipe(QueueEvent::message)) return Attempt::pipe;
   const std::uint64_t tail = header_.tail.count.load();

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "channel/channel_call.hpp"
 #include "channel/queue.hpp"
-#include "channel/queue_call.hpp"
 #include "os/fault_point.hpp"
 #include "queue/wait_flag.hpp"
 
@@ -22,18 +22,18 @@ Access access_of(const MessageEntry& entry) noexcept {
 
 // A message whose ticket is consumed was taken by a process that was killed before it counted it.
 //
-// The stage is read before the count: what was put before the shutdown is taken after it. So is what
-// a producer puts that saw the open queue: it has the lock of the other end, unless it has counted
-// the message, and each later one sees the shutdown. The count
-// is read before the rings: a producer that begins a ring counts the first message there last, so
-// the ring of a message that was counted is known.
+// The stage is read before the count: what was put before the shutdown is taken after it. So is
+// what a producer puts that saw the open queue: it has the lock of the other end, unless it has
+// counted the message, and each later one sees the shutdown. The count is read before the rings: a
+// producer that begins a ring counts the first message there last, so the ring of a message that
+// was counted is known.
 //
 // The claim is written for a message that is not consumed: of several processes with one claim,
 // none or the last one consumed the message.
 //
 // Of a queue that redelivers, messages that were returned are taken first. Whether another consumer
 // owns one is read before those are looked for: if its owner dies in between, they include it.
-Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
+Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
   if (lacks_pipe(QueueEvent::room)) return Attempt::pipe;
   for (;;) {
     const bool stopped = is_shut_down();
@@ -96,7 +96,7 @@ Attempt Queue::take_locked(Incoming& message, QueueCall& call) {
 }
 
 std::optional<Queue::TakenFrom> Queue::read(const MessageEntry& entry, Incoming& message,
-                                            QueueCall& call) {
+                                            ChannelCall& call) {
   TakenFrom from{.named = entry.ticket.read()};
   message.kind = entry.kind.load(std::memory_order_relaxed);
   message.size =
@@ -139,7 +139,7 @@ bool Queue::consume(const NamedTicket& named, Arena& arena) {
 
 // All messages of the oldest ring were taken. Each step may be repeated: a ticket that is consumed
 // keeps nothing, so the block may be another one by then, but an attempt to free it does no harm.
-Attempt Queue::retire_rings(QueueCall& call, std::uint64_t head) {
+Attempt Queue::retire_rings(ChannelCall& call, std::uint64_t head) {
   for (;;) {
     const std::uint32_t number = header_.head.ring.load();
     if (header_.tail.ring.load() - number >= QueueHeader::kRings) throw_damaged();

@@ -1,8 +1,8 @@
 // Waits for a queue: by spinning, in the kernel, or by a descriptor.
 #include <algorithm>
 
+#include "channel/channel_call.hpp"
 #include "channel/queue.hpp"
-#include "channel/queue_call.hpp"
 #include "channel/spin_then_sleep.hpp"
 #include "os/fault_point.hpp"
 #include "queue/owner_lock.hpp"
@@ -15,7 +15,7 @@ using std::chrono::nanoseconds;
 
 }  // namespace
 
-void Queue::prepare(Attempt attempt, QueueCall& call, nanoseconds time) {
+void Queue::prepare(Attempt attempt, ChannelCall& call, nanoseconds time) {
   switch (attempt) {
     case Attempt::locked:
       return call.wait_for_lock(time);

@@ -148,8 +148,8 @@ bool QueueWatch::must_watch_again(const State& state, const WatchedEvent& event)
   return is_readable(ends->socket) || state.pipe.number() != event.pipe.load();
 }
 
-// Also without the lock, messages are returned and a queue is shut down. The manager is notified then,
-// and its byte may be read here before it could be seen by others: so the event is looked for
+// Also without the lock, messages are returned and a queue is shut down. The manager is notified
+// then, and its byte may be read here before it could be seen by others: so the event is looked for
 // again.
 void QueueWatch::settle_locked(const ReadyPipe& pipe, const WatchedEvent& event) {
   WatchFlag flag = event.flag;

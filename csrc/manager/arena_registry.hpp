@@ -21,9 +21,9 @@ namespace shmtensor {
 /// Threads: one.
 class ArenaRegistry {
  public:
-  /// Adds an arena that a member created, or that this manager finds or is notified of after it took
-  /// over. In the second case, members that an earlier manager knew may have died, so the bits of
-  /// unused slots are cleared.
+  /// Adds an arena that a member created, or that this manager finds or is notified of after it
+  /// took over. In the second case, members that an earlier manager knew may have died, so the bits
+  /// of unused slots are cleared.
   void add(std::unique_ptr<Segment> segment, bool owner_lives, const SessionMemory& memory,
            const SlotSet& unused);
   struct Found {

@@ -23,8 +23,8 @@ void mark_process() noexcept;
 void mark_forked_child() noexcept;
 
 /// Returns 1 in the process that was marked, 2 in its forked children, and so on; 0 in a raw copy.
-/// So it distinguishes a process from each of its ancestors. A pid does not: in nested PID namespaces, each
-/// of several ancestors may have pid 1.
+/// So it distinguishes a process from each of its ancestors. A pid does not: in nested PID
+/// namespaces, each of several ancestors may have pid 1.
 [[nodiscard]] inline std::uint32_t fork_depth() noexcept {
   return fork_mark::place.load(std::memory_order_relaxed)->load(std::memory_order_relaxed);
 }

@@ -13,7 +13,8 @@
 namespace shmtensor {
 
 // One descriptor with both ends: opened again through /proc. An eventfd would be simpler, but all
-// eventfds have one inode, so a descriptor that the program closed could not be distinguished from another.
+// eventfds have one inode, so a descriptor that the program closed could not be distinguished from
+// another.
 ReadyPipe ReadyPipe::create() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_os("create a pipe");

@@ -113,12 +113,12 @@ void ManagerClient::register_again(const Arena& arena) {
     message.kind = MessageKind::keep_chunk;
     // The analysis does not know that a lambda runs with the locks of its function.
     const auto announce = [&](std::uint32_t chunk, std::uint64_t size, int descriptor)
-                          NO_THREAD_SAFETY_ANALYSIS {
-                            message.chunk = chunk;
-                            message.number = size;
-                            if (connection_ && descriptor >= 0)
-                              static_cast<void>(connection_.ask(message, descriptor));
-                          };
+                              NO_THREAD_SAFETY_ANALYSIS {
+                                message.chunk = chunk;
+                                message.number = size;
+                                if (connection_ && descriptor >= 0)
+                                  static_cast<void>(connection_.ask(message, descriptor));
+                              };
     if (segment.strategy() == Strategy::device) {
       static_cast<const cuda::DeviceDataSegment&>(arena.data()).for_each_descriptor(announce);
     } else if (segment.strategy() == Strategy::external && arena.owned()) {

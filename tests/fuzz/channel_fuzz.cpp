@@ -14,8 +14,8 @@
 
 #include "base/error.hpp"
 #include "channel/broadcast.hpp"
+#include "channel/channel_call.hpp"
 #include "channel/queue.hpp"
-#include "channel/queue_call.hpp"
 #include "input.hpp"
 #include "manager/server.hpp"
 #include "os/random.hpp"
@@ -81,7 +81,7 @@ void expect_end(Body&& body) {
 template <typename Channel, typename Try>
 void attempt(Channel& channel, Session& session, Try&& one) {
   expect_end([&] {
-    QueueCall call(session);
+    ChannelCall call(session);
     for (int i = 0; i < 3; ++i) {
       const Attempt result = one(call);
       if (result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed)
@@ -103,18 +103,18 @@ void use_queue(World& world, Queue& queue, fuzz::Input& input) {
     case 0:
       expect_end([&] {
         const HeldBlock block = choice < 128 ? HeldBlock() : world.allocate(kBlock);
-        attempt(queue, world.session(), [&](QueueCall& call) {
+        attempt(queue, world.session(), [&](ChannelCall& call) {
           return queue.try_put(message_in(block, std::as_bytes(std::span(&choice, 1))), call);
         });
       });
       break;
     case 1:
       attempt(queue, world.session(),
-              [&](QueueCall& call) { return queue.try_take(incoming, call); });
+              [&](ChannelCall& call) { return queue.try_take(incoming, call); });
       break;
     case 2:
       attempt(queue, world.session(),
-              [&](QueueCall& call) { return queue.try_count_taken(taken, call); });
+              [&](ChannelCall& call) { return queue.try_count_taken(taken, call); });
       break;
     case 3:
       static_cast<void>(queue.size());
@@ -141,7 +141,7 @@ void use_broadcast(World& world, Broadcast& broadcast, std::unique_ptr<Broadcast
     case 0:
       expect_end([&] {
         const HeldBlock block = choice < 128 ? HeldBlock() : world.allocate(kBlock);
-        attempt(broadcast, world.session(), [&](QueueCall& call) {
+        attempt(broadcast, world.session(), [&](ChannelCall& call) {
           return broadcast.try_put(message_in(block, std::as_bytes(std::span(&choice, 1))), call);
         });
       });
@@ -150,7 +150,7 @@ void use_broadcast(World& world, Broadcast& broadcast, std::unique_ptr<Broadcast
     case 2:
       if (reader) {
         attempt(*reader, world.session(),
-                [&](QueueCall& call) { return reader->try_take(incoming, call); });
+                [&](ChannelCall& call) { return reader->try_take(incoming, call); });
       }
       break;
     case 3:

@@ -51,7 +51,8 @@ void read_keys(std::span<const std::byte> bytes) {
   static_cast<void>(table.find(std::string_view("a key")));
 }
 
-// The magic number and the sizes of the pieces would reject nearly all inputs, so they are corrected.
+// The magic number and the sizes of the pieces would reject nearly all inputs, so they are
+// corrected.
 void read_items(std::vector<std::byte>& first, const std::vector<std::byte>& second) {
   std::vector<ItemTable::Piece> pieces{first};
   if (!second.empty()) pieces.emplace_back(second);

@@ -37,7 +37,7 @@ Readers readers_of(const Queue& queue) noexcept {
 
 // Takes a message if there is one; returns false otherwise. If the message was lost, a later call
 // raises the error. Any other error means that nothing was taken: the next call repeats it.
-bool take_present(OpenQueue& open, Incoming& message, QueueCall& call) {
+bool take_present(OpenQueue& open, Incoming& message, ChannelCall& call) {
   Patience none(false, 0);
   const auto attempt = [&] { return open.core.try_take(message, call); };
   try {
@@ -88,8 +88,8 @@ void ensure_manager(Session& session) {
 // Makes attempts until one is done, or a message has no reader; throws what `put_one` and `get_one`
 // throw.
 template <typename Open, typename Try>
-Attempt attempt_until_done(Open& open, QueueCall& call, Patience& patience, QueueEvent awaited,
-                        Try&& attempt) {
+Attempt attempt_until_done(Open& open, ChannelCall& call, Patience& patience, QueueEvent awaited,
+                           Try&& attempt) {
   const Attempt result = attempt_until(open.core, call, patience, attempt);
   if constexpr (std::is_same_v<Open, OpenQueue>) settle(open.core, awaited);
   if (result == Attempt::closed) Open::throw_closed();
@@ -102,7 +102,7 @@ py::object take_one(Open& open, Patience& patience, Readers readers) {
   Session& session = open.core.session();
   Incoming message;
   {
-    QueueCall call(session);
+    ChannelCall call(session);
     attempt_until_done(open, call, patience, QueueEvent::message,
                        [&] { return open.core.try_take(message, call); });
     ensure_manager(session);
@@ -126,7 +126,7 @@ void put_one(OpenQueue& open, PyObject* item, PyObject* dumps, Patience& patienc
   Queue& queue = open.core;
   EncodedMessage encoded(queue.session(), py::reinterpret_borrow<py::object>(item), dumps,
                          readers_of(queue));
-  QueueCall call(queue.session());
+  ChannelCall call(queue.session());
   attempt_until_done(open, call, patience, QueueEvent::room,
                      [&] { return queue.try_put(encoded.get(), call); });
   encoded.delivered();
@@ -139,10 +139,9 @@ void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& pat
   EncodedMessage encoded(broadcast.session(), py::reinterpret_borrow<py::object>(item),
                          dumps != nullptr ? dumps : broadcast_dumps(), Readers::many);
   if (broadcast.on_full() == OnFull::raise) patience = Patience(false, 0);
-  QueueCall call(broadcast.session());
-  const Attempt result =
-      attempt_until_done(open, call, patience, QueueEvent::room,
-                         [&] { return broadcast.try_put(encoded.get(), call); });
+  ChannelCall call(broadcast.session());
+  const Attempt result = attempt_until_done(open, call, patience, QueueEvent::room,
+                                            [&] { return broadcast.try_put(encoded.get(), call); });
   if (result == Attempt::done) encoded.delivered();
   ensure_manager(broadcast.session());
 }
@@ -167,7 +166,7 @@ py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience) {
   if (open.core.redelivers()) most = std::min(most, kMostKept);
   py::list items;
   items.append(get_one(open, patience));
-  QueueCall call(open.core.session());
+  ChannelCall call(open.core.session());
   for (Incoming message; py::ssize_t(items.size()) < most; message = {}) {
     if (!take_present(open, message, call)) break;
     const std::uint32_t kept = message.kept;

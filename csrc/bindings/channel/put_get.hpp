@@ -7,7 +7,7 @@
 #include "bindings/channel/encoding.hpp"
 #include "bindings/channel/waiting.hpp"
 #include "bindings/support/python.hpp"
-#include "channel/queue_call.hpp"
+#include "channel/channel_call.hpp"
 
 namespace shmtensor::python {
 

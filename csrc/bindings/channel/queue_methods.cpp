@@ -76,7 +76,7 @@ void join(Queue& queue) {
 // consumers have not completed stay theirs.
 void discard_all(Queue& queue) {
   complete_all(queue);
-  QueueCall call(queue.session());
+  ChannelCall call(queue.session());
   for (Incoming message;; message = {}) {
     Patience patience(true, std::numeric_limits<double>::infinity());
     const auto attempt = [&] {
@@ -137,7 +137,7 @@ PyObject* claim_in(PyObject* self, PyObject* const* given, Py_ssize_t count, PyO
 
 // After the repair of what killed processes left.
 std::uint64_t count_taken(Queue& queue) {
-  QueueCall call(queue.session());
+  ChannelCall call(queue.session());
   Patience patience(true, std::numeric_limits<double>::infinity());
   std::uint64_t taken = 0;
   const auto attempt = [&] { return queue.try_count_taken(taken, call); };
@@ -167,7 +167,7 @@ PyMethodDef g_queue_methods[] = {
      "Return a descriptor that is readable while there is room, or the queue is shut down."},
     {"_claim_in", method(claim_in), kWithNames,
      "Let each later `get` write the position of its message, plus 1, into a word of 8 bytes."},
-    {"_put_count", call_core<OpenQueue, &Queue::put, usable<OpenQueue>>, METH_NOARGS,
+    {"_put_count", call_core<OpenQueue, &Queue::put_count, usable<OpenQueue>>, METH_NOARGS,
      "Return how many messages were put since the queue was made."},
     {"_taken_count", call_core<OpenQueue, count_taken, usable<OpenQueue>>, METH_NOARGS,
      "Return how many messages were taken since then, also by processes that are dead."},

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "bindings/support/gil.hpp"
+#include "channel/channel_call.hpp"
 #include "channel/queue.hpp"
-#include "channel/queue_call.hpp"
 #include "os/clock.hpp"
 
 namespace shmtensor::python {
@@ -54,7 +54,7 @@ inline constexpr double kMoment = 0.02;
 /// used, or released, before the GIL is acquired again and before signal handlers run: another
 /// process would wait for the threads of this one, and a handler may fork, or use the same queue.
 template <typename Channel, typename Try>
-Attempt attempt_until(Channel& channel, QueueCall& call, Patience& patience, Try&& attempt) {
+Attempt attempt_until(Channel& channel, ChannelCall& call, Patience& patience, Try&& attempt) {
   Attempt result = attempt();
   Patience moment(true, kMoment);
   try {

@@ -17,9 +17,9 @@ std::atomic<bool> g_registered{false};
 
 // The first storage of a process registers the reducers, so that every queue, pipe and pool sends
 // handles; importing shmtensor alone registers nothing. A process with tensors has NumPy, and
-// registers the reducers of arrays, too. A failed import is tried again at the next storage. Threads
-// that make the first storages together all import: the import system makes each wait until the
-// reducers are registered.
+// registers the reducers of arrays, too. A failed import is tried again at the next storage.
+// Threads that make the first storages together all import: the import system makes each wait until
+// the reducers are registered.
 void register_reducers() {
   if (g_registered.load(std::memory_order_acquire)) return;
   py::module_::import("shmtensor.reducers");

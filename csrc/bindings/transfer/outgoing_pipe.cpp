@@ -16,8 +16,8 @@ std::shared_ptr<OutgoingPipe> make_pipe(int descriptor) {
 
 }  // namespace
 
-// If the manager cannot be notified now, because it is stopped or has just ended, the next ticket tries
-// again.
+// If the manager cannot be notified now, because it is stopped or has just ended, the next ticket
+// tries again.
 void OutgoingPipe::watch(const SessionMemory& memory) noexcept {
   const GilRelease release;
   const std::shared_ptr<Session> session = Runtime::get().find(memory.id());

@@ -32,7 +32,7 @@ class HostileBroadcast : public testing::BroadcastTest {
     one([&] { static_cast<void>(user.put(1, with_block, kWait)); });
     one([&] {
       Incoming message;
-      QueueCall call(user.session());
+      ChannelCall call(user.session());
       for (int i = 0; i < 3; ++i) {
         const Attempt result = reader.try_take(message, call);
         if (result != Attempt::unmapped && result != Attempt::empty) break;

@@ -31,7 +31,7 @@ class HostileQueue : public testing::QueueTest, public ::testing::WithParamInter
     one([&] { static_cast<void>(user.put(1, with_block, 1ms)); });
     one([&] {
       Incoming message;
-      QueueCall call(user.session());
+      ChannelCall call(user.session());
       static_cast<void>(
           user.attempt(call, 1ms, [&] { return user.queue().try_take(message, call); }));
     });
@@ -67,7 +67,7 @@ TEST_P(HostileQueue, RandomWordsAreNotFatal) {
     if (user.queue().redelivers()) {
       for (int i = 0; i < 20; ++i) {
         Incoming message;
-        QueueCall call(user.session());
+        ChannelCall call(user.session());
         ASSERT_EQ(user.attempt(call, 1s, [&] { return user.queue().try_take(message, call); }),
                   Attempt::done);
         if (i == 9) user.queue().return_all();
@@ -140,7 +140,7 @@ TEST_P(HostileQueue, CountsThatRunAheadAreRefused) {
     // Messages that were never put: each has a consumed ticket, or none.
     header.tail.count.store(header.head.count.load() + (std::uint64_t{1} << 60));
     Incoming message;
-    QueueCall call(user.session());
+    ChannelCall call(user.session());
     EXPECT_THROW(static_cast<void>(user.queue().try_take(message, call)), SessionError);
     EXPECT_GE(OwnerLock(header.head.lock).owner(), kMaxSlots) << "it is unlocked";
   });
@@ -200,7 +200,7 @@ TEST_P(HostileQueue, RingsWithoutEndAreRefused) {
     header.head.ring.store(0);
     header.tail.ring.store(0xffffffff);
     Incoming message;
-    QueueCall call(user.session());
+    ChannelCall call(user.session());
     EXPECT_THROW(static_cast<void>(user.queue().try_take(message, call)), SessionError);
   });
 }
@@ -209,7 +209,7 @@ TEST_P(HostileQueue, AnAccessOutsideOfTheTypeIsReadAndWrite) {
   attack([](QueueUser& user) {
     user.header().first_ring[0].access.store(static_cast<Access>(200));
     Incoming message;
-    QueueCall call(user.session());
+    ChannelCall call(user.session());
     EXPECT_EQ(user.attempt(call, 1s, [&] { return user.queue().try_take(message, call); }),
               Attempt::done);
     EXPECT_EQ(message.access, Access::read_write);

@@ -136,7 +136,7 @@ TEST_F(QueueInOneProcess, MessageIsTakenByAnotherProcessWhileItIsMapped) {
   ASSERT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 1; }));
   ASSERT_EQ(list_shm(object_name(id_) + "-").size(), 1u);
   Incoming message;
-  QueueCall call(user_->session());
+  ChannelCall call(user_->session());
   ASSERT_EQ(user_->queue().try_take(message, call), Attempt::unmapped) << "the arena";
   user_->queue().prepare(Attempt::unmapped, call, 0ns);
   ASSERT_EQ(user_->queue().try_take(message, call), Attempt::unmapped) << "the block";
@@ -183,12 +183,12 @@ TEST_F(QueueInOneProcess, CountsWhatIsDone) {
 TEST_F(QueueInOneProcess, WaitsNoLongerThanItsTime) {
   user_->make(1);
   for (const std::chrono::nanoseconds time : {-1ns, 0ns, 1ns, std::chrono::nanoseconds(3ms)}) {
-    QueueCall call(user_->session());
+    ChannelCall call(user_->session());
     user_->queue().prepare(Attempt::empty, call, time);
     user_->queue().wait_until_done(time);
   }
   ASSERT_EQ(user_->put(1, false), Attempt::done);
-  QueueCall call(user_->session());
+  ChannelCall call(user_->session());
   user_->queue().prepare(Attempt::full, call, -1ns);
 }
 

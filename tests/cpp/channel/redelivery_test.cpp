@@ -76,7 +76,7 @@ TEST_F(Redelivery, ReturnedMessagesComeInTheOrderInWhichTheyWerePut) {
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(user_->put(i, true), Attempt::done);
   std::array<Incoming, 3> messages;
   for (Incoming& message : messages) {
-    QueueCall call(user_->session());
+    ChannelCall call(user_->session());
     ASSERT_EQ(user_->attempt(call, 1s, [&] { return user_->queue().try_take(message, call); }),
               Attempt::done);
   }
@@ -157,7 +157,7 @@ TEST_F(Redelivery, MessagesAreReturnedWhileTheirThreadsCompleteThem) {
     std::thread thread([&] {
       for (std::uint64_t i = 0; i < kEach; ++i) {
         Incoming message;
-        QueueCall call(user_->session());
+        ChannelCall call(user_->session());
         const Attempt result =
             user_->attempt(call, 1s, [&] { return other.try_take(message, call); });
         if (result != Attempt::done) return;

@@ -29,7 +29,8 @@ TEST_F(SpinWindowTest, ClosesAfterWaitsThatSpinningDidNotEnd) {
   EXPECT_EQ(window(), 0u) << "long waits open nothing";
   spin_.note_spun();
   EXPECT_GT(window(), 0u);
-  EXPECT_LT(close(kShort), 10) << "a thread that spins without success stops, also if its waits are short";
+  EXPECT_LT(close(kShort), 10)
+      << "a thread that spins without success stops, also if its waits are short";
 }
 
 TEST_F(SpinWindowTest, OneOfSixteenShortWaitsTriesAgain) {

@@ -26,9 +26,8 @@ Bytes table_of(const std::vector<std::string>& items) {
   for (const std::string& item : items) size += item.size();
   const std::uint64_t begin = sizeof(ItemsHead) + 8 + items.size() * 8;
   Bytes out;
-  for (const std::uint64_t word :
-       {kItemsMagic, std::uint64_t{0}, std::uint64_t{items.size()}, std::uint64_t{1},
-        begin + size}) {
+  for (const std::uint64_t word : {kItemsMagic, std::uint64_t{0}, std::uint64_t{items.size()},
+                                   std::uint64_t{1}, begin + size}) {
     put(out, word);
   }
   std::uint64_t at = begin;

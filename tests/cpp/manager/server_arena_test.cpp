@@ -142,7 +142,8 @@ TEST_F(ServerArenas, RejectsInvalidArenasWithoutSideEffects) {
   Fd unsealed = create_memfd("unsealed");
   set_file_size(unsealed, kSmall.data());
   EXPECT_NE(refusal(announce(3, unsealed)).find("not created by this version"), std::string::npos);
-  EXPECT_NE(refusal(announce(3, socket_pair().first)).find("not a regular file"), std::string::npos);
+  EXPECT_NE(refusal(announce(3, socket_pair().first)).find("not a regular file"),
+            std::string::npos);
   EXPECT_NE(refusal(member_.client->ask(MessageKind::register_arena)).find("ENOENT"),
             std::string::npos);
   EXPECT_EQ(statistics(*other_.client).arenas, 0u);

@@ -29,7 +29,7 @@ class BroadcastUser : public ChannelUser<Broadcast, BroadcastHeader> {
               std::chrono::nanoseconds time = std::chrono::hours(1),
               Strategy strategy = Strategy::file_descriptor) {
     const Attempt result = put_number(number, with_block, time, strategy,
-                                      [this](const Outgoing& message, QueueCall& call) {
+                                      [this](const Outgoing& message, ChannelCall& call) {
                                         return channel_->try_put(message, call);
                                       });
     return result == Attempt::no_reader ? Attempt::done : result;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "channel/queue_call.hpp"
+#include "channel/channel_call.hpp"
 #include "os/clock.hpp"
 #include "support/channel_test.hpp"
 
@@ -38,7 +38,7 @@ class ChannelUser {
 
   /// Makes attempts on the channel until one is done or the time is over; returns the last result.
   template <typename Try>
-  Attempt attempt(QueueCall& call, std::chrono::nanoseconds time, Try&& one) {
+  Attempt attempt(ChannelCall& call, std::chrono::nanoseconds time, Try&& one) {
     return attempt_on(*channel_, call, time, one);
   }
 
@@ -63,7 +63,7 @@ class ChannelUser {
       block = HeldBlock(session_->allocate(kBlock, strategy));
       std::memcpy(bytes_of(*block).data(), &number, sizeof number);
     }
-    QueueCall call(*session_);
+    ChannelCall call(*session_);
     const Outgoing message{.kind = with_block ? 1u : 0u,
                            .content = std::as_bytes(std::span(&number, 1)),
                            .block = with_block ? *block : Block{}};
@@ -74,7 +74,7 @@ class ChannelUser {
   template <typename Source>
   Attempt take_letter(Source& source, Letter& letter, std::chrono::nanoseconds time) {
     Incoming message;
-    QueueCall call(*session_);
+    ChannelCall call(*session_);
     const auto take = [&] { return source.try_take(message, call); };
     const Attempt result = attempt_on(source, call, time, take);
     if (result != Attempt::done) return result;
@@ -100,7 +100,7 @@ class ChannelUser {
     return block.arena->bytes(block.number, Access::read_write);
   }
   template <typename Source, typename Try>
-  static Attempt attempt_on(Source& source, QueueCall& call, std::chrono::nanoseconds time,
+  static Attempt attempt_on(Source& source, ChannelCall& call, std::chrono::nanoseconds time,
                             Try& one) {
     const std::uint64_t end = monotonic_nanoseconds() + static_cast<std::uint64_t>(time.count());
     for (;;) {

@@ -24,7 +24,7 @@ class QueueUser : public ChannelUser<Queue, QueueHeader> {
               std::chrono::nanoseconds time = std::chrono::hours(1),
               Strategy strategy = Strategy::file_descriptor) {
     return put_number(number, with_block, time, strategy,
-                      [this](const Outgoing& message, QueueCall& call) {
+                      [this](const Outgoing& message, ChannelCall& call) {
                         return channel_->try_put(message, call);
                       });
   }

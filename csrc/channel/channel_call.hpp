@@ -18,12 +18,12 @@
 namespace shmtensor {
 
 /// Threads: one.
-class QueueCall final : private RingMapper {
+class ChannelCall final : private RingMapper {
  public:
-  explicit QueueCall(Session& session) noexcept : session_(session) {}
-  ~QueueCall() override;
-  QueueCall(const QueueCall&) = delete;
-  QueueCall& operator=(const QueueCall&) = delete;
+  explicit ChannelCall(Session& session) noexcept : session_(session) {}
+  ~ChannelCall() override;
+  ChannelCall(const ChannelCall&) = delete;
+  ChannelCall& operator=(const ChannelCall&) = delete;
 
  private:
   friend class Queue;

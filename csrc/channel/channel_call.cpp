@@ -1,4 +1,4 @@
-#include "channel/queue_call.hpp"
+#include "channel/channel_call.hpp"
 
 #include <cerrno>
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace shmtensor {
 
-QueueCall::~QueueCall() {
+ChannelCall::~ChannelCall() {
   if (locked_ != nullptr) OwnerLock(locked_->lock).unlock();
 }
 
 // The manager takes the lock from a dead process before the slot is unused.
-void QueueCall::lock_if_possible(QueueEnd& end) {
+void ChannelCall::lock_if_possible(QueueEnd& end) {
   session_.require_slot();
   session_.manager().ensure();
   end_ = &end;
@@ -25,21 +25,21 @@ void QueueCall::lock_if_possible(QueueEnd& end) {
   }
 }
 
-bool QueueCall::is_damaged(OwnerLock lock) const noexcept {
+bool ChannelCall::is_damaged(OwnerLock lock) const noexcept {
   const std::uint32_t owner = lock.owner();
   if (owner == OwnerLock::kNone) return false;
   return owner >= kMaxSlots || !is_in(session_.memory().slot(SlotNumber(owner)).status.load());
 }
 
 // Not a load: the next owner synchronizes with this one.
-bool QueueCall::is_unused(QueueEnd& end) const noexcept {
+bool ChannelCall::is_unused(QueueEnd& end) const noexcept {
   OwnerLock lock(end.lock);
   if (!lock.try_lock_briefly(session_.slot())) return is_damaged(lock);
   lock.unlock();
   return true;
 }
 
-void QueueCall::wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time) {
+void ChannelCall::wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time) {
   OwnerLock lock(end.lock);
   if (lock.lock_within(session_.slot(), std::min(time, kLockSlice))) {
     lock.unlock();
@@ -48,7 +48,7 @@ void QueueCall::wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time) 
   }
 }
 
-void QueueCall::wait_for_lock(std::chrono::nanoseconds time) {
+void ChannelCall::wait_for_lock(std::chrono::nanoseconds time) {
   if (OwnerLock(end_->lock).lock_within(session_.slot(), std::min(time, kLockSlice))) {
     locked_ = end_;
   } else {
@@ -56,7 +56,7 @@ void QueueCall::wait_for_lock(std::chrono::nanoseconds time) {
   }
 }
 
-std::span<std::byte> QueueCall::map_ring(const NamedTicket& named, Strategy strategy) {
+std::span<std::byte> ChannelCall::map_ring(const NamedTicket& named, Strategy strategy) {
   if (arena_is_gone(named.arena)) return {};
   Arena* const from = find(*ring_arena_, named.arena, strategy);
   if (from == nullptr) return {};
@@ -66,7 +66,7 @@ std::span<std::byte> QueueCall::map_ring(const NamedTicket& named, Strategy stra
   return from->bytes(named.block, Access::read_write);
 }
 
-Arena* QueueCall::find(PinnedArena& pin, ArenaNumber number, Strategy strategy) noexcept {
+Arena* ChannelCall::find(PinnedArena& pin, ArenaNumber number, Strategy strategy) noexcept {
   if (!pin || pin->segment().number() != number) pin = session_.find(number);
   if (!pin && !arena_is_gone(number)) {
     missing_ = number;
@@ -75,7 +75,7 @@ Arena* QueueCall::find(PinnedArena& pin, ArenaNumber number, Strategy strategy) 
   return pin.get();
 }
 
-bool QueueCall::can_use(Arena* arena, const NamedTicket& named, Access access) noexcept {
+bool ChannelCall::can_use(Arena* arena, const NamedTicket& named, Access access) noexcept {
   if (arena == nullptr) return arena_is_gone(named.arena);
   const bool was_mapped = named.block == block_ && named.arena == block_arena_;
   if (was_mapped || is_on_device(arena->segment().strategy()) ||
@@ -90,7 +90,7 @@ bool QueueCall::can_use(Arena* arena, const NamedTicket& named, Access access) n
 }
 
 // A damaged record is noticed by the reader of the message, after it has been taken.
-void QueueCall::map_missing() {
+void ChannelCall::map_missing() {
   if (missing_) {
     try {
       attached_ = session_.attach(*missing_, strategy_);
@@ -112,7 +112,7 @@ void QueueCall::map_missing() {
   }
 }
 
-void QueueCall::make_ring() {
+void ChannelCall::make_ring() {
   if (ring_) return;
   const std::uint64_t size = std::uint64_t{entries_} * sizeof(MessageEntry);
   HeldBlock ring(session_.allocate(size, Strategy::file_descriptor));
