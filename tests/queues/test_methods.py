@@ -360,3 +360,14 @@ def test_threads_share_a_queue() -> None:
     for thread in consumers:
         thread.join(60)
     assert sorted(got) == list(range(1500))
+
+
+@pytest.mark.parametrize("kind", [st.Queue, st.Broadcast, st.BroadcastReader])
+def test_object_without_init_refuses_use(kind) -> None:
+    with pytest.raises(RuntimeError, match="calls super"):
+        kind.__new__(kind).close()
+
+
+def test_one_class_cannot_be_a_queue_and_a_broadcast() -> None:
+    with pytest.raises(TypeError, match="lay-out"):
+        type("Both", (st.Queue, st.Broadcast), {})

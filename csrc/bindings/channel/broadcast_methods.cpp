@@ -1,4 +1,5 @@
-// The methods of broadcasts and their readers.
+#include "bindings/channel/broadcast_methods.hpp"
+
 #include <chrono>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// What the methods of queues, broadcasts and readers have in common, and the tables of all.
+// What the methods of queues, broadcasts and readers have in common.
 #pragma once
 
 #include "bindings/support/python.hpp"
@@ -15,10 +15,6 @@
 #include "bindings/support/errors.hpp"
 
 namespace shmtensor::python {
-
-extern PyMethodDef g_queue_methods[];
-extern PyMethodDef g_broadcast_methods[];
-extern PyMethodDef g_reader_methods[];
 
 inline constexpr int kWithNames = METH_FASTCALL | METH_KEYWORDS;
 

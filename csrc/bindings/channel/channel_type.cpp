@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "bindings/channel/broadcast_methods.hpp"
 #include "bindings/channel/channel_methods.hpp"
+#include "bindings/channel/queue_methods.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "session/runtime.hpp"
 
@@ -44,14 +48,15 @@ const char* on_full_of(const Broadcast& broadcast) {
   return kOnFull[std::min(policy, std::size(kOnFull) - 1)];
 }
 
-// Of a storage that one of the functions above made, here or in another process.
+// `source` is a storage that one of the functions above made, here or in another process; for a
+// reader, its broadcast.
 template <typename Open>
-std::unique_ptr<Open> open_channel(PyObject* storage) {
+std::unique_ptr<Open> open_channel(PyObject* source) {
   const std::string name = Open::kName;
-  if (storage == nullptr || !is_storage(storage)) {
+  if (source == nullptr || !is_storage(source)) {
     throw py::type_error("a " + name + " needs a storage");
   }
-  const Backing& backing = reinterpret_cast<Storage*>(storage)->backing();
+  const Backing& backing = reinterpret_cast<Storage*>(source)->backing();
   if (backing.kind != Backing::Kind::block || backing.device >= 0) {
     throw py::type_error("the storage of a " + name + " is shared memory of the host");
   }
@@ -61,11 +66,11 @@ std::unique_ptr<Open> open_channel(PyObject* storage) {
 }
 
 template <>
-std::unique_ptr<OpenReader> open_channel(PyObject* broadcast) {
-  if (broadcast == nullptr || PyObject_TypeCheck(broadcast, g_broadcast_type) == 0) {
+std::unique_ptr<OpenReader> open_channel(PyObject* source) {
+  if (source == nullptr || PyObject_TypeCheck(source, g_broadcast_type) == 0) {
     throw py::type_error("a reader needs a broadcast: call its method reader()");
   }
-  Broadcast& core = usable<OpenBroadcast>(broadcast).core;
+  Broadcast& core = usable<OpenBroadcast>(source).core;
   const GilRelease release;
   return std::make_unique<OpenReader>(core);
 }
@@ -157,6 +162,11 @@ py::object make_type(const char* name, PyMethodDef* methods, PyGetSetDef* proper
 }
 
 }  // namespace
+
+void throw_without_init(const char* name) {
+  throw std::runtime_error(std::string("__init__ was not called: a subclass of a ") + name +
+                           " calls super().__init__()");
+}
 
 void add_channels(py::module_& module) {
   module.add_object("QueueBase", make_type<OpenQueue>("shmtensor._core.QueueBase", g_queue_methods,

@@ -4,8 +4,6 @@
 #include "bindings/support/python.hpp"
 // Python's headers come before all others.
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "bindings/channel/late_errors.hpp"
@@ -77,15 +75,14 @@ struct ChannelObject {
   return *reinterpret_cast<ChannelObject*>(self);
 }
 
+[[noreturn]] void throw_without_init(const char* name);
+
 /// The channel of an object, open or closed. Throws RuntimeError if a subclass has not called
 /// `__init__`.
 template <typename Open>
 [[nodiscard]] Open& opened(PyObject* self) {
   OpenChannel* const open = channel_of(self).open;
-  if (open == nullptr) {
-    throw std::runtime_error(std::string("__init__ was not called: a subclass of a ") +
-                             Open::kName + " calls super().__init__()");
-  }
+  if (open == nullptr) throw_without_init(Open::kName);
   return static_cast<Open&>(*open);
 }
 

@@ -76,12 +76,12 @@ std::span<const std::byte> IncomingParcel::content() {
     tickets_.push_back(
         named && named->ticket.sender < kMaxSlots ? *named : NamedTicket{.ticket = {.sender = 0}});
   }
+  if (!tickets_.empty()) arena_ = session_.find(tickets_.front().arena);
   return bytes.subspan(sizeof(ParcelHeader) + records.size_bytes());
 }
 
 py::object IncomingParcel::next_storage(std::uint8_t strategy, Access access) {
   if (next_ == tickets_.size()) throw StaleHandle("a message of a queue is damaged");
-  if (next_ == 0) arena_ = session_.find(tickets_.front().arena);
   fetch_ahead();
   const NamedTicket& named = tickets_[next_++];
   TensorReference reference{.session = session_.id(),

@@ -78,7 +78,7 @@ void settle(Queue& queue, QueueEvent event) {
 }
 
 // Messages outlive this process only if there is a manager, and a process that waits for the queue
-// by a descriptor may not have been told.
+// by a descriptor may not have been notified.
 void ensure_manager(Session& session) {
   if (!session.memory().manager_changed()) return;
   const GilRelease release;

@@ -1,4 +1,5 @@
-// The methods of queues.
+#include "bindings/channel/queue_methods.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <limits>

@@ -147,7 +147,7 @@ def message_is_done_once_although_its_consumer_was_killed_in_task_done(point):
 
 
 def immediate_shutdown_discards_lost_messages():
-    """Regression: it raised StaleHandleError and left the messages behind the lost ring."""
+    """Regression: it raised StaleHandleError and left the messages after the lost ring."""
     lose_ring()
     messages.put([st.ones(3)], timeout=60)
     messages.shutdown(immediate=True)
