@@ -135,7 +135,7 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
   message_ = {.kind = kind | kInParcel, .content = {}, .block = *parcel_};
 }
 
-py::object decode_message(Session& session, Incoming message, Readers readers) {
+py::object decode_message(Session& session, Incoming& message, Readers readers) {
   const std::span<const std::byte> content(message.content.data(), message.size);
   if (message.kind == kTensor && message.block) {
     const Block block = message.block.release();

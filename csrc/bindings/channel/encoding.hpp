@@ -57,9 +57,9 @@ class EncodedMessage {
 /// What pickles the messages of all broadcasts.
 [[nodiscard]] PyObject* broadcast_dumps() noexcept;
 
-/// The object of a message. Throws what the unpickler throws, and StaleHandle if the message is
-/// damaged.
-[[nodiscard]] py::object decode_message(Session& session, Incoming message,
+/// The object of a message, from which its block is taken. Throws what the unpickler throws, and
+/// StaleHandle if the message is damaged.
+[[nodiscard]] py::object decode_message(Session& session, Incoming& message,
                                         Readers readers = Readers::one);
 
 /// Cancels the tickets of a message that no process will read.

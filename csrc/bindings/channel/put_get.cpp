@@ -107,7 +107,7 @@ py::object take_one(Open& open, Patience& patience, Readers readers) {
                        [&] { return open.core.try_take(message, call); });
     ensure_manager(session);
   }
-  return decode_message(session, std::move(message), readers);
+  return decode_message(session, message, readers);
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ py::list get_several(OpenQueue& open, Py_ssize_t most, Patience& patience) {
     if (!take_present(open, message, call)) break;
     const std::uint32_t kept = message.kept;
     try {
-      items.append(decode_message(open.core.session(), std::move(message), readers_of(open.core)));
+      items.append(decode_message(open.core.session(), message, readers_of(open.core)));
     } catch (const std::exception&) {
       end_batch(open, kept);
       break;
