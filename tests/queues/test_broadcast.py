@@ -180,9 +180,9 @@ def test_iteration_ends_with_the_shutdown() -> None:
         b.shutdown()
         assert b.is_shutdown
         assert list(reader) == [1, 2]
-        with pytest.raises(st.ShutDown):
+        with pytest.raises(st.ShutDown, match="the broadcast was shut down"):
             reader.get()
-    with pytest.raises(st.ShutDown):
+    with pytest.raises(st.ShutDown, match="the broadcast was shut down"):
         b.put(3)
     assert list(b.reader()) == []
 

@@ -25,7 +25,9 @@ PyObject* wait_for_readers(PyObject* self, PyObject* const* given, Py_ssize_t co
     while (std::cmp_less(usable<OpenBroadcast>(self).core.readers(), wanted)) {
       Broadcast& broadcast = usable<OpenBroadcast>(self).core;
       const std::chrono::nanoseconds left = patience.left();
-      if (broadcast.is_shut_down()) raise_unless_done(Attempt::shut_down, QueueEvent::room);
+      if (broadcast.is_shut_down()) {
+        raise_unless_done(Attempt::shut_down, QueueEvent::room, OpenBroadcast::kChannel);
+      }
       if (left.count() == 0) {
         PyErr_Format(PyExc_TimeoutError, "%u of %zd readers have joined", broadcast.readers(),
                      wanted);

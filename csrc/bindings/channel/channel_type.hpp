@@ -24,6 +24,7 @@ struct OpenChannel {
 
 struct OpenQueue final : OpenChannel {
   static constexpr auto kName = "queue";
+  static constexpr auto kChannel = "queue";
   [[noreturn]] static void throw_closed();
 
   OpenQueue(std::shared_ptr<Session> joined, const Block& block)
@@ -37,6 +38,7 @@ struct OpenQueue final : OpenChannel {
 
 struct OpenBroadcast final : OpenChannel {
   static constexpr auto kName = "broadcast";
+  static constexpr auto kChannel = "broadcast";
   [[noreturn]] static void throw_closed() {
     throw py::value_error("the broadcast is closed in this process");
   }
@@ -51,6 +53,7 @@ struct OpenBroadcast final : OpenChannel {
 /// To be made without the GIL, since joining, as leaving, may wait for the manager.
 struct OpenReader final : OpenChannel {
   static constexpr auto kName = "reader";
+  static constexpr auto kChannel = "broadcast";
   [[noreturn]] static void throw_closed() { throw py::value_error("the reader is closed"); }
 
   explicit OpenReader(Broadcast& broadcast) : core(broadcast) {}

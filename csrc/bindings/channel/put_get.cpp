@@ -1,6 +1,7 @@
 #include "bindings/channel/put_get.hpp"
 
 #include <algorithm>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -93,7 +94,7 @@ Attempt attempt_until_done(Open& open, ChannelCall& call, Patience& patience, Qu
   const Attempt result = attempt_until(open.core, call, patience, attempt);
   if constexpr (std::is_same_v<Open, OpenQueue>) settle(open.core, awaited);
   if (result == Attempt::closed) Open::throw_closed();
-  if (result != Attempt::no_reader) raise_unless_done(result, awaited);
+  if (result != Attempt::no_reader) raise_unless_done(result, awaited, Open::kChannel);
   return result;
 }
 
@@ -116,9 +117,11 @@ void OpenQueue::throw_closed() {
   raise(g_exceptions.closed, "the queue is closed in this process");
 }
 
-void raise_unless_done(Attempt result, QueueEvent awaited) {
+void raise_unless_done(Attempt result, QueueEvent awaited, const char* channel) {
   if (result == Attempt::done) return;
-  if (result == Attempt::shut_down) raise(g_exceptions.shut_down, "the queue was shut down");
+  if (result == Attempt::shut_down) {
+    raise(g_exceptions.shut_down, ("the " + std::string(channel) + " was shut down").c_str());
+  }
   raise(awaited == QueueEvent::room ? g_exceptions.full : g_exceptions.empty);
 }
 
