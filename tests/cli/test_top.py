@@ -155,7 +155,7 @@ def test_no_manager_is_started_for_a_session_without_one(capsys, session) -> Non
 @pytest.mark.thorough
 def test_screen_shows_queues_with_rates_and_ends_by_q(session) -> None:
     queue = st.Queue(maxsize=1234)
-    with terminal(*TOP) as screen:
+    with terminal(*TOP, str(os.getpid())) as screen:
         screen.wait_for("1234")
         for _ in range(5):
             queue.put(1)
@@ -179,7 +179,7 @@ def test_each_process_takes_one_line_of_a_narrow_screen(start_member) -> None:
 
 @pytest.mark.parametrize(("how", "status"), [("\x03", 0), (signal.SIGTERM, 143)], ids=["ctrl_c", "sigterm"])
 def test_screen_is_restored(session, how, status) -> None:
-    with terminal(*TOP) as screen:
+    with terminal(*TOP, str(os.getpid())) as screen:  # the sessions of others may fill the screen
         screen.wait_for(session)
         if isinstance(how, str):
             screen.press(how)
