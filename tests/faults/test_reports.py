@@ -114,7 +114,8 @@ def test_replaced_worker_of_a_pool_is_logged() -> None:
         try:
             pool.apply(os.kill, (pid, signal.SIGKILL))
         except mp.WorkerLost:
-            print(pid)
+            lost = pid
+    print(lost)  # not before: the next worker, which is forked at any time, would write it, too
     """
     )
     # The thread that replaces the worker logs it after the task has failed.

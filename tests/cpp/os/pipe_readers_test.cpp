@@ -23,7 +23,7 @@ namespace {
 using testing::Child;
 using testing::MessageEnds;
 
-constexpr std::array<std::byte, 1> kByte{};
+constexpr std::array<std::byte, 1> kAnyByte{};
 
 Fd location_of(const MessageEnds& pipe) {
   return open_pipe_location(pipe.writer.get(), pipe_number(pipe.writer.get()));
@@ -63,7 +63,7 @@ TEST(PipeReaders, ReaderIsSeenWhileItsEndIsInAMessage) {
   MessageEnds pipe = MessageEnds::of_pipe();
   const Fd location = location_of(pipe);
   const int end = pipe.reader.get();
-  send_message(client, kByte, std::span(&end, 1));
+  send_message(client, kAnyByte, std::span(&end, 1));
   pipe.reader.reset();
   EXPECT_TRUE(may_have_reader(location));
   std::array<std::byte, 1> buffer{};
