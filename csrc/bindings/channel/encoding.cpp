@@ -17,6 +17,8 @@
 namespace shmtensor::python {
 namespace {
 
+// A message of one tensor needs no parcel, and bytes and text are written from the object: as
+// items, their content would be copied once more.
 enum Kind : std::uint8_t { kItem = 1, kTensor = 2, kPickle = 3, kBytes = 4, kText = 5 };
 // The content is in a parcel.
 constexpr std::uint32_t kInParcel = 0x100;
