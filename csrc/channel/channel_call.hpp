@@ -51,10 +51,10 @@ class ChannelCall final : private RingMapper {
   /// stopped, or if it names no process, as only in damaged memory. Throws SessionError if this
   /// process has no slot.
   void lock_if_possible(QueueEnd& end);
-  /// Return true if no process is using an end, so that what it does next follows what this process
-  /// has read. Also true if the lock names no process.
+  /// Return true if no process has the lock of an end, or it names none. The next owner then sees
+  /// what this process has read before.
   [[nodiscard]] bool is_unused(QueueEnd& end) const noexcept;
-  /// Waits until no process uses an end for a short time, at most for `time`.
+  /// Waits until no process has the lock of an end, for a short time, at most for `time`.
   void wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time);
   /// Waits for the lock of the last attempt for a short time, at most for `time`.
   void wait_for_lock(std::chrono::nanoseconds time);
