@@ -102,7 +102,7 @@ Attempt BroadcastReader::try_take(Incoming& message, ChannelCall& call) {
   return take_next(message, call);
 }
 
-// The stage is read before the count, and the end of a broadcast found, as in a queue.
+// The stage is read before the count: what was put before the shutdown is taken after it.
 Attempt BroadcastReader::take_next(Incoming& message, ChannelCall& call) {
   const BroadcastRing& ring = broadcast_.ring_;
   for (;;) {
@@ -111,8 +111,7 @@ Attempt BroadcastReader::take_next(Incoming& message, ChannelCall& call) {
     std::uint64_t next = record_->next.load(std::memory_order_relaxed);
     if (tail == next) {
       if (!stopped) return Attempt::empty;
-      if (!call.is_unused(ring.header().tail)) return Attempt::ending;
-      if (ring.header().tail.count.load() == tail) return Attempt::shut_down;
+      if (const auto end = call.at_end(ring.header().tail, tail)) return *end;
       continue;
     }
     if (tail < next) throw SessionError("a broadcast is damaged: its counts are wrong");
@@ -182,7 +181,7 @@ void BroadcastReader::prepare(Attempt attempt, ChannelCall& call, std::chrono::n
     case Attempt::unmapped:
       return call.map_missing();
     case Attempt::ending:
-      return call.wait_until_unused(header.tail, time);
+      return call.wait_for_end(header.tail, time);
     case Attempt::empty:
       return spin_then_sleep(
           session(), broadcast_.spin_, header.getters,

@@ -31,29 +31,31 @@ bool ChannelCall::is_damaged(OwnerLock lock) const noexcept {
   return owner >= kMaxSlots || !is_in(session_.memory().slot(SlotNumber(owner)).status.load());
 }
 
-// Not a load: the next owner synchronizes with this one.
-bool ChannelCall::is_unused(QueueEnd& end) const noexcept {
-  OwnerLock lock(end.lock);
-  if (!lock.try_lock_briefly(session_.slot())) return is_damaged(lock);
-  lock.unlock();
-  return true;
+// A producer that saw the open queue has the lock, unless it has counted its message. One that
+// takes the lock later synchronizes with this process, which a load of the lock would not ensure,
+// and sees the shutdown.
+std::optional<Attempt> ChannelCall::at_end(QueueEnd& tail, std::uint64_t count) const noexcept {
+  OwnerLock lock(tail.lock);
+  if (lock.try_lock_briefly(session_.slot())) {
+    lock.unlock();
+  } else if (!is_damaged(lock)) {
+    return Attempt::ending;
+  }
+  return tail.count.load() == count ? std::optional(Attempt::shut_down) : std::nullopt;
 }
 
-void ChannelCall::wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time) {
-  OwnerLock lock(end.lock);
-  if (lock.lock_within(session_.slot(), std::min(time, kLockSlice))) {
-    lock.unlock();
-  } else {
-    session_.manager().ensure();
-  }
+bool ChannelCall::lock_within(QueueEnd& end, std::chrono::nanoseconds time) {
+  if (OwnerLock(end.lock).lock_within(session_.slot(), std::min(time, kLockSlice))) return true;
+  session_.manager().ensure();
+  return false;
+}
+
+void ChannelCall::wait_for_end(QueueEnd& tail, std::chrono::nanoseconds time) {
+  if (lock_within(tail, time)) OwnerLock(tail.lock).unlock();
 }
 
 void ChannelCall::wait_for_lock(std::chrono::nanoseconds time) {
-  if (OwnerLock(end_->lock).lock_within(session_.slot(), std::min(time, kLockSlice))) {
-    locked_ = end_;
-  } else {
-    session_.manager().ensure();
-  }
+  if (lock_within(*end_, time)) locked_ = end_;
 }
 
 std::span<std::byte> ChannelCall::map_ring(const NamedTicket& named, Strategy strategy) {

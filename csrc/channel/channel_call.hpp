@@ -51,11 +51,11 @@ class ChannelCall final : private RingMapper {
   /// stopped, or if it names no process, as only in damaged memory. Throws SessionError if this
   /// process has no slot.
   void lock_if_possible(QueueEnd& end);
-  /// Return true if no process has the lock of an end, or it names none. The next owner then sees
-  /// what this process has read before.
-  [[nodiscard]] bool is_unused(QueueEnd& end) const noexcept;
-  /// Waits until no process has the lock of an end, for a short time, at most for `time`.
-  void wait_until_unused(QueueEnd& end, std::chrono::nanoseconds time);
+  /// The result of a take that has read the shutdown and then found all of so many messages taken:
+  /// nothing if another message was put since.
+  [[nodiscard]] std::optional<Attempt> at_end(QueueEnd& tail, std::uint64_t count) const noexcept;
+  /// After `ending`: waits until no process has the lock for a short time, at most for `time`.
+  void wait_for_end(QueueEnd& tail, std::chrono::nanoseconds time);
   /// Waits for the lock of the last attempt for a short time, at most for `time`.
   void wait_for_lock(std::chrono::nanoseconds time);
 
@@ -65,15 +65,19 @@ class ChannelCall final : private RingMapper {
   [[nodiscard]] Arena* arena(ArenaNumber number, Strategy strategy) noexcept {
     return find(pinned_, number, strategy);
   }
+  /// Waits for the lock of an end for a short time, at most for `time`. Returns true if this call
+  /// has it.
+  [[nodiscard]] bool lock_within(QueueEnd& end, std::chrono::nanoseconds time);
   /// Return true if the lock has an owner that is not a process of the session.
   [[nodiscard]] bool is_damaged(OwnerLock lock) const noexcept;
   [[nodiscard]] Arena* find(PinnedArena& pin, ArenaNumber number, Strategy strategy) noexcept;
   [[nodiscard]] bool arena_is_gone(ArenaNumber number) const noexcept {
     return std::ranges::find(gone_, number) != gone_.end();
   }
-  [[nodiscard]] bool is_gone(const RingRecord& ring) const noexcept {
+  /// The arena of a ring if it is gone.
+  [[nodiscard]] std::optional<ArenaNumber> gone_arena(const RingRecord& ring) const noexcept {
     const std::optional<NamedTicket> named = ring.ticket.read();
-    return named && arena_is_gone(named->arena);
+    return named && arena_is_gone(named->arena) ? std::optional(named->arena) : std::nullopt;
   }
   /// Return true if the bytes of a block on the host are mapped, so that nothing can fail after its
   /// ticket is claimed; also true if they, or the arena, cannot be mapped at all.

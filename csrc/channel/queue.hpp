@@ -54,6 +54,12 @@ enum class Attempt : std::uint8_t {
   pipe,       ///< the ready pipe of an event is needed
 };
 
+/// Return true if another attempt would end alike.
+[[nodiscard]] constexpr bool is_final(Attempt result) noexcept {
+  return result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed ||
+         result == Attempt::no_reader;
+}
+
 class ChannelCall;
 
 /// The queue in one block, as this process uses it. The caller keeps the block held, and its arena

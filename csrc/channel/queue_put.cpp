@@ -31,7 +31,7 @@ Attempt Queue::put_locked(const Outgoing& message, ChannelCall& call) {
   const std::uint32_t number = header_.tail.ring.load();
   const RingRecord& record = header_.ring(number);
   Ring ring = ring_at(header_, number, call);
-  const bool is_gone = !ring && call.is_gone(record);
+  const bool is_gone = !ring && call.gone_arena(record);
   if (!ring && !is_gone) return Attempt::unmapped;
   const std::uint64_t used = is_gone ? 0 : tail - std::max(head, ring.start());
   if (used > ring.room()) throw_damaged();  // or a large ring would be made for nothing

@@ -22,11 +22,9 @@ Access access_of(const MessageEntry& entry) noexcept {
 
 // A message whose ticket is consumed was taken by a process that was killed before it counted it.
 //
-// The stage is read before the count: what was put before the shutdown is taken after it. So is
-// what a producer puts that saw the open queue: it has the lock of the other end, unless it has
-// counted the message, and each later one sees the shutdown. The count is read before the rings: a
-// producer that begins a ring counts the first message there last, so the ring of a message that
-// was counted is known.
+// The stage is read before the count: what was put before the shutdown is taken after it. The count
+// is read before the rings: a producer that begins a ring counts the first message there last, so
+// the ring of a message that was counted is known.
 //
 // The claim is written for a message that is not consumed: of several processes with one claim,
 // none or the last one consumed the message.
@@ -48,8 +46,7 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
     SHMTENSOR_FAULT_POINT("queue.take_rings");
     if (head == tail) {
       if (!stopped || owned) return Attempt::empty;
-      if (!call.is_unused(header_.tail)) return Attempt::ending;
-      if (header_.tail.count.load() == tail) return Attempt::shut_down;
+      if (const auto end = call.at_end(header_.tail, tail)) return *end;
       continue;
     }
     const std::optional<std::uint32_t> record = kept_ ? kept_.find_free() : std::nullopt;
@@ -59,12 +56,12 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
     const std::uint64_t end = last ? tail : header_.ring(number + 1).start.load();
     const Ring ring = ring_at(header_, number, call);
     if (!ring) {
-      const std::optional<NamedTicket> of_ring = header_.ring(number).ticket.read();
-      if (!of_ring || !call.arena_is_gone(of_ring->arena)) return Attempt::unmapped;
+      const std::optional<ArenaNumber> gone = call.gone_arena(header_.ring(number));
+      if (!gone) return Attempt::unmapped;
       count_taken(end);
       count_lost(end - head);
       WaitFlag(header_.putters).wake_everyone();
-      throw_lost(of_ring->arena);
+      throw_lost(*gone);
     }
     if (end - head > ring.room()) throw_damaged();
     MessageEntry& entry = ring.entry(head);

@@ -27,7 +27,7 @@ void Queue::prepare(Attempt attempt, ChannelCall& call, nanoseconds time) {
       return wait(
           header_.putters, header_.head, [this] { return has_happened(QueueEvent::room); }, time);
     case Attempt::ending:
-      return call.wait_until_unused(header_.tail, time);
+      return call.wait_for_end(header_.tail, time);
     case Attempt::unmapped:
       return call.map_missing();
     case Attempt::ring:

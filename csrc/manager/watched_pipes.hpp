@@ -19,7 +19,8 @@ namespace shmtensor {
 /// A sender sends `watch_pipe` before the first ticket for a pipe. Killed before that, it leaves no
 /// ticket; killed afterwards, a ticket that is cancelled with the pipe, because the manager reads
 /// what a dead process has sent before it releases the slot. A new manager is notified by each
-/// sender's next ticket; it does not know a pipe into which nothing more is sent. Threads: one.
+/// sender's next ticket; it does not know a pipe into which nothing more is sent.
+/// Threads: one.
 class WatchedPipes {
  public:
   static constexpr std::uint64_t kGraceMilliseconds = 10'000;

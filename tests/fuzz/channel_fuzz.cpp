@@ -84,8 +84,7 @@ void attempt(Channel& channel, Session& session, Try&& one) {
     ChannelCall call(session);
     for (int i = 0; i < 3; ++i) {
       const Attempt result = one(call);
-      if (result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed)
-        return;
+      if (is_final(result)) return;
       channel.prepare(result, call, kBrief);
     }
   });

@@ -138,10 +138,13 @@ def fork(work: Callable[[], object]) -> int:
 def fork_idle(work: Callable[[], object]) -> int:
     """Fork a child that waits after `work`; return its id when it has done that."""
     ours, theirs = os.pipe()
-    if (pid := os.fork()) == 0:
+
+    def work_and_wait() -> None:
         work()
         os.write(theirs, b"!")
         signal.pause()
+
+    pid = fork(work_and_wait)
     os.close(theirs)
     assert os.read(ours, 1) == b"!"
     os.close(ours)

@@ -74,12 +74,8 @@ void EncodedMessage::encode(Session& session) {
   if (refer_to_tensor(session)) return;
   if (PyBytes_CheckExact(given)) return place(session, kBytes, bytes_of_object(given));
   if (PyUnicode_CheckExact(given)) {
-    Py_ssize_t size = 0;
-    if (const char* text = PyUnicode_AsUTF8AndSize(given, &size)) {
-      return place(session, kText, std::as_bytes(std::span(text, static_cast<std::size_t>(size))));
-    }
-    PyErr_Clear();  // it has surrogates
-    return pickle(session);
+    const auto text = utf8_of(given);
+    return text ? place(session, kText, std::as_bytes(std::span(*text))) : pickle(session);
   }
   if (ItemWriter(bytes_, tickets_, session).write(given)) return place(session, kItem, bytes_);
   pickle(session);

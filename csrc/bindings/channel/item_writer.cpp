@@ -58,19 +58,11 @@ bool ItemWriter::write_flat(PyObject* object) {
   }
   if (PyFloat_CheckExact(object)) return append_value(ItemTag::real, PyFloat_AS_DOUBLE(object));
   if (PyBytes_CheckExact(object)) return append_sized(ItemTag::bytes, bytes_of_object(object));
-  if (PyUnicode_CheckExact(object)) return write_text(object);
-  return is_tensor(object) && write_tensor(*reinterpret_cast<const Tensor*>(object));
-}
-
-bool ItemWriter::write_text(PyObject* object) {
-  Py_ssize_t size = 0;
-  const char* utf8 = PyUnicode_AsUTF8AndSize(object, &size);
-  if (utf8 == nullptr) {
-    PyErr_Clear();  // it has surrogates
-    return false;
+  if (PyUnicode_CheckExact(object)) {
+    const auto text = utf8_of(object);
+    return text && append_sized(ItemTag::text, std::as_bytes(std::span(*text)));
   }
-  return append_sized(ItemTag::text,
-                      std::as_bytes(std::span(utf8, static_cast<std::size_t>(size))));
+  return is_tensor(object) && write_tensor(*reinterpret_cast<const Tensor*>(object));
 }
 
 bool ItemWriter::write_tensor(const Tensor& tensor) {

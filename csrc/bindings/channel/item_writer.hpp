@@ -32,7 +32,6 @@ class ItemWriter {
 
  private:
   [[nodiscard]] bool write_flat(PyObject* object);
-  [[nodiscard]] bool write_text(PyObject* object);
   [[nodiscard]] bool write_tensor(const Tensor& tensor);
   [[nodiscard]] bool write_sequence(ItemTag tag, PyObject* items);
   void append(const void* data, std::size_t size);

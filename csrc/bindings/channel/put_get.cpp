@@ -94,7 +94,7 @@ Attempt attempt_until_done(Open& open, ChannelCall& call, Patience& patience, Qu
   const Attempt result = attempt_until(open.core, call, patience, attempt);
   if constexpr (std::is_same_v<Open, OpenQueue>) settle(open.core, awaited);
   if (result == Attempt::closed) Open::throw_closed();
-  if (result != Attempt::no_reader) raise_unless_done(result, awaited, Open::kChannel);
+  raise_unless_done(result, awaited, Open::kChannel);
   return result;
 }
 
@@ -118,7 +118,7 @@ void OpenQueue::throw_closed() {
 }
 
 void raise_unless_done(Attempt result, QueueEvent awaited, const char* channel) {
-  if (result == Attempt::done) return;
+  if (result == Attempt::done || result == Attempt::no_reader) return;
   if (result == Attempt::shut_down) {
     raise(g_exceptions.shut_down, ("the " + std::string(channel) + " was shut down").c_str());
   }

@@ -26,7 +26,7 @@ void put_one(OpenBroadcast& open, PyObject* item, PyObject* dumps, Patience& pat
 void complete_all(Queue& queue);
 
 /// Throws what `put_one`, which awaits room, or `get_one` throws after this attempt.
-void raise_unless_done(Attempt result, QueueEvent awaited, const char* channel = "queue");
+void raise_unless_done(Attempt result, QueueEvent awaited, const char* channel);
 
 void add_queue_exceptions(py::module_& module);
 

@@ -37,12 +37,6 @@ class Patience {
   std::uint64_t end_ = 0;
 };
 
-/// Return true if another attempt would end alike.
-[[nodiscard]] inline bool is_final(Attempt result) noexcept {
-  return result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed ||
-         result == Attempt::no_reader;
-}
-
 /// How long a call waits at least for a lock, or for the kernel, in seconds. It cannot succeed
 /// without them, however little time it has, but their owner may be stopped.
 inline constexpr double kMoment = 0.02;

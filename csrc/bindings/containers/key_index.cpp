@@ -13,12 +13,8 @@ namespace {
 /// Empty for an object that cannot be a key, so that no dict has it.
 std::optional<Key> to_key(const py::object& object) {
   if (PyUnicode_Check(object.ptr())) {
-    Py_ssize_t size = 0;
-    if (const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size)) {
-      return std::string_view(text, static_cast<std::size_t>(size));
-    }
-    PyErr_Clear();  // lone surrogates
-    return std::nullopt;
+    const auto text = utf8_of(object.ptr());
+    return text ? std::optional<Key>(*text) : std::nullopt;
   }
   if (!PyIndex_Check(object.ptr())) return std::nullopt;
   const py::object number = checked(PyNumber_Index(object.ptr()));

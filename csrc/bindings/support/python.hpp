@@ -6,7 +6,9 @@
 #include <pybind11/pybind11.h>
 // Python's headers come before all others.
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string_view>
 
 namespace shmtensor::python {
 
@@ -28,6 +30,15 @@ PyCFunction method(Function* function) noexcept {
 inline std::span<const std::byte> bytes_of_object(PyObject* bytes) noexcept {
   return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
           static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
+/// The UTF-8 of a str, which has it as long as it lives; nothing if it has surrogates.
+inline std::optional<std::string_view> utf8_of(PyObject* text) noexcept {
+  Py_ssize_t size = 0;
+  const char* const utf8 = PyUnicode_AsUTF8AndSize(text, &size);
+  if (utf8 != nullptr) return std::string_view(utf8, static_cast<std::size_t>(size));
+  PyErr_Clear();
+  return std::nullopt;
 }
 
 /// Takes over a new reference. If it is null, throws the Python error that is set.

@@ -105,10 +105,7 @@ class ChannelUser {
     const std::uint64_t end = monotonic_nanoseconds() + static_cast<std::uint64_t>(time.count());
     for (;;) {
       const Attempt result = one();
-      if (result == Attempt::done || result == Attempt::shut_down || result == Attempt::closed ||
-          result == Attempt::no_reader) {
-        return result;
-      }
+      if (is_final(result)) return result;
       const std::uint64_t now = monotonic_nanoseconds();
       if (now >= end) return result;
       source.prepare(result, call, std::chrono::nanoseconds(end - now));
