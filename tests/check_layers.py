@@ -51,6 +51,11 @@ SYSTEM_ALLOWED = {
     "bindings/cuda/ipc_exports.cpp",  # the same
     "bindings/support/pybind_fork.cpp",  # the same
 }
+# What a simulated run replaces, and the only file of the core that may name it.
+REPLACED = {
+    "base/atomic.hpp": re.compile(r"std::atomic|#include <atomic>"),
+    "os/plain_mutex.hpp": re.compile(r"std::(recursive_)?mutex|std::condition_variable"),
+}
 PYTHON = re.compile(r"#include [<\"](Python\.h|pybind11/.*|structmember\.h)[>\"]")
 
 
@@ -73,6 +78,9 @@ def broken_rules(root: Path = ROOT) -> list[str]:
                 found.append(f"{where}: only bindings knows Python")
             if SYSTEM.match(line) and layer != "os" and name not in SYSTEM_ALLOWED:
                 found.append(f"{where}: system calls belong into os")
+            for only, replaced in REPLACED.items():
+                if replaced.search(line) and layer != "bindings" and name != only:
+                    found.append(f"{where}: use what {only} declares")
             if line.startswith("#include <pybind11") and name != "bindings/support/python.hpp":
                 found.append(f"{where}: include bindings/support/python.hpp instead")
     return found

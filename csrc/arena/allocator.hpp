@@ -1,7 +1,6 @@
 // The owner's bookkeeping of its arena: the allocated block numbers and bytes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "arena/data_segment.hpp"
 #include "arena/range_allocator.hpp"
 #include "arena/segment.hpp"
+#include "base/atomic.hpp"
 #include "os/limits.hpp"
 
 namespace shmtensor {

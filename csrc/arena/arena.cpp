@@ -55,8 +55,8 @@ bool Arena::hold_first(LocalTable::Lock& lock, const NamedTicket& named,
     pin();
     return false;
   }
-  std::atomic<std::uint64_t>& state = segment_->record(named.block).word;
-  std::atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
+  Atomic<std::uint64_t>& state = segment_->record(named.block).word;
+  Atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
   SHMTENSOR_FAULT_POINT("hold.before_bit");
   holders.fetch_or(bit_of(member_.slot()));
   SHMTENSOR_FAULT_POINT("hold.before_claim");
@@ -82,7 +82,7 @@ bool Arena::hold_first(LocalTable::Lock& lock, const NamedTicket& named,
 // one. The bit comes before the claim, as in `hold_first`.
 bool Arena::take(LocalTable::Lock& lock, const NamedTicket& named, TransitTable& transit) noexcept {
   const bool first = lock.count() == 0;
-  std::atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
+  Atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
   if (first) {
     SHMTENSOR_FAULT_POINT("hold.before_bit");
     holders.fetch_or(bit_of(member_.slot()));
@@ -181,7 +181,7 @@ Ticket Arena::send(BlockNumber block, TicketRecord& record) {
 
 void Arena::announce_sender(BlockNumber block) {
   member_.require_slot();
-  std::atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
+  Atomic<std::uint64_t>& senders = segment_->senders(plane_of(member_.slot()), block);
   if ((senders.load() & bit_of(member_.slot())) == 0) {
     // A process that sees the bit searches for a ticket, so the page of the ticket must exist by
     // then.
@@ -201,7 +201,7 @@ void Arena::prefetch_ticket(BlockNumber block) const {
 }
 
 void Arena::change_epoch(BlockNumber block) noexcept {
-  std::atomic<std::uint64_t>& state = segment_->record(block).word;
+  Atomic<std::uint64_t>& state = segment_->record(block).word;
   std::uint64_t word = state.load();
   while (!state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) {
   }

@@ -1,7 +1,6 @@
 // An arena in this process: the block protocol, applied to a segment.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +17,7 @@
 #include "arena/ticket_record.hpp"
 #include "arena/transit.hpp"
 #include "arena/yielding_lock.hpp"
+#include "base/atomic.hpp"
 #include "os/mutex.hpp"
 
 namespace shmtensor {
@@ -211,8 +211,8 @@ class Arena {
   std::unique_ptr<DataSegment> data_;
   const Member& member_;
   LocalTable local_;
-  std::atomic<std::uint32_t> pins_{0};
-  std::atomic<bool> trim_is_due_{false};
+  Atomic<std::uint32_t> pins_{0};
+  Atomic<bool> trim_is_due_{false};
   Arena* next_in_fork_ = nullptr;  // of the thread that forks, as is the next one
   bool in_fork_ = false;
   YieldingLock lock_;

@@ -1,9 +1,9 @@
 // Limits the shared memory that this process may reserve, over all its arenas.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "os/limits.hpp"
 
 namespace shmtensor {
@@ -30,8 +30,8 @@ class Budget {
   void reset() noexcept { reserved_.store(0); }
 
  private:
-  std::atomic<std::uint64_t> limit_{kUnlimited};
-  std::atomic<std::uint64_t> reserved_{0};
+  Atomic<std::uint64_t> limit_{kUnlimited};
+  Atomic<std::uint64_t> reserved_{0};
 };
 
 }  // namespace shmtensor

@@ -1,7 +1,6 @@
 // The extents of a data segment that consists of pages of the arena's file: which have pages.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "arena/budget.hpp"
 #include "arena/segment.hpp"
 #include "arena/yielding_lock.hpp"
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 
@@ -75,7 +75,7 @@ class ExtentTable {
   const Segment& segment_;
   Budget* budget_;
   std::vector<Extent> extents_;
-  std::atomic<std::uint64_t> reserved_{0};  // also read by threads without the lock, for statistics
+  Atomic<std::uint64_t> reserved_{0};  // also read by threads without the lock, for statistics
 };
 
 }  // namespace shmtensor

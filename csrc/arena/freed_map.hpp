@@ -1,10 +1,10 @@
 // Notifies the owner of an arena of the blocks that other processes have freed.
 #pragma once
 
-#include <atomic>
 #include <bit>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 
 namespace shmtensor {
@@ -19,7 +19,7 @@ namespace shmtensor {
 /// Processes: every process may call `mark`; only the owner calls `take`, protected by its lock.
 class FreedMap {
  public:
-  FreedMap(std::atomic<std::uint64_t>* top, std::atomic<std::uint64_t>* words,
+  FreedMap(Atomic<std::uint64_t>* top, Atomic<std::uint64_t>* words,
            std::uint32_t max_blocks) noexcept
       : top_(top), low_(words), middle_(words + max_blocks / 64), max_blocks_(max_blocks) {}
 
@@ -50,7 +50,7 @@ class FreedMap {
   // A bit of an upper level is often set already, in a cache line that all processes that free
   // blocks write. The owner clears it before it reads the levels below, where the bit of this call
   // has been set.
-  static void set(std::atomic<std::uint64_t>& word, std::uint64_t bit) noexcept {
+  static void set(Atomic<std::uint64_t>& word, std::uint64_t bit) noexcept {
     if ((word.load() & bit) == 0) word.fetch_or(bit);
   }
   [[nodiscard]] std::uint32_t span() const noexcept { return max_blocks_ / 64; }
@@ -60,9 +60,9 @@ class FreedMap {
     for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(std::countr_zero(bits)));
   }
 
-  std::atomic<std::uint64_t>* top_;
-  std::atomic<std::uint64_t>* low_;
-  std::atomic<std::uint64_t>* middle_;
+  Atomic<std::uint64_t>* top_;
+  Atomic<std::uint64_t>* low_;
+  Atomic<std::uint64_t>* middle_;
   std::uint32_t max_blocks_;
 };
 

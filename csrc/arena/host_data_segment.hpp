@@ -1,13 +1,13 @@
 // Data segments that consist of pages of the arena's file.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "arena/budget.hpp"
 #include "arena/data_segment.hpp"
 #include "arena/extent_table.hpp"
 #include "arena/segment.hpp"
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 
@@ -50,7 +50,7 @@ class HostDataSegment final : public DataSegment {
   ExtentTable extents_;
   Run ahead_;  // added by the last `grow`
   // The largest size of the segment that was seen in the file, which never shrinks.
-  std::atomic<std::uint64_t> in_file_{0};
+  Atomic<std::uint64_t> in_file_{0};
 };
 
 }  // namespace shmtensor

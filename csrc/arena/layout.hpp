@@ -10,11 +10,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 
 #include "arena/block_word.hpp"
 #include "base/align.hpp"
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 
 namespace shmtensor {
@@ -61,17 +61,17 @@ constexpr std::uint32_t plane_of(SlotNumber slot) noexcept { return slot / 64; }
 constexpr std::uint64_t bit_of(SlotNumber slot) noexcept { return std::uint64_t{1} << slot % 64; }
 
 struct alignas(32) BlockRecord {
-  std::atomic<std::uint64_t> word;      ///< BlockWord
-  std::atomic<std::uint64_t> offset;    ///< into the data segment; constant while live
-  std::atomic<std::uint64_t> size;      ///< as requested; constant while live
-  std::atomic<std::uint64_t> contents;  ///< TicketContents; 0: the block contains no tickets
+  Atomic<std::uint64_t> word;      ///< BlockWord
+  Atomic<std::uint64_t> offset;    ///< into the data segment; constant while live
+  Atomic<std::uint64_t> size;      ///< as requested; constant while live
+  Atomic<std::uint64_t> contents;  ///< TicketContents; 0: the block contains no tickets
 };
 static_assert(sizeof(BlockRecord) == 32);
 
 /// A chunk of device memory. Strategy::device uses each number only once.
 struct ChunkRecord {
-  std::atomic<std::uint64_t> size;       ///< 0 before the chunk exists and after it is freed
-  std::atomic<std::int32_t> descriptor;  ///< its number in the owner's process; -1: closed
+  Atomic<std::uint64_t> size;       ///< 0 before the chunk exists and after it is freed
+  Atomic<std::int32_t> descriptor;  ///< its number in the owner's process; -1: closed
   std::uint32_t reserved;
 };
 static_assert(sizeof(ChunkRecord) == 16);
@@ -93,24 +93,24 @@ struct ArenaHeader {
   std::uint64_t pid_namespace;  ///< the namespace whose /proc shows which processes map the file
   DeviceId device;              ///< for Strategy::device
 
-  alignas(64) std::atomic<std::uint32_t> capacity;  ///< block records whose pages exist
-  std::atomic<std::uint32_t> planes;                ///< bit p: every process reads plane p, whose
-                                                    ///< pages exist for all block records
-  std::atomic<std::uint32_t> capacity_wanted;       ///< the capacity that the owner is creating
-  std::atomic<std::uint32_t> planes_wanted;         ///< bit p: a process is creating plane p
-  std::atomic<std::uint64_t> committed;             ///< bytes of the data segment in the file
-  std::atomic<std::uint32_t> orphaned;              ///< the manager found the owner dead
-  std::atomic<std::uint64_t> discards;              ///< grows before pages of data are discarded; a
-                                                    ///< driver goes on using pinned ones
+  alignas(64) Atomic<std::uint32_t> capacity;  ///< block records whose pages exist
+  Atomic<std::uint32_t> planes;                ///< bit p: every process reads plane p, whose
+                                               ///< pages exist for all block records
+  Atomic<std::uint32_t> capacity_wanted;       ///< the capacity that the owner is creating
+  Atomic<std::uint32_t> planes_wanted;         ///< bit p: a process is creating plane p
+  Atomic<std::uint64_t> committed;             ///< bytes of the data segment in the file
+  Atomic<std::uint32_t> orphaned;              ///< the manager found the owner dead
+  Atomic<std::uint64_t> discards;              ///< grows before pages of data are discarded; a
+                                               ///< driver goes on using pinned ones
 
-  alignas(64) std::atomic<std::uint64_t> freed_top;  ///< see FreedMap
+  alignas(64) Atomic<std::uint64_t> freed_top;  ///< see FreedMap
 
   /// Strategy::external: changes, with a wake-up, when a block may have been freed. The owner waits
   /// for it.
-  alignas(64) std::atomic<std::uint32_t> wake_sequence;
+  alignas(64) Atomic<std::uint32_t> wake_sequence;
 };
 static_assert(sizeof(ArenaHeader) <= 4096);
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(Atomic<std::uint64_t>::is_always_lock_free);
 
 /// The offsets of the parts of a control segment. They follow from `max_blocks` alone, so a process
 /// never relies on an offset that a peer wrote.

@@ -4,7 +4,7 @@
 
 namespace shmtensor {
 
-constinit std::atomic<bool> LocalTable::stopped_{false};
+constinit Atomic<bool> LocalTable::stopped_{false};
 
 void LocalTable::Lock::wait() noexcept {
   Backoff backoff;
@@ -50,7 +50,7 @@ void LocalTable::wait_unlocked(BlockNumber block) const noexcept {
 
 void LocalTable::unlock_in_child(std::uint32_t blocks) const noexcept {
   for (BlockNumber block = 0; block < blocks; ++block) {
-    std::atomic<std::uint32_t>& word = entry(block).word;
+    Atomic<std::uint32_t>& word = entry(block).word;
     const std::uint32_t value = word.load(std::memory_order_relaxed);
     if ((value & kLocked) != 0) word.store(value & ~kLocked, std::memory_order_relaxed);
   }

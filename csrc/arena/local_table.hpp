@@ -1,10 +1,10 @@
 // The blocks of an arena that this process holds: private memory, one entry per block.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 #include "os/mapping.hpp"
 
@@ -17,7 +17,7 @@ namespace shmtensor {
 /// until it is done.
 class LocalTable {
   struct Entry {
-    std::atomic<std::uint32_t> word;  ///< locked:1 | count:31
+    Atomic<std::uint32_t> word;  ///< locked:1 | count:31
     std::uint32_t
         next;  ///< in the list of `take_changed`: kNotListed, kEnd, or a block's number + 1
     void* objects[2];
@@ -74,7 +74,7 @@ class LocalTable {
   /// Releases one reference if at least one remains, without a lock and without shared memory.
   /// Otherwise returns false.
   bool drop_one_of_many(BlockNumber block) const noexcept {
-    std::atomic<std::uint32_t>& word = entry(block).word;
+    Atomic<std::uint32_t>& word = entry(block).word;
     std::uint32_t count = word.load(std::memory_order_relaxed);
     while (count > 1 && (count & kLocked) == 0) {
       if (word.compare_exchange_weak(count, count - 1, std::memory_order_release)) return true;
@@ -104,7 +104,7 @@ class LocalTable {
   static constexpr std::uint32_t kLocked = 1u << 31;
   static constexpr std::uint32_t kNotListed = 0;
   static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
-  static std::atomic<bool> stopped_;
+  static Atomic<bool> stopped_;
 
   [[nodiscard]] Entry& entry(BlockNumber block) const noexcept {
     return reinterpret_cast<Entry*>(memory_.data())[block];
@@ -114,7 +114,7 @@ class LocalTable {
   void list_changed(Entry& entry) const noexcept;
 
   Mapping memory_;
-  mutable std::atomic<std::uint32_t> changed_{kEnd};  ///< the first in the list, as in Entry::next
+  mutable Atomic<std::uint32_t> changed_{kEnd};  ///< the first in the list, as in Entry::next
 };
 
 }  // namespace shmtensor

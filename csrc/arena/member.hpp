@@ -1,11 +1,11 @@
 // This process as a member of a session.
 #pragma once
 
-#include <atomic>
 #include <string>
 
 #include "arena/session_memory.hpp"
 #include "arena/transit.hpp"
+#include "base/atomic.hpp"
 #include "os/fork_mark.hpp"
 
 namespace shmtensor {
@@ -59,7 +59,7 @@ class Member {
   SlotNumber slot_;
   DrainRequests* drains_;
   std::string why_no_slot_;
-  mutable std::atomic<TransitWriter*> writer_{nullptr};
+  mutable Atomic<TransitWriter*> writer_{nullptr};
   TransitWriter* locked_for_fork_ = nullptr;
 };
 

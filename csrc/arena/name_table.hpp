@@ -4,13 +4,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 #include "base/siphash.hpp"
 
@@ -66,14 +66,14 @@ using NameHandle = std::array<std::byte, 48>;
 /// process that has locked the name (`busy`, `replacing`) writes a handle.
 struct alignas(64) NameRecord {
   static constexpr std::size_t kMaxName = 167;
-  using Handle = std::array<std::atomic<std::uint64_t>, sizeof(NameHandle) / 8>;
+  using Handle = std::array<Atomic<std::uint64_t>, sizeof(NameHandle) / 8>;
 
-  std::atomic<std::uint64_t> key;    ///< hash of the name; 0: no record
-  std::atomic<std::uint64_t> state;  ///< NameState
-  std::array<Handle, 2> handles;     ///< by place; zeros: none
-  std::atomic<std::uint64_t> since;  ///< second of the last publication
-  std::atomic<std::uint8_t> size;
-  std::array<std::atomic<char>, kMaxName> name;
+  Atomic<std::uint64_t> key;      ///< hash of the name; 0: no record
+  Atomic<std::uint64_t> state;    ///< NameState
+  std::array<Handle, 2> handles;  ///< by place; zeros: none
+  Atomic<std::uint64_t> since;    ///< second of the last publication
+  Atomic<std::uint8_t> size;
+  std::array<Atomic<char>, kMaxName> name;
 };
 static_assert(sizeof(NameRecord) == 320);
 

@@ -39,7 +39,7 @@ bool has_holder(const Segment& segment, BlockNumber block) noexcept {
 // The bit may be on a free block: that of a process that was killed while it resolved a stale
 // handle.
 bool keep_live(const Segment& segment, BlockNumber block) noexcept {
-  std::atomic<std::uint64_t>& state = segment.record(block).word;
+  Atomic<std::uint64_t>& state = segment.record(block).word;
   std::uint64_t word = state.load();
   while (BlockWord(word).live()) {
     if (state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) return true;
@@ -49,7 +49,7 @@ bool keep_live(const Segment& segment, BlockNumber block) noexcept {
 
 FreeResult try_free(const Segment& segment, BlockNumber block,
                     const SessionMemory& memory) noexcept {
-  std::atomic<std::uint64_t>& state = segment.record(block).word;
+  Atomic<std::uint64_t>& state = segment.record(block).word;
   const BlockWord word(state.load());
   if (!word.live()) return FreeResult::none;
   // Mostly another process holds the block, and tries again when it releases it. The search below

@@ -7,6 +7,7 @@
 #include "arena/segment.hpp"
 #include "arena/session_memory.hpp"
 #include "arena/slot_set.hpp"
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 
@@ -54,7 +55,7 @@ void sweep(const Segment& segment, const SessionMemory& memory, const SlotSet& d
     for (std::uint32_t planes = concerned; planes != 0; planes &= planes - 1) {
       const auto plane = static_cast<std::uint32_t>(std::countr_zero(planes));
       const std::uint64_t bits = dead.in_plane(plane);
-      std::atomic<std::uint64_t>& holders = segment.holders(plane, block);
+      Atomic<std::uint64_t>& holders = segment.holders(plane, block);
       if ((holders.load() & bits) == 0) continue;
       if (segment.record(block).contents.load() != 0 && keep_live(segment, block)) lost(block);
       holders.fetch_and(~bits);

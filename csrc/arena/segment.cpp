@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kFirstCapacity = 1024;
 
 // Address space of this process in which whole data segments are mapped.
-std::atomic<std::uint64_t> space_of_whole_segments{0};
+Atomic<std::uint64_t> space_of_whole_segments{0};
 
 bool reserve_around(const Fd& file, std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t first = align_down(offset, page_size());
@@ -83,7 +83,7 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
     if (!named) segment->file_ = std::move(file);
     segment->ensure_plane(owner);
     segment->grow_capacity();
-    std::atomic_ref(header.magic).store(kArenaMagic, std::memory_order_release);
+    AtomicRef(header.magic).store(kArenaMagic, std::memory_order_release);
   } catch (...) {
     if (named) unlink_shm(name);
     throw;

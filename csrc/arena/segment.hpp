@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "arena/freed_map.hpp"
 #include "arena/layout.hpp"
 #include "arena/windows.hpp"
+#include "base/atomic.hpp"
 #include "os/fd.hpp"
 #include "os/mapping.hpp"
 #include "os/process.hpp"
@@ -71,12 +71,12 @@ class Segment {
   [[nodiscard]] BlockRecord& record(BlockNumber block) const noexcept {
     return reinterpret_cast<BlockRecord*>(control_.data() + layout_.records())[block];
   }
-  [[nodiscard]] std::atomic<std::uint64_t>& holders(std::uint32_t plane,
-                                                    BlockNumber block) const noexcept {
+  [[nodiscard]] Atomic<std::uint64_t>& holders(std::uint32_t plane,
+                                               BlockNumber block) const noexcept {
     return words(layout_.holders(plane))[block];
   }
-  [[nodiscard]] std::atomic<std::uint64_t>& senders(std::uint32_t plane,
-                                                    BlockNumber block) const noexcept {
+  [[nodiscard]] Atomic<std::uint64_t>& senders(std::uint32_t plane,
+                                               BlockNumber block) const noexcept {
     return words(layout_.senders(plane))[block];
   }
   [[nodiscard]] FreedMap freed() const noexcept {
@@ -155,8 +155,8 @@ class Segment {
   }
   void map(Access access, std::uint64_t begin, std::uint64_t end) const;
   [[nodiscard]] bool may_map_all() const noexcept;
-  [[nodiscard]] std::atomic<std::uint64_t>* words(std::uint64_t offset) const noexcept {
-    return reinterpret_cast<std::atomic<std::uint64_t>*>(control_.data() + offset);
+  [[nodiscard]] Atomic<std::uint64_t>* words(std::uint64_t offset) const noexcept {
+    return reinterpret_cast<Atomic<std::uint64_t>*>(control_.data() + offset);
   }
   void map_control(const Fd& file);
 
@@ -170,8 +170,8 @@ class Segment {
   bool made_here_ = false;
   Arena* arena_ = nullptr;
   Mapping control_;
-  mutable Windows windows_[2];                   // of the data segment, by Access
-  mutable std::atomic<std::uint64_t> whole_{0};  // bytes of those that have all of it
+  mutable Windows windows_[2];              // of the data segment, by Access
+  mutable Atomic<std::uint64_t> whole_{0};  // bytes of those that have all of it
 };
 
 }  // namespace shmtensor

@@ -47,7 +47,7 @@ std::unique_ptr<SessionMemory> SessionMemory::create(const SessionId& id) {
   header.version = kSessionVersion;
   header.id = id;
   header.key = {random_word(), random_word()};
-  std::atomic_ref(header.magic).store(kSessionMagic, std::memory_order_release);
+  AtomicRef(header.magic).store(kSessionMagic, std::memory_order_release);
   return memory;
 }
 
@@ -108,7 +108,7 @@ bool SessionMemory::names_manager(std::uint32_t word) const noexcept {
 }
 
 void SessionMemory::claim_manager() {
-  std::atomic<std::uint32_t>& word = header().manager;
+  Atomic<std::uint32_t>& word = header().manager;
   header().manager_starts.fetch_add(1);
   header().small_tables.store(address_space_limit() != kUnlimited ? 1 : 0);
   if (claim_robust(word)) return;

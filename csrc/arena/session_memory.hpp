@@ -2,11 +2,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <memory>
 
 #include "arena/name_table.hpp"
 #include "arena/transit.hpp"
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 #include "base/siphash.hpp"
 #include "os/fd.hpp"
@@ -37,16 +37,15 @@ constexpr bool is_in(SlotStatus status) noexcept {
 /// Written by the manager; `pid` and `start_time` of a forked child by the child. A process that
 /// enters its reserved slot writes `status` itself.
 struct alignas(64) SlotRecord {
-  std::atomic<SlotStatus> status;
-  std::atomic<std::uint32_t> incarnation;  ///< incarnation: how many processes have had this slot
-  std::atomic<std::int32_t> pid;
-  std::atomic<std::int32_t> parent;  ///< pid of a process that may still read this one's messages;
-                                     ///< or 0
-  std::atomic<std::uint64_t> start_time;
-  std::atomic<std::uint64_t> pid_namespace;
-  std::atomic<std::uint32_t>
-      frees_postponed;  ///< 1: the process could not check whether a block is
-                        ///< free; the manager checks all of them, and stores 0
+  Atomic<SlotStatus> status;
+  Atomic<std::uint32_t> incarnation;  ///< incarnation: how many processes have had this slot
+  Atomic<std::int32_t> pid;
+  Atomic<std::int32_t> parent;  ///< pid of a process that may still read this one's messages;
+                                ///< or 0
+  Atomic<std::uint64_t> start_time;
+  Atomic<std::uint64_t> pid_namespace;
+  Atomic<std::uint32_t> frees_postponed;  ///< 1: the process could not check whether a block is
+                                          ///< free; the manager checks all of them, and stores 0
 };
 
 /// In the word of the manager: the kernel does not change the word when the thread ends, which
@@ -57,16 +56,16 @@ inline constexpr std::uint64_t kManagerByte = kMaxSlots;
 struct SessionHeader {
   std::uint64_t magic;
   std::uint32_t version;
-  std::atomic<std::uint32_t> manager;  ///< id of its thread; the kernel changes the word when the
-                                       ///< thread ends
+  Atomic<std::uint32_t> manager;  ///< id of its thread; the kernel changes the word when the
+                                  ///< thread ends
   SessionId id;
-  SipKey key;                                 ///< signs handles
-  std::atomic<std::uint32_t> last_arena;      ///< the last assigned arena number
-  std::atomic<std::uint32_t> manager_starts;  ///< number of managers that the session has had
-  std::atomic<std::uint64_t> deaths;          ///< number of reclaimed slots; a change makes owners
-                                              ///< check their bookkeeping
-  std::atomic<std::uint32_t> small_tables;    ///< 1: the manager, which maps the tables of all
-                                              ///< arenas, has a limit on address space
+  SipKey key;                            ///< signs handles
+  Atomic<std::uint32_t> last_arena;      ///< the last assigned arena number
+  Atomic<std::uint32_t> manager_starts;  ///< number of managers that the session has had
+  Atomic<std::uint64_t> deaths;          ///< number of reclaimed slots; a change makes owners
+                                         ///< check their bookkeeping
+  Atomic<std::uint32_t> small_tables;    ///< 1: the manager, which maps the tables of all
+                                         ///< arenas, has a limit on address space
   alignas(64) std::array<SlotRecord, kMaxSlots> slots;
 };
 
@@ -184,11 +183,11 @@ class SessionMemory {
   FileIdentity identity_;
   Mapping head_;
   ProcessLock lock_;
-  std::atomic<SlotNumber> entered_{kNoSlot};
-  mutable std::atomic<std::uint32_t> known_manager_{0};
-  mutable std::atomic<std::uint32_t> known_starts_{0};
-  mutable std::array<std::atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_
-  mutable std::atomic<std::byte*> names_{nullptr};                    // likewise
+  Atomic<SlotNumber> entered_{kNoSlot};
+  mutable Atomic<std::uint32_t> known_manager_{0};
+  mutable Atomic<std::uint32_t> known_starts_{0};
+  mutable std::array<Atomic<std::byte*>, kMaxSlots> transit_{};  // as Segment::data_
+  mutable Atomic<std::byte*> names_{nullptr};                    // likewise
 };
 
 }  // namespace shmtensor

@@ -1,11 +1,11 @@
 // The name of a ticket, written where other processes find it: in a block that contains messages.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
 #include "arena/transit.hpp"
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 
 namespace shmtensor {
@@ -16,9 +16,9 @@ namespace shmtensor {
 ///
 /// Processes: one writes at a time; every process may read.
 struct TicketRecord {
-  std::atomic<std::uint64_t> block;  ///< arena:32 | block:32
-  std::atomic<std::uint64_t> mark;   ///< generation:32 | serial:32
-  std::atomic<std::uint64_t> name;   ///< group:32 | sender:16 | bit:8 | 1; 0: names no ticket
+  Atomic<std::uint64_t> block;  ///< arena:32 | block:32
+  Atomic<std::uint64_t> mark;   ///< generation:32 | serial:32
+  Atomic<std::uint64_t> name;   ///< group:32 | sender:16 | bit:8 | 1; 0: names no ticket
 
   void write(const NamedTicket& named) noexcept {
     constexpr std::memory_order kInOrder = std::memory_order_release;

@@ -78,7 +78,7 @@ bool TransitTable::is_live(const NamedTicket& named) const noexcept {
 
 void TransitTable::keep(const Ticket& ticket) noexcept {
   if (ticket.group >= kGroups) return;
-  std::atomic<std::uint64_t>& mark = groups[ticket.group].mark;
+  Atomic<std::uint64_t>& mark = groups[ticket.group].mark;
   mark.store(mark.load() | TicketGroup::kKept);
 }
 
@@ -115,7 +115,7 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
 Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, std::uint32_t second,
                               bool to_keep, std::uint32_t pipe) {
   const std::uint64_t mark = high(generation) | second;
-  std::atomic<std::uint64_t>& bucket = bucket_of(key);
+  Atomic<std::uint64_t>& bucket = bucket_of(key);
   std::uint32_t index =
       to_keep ? kNoGroup
               : find_group(bucket.load(std::memory_order_relaxed), key, generation, pipe);
@@ -165,7 +165,7 @@ void TransitWriter::reserve(ArenaNumber arena, BlockNumber block) {
   static_cast<void>(bucket_of(TransitTable::block_key(arena, block)));
 }
 
-std::atomic<std::uint64_t>& TransitWriter::bucket_of(std::uint64_t key) {
+Atomic<std::uint64_t>& TransitWriter::bucket_of(std::uint64_t key) {
   const std::uint32_t bucket = TransitTable::bucket_of(key);
   reserve_stride(offsetof(TransitTable, buckets) + bucket * sizeof table_.buckets[0]);
   return table_.buckets[bucket];
@@ -201,7 +201,7 @@ bool TransitWriter::is_consumed(std::uint32_t index) const noexcept {
 // lines that the ticket needs anyway. If it is in use, a clock hand searches for consumed groups, a
 // few steps at each allocation, so that the size of the table follows the number of unread
 // messages.
-std::uint32_t TransitWriter::take_group(std::atomic<std::uint64_t>& bucket) {
+std::uint32_t TransitWriter::take_group(Atomic<std::uint64_t>& bucket) {
   const std::uint64_t bits = bucket.load(std::memory_order_relaxed);
   if (const std::uint32_t first = GroupLink(bits).index;
       bits != 0 && first < private_.size() && is_consumed(first)) {
@@ -236,7 +236,7 @@ std::uint32_t TransitWriter::take_group(std::atomic<std::uint64_t>& bucket) {
 
 void TransitWriter::unlink(std::uint32_t index) noexcept {
   const TicketGroup& gone = table_.groups[index];
-  std::atomic<std::uint64_t>* at = &table_.buckets[TransitTable::bucket_of(gone.block.load())];
+  Atomic<std::uint64_t>* at = &table_.buckets[TransitTable::bucket_of(gone.block.load())];
   std::uint64_t bits = at->load();
   for (std::size_t steps = 0; bits != 0 && steps < private_.size(); ++steps) {
     if (GroupLink(bits).index == index) {

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 #include "os/prefetch.hpp"
 #include "os/spin_lock.hpp"
@@ -33,10 +33,10 @@ struct NamedTicket {
 /// are block and generation. A group is linked into its bucket before its first ticket is
 /// published, and stays linked while a ticket is live.
 struct TicketGroup {
-  std::atomic<std::uint64_t> word;   ///< serial:32 | a bit for each live ticket:32
-  std::atomic<std::uint64_t> block;  ///< arena:32 | block:32
-  std::atomic<std::uint64_t> mark;   ///< generation:32 | second of the last send:32
-  std::atomic<std::uint64_t> next;   ///< link to the next group of the bucket
+  Atomic<std::uint64_t> word;   ///< serial:32 | a bit for each live ticket:32
+  Atomic<std::uint64_t> block;  ///< arena:32 | block:32
+  Atomic<std::uint64_t> mark;   ///< generation:32 | second of the last send:32
+  Atomic<std::uint64_t> next;   ///< link to the next group of the bucket
 
   /// Stored instead of the second: the tickets belong to a published name and have no age.
   static constexpr std::uint32_t kKept = 0xffffffff;
@@ -59,13 +59,13 @@ struct TransitTable {
   static constexpr std::uint32_t kGroups = 1u << 20;
   static constexpr std::uint32_t kStride = 64 * 1024;  ///< pages are reserved in units of this size
 
-  alignas(kStride) std::atomic<std::uint32_t> group_count;  ///< number of groups that have been
-                                                            ///< used
-  alignas(kStride) std::atomic<std::uint64_t> buckets[kBuckets];
+  alignas(kStride) Atomic<std::uint32_t> group_count;  ///< number of groups that have been
+                                                       ///< used
+  alignas(kStride) Atomic<std::uint64_t> buckets[kBuckets];
   alignas(kStride) TicketGroup groups[kGroups];
-  alignas(kStride) std::atomic<std::uint32_t> pipes[kGroups];  ///< the pipe of a group's messages;
-                                                               ///< constant while the serial is;
-                                                               ///< 0: not known
+  alignas(kStride) Atomic<std::uint32_t> pipes[kGroups];  ///< the pipe of a group's messages;
+                                                          ///< constant while the serial is;
+                                                          ///< 0: not known
 
   static constexpr std::uint64_t block_key(ArenaNumber arena, BlockNumber block) noexcept {
     return std::uint64_t{arena} << 32 | block;
@@ -174,11 +174,11 @@ class TransitWriter {
   [[nodiscard]] Ticket prepare(std::uint64_t key, Generation generation, std::uint32_t second,
                                bool to_keep, std::uint32_t pipe) REQUIRES(lock_);
   void publish(const Ticket& ticket) noexcept REQUIRES(lock_);
-  [[nodiscard]] std::atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
+  [[nodiscard]] Atomic<std::uint64_t>& bucket_of(std::uint64_t key) REQUIRES(lock_);
   [[nodiscard]] std::uint32_t find_group(std::uint64_t first, std::uint64_t key,
                                          Generation generation, std::uint32_t pipe) const noexcept
       REQUIRES(lock_);
-  std::uint32_t take_group(std::atomic<std::uint64_t>& bucket) REQUIRES(lock_);
+  std::uint32_t take_group(Atomic<std::uint64_t>& bucket) REQUIRES(lock_);
   void unlink(std::uint32_t index) noexcept REQUIRES(lock_);
   [[nodiscard]] bool is_consumed(std::uint32_t index) const noexcept REQUIRES(lock_);
   void reserve_stride(std::uint64_t offset_in_table) REQUIRES(lock_);

@@ -1,7 +1,6 @@
 // The mappings of a file's data in one process.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "arena/address_range.hpp"
 #include "base/align.hpp"
+#include "base/atomic.hpp"
 #include "os/mapping.hpp"
 
 namespace shmtensor {
@@ -64,7 +64,7 @@ class Windows {
   };
   [[nodiscard]] Window* newest() const noexcept { return newest_.load(std::memory_order_acquire); }
 
-  std::atomic<Window*> newest_{nullptr};
+  Atomic<Window*> newest_{nullptr};
 };
 
 }  // namespace shmtensor

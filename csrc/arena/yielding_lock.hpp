@@ -1,13 +1,13 @@
 // A lock that its holder releases during long system calls.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
+#include "base/atomic.hpp"
 #include "base/thread_annotations.hpp"
 #include "os/futex.hpp"
+#include "os/plain_mutex.hpp"
 
 namespace shmtensor {
 
@@ -52,10 +52,10 @@ class CAPABILITY("lock") YieldingLock {
     YieldingLock& lock_;
   };
 
-  std::mutex mutex_;
+  PlainMutex mutex_;
   // Not a condition variable: a forked child may destroy it while threads of the parent, which do
   // not exist in the child, wait for it.
-  std::atomic<std::uint32_t> ended_{0};
+  Atomic<std::uint32_t> ended_{0};
 };
 
 }  // namespace shmtensor

@@ -1,13 +1,14 @@
 #include "base/report.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstdio>
+
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 namespace {
 
-std::atomic<ReportHook> g_hook{nullptr};
+Atomic<ReportHook> g_hook{nullptr};
 
 void pass_on(Severity severity, const char* text) noexcept {
   const ReportHook hook = g_hook.load(std::memory_order_acquire);

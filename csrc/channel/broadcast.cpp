@@ -69,7 +69,7 @@ void Broadcast::shut_down() {
     call.lock_if_possible(header.tail);
     header.stage.store(QueueStage::shut_down);
   }
-  for (std::atomic<std::uint32_t>* word : {&header.getters, &header.putters}) {
+  for (Atomic<std::uint32_t>* word : {&header.getters, &header.putters}) {
     WaitFlag(*word).wake_everyone();
   }
 }

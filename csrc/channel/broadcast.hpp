@@ -1,10 +1,10 @@
 // A broadcast of messages in shared memory: one process puts, each reader takes all, in order.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "channel/queue.hpp"
 #include "channel/spin_window.hpp"
 #include "os/mutex.hpp"
@@ -72,7 +72,7 @@ class Broadcast {
   Session& session_;
   BroadcastRing ring_;
   SpinWindow spin_;
-  std::atomic<bool> closed_{false};
+  Atomic<bool> closed_{false};
 };
 
 /// A reader of a broadcast, in the process that made it.
@@ -124,8 +124,8 @@ class BroadcastReader {
   Incarnation owner_;
   ReaderRecord* record_ = nullptr;
   Mutex mutex_;  ///< one thread takes at a time
-  std::atomic<bool> left_{false};
-  std::atomic<std::uint64_t> missed_{0};
+  Atomic<bool> left_{false};
+  Atomic<std::uint64_t> missed_{0};
 };
 
 }  // namespace shmtensor

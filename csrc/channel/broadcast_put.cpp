@@ -1,8 +1,8 @@
 // The end of a broadcast at which messages are put.
-#include <atomic>
 #include <cstring>
 #include <optional>
 
+#include "base/atomic.hpp"
 #include "channel/broadcast.hpp"
 #include "channel/channel_call.hpp"
 #include "os/fault_point.hpp"
@@ -22,7 +22,7 @@ void write(MessageEntry& entry, const Outgoing& message) {
   std::memcpy(words.data(), message.content.data(), message.content.size());
   auto* const to = reinterpret_cast<std::uint64_t*>(entry.content.data());
   for (std::size_t i = 0; i * 8 < message.content.size(); ++i) {
-    std::atomic_ref(to[i]).store(words[i], std::memory_order_release);
+    AtomicRef(to[i]).store(words[i], std::memory_order_release);
   }
   if (message.block.arena == nullptr) return;
   const auto strategy = message.block.arena->segment().strategy();
@@ -74,7 +74,7 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
 
 bool Broadcast::find_room(std::uint64_t tail) noexcept {
   if (on_full() == OnFull::drop_oldest) return true;
-  std::atomic<std::uint64_t>& passed = ring_.header().passed;
+  Atomic<std::uint64_t>& passed = ring_.header().passed;
   if (tail - passed.load(std::memory_order_relaxed) < limit()) return true;
   const std::uint64_t first = ring_.first_unread(tail);
   passed.store(first, std::memory_order_relaxed);

@@ -139,7 +139,7 @@ void Queue::wake_joiners() noexcept {
 void Queue::close() noexcept {
   if (closed_.exchange(true) || is_raw_copy()) return;
   return_of_all_threads();
-  for (std::atomic<std::uint32_t>* word : {&header_.getters, &header_.putters, &header_.joiners}) {
+  for (Atomic<std::uint32_t>* word : {&header_.getters, &header_.putters, &header_.joiners}) {
     WaitFlag(*word).notify_everyone();
   }
   for (QueueWatch& watch : watches_) watch.end(session_);

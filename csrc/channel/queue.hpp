@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "base/atomic.hpp"
 #include "channel/queue_watch.hpp"
 #include "channel/spin_window.hpp"
 #include "os/fault_point.hpp"
@@ -95,7 +95,7 @@ class Queue final : private ThreadObserver {
   [[nodiscard]] Attempt try_count_taken(std::uint64_t& taken, ChannelCall& call);
   /// Lets each later take of this object write the position of its message, plus 1, into a word,
   /// before it consumes the message. To be called before other threads use the object.
-  void claim_in(std::atomic<std::uint64_t>& word) noexcept { claim_ = &word; }
+  void claim_in(Atomic<std::uint64_t>& word) noexcept { claim_ = &word; }
 
   /// Return true if the messages of a killed consumer are received again. Such a queue leaves the
   /// tickets of a message that is taken to its record, until the consumer completes it.
@@ -218,7 +218,7 @@ class Queue final : private ThreadObserver {
   /// Any process of the session can write to the memory of a queue, so a number in it may be wrong.
   [[noreturn]] static void throw_damaged();
   template <typename Ready>
-  void wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
+  void wait(Atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
             std::chrono::nanoseconds time) noexcept;
 
   Session& session_;
@@ -226,8 +226,8 @@ class Queue final : private ThreadObserver {
   KeptMessages kept_;
   // By record: the number of the thread that received the message through this object, or 0. Who
   // clears the entry completes the message, or returns it.
-  std::unique_ptr<std::array<std::atomic<std::uint32_t>, KeptMessages::kRecords>> received_;
-  std::atomic<bool> closed_{false};
+  std::unique_ptr<std::array<Atomic<std::uint32_t>, KeptMessages::kRecords>> received_;
+  Atomic<bool> closed_{false};
   ArenaNumber arena_;
   BlockNumber block_;
   // The arenas of the rings in use stay mapped, also after the death of their owners: attaching the
@@ -237,7 +237,7 @@ class Queue final : private ThreadObserver {
   PinnedArena tail_arena_;
   PinnedArena head_arena_;
   SpinWindow spin_;
-  std::atomic<std::uint64_t>* claim_ = nullptr;
+  Atomic<std::uint64_t>* claim_ = nullptr;
   std::array<QueueWatch, 2> watches_;  ///< by event
 };
 

@@ -124,7 +124,7 @@ void Queue::return_of_all_threads() noexcept {
 
 // The parent's messages are not this process's.
 void Queue::enter_child() noexcept {
-  for (std::atomic<std::uint32_t>& one : *received_) one.store(0);
+  for (Atomic<std::uint32_t>& one : *received_) one.store(0);
 }
 
 void Queue::claim(const NamedTicket& named) {

@@ -46,7 +46,7 @@ void Queue::prepare(Attempt attempt, ChannelCall& call, nanoseconds time) {
 }
 
 template <typename Ready>
-void Queue::wait(std::atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
+void Queue::wait(Atomic<std::uint32_t>& word, const QueueEnd& other, Ready&& ready,
                  nanoseconds time) noexcept {
   const int processor = other.processor.load(std::memory_order_relaxed);
   spin_then_sleep(session_, spin_, word, processor, [&] { return is_closed() || ready(); }, time);

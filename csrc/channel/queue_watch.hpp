@@ -1,11 +1,11 @@
 // One event of a queue, as a process takes part in it whose queue is watched by a descriptor.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 
+#include "base/atomic.hpp"
 #include "os/fd.hpp"
 #include "os/mutex.hpp"
 #include "os/poller.hpp"
@@ -21,7 +21,7 @@ struct WatchedEvent {
   WatchedQueue queue;
   OwnerLock lock;  ///< under which it happens
   WatchFlag flag;
-  const std::atomic<std::uint32_t>& pipe;  ///< number of the ReadyPipe
+  const Atomic<std::uint32_t>& pipe;  ///< number of the ReadyPipe
   std::function<bool()> has_happened;
 };
 
@@ -94,7 +94,7 @@ class QueueWatch {
   [[nodiscard]] static bool must_watch_again(const State& state, const WatchedEvent& event);
   static void settle_locked(const ReadyPipe& pipe, const WatchedEvent& event);
 
-  std::atomic<State*> state_{nullptr};
+  Atomic<State*> state_{nullptr};
 };
 
 }  // namespace shmtensor

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "channel/spin_window.hpp"
 #include "os/backoff.hpp"
 #include "os/clock.hpp"
@@ -25,8 +25,8 @@ inline constexpr int kHere = -2;
 /// Returns when `ready()` may be true, or after the time. `word` is a WaitFlag; `other` is the
 /// processor on which the state that is awaited was last changed.
 template <typename Ready>
-void spin_then_sleep(Session& session, SpinWindow& spin, std::atomic<std::uint32_t>& word,
-                     int other, Ready&& ready, std::chrono::nanoseconds time) noexcept {
+void spin_then_sleep(Session& session, SpinWindow& spin, Atomic<std::uint32_t>& word, int other,
+                     Ready&& ready, std::chrono::nanoseconds time) noexcept {
   const std::uint64_t begin = monotonic_nanoseconds();
   const std::uint64_t window = other == kHere ? 0 : spin.window(begin, other);
   if (window != 0) {

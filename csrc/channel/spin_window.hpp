@@ -1,9 +1,9 @@
 // Decides for how long a thread spins before it sleeps.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "os/cpu_quota.hpp"
 
 namespace shmtensor {
@@ -38,10 +38,10 @@ class SpinWindow {
   static constexpr std::uint64_t kRecheck = 100'000'000;
 
   const std::uint64_t most_;
-  std::atomic<std::uint64_t> window_{most_};
-  std::atomic<std::uint32_t> short_{0};  ///< waits without spinning that were short
-  std::atomic<std::uint64_t> recheck_at_{0};
-  std::atomic<bool> pinned_{false};
+  Atomic<std::uint64_t> window_{most_};
+  Atomic<std::uint32_t> short_{0};  ///< waits without spinning that were short
+  Atomic<std::uint64_t> recheck_at_{0};
+  Atomic<bool> pinned_{false};
 };
 
 }  // namespace shmtensor

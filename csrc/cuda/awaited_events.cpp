@@ -1,12 +1,12 @@
 #include "cuda/awaited_events.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/atomic.hpp"
 #include "os/clock.hpp"
 #include "os/mutex.hpp"
 
@@ -14,14 +14,14 @@ namespace shmtensor::cuda {
 namespace {
 
 // Not in the list, which is allocated for the first event.
-std::atomic<std::size_t> g_count{0};
+Atomic<std::size_t> g_count{0};
 
 }  // namespace
 
 // Events are queried under the mutex, so that none is destroyed meanwhile; a query takes about a
 // microsecond.
 struct AwaitedEvents {
-  std::atomic<std::uint64_t> last{0};  // number of the newest
+  Atomic<std::uint64_t> last{0};  // number of the newest
   Mutex mutex;
   std::vector<AwaitedEvent*> all GUARDED_BY(mutex);
   std::uint64_t asked GUARDED_BY(mutex) = 0;  // when /proc was read, in nanoseconds

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <memory>
 
 #include "arena/address_range.hpp"
 #include "arena/data_segment.hpp"
 #include "arena/segment.hpp"
+#include "base/atomic.hpp"
 #include "cuda/memory.hpp"
 #include "os/mutex.hpp"
 
@@ -91,13 +91,13 @@ class DeviceDataSegment final : public DataSegment {
   std::array<std::unique_ptr<Chunk>, kMaxChunks> chunks_ GUARDED_BY(mutex_);
   // Read without the lock: the start of a chunk, by access; its mapped size, which the table may
   // not contain any more; its descriptor, -1 for none.
-  std::array<std::array<std::atomic<DevicePtr>, kMaxChunks>, 2> starts_{};
-  std::array<std::atomic<std::uint64_t>, kMaxChunks> sizes_{};
-  std::array<std::atomic<int>, kMaxChunks> descriptors_;
+  std::array<std::array<Atomic<DevicePtr>, kMaxChunks>, 2> starts_{};
+  std::array<Atomic<std::uint64_t>, kMaxChunks> sizes_{};
+  std::array<Atomic<int>, kMaxChunks> descriptors_;
   // Protected by the arena's lock:
   std::uint32_t next_chunk_ = 0;
   std::array<std::uint32_t, kMaxChunks> used_at_{};
-  std::atomic<std::uint64_t> reserved_{0};
+  Atomic<std::uint64_t> reserved_{0};
 };
 
 }  // namespace shmtensor::cuda

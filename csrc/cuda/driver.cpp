@@ -3,20 +3,20 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 
+#include "base/atomic.hpp"
 #include "os/fork_mark.hpp"
 #include "os/mutex.hpp"
 
 namespace shmtensor::cuda {
 namespace {
 
-std::atomic<pid_t> g_started{0};  // the process that loads the driver, or has loaded it; else 0
-std::atomic<const Driver*> g_loaded{nullptr};
-std::atomic<bool> g_forked{false};
+Atomic<pid_t> g_started{0};  // the process that loads the driver, or has loaded it; else 0
+Atomic<const Driver*> g_loaded{nullptr};
+Atomic<bool> g_forked{false};
 
 const char* const kForked =
     "cannot use CUDA: this process was forked after CUDA was initialized in its parent, which the "

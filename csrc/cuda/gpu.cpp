@@ -1,10 +1,10 @@
 #include "cuda/gpu.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/atomic.hpp"
 #include "base/report.hpp"
 #include "cuda/awaited_events.hpp"
 #include "os/mutex.hpp"
@@ -12,7 +12,7 @@
 namespace shmtensor::cuda {
 namespace {
 
-std::array<std::atomic<const Gpu*>, Gpu::kMost> g_gpus{};
+std::array<Atomic<const Gpu*>, Gpu::kMost> g_gpus{};
 Mutex g_mutex;
 
 }  // namespace
@@ -83,7 +83,7 @@ const Gpu& Gpu::get(int number) {
                                         "; check CUDA_VISIBLE_DEVICES");
   }
   const LockGuard guard(g_mutex);
-  std::atomic<const Gpu*>& place = g_gpus[static_cast<std::size_t>(number)];
+  Atomic<const Gpu*>& place = g_gpus[static_cast<std::size_t>(number)];
   if (place.load() == nullptr) place.store(new Gpu(number));
   return *place.load();
 }

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <span>
 #include <thread>
 
+#include "base/atomic.hpp"
 #include "base/error.hpp"
 #include "manager/manager_address.hpp"
 #include "os/clock.hpp"
@@ -60,8 +60,8 @@ class Silence {
   void end(pid_t manager) noexcept { manager_.compare_exchange_strong(manager, 0); }
 
  private:
-  std::atomic<pid_t> manager_{0};
-  std::atomic<std::uint64_t> until_{0};
+  Atomic<pid_t> manager_{0};
+  Atomic<std::uint64_t> until_{0};
 };
 
 // The managers that this process has met. Those that are its children are kept until they end.
@@ -93,8 +93,8 @@ class Managers {
  private:
   static constexpr pid_t kReserved = -1;
   struct Entry {
-    std::atomic<pid_t> pid{0};
-    std::atomic<std::uint64_t> start_time{0};
+    Atomic<pid_t> pid{0};
+    Atomic<std::uint64_t> start_time{0};
   };
   std::array<Entry, 16> met_;
 };

@@ -33,7 +33,7 @@ void QueueRequests::watch(const Client& client, const Message& message, Fd fd) {
   }
   const Fd& socket = watched->sockets.back();
   poller_.add(socket, tag(EventSource::queue, static_cast<std::uint32_t>(socket.get())));
-  std::atomic<std::uint32_t>& number = header->pipe(queue.event);
+  Atomic<std::uint32_t>& number = header->pipe(queue.event);
   if (watched->pipe.number() == 0 || watched->pipe.number() != number.load()) {
     watched->pipe = ReadyPipe::create();
     watched->pipe.raise();

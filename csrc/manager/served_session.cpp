@@ -1,10 +1,10 @@
 #include "manager/served_session.hpp"
 
-#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/atomic.hpp"
 #include "manager/recovery.hpp"
 #include "manager/session_statistics.hpp"
 #include "os/fault_point.hpp"
@@ -78,7 +78,7 @@ void ServedSession::try_postponed_frees() {
   if (!slots_) return;
   bool any = false;
   slots_->for_each_in_use([&](SlotNumber slot) {
-    std::atomic<std::uint32_t>& postponed = memory_->slot(slot).frees_postponed;
+    Atomic<std::uint32_t>& postponed = memory_->slot(slot).frees_postponed;
     if (postponed.load() == 0) return;
     postponed.store(0);
     any = true;

@@ -1,7 +1,6 @@
 #include "os/cpu_quota.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <fstream>
@@ -9,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/atomic.hpp"
 #include "os/cgroups.hpp"
 
 namespace shmtensor {
@@ -101,7 +101,7 @@ double read_cpu_quota(const std::string& root) {
 // No lock: a process that forks meanwhile would leave it locked in its child. Two threads that read
 // the files at the same time find the same.
 double cpu_quota() noexcept {
-  static std::atomic<double> known{0};
+  static Atomic<double> known{0};
   double quota = known.load(std::memory_order_relaxed);
   if (quota != 0) return quota;
   try {

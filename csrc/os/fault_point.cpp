@@ -4,10 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 namespace {
@@ -34,7 +35,7 @@ void fault_point(const char* name) noexcept {
   const std::size_t length =
       colon != nullptr ? static_cast<std::size_t>(colon - order) : std::strlen(order);
   if (std::strlen(name) != length || std::strncmp(name, order, length) != 0) return;
-  static std::atomic<long> passes{0};
+  static Atomic<long> passes{0};
   const long wanted = colon != nullptr ? std::strtol(colon + 1, nullptr, 10) : 1;
   if (passes.fetch_add(1, std::memory_order_relaxed) + 1 == wanted && take_token()) {
     const char* number = std::getenv("SHMTENSOR_FAULT_SIGNAL");

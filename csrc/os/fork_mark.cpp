@@ -25,7 +25,7 @@ void mark_process() noexcept {
   try {
     Mapping page = Mapping::anonymous(page_size());
     if (::madvise(page.data(), page.size(), MADV_WIPEONFORK) != 0) return;
-    fork_mark::place.store(new (page.release()) std::atomic<std::uint32_t>(depth));
+    fork_mark::place.store(new (page.release()) Atomic<std::uint32_t>(depth));
   } catch (const std::exception&) {
     // No address space is left, perhaps not even for the error's text. Without a mark, no process
     // is considered a raw copy.

@@ -4,15 +4,16 @@
 // every child (Linux 4.14); the fork handler of a child sets the mark again.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 
 namespace fork_mark {
-inline std::atomic<std::uint32_t> none{1};  ///< used before the page exists, and where no page can
-                                            ///< be mapped
-inline std::atomic<std::atomic<std::uint32_t>*> place{&none};
+inline Atomic<std::uint32_t> none{1};  ///< used before the page exists, and where no page can
+                                       ///< be mapped
+inline Atomic<Atomic<std::uint32_t>*> place{&none};
 }  // namespace fork_mark
 
 /// Marks this process unless it is marked already. The caller does so before the process shares

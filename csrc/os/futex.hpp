@@ -1,14 +1,15 @@
 // Waits for a word of shared memory to change, across processes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 
 /// Returns if the word is not `expected`, after a wake-up, and sometimes spuriously. The caller
 /// checks the word again.
-void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t expected) noexcept;
+void wait_for_change(const Atomic<std::uint32_t>& word, std::uint32_t expected) noexcept;
 
 enum class WaitEnd : std::uint8_t {
   woken,  ///< or the word was not `expected`
@@ -17,13 +18,13 @@ enum class WaitEnd : std::uint8_t {
 };
 
 /// The same with a timeout.
-WaitEnd wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+WaitEnd wait_for_change(const Atomic<std::uint32_t>& word, std::uint32_t expected,
                         std::uint64_t nanoseconds) noexcept;
 
 /// Wakes at most `count` threads that wait for the word, in any process. Returns how many it woke.
-std::uint32_t wake(std::atomic<std::uint32_t>& word, std::uint32_t count) noexcept;
+std::uint32_t wake(Atomic<std::uint32_t>& word, std::uint32_t count) noexcept;
 
 /// Wakes all threads that wait for the word, in every process.
-void wake_all(std::atomic<std::uint32_t>& word) noexcept;
+void wake_all(Atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace shmtensor

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/thread_annotations.hpp"
+#include "os/plain_mutex.hpp"
 
 namespace shmtensor {
 
@@ -17,8 +18,8 @@ class CAPABILITY("mutex") AnnotatedMutex {
  private:
   Base base_;
 };
-using Mutex = AnnotatedMutex<std::mutex>;
-using RecursiveMutex = AnnotatedMutex<std::recursive_mutex>;
+using Mutex = AnnotatedMutex<PlainMutex>;
+using RecursiveMutex = AnnotatedMutex<PlainRecursiveMutex>;
 
 /// Holds a lock of any kind.
 template <typename Lock>

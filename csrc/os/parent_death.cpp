@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 
+#include "base/atomic.hpp"
 #include "base/error.hpp"
 #include "os/limits.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kDeepest = 64;  // generations; a signal stack is small
 
-std::atomic<int> held{-1};
+Atomic<int> held{-1};
 
 bool writer_is_gone(int pipe_end) noexcept {
   pollfd entry{pipe_end, 0, 0};

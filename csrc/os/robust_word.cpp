@@ -12,7 +12,7 @@ std::uint32_t this_thread_id() noexcept {
   return static_cast<std::uint32_t>(::syscall(SYS_gettid));
 }
 
-bool claim_robust(std::atomic<std::uint32_t>& word) noexcept {
+bool claim_robust(Atomic<std::uint32_t>& word) noexcept {
   // The list has one entry. The kernel adds the offset to the address of the entry to find the
   // word.
   static thread_local robust_list entry{};

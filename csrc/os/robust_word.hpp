@@ -1,8 +1,9 @@
 // Lets other processes detect the end of a thread by reading a word of shared memory.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "base/atomic.hpp"
 
 namespace shmtensor {
 
@@ -20,6 +21,6 @@ inline constexpr std::uint32_t kRobustThread = 0x3fff'ffff;
 ///
 /// Returns false, and leaves the word, if the system call is not available, as under some seccomp
 /// profiles and emulators.
-[[nodiscard]] bool claim_robust(std::atomic<std::uint32_t>& word) noexcept;
+[[nodiscard]] bool claim_robust(Atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace shmtensor

@@ -1,8 +1,7 @@
 // A lock for critical sections of a few dozen instructions.
 #pragma once
 
-#include <atomic>
-
+#include "base/atomic.hpp"
 #include "base/thread_annotations.hpp"
 #include "os/backoff.hpp"
 
@@ -20,7 +19,7 @@ class CAPABILITY("spin lock") SpinLock {
   void unlock() noexcept RELEASE() { taken_.store(false, std::memory_order_release); }
 
  private:
-  std::atomic<bool> taken_{false};
+  Atomic<bool> taken_{false};
 };
 
 }  // namespace shmtensor

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "arena/ticket_record.hpp"
+#include "base/atomic.hpp"
 #include "queue/layout.hpp"
 
 namespace shmtensor {
@@ -27,9 +27,9 @@ enum class OnFull : std::uint8_t {
 struct alignas(64) ReaderRecord {
   /// reads:1 | 0:15 | slot of the process + 1:16. Zero: unused. A reader that does not read yet has
   /// no position.
-  std::atomic<std::uint32_t> owner;
-  std::atomic<std::int32_t> processor;  ///< of its last attempt
-  std::atomic<std::uint64_t> next;      ///< the number of its next message
+  Atomic<std::uint32_t> owner;
+  Atomic<std::int32_t> processor;  ///< of its last attempt
+  Atomic<std::uint64_t> next;      ///< the number of its next message
 
   static constexpr std::uint32_t kReads = 1u << 31;
 
@@ -46,16 +46,16 @@ struct BroadcastHeader {
   static constexpr std::uint32_t kReaders = 256;
   static constexpr std::uint64_t kMostMessages = 65'536;
 
-  std::atomic<std::uint64_t> magic;
-  std::atomic<std::uint64_t> limit;  ///< messages that fit
-  std::atomic<OnFull> on_full;
+  Atomic<std::uint64_t> magic;
+  Atomic<std::uint64_t> limit;  ///< messages that fit
+  Atomic<OnFull> on_full;
   QueueEnd tail;
   /// All readers have passed the messages before this one. Written with the lock of the tail.
-  std::atomic<std::uint64_t> passed;
-  alignas(64) std::atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
-  alignas(64) std::atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room, or a reader
-  alignas(64) std::atomic<QueueStage> stage;
-  std::atomic<std::uint32_t> used;  ///< no record from this one on was ever used
+  Atomic<std::uint64_t> passed;
+  alignas(64) Atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
+  alignas(64) Atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room, or a reader
+  alignas(64) Atomic<QueueStage> stage;
+  Atomic<std::uint32_t> used;  ///< no record from this one on was ever used
   QueueLabel label;
   std::array<ReaderRecord, kReaders> readers;
 

@@ -44,7 +44,7 @@ void repair_broadcast(const BroadcastRing& ring, const SlotSet& dead, TicketCanc
   SHMTENSOR_FAULT_POINT("manager.readers_removed");
   cancel_passed(ring, tickets);
   tail.wake_waiters();
-  for (std::atomic<std::uint32_t>* word : {&header.getters, &header.putters}) {
+  for (Atomic<std::uint32_t>* word : {&header.getters, &header.putters}) {
     WaitFlag(*word).wake_everyone();
   }
 }

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
 #include "arena/ticket_record.hpp"
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 #include "queue/layout.hpp"
 
@@ -19,9 +19,9 @@ namespace shmtensor {
 struct KeptRecord {
   static constexpr std::uint32_t kReturned = 0xffff'ffff;
 
-  std::atomic<std::uint32_t> owner;  ///< 0: free; kReturned; or the slot of the consumer + 1
+  Atomic<std::uint32_t> owner;  ///< 0: free; kReturned; or the slot of the consumer + 1
   std::uint32_t reserved;
-  std::atomic<std::uint64_t> position;  ///< the count of messages that were put before it
+  Atomic<std::uint64_t> position;  ///< the count of messages that were put before it
 };
 static_assert(sizeof(KeptRecord) == 16);
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 
 #include "arena/layout.hpp"
 #include "arena/ticket_record.hpp"
+#include "base/atomic.hpp"
 #include "os/mapping.hpp"
 #include "queue/watch_flag.hpp"
 
@@ -27,10 +27,10 @@ struct MessageEntry {
   static constexpr std::size_t kContent = 224;
 
   TicketRecord ticket;
-  std::atomic<std::uint32_t> kind;     ///< for the layer above
-  std::atomic<std::uint16_t> size;     ///< of the content
-  std::atomic<std::uint8_t> strategy;  ///< of the arena of the ticket's block
-  std::atomic<Access> access;          ///< with which its reader maps the block
+  Atomic<std::uint32_t> kind;     ///< for the layer above
+  Atomic<std::uint16_t> size;     ///< of the content
+  Atomic<std::uint8_t> strategy;  ///< of the arena of the ticket's block
+  Atomic<Access> access;          ///< with which its reader maps the block
   std::array<std::byte, kContent> content;
 };
 static_assert(sizeof(MessageEntry) == 256);
@@ -38,8 +38,8 @@ static_assert(sizeof(MessageEntry) == 256);
 /// Where a ring is. A ring without a ticket is the one in the queue's first block.
 struct RingRecord {
   TicketRecord ticket;
-  std::atomic<std::uint64_t> start;  ///< the count of messages that were put before its first one
-  std::atomic<Strategy> strategy;    ///< of the arena
+  Atomic<std::uint64_t> start;  ///< the count of messages that were put before its first one
+  Atomic<Strategy> strategy;    ///< of the arena
   std::array<std::byte, 220> padding;
 };
 static_assert(sizeof(RingRecord) == 256);
@@ -47,10 +47,10 @@ static_assert(sizeof(RingRecord) == 256);
 /// The end of the queue at which messages are put (tail) or taken (head). Only the process that has
 /// the lock writes the other fields.
 struct alignas(64) QueueEnd {
-  std::atomic<std::uint32_t> lock;      ///< OwnerLock
-  std::atomic<std::uint32_t> ring;      ///< number of the ring in use
-  std::atomic<std::uint64_t> count;     ///< messages that were put or taken
-  std::atomic<std::int32_t> processor;  ///< of the last attempt
+  Atomic<std::uint32_t> lock;      ///< OwnerLock
+  Atomic<std::uint32_t> ring;      ///< number of the ring in use
+  Atomic<std::uint64_t> count;     ///< messages that were put or taken
+  Atomic<std::int32_t> processor;  ///< of the last attempt
 };
 
 /// The name of a queue for people, in UTF-8, with zeros after it. Constant.
@@ -75,21 +75,21 @@ struct QueueHeader {
   static constexpr std::uint32_t kRings = 16;
   static constexpr std::uint32_t kFirstRing = 32;
 
-  std::atomic<std::uint64_t> magic;
-  std::atomic<std::uint64_t> limit;       ///< messages that fit; 0: as many as memory permits
-  std::atomic<std::uint32_t> redelivers;  ///< 1: KeptMessages follow the header
-  std::atomic<std::uint32_t> kept_used;   ///< no record of these from this one on was ever used
+  Atomic<std::uint64_t> magic;
+  Atomic<std::uint64_t> limit;       ///< messages that fit; 0: as many as memory permits
+  Atomic<std::uint32_t> redelivers;  ///< 1: KeptMessages follow the header
+  Atomic<std::uint32_t> kept_used;   ///< no record of these from this one on was ever used
   QueueEnd tail;
   QueueEnd head;
-  alignas(64) std::atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
-  std::atomic<std::uint32_t> message_watch;        ///< WatchFlag
-  std::atomic<std::uint32_t> message_pipe;         ///< number of the ReadyPipe; 0: never watched
-  alignas(64) std::atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room
-  std::atomic<std::uint32_t> room_watch;           ///< WatchFlag
-  std::atomic<std::uint32_t> room_pipe;            ///< number of the ReadyPipe; 0: never watched
-  alignas(64) std::atomic<QueueStage> stage;
-  std::atomic<std::uint32_t> joiners;  ///< WaitFlag: until all messages are done
-  std::atomic<std::uint64_t> done;     ///< messages for which `task_done` was called
+  alignas(64) Atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
+  Atomic<std::uint32_t> message_watch;        ///< WatchFlag
+  Atomic<std::uint32_t> message_pipe;         ///< number of the ReadyPipe; 0: never watched
+  alignas(64) Atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room
+  Atomic<std::uint32_t> room_watch;           ///< WatchFlag
+  Atomic<std::uint32_t> room_pipe;            ///< number of the ReadyPipe; 0: never watched
+  alignas(64) Atomic<QueueStage> stage;
+  Atomic<std::uint32_t> joiners;  ///< WaitFlag: until all messages are done
+  Atomic<std::uint64_t> done;     ///< messages for which `task_done` was called
   QueueLabel label;
   alignas(64) std::array<RingRecord, kRings> rings;  ///< ring n is in record n % kRings
   std::array<MessageEntry, kFirstRing> first_ring;
@@ -97,15 +97,15 @@ struct QueueHeader {
   [[nodiscard]] RingRecord& ring(std::uint32_t number) noexcept { return rings[number % kRings]; }
 
   /// A WaitFlag.
-  [[nodiscard]] std::atomic<std::uint32_t>& waiters(QueueEvent event) noexcept {
+  [[nodiscard]] Atomic<std::uint32_t>& waiters(QueueEvent event) noexcept {
     return event == QueueEvent::message ? getters : putters;
   }
   /// A WatchFlag.
-  [[nodiscard]] std::atomic<std::uint32_t>& watch(QueueEvent event) noexcept {
+  [[nodiscard]] Atomic<std::uint32_t>& watch(QueueEvent event) noexcept {
     return event == QueueEvent::message ? message_watch : room_watch;
   }
   /// The number of a ReadyPipe. Only the manager stores it.
-  [[nodiscard]] std::atomic<std::uint32_t>& pipe(QueueEvent event) noexcept {
+  [[nodiscard]] Atomic<std::uint32_t>& pipe(QueueEvent event) noexcept {
     return event == QueueEvent::message ? message_pipe : room_pipe;
   }
 

@@ -2,10 +2,10 @@
 // death.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 
 namespace shmtensor {
@@ -19,7 +19,7 @@ class OwnerLock {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  explicit OwnerLock(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
+  explicit OwnerLock(Atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
   [[nodiscard]] bool try_lock(SlotNumber slot) noexcept { return take(slot, 0); }
   /// Tries for about a microsecond, in which an owner that runs unlocks.
@@ -44,7 +44,7 @@ class OwnerLock {
                                          std::memory_order_relaxed);
   }
 
-  std::atomic<std::uint32_t>& word_;
+  Atomic<std::uint32_t>& word_;
 };
 
 /// Has an OwnerLock that its thread has locked.

@@ -87,7 +87,7 @@ void repair_queue(QueueHeader& queue, const KeptMessages& kept, const SlotSet& d
   // Of those that wait, a dead process may have been the one that was woken.
   tail.wake_waiters();
   head.wake_waiters();
-  for (std::atomic<std::uint32_t>* word : {&queue.getters, &queue.putters, &queue.joiners}) {
+  for (Atomic<std::uint32_t>* word : {&queue.getters, &queue.putters, &queue.joiners}) {
     WaitFlag(*word).wake_everyone();
   }
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "os/futex.hpp"
 
 namespace shmtensor {
@@ -23,7 +23,7 @@ namespace shmtensor {
 /// was woken.
 class WaitFlag {
  public:
-  explicit WaitFlag(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
+  explicit WaitFlag(Atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
   /// Returns the word, for `sleep`.
   [[nodiscard]] std::uint32_t announce() noexcept { return word_.fetch_or(1) | 1; }
@@ -51,7 +51,7 @@ class WaitFlag {
   }
 
  private:
-  std::atomic<std::uint32_t>& word_;
+  Atomic<std::uint32_t>& word_;
 };
 
 }  // namespace shmtensor

@@ -1,10 +1,10 @@
 // A word of shared memory that shows whether a process waits for an event by a descriptor.
 #pragma once
 
-#include <atomic>
 #include <compare>
 #include <cstdint>
 
+#include "base/atomic.hpp"
 #include "base/ids.hpp"
 
 namespace shmtensor {
@@ -31,14 +31,14 @@ struct WatchedQueue {
 /// is raised if and only if the flag is not armed.
 class WatchFlag {
  public:
-  explicit WatchFlag(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
+  explicit WatchFlag(Atomic<std::uint32_t>& word) noexcept : word_(word) {}
 
   [[nodiscard]] bool is_armed() const noexcept { return word_.load() != 0; }
   void arm() noexcept { word_.store(1); }
   void disarm() noexcept { word_.store(0); }
 
  private:
-  std::atomic<std::uint32_t>& word_;
+  Atomic<std::uint32_t>& word_;
 };
 
 }  // namespace shmtensor

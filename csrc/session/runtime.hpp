@@ -2,11 +2,11 @@
 // created at first use and never destroyed, since tensors may outlive every destructor.
 #pragma once
 
-#include <atomic>
 #include <string>
 #include <vector>
 
 #include "arena/budget.hpp"
+#include "base/atomic.hpp"
 #include "os/mutex.hpp"
 #include "os/spin_lock.hpp"
 #include "session/session.hpp"
@@ -77,14 +77,14 @@ class Runtime {
   static void in_child() noexcept NO_THREAD_SAFETY_ANALYSIS;
 
   Budget budget_;
-  std::atomic<std::uint32_t> forks_{0};
+  Atomic<std::uint32_t> forks_{0};
   bool in_raw_copy_ = false;  // the result of `before_fork`, used until the fork is complete
   Mutex join_mutex_;          // one connection to a session at a time
   Session::Settings settings_ GUARDED_BY(join_mutex_);
   SpinLock list_lock_;
   std::vector<std::shared_ptr<Session>> sessions_ GUARDED_BY(list_lock_);  // home is never left
   SessionId home_id_ GUARDED_BY(list_lock_);
-  std::atomic<Session*> home_{nullptr};
+  Atomic<Session*> home_{nullptr};
 };
 
 }  // namespace shmtensor
