@@ -247,12 +247,13 @@ def test_stopped_process_loses_no_message() -> None:
 def test_queue_uses_no_descriptor() -> None:
     st.Queue().put(1)
     before = len(os.listdir("/proc/self/fd"))
+    threads = threading.active_count()
     queues = [st.Queue() for _ in range(1000)]
     for number, q in enumerate(queues):
         q.put(number)
     assert [q.get() for q in queues] == list(range(1000))
     assert len(os.listdir("/proc/self/fd")) == before
-    assert threading.active_count() == 1
+    assert threading.active_count() <= threads  # another test may have left one
 
 
 def test_handle_of_a_queue_is_short() -> None:

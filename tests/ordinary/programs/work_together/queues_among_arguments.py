@@ -50,7 +50,8 @@ if __name__ == "__main__":
     results = mp.Queue()
     with mp.Pool(2, keep, (results,)) as pool:
         pool.map(put_square, range(5))
-    print(sorted(results.get() for _ in range(5)))
+        # Before the pool ends: the standard library loses what its workers have not written yet.
+        print(sorted(results.get() for _ in range(5)))
     with mp.Manager() as manager, mp.Pool(2) as pool:
         shared = manager.Queue()
         pool.map(functools.partial(put_scaled, 10, shared), range(4))
