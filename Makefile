@@ -10,10 +10,10 @@ BENCH_PEERS ?=
 BENCH_CASES ?= all
 BENCH_RESULT ?= build/bench/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
-# The build of the tests: the C++ tests, and the package with the fault points at which tests kill processes.
+# The build of the tests: the C++ tests, the simulation, and the package with the fault points at which tests kill processes.
 # pip installs it into the environment of the tests; RELEASE=1: what users build, without either.
-TEST_BUILD := SHMTENSOR_TESTS=ON SHMTENSOR_FAULT_POINTS=ON SHMTENSOR_WERROR=ON CMAKE_UNITY_BUILD=ON \
-	CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
+TEST_BUILD := SHMTENSOR_TESTS=ON SHMTENSOR_SIMULATION=ON SHMTENSOR_FAULT_POINTS=ON SHMTENSOR_WERROR=ON \
+	CMAKE_UNITY_BUILD=ON CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 # Another environment may have configured it before: CMake's cache has its interpreter, and pip clears the cache.
 PYBIND = pybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 CPP_CONFIGURE = $(CMAKE) -S . -B $(CPP_BUILD) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
@@ -22,8 +22,8 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find csrc python -name '*.[ch]p
 	-not -path '*/__pycache__/*' -o -name CMakeLists.txt)
 
 .PHONY: help demo test lint bench docs \
-	test-cpp test-python test-all test-integrations format bench-cpp check-docs audit clean \
-	nightly sanitize fuzz fuzz-keep model litmus torture endurance test-integrations-oldest \
+	test-cpp test-simulation test-python test-all test-integrations format bench-cpp check-docs audit clean \
+	nightly sanitize simulation-mutations fuzz fuzz-keep model litmus torture endurance test-integrations-oldest \
 	test-torch-cuda test-cpython gpu-test gpu-report \
 	wheels check-wheels wheel-tools release-check
 
@@ -51,7 +51,7 @@ demo: ## see shmtensor beside pickle and SharedMemory (HTML=file: a page, too) [
 # The first time, pip installs the tools during the build. Most C++ tests wait for processes.
 test: ## run the everyday tests: each protocol and each public function [3 minutes, the first time 6]
 	CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) $(MAKE) --no-print-directory -j2 $(CPP_BUILD)/.built $(VENV)/.group-test
-	$(MAKE) --no-print-directory -j2 test-cpp test-python
+	$(MAKE) --no-print-directory -j2 test-cpp test-simulation test-python
 
 # Compiler warnings are errors in the build of the tests, which it needs.
 lint: ## check style, types, layers, defects [2 minutes, after a change of C++ 6]
@@ -88,6 +88,13 @@ docs: $(VENV)/.group-docs
 test-cpp: ## run the C++ tests (CPP_TESTS="--gtest_filter=Queue*": some) [half a minute]
 test-cpp: $(CPP_BUILD)/.built
 	$(BIN)/python tests/cpp/run.py $(CPP_BUILD)/tests/cpp/shmtensor-tests $(CPP_TESTS)
+
+# The first seed of a day is that day's.
+SIMULATED_SECONDS ?= 30
+SIMULATION ?=
+test-simulation: ## search the orders of the core's steps (SIMULATION="--program queue": some) [half a minute]
+test-simulation: $(CPP_BUILD)/.built
+	$(CPP_BUILD)/tests/simulation/shmtensor-simulation --seconds $(SIMULATED_SECONDS) $(SIMULATION)
 
 # Three tests for two processors: many wait for processes most of the time.
 PROCESSES = $(shell expr $$(nproc) \* 3 / 2)
@@ -148,11 +155,12 @@ clean: ## remove build/ and the virtual environments
 ### On machines and at night
 
 # Each piece prints what it needs and how long it takes; one whose tool is missing is skipped.
-NIGHTLY ?= sanitize fuzz model litmus torture endurance test-all test-integrations test-torch-cuda \
+NIGHTLY ?= sanitize test-simulation simulation-mutations fuzz model litmus torture endurance test-all test-integrations test-torch-cuda \
 	test-cpython wheels
 NEEDS_fuzz = $(CLANG)
 NEEDS_model := spin
 NEEDS_litmus := herd7
+nightly: export SIMULATED_SECONDS = 600
 nightly: export INTEGRATIONS_MARK = not gpu
 nightly: export TEST_ALL_MARK = thorough and not gpu
 nightly: ## run NIGHTLY="sanitize fuzz model ...", one after the other [6 hours]
@@ -171,6 +179,10 @@ sanitize: $(VENV)/.group-build build/gtest/.found
 	    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_PREFIX_PATH=$(abspath build/gtest)/usr && \
 	  $(CMAKE) --build build/sanitize-$$kind && \
 	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
+
+simulation-mutations: ## plant errors in the core, which the simulation must find [10 minutes]
+simulation-mutations: $(VENV)/.group-build
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.simulation.mutations build/mutations
 
 # Needs Clang with libFuzzer. New inputs stay in build/fuzz/corpus until fuzz-keep.
 FUZZ_TARGETS := tables memory member manager channel
@@ -352,7 +364,7 @@ $(VENV)/.pip:
 	touch $@
 
 CPP_TEST_SOURCES := $(shell find tests/cpp tests/cuda/sim tests/fuzz/*.?pp tests/fuzz/corpus* \
-	tests/faults/*.cpp tests/faults/CMakeLists.txt -type f -not -name '*.py' -not -name '*.sh')
+	tests/simulation tests/faults/*.cpp tests/faults/CMakeLists.txt -type f -not -name '*.py' -not -name '*.sh')
 $(CPP_BUILD)/.built: $(SOURCES) $(CPP_TEST_SOURCES) | $(VENV)/.group-build build/gtest/.found
 	$(CPP_CONFIGURE)
 	$(CMAKE) --build $(CPP_BUILD)

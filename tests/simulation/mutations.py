@@ -1,0 +1,306 @@
+"""Plants errors in the core, one at a time, and checks that the simulation finds each.
+
+Each mutation changes one file in a copy of the tree: `make simulation-mutations`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Mutation:
+    name: str
+    file: str
+    changes: tuple[tuple[str, str], ...]  # a text that occurs once, and what replaces it
+
+    @property
+    def programs(self) -> str:
+        """The beginning of the names of the programs that run."""
+        return self.name.partition(":")[0]
+
+
+def mutation(name: str, file: str, *changes: tuple[str, str]) -> Mutation:
+    return Mutation(name, file, changes)
+
+
+BIT = "fetch_or(bit_of(member_.slot()));\n"
+LIVE = """  record.word.store(BlockWord::live_at(BlockWord(record.word.load()).generation()).bits(),
+                    std::memory_order_release);  // after the bit
+"""
+BLOCKS = [
+    mutation(
+        "blocks: a ticket moves no epoch",
+        "csrc/arena/arena.cpp",
+        ("while (!state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits())) {\n  }\n", ""),
+    ),
+    mutation(
+        "blocks: holders are not read again after the tickets",
+        "csrc/arena/reclaim.cpp",
+        (
+            '  SHMTENSOR_FAULT_POINT("free.tickets_seen");\n'
+            "  if (has_holder(segment, block)) return FreeResult::none;\n",
+            "",
+        ),
+    ),
+    mutation(
+        "blocks: the ticket is claimed before the bit is set",
+        "csrc/arena/arena.cpp",
+        (
+            f'  holders.{BIT}  SHMTENSOR_FAULT_POINT("hold.before_claim");\n'
+            "  bool held = transit != nullptr && transit->claim(named);\n",
+            f"  bool held = transit != nullptr && transit->claim(named);\n  holders.{BIT}",
+        ),
+    ),
+    mutation(
+        "blocks: a hold without a ticket moves no epoch",
+        "csrc/arena/arena.cpp",
+        ("held = state.compare_exchange_weak(word, BlockWord(word).next_epoch().bits());", "held = true;"),
+    ),
+    mutation(
+        "blocks: a sweep tries only what the dead one held",
+        "csrc/arena/reclaim.hpp",
+        (
+            "    for (std::uint32_t planes = concerned;",
+            "    bool held = false;\n    for (auto planes = concerned;",
+        ),
+        ("      holders.fetch_and(~bits);\n", "      holders.fetch_and(~bits);\n      held = true;\n"),
+        ("    const BlockWord word(", "    if (!held) continue;\n    const BlockWord word("),
+    ),
+    mutation(
+        "blocks: a block is live before its owner's bit",
+        "csrc/arena/arena_allocate.cpp",
+        (f"  segment_->holders(plane_of(member_.slot()), block).{BIT}", ""),
+        (LIVE, f"{LIVE}  segment_->holders(plane_of(member_.slot()), block).{BIT}"),
+    ),
+    mutation(
+        "blocks: a freed block keeps its generation",
+        "csrc/arena/block_word.hpp",
+        ("kLastGeneration : generation() + 1);", "kLastGeneration : generation());"),
+    ),
+    mutation(
+        "blocks: planes are not read again after the tickets",
+        "csrc/arena/reclaim.cpp",
+        (
+            "bool has_holder(const Segment& segment, BlockNumber block) noexcept {\n"
+            "  for (std::uint32_t planes = segment.planes(); planes",
+            "static bool has_holder_in(const Segment& segment, BlockNumber block, std::uint32_t planes) {\n"
+            "  for (; planes",
+        ),
+        (
+            "// The bit may be on a free block:",
+            "bool has_holder(const Segment& segment, BlockNumber block) noexcept {\n"
+            "  return has_holder_in(segment, block, segment.planes());\n}\n\n"
+            "// The bit may be on a free block:",
+        ),
+        (
+            '  SHMTENSOR_FAULT_POINT("free.tickets_seen");\n  if (has_holder(segment, block)) return',
+            "  if (has_holder_in(segment, block, seen)) return",
+        ),
+        (
+            "  if (!word.live()) return FreeResult::none;\n",
+            "  if (!word.live()) return FreeResult::none;\n  const std::uint32_t seen = segment.planes();\n",
+        ),
+    ),
+]
+QUEUES = [
+    mutation(
+        "queue: a ticket before its record",
+        "csrc/arena/transit.cpp",
+        (
+            "  record.write({arena, block, generation, ticket});\n"
+            '  SHMTENSOR_FAULT_POINT("send.recorded");\n'
+            "  publish(ticket);\n",
+            "  publish(ticket);\n  record.write({arena, block, generation, ticket});\n",
+        ),
+    ),
+    mutation(
+        "queue: a record is valid while it is written",
+        "csrc/arena/ticket_record.hpp",
+        ("    name.store(0, kInOrder);  // so that no reader combines the parts of two tickets\n", ""),
+    ),
+    mutation(
+        "queue: a message is counted as taken before the claim",
+        "csrc/channel/queue_take.cpp",
+        (
+            "    bool taken = false;\n    if (record) {",
+            "    bool taken = false;\n    count_taken(head + 1);\n    if (record) {",
+        ),
+        ('    SHMTENSOR_FAULT_POINT("queue.take_count");\n    count_taken(head + 1);\n', ""),
+    ),
+    mutation(
+        "queue: no ticket is cancelled for a dead producer",
+        "csrc/queue/repair.cpp",
+        ("    cancel_named(ring.entry(queue.tail.count.load()).ticket, tickets);\n", ""),
+    ),
+    mutation(
+        "queue: no message is skipped for a dead consumer",
+        "csrc/queue/repair.cpp",
+        ("  queue.head.count.store(head + 1);\n", ""),
+    ),
+    mutation(
+        "queue: a waiter checks, then announces itself",
+        "csrc/channel/spin_then_sleep.hpp",
+        (
+            "  const std::uint32_t announced = flag.announce();\n"
+            '  SHMTENSOR_FAULT_POINT("queue.announced");\n'
+            "  if (ready()) return;\n",
+            "  if (ready()) return;\n  const std::uint32_t announced = flag.announce();\n",
+        ),
+    ),
+    mutation(
+        "queue: the word is cleared without a wake",
+        "csrc/queue/wait_flag.hpp",
+        ("    wake_all(word_);\n", ""),
+    ),
+    mutation(
+        "queue: the word does not count that it was cleared",
+        "csrc/queue/wait_flag.hpp",
+        ("(word | 1) + 1)", "word & ~1u)"),
+    ),
+    mutation(
+        "queue: a sweep wakes no waiter",
+        "csrc/queue/repair.cpp",
+        ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n"),
+    ),
+    mutation(
+        "queue: the lock of a dead producer is free before the repair",
+        "csrc/queue/repair.cpp",
+        (
+            "    repair_tail(queue, tickets);\n",
+            "    tail.unlock_for_dead();\n    repair_tail(queue, tickets);\n",
+        ),
+    ),
+    mutation(
+        "queue: the lock of a dead consumer is free before the repair",
+        "csrc/queue/repair.cpp",
+        (
+            "    repair_head(queue, kept, tickets);\n",
+            "    head.unlock_for_dead();\n    repair_head(queue, kept, tickets);\n",
+        ),
+    ),
+]
+# Accesses with an order that is too weak.
+ORDERS = [
+    mutation(
+        "queue: order: a waiter announces itself with a release only",
+        "csrc/queue/wait_flag.hpp",
+        ("return word_.fetch_or(1) | 1;", "return word_.fetch_or(1, std::memory_order_release) | 1;"),
+    ),
+    mutation(
+        "queue: order: whoever puts looks for waiters with an acquire only",
+        "csrc/queue/wait_flag.hpp",
+        ("return (word_.load() & 1) != 0;", "return (word_.load(std::memory_order_acquire) & 1) != 0;"),
+    ),
+    mutation(
+        "queue: order: a message is counted with a relaxed store",
+        "csrc/channel/queue_put.cpp",
+        (
+            "header_.tail.count.store(tail + 1);",
+            "header_.tail.count.store(tail + 1, std::memory_order_relaxed);",
+        ),
+    ),
+    mutation(
+        "queue: order: a message is looked for with a relaxed load",
+        "csrc/channel/queue_take.cpp",
+        (
+            "const std::uint64_t tail = header_.tail.count.load();",
+            "const std::uint64_t tail = header_.tail.count.load(std::memory_order_relaxed);",
+        ),
+    ),
+    mutation(
+        "blocks: order: the last release clears its bit with a relaxed operation, and reads the others' so",
+        "csrc/arena/reclaim.cpp",
+        (
+            "    if (segment.holders(plane, block).load() != 0) return true;",
+            "    if (segment.holders(plane, block).load(std::memory_order_relaxed) != 0) return true;",
+        ),
+    ),
+]
+
+
+class Copy:
+    """A copy of the sources with a build of the simulation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.build = folder / "build"
+        for name in ("csrc", "tests/cpp", "tests/simulation"):
+            shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
+        shutil.copy(ROOT / "CMakeLists.txt", folder)
+        options = ["-DSHMTENSOR_PYTHON=OFF", "-DSHMTENSOR_SIMULATION=ON", "-DCMAKE_UNITY_BUILD=ON"]
+        self._run("cmake", "-S", str(folder), "-B", str(self.build), *options)
+        self.compile()
+
+    def compile(self) -> None:
+        self._run("cmake", "--build", str(self.build), "--target", "shmtensor-simulation", "-j2")
+
+    @staticmethod
+    def _run(*command: str) -> None:
+        done = subprocess.run(
+            command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}")
+
+    def find(self, planted: Mutation) -> tuple[str, float]:
+        """Return what the simulation reports of a planted error, and its time in seconds."""
+        path = self.folder / planted.file
+        original = path.read_text()
+        text = original
+        for old, new in planted.changes:
+            if text.count(old) != 1:
+                raise SystemExit(f"{planted.name}: {planted.file} has {text.count(old)} times: {old!r}")
+            text = text.replace(old, new)
+        path.write_text(text)
+        try:
+            self.compile()
+            begin = time.monotonic()
+            program = self.build / "tests/simulation/shmtensor-simulation"
+            done = subprocess.run(
+                [program, "--program", planted.programs, "--seconds", str(SECONDS), "--first-failure"],
+                check=False,
+                text=True,
+                stdout=subprocess.PIPE,
+                timeout=4 * SECONDS,
+            )
+            seconds = time.monotonic() - begin
+        finally:
+            path.write_text(original)
+            os.utime(path)
+        if done.returncode == 0:
+            return "", seconds
+        failed = re.search(r"^FAILED: (.*)", done.stdout, re.MULTILINE)
+        again = re.search(r'--repeat ".*"', done.stdout)
+        return f"{failed and failed[1]} {again and again[0]}", seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="for the copy and its build")
+    parser.add_argument("--only", default="", help="mutations whose names contain this")
+    args = parser.parse_args()
+    copy = Copy(args.folder.resolve())
+    missed = 0
+    for planted in [*BLOCKS, *QUEUES, *ORDERS]:
+        if args.only not in planted.name:
+            continue
+        what, seconds = copy.find(planted)
+        print(f"{'found' if what else 'MISSED':7}{seconds:6.1f} s  {planted.name}: {what}", flush=True)
+        missed += not what
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

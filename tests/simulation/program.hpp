@@ -1,0 +1,46 @@
+// A program for the simulation. CONTRIBUTING.md has a short one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "simulation/run.hpp"
+
+namespace shmtensor::simulation {
+
+class Program {
+ public:
+  /// How many deviations of each kind an exhaustive search combines.
+  struct Limits {
+    std::uint32_t of_kind[kKinds] = {2, 1, 1, 1};
+    std::uint32_t all = 3;
+  };
+
+  virtual ~Program() = default;
+  /// Makes the shared memory and the objects of all processes, once.
+  virtual void build() = 0;
+  /// Adds the processes and threads of a run.
+  virtual void start(Run& run) = 0;
+  /// Checks what is left after a run, and reports by `Run::fail`.
+  virtual void check(Run& run) = 0;
+  [[nodiscard]] virtual Limits limits() const { return {}; }
+};
+
+struct NamedProgram {
+  std::string name;
+  std::unique_ptr<Program> (*make)();
+};
+
+[[nodiscard]] std::vector<NamedProgram>& programs();
+
+/// Lists a program, as an object with static storage.
+template <typename Type>
+struct Register {
+  explicit Register(const char* name) {
+    programs().push_back({name, [] { return std::unique_ptr<Program>(std::make_unique<Type>()); }});
+  }
+};
+
+}  // namespace shmtensor::simulation

@@ -1,0 +1,190 @@
+#include "simulation/search.hpp"
+
+#include <algorithm>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "simulation/snapshot.hpp"
+
+namespace shmtensor::simulation {
+namespace {
+
+constexpr char kLetters[] = {'p', 'k', 's', 'o'};  // by Kind
+
+}  // namespace
+
+std::vector<NamedProgram>& programs() {
+  static std::vector<NamedProgram> all;
+  return all;
+}
+
+/// Repeats deviations, and lists what else could have been chosen after the last of them.
+class Search::Repeat final : public Chooser {
+ public:
+  explicit Repeat(const Deviations& deviations) : deviations_(deviations) {}
+
+  std::uint32_t choose(Kind kind, std::uint32_t step, std::uint32_t options) override {
+    while (next_ < deviations_.size() && deviations_[next_].step < step) ++next_;
+    for (std::size_t i = next_; i < deviations_.size() && deviations_[i].step == step; ++i) {
+      if (deviations_[i].kind != kind) continue;
+      return deviations_[i].choice < options ? deviations_[i].choice : 0;
+    }
+    if (deviations_.empty() || step > deviations_.back().step) {
+      choices_.push_back({step, kind, options});
+    }
+    return 0;
+  }
+  [[nodiscard]] const std::vector<Choice>& choices() const noexcept { return choices_; }
+
+ private:
+  const Deviations& deviations_;
+  std::size_t next_ = 0;
+  std::vector<Choice> choices_;
+};
+
+/// Chooses by a seed, which also determines how often it deviates.
+class Search::Random final : public Chooser {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {
+    constexpr std::uint32_t kOneIn[] = {2, 4, 8, 16, 32, 64};
+    for (std::uint32_t& rate : one_in_) rate = kOneIn[engine_() % std::size(kOneIn)];
+    one_in_[static_cast<std::size_t>(Kind::kill)] *= 8;
+    kills_ = static_cast<std::uint32_t>(engine_() % 3);
+  }
+
+  std::uint32_t choose(Kind kind, std::uint32_t /*step*/, std::uint32_t options) override {
+    if (kind == Kind::order) return static_cast<std::uint32_t>(engine_() % options);
+    if (engine_() % one_in_[static_cast<std::size_t>(kind)] != 0) return 0;
+    if (kind == Kind::kill && (kills_ == 0 || kills_-- == 0)) return 0;
+    return 1 + static_cast<std::uint32_t>(engine_() % (options - 1));
+  }
+
+ private:
+  std::mt19937_64 engine_;
+  std::uint32_t one_in_[kKinds];
+  std::uint32_t kills_;
+};
+
+std::optional<Search::Failure> Search::run(Chooser& chooser, const Run::Settings& settings) {
+  run_.begin(chooser, settings);
+  program_.start(run_);
+  run_.go();
+  if (!run_.outcome().failure) {
+    const Snapshot::UseHeap simulated(Snapshot::Heap::simulated);
+    program_.check(run_);
+  }
+  Snapshot::get().restore();
+  ++runs_;
+  steps_ += run_.outcome().steps;
+  if (!run_.outcome().failure) return std::nullopt;
+  return Failure{*run_.outcome().failure, run_.outcome().deviations};
+}
+
+std::optional<Search::Failure> Search::random(std::uint64_t seed) {
+  if (auto failure = learn()) return failure;
+  Random chooser(seed);
+  return run(chooser, {.learns = false});
+}
+
+std::optional<Search::Failure> Search::learn() {
+  constexpr std::uint64_t kRuns = 64;
+  if (std::exchange(has_learned_, true)) return std::nullopt;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    Random chooser(~seed);
+    if (auto failure = run(chooser, {})) return failure;
+  }
+  return std::nullopt;
+}
+
+std::optional<Search::Failure> Search::repeat(const Deviations& deviations, bool trace) {
+  Repeat chooser(deviations);
+  return run(chooser, {.all_words = true, .trace = trace});
+}
+
+// Runs with few deviations come first, so a failure has the fewest. A word that only one thread has
+// used so far is not contended, so the first search may have passed choices over; what it has
+// learned is used by the next one.
+std::optional<Search::Failure> Search::exhaustive(Clock::time_point end) {
+  std::size_t known = 0;
+  do {
+    known = run_.contended();
+    for (depth_ = 1; complete_ && depth_ <= program_.limits().all; ++depth_) {
+      Deviations deviations;
+      if (auto failure = explore(deviations, end)) return failure;
+    }
+  } while (complete_ && known != run_.contended());
+  return std::nullopt;
+}
+
+bool Search::permits(const Deviations& deviations, Kind kind) const {
+  const Program::Limits limits = program_.limits();
+  const auto used = std::ranges::count(deviations, kind, &Deviation::kind);
+  return deviations.size() < depth_ &&
+         static_cast<std::uint32_t>(used) < limits.of_kind[static_cast<std::size_t>(kind)];
+}
+
+std::optional<Search::Failure> Search::explore(Deviations& deviations, Clock::time_point end) {
+  Repeat chooser(deviations);
+  if (auto failure = run(chooser, {})) return failure;
+  for (const Choice& choice : chooser.choices()) {
+    if (!permits(deviations, choice.kind)) continue;
+    for (std::uint32_t option = 1; option < choice.options; ++option) {
+      if (Clock::now() >= end) {
+        complete_ = false;
+        return std::nullopt;
+      }
+      deviations.push_back({choice.step, choice.kind, static_cast<std::uint8_t>(option)});
+      auto failure = explore(deviations, end);
+      deviations.pop_back();
+      if (failure) return failure;
+    }
+  }
+  return std::nullopt;
+}
+
+Search::Failure Search::shrink(Failure failure) {
+  for (std::size_t part = std::max<std::size_t>(failure.deviations.size() / 2, 1);; part /= 2) {
+    for (std::size_t at = 0; at < failure.deviations.size();) {
+      Deviations fewer = failure.deviations;
+      const auto first = fewer.begin() + static_cast<std::ptrdiff_t>(at);
+      fewer.erase(first, first + static_cast<std::ptrdiff_t>(std::min(part, fewer.size() - at)));
+      if (auto smaller = repeat(fewer, false);
+          smaller && smaller->deviations.size() <= fewer.size()) {
+        failure = std::move(*smaller);
+      } else {
+        at += part;
+      }
+    }
+    if (part <= 1) return failure;
+  }
+}
+
+std::string text_of(const Deviations& deviations) {
+  std::string text;
+  for (const Deviation& deviation : deviations) {
+    if (!text.empty()) text += ' ';
+    text += std::to_string(deviation.step) + kLetters[static_cast<std::size_t>(deviation.kind)] +
+            std::to_string(deviation.choice);
+  }
+  return text;
+}
+
+Deviations parse(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  Deviations deviations;
+  std::uint32_t step = 0;
+  char letter = 0;
+  unsigned choice = 0;
+  while (in >> step >> letter >> choice) {
+    const auto kind = std::ranges::find(kLetters, letter);
+    if (kind == std::end(kLetters))
+      throw std::invalid_argument("no kind of deviation: " + std::string(text));
+    deviations.push_back(
+        {step, static_cast<Kind>(kind - kLetters), static_cast<std::uint8_t>(choice)});
+  }
+  return deviations;
+}
+
+}  // namespace shmtensor::simulation
