@@ -51,7 +51,7 @@ demo: ## see shmtensor beside pickle and SharedMemory (HTML=file: a page, too) [
 # The first time, pip installs the tools during the build. Most C++ tests wait for processes.
 test: ## run the everyday tests: each protocol and each public function [3 minutes, the first time 6]
 	CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) $(MAKE) --no-print-directory -j2 $(CPP_BUILD)/.built $(VENV)/.group-test
-	$(MAKE) --no-print-directory -j2 test-cpp test-simulation test-python
+	$(MAKE) --no-print-directory -j3 test-cpp test-simulation test-python
 
 # Compiler warnings are errors in the build of the tests, which it needs.
 lint: ## check style, types, layers, defects [2 minutes, after a change of C++ 6]

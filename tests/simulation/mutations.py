@@ -126,11 +126,6 @@ QUEUES = [
         ),
     ),
     mutation(
-        "queue: a record is valid while it is written",
-        "csrc/arena/ticket_record.hpp",
-        ("    name.store(0, kInOrder);  // so that no reader combines the parts of two tickets\n", ""),
-    ),
-    mutation(
         "queue: a message is counted as taken before the claim",
         "csrc/channel/queue_take.cpp",
         (
@@ -165,11 +160,6 @@ QUEUES = [
         ("    wake_all(word_);\n", ""),
     ),
     mutation(
-        "queue: the word does not count that it was cleared",
-        "csrc/queue/wait_flag.hpp",
-        ("(word | 1) + 1)", "word & ~1u)"),
-    ),
-    mutation(
         "queue: a sweep wakes no waiter",
         "csrc/queue/repair.cpp",
         ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n"),
@@ -188,6 +178,172 @@ QUEUES = [
         (
             "    repair_head(queue, kept, tickets);\n",
             "    head.unlock_for_dead();\n    repair_head(queue, kept, tickets);\n",
+        ),
+    ),
+]
+READER = "csrc/channel/broadcast_reader.cpp"
+PUT = "csrc/channel/broadcast_put.cpp"
+REPAIR = "csrc/queue/broadcast_repair.cpp"
+BROADCASTS = [
+    mutation(
+        "broadcast: a joining reader reads the count once",
+        READER,
+        ("  const std::uint64_t count = header.tail.count.load();", "  const std::uint64_t count = first;"),
+    ),
+    mutation(
+        "broadcast: a reader does not check what it copied",
+        READER,
+        ("  if (!ring.in_window(number)) return Step::again;\n", ""),
+    ),
+    mutation(
+        "broadcast: a reader passes a message before it holds it",
+        READER,
+        (
+            "  if (arena == nullptr || !hold_message(",
+            "  record_->next.store(number + 1);\n  if (arena == nullptr || !hold_message(",
+        ),
+    ),
+    mutation(
+        "broadcast: the oldest is cancelled before the count",
+        PUT,
+        (
+            "  ring_.header().tail.count.store(tail + 1);\n",
+            "  cancel(oldest, call);\n  ring_.header().tail.count.store(tail + 1);\n",
+        ),
+    ),
+    mutation(
+        "broadcast: no spare entry",
+        "csrc/queue/broadcast_layout.hpp",
+        ("    return limit + 1;\n", "    return limit;\n"),
+    ),
+    mutation(
+        "broadcast: the last reader keeps a message",
+        READER,
+        ("  if (ring.have_passed(number + 1)) {", "  if (false) {"),
+    ),
+    mutation(
+        "broadcast: a writer whose readers have left keeps it",
+        PUT,
+        ("  if (message.block.arena != nullptr && ring_.have_passed(number + 1)) {", "  if (false) {"),
+    ),
+    mutation(
+        "broadcast: a leaving reader keeps its messages",
+        READER,
+        ("  broadcast_.wake_writers();\n  broadcast_.release(next);\n", "  broadcast_.wake_writers();\n"),
+    ),
+    mutation(
+        "broadcast: a leaving reader notifies no writer",
+        READER,
+        ("  broadcast_.wake_writers();\n  broadcast_.release(next);\n", "  broadcast_.release(next);\n"),
+    ),
+    mutation(
+        "broadcast: a waiter checks, then announces itself",
+        "csrc/channel/spin_then_sleep.hpp",
+        (
+            "  const std::uint32_t announced = flag.announce();\n"
+            '  SHMTENSOR_FAULT_POINT("queue.announced");\n'
+            "  if (ready()) return;\n",
+            "  if (ready()) return;\n  const std::uint32_t announced = flag.announce();\n",
+        ),
+    ),
+    mutation(
+        "broadcast: a ticket before its record",
+        "csrc/arena/transit.cpp",
+        (
+            "  record.write({arena, block, generation, ticket});\n"
+            '  SHMTENSOR_FAULT_POINT("send.recorded");\n'
+            "  publish(ticket);\n",
+            "  publish(ticket);\n  record.write({arena, block, generation, ticket});\n",
+        ),
+    ),
+    mutation(
+        "broadcast: no ticket is cancelled for a dead writer",
+        REPAIR,
+        ("    repair_tail(ring, tickets);\n", "    static_cast<void>(&repair_tail);\n"),
+    ),
+    mutation(
+        "broadcast: a dead reader is waited for",
+        REPAIR,
+        ("    if (dead.has(reader.slot())) reader.owner.store(0);\n", "    static_cast<void>(reader);\n"),
+    ),
+    mutation(
+        "broadcast: a dead reader's messages are kept",
+        REPAIR,
+        ("  cancel_passed(ring, tickets);\n", "  static_cast<void>(&cancel_passed);\n"),
+    ),
+    mutation(
+        "broadcast: a sweep wakes no waiter",
+        REPAIR,
+        ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n"),
+    ),
+    mutation(
+        "broadcast: the lock is free before the repair",
+        REPAIR,
+        (
+            "    repair_tail(ring, tickets);\n",
+            "    tail.unlock_for_dead();\n    repair_tail(ring, tickets);\n",
+        ),
+    ),
+]
+KEEP = "csrc/channel/queue_keep.cpp"
+KEPT = "csrc/queue/kept.cpp"
+REDELIVERY = [
+    mutation(
+        "queue/redelivery: a message is counted before it has an owner",
+        KEEP,
+        (
+            "  kept_.own(number, session_.slot());\n  (*received_)[number].store(thread_number());\n"
+            '  SHMTENSOR_FAULT_POINT("redeliver.kept");\n',
+            "  count_taken(position + 1);\n  kept_.own(number, session_.slot());\n"
+            "  (*received_)[number].store(thread_number());\n",
+        ),
+    ),
+    mutation(
+        "queue/redelivery: a record is free before its ticket is cancelled",
+        KEEP,
+        (
+            "  const MessageEntry& message = kept_.message(number);\n  if (",
+            "  const MessageEntry& message = kept_.message(number);\n"
+            "  kept_.record(number).owner.store(0);\n  if (",
+        ),
+    ),
+    mutation(
+        "queue/redelivery: a completed message is returned",
+        "csrc/queue/repair.cpp",
+        (
+            "records[i].owner.store(completed ? 0 : KeptRecord::kReturned);",
+            "records[i].owner.store(KeptRecord::kReturned);",
+        ),
+    ),
+    mutation(
+        "queue/redelivery: a message that was kept is not counted",
+        "csrc/queue/repair.cpp",
+        ("  if (kept.has(head)) {", "  if (false) {"),
+    ),
+    mutation(
+        "queue/redelivery: a dead consumer's messages are not returned",
+        "csrc/queue/repair.cpp",
+        ("  return_messages(kept, dead, tickets);\n", "  static_cast<void>(&return_messages);\n"),
+    ),
+    mutation(
+        "queue/redelivery: a sweep wakes no waiter",
+        "csrc/queue/repair.cpp",
+        ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n"),
+    ),
+]
+# Errors that the core has had.
+PAST = [
+    mutation(
+        "queue: past: the word does not count that it was cleared",
+        "csrc/queue/wait_flag.hpp",
+        ("(word | 1) + 1)", "word & ~1u)"),
+    ),
+    mutation(
+        "queue: past: a consumer ends while a message is being put",
+        "csrc/channel/channel_call.cpp",
+        (
+            "  OwnerLock lock(tail.lock);\n  if (lock.try_lock_briefly(",
+            "  return Attempt::shut_down;\n  OwnerLock lock(tail.lock);\n  if (lock.try_lock_briefly(",
         ),
     ),
 ]
@@ -293,7 +449,7 @@ def main() -> int:
     args = parser.parse_args()
     copy = Copy(args.folder.resolve())
     missed = 0
-    for planted in [*BLOCKS, *QUEUES, *ORDERS]:
+    for planted in [*BLOCKS, *QUEUES, *BROADCASTS, *REDELIVERY, *PAST, *ORDERS]:
         if args.only not in planted.name:
             continue
         what, seconds = copy.find(planted)

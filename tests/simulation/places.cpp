@@ -45,7 +45,7 @@ Place Places::of(const void* address) noexcept {
 std::string Places::text_of(Place place) const {
   if (const auto named = names_.find(place); named != names_.end()) return named->second;
   char text[40];
-  if (is_shared(place)) {
+  if (place >> 48 != 0) {
     std::snprintf(text, sizeof text, "file %u + 0x%llx", static_cast<unsigned>(place >> 48),
                   static_cast<unsigned long long>(place & ~(~0ULL << 48)));
   } else {

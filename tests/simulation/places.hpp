@@ -22,7 +22,6 @@ class Places {
   void note_unmapped(const void* data, std::size_t size);
 
   [[nodiscard]] Place of(const void* address) noexcept;
-  [[nodiscard]] static bool is_shared(Place place) noexcept { return place >> 48 != 0; }
 
   /// Names words for the trace.
   void name(const void* address, std::string name) { names_[of(address)] = std::move(name); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "simulation/snapshot.hpp"
@@ -34,6 +35,7 @@ void Run::add_thread(ProcessNumber process, std::function<void()> body) {
   thread.process = process;
   thread.state = State::ready;
   thread.yielded = false;
+  thread.stopped = false;
   thread.view.clear();
   thread.fiber.start(&Run::start, &thread);
 }
@@ -41,7 +43,12 @@ void Run::add_thread(ProcessNumber process, std::function<void()> body) {
 void Run::start(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   Snapshot::use(Heap::simulated);
-  thread.body();
+  try {
+    thread.body();
+  } catch (const std::exception& error) {
+    Snapshot::use(Heap::own);
+    thread.run->end_failed(error.what());
+  }
   Snapshot::use(Heap::own);
   thread.run->leave(State::ended);
 }
@@ -60,6 +67,7 @@ void Run::begin(Chooser& chooser, const Settings& settings) {
   current_ = kNone;
   next_ = kNone;
   time_ = 0;
+  rounds_ = 0;
   history_.clear(settings.learns);
 }
 
@@ -86,7 +94,7 @@ std::uint32_t Run::choose(Kind kind, std::uint32_t options) {
 
 bool Run::is_ready(Thread& thread) {
   if (thread.state == State::waiting && thread.holds()) thread.state = State::ready;
-  return thread.state == State::ready;
+  return thread.state == State::ready && !thread.stopped;
 }
 
 std::vector<std::uint32_t>& Run::others_that_are_ready() {
@@ -99,18 +107,29 @@ std::vector<std::uint32_t>& Run::others_that_are_ready() {
   return ready_;
 }
 
-// A thread that yields goes on after all others have yielded, too.
+// A thread that yields goes on after all others have yielded, too; a stopped one after all others
+// have ended, sleep, or have yielded so often that they wait for it.
 std::uint32_t Run::next_thread() {
+  constexpr std::uint32_t kPatience = 200;
   std::vector<std::uint32_t>& ready = others_that_are_ready();
   if (current_ != kNone && is_ready(current())) ready.push_back(current_);
   const auto yielded = [this](std::uint32_t thread) { return threads_[thread]->yielded; };
   if (std::ranges::all_of(ready, yielded)) {
     for (const std::uint32_t thread : ready) threads_[thread]->yielded = false;
+    if ((ready.empty() || ++rounds_ % kPatience == 0) && continue_stopped()) return next_thread();
   } else {
     std::erase_if(ready, yielded);
   }
   if (ready.empty()) return kNone;
   return ready[choose(Kind::order, static_cast<std::uint32_t>(ready.size()))];
+}
+
+bool Run::continue_stopped() {
+  bool any = false;
+  for (std::uint32_t i = 0; i < thread_count_; ++i) {
+    any = std::exchange(threads_[i]->stopped, false) || any;
+  }
+  return any;
 }
 
 void Run::leave(State state) {
@@ -133,6 +152,11 @@ History::Word& Run::step(const void* at, bool writes) {
     current().yielded = false;
   } else if (processes_[current().process].may_be_killed && choose(Kind::kill, 2) != 0) {
     kill_process();
+  } else if (options > 1 && choose(Kind::stop, 2) != 0) {
+    if (settings_.trace) print("is stopped", place, 0, 0);
+    current().stopped = true;
+    leave(State::ready);
+    current().yielded = false;
   }
   return *word;
 }
@@ -194,13 +218,19 @@ void Run::note_load(const void* at, std::memory_order order, std::uint64_t in_me
   }
 }
 
-void Run::sleep(const std::uint32_t& word, std::uint32_t expected) {
+bool Run::sleep(const std::uint32_t& word, std::uint32_t expected, std::uint64_t nanoseconds) {
   const UseHeap own(Heap::own);
   step(&word, false);
-  if (word != expected) return;
+  if (word != expected) return true;
   current().place = Places::get().of(&word);
   if (settings_.trace) print("sleep", current().place, expected, expected);
-  leave(State::sleeping);
+  if (nanoseconds == kForever || choose(Kind::timeout, 2) == 0) {
+    leave(State::sleeping);
+    return true;
+  }
+  time_ += nanoseconds;
+  leave(State::ready);
+  return false;
 }
 
 std::uint32_t Run::wake(const void* word, std::uint32_t count) {
@@ -254,12 +284,6 @@ void Run::expect(bool holds, const char* rule) {
   end_failed(rule);
 }
 
-std::uint32_t Run::draw(std::uint32_t options) {
-  const UseHeap own(Heap::own);
-  ++outcome_.steps;
-  return choose(Kind::order, options);
-}
-
 void Run::fail(const char* why) {
   const UseHeap own(Heap::own);
   if (!outcome_.failure) outcome_.failure = why;
@@ -269,17 +293,6 @@ void Run::end_failed(const char* why) {
   fail(why);
   current().fiber.leave();
   __builtin_unreachable();
-}
-
-std::string Run::describe_waiters() const {
-  std::string text;
-  for (std::uint32_t i = 0; i < thread_count_; ++i) {
-    const Thread& thread = *threads_[i];
-    if (thread.state != State::sleeping) continue;
-    text += (text.empty() ? "" : ", ") + processes_[thread.process].name + " on " +
-            Places::get().text_of(thread.place);
-  }
-  return text;
 }
 
 bool Run::is_shown(const History::Word& word) {

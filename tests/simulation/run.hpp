@@ -21,8 +21,10 @@ enum class Kind : std::uint8_t {
   kill,     ///< the process of the thread is killed
   stale,    ///< the access reads an older value
   order,    ///< after a thread has ended, or waits: which one goes on
+  stop,     ///< the thread is stopped until no other one can go on
+  timeout,  ///< a sleep ends by its timeout
 };
-inline constexpr std::uint32_t kKinds = 4;
+inline constexpr std::uint32_t kKinds = 6;
 
 /// A run is determined by what is not as usual in it.
 struct Deviation {
@@ -47,6 +49,7 @@ using ProcessNumber = std::uint32_t;
 class Run {
  public:
   static constexpr std::uint32_t kThreads = 8;
+  static constexpr std::uint64_t kForever = ~std::uint64_t{0};  ///< nanoseconds: no timeout
 
   Run();
 
@@ -71,8 +74,6 @@ class Run {
   }
   /// Return true if the process is dead, or has no thread any more.
   [[nodiscard]] bool has_ended(ProcessNumber process) const noexcept;
-  /// Return a number less than `options`, which a search chooses.
-  [[nodiscard]] std::uint32_t draw(std::uint32_t options);
 
   // --- for a search ---
 
@@ -96,8 +97,6 @@ class Run {
   void fail(const char* why);
   /// The number of words that were contended in any run.
   [[nodiscard]] std::size_t contended() const noexcept { return history_.contended(); }
-  /// Return what the threads wait for that have not ended.
-  [[nodiscard]] std::string describe_waiters() const;
 
   // --- for the seam; without a thread that runs, an access is a plain one ---
 
@@ -111,8 +110,8 @@ class Run {
                    std::uint64_t after);
   /// Of a compare-and-swap that fails.
   void note_load(const void* at, std::memory_order order, std::uint64_t in_memory);
-  /// Sleeps until `wake` if the word is `expected`.
-  void sleep(const std::uint32_t& word, std::uint32_t expected);
+  /// Sleeps until `wake` if the word is `expected`. Returns false after a timeout.
+  bool sleep(const std::uint32_t& word, std::uint32_t expected, std::uint64_t nanoseconds);
   std::uint32_t wake(const void* word, std::uint32_t count);
   /// Lets another thread go on, if there is one.
   void yield();
@@ -129,6 +128,7 @@ class Run {
     ProcessNumber process = 0;
     State state = State::ended;
     bool yielded = false;
+    bool stopped = false;
     Place place = 0;              ///< of the word on which it sleeps
     std::function<bool()> holds;  ///< for which it waits
     View view;
@@ -149,6 +149,7 @@ class Run {
   void kill_process();
   [[nodiscard]] std::uint32_t choose(Kind kind, std::uint32_t options);
   [[nodiscard]] std::uint32_t next_thread();
+  bool continue_stopped();
   [[nodiscard]] bool is_ready(Thread& thread);
   [[nodiscard]] std::vector<std::uint32_t>& others_that_are_ready();
   [[nodiscard]] static bool is_shown(const History::Word& word);
@@ -169,6 +170,7 @@ class Run {
   std::uint32_t next_ = kNone;  // the thread that was chosen to go on
   std::vector<std::uint32_t> ready_;
   std::uint64_t time_ = 0;
+  std::uint32_t rounds_ = 0;  // in which all threads have yielded
 };
 
 }  // namespace shmtensor::simulation

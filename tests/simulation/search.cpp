@@ -11,7 +11,7 @@
 namespace shmtensor::simulation {
 namespace {
 
-constexpr char kLetters[] = {'p', 'k', 's', 'o'};  // by Kind
+constexpr char kLetters[] = {'p', 'k', 's', 'o', 'z', 't'};  // by Kind
 
 }  // namespace
 
@@ -50,7 +50,7 @@ class Search::Random final : public Chooser {
   explicit Random(std::uint64_t seed) : engine_(seed) {
     constexpr std::uint32_t kOneIn[] = {2, 4, 8, 16, 32, 64};
     for (std::uint32_t& rate : one_in_) rate = kOneIn[engine_() % std::size(kOneIn)];
-    one_in_[static_cast<std::size_t>(Kind::kill)] *= 8;
+    for (const Kind rare : {Kind::kill, Kind::stop}) one_in_[static_cast<std::size_t>(rare)] *= 8;
     kills_ = static_cast<std::uint32_t>(engine_() % 3);
   }
 

@@ -1,5 +1,5 @@
-// As csrc/os/futex.cpp. A sleep has no timeout: that a thread sleeps although it could go on is
-// what the simulation looks for.
+// As csrc/os/futex.cpp. A sleep usually has no timeout: that a thread sleeps although it could go
+// on is what the simulation looks for.
 #include "os/futex.hpp"
 
 #include <climits>
@@ -18,13 +18,14 @@ const std::uint32_t& plain(const Atomic<std::uint32_t>& word) noexcept {
 }  // namespace
 
 void wait_for_change(const Atomic<std::uint32_t>& word, std::uint32_t expected) noexcept {
-  if (Run* const run = Run::running()) run->sleep(plain(word), expected);
+  if (Run* const run = Run::running()) run->sleep(plain(word), expected, Run::kForever);
 }
 
 WaitEnd wait_for_change(const Atomic<std::uint32_t>& word, std::uint32_t expected,
-                        std::uint64_t /*nanoseconds*/) noexcept {
-  wait_for_change(word, expected);
-  return WaitEnd::woken;
+                        std::uint64_t nanoseconds) noexcept {
+  Run* const run = Run::running();
+  const bool woken = run == nullptr || run->sleep(plain(word), expected, nanoseconds);
+  return woken ? WaitEnd::woken : WaitEnd::timed_out;
 }
 
 std::uint32_t wake(Atomic<std::uint32_t>& word, std::uint32_t count) noexcept {

@@ -1,0 +1,127 @@
+// Writers and readers of a broadcast, which are killed, while the manager sweeps.
+#include <array>
+
+#include "channel/broadcast.hpp"
+#include "simulation/programs/channel_world.hpp"
+
+namespace shmtensor::simulation {
+namespace {
+
+/// Each reader takes all messages from its joining on, in order, or the newest that are left.
+class BroadcastProgram : public ChannelWorld<Broadcast> {
+ public:
+  struct Roles {
+    std::uint32_t writers = 1;
+    std::uint32_t readers = 1;
+    std::uint32_t messages = 2;  ///< of each writer
+    std::uint64_t limit = 2;
+    OnFull on_full = OnFull::block;
+    std::uint32_t reads = 0;  ///< messages after which a reader leaves; 0: it stays
+  };
+
+  explicit BroadcastProgram(const Roles& roles) : roles_(roles) {}
+
+  void build() override {
+    build_channel(
+        roles_.writers + roles_.readers, BroadcastHeader::bytes(roles_.limit),
+        [this](const Block& block) { Broadcast::create(block, roles_.limit, roles_.on_full); });
+    readers_.resize(processes_.size());
+    name_words();
+  }
+
+  void start(Run& run) override {
+    run_ = &run;
+    // The readers run first, so that a message usually has one.
+    for (std::uint32_t n = 0; n < processes_.size(); ++n) {
+      const std::uint32_t i = n;
+      const bool writes = i >= roles_.readers;
+      run.add_thread(run.add_process((writes ? "writer " : "reader ") + std::to_string(i), true),
+                     [=, this] { writes ? write(i) : read(i); });
+    }
+    manager_.start(run, slots_);
+  }
+
+  void check(Run& run) override {
+    for (std::uint32_t i = 0; i < roles_.readers; ++i) {
+      if (!run.has_ended(i) && readers_[i]->lag() != 0) {
+        return run.fail("a reader sleeps beside a message");
+      }
+    }
+    for (std::uint32_t i = roles_.readers; i < processes_.size(); ++i) {
+      if (!run.has_ended(i)) return run.fail("a writer sleeps beside room");
+    }
+    // Of those who live, all have read everything, and only the broadcast's block is left.
+    if (live_blocks() != (anyone_lives(run) ? 1u : 0u)) return run.fail("a block is left");
+  }
+
+ private:
+  void write(std::uint32_t process) {
+    for (std::uint32_t i = 0; i < roles_.messages; ++i) {
+      static_cast<void>(put(process, std::uint64_t{process} << 32 | i, true));
+    }
+  }
+
+  void read(std::uint32_t process) {
+    BroadcastReader reader(channel(process));
+    readers_[process] = &reader;
+    std::array<std::uint64_t, 8> last{};
+    for (std::uint32_t i = 0; roles_.reads == 0 || i < roles_.reads; ++i) {
+      const auto number = take(*run_, reader);
+      if (!number) return;
+      std::uint64_t& before = last[*number >> 32];
+      const std::uint64_t count = (*number & 0xffffffff) + 1;
+      const bool next =
+          roles_.on_full == OnFull::block && before != 0 ? count == before + 1 : count > before;
+      run_->expect(next, "a reader misses a message, or reads it twice");
+      before = count;
+    }
+  }
+
+  void name_words() {
+    const Snapshot::UseHeap own(Snapshot::Heap::own);
+    Places& places = Places::get();
+    auto& broadcast = header<BroadcastHeader>();
+    places.name(&broadcast.tail.lock, "tail lock");
+    places.name(&broadcast.tail.count, "tail count");
+    places.name(&broadcast.passed, "passed");
+    places.name(&broadcast.getters, "getters");
+    places.name(&broadcast.putters, "putters");
+    for (std::uint32_t i = 0; i < roles_.readers; ++i) {
+      const std::string of = " of reader " + std::to_string(i);
+      places.name(&broadcast.readers[i].owner, "owner" + of);
+      places.name(&broadcast.readers[i].next, "position" + of);
+    }
+  }
+
+  const Roles roles_;
+  Run* run_ = nullptr;
+  std::vector<BroadcastReader*> readers_;
+};
+
+struct BroadcastPair final : BroadcastProgram {
+  BroadcastPair() : BroadcastProgram({}) {}
+};
+const Register<BroadcastPair> broadcast_pair("broadcast/pair");
+
+struct TwoReaders final : BroadcastProgram {
+  TwoReaders() : BroadcastProgram({.readers = 2}) {}
+};
+const Register<TwoReaders> two_readers("broadcast/two readers");
+
+struct TwoWriters final : BroadcastProgram {
+  TwoWriters() : BroadcastProgram({.writers = 2}) {}
+};
+const Register<TwoWriters> two_writers("broadcast/two writers");
+
+struct LeavingReader final : BroadcastProgram {
+  LeavingReader() : BroadcastProgram({.messages = 3, .limit = 1, .reads = 1}) {}
+};
+const Register<LeavingReader> leaving_reader("broadcast/leaving reader");
+
+struct DropOldest final : BroadcastProgram {
+  DropOldest() : BroadcastProgram({.messages = 3, .limit = 1, .on_full = OnFull::drop_oldest}) {}
+};
+const Register<DropOldest> drop_oldest("broadcast/oldest dropped");
+
+}  // namespace
+}  // namespace shmtensor::simulation
