@@ -19,6 +19,14 @@ Manager::Manager() : memory_(SessionMemory::create({0x51, 0x3d})) {
 
 Manager::~Manager() { manager_ = nullptr; }
 
+void Manager::prepare(const Segment& segment) {
+  auto next = Segment::open(memory_->id(), segment.number(), (*segment.file()).duplicate());
+  static_cast<void>(next->data(Access::read_write, 0, 1));
+  static_cast<void>(arenas_.find(segment.number())->data(Access::read_write, 0, 1));
+  of_next_.push_back(std::move(next));
+  segment.header().capacity.store(64);
+}
+
 Fd Manager::connect() { return memory_->file().duplicate(); }
 
 Reply Manager::carry_out(const Message& request, int descriptor) {
@@ -65,7 +73,13 @@ Reply Manager::answer(const Message& request, int descriptor) {
 
 void Manager::start(Run& run, std::span<const SlotNumber> slots) {
   slots_ = slots;
-  run.add_thread(run.add_process("manager", false), [this, &run] { serve(run); });
+  const ProcessNumber first = run.add_process("manager", true);
+  run.add_thread(first, [this, &run] { serve(run); });
+  run.add_thread(run.add_process("manager 2", false), [this, &run, first] {
+    run.wait_until([&run, first] { return run.is_dead(first); });
+    take_over(run);
+    serve(run);
+  });
 }
 
 void Manager::serve(Run& run) {
@@ -87,9 +101,36 @@ void Manager::serve(Run& run) {
   }
 }
 
-// As Deaths::sweep.
+// As ServedSession::adopt. What was sent to the manager that was killed is lost.
+void Manager::take_over(Run& run) {
+  notices_.clear();
+  arenas_ = ArenaRegistry();
+  SlotSet used;
+  for (const SlotNumber slot : slots_) {
+    if (memory_->slot(slot).status.load() != SlotStatus::unused) used.add(slot);
+  }
+  SlotSet unused;
+  for (SlotNumber slot = 0; slot < kMaxSlots; ++slot) {
+    if (!used.has(slot)) unused.add(slot);
+  }
+  std::vector<ArenaRegistry::Found> found;
+  for (auto& segment : of_next_) {
+    const auto owner = static_cast<SlotNumber>(segment->header().owner);
+    found.push_back({std::move(segment), used.has(owner)});
+  }
+  arenas_.add(std::move(found), *memory_, unused);
+  memory_->header().deaths.fetch_add(1);
+  arenas_.notify_owners();
+  for (ProcessNumber process = 0; process < slots_.size(); ++process) {
+    if (run.is_dead(process)) reclaim(process);
+  }
+}
+
+// As Deaths::sweep. The next manager may have done so when it took over.
 void Manager::reclaim(ProcessNumber dead) {
+  if (dead >= slots_.size()) return;  // a manager
   const SlotNumber slot = slots_[dead];
+  if (memory_->slot(slot).status.load() == SlotStatus::unused) return;
   arenas_.sweep(*memory_, SlotSet(slot));
   memory_->slot(slot).status.store(SlotStatus::unused);
   memory_->header().deaths.fetch_add(1);

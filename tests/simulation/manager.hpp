@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "arena/session_memory.hpp"
 #include "manager/arena_registry.hpp"
@@ -15,7 +16,8 @@
 
 namespace shmtensor::simulation {
 
-/// There is one at a time, and it is never killed.
+/// It may be killed once; then another one takes over, which processes do not notice: they find its
+/// words in shared memory unchanged. There is one object at a time.
 class Manager {
  public:
   Manager();
@@ -24,14 +26,15 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
   static Manager& get() noexcept { return *manager_; }
 
-  /// Lets an arena have few blocks, so that a sweep has few steps. An allocator gives every eighth
-  /// number first.
-  static void keep_small(const Segment& segment) noexcept { segment.header().capacity.store(64); }
+  /// For each arena, once it is registered and has a block: opens it for the next manager, too, and
+  /// lets it have few blocks, so that a sweep has few steps. An allocator gives every eighth number
+  /// first.
+  void prepare(const Segment& segment);
 
   [[nodiscard]] SessionMemory& memory() noexcept { return *memory_; }
   [[nodiscard]] ArenaRegistry& arenas() noexcept { return arenas_; }
 
-  /// Adds the manager to a run, as its last process. Process n has slot `slots[n]`.
+  /// Adds the manager to a run, after all other processes. Process n has slot `slots[n]`.
   void start(Run& run, std::span<const SlotNumber> slots);
 
   // --- for processes ---
@@ -49,12 +52,14 @@ class Manager {
 
   [[nodiscard]] Reply carry_out(const Message& request, int descriptor);
   void serve(Run& run);
+  void take_over(Run& run);
   void reclaim(ProcessNumber dead);
 
   static Manager* manager_;
 
   std::unique_ptr<SessionMemory> memory_;
   ArenaRegistry arenas_;
+  std::vector<std::unique_ptr<Segment>> of_next_;
   SlotNumber next_slot_ = 0;
   std::span<const SlotNumber> slots_;
   std::deque<Message> notices_;

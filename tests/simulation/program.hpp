@@ -14,7 +14,7 @@ class Program {
  public:
   /// How many deviations of each kind an exhaustive search combines.
   struct Limits {
-    std::uint32_t of_kind[kKinds] = {2, 1, 1, 1, 1, 1};
+    std::uint32_t of_kind[kKinds] = {2, 2, 1, 1, 1, 1};
     std::uint32_t all = 3;
   };
 

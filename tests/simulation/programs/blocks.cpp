@@ -38,6 +38,7 @@ class BlockWorld : public Program {
       arenas_[i] = i == 0 ? peers_[0]->make_arena() : peers_[i]->open_arena(arenas_[0]->segment());
       static_cast<void>(peers_[i]->member().writer());
       manager_.memory().slot(slots_[i]).incarnation.store(1);
+      manager_.memory().slot(slots_[i]).status.store(SlotStatus::active);
     }
     const Segment& segment = arenas_[0]->segment();
     manager_.arenas().add(
@@ -53,7 +54,7 @@ class BlockWorld : public Program {
     // Each process announces its plane, unless it is the owner's.
     segment.header().planes.store(1);
     segment.header().planes_wanted.store(1);
-    Manager::keep_small(segment);
+    manager_.prepare(segment);
   }
 
   void start(Run& run) override {

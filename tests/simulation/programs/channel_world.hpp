@@ -127,9 +127,8 @@ class ChannelWorld : public Program {
         static_cast<void>(other->session->memory().transit(slot));
       }
     }
-    static_cast<void>(manager_.arenas().find(segment.number())->data(Access::read_write, 0, 1));
     static_cast<void>(manager_.memory().transit(slots_[process]));
-    Manager::keep_small(segment);
+    manager_.prepare(segment);
   }
 
   void open(Process& process, const Block& made) {
