@@ -190,6 +190,7 @@ SECONDS_EACH ?= 60
 CLANG ?= clang++
 fuzz: ## fuzz the parsers of shared memory and messages (SECONDS_EACH); needs Clang [7 minutes]
 fuzz: $(VENV)/.group-build
+	@command -v $(CLANG) >/dev/null || { echo "$(CLANG) was not found: apt-get install clang"; exit 1; }
 	$(CMAKE) -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	  -DCMAKE_CXX_COMPILER=$(CLANG) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHMTENSOR_PYTHON=OFF \
 	  -DSHMTENSOR_FUZZ=ON -DSHMTENSOR_WERROR=ON
