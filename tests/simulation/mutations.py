@@ -375,14 +375,6 @@ ORDERS = [
             "const std::uint64_t tail = header_.tail.count.load(std::memory_order_relaxed);",
         ),
     ),
-    mutation(
-        "blocks: order: the last release clears its bit with a relaxed operation, and reads the others' so",
-        "csrc/arena/reclaim.cpp",
-        (
-            "    if (segment.holders(plane, block).load() != 0) return true;",
-            "    if (segment.holders(plane, block).load(std::memory_order_relaxed) != 0) return true;",
-        ),
-    ),
 ]
 
 
