@@ -180,7 +180,7 @@ sanitize: $(VENV)/.group-build build/gtest/.found
 	  $(CMAKE) --build build/sanitize-$$kind && \
 	  build/sanitize-$$kind/tests/cpp/shmtensor-tests --gtest_brief=1 || exit 1; done
 
-simulation-mutations: ## plant errors in the core, which the simulation must find [10 minutes]
+simulation-mutations: ## plant errors in the core, which the simulation must find [half an hour]
 simulation-mutations: $(VENV)/.group-build
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.simulation.mutations build/mutations
 

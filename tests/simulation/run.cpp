@@ -33,6 +33,7 @@ void Run::add_thread(ProcessNumber process, std::function<void()> body) {
   Thread& thread = *threads_.at(thread_count_++);
   thread.body = std::move(body);
   thread.process = process;
+  thread.steps = 0;
   thread.state = State::ready;
   thread.yielded = false;
   thread.stopped = false;
@@ -79,16 +80,17 @@ void Run::go() {
     running_ = this;
     current().fiber.enter();
     running_ = nullptr;
-    ++outcome_.steps;  // so that no two choices of a kind have the same number
     Snapshot::use(Heap::own);
   }
 }
 
 std::uint32_t Run::choose(Kind kind, std::uint32_t options) {
   if (options < 2) return 0;
-  const std::uint32_t choice = chooser_->choose(kind, outcome_.steps, options);
+  const bool begins = current_ == kNone;
+  const Point point{begins ? kThreads : current_, begins ? 0 : current().steps, kind};
+  const std::uint32_t choice = chooser_->choose(point, options);
   if (choice == 0) return 0;
-  outcome_.deviations.push_back({outcome_.steps, kind, static_cast<std::uint8_t>(choice)});
+  outcome_.deviations.push_back({point, static_cast<std::uint8_t>(choice)});
   return choice;
 }
 
@@ -132,13 +134,19 @@ bool Run::continue_stopped() {
   return any;
 }
 
+void Run::count_step() {
+  ++current().steps;
+  if (++outcome_.steps > settings_.most_steps) end_failed("the program does not end");
+}
+
 void Run::leave(State state) {
+  ++current().steps;  // no two points are equal
   current().state = state;
   current().fiber.leave();
 }
 
 History::Word& Run::step(const void* at, bool writes) {
-  if (++outcome_.steps > settings_.most_steps) end_failed("the program does not end");
+  count_step();
   const Place place = Places::get().of(at);
   History::Word* const word = &history_.word(place);
   history_.note_access(*word, current_, writes);
@@ -164,7 +172,8 @@ History::Word& Run::step(const void* at, bool writes) {
 void Run::kill_process() {
   const ProcessNumber number = current().process;
   Process& process = processes_[number];
-  if (settings_.trace) std::printf("%8u  %-10s is killed\n", outcome_.steps, process.name.c_str());
+  if (settings_.trace)
+    std::printf("%3u:%-6u %-10s is killed\n", current_, current().steps, process.name.c_str());
   process.dead = true;
   deaths_.push_back(number);
   for (std::uint32_t i = 0; i < thread_count_; ++i) {
@@ -250,7 +259,7 @@ std::uint32_t Run::wake(const void* word, std::uint32_t count) {
 
 void Run::yield() {
   const UseHeap own(Heap::own);
-  if (++outcome_.steps > settings_.most_steps) end_failed("the program does not end");
+  count_step();
   current().yielded = true;
   leave(State::ready);
 }
@@ -301,7 +310,7 @@ bool Run::is_shown(const History::Word& word) {
 
 void Run::print(const char* what, Place place, std::uint64_t before, std::uint64_t after) const {
   const Thread& thread = *threads_[current_];
-  std::printf("%8u  %-10s %-12s %-28s %18llx", outcome_.steps,
+  std::printf("%3u:%-6u %-10s %-12s %-28s %18llx", current_, thread.steps,
               processes_[thread.process].name.c_str(), what, Places::get().text_of(place).c_str(),
               static_cast<unsigned long long>(before));
   if (after != before) std::printf(" -> %llx", static_cast<unsigned long long>(after));

@@ -26,13 +26,20 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr std::uint32_t kKinds = 6;
 
-/// A run is determined by what is not as usual in it.
-struct Deviation {
+/// Where a run may deviate: no two points of a run are equal. A thread counts its own steps, so
+/// that a point stays the same if another thread deviates less.
+struct Point {
+  std::uint32_t thread = 0;
   std::uint32_t step = 0;
   Kind kind = Kind::preempt;
-  std::uint8_t choice = 0;
 
-  bool operator==(const Deviation&) const = default;
+  bool operator==(const Point&) const = default;
+};
+
+/// A run is determined by what is not as usual in it.
+struct Deviation {
+  Point point;
+  std::uint8_t choice = 0;
 };
 
 /// Threads: one.
@@ -40,7 +47,7 @@ class Chooser {
  public:
   virtual ~Chooser() = default;
   /// Return a number less than `options`; 0 is the usual one.
-  virtual std::uint32_t choose(Kind kind, std::uint32_t step, std::uint32_t options) = 0;
+  virtual std::uint32_t choose(const Point& point, std::uint32_t options) = 0;
 };
 
 using ProcessNumber = std::uint32_t;
@@ -126,6 +133,7 @@ class Run {
     std::function<void()> body;
     Run* run = nullptr;
     ProcessNumber process = 0;
+    std::uint32_t steps = 0;
     State state = State::ended;
     bool yielded = false;
     bool stopped = false;
@@ -145,6 +153,7 @@ class Run {
   [[nodiscard]] Thread& current() noexcept { return *threads_[current_]; }
   /// One step of the running thread: another one may go on, or its process may be killed here.
   History::Word& step(const void* at, bool writes);
+  void count_step();
   void leave(State state);
   void kill_process();
   [[nodiscard]] std::uint32_t choose(Kind kind, std::uint32_t options);

@@ -23,24 +23,23 @@ std::vector<NamedProgram>& programs() {
 /// Repeats deviations, and lists what else could have been chosen after the last of them.
 class Search::Repeat final : public Chooser {
  public:
-  explicit Repeat(const Deviations& deviations) : deviations_(deviations) {}
+  explicit Repeat(const Deviations& deviations) : left_(deviations) {}
 
-  std::uint32_t choose(Kind kind, std::uint32_t step, std::uint32_t options) override {
-    while (next_ < deviations_.size() && deviations_[next_].step < step) ++next_;
-    for (std::size_t i = next_; i < deviations_.size() && deviations_[i].step == step; ++i) {
-      if (deviations_[i].kind != kind) continue;
-      return deviations_[i].choice < options ? deviations_[i].choice : 0;
+  std::uint32_t choose(const Point& point, std::uint32_t options) override {
+    if (left_.empty()) {
+      choices_.push_back({point, options});
+      return 0;
     }
-    if (deviations_.empty() || step > deviations_.back().step) {
-      choices_.push_back({step, kind, options});
-    }
-    return 0;
+    const auto found = std::ranges::find(left_, point, &Deviation::point);
+    if (found == left_.end()) return 0;
+    const std::uint32_t choice = found->choice < options ? found->choice : 0;
+    left_.erase(found);
+    return choice;
   }
   [[nodiscard]] const std::vector<Choice>& choices() const noexcept { return choices_; }
 
  private:
-  const Deviations& deviations_;
-  std::size_t next_ = 0;
+  Deviations left_;
   std::vector<Choice> choices_;
 };
 
@@ -54,7 +53,8 @@ class Search::Random final : public Chooser {
     kills_ = static_cast<std::uint32_t>(engine_() % 3);
   }
 
-  std::uint32_t choose(Kind kind, std::uint32_t /*step*/, std::uint32_t options) override {
+  std::uint32_t choose(const Point& point, std::uint32_t options) override {
+    const Kind kind = point.kind;
     if (kind == Kind::order) return static_cast<std::uint32_t>(engine_() % options);
     if (engine_() % one_in_[static_cast<std::size_t>(kind)] != 0) return 0;
     if (kind == Kind::kill && (kills_ == 0 || kills_-- == 0)) return 0;
@@ -104,23 +104,24 @@ std::optional<Search::Failure> Search::repeat(const Deviations& deviations, bool
 }
 
 // Runs with few deviations come first, so a failure has the fewest. A word that only one thread has
-// used so far is not contended, so the first search may have passed choices over; what it has
-// learned is used by the next one.
+// used so far is not contended, so a search may have passed choices over; what it has learned is
+// used by the next one.
 std::optional<Search::Failure> Search::exhaustive(Clock::time_point end) {
-  std::size_t known = 0;
-  do {
-    known = run_.contended();
-    for (depth_ = 1; complete_ && depth_ <= program_.limits().all; ++depth_) {
+  for (depth_ = 1; complete_ && depth_ <= program_.limits().all; ++depth_) {
+    std::size_t known = 0;
+    do {
+      known = run_.contended();
       Deviations deviations;
       if (auto failure = explore(deviations, end)) return failure;
-    }
-  } while (complete_ && known != run_.contended());
+    } while (complete_ && known != run_.contended());
+  }
   return std::nullopt;
 }
 
 bool Search::permits(const Deviations& deviations, Kind kind) const {
   const Program::Limits limits = program_.limits();
-  const auto used = std::ranges::count(deviations, kind, &Deviation::kind);
+  const auto used = std::ranges::count(
+      deviations, kind, [](const Deviation& deviation) { return deviation.point.kind; });
   return deviations.size() < depth_ &&
          static_cast<std::uint32_t>(used) < limits.of_kind[static_cast<std::size_t>(kind)];
 }
@@ -129,13 +130,13 @@ std::optional<Search::Failure> Search::explore(Deviations& deviations, Clock::ti
   Repeat chooser(deviations);
   if (auto failure = run(chooser, {})) return failure;
   for (const Choice& choice : chooser.choices()) {
-    if (!permits(deviations, choice.kind)) continue;
+    if (!permits(deviations, choice.point.kind)) continue;
     for (std::uint32_t option = 1; option < choice.options; ++option) {
       if (Clock::now() >= end) {
         complete_ = false;
         return std::nullopt;
       }
-      deviations.push_back({choice.step, choice.kind, static_cast<std::uint8_t>(option)});
+      deviations.push_back({choice.point, static_cast<std::uint8_t>(option)});
       auto failure = explore(deviations, end);
       deviations.pop_back();
       if (failure) return failure;
@@ -165,8 +166,9 @@ std::string text_of(const Deviations& deviations) {
   std::string text;
   for (const Deviation& deviation : deviations) {
     if (!text.empty()) text += ' ';
-    text += std::to_string(deviation.step) + kLetters[static_cast<std::size_t>(deviation.kind)] +
-            std::to_string(deviation.choice);
+    const Point& point = deviation.point;
+    text += std::to_string(point.thread) + ':' + std::to_string(point.step) +
+            kLetters[static_cast<std::size_t>(point.kind)] + std::to_string(deviation.choice);
   }
   return text;
 }
@@ -174,15 +176,17 @@ std::string text_of(const Deviations& deviations) {
 Deviations parse(std::string_view text) {
   std::istringstream in{std::string(text)};
   Deviations deviations;
-  std::uint32_t step = 0;
+  Point point;
+  char colon = 0;
   char letter = 0;
   unsigned choice = 0;
-  while (in >> step >> letter >> choice) {
+  while (in >> point.thread >> colon >> point.step >> letter >> choice) {
     const auto kind = std::ranges::find(kLetters, letter);
-    if (kind == std::end(kLetters))
+    if (kind == std::end(kLetters)) {
       throw std::invalid_argument("no kind of deviation: " + std::string(text));
-    deviations.push_back(
-        {step, static_cast<Kind>(kind - kLetters), static_cast<std::uint8_t>(choice)});
+    }
+    point.kind = static_cast<Kind>(kind - kLetters);
+    deviations.push_back({point, static_cast<std::uint8_t>(choice)});
   }
   return deviations;
 }

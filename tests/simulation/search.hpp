@@ -41,8 +41,7 @@ class Search {
 
  private:
   struct Choice {
-    std::uint32_t step;
-    Kind kind;
+    Point point;
     std::uint32_t options;
   };
   class Repeat;
@@ -62,7 +61,7 @@ class Search {
   bool has_learned_ = false;
 };
 
-/// "12p1 40k1": the step, the first letter of the kind, and the choice.
+/// "0:12p1 1:40k1": thread, step of it, a letter for the kind, and the choice.
 [[nodiscard]] std::string text_of(const Deviations& deviations);
 /// Throws std::invalid_argument.
 [[nodiscard]] Deviations parse(std::string_view text);

@@ -26,7 +26,7 @@ def test_exhaustive_search_finds_the_fewest_deviations() -> None:
     done = simulate("--only", "exhaustive")
     assert done.returncode == 1
     assert LOST in done.stdout
-    assert len(repeated(done.stdout).split()) == 1, "one preemption between the load and the store suffices"
+    assert repeated(done.stdout) == "0:2p1", "the first process is preempted between its load and its store"
 
 
 def test_failure_of_a_seed_is_shrunk_and_repeats() -> None:
