@@ -145,20 +145,23 @@ std::optional<Search::Failure> Search::explore(Deviations& deviations, Clock::ti
   return std::nullopt;
 }
 
+// Large parts first; single ones until none can be removed.
 Search::Failure Search::shrink(Failure failure) {
-  for (std::size_t part = std::max<std::size_t>(failure.deviations.size() / 2, 1);; part /= 2) {
+  for (std::size_t part = std::max<std::size_t>(failure.deviations.size() / 2, 1);;) {
+    const std::size_t before = failure.deviations.size();
     for (std::size_t at = 0; at < failure.deviations.size();) {
       Deviations fewer = failure.deviations;
       const auto first = fewer.begin() + static_cast<std::ptrdiff_t>(at);
       fewer.erase(first, first + static_cast<std::ptrdiff_t>(std::min(part, fewer.size() - at)));
-      if (auto smaller = repeat(fewer, false);
-          smaller && smaller->deviations.size() <= fewer.size()) {
+      auto smaller = repeat(fewer, false);
+      if (smaller && smaller->deviations.size() < failure.deviations.size()) {
         failure = std::move(*smaller);
       } else {
         at += part;
       }
     }
-    if (part <= 1) return failure;
+    if (part == 1 && failure.deviations.size() == before) return failure;
+    part = std::max<std::size_t>(part / 2, 1);
   }
 }
 
