@@ -19,7 +19,8 @@ class Program {
   };
 
   virtual ~Program() = default;
-  /// Makes the shared memory and the objects of all processes, once.
+  /// Makes the shared memory and the objects of all processes, once, and maps what a run uses: a
+  /// mapping that is made later is not put back.
   virtual void build() = 0;
   /// Adds the processes and threads of a run.
   virtual void start(Run& run) = 0;
