@@ -10,8 +10,8 @@ BENCH_PEERS ?=
 BENCH_CASES ?= all
 BENCH_RESULT ?= build/bench/$(shell date +%Y-%m-%d)-$(shell uname -m)-$(shell nproc)cpu
 CMAKE := $(abspath $(BIN))/cmake
-# The build of the tests: the C++ tests, the simulation, and the package with the fault points at which tests kill processes.
-# pip installs it into the environment of the tests; RELEASE=1: what users build, without either.
+# The build of the tests: the C++ tests, the simulation, and the package with the fault points at which tests
+# kill processes. pip installs it into the environment of the tests; RELEASE=1: what users build, without either.
 TEST_BUILD := SHMTENSOR_TESTS=ON SHMTENSOR_SIMULATION=ON SHMTENSOR_FAULT_POINTS=ON SHMTENSOR_WERROR=ON \
 	CMAKE_UNITY_BUILD=ON CMAKE_PREFIX_PATH=$(abspath build/gtest)/usr
 # Another environment may have configured it before: CMake's cache has its interpreter, and pip clears the cache.
@@ -155,8 +155,8 @@ clean: ## remove build/ and the virtual environments
 ### On machines and at night
 
 # Each piece prints what it needs and how long it takes; one whose tool is missing is skipped.
-NIGHTLY ?= sanitize test-simulation simulation-mutations fuzz model litmus torture endurance test-all test-integrations test-torch-cuda \
-	test-cpython wheels
+NIGHTLY ?= sanitize test-simulation simulation-mutations fuzz model litmus torture endurance test-all \
+	test-integrations test-torch-cuda test-cpython wheels
 NEEDS_fuzz = $(CLANG)
 NEEDS_model := spin
 NEEDS_litmus := herd7

@@ -1,7 +1,6 @@
 #include "simulation/history.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace shmtensor::simulation {
 namespace {

@@ -12,7 +12,6 @@
 // depends on it.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>

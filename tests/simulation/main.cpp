@@ -1,4 +1,4 @@
-// Runs the simulated programs. docs/design/verification.md describes the options.
+// Runs the simulated programs: docs/design/verification.md.
 #include <sched.h>
 #include <sys/personality.h>
 #include <sys/wait.h>

@@ -114,16 +114,30 @@ BLOCKS = [
         ),
     ),
 ]
+# Planted for queues and for broadcasts.
+LOOK_FIRST = (
+    "csrc/channel/spin_then_sleep.hpp",
+    (
+        "  const std::uint32_t announced = flag.announce();\n"
+        '  SHMTENSOR_FAULT_POINT("queue.announced");\n'
+        "  if (ready()) return;\n",
+        "  if (ready()) return;\n  const std::uint32_t announced = flag.announce();\n",
+    ),
+)
+PUBLISH_FIRST = (
+    "csrc/arena/transit.cpp",
+    (
+        "  record.write({arena, block, generation, ticket});\n"
+        '  SHMTENSOR_FAULT_POINT("send.recorded");\n'
+        "  publish(ticket);\n",
+        "  publish(ticket);\n  record.write({arena, block, generation, ticket});\n",
+    ),
+)
+NO_WAKE = ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n")
 QUEUES = [
     mutation(
         "queue: a ticket before its record",
-        "csrc/arena/transit.cpp",
-        (
-            "  record.write({arena, block, generation, ticket});\n"
-            '  SHMTENSOR_FAULT_POINT("send.recorded");\n'
-            "  publish(ticket);\n",
-            "  publish(ticket);\n  record.write({arena, block, generation, ticket});\n",
-        ),
+        *PUBLISH_FIRST,
     ),
     mutation(
         "queue: a message is counted as taken before the claim",
@@ -146,13 +160,7 @@ QUEUES = [
     ),
     mutation(
         "queue: a waiter checks, then announces itself",
-        "csrc/channel/spin_then_sleep.hpp",
-        (
-            "  const std::uint32_t announced = flag.announce();\n"
-            '  SHMTENSOR_FAULT_POINT("queue.announced");\n'
-            "  if (ready()) return;\n",
-            "  if (ready()) return;\n  const std::uint32_t announced = flag.announce();\n",
-        ),
+        *LOOK_FIRST,
     ),
     mutation(
         "queue: the word is cleared without a wake",
@@ -162,7 +170,7 @@ QUEUES = [
     mutation(
         "queue: a sweep wakes no waiter",
         "csrc/queue/repair.cpp",
-        ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n"),
+        NO_WAKE,
     ),
     mutation(
         "queue: the lock of a dead producer is free before the repair",
@@ -238,23 +246,11 @@ BROADCASTS = [
     ),
     mutation(
         "broadcast: a waiter checks, then announces itself",
-        "csrc/channel/spin_then_sleep.hpp",
-        (
-            "  const std::uint32_t announced = flag.announce();\n"
-            '  SHMTENSOR_FAULT_POINT("queue.announced");\n'
-            "  if (ready()) return;\n",
-            "  if (ready()) return;\n  const std::uint32_t announced = flag.announce();\n",
-        ),
+        *LOOK_FIRST,
     ),
     mutation(
         "broadcast: a ticket before its record",
-        "csrc/arena/transit.cpp",
-        (
-            "  record.write({arena, block, generation, ticket});\n"
-            '  SHMTENSOR_FAULT_POINT("send.recorded");\n'
-            "  publish(ticket);\n",
-            "  publish(ticket);\n  record.write({arena, block, generation, ticket});\n",
-        ),
+        *PUBLISH_FIRST,
     ),
     mutation(
         "broadcast: no ticket is cancelled for a dead writer",
@@ -274,7 +270,7 @@ BROADCASTS = [
     mutation(
         "broadcast: a sweep wakes no waiter",
         REPAIR,
-        ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n"),
+        NO_WAKE,
     ),
     mutation(
         "broadcast: the lock is free before the repair",
@@ -286,7 +282,6 @@ BROADCASTS = [
     ),
 ]
 KEEP = "csrc/channel/queue_keep.cpp"
-KEPT = "csrc/queue/kept.cpp"
 REDELIVERY = [
     mutation(
         "queue/redelivery: a message is counted before it has an owner",
@@ -328,7 +323,7 @@ REDELIVERY = [
     mutation(
         "queue/redelivery: a sweep wakes no waiter",
         "csrc/queue/repair.cpp",
-        ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n"),
+        NO_WAKE,
     ),
 ]
 # Errors that the core has had.
@@ -437,9 +432,11 @@ class Copy:
             os.utime(path)
         if done.returncode == 0:
             return "", seconds
-        failed = re.search(r"^FAILED: (.*)", done.stdout, re.MULTILINE)
+        failed = re.search(r"^FAILED: (.*)|killed by signal \d+", done.stdout, re.MULTILINE)
+        if failed is None:
+            raise SystemExit(f"{planted.name}: the simulation did not run:\n{done.stdout[-4000:]}")
         again = re.search(r'--repeat ".*"', done.stdout)
-        return f"{failed and failed[1]} {again and again[0]}", seconds
+        return f"{failed[1] or failed[0]} {again[0] if again else ''}", seconds
 
 
 def main() -> int:

@@ -157,14 +157,12 @@ History::Word& Run::step(const void* at, bool writes) {
   if (const std::uint32_t choice = choose(Kind::preempt, options); choice != 0) {
     next_ = others[choice - 1];
     leave(State::ready);
-    current().yielded = false;
   } else if (processes_[current().process].may_be_killed && choose(Kind::kill, 2) != 0) {
     kill_process();
   } else if (options > 1 && choose(Kind::stop, 2) != 0) {
     if (settings_.trace) print("is stopped", place, 0, 0);
     current().stopped = true;
     leave(State::ready);
-    current().yielded = false;
   }
   return *word;
 }

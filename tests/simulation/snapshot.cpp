@@ -76,7 +76,7 @@ void Snapshot::note_mapped(void* data, std::size_t size) {
 }
 
 bool Snapshot::note_unmapped(void* data, std::size_t size) {
-  if (taken_ && !restoring_) return false;
+  if (taken_) return false;
   const UseHeap own(Heap::own);
   auto* const begin = static_cast<std::byte*>(data);
   auto* const end = begin + size;
@@ -135,13 +135,11 @@ bool Snapshot::touch(void* address) noexcept {
 }
 
 void Snapshot::restore() {
-  restoring_ = true;
   for (const Page& page : pages_) std::memcpy(page.at, page.copy, kPage);
   used_ = used_at_snapshot_;
   for (const auto& [data, size] : new_) ::syscall(SYS_munmap, data, size);
   new_.clear();
   ::syscall(SYS_close_range, first_descriptor_ + 1, ~0U, 0);
-  restoring_ = false;
 }
 
 }  // namespace shmtensor::simulation

@@ -46,7 +46,7 @@ class Snapshot {
   void note_mapped(void* data, std::size_t size);
   /// Returns false if the mapping must stay.
   bool note_unmapped(void* data, std::size_t size);
-  [[nodiscard]] bool keeps_descriptors() const noexcept { return taken_ && !restoring_; }
+  [[nodiscard]] bool keeps_descriptors() const noexcept { return taken_; }
 
   /// For the handler of SIGSEGV: returns false if the page is not watched.
   bool touch(void* address) noexcept;
@@ -64,7 +64,6 @@ class Snapshot {
   Snapshot();
 
   bool taken_ = false;
-  bool restoring_ = false;
   Heap in_use_ = Heap::own;
   std::byte* heap_ = nullptr;
   std::size_t used_ = 0;

@@ -32,8 +32,7 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
   void start(Run& run) override {
     run_ = &run;
     // The readers run first, so that a message usually has one.
-    for (std::uint32_t n = 0; n < processes_.size(); ++n) {
-      const std::uint32_t i = n;
+    for (std::uint32_t i = 0; i < processes_.size(); ++i) {
       const bool writes = i >= roles_.readers;
       run.add_thread(run.add_process((writes ? "writer " : "reader ") + std::to_string(i), true),
                      [=, this] { writes ? write(i) : read(i); });
@@ -66,7 +65,7 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     readers_[process] = &reader;
     std::array<std::uint64_t, 8> last{};
     for (std::uint32_t i = 0; roles_.reads == 0 || i < roles_.reads; ++i) {
-      const auto number = take(*run_, reader);
+      const auto number = take(reader);
       if (!number) return;
       std::uint64_t& before = last[*number >> 32];
       const std::uint64_t count = (*number & 0xffffffff) + 1;
@@ -81,11 +80,8 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     const Snapshot::UseHeap own(Snapshot::Heap::own);
     Places& places = Places::get();
     auto& broadcast = header<BroadcastHeader>();
-    places.name(&broadcast.tail.lock, "tail lock");
-    places.name(&broadcast.tail.count, "tail count");
+    name_words_of(broadcast);
     places.name(&broadcast.passed, "passed");
-    places.name(&broadcast.getters, "getters");
-    places.name(&broadcast.putters, "putters");
     for (std::uint32_t i = 0; i < roles_.readers; ++i) {
       const std::string of = " of reader " + std::to_string(i);
       places.name(&broadcast.readers[i].owner, "owner" + of);
@@ -94,7 +90,6 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
   }
 
   const Roles roles_;
-  Run* run_ = nullptr;
   std::vector<BroadcastReader*> readers_;
 };
 

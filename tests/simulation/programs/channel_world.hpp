@@ -23,7 +23,7 @@ class ChannelWorld : public Program {
   struct Process {
     Budget budget;
     std::unique_ptr<Session> session =
-        Session::connect({0x51, 0x3d}, Session::Start::never, {}, budget);
+        Session::connect(Manager::get().memory().id(), Session::Start::never, {}, budget);
     HeldBlock block;
     std::optional<Channel> channel;
   };
@@ -75,21 +75,32 @@ class ChannelWorld : public Program {
   }
   /// The number of the next message; nothing after the end.
   template <typename Source>
-  std::optional<std::uint64_t> take(Run& run, Source& from) {
+  std::optional<std::uint64_t> take(Source& from) {
     Incoming message;
     ChannelCall call(from.session());
     const Attempt result = attempt(from, call, [&] { return from.try_take(message, call); });
     if (result != Attempt::done) return std::nullopt;
     std::uint64_t number = 0;
     std::memcpy(&number, message.content.data(), sizeof number);
-    run.expect((message.kind == 1) == static_cast<bool>(message.block),
-               "a message lacks its block");
+    run_->expect((message.kind == 1) == static_cast<bool>(message.block),
+                 "a message lacks its block");
     if (message.block) {
       std::uint64_t inside = 0;
       std::memcpy(&inside, bytes_of(*message.block), sizeof inside);
-      run.expect(inside == number, "a message has another one's block");
+      run_->expect(inside == number, "a message has another one's block");
     }
     return number;
+  }
+
+  /// Names the words that queues and broadcasts have in common.
+  template <typename Header>
+  static void name_words_of(Header& header) {
+    Places& places = Places::get();
+    places.name(&header.tail.lock, "tail lock");
+    places.name(&header.tail.count, "tail count");
+    places.name(&header.getters, "getters");
+    places.name(&header.putters, "putters");
+    places.name(&header.stage, "stage");
   }
 
   [[nodiscard]] std::uint64_t live_blocks() {
@@ -108,6 +119,7 @@ class ChannelWorld : public Program {
     return false;
   }
 
+  Run* run_ = nullptr;
   Manager manager_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<SlotNumber> slots_;

@@ -115,7 +115,7 @@ class QueueProgram : public ChannelWorld<Queue> {
 
   void consume(std::uint32_t process) {
     for (std::uint32_t i = 0; roles_.takes == 0 || i < roles_.takes; ++i) {
-      const auto number = take(*run_, channel(process));
+      const auto number = take(channel(process));
       if (!number) return;
       for (const Received& before : received_) {
         const bool is_lost = roles_.redelivers && run_->is_dead(before.process);
@@ -130,20 +130,15 @@ class QueueProgram : public ChannelWorld<Queue> {
     const Snapshot::UseHeap own(Snapshot::Heap::own);
     Places& places = Places::get();
     auto& queue = header<QueueHeader>();
-    places.name(&queue.tail.lock, "tail lock");
-    places.name(&queue.tail.count, "tail count");
+    name_words_of(queue);
     places.name(&queue.head.lock, "head lock");
     places.name(&queue.head.count, "head count");
-    places.name(&queue.getters, "getters");
-    places.name(&queue.putters, "putters");
-    places.name(&queue.stage, "stage");
     for (std::uint32_t i = 0; i < 4; ++i) {
       places.name(&queue.first_ring[i].ticket.name, "ticket of entry " + std::to_string(i));
     }
   }
 
   const Roles roles_;
-  Run* run_ = nullptr;
   std::vector<std::uint32_t> produced_;
   std::vector<Received> received_;
 };
