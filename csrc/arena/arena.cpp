@@ -9,7 +9,6 @@
 #include "arena/reclaim.hpp"
 #include "base/error.hpp"
 #include "base/report.hpp"
-#include "os/fault_point.hpp"
 #include "os/prefetch.hpp"
 
 namespace shmtensor {
@@ -57,11 +56,8 @@ bool Arena::hold_first(LocalTable::Lock& lock, const NamedTicket& named,
   }
   Atomic<std::uint64_t>& state = segment_->record(named.block).word;
   Atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
-  SHMTENSOR_FAULT_POINT("hold.before_bit");
   holders.fetch_or(bit_of(member_.slot()));
-  SHMTENSOR_FAULT_POINT("hold.before_claim");
   bool held = transit != nullptr && transit->claim(named);
-  SHMTENSOR_FAULT_POINT("hold.after_claim");
   if (!held) {
     std::uint64_t word = state.load();
     while (!held && BlockWord(word).live_at_generation(named.generation)) {
@@ -71,7 +67,6 @@ bool Arena::hold_first(LocalTable::Lock& lock, const NamedTicket& named,
   if (held) {
     lock.set_count(1);
   } else {
-    SHMTENSOR_FAULT_POINT("hold.before_undo");
     holders.fetch_and(~bit_of(member_.slot()));
   }
   pin();
@@ -84,17 +79,13 @@ bool Arena::take(LocalTable::Lock& lock, const NamedTicket& named, TransitTable&
   const bool first = lock.count() == 0;
   Atomic<std::uint64_t>& holders = segment_->holders(plane_of(member_.slot()), named.block);
   if (first) {
-    SHMTENSOR_FAULT_POINT("hold.before_bit");
     holders.fetch_or(bit_of(member_.slot()));
-    SHMTENSOR_FAULT_POINT("hold.before_claim");
     pin();
   }
   const bool claimed = transit.claim(named);
   if (claimed) {
-    SHMTENSOR_FAULT_POINT("hold.after_claim");
     lock.set_count(lock.count() + 1);
   } else if (first) {
-    SHMTENSOR_FAULT_POINT("hold.before_undo");
     holders.fetch_and(~bit_of(member_.slot()));
   } else {
     pin();
@@ -112,7 +103,6 @@ void Arena::prefetch_hold(const NamedTicket& named) const noexcept {
 }
 
 void Arena::unpin_and_try_free(BlockNumber block) noexcept {
-  SHMTENSOR_FAULT_POINT("release.before_free");
   try_free_block(block);
   unpin();
 }
@@ -133,7 +123,6 @@ bool Arena::release(LocalTable::Lock& lock, BlockNumber block) noexcept {
     return false;
   }
   if (!member_.has_slot()) return false;
-  SHMTENSOR_FAULT_POINT("release.before_bit");
   segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));
   lock.set_count(0);
   return true;
@@ -144,7 +133,6 @@ void Arena::try_free_block(BlockNumber block) noexcept {
   const FreeResult result = try_free(*segment_, block, member_.memory());
   if (result == FreeResult::draining) member_.request_drain(segment_->number(), block);
   if (result != FreeResult::freed) return;
-  SHMTENSOR_FAULT_POINT("free.before_mark");
   // A release may run with the GIL held and does not wait for the lock. As with a block that a peer
   // freed, the owner finds the block at its next allocation.
   if (owned() && lock_.try_lock()) {
@@ -163,9 +151,7 @@ Ticket Arena::send(BlockNumber block, bool to_keep, std::uint32_t pipe) {
   announce_sender(block);
   const Ticket ticket =
       member_.writer().issue(segment_->number(), block, generation(block), to_keep, pipe);
-  SHMTENSOR_FAULT_POINT("send.before_epoch");
   change_epoch(block);
-  SHMTENSOR_FAULT_POINT("send.before_message");
   return ticket;
 }
 
@@ -173,9 +159,7 @@ Ticket Arena::send(BlockNumber block, TicketRecord& record) {
   announce_sender(block);
   const Ticket ticket =
       member_.writer().issue(segment_->number(), block, generation(block), record);
-  SHMTENSOR_FAULT_POINT("send.before_epoch");
   change_epoch(block);
-  SHMTENSOR_FAULT_POINT("send.before_message");
   return ticket;
 }
 
@@ -188,7 +172,6 @@ void Arena::announce_sender(BlockNumber block) {
     member_.writer().reserve(segment_->number(), block);
     senders.fetch_or(bit_of(member_.slot()));
   }
-  SHMTENSOR_FAULT_POINT("send.before_ticket");
 }
 
 void Arena::prefetch_send(BlockNumber block) {

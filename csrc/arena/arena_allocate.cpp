@@ -7,7 +7,6 @@
 #include "arena/shortage.hpp"
 #include "base/error.hpp"
 #include "os/clock.hpp"
-#include "os/fault_point.hpp"
 
 namespace shmtensor {
 namespace {
@@ -65,9 +64,7 @@ BlockNumber Arena::activate(const NewBlock& made, std::uint64_t size) {
     segment_->senders(static_cast<std::uint32_t>(std::countr_zero(planes)), block)
         .store(0, std::memory_order_relaxed);
   }
-  SHMTENSOR_FAULT_POINT("allocate.before_bit");
   segment_->holders(plane_of(member_.slot()), block).fetch_or(bit_of(member_.slot()));
-  SHMTENSOR_FAULT_POINT("allocate.before_live");
   record.word.store(BlockWord::live_at(BlockWord(record.word.load()).generation()).bits(),
                     std::memory_order_release);  // after the bit
   lock.set_count(1);

@@ -4,7 +4,6 @@
 #include <exception>
 
 #include "base/report.hpp"
-#include "os/fault_point.hpp"
 
 namespace shmtensor {
 
@@ -58,9 +57,7 @@ FreeResult try_free(const Segment& segment, BlockNumber block,
   if (in_flight(segment, block, word.generation(), memory)) return FreeResult::none;
   // A process may have claimed a ticket before the search above came to it. It had announced its
   // plane and set its bit before the claim, so this reads both the planes and the bits again.
-  SHMTENSOR_FAULT_POINT("free.tickets_seen");
   if (has_holder(segment, block)) return FreeResult::none;
-  SHMTENSOR_FAULT_POINT("free.holders_seen");
   // Constant since the first ticket of the block, or changed by a holder only.
   const bool drains = segment.record(block).contents.load() != 0;
   std::uint64_t expected = word.bits();

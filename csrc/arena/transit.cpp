@@ -107,7 +107,6 @@ Ticket TransitWriter::issue(ArenaNumber arena, BlockNumber block, Generation gen
   const std::uint64_t key = TransitTable::block_key(arena, block);
   const Ticket ticket = prepare(key, generation, TicketGroup::kKept, true, 0);
   record.write({arena, block, generation, ticket});
-  SHMTENSOR_FAULT_POINT("send.recorded");
   publish(ticket);
   return ticket;
 }
@@ -139,7 +138,6 @@ Ticket TransitWriter::prepare(std::uint64_t key, Generation generation, std::uin
   }
   const auto bit = static_cast<std::uint8_t>(std::countr_one(private_[index].issued));
   private_[index].issued |= 1u << bit;
-  SHMTENSOR_FAULT_POINT("send.before_publish");
   return {sender_, bit, index,
           serial_of(table_.groups[index].word.load(std::memory_order_relaxed))};
 }

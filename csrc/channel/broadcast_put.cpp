@@ -5,7 +5,6 @@
 #include "base/atomic.hpp"
 #include "channel/broadcast.hpp"
 #include "channel/channel_call.hpp"
-#include "os/fault_point.hpp"
 #include "queue/wait_flag.hpp"
 
 namespace shmtensor {
@@ -37,14 +36,10 @@ Attempt Broadcast::try_put(const Outgoing& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   std::uint64_t number = 0;
   const Attempt result = call.with_lock(ring_.header().tail, [&] {
-    SHMTENSOR_FAULT_POINT("broadcast.put_locked");
     number = ring_.header().tail.count.load();
-    const Attempt made = put_locked(message, call);
-    SHMTENSOR_FAULT_POINT("broadcast.put_unlock");
-    return made;
+    return put_locked(message, call);
   });
   if (result != Attempt::done) return result;
-  SHMTENSOR_FAULT_POINT("broadcast.put_notify");
   WaitFlag(ring_.header().getters).notify_everyone();
   // All readers may have left meanwhile. The caller holds the block, and tries to free it.
   if (message.block.arena != nullptr && ring_.have_passed(number + 1)) {
@@ -65,9 +60,7 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
   const MessageEntry& oldest = ring_.entry(tail + 1);
   if (!can_cancel(oldest, call)) return Attempt::unmapped;
   write(ring_.entry(tail), message);
-  SHMTENSOR_FAULT_POINT("broadcast.put_count");
   ring_.header().tail.count.store(tail + 1);
-  SHMTENSOR_FAULT_POINT("broadcast.put_cancel");
   cancel(oldest, call);
   return Attempt::done;
 }

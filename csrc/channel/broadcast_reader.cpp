@@ -9,7 +9,6 @@
 #include "channel/channel_call.hpp"
 #include "channel/hold_message.hpp"
 #include "channel/spin_then_sleep.hpp"
-#include "os/fault_point.hpp"
 #include "os/fork_mark.hpp"
 #include "os/limits.hpp"
 #include "queue/wait_flag.hpp"
@@ -60,11 +59,9 @@ void BroadcastReader::join() {
   std::uint32_t used = header.used.load();
   while (used < needed && !header.used.compare_exchange_weak(used, needed)) {
   }
-  SHMTENSOR_FAULT_POINT("broadcast.joining");
   const std::uint64_t first = header.tail.count.load();
   record_->next.store(first);
   record_->owner.store(ReaderRecord::owned_by(owner_.slot) | ReaderRecord::kReads);
-  SHMTENSOR_FAULT_POINT("broadcast.joined");
   const std::uint64_t count = header.tail.count.load();
   record_->next.store(count);
   if (count != first) broadcast_.release(first);
@@ -80,7 +77,6 @@ void BroadcastReader::leave() noexcept {
     next = record_->next.load();
     record_->owner.store(0);
   }
-  SHMTENSOR_FAULT_POINT("broadcast.left");
   broadcast_.wake_writers();
   broadcast_.release(next);
   WaitFlag(broadcast_.ring_.header().getters).wake_everyone();  // threads of this process
@@ -155,7 +151,6 @@ BroadcastReader::Step BroadcastReader::take(std::uint64_t number, Incoming& mess
   if (!call.can_use(arena, *named, message.access)) return Step::lacks_memory;
   if (arena == nullptr || !hold_message(session(), *arena, *named)) return failed();
   message.block = HeldBlock({arena, named->block});
-  SHMTENSOR_FAULT_POINT("broadcast.take_held");
   pass(number);
   // The block is held here, so its release tries to free it.
   if (ring.have_passed(number + 1)) {
@@ -166,7 +161,6 @@ BroadcastReader::Step BroadcastReader::take(std::uint64_t number, Incoming& mess
 
 void BroadcastReader::pass(std::uint64_t number) noexcept {
   record_->next.store(number + 1);
-  SHMTENSOR_FAULT_POINT("broadcast.take_passed");
   broadcast_.wake_writers();
 }
 

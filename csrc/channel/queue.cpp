@@ -63,12 +63,7 @@ void Queue::throw_damaged() { throw SessionError("a queue is damaged: its counts
 Attempt Queue::try_put(const Outgoing& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   call.ring_arena_ = &tail_arena_;
-  const Attempt result = call.with_lock(header_.tail, [&] {
-    SHMTENSOR_FAULT_POINT("queue.put_locked");
-    const Attempt made = put_locked(message, call);
-    SHMTENSOR_FAULT_POINT("queue.put_unlock");
-    return made;
-  });
+  const Attempt result = call.with_lock(header_.tail, [&] { return put_locked(message, call); });
   SHMTENSOR_FAULT_POINT("queue.put_notify");
   if (result == Attempt::done) WaitFlag(header_.getters).notify(1);
   return result;
@@ -78,12 +73,7 @@ Attempt Queue::try_take(Incoming& message, ChannelCall& call) {
   if (is_closed()) return Attempt::closed;
   if (kept_) observe_this_thread();
   call.ring_arena_ = &head_arena_;
-  const Attempt result = call.with_lock(header_.head, [&] {
-    SHMTENSOR_FAULT_POINT("queue.take_locked");
-    const Attempt made = take_locked(message, call);
-    SHMTENSOR_FAULT_POINT("queue.take_unlock");
-    return made;
-  });
+  const Attempt result = call.with_lock(header_.head, [&] { return take_locked(message, call); });
   SHMTENSOR_FAULT_POINT("queue.take_notify");
   if (result == Attempt::done) WaitFlag(header_.putters).notify(1);
   // `close` returns what it finds; what this thread received meanwhile, the thread returns.

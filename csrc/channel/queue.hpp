@@ -12,7 +12,6 @@
 #include "base/atomic.hpp"
 #include "channel/queue_watch.hpp"
 #include "channel/spin_window.hpp"
-#include "os/fault_point.hpp"
 #include "os/thread_observer.hpp"
 #include "queue/kept.hpp"
 #include "queue/layout.hpp"
@@ -194,15 +193,9 @@ class Queue final : private ThreadObserver {
   void let_happen(QueueEvent event, Change&& change) {
     WatchFlag flag(header_.watch(event));
     const bool armed = flag.is_armed();
-    if (armed) {
-      flag.disarm();
-      SHMTENSOR_FAULT_POINT("queue.disarmed");
-    }
+    if (armed) flag.disarm();
     change();
-    if (!armed) return;
-    SHMTENSOR_FAULT_POINT("queue.counted");
-    watches_[index(event)].raise(session_, watched(event));
-    SHMTENSOR_FAULT_POINT("queue.raised");
+    if (armed) watches_[index(event)].raise(session_, watched(event));
   }
   /// Return true if `let_happen` lacks the pipe.
   [[nodiscard]] bool lacks_pipe(QueueEvent event);

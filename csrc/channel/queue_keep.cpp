@@ -6,7 +6,6 @@
 #include "channel/channel_call.hpp"
 #include "channel/hold_message.hpp"
 #include "channel/queue.hpp"
-#include "os/fault_point.hpp"
 #include "os/fork_mark.hpp"
 #include "os/thread_number.hpp"
 
@@ -33,7 +32,6 @@ bool Queue::keep(MessageEntry& entry, const TakenFrom& from, std::uint32_t numbe
   kept_.record(number).position.store(position);
   kept_.own(number, session_.slot());
   (*received_)[number].store(thread_number());
-  SHMTENSOR_FAULT_POINT("redeliver.kept");
   entry.ticket.clear();
   message.kept = number;
   return true;
@@ -58,7 +56,6 @@ std::optional<Attempt> Queue::take_returned(std::uint32_t number, Incoming& mess
   }
   kept_.own(number, session_.slot());
   (*received_)[number].store(thread_number());
-  SHMTENSOR_FAULT_POINT("redeliver.again");
   message.kept = number;
   return Attempt::done;
 }
@@ -99,10 +96,8 @@ void Queue::complete(std::uint32_t number) {
       throw;
     }
   }
-  SHMTENSOR_FAULT_POINT("redeliver.cancelled");
   const bool was_full = !kept_.has_free();
   kept_.record(number).owner.store(0);
-  SHMTENSOR_FAULT_POINT("redeliver.completed");
   wake_joiners();
   if (was_full || is_shut_down()) wake_everyone(QueueEvent::message);
 }

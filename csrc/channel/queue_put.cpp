@@ -11,7 +11,6 @@
 namespace shmtensor {
 namespace {
 
-constexpr std::uint64_t kGrowth = 4;
 constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 31;  // of a ring
 
 // Of a ring that is large enough for all messages.
@@ -40,7 +39,8 @@ Attempt Queue::put_locked(const Outgoing& message, ChannelCall& call) {
   if (is_full && !next_is_free) return Attempt::full;
   if (is_full && !call.ring_) {
     const std::uint64_t entries = is_gone ? QueueHeader::kFirstRing : ring.room() + 1;
-    call.entries_ = static_cast<std::uint32_t>(std::min(entries * kGrowth, most_entries(limit())));
+    call.entries_ =
+        static_cast<std::uint32_t>(std::min(entries * QueueHeader::kGrowth, most_entries(limit())));
     return Attempt::ring;
   }
   // After a rush, the empty queue uses the small ring in its first block again, and the large one
@@ -80,7 +80,6 @@ void Queue::begin_ring(std::uint32_t number, std::uint64_t start, const HeldBloc
     record.strategy.store((*block)->arena->segment().strategy());
     static_cast<void>((*block)->arena->send((*block)->number, record.ticket));
   }
-  SHMTENSOR_FAULT_POINT("queue.ring_count");
   header_.tail.ring.store(number);
 }
 

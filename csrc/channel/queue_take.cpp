@@ -43,7 +43,6 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
     const std::uint64_t head = header_.head.count.load();
     const std::uint64_t tail = header_.tail.count.load();
     if (const Attempt lack = retire_rings(call, head); lack != Attempt::done) return lack;
-    SHMTENSOR_FAULT_POINT("queue.take_rings");
     if (head == tail) {
       if (!stopped || owned) return Attempt::empty;
       if (const auto end = call.at_end(header_.tail, tail)) return *end;
@@ -153,11 +152,9 @@ Attempt Queue::retire_rings(ChannelCall& call, std::uint64_t head) {
         if (transit.is_live(*named)) {
           arena->set_contents(named->block, {});  // so that any process can free it
         }
-        SHMTENSOR_FAULT_POINT("queue.ring_cancel");
         arena->cancel_send(named->block, named->generation, named->ticket);
       }
     }
-    SHMTENSOR_FAULT_POINT("queue.ring_retire");
     header_.head.ring.store(number + 1);
     WaitFlag(header_.putters).notify(1);
   }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/report.hpp"
-#include "os/fault_point.hpp"
 #include "os/unix_socket.hpp"
 
 namespace shmtensor {
@@ -155,9 +154,7 @@ void QueueWatch::settle_locked(const ReadyPipe& pipe, const WatchedEvent& event)
   WatchFlag flag = event.flag;
   if (!event.has_happened()) {
     pipe.lower();
-    SHMTENSOR_FAULT_POINT("queue.lowered");
     flag.arm();
-    SHMTENSOR_FAULT_POINT("queue.armed");
     if (!event.has_happened()) return;
   }
   if (!flag.is_armed() && pipe.is_raised()) return;

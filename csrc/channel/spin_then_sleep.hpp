@@ -9,7 +9,6 @@
 #include "channel/spin_window.hpp"
 #include "os/backoff.hpp"
 #include "os/clock.hpp"
-#include "os/fault_point.hpp"
 #include "queue/wait_flag.hpp"
 #include "session/session.hpp"
 
@@ -41,7 +40,6 @@ void spin_then_sleep(Session& session, SpinWindow& spin, Atomic<std::uint32_t>& 
   }
   WaitFlag flag(word);
   const std::uint32_t announced = flag.announce();
-  SHMTENSOR_FAULT_POINT("queue.announced");
   if (ready()) return;
   const WaitEnd end = flag.sleep(announced, std::min(time, kWaitSlice));
   spin.note_slept(monotonic_nanoseconds() - begin);

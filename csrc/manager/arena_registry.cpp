@@ -8,7 +8,6 @@
 #include "arena/reclaim.hpp"
 #include "manager/drain.hpp"
 #include "os/clock.hpp"
-#include "os/fault_point.hpp"
 #include "os/page_reservation.hpp"
 #include "queue/broadcast_repair.hpp"
 
@@ -108,7 +107,6 @@ QueueHeader* ArenaRegistry::queue(ArenaNumber number, BlockNumber block) const {
 
 void ArenaRegistry::clear_dead(Entry& entry, const SessionMemory& memory, const SlotSet& dead,
                                const Happened& happened) {
-  SHMTENSOR_FAULT_POINT("manager.sweep");
   const Segment& segment = *entry.segment;
   Drain drain(*this, memory);
   shmtensor::sweep(

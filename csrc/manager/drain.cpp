@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/report.hpp"
 #include "manager/arena_registry.hpp"
-#include "os/fault_point.hpp"
 #include "os/page_reservation.hpp"
 
 namespace shmtensor {
@@ -66,7 +65,6 @@ void Drain::empty(ArenaNumber arena, BlockNumber block) {
       if (const auto named = reinterpret_cast<const TicketRecord*>(at)->read()) cancel(*named);
     }
   }
-  SHMTENSOR_FAULT_POINT("manager.drained");
   record.word.store(word.freed().bits());
   arenas_.note_free(arena, block);
 }

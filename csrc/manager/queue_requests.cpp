@@ -17,15 +17,13 @@ WatchedQueue queue_of(const Message& message) noexcept {
 
 }  // namespace
 
-// The client holds the queue, so its block stays what it is. The pipe may be that of an earlier
-// queue in the same block, or of an earlier manager, whose watchers find their sockets closed. A
-// new one is raised: the client lowers it if the event has not happened.
+// The client holds the queue, so its block stays what it is.
 void QueueRequests::watch(const Client& client, const Message& message, Fd fd) {
   if (!is_socket(fd)) return refuse(client.socket, message, "a watched queue needs a socket");
   const WatchedQueue queue = queue_of(message);
   QueueHeader* const header = session_.arenas().queue(queue.arena, queue.block);
   if (header == nullptr) return refuse(client.socket, message, "no such queue");
-  WatchedQueues::Watched* const watched = queues_.add(queue, std::move(fd));
+  const auto* const watched = queues_.add(queue, std::move(fd), header->pipe(queue.event));
   if (watched == nullptr) {
     return refuse(client.socket, message,
                   "too many processes wait for queues by descriptors; raise the manager's limit on "
@@ -33,12 +31,6 @@ void QueueRequests::watch(const Client& client, const Message& message, Fd fd) {
   }
   const Fd& socket = watched->sockets.back();
   poller_.add(socket, tag(EventSource::queue, static_cast<std::uint32_t>(socket.get())));
-  Atomic<std::uint32_t>& number = header->pipe(queue.event);
-  if (watched->pipe.number() == 0 || watched->pipe.number() != number.load()) {
-    watched->pipe = ReadyPipe::create();
-    watched->pipe.raise();
-    number.store(watched->pipe.number());
-  }
   reply(client.socket, message, MessageKind::done, &watched->pipe.descriptor());
 }
 

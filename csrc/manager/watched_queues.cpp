@@ -7,13 +7,21 @@
 
 namespace shmtensor {
 
-// The other descriptors are for connections and arenas.
-WatchedQueues::Watched* WatchedQueues::add(const WatchedQueue& queue, Fd socket) {
+// The other descriptors are for connections and arenas. The pipe may be that of an earlier queue in
+// the same block, or of an earlier manager, whose watchers find their sockets closed. A new one is
+// raised: the client lowers it if the event has not happened.
+const WatchedQueues::Watched* WatchedQueues::add(const WatchedQueue& queue, Fd socket,
+                                                 Atomic<std::uint32_t>& number) {
   std::size_t descriptors = 0;
   for (const auto& [other, watched] : queues_) descriptors += 1 + watched.sockets.size();
   if (descriptors + 2 > static_cast<std::size_t>(descriptor_limit() / 4)) return nullptr;
   Watched& watched = queues_[queue];
   watched.sockets.push_back(std::move(socket));
+  if (watched.pipe.number() == 0 || watched.pipe.number() != number.load()) {
+    watched.pipe = ReadyPipe::create();
+    watched.pipe.raise();
+    number.store(watched.pipe.number());
+  }
   return &watched;
 }
 

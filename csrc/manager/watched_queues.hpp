@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "base/atomic.hpp"
 #include "os/fd.hpp"
 #include "os/ready_pipe.hpp"
 #include "queue/watch_flag.hpp"
@@ -20,9 +21,10 @@ class WatchedQueues {
     std::vector<Fd> sockets;
   };
 
-  /// Returns what belongs to the queue, with this socket as the last one, and perhaps without a
-  /// pipe. Null if too many are watched.
-  [[nodiscard]] Watched* add(const WatchedQueue& queue, Fd socket);
+  /// Returns what belongs to the queue, with this socket as the last one. `number` is the queue's
+  /// word for the number of the pipe. Null if too many are watched. Throws OsError.
+  [[nodiscard]] const Watched* add(const WatchedQueue& queue, Fd socket,
+                                   Atomic<std::uint32_t>& number);
   /// Returns null if no process watches.
   [[nodiscard]] const Watched* find(const WatchedQueue& queue) const noexcept;
   /// The socket with this number, if there is one.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "os/fault_point.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
 
@@ -35,13 +34,11 @@ void repair_broadcast(const BroadcastRing& ring, const SlotSet& dead, TicketCanc
   OwnerLock tail(header.tail.lock);
   if (dead.has(tail.owner())) {
     repair_tail(ring, tickets);
-    SHMTENSOR_FAULT_POINT("manager.queue_repaired");
     tail.unlock_for_dead();
   }
   for (ReaderRecord& reader : header.readers) {
     if (dead.has(reader.slot())) reader.owner.store(0);
   }
-  SHMTENSOR_FAULT_POINT("manager.readers_removed");
   cancel_passed(ring, tickets);
   tail.wake_waiters();
   for (Atomic<std::uint32_t>* word : {&header.getters, &header.putters}) {

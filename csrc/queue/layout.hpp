@@ -16,6 +16,7 @@
 #include "arena/ticket_record.hpp"
 #include "base/atomic.hpp"
 #include "os/mapping.hpp"
+#include "queue/ring_sizes.hpp"
 #include "queue/watch_flag.hpp"
 
 namespace shmtensor {
@@ -71,10 +72,7 @@ enum class QueueStage : std::uint8_t {
 };
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one cache line for each writer
-struct QueueHeader {
-  static constexpr std::uint32_t kRings = 16;
-  static constexpr std::uint32_t kFirstRing = 32;
-
+struct QueueHeader : RingSizes {
   Atomic<std::uint64_t> magic;
   Atomic<std::uint64_t> limit;       ///< messages that fit; 0: as many as memory permits
   Atomic<std::uint32_t> redelivers;  ///< 1: KeptMessages follow the header

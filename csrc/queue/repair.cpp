@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "base/report.hpp"
-#include "os/fault_point.hpp"
 #include "queue/owner_lock.hpp"
 #include "queue/wait_flag.hpp"
 
@@ -63,7 +62,6 @@ void return_messages(const KeptMessages& kept, const SlotSet& dead, TicketCancel
     const bool completed = named && !tickets.is_live(*named);
     if (completed) tickets.cancel(*named);  // frees the block
     records[i].owner.store(completed ? 0 : KeptRecord::kReturned);
-    SHMTENSOR_FAULT_POINT("manager.message_returned");
   }
 }
 
@@ -74,13 +72,11 @@ void repair_queue(QueueHeader& queue, const KeptMessages& kept, const SlotSet& d
   OwnerLock tail(queue.tail.lock);
   if (dead.has(tail.owner())) {
     repair_tail(queue, tickets);
-    SHMTENSOR_FAULT_POINT("manager.queue_repaired");
     tail.unlock_for_dead();
   }
   OwnerLock head(queue.head.lock);
   if (dead.has(head.owner())) {
     repair_head(queue, kept, tickets);
-    SHMTENSOR_FAULT_POINT("manager.queue_repaired");
     head.unlock_for_dead();
   }
   return_messages(kept, dead, tickets);

@@ -56,10 +56,31 @@ Reply Manager::carry_out(const Message& request, int descriptor) {
         reply.message.kind = MessageKind::unknown;
       }
       break;
+    case MessageKind::watch_queue: {
+      const WatchedQueue queue = queue_of(request);
+      Atomic<std::uint32_t>& number = arenas_.queue(queue.arena, queue.block)->pipe(queue.event);
+      reply.fd = queues_.add(queue, Fd(::dup(descriptor)), number)->pipe.descriptor().duplicate();
+      break;
+    }
+    case MessageKind::find_ready_pipe:
+      if (const auto* const watched = queues_.find(queue_of(request))) {
+        reply.fd = watched->pipe.descriptor().duplicate();
+      } else {
+        reply.message.kind = MessageKind::unknown;
+      }
+      break;
     default:
       reply.message.kind = MessageKind::unknown;
   }
   return reply;
+}
+
+void Manager::carry_out(const Message& notice) {
+  if (notice.kind == MessageKind::drain) {
+    arenas_.drain(*memory_, notice.arena, static_cast<BlockNumber>(notice.number));
+  } else if (notice.kind == MessageKind::wake_watchers) {
+    queues_.raise(queue_of(notice));
+  }
 }
 
 Reply Manager::answer(const Message& request, int descriptor) {
@@ -90,13 +111,11 @@ void Manager::serve(Run& run) {
     } else if (!notices_.empty()) {
       const Message notice = notices_.front();
       notices_.pop_front();
-      if (notice.kind == MessageKind::drain) {
-        arenas_.drain(*memory_, notice.arena, static_cast<BlockNumber>(notice.number));
-      }
+      carry_out(notice);
     } else {
       Request& request = *requests_.front();
-      requests_.pop_front();
       request.reply = carry_out(request.message, request.descriptor);
+      requests_.pop_front();  // now: if this one is killed before, the next one carries it out
     }
   }
 }
@@ -105,6 +124,7 @@ void Manager::serve(Run& run) {
 void Manager::take_over(Run& run) {
   notices_.clear();
   arenas_ = ArenaRegistry();
+  queues_ = WatchedQueues();  // closes the sockets, which those that watch notice
   SlotSet used;
   for (const SlotNumber slot : slots_) {
     if (memory_->slot(slot).status.load() != SlotStatus::unused) used.add(slot);
@@ -122,7 +142,7 @@ void Manager::take_over(Run& run) {
   memory_->header().deaths.fetch_add(1);
   arenas_.notify_owners();
   for (ProcessNumber process = 0; process < slots_.size(); ++process) {
-    if (run.is_dead(process)) reclaim(process);
+    if (run.ask_if_dead(process)) reclaim(process);
   }
 }
 
@@ -131,7 +151,8 @@ void Manager::reclaim(ProcessNumber dead) {
   if (dead >= slots_.size()) return;  // a manager
   const SlotNumber slot = slots_[dead];
   if (memory_->slot(slot).status.load() == SlotStatus::unused) return;
-  arenas_.sweep(*memory_, SlotSet(slot));
+  arenas_.sweep(*memory_, SlotSet(slot),
+                [this](const WatchedQueue& queue) { queues_.raise(queue); });
   memory_->slot(slot).status.store(SlotStatus::unused);
   memory_->header().deaths.fetch_add(1);
   arenas_.notify_owners();

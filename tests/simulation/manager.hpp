@@ -12,6 +12,7 @@
 #include "arena/session_memory.hpp"
 #include "manager/arena_registry.hpp"
 #include "manager/connection.hpp"
+#include "manager/watched_queues.hpp"
 #include "simulation/run.hpp"
 
 namespace shmtensor::simulation {
@@ -54,11 +55,16 @@ class Manager {
   void serve(Run& run);
   void take_over(Run& run);
   void reclaim(ProcessNumber dead);
+  void carry_out(const Message& notice);
+  [[nodiscard]] static WatchedQueue queue_of(const Message& message) noexcept {
+    return {message.arena, static_cast<BlockNumber>(message.number), message.event};
+  }
 
   static Manager* manager_;
 
   std::unique_ptr<SessionMemory> memory_;
   ArenaRegistry arenas_;
+  WatchedQueues queues_;
   std::vector<std::unique_ptr<Segment>> of_next_;
   SlotNumber next_slot_ = 0;
   std::span<const SlotNumber> slots_;

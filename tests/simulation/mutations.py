@@ -48,18 +48,13 @@ BLOCKS = [
     mutation(
         "blocks: holders are not read again after the tickets",
         "csrc/arena/reclaim.cpp",
-        (
-            '  SHMTENSOR_FAULT_POINT("free.tickets_seen");\n'
-            "  if (has_holder(segment, block)) return FreeResult::none;\n",
-            "",
-        ),
+        ("bits again.\n  if (has_holder(segment, block)) return FreeResult::none;\n", "bits again.\n"),
     ),
     mutation(
         "blocks: the ticket is claimed before the bit is set",
         "csrc/arena/arena.cpp",
         (
-            f'  holders.{BIT}  SHMTENSOR_FAULT_POINT("hold.before_claim");\n'
-            "  bool held = transit != nullptr && transit->claim(named);\n",
+            f"  holders.{BIT}  bool held = transit != nullptr && transit->claim(named);\n",
             f"  bool held = transit != nullptr && transit->claim(named);\n  holders.{BIT}",
         ),
     ),
@@ -105,8 +100,8 @@ BLOCKS = [
             "// The bit may be on a free block:",
         ),
         (
-            '  SHMTENSOR_FAULT_POINT("free.tickets_seen");\n  if (has_holder(segment, block)) return',
-            "  if (has_holder_in(segment, block, seen)) return",
+            "bits again.\n  if (has_holder(segment, block)) return",
+            "bits again.\n  if (has_holder_in(segment, block, seen)) return",
         ),
         (
             "  if (!word.live()) return FreeResult::none;\n",
@@ -118,19 +113,22 @@ BLOCKS = [
 LOOK_FIRST = (
     "csrc/channel/spin_then_sleep.hpp",
     (
-        "  const std::uint32_t announced = flag.announce();\n"
-        '  SHMTENSOR_FAULT_POINT("queue.announced");\n'
-        "  if (ready()) return;\n",
+        "  const std::uint32_t announced = flag.announce();\n  if (ready()) return;\n",
         "  if (ready()) return;\n  const std::uint32_t announced = flag.announce();\n",
     ),
 )
 PUBLISH_FIRST = (
     "csrc/arena/transit.cpp",
     (
-        "  record.write({arena, block, generation, ticket});\n"
-        '  SHMTENSOR_FAULT_POINT("send.recorded");\n'
-        "  publish(ticket);\n",
+        "  record.write({arena, block, generation, ticket});\n  publish(ticket);\n",
         "  publish(ticket);\n  record.write({arena, block, generation, ticket});\n",
+    ),
+)
+END_EARLY = (
+    "csrc/channel/channel_call.cpp",
+    (
+        "  OwnerLock lock(tail.lock);\n  if (lock.try_lock_briefly(",
+        "  return Attempt::shut_down;\n  OwnerLock lock(tail.lock);\n  if (lock.try_lock_briefly(",
     ),
 )
 NO_WAKE = ("    WaitFlag(*word).wake_everyone();\n", "    static_cast<void>(word);\n")
@@ -146,7 +144,7 @@ QUEUES = [
             "    bool taken = false;\n    if (record) {",
             "    bool taken = false;\n    count_taken(head + 1);\n    if (record) {",
         ),
-        ('    SHMTENSOR_FAULT_POINT("queue.take_count");\n    count_taken(head + 1);\n', ""),
+        ("    count_taken(head + 1);\n    if (taken)", "    if (taken)"),
     ),
     mutation(
         "queue: no ticket is cancelled for a dead producer",
@@ -197,6 +195,16 @@ BROADCASTS = [
         "broadcast: a joining reader reads the count once",
         READER,
         ("  const std::uint64_t count = header.tail.count.load();", "  const std::uint64_t count = first;"),
+    ),
+    mutation(
+        "broadcast: it reads the count again before it is known",
+        READER,
+        ("  const std::uint64_t count = header.tail.count.load();\n", ""),
+        (
+            "  record_->owner.store(ReaderRecord::owned_by(owner_.slot) | ReaderRecord::kReads);\n",
+            "  const std::uint64_t count = header.tail.count.load();\n"
+            "  record_->owner.store(ReaderRecord::owned_by(owner_.slot) | ReaderRecord::kReads);\n",
+        ),
     ),
     mutation(
         "broadcast: a reader does not check what it copied",
@@ -281,6 +289,167 @@ BROADCASTS = [
         ),
     ),
 ]
+TAKE = "csrc/channel/queue_take.cpp"
+QUEUE_PUT = "csrc/channel/queue_put.cpp"
+QUEUE_REPAIR = "csrc/queue/repair.cpp"
+RINGS = [
+    mutation(
+        "queue/rings: the rings are read before the count",
+        TAKE,
+        (
+            "    const std::uint64_t tail = header_.tail.count.load();\n    if (const Attempt lack",
+            "    if (const Attempt lack",
+        ),
+        (
+            "    if (head == tail) {\n",
+            "    const std::uint64_t tail = header_.tail.count.load();\n    if (head == tail) {\n",
+        ),
+    ),
+    mutation(
+        "queue/rings: a ring is in use before its start is written",
+        QUEUE_PUT,
+        (
+            "  record.ticket.clear();\n  record.start",
+            "  header_.tail.ring.store(number);\n  record.ticket.clear();\n  record.start",
+        ),
+    ),
+    mutation(
+        "queue/rings: a return to the first ring with messages",
+        QUEUE_PUT,
+        (
+            "!is_full && head == tail && next_is_free && ring.begins_at(tail) &&",
+            "!is_full && head < tail && next_is_free &&",
+        ),
+    ),
+    mutation(
+        "queue/rings: the oldest ring has ended before its ticket",
+        TAKE,
+        (
+            "    const RingRecord& record = header_.ring(number);\n",
+            "    const RingRecord& record = header_.ring(number);\n"
+            "    header_.head.ring.store(number + 1);\n",
+        ),
+    ),
+    mutation(
+        "queue/rings: a dead producer's ring is kept",
+        QUEUE_REPAIR,
+        ("    cancel_named(queue.ring(number + 1).ticket, tickets);\n", ""),
+    ),
+    mutation(
+        "queue/rings: the ring of the head has ended",
+        QUEUE_REPAIR,
+        ("ring_of_head(queue, head)", "queue.head.ring.load()"),
+    ),
+]
+THREADS_AND_FORKS = [
+    mutation(
+        "blocks/fork: a fork moves no epoch",
+        "csrc/arena/arena.cpp",
+        ("fetch_or(bit_of(child));\n    change_epoch(block);\n", "fetch_or(bit_of(child));\n"),
+    ),
+    mutation(
+        "blocks/threads: an entry is unlocked before the bit is cleared",
+        "csrc/arena/arena.cpp",
+        (
+            "  segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));\n"
+            "  lock.set_count(0);\n",
+            "  lock.set_count(0);\n",
+        ),
+        (
+            "  if (last) unpin_and_try_free(block);\n",
+            "  if (!last) return;\n"
+            "  segment_->holders(plane_of(member_.slot()), block).fetch_and(~bit_of(member_.slot()));\n"
+            "  unpin_and_try_free(block);\n",
+        ),
+    ),
+    mutation(
+        "queue/two threads: a lock is its process's",
+        "csrc/queue/owner_lock.hpp",
+        (
+            "    std::uint32_t free = 0;\n",
+            "    if (word_.load() == slot + 1u) return true;\n    std::uint32_t free = 0;\n",
+        ),
+    ),
+]
+QUEUE_WATCH = "csrc/channel/queue_watch.cpp"
+WATCHES = [
+    mutation(
+        "queue/watch: the flag is disarmed after the message is counted",
+        "csrc/channel/queue.hpp",
+        ("    if (armed) flag.disarm();\n    change();\n", "    change();\n    if (armed) flag.disarm();\n"),
+    ),
+    mutation(
+        "queue/watch: the flag is armed without the lock",
+        QUEUE_WATCH,
+        (
+            "    if (!lock.lock_within(session.slot(), kLockTime)) return;\n"
+            "    const OwnerLockGuard locked(lock);\n",
+            "",
+        ),
+    ),
+    mutation(
+        "queue/watch/shutdown: the event is looked for once only",
+        QUEUE_WATCH,
+        ("    if (!event.has_happened()) return;\n", "    return;\n"),
+    ),
+    mutation(
+        "queue/watch/another consumer: it does not settle",
+        QUEUE_WATCH,
+        (
+            "  if (state == nullptr) return !event.flag.is_armed();\n",
+            "  if (state == nullptr) return false;\n",
+        ),
+    ),
+    mutation(
+        "queue/watch: the manager's death wakes no watcher",
+        QUEUE_WATCH,
+        ("  ends.poller.add(ours, 0);\n", ""),
+        ("  if (ends.socket) ends.poller.remove(ends.socket);\n", ""),
+    ),
+    mutation(
+        "queue/watch: a sweep wakes no watcher",
+        "csrc/manager/arena_registry.cpp",
+        ("            if (!happened || ", "            if (true || !happened || "),
+    ),
+]
+CONTENTS = [
+    mutation(
+        "blocks/contents: a block with tickets is freed",
+        "csrc/arena/reclaim.cpp",
+        ("const bool drains = segment.record(block).contents.load() != 0;", "const bool drains = false;"),
+    ),
+    mutation(
+        "blocks/contents: the owner uses a draining block",
+        "csrc/arena/allocator.cpp",
+        ("  if (!word.is_free()) return;\n", "  if (word.live()) return;\n"),
+    ),
+    mutation(
+        "blocks/contents: a block is free before its tickets are cancelled",
+        "csrc/manager/drain.cpp",
+        (
+            "  if (contents.fit(bytes->size())) {",
+            "  record.word.store(word.freed().bits());\n  if (contents.fit(bytes->size())) {",
+        ),
+    ),
+    mutation(
+        "blocks/contents: a sweep skips a draining block with a holder's bit",
+        "csrc/arena/reclaim.hpp",
+        (
+            "    if (word.is_draining()) {\n",
+            "    if (word.is_draining() && has_holder(segment, block)) continue;\n"
+            "    if (word.is_draining()) {\n",
+        ),
+    ),
+    mutation(
+        "blocks/contents: a process holds a draining block",
+        "csrc/arena/arena.cpp",
+        (
+            "while (!held && BlockWord(word).live_at_generation(named.generation)) {",
+            "while (!held && (BlockWord(word).live() || BlockWord(word).is_draining()) &&\n"
+            "           BlockWord(word).generation() == named.generation) {",
+        ),
+    ),
+]
 KEEP = "csrc/channel/queue_keep.cpp"
 REDELIVERY = [
     mutation(
@@ -288,9 +457,9 @@ REDELIVERY = [
         KEEP,
         (
             "  kept_.own(number, session_.slot());\n  (*received_)[number].store(thread_number());\n"
-            '  SHMTENSOR_FAULT_POINT("redeliver.kept");\n',
+            "  entry.ticket.clear();\n",
             "  count_taken(position + 1);\n  kept_.own(number, session_.slot());\n"
-            "  (*received_)[number].store(thread_number());\n",
+            "  (*received_)[number].store(thread_number());\n  entry.ticket.clear();\n",
         ),
     ),
     mutation(
@@ -321,6 +490,48 @@ REDELIVERY = [
         ("  return_messages(kept, dead, tickets);\n", "  static_cast<void>(&return_messages);\n"),
     ),
     mutation(
+        "queue/redelivery/full ring: the entry names the ticket of a counted message",
+        KEEP,
+        ("  entry.ticket.clear();\n  message.kept = number;\n", "  message.kept = number;\n"),
+    ),
+    mutation(
+        "queue/redelivery/shutdown: owned messages are looked for after returned ones",
+        TAKE,
+        ("    const bool owned = kept_.any_owned();\n", ""),
+        (
+            "    const std::uint64_t head = header_",
+            "    const bool owned = kept_.any_owned();\n    const std::uint64_t head = header_",
+        ),
+    ),
+    mutation(
+        "queue/redelivery/shutdown: a consumer ends while another owns a message",
+        TAKE,
+        ("if (!stopped || owned) return", "static_cast<void>(owned);\n      if (!stopped) return"),
+    ),
+    mutation(
+        "queue/redelivery/shutdown: a completion wakes no consumer",
+        KEEP,
+        ("  if (was_full || is_shut_down()) wake", "  if (was_full) wake"),
+    ),
+    mutation(
+        "queue/redelivery/join: a completion does not end it",
+        KEEP,
+        ("  wake_joiners();\n  if (was_full", "  if (was_full"),
+    ),
+    mutation(
+        "queue/redelivery/join: it reads the count of messages once",
+        "csrc/channel/queue.cpp",
+        (" && !kept_.any() && header_.tail.count.load() == tail;", " && !kept_.any();"),
+    ),
+    mutation(
+        "queue/redelivery/join: it reads the records before the head",
+        "csrc/channel/queue.cpp",
+        (
+            "header_.head.count.load() >= tail && !kept_.any()",
+            "!kept_.any() && header_.head.count.load() >= tail",
+        ),
+    ),
+    mutation(
         "queue/redelivery: a sweep wakes no waiter",
         "csrc/queue/repair.cpp",
         NO_WAKE,
@@ -334,12 +545,12 @@ PAST = [
         ("(word | 1) + 1)", "word & ~1u)"),
     ),
     mutation(
-        "queue: past: a consumer ends while a message is being put",
-        "csrc/channel/channel_call.cpp",
-        (
-            "  OwnerLock lock(tail.lock);\n  if (lock.try_lock_briefly(",
-            "  return Attempt::shut_down;\n  OwnerLock lock(tail.lock);\n  if (lock.try_lock_briefly(",
-        ),
+        "queue/shutdown: past: a consumer ends while a message is being put",
+        *END_EARLY,
+    ),
+    mutation(
+        "broadcast/shutdown: past: a reader ends while a message is being put",
+        *END_EARLY,
     ),
 ]
 # Accesses with an order that is too weak.
@@ -370,6 +581,18 @@ ORDERS = [
             "const std::uint64_t tail = header_.tail.count.load(std::memory_order_relaxed);",
         ),
     ),
+]
+ALL = [
+    *BLOCKS,
+    *CONTENTS,
+    *THREADS_AND_FORKS,
+    *QUEUES,
+    *WATCHES,
+    *RINGS,
+    *REDELIVERY,
+    *BROADCASTS,
+    *PAST,
+    *ORDERS,
 ]
 
 
@@ -446,7 +669,7 @@ def main() -> int:
     args = parser.parse_args()
     copy = Copy(args.folder.resolve())
     missed = 0
-    for planted in [*BLOCKS, *QUEUES, *BROADCASTS, *REDELIVERY, *PAST, *ORDERS]:
+    for planted in ALL:
         if args.only not in planted.name:
             continue
         what, seconds = copy.find(planted)

@@ -269,7 +269,12 @@ void Run::wait_until(std::function<bool()> holds) {
     leave(State::waiting);
     current().holds = nullptr;
   }
-  for (std::uint32_t i = 0; i < thread_count_; ++i) current().view.join(threads_[i]->view);
+  join_views();
+}
+
+void Run::kill() {
+  const UseHeap own(Heap::own);
+  kill_process();
 }
 
 ProcessNumber Run::next_death() {
@@ -277,6 +282,16 @@ ProcessNumber Run::next_death() {
   const ProcessNumber dead = deaths_.front();
   deaths_.pop_front();
   return dead;
+}
+
+bool Run::ask_if_dead(ProcessNumber process) {
+  const UseHeap own(Heap::own);
+  if (is_dead(process)) join_views();
+  return is_dead(process);
+}
+
+void Run::join_views() {
+  for (std::uint32_t i = 0; i < thread_count_; ++i) current().view.join(threads_[i]->view);
 }
 
 bool Run::has_ended(ProcessNumber process) const noexcept {

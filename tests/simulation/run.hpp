@@ -1,6 +1,7 @@
 // One run of a simulated program: its threads take turns, and every choice is asked for.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -73,11 +74,21 @@ class Run {
   /// Waits until it holds, which another thread brings about. What that one has written before is
   /// visible then, as after a message by a socket.
   void wait_until(std::function<bool()> holds);
+  /// Kills the process of the thread.
+  void kill();
   /// For the manager: return a process that has died and was not returned before.
   [[nodiscard]] bool has_death() const noexcept { return !deaths_.empty(); }
   [[nodiscard]] ProcessNumber next_death();
+  /// For the manager, as the kernel would answer: what a dead process has written is visible then.
+  [[nodiscard]] bool ask_if_dead(ProcessNumber process);
   [[nodiscard]] bool is_dead(ProcessNumber process) const noexcept {
     return processes_[process].dead;
+  }
+  /// Return true if a process was killed, or a sleep ended by its timeout.
+  [[nodiscard]] bool is_disturbed() const noexcept {
+    return std::ranges::any_of(outcome_.deviations, [](const Deviation& deviation) {
+      return deviation.point.kind == Kind::kill || deviation.point.kind == Kind::timeout;
+    });
   }
   /// Return true if the process is dead, or has no thread any more.
   [[nodiscard]] bool has_ended(ProcessNumber process) const noexcept;
@@ -156,6 +167,7 @@ class Run {
   void count_step();
   void leave(State state);
   void kill_process();
+  void join_views();
   [[nodiscard]] std::uint32_t choose(Kind kind, std::uint32_t options);
   [[nodiscard]] std::uint32_t next_thread();
   bool continue_stopped();

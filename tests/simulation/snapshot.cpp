@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <string>
@@ -115,7 +116,13 @@ void Snapshot::take() {
     ::mprotect(begin, static_cast<std::size_t>(end - begin), PROT_NONE);
   }
   used_at_snapshot_ = used_;
-  first_descriptor_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  int highest = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    highest = std::max(highest, std::stoi(file.path().filename()));
+  }
+  while (last_descriptor_ < highest) {
+    last_descriptor_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);  // fills the gaps
+  }
   taken_ = true;
 }
 
@@ -139,7 +146,7 @@ void Snapshot::restore() {
   used_ = used_at_snapshot_;
   for (const auto& [data, size] : new_) ::syscall(SYS_munmap, data, size);
   new_.clear();
-  ::syscall(SYS_close_range, first_descriptor_ + 1, ~0U, 0);
+  ::syscall(SYS_close_range, last_descriptor_ + 1, ~0U, 0);
 }
 
 }  // namespace shmtensor::simulation

@@ -38,15 +38,17 @@ class Snapshot {
   /// Switches, for a fiber that is entered or left, and returns what was before.
   static Heap use(Heap heap) noexcept;
 
-  /// Begins to watch all pages. From here on no mapping and no descriptor is closed, and `restore`
-  /// closes those that are new.
+  /// Begins to watch all pages. From here on no mapping is closed, and no descriptor that is open
+  /// now; `restore` closes those that are new.
   void take();
   void restore();
 
   void note_mapped(void* data, std::size_t size);
   /// Returns false if the mapping must stay.
   bool note_unmapped(void* data, std::size_t size);
-  [[nodiscard]] bool keeps_descriptors() const noexcept { return taken_; }
+  [[nodiscard]] bool keeps_descriptor(int file) const noexcept {
+    return taken_ && file <= last_descriptor_;
+  }
 
   /// For the handler of SIGSEGV: returns false if the page is not watched.
   bool touch(void* address) noexcept;
@@ -68,7 +70,7 @@ class Snapshot {
   std::byte* heap_ = nullptr;
   std::size_t used_ = 0;
   std::size_t used_at_snapshot_ = 0;
-  int first_descriptor_ = -1;
+  int last_descriptor_ = -1;  // of those that are kept
   Ranges mapped_;
   Ranges watched_;
   std::vector<std::pair<void*, std::size_t>> new_;  // mapped since

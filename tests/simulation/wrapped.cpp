@@ -36,5 +36,7 @@ int __wrap_munmap(void* at, size_t size) {
 
 int __wrap_sched_getcpu() { return 0; }
 
-int __wrap_close(int file) { return Snapshot::get().keeps_descriptors() ? 0 : __real_close(file); }
+int __wrap_close(int file) {
+  return Snapshot::get().keeps_descriptor(file) ? 0 : __real_close(file);
+}
 }

@@ -1,9 +1,8 @@
-// Processes that use a broadcast are killed at any instant, and at each fault point.
+// Processes that use a broadcast, and their manager, are killed.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "queue/owner_lock.hpp"
@@ -36,12 +35,10 @@ enum class Role : std::uint8_t { writer, reader };
 /// The manager of the session is a server in a child process.
 class BroadcastKills : public testing::BroadcastTest {
  protected:
-  /// `order` is that of a fault point.
-  [[nodiscard]] std::unique_ptr<Child> start(Role role, const std::string& order = {}) {
-    return std::make_unique<Child>([this, role, order, passed = pass()] {
+  [[nodiscard]] std::unique_ptr<Child> start(Role role) {
+    return std::make_unique<Child>([this, role, passed = pass()] {
       BroadcastUser user(id_);
       user.open(passed);
-      if (!order.empty()) ::setenv("SHMTENSOR_FAULT", order.c_str(), 1);
       return role == Role::writer ? write(user) : read(user);
     });
   }
@@ -179,107 +176,11 @@ TEST_P(BroadcastStorm, SurvivesKillsOfTheManager) {
 
 #if defined(SHMTENSOR_FAULT_POINTS)
 
-struct BroadcastPoint {
-  const char* name;
-  Role role;
-};
-
-class BroadcastFaults : public BroadcastKills,
-                        public ::testing::WithParamInterface<BroadcastPoint> {};
-
-INSTANTIATE_TEST_SUITE_P(Points, BroadcastFaults,
-                         ::testing::Values(BroadcastPoint{"broadcast.put_locked", Role::writer},
-                                           BroadcastPoint{"broadcast.put_count", Role::writer},
-                                           BroadcastPoint{"broadcast.put_cancel", Role::writer},
-                                           BroadcastPoint{"broadcast.put_unlock", Role::writer},
-                                           BroadcastPoint{"broadcast.put_notify", Role::writer},
-                                           BroadcastPoint{"send.before_ticket", Role::writer},
-                                           BroadcastPoint{"send.group_ready", Role::writer},
-                                           BroadcastPoint{"send.before_publish", Role::writer},
-                                           BroadcastPoint{"send.recorded", Role::writer},
-                                           BroadcastPoint{"send.before_epoch", Role::writer},
-                                           BroadcastPoint{"send.before_message", Role::writer},
-                                           BroadcastPoint{"broadcast.joining", Role::reader},
-                                           BroadcastPoint{"broadcast.joined", Role::reader},
-                                           BroadcastPoint{"broadcast.take_held", Role::reader},
-                                           BroadcastPoint{"broadcast.take_passed", Role::reader},
-                                           BroadcastPoint{"broadcast.left", Role::reader},
-                                           BroadcastPoint{"hold.before_bit", Role::reader},
-                                           BroadcastPoint{"hold.before_claim", Role::reader},
-                                           BroadcastPoint{"hold.after_claim", Role::reader},
-                                           BroadcastPoint{"release.before_bit", Role::reader},
-                                           BroadcastPoint{"release.before_free", Role::reader},
-                                           BroadcastPoint{"queue.announced", Role::reader}),
-                         [](const auto& point) {
-                           std::string name = point.param.name;
-                           std::ranges::replace(name, '.', '_');
-                           return name;
-                         });
-
-TEST_P(BroadcastFaults, LoseNothing) {
-  for (const int nth : {1, 2, 7}) {
-    user_->make(3);
-    ledger_->next.store(0);
-    for (std::size_t i = 0; i < Readings::kMost; ++i) {
-      ledger_->put[i].store(0, std::memory_order_relaxed);
-      ledger_->taken[i].store(0, std::memory_order_relaxed);
-    }
-    const auto witness = start_witness();
-    const auto writer = start(Role::writer);
-    const auto doomed =
-        start(GetParam().role, std::string(GetParam().name) + ":" + std::to_string(nth));
-    EXPECT_EQ(doomed->wait(), -SIGKILL) << "the point was not reached";
-    expect_progress(50);
-    writer->kill_and_reap();
-    settle(*witness);
-  }
-}
-
-// A stopped process is not taken for a dead one, wherever it stands; the others read on.
-TEST_P(BroadcastFaults, OfAStoppedProcessAreNotRepaired) {
-  user_->make(3, OnFull::drop_oldest);
-  const auto witness = start_witness();
-  ::setenv("SHMTENSOR_FAULT_SIGNAL", std::to_string(SIGSTOP).c_str(), 1);
-  const auto doomed = start(GetParam().role, std::string(GetParam().name) + ":2");
-  const auto other = start(GetParam().role == Role::writer ? Role::reader : Role::writer);
-  ::unsetenv("SHMTENSOR_FAULT_SIGNAL");
-  int status = 0;
-  ASSERT_EQ(::waitpid(doomed->pid(), &status, WUNTRACED), doomed->pid());
-  ASSERT_TRUE(WIFSTOPPED(status));
-  if (GetParam().role == Role::reader) expect_progress(50);
-  EXPECT_TRUE(eventually([&] { return user_->session().manager().statistics().processes == 4; }));
-  doomed->kill(SIGCONT);
-  expect_progress(50);
-  other->kill_and_reap();
-  doomed->kill_and_reap();
-  EXPECT_TRUE(eventually([&] { return user_->broadcast().readers() == 1; }));
-  user_->broadcast().shut_down();
-  EXPECT_EQ(witness->wait(), 0);
-  cancel_passes();
-  EXPECT_TRUE(nothing_is_left());
-}
-
-class BroadcastManagerFaults : public BroadcastKills,
-                               public ::testing::WithParamInterface<const char*> {
- protected:
-  void restart_server(const char* order) {
-    server_.reset();
-    if (order != nullptr) ::setenv("SHMTENSOR_FAULT", order, 1);
-    server_ = std::make_unique<testing::ServerProcess>(id_);
-    ::unsetenv("SHMTENSOR_FAULT");
-    static_cast<void>(user_->session().manager().statistics());
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Points, BroadcastManagerFaults,
-                         ::testing::Values("manager.queue_repaired", "manager.readers_removed",
-                                           "manager.drained", "manager.before_release"));
-
-// A process with the lock, and the slowest reader, is killed, and the manager while it repairs
+// A process with the lock, and the slowest reader, is killed, and the manager after it has repaired
 // that.
-TEST_P(BroadcastManagerFaults, AreRepairedByTheNextManager) {
+TEST_F(BroadcastKills, AreRepairedByTheNextManager) {
   user_->make(20);
-  restart_server(GetParam());
+  restart_server("manager.before_release");
   const auto reader = user_->reader();
   Child doomed([&, passed = user_->pass()] {
     BroadcastUser user(id_);

@@ -30,6 +30,14 @@ class ChannelTest : public ServerTest {
     ServerTest::TearDown();
     for (const std::string& name : list_shm(object_name(id_) + "-")) unlink_shm(name);
   }
+  /// Another manager, which is killed at a fault point unless that is null.
+  void restart_server(const char* fault) {
+    server_.reset();
+    if (fault != nullptr) ::setenv("SHMTENSOR_FAULT", fault, 1);
+    server_ = std::make_unique<ServerProcess>(id_);
+    ::unsetenv("SHMTENSOR_FAULT");
+    static_cast<void>(user_->session().manager().statistics());
+  }
   /// Return true if, in the end, no block is used and no ticket is live. Releases the user's.
   [[nodiscard]] bool nothing_is_left() {
     user_->leave();

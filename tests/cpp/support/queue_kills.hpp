@@ -4,7 +4,6 @@
 #include <array>
 #include <memory>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,11 +25,9 @@ struct Ledger {
 /// The manager of the session is a server in a child process.
 class QueueKills : public QueueTest {
  protected:
-  /// `order` is that of a fault point.
-  void produce(const Passed& passed, const std::string& order = {}) {
+  void produce(const Passed& passed) {
     QueueUser user(id_);
     user.open(passed);
-    if (!order.empty()) ::setenv("SHMTENSOR_FAULT", order.c_str(), 1);
     for (;;) {
       const std::uint64_t number = ledger_->next.fetch_add(1);
       if (number >= Ledger::kMost || user.put(number, number % 2 == 0) != Attempt::done) return;
@@ -38,10 +35,9 @@ class QueueKills : public QueueTest {
       ledger_->passes.fetch_add(1);
     }
   }
-  void consume(const Passed& passed, const std::string& order = {}) {
+  void consume(const Passed& passed) {
     QueueUser user(id_);
     user.open(passed);
-    if (!order.empty()) ::setenv("SHMTENSOR_FAULT", order.c_str(), 1);
     Letter letter;
     while (user.take(letter) == Attempt::done) {
       ledger_->taken.at(letter.number).fetch_add(1);

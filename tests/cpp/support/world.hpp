@@ -16,7 +16,8 @@ inline constexpr SegmentLayout kSmall{4096, 64 * kMiB};
 /// processes: each maps the arenas separately.
 class Peer {
  public:
-  Peer(const SessionMemory& memory, SlotNumber slot) : memory_(memory), member_(memory, slot) {}
+  Peer(const SessionMemory& memory, SlotNumber slot, DrainRequests* drains = nullptr)
+      : memory_(memory), member_(memory, slot, drains) {}
 
   /// Create an arena that this peer owns.
   [[nodiscard]] std::unique_ptr<Arena> make_arena(Strategy strategy = Strategy::file_descriptor,

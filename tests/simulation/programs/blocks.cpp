@@ -19,6 +19,17 @@ using testing::Sent;
 constexpr SlotNumber kPeers = 3;
 constexpr std::uint32_t kLetters = 3;
 
+/// Sends the manager the notices of processes without a session.
+class Notices final : public DrainRequests {
+ public:
+  void drain(ArenaNumber arena, BlockNumber block) noexcept override {
+    Message notice = message_for(MessageKind::drain, Manager::get().memory().id());
+    notice.arena = arena;
+    notice.number = block;
+    Manager::get().take(notice);
+  }
+};
+
 /// A message on its way, in a pipe that is not simulated.
 struct Letter {
   enum State : std::uint32_t { none, unread, read };
@@ -30,11 +41,13 @@ struct Letter {
 
 class BlockWorld : public Program {
  public:
-  explicit BlockWorld(SlotNumber last_slot = kPeers - 1) : slots_{0, 1, last_slot} {}
+  using Slots = std::array<SlotNumber, kPeers>;
+
+  explicit BlockWorld(const Slots& slots = {0, 1, 2}) : slots_(slots) {}
 
   void build() override {
     for (std::uint32_t i = 0; i < kPeers; ++i) {
-      peers_[i] = std::make_unique<Peer>(manager_.memory(), slots_[i]);
+      peers_[i] = std::make_unique<Peer>(manager_.memory(), slots_[i], &notices_);
       arenas_[i] = i == 0 ? peers_[0]->make_arena() : peers_[i]->open_arena(arenas_[0]->segment());
       static_cast<void>(peers_[i]->member().writer());
       manager_.memory().slot(slots_[i]).incarnation.store(1);
@@ -67,15 +80,23 @@ class BlockWorld : public Program {
 
   void check(Run& run) override {
     const Segment& segment = arenas_[0]->segment();
+    bool any_dead = false;
+    for (std::uint32_t i = 0; i < kPeers; ++i) any_dead = any_dead || run.is_dead(i);
+    bool any_unread = false;
     for (const Letter& letter : letters_) {
       if (letter.state.load() != Letter::unread) continue;
+      any_unread = true;
       const BlockWord word(segment.record(letter.sent.block).word.load());
       if (!word.live_at_generation(letter.sent.generation)) {
         return run.fail("the block of an unread message was freed");
       }
     }
-    manager_.arenas().collect(manager_.memory(), 0);
+    // A process may have been killed before it wrote the message of a ticket.
+    if (any_dead || any_unread) manager_.arenas().collect(manager_.memory(), 0);
     if (testing::live_blocks(segment) != 0) return run.fail("a block is left");
+    for (BlockNumber block = 0; block < segment.capacity(); ++block) {
+      if (raw(0, block).is_draining()) return run.fail("a block has not been drained");
+    }
     for (BlockNumber block = 0; block < segment.capacity(); ++block) {
       if (has_holder(segment, block)) return run.fail("a holder's bit is left");
     }
@@ -142,6 +163,15 @@ class BlockWorld : public Program {
     return held;
   }
 
+  /// Where a block that contains the ticket of another one has it.
+  [[nodiscard]] TicketRecord& record_in(std::uint32_t process, BlockNumber block) const {
+    return *reinterpret_cast<TicketRecord*>(bytes(process, block) + kContents.first);
+  }
+
+  static constexpr TicketContents kContents{
+      .kind = TicketContents::Kind::message, .stride = 32, .first = 32, .count = 1};
+
+  const Slots slots_;
   Run* run_ = nullptr;
   std::array<std::unique_ptr<Arena>, kPeers> arenas_;
 
@@ -176,8 +206,8 @@ class BlockWorld : public Program {
     places.name(&manager_.memory().header().deaths, "count of deaths");
   }
 
-  const std::array<SlotNumber, kPeers> slots_;
   Manager manager_;
+  Notices notices_;
   std::array<std::unique_ptr<Peer>, kPeers> peers_;
   std::array<Letter, kLetters> letters_;
   std::uint64_t last_content_ = 0;
@@ -232,14 +262,12 @@ const Register<LoadedTwice> loaded_twice("blocks/loaded twice");
 
 /// The bits of the last process are in a plane of their own, which it announces during the run.
 class NewPlane final : public BlockWorld {
-  static constexpr SlotNumber kSlot = 64;
-
  public:
-  NewPlane() : BlockWorld(kSlot) {}
+  NewPlane() : BlockWorld({0, 1, 64}) {}
 
  private:
   void act(std::uint32_t process) override {
-    if (process == 2) arenas_[2]->segment().ensure_plane(kSlot);
+    if (process == 2) arenas_[2]->segment().ensure_plane(slots_[2]);
     if (process != 0) {
       if (const auto held = receive(process, process - 1, 0)) release(process, *held);
       return;
@@ -250,6 +278,97 @@ class NewPlane final : public BlockWorld {
   }
 };
 const Register<NewPlane> new_plane("blocks/new plane");
+
+/// A receiver forks while it holds the block. Its child's bits are in an earlier plane.
+class Fork final : public BlockWorld {
+ public:
+  Fork() : BlockWorld({0, 64, 1}) {}
+
+ private:
+  void act(std::uint32_t process) override {
+    if (process == 2) return be_child();
+    if (process == 1) {
+      arenas_[1]->segment().ensure_plane(slots_[1]);
+      const auto held = receive(1, 0, 0);
+      if (!held) return;
+      arenas_[1]->hold_for_child(slots_[2]);
+      held_ = held;
+      return release(1, *held);
+    }
+    const Held held = allocate();
+    send(0, held, 0);
+    release(0, held);
+    release(0, allocate());
+  }
+  void be_child() {
+    run_->wait_until([this] { return held_ || run_->has_ended(1); });
+    if (!held_) run_->kill();  // so that its slot is reclaimed
+    {
+      LocalTable::Lock lock(arenas_[2]->local(), held_->block);
+      lock.set_count(1);  // as in the copy of the parent's memory
+    }
+    release(2, *held_);
+  }
+
+  std::optional<Held> held_;  // by the parent when it forked
+};
+const Register<Fork> fork_program("blocks/fork");
+
+/// Two threads of a process receive the same block.
+class Threads final : public BlockWorld {
+ public:
+  void start(Run& run) override {
+    BlockWorld::start(run);
+    run.add_thread(1, [this] { receive_and_release(1); });
+  }
+
+ private:
+  void act(std::uint32_t process) override {
+    if (process == 1) return receive_and_release(0);
+    if (process != 0) return;
+    const Held held = allocate();
+    send(0, held, 0);
+    send(0, held, 1);
+    release(0, held);
+    release(0, allocate());
+  }
+  void receive_and_release(std::uint32_t letter) {
+    if (const auto held = receive(1, letter, 0)) release(1, *held);
+  }
+};
+const Register<Threads> threads("blocks/threads");
+
+/// A block that contains the ticket of another one, as a queue does; its message is loaded twice.
+class Contents final : public BlockWorld {
+  void act(std::uint32_t process) override {
+    if (process != 0) {
+      const auto outer = receive(process, 0, 0, false);
+      if (!outer) return;
+      if (process == 1) claim_inner(*outer);
+      return release(process, *outer);
+    }
+    const Held inner = allocate();
+    const Held outer = allocate();
+    record_in(0, outer.block).clear();
+    arenas_[0]->set_contents(outer.block, kContents);
+    static_cast<void>(arenas_[0]->send(inner.block, record_in(0, outer.block)));
+    release(0, inner);
+    send(0, outer, 0);
+    release(0, outer);
+    // Their records are used again.
+    release(0, allocate());
+    release(0, allocate());
+  }
+  void claim_inner(const Held& outer) {
+    const std::optional<NamedTicket> named = record_in(1, outer.block).read();
+    run_->expect(named.has_value(), "a message lacks its ticket");
+    const bool received =
+        testing::receive(*arenas_[1], {named->block, named->generation, named->ticket});
+    run_->expect(received, "the block of a message was freed");
+    arenas_[1]->release(named->block);
+  }
+};
+const Register<Contents> contents("blocks/contents");
 
 }  // namespace
 }  // namespace shmtensor::simulation

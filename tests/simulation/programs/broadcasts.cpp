@@ -17,37 +17,47 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     std::uint64_t limit = 2;
     OnFull on_full = OnFull::block;
     std::uint32_t reads = 0;  ///< messages after which a reader leaves; 0: it stays
+    bool stops = false;       ///< another process shuts the broadcast down; there is one reader
   };
 
-  explicit BroadcastProgram(const Roles& roles) : roles_(roles) {}
+  explicit BroadcastProgram(const Roles& roles)
+      : roles_(roles), users_(roles.writers + roles.readers) {}
 
   void build() override {
     build_channel(
-        roles_.writers + roles_.readers, BroadcastHeader::bytes(roles_.limit),
+        users_ + (roles_.stops ? 1u : 0u), BroadcastHeader::bytes(roles_.limit),
         [this](const Block& block) { Broadcast::create(block, roles_.limit, roles_.on_full); });
-    readers_.resize(processes_.size());
+    readers_.resize(roles_.readers);
     name_words();
   }
 
   void start(Run& run) override {
     run_ = &run;
     // The readers run first, so that a message usually has one.
-    for (std::uint32_t i = 0; i < processes_.size(); ++i) {
+    for (std::uint32_t i = 0; i < users_; ++i) {
       const bool writes = i >= roles_.readers;
       run.add_thread(run.add_process((writes ? "writer " : "reader ") + std::to_string(i), true),
                      [=, this] { writes ? write(i) : read(i); });
+    }
+    if (roles_.stops) {
+      run.add_thread(run.add_process("stopper", true), [this] { channel(users_).shut_down(); });
     }
     manager_.start(run, slots_);
   }
 
   void check(Run& run) override {
+    const bool stopped = roles_.stops && run.has_ended(users_) && !run.is_dead(users_);
     for (std::uint32_t i = 0; i < roles_.readers; ++i) {
-      if (!run.has_ended(i) && readers_[i]->lag() != 0) {
-        return run.fail("a reader sleeps beside a message");
-      }
+      if (run.has_ended(i)) continue;
+      if (readers_[i]->lag() != 0) return run.fail("a reader sleeps beside a message");
+      if (stopped) return run.fail("a reader sleeps after the shutdown");
     }
-    for (std::uint32_t i = roles_.readers; i < processes_.size(); ++i) {
+    for (std::uint32_t i = roles_.readers; i < users_; ++i) {
       if (!run.has_ended(i)) return run.fail("a writer sleeps beside room");
+    }
+    const bool reached_end = stopped && !run.is_dead(0);
+    if (reached_end && read_ != header<BroadcastHeader>().tail.count.load()) {
+      return run.fail("a reader ended before a message");
     }
     // Of those who live, all have read everything, and only the broadcast's block is left.
     if (live_blocks() != (anyone_lives(run) ? 1u : 0u)) return run.fail("a block is left");
@@ -63,15 +73,17 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
   void read(std::uint32_t process) {
     BroadcastReader reader(channel(process));
     readers_[process] = &reader;
+    read_ = raw(header<BroadcastHeader>().readers[process].next);
     std::array<std::uint64_t, 8> last{};
     for (std::uint32_t i = 0; roles_.reads == 0 || i < roles_.reads; ++i) {
-      const auto number = take(reader);
-      if (!number) return;
-      std::uint64_t& before = last[*number >> 32];
-      const std::uint64_t count = (*number & 0xffffffff) + 1;
+      std::uint64_t number = 0;
+      if (take(reader, number) != Attempt::done) return;
+      std::uint64_t& before = last[number >> 32];
+      const std::uint64_t count = (number & 0xffffffff) + 1;
       const bool next =
           roles_.on_full == OnFull::block && before != 0 ? count == before + 1 : count > before;
       run_->expect(next, "a reader misses a message, or reads it twice");
+      ++read_;
       before = count;
     }
   }
@@ -90,7 +102,9 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
   }
 
   const Roles roles_;
+  const std::uint32_t users_;
   std::vector<BroadcastReader*> readers_;
+  std::uint64_t read_ = 0;  // messages up to here, if there is one reader
 };
 
 struct BroadcastPair final : BroadcastProgram {
@@ -117,6 +131,11 @@ struct DropOldest final : BroadcastProgram {
   DropOldest() : BroadcastProgram({.messages = 3, .limit = 1, .on_full = OnFull::drop_oldest}) {}
 };
 const Register<DropOldest> drop_oldest("broadcast/oldest dropped");
+
+struct BroadcastShutdown final : BroadcastProgram {
+  BroadcastShutdown() : BroadcastProgram({.stops = true}) {}
+};
+const Register<BroadcastShutdown> broadcast_shutdown("broadcast/shutdown");
 
 }  // namespace
 }  // namespace shmtensor::simulation

@@ -39,23 +39,33 @@ class ChannelWorld : public Program {
     create(*made);
     for (std::uint32_t i = 0; i < processes; ++i) warm_up(i);
     for (std::uint32_t i = 0; i < processes; ++i) open(*processes_[i], *made);
+    header_ = bytes_of(*processes_[0]->block);
   }
 
   [[nodiscard]] Session& session(std::uint32_t process) { return *processes_[process]->session; }
   [[nodiscard]] Channel& channel(std::uint32_t process) { return *processes_[process]->channel; }
+  /// As process 0 has mapped it.
   template <typename Header>
   [[nodiscard]] Header& header() {
-    return *reinterpret_cast<Header*>(bytes_of(*processes_[0]->block));
+    return *reinterpret_cast<Header*>(header_);
   }
   static std::byte* bytes_of(const Block& block) {
     return block.arena->bytes(block.number, Access::read_write).data();
   }
 
+  /// Not a step of the run.
+  template <typename T>
+  [[nodiscard]] static T raw(const Atomic<T>& word) {
+    T value;
+    std::memcpy(&value, static_cast<const void*>(&word), sizeof value);
+    return value;
+  }
+
   template <typename Source, typename Try>
-  static Attempt attempt(Source& source, ChannelCall& call, Try&& one) {
+  static Attempt attempt(Source& source, ChannelCall& call, Try&& one, bool waits = true) {
     for (;;) {
       const Attempt result = one();
-      if (is_final(result)) return result;
+      if (is_final(result) || (result == Attempt::empty && !waits)) return result;
       source.prepare(result, call, std::chrono::hours(1));
     }
   }
@@ -73,14 +83,13 @@ class ChannelWorld : public Program {
     Channel& to = channel(process);
     return attempt(to, call, [&] { return to.try_put(message, call); });
   }
-  /// The number of the next message; nothing after the end.
+  /// Takes the number of the next message.
   template <typename Source>
-  std::optional<std::uint64_t> take(Source& from) {
+  Attempt take(Source& from, std::uint64_t& number, bool waits = true) {
     Incoming message;
     ChannelCall call(from.session());
-    const Attempt result = attempt(from, call, [&] { return from.try_take(message, call); });
-    if (result != Attempt::done) return std::nullopt;
-    std::uint64_t number = 0;
+    const Attempt result = attempt(from, call, [&] { return from.try_take(message, call); }, waits);
+    if (result != Attempt::done) return result;
     std::memcpy(&number, message.content.data(), sizeof number);
     run_->expect((message.kind == 1) == static_cast<bool>(message.block),
                  "a message lacks its block");
@@ -89,7 +98,7 @@ class ChannelWorld : public Program {
       std::memcpy(&inside, bytes_of(*message.block), sizeof inside);
       run_->expect(inside == number, "a message has another one's block");
     }
-    return number;
+    return Attempt::done;
   }
 
   /// Names the words that queues and broadcasts have in common.
@@ -125,6 +134,8 @@ class ChannelWorld : public Program {
   std::vector<SlotNumber> slots_;
 
  private:
+  std::byte* header_ = nullptr;
+
   /// The process has an arena, which all map, and a table of tickets.
   void warm_up(std::uint32_t process) {
     const HeldBlock first(session(process).allocate(64, Strategy::file_descriptor));

@@ -1,4 +1,7 @@
 // Producers and consumers of a queue, which are killed, while the manager sweeps.
+#include <poll.h>
+
+#include <algorithm>
 #include <set>
 
 #include "channel/queue.hpp"
@@ -8,122 +11,214 @@ namespace shmtensor::simulation {
 namespace {
 
 /// Numbers are put and taken. Each is received at most once, and lost only with a process that was
-/// killed after it took the number; no process sleeps beside one.
+/// killed after it took the number; if the queue redelivers, only with one that had completed it.
+/// No process sleeps beside one.
 class QueueProgram : public ChannelWorld<Queue> {
  public:
   struct Roles {
     std::uint32_t producers = 1;
     std::uint32_t consumers = 1;
+    std::uint32_t threads = 1;   ///< of each consumer
     std::uint32_t messages = 2;  ///< of each producer
     std::uint64_t limit = 0;
     bool blocks = false;      ///< each message has a block of its own
     bool stops = false;       ///< another process shuts the queue down
     bool redelivers = false;  ///< a number is received again if its consumer was killed
     std::uint32_t takes = 0;  ///< of each consumer, which run first then; 0: all that come
+    bool joins = false;       ///< another process waits until all messages are completed
+    bool follows = false;     ///< who receives the first one puts another one before completing it
+    bool returns = false;     ///< each consumer returns its first message
+    bool watches = false;     ///< the first consumer sleeps on the queue's descriptor
+    /// Before a run, so many messages are put and taken: by default, each entry of the first ring
+    /// names the ticket of an earlier message.
+    std::vector<std::uint32_t> rounds = std::vector<std::uint32_t>(QueueHeader::kFirstRing, 1);
+    std::uint32_t unread = 0;  ///< then so many are put
   };
 
-  explicit QueueProgram(const Roles& roles) : roles_(roles) {}
+  explicit QueueProgram(Roles roles)
+      : roles_(std::move(roles)), users_(roles_.producers + roles_.consumers) {}
 
   void build() override {
-    const std::uint32_t users = roles_.producers + roles_.consumers;
-    build_channel(
-        users + (roles_.stops ? 1u : 0u), Queue::bytes(roles_.redelivers),
-        [this](const Block& block) { Queue::create(block, roles_.limit, roles_.redelivers); });
-    // Each entry names the ticket of an earlier message.
-    for (std::uint32_t i = 0; roles_.blocks && i < QueueHeader::kFirstRing; ++i) {
-      static_cast<void>(put(0, i, true));
-      Incoming message;
-      ChannelCall call(session(0));
-      static_cast<void>(
-          attempt(channel(0), call, [&] { return channel(0).try_take(message, call); }));
-      if (roles_.redelivers) channel(0).complete_all();
+    build_channel(users_ + (roles_.stops ? 1u : 0u) + (roles_.joins ? 1u : 0u),
+                  Queue::bytes(roles_.redelivers), [this](const Block& block) {
+                    Queue::create(block, roles_.limit, roles_.redelivers);
+                  });
+    for (const std::uint32_t round : roles_.rounds) {
+      for (std::uint32_t i = 0; i < round; ++i) static_cast<void>(put(0, i, true));
+      for (std::uint32_t i = 0; i < round; ++i) pass_one();
     }
-    produced_.resize(roles_.producers);
+    first_ = channel(0).put_count();
+    for (std::uint32_t i = 0; i < roles_.unread; ++i) put_one(0, kUnread + i);
     name_words();
   }
 
   void start(Run& run) override {
     run_ = &run;
-    const std::uint32_t users = roles_.producers + roles_.consumers;
-    for (std::uint32_t i = 0; i < processes_.size(); ++i) {
-      const bool produces = i < roles_.producers;
-      const std::string role = produces ? "producer " : i < users ? "consumer " : "stopper ";
-      run.add_process(role + std::to_string(i), true);
-    }
+    for (std::uint32_t i = 0; i < processes_.size(); ++i) run.add_process(name_of(i), true);
     if (roles_.takes == 0) start_producers(run);
-    for (std::uint32_t i = roles_.producers; i < users; ++i) {
-      run.add_thread(i, [this, i] { consume(i); });
+    for (std::uint32_t i = roles_.producers; i < users_; ++i) {
+      for (std::uint32_t thread = 0; thread < roles_.threads; ++thread) {
+        const bool watches = roles_.watches && i == roles_.producers;
+        run.add_thread(i, [=, this] { watches ? watch(i) : consume(i, thread); });
+      }
     }
     if (roles_.takes != 0) start_producers(run);
-    if (roles_.stops) run.add_thread(users, [this, users] { channel(users).shut_down(); });
+    if (roles_.stops) run.add_thread(users_, [this] { channel(users_).shut_down(); });
+    if (roles_.joins) run.add_thread(last(), [this] { join(); });
     manager_.start(run, slots_);
   }
 
-  // The threads that have not ended sleep. A consumer that is dead may have taken one number more
-  // than it has noted, unless the queue redelivers.
+  // The threads that have not ended sleep. One that was killed may have taken one number more than
+  // it has noted, unless the queue redelivers.
   void check(Run& run) override {
     std::uint32_t dead = 0;
     bool consumer_lives = false;
-    for (std::uint32_t i = roles_.producers; i < roles_.producers + roles_.consumers; ++i) {
-      dead += run.is_dead(i) ? 1u : 0u;
+    for (std::uint32_t i = roles_.producers; i < users_; ++i) {
+      dead += run.is_dead(i) ? roles_.threads : 0;
       const bool done = roles_.takes != 0 && run.has_ended(i);
       consumer_lives = consumer_lives || (!run.is_dead(i) && !done);
     }
-    std::uint64_t put = 0;
-    for (const std::uint32_t count : produced_) put += count;
     const std::uint64_t left = channel(0).size();
     if (consumer_lives && left != 0) return run.fail("a consumer left a message");
-    if (numbers_received() + left + (roles_.redelivers ? 0 : dead) < put) {
-      return run.fail("a message was lost");
-    }
+    const std::uint64_t known = roles_.redelivers ? completed_.size() : received_.size() + dead;
+    if (known + left < put_) return run.fail("a message was lost");
+    const bool stopped = roles_.stops && run.has_ended(users_) && !run.is_dead(users_);
     std::uint64_t held = 1;  // the queue's
-    for (std::uint32_t i = 0; i < roles_.producers; ++i) {
+    for (std::uint32_t i = 0; i < users_; ++i) {
       if (run.has_ended(i)) continue;
+      if (stopped) return run.fail("a process sleeps after the shutdown");
+      if (i >= roles_.producers) continue;
       if (consumer_lives || left == 0) return run.fail("a producer sleeps beside room");
-      ++held;  // the message that it waits to put
+      held += roles_.blocks ? 1u : 0u;  // the message that it waits to put
+    }
+    if (roles_.joins && !run.has_ended(last()) && channel(0).all_done()) {
+      return run.fail("join sleeps although all messages are completed");
     }
     // The last process that dies leaves nothing behind.
-    const std::uint64_t expected = anyone_lives(run) ? held + left : 0;
-    if (roles_.blocks && live_blocks() != expected) return run.fail("a block is left");
+    if (roles_.blocks) held += left;
+    const std::uint64_t expected = anyone_lives(run) ? held + rings() : 0;
+    if (live_blocks() != expected) return run.fail("a block is left");
   }
 
  private:
+  static constexpr std::uint64_t kUnread = std::uint64_t{0x100} << 32;
+  static constexpr std::uint64_t kFollowing = std::uint64_t{0x200} << 32;
+
   struct Received {
     std::uint64_t number;
     std::uint32_t process;
+    std::uint32_t thread;
   };
 
+  [[nodiscard]] std::uint32_t last() const {
+    return static_cast<std::uint32_t>(processes_.size() - 1);
+  }
+  [[nodiscard]] std::string name_of(std::uint32_t process) const {
+    if (process < roles_.producers) return "producer " + std::to_string(process);
+    if (process < users_) return "consumer " + std::to_string(process);
+    return process == users_ && roles_.stops ? "stopper" : "joiner";
+  }
   void start_producers(Run& run) {
     for (std::uint32_t i = 0; i < roles_.producers; ++i) {
       run.add_thread(i, [this, i] { produce(i); });
     }
   }
 
-  [[nodiscard]] std::size_t numbers_received() const {
-    std::set<std::uint64_t> numbers;
-    for (const Received& received : received_) numbers.insert(received.number);
-    return numbers.size();
+  bool put_one(std::uint32_t process, std::uint64_t number) {
+    const bool done = put(process, number, roles_.blocks) == Attempt::done;
+    put_ += done ? 1u : 0u;
+    return done;
   }
-
   void produce(std::uint32_t process) {
     for (std::uint32_t i = 0; i < roles_.messages; ++i) {
-      const std::uint64_t number = std::uint64_t{process} << 32 | i;
-      if (put(process, number, roles_.blocks) != Attempt::done) return;
-      ++produced_[process];
+      if (!put_one(process, std::uint64_t{process} << 32 | i)) return;
     }
   }
 
-  void consume(std::uint32_t process) {
+  void consume(std::uint32_t process, std::uint32_t thread) {
     for (std::uint32_t i = 0; roles_.takes == 0 || i < roles_.takes; ++i) {
-      const auto number = take(channel(process));
-      if (!number) return;
-      for (const Received& before : received_) {
-        const bool is_lost = roles_.redelivers && run_->is_dead(before.process);
-        run_->expect(before.number != *number || is_lost, "a message was received twice");
+      std::uint64_t number = 0;
+      if (take(channel(process), number) != Attempt::done) return;
+      settle(process);
+      ++settled_;
+      note({number, process, thread});
+      if (!roles_.redelivers) continue;
+      if (roles_.returns && have_returned_.insert(process).second) {
+        received_.pop_back();
+        channel(process).return_all();
+        continue;
       }
-      received_.push_back({*number, process});
-      if (roles_.redelivers) channel(process).complete_all();
+      if (roles_.follows && number == 0) put_one(process, kFollowing + following_++);
+      completed_.insert(number);  // from here on, a kill may lose it
+      channel(process).complete_all();
     }
+  }
+  void watch(std::uint32_t process) {
+    Queue& queue = channel(process);
+    const int descriptor = queue.watch(QueueEvent::message);
+    bool in_vain = false;
+    for (Attempt result = Attempt::empty; result != Attempt::shut_down;) {
+      run_->wait_until([&] { return is_ready(descriptor, in_vain); });
+      run_->expect(!in_vain, "a process is woken although there is no message");
+      std::uint64_t number = 0;
+      result = take(queue, number, false);
+      settle(process);
+      if (result != Attempt::done) continue;
+      ++settled_;
+      note({number, process, 0});
+    }
+  }
+  /// `in_vain`: the descriptor is readable without a message, and nothing will change that.
+  bool is_ready(int descriptor, bool& in_vain) {
+    struct pollfd wanted{descriptor, POLLIN, 0};
+    if (::poll(&wanted, 1, 0) <= 0) return false;
+    const auto& queue = header<QueueHeader>();
+    const std::uint64_t taken = raw(queue.head.count) - first_;
+    in_vain = taken == settled_ && raw(queue.tail.count) == raw(queue.head.count) &&
+              raw(queue.stage) == QueueStage::open && !run_->is_disturbed();
+    return true;
+  }
+  /// After a take, as the product does.
+  void settle(std::uint32_t process) {
+    Queue& queue = channel(process);
+    if (queue.must_settle(QueueEvent::message)) queue.settle(QueueEvent::message);
+  }
+  void note(const Received& one) {
+    for (const Received& before : received_) {
+      const bool again = roles_.redelivers && run_->is_dead(before.process);
+      run_->expect(before.number != one.number || again, "a message was received twice");
+      const bool in_order = before.process == one.process && before.thread == one.thread &&
+                            before.number >> 32 == one.number >> 32;
+      run_->expect(roles_.redelivers || !in_order || before.number < one.number,
+                   "a message was received before an earlier one");
+    }
+    received_.push_back(one);
+  }
+
+  void join() {
+    Queue& queue = channel(last());
+    while (!queue.all_done()) queue.wait_until_done(std::chrono::hours(1));
+    run_->expect(first_ + completed_.size() >= raw(header<QueueHeader>().tail.count),
+                 "join ended although a message is not completed");
+  }
+
+  /// The rings in use that have a block of their own.
+  [[nodiscard]] std::uint64_t rings() {
+    auto& queue = header<QueueHeader>();
+    std::uint64_t count = 0;
+    for (std::uint32_t i = queue.head.ring.load(); i != queue.tail.ring.load() + 1; ++i) {
+      const auto named = queue.ring(i).ticket.read();
+      const bool is_live = named && manager_.memory().transit(named->ticket.sender).is_live(*named);
+      count += is_live ? 1u : 0u;  // not of one that was retired in part
+    }
+    return count;
+  }
+  void pass_one() {
+    Incoming message;
+    ChannelCall call(session(0));
+    static_cast<void>(
+        attempt(channel(0), call, [&] { return channel(0).try_take(message, call); }));
+    if (roles_.redelivers) channel(0).complete_all();
   }
 
   void name_words() {
@@ -133,14 +228,27 @@ class QueueProgram : public ChannelWorld<Queue> {
     name_words_of(queue);
     places.name(&queue.head.lock, "head lock");
     places.name(&queue.head.count, "head count");
-    for (std::uint32_t i = 0; i < 4; ++i) {
+    places.name(&queue.head.ring, "head ring");
+    places.name(&queue.tail.ring, "tail ring");
+    for (std::uint32_t i = 0; i < QueueHeader::kFirstRing; ++i) {
       places.name(&queue.first_ring[i].ticket.name, "ticket of entry " + std::to_string(i));
+    }
+    const KeptMessages kept = KeptMessages::in(
+        processes_[0]->block->arena->bytes(processes_[0]->block->number, Access::read_write));
+    for (std::uint32_t i = 0; roles_.redelivers && i < 3; ++i) {
+      places.name(&kept.record(i).owner, "owner of record " + std::to_string(i));
     }
   }
 
   const Roles roles_;
-  std::vector<std::uint32_t> produced_;
+  const std::uint32_t users_;
+  std::uint64_t first_ = 0;  // messages before those that count
+  std::uint64_t put_ = 0;
   std::vector<Received> received_;
+  std::set<std::uint64_t> completed_;
+  std::set<std::uint32_t> have_returned_;
+  std::uint32_t following_ = 0;
+  std::uint64_t settled_ = 0;  // messages after which a consumer has settled
 };
 
 struct Pair final : QueueProgram {
@@ -158,6 +266,11 @@ struct TwoConsumers final : QueueProgram {
 };
 const Register<TwoConsumers> two_consumers("queue/two consumers");
 
+struct TwoThreads final : QueueProgram {
+  TwoThreads() : QueueProgram({.threads = 2, .blocks = true}) {}
+};
+const Register<TwoThreads> two_threads("queue/two threads");
+
 struct RoomForOne final : QueueProgram {
   RoomForOne() : QueueProgram({.messages = 3, .limit = 1}) {}
 };
@@ -173,15 +286,80 @@ struct OneForEach final : QueueProgram {
 };
 const Register<OneForEach> one_for_each("queue/one for each");
 
-struct Redelivery final : QueueProgram {
-  Redelivery() : QueueProgram({.consumers = 2, .blocks = true, .redelivers = true}) {}
-};
-const Register<Redelivery> redelivery("queue/redelivery");
-
 struct Shutdown final : QueueProgram {
   Shutdown() : QueueProgram({.stops = true}) {}
 };
 const Register<Shutdown> shutdown("queue/shutdown");
+
+/// The first ring is full.
+struct NextRing final : QueueProgram {
+  NextRing() : QueueProgram({.unread = 3}) {}
+};
+const Register<NextRing> next_ring("queue/rings/next");
+
+struct NextRingOfTwo final : QueueProgram {
+  NextRingOfTwo() : QueueProgram({.producers = 2, .consumers = 2, .blocks = true, .unread = 3}) {}
+};
+const Register<NextRingOfTwo> next_ring_of_two("queue/rings/two of each");
+
+/// The second ring is empty, and the next message belongs into its first entry: so the first one is
+/// used again.
+struct FirstRingAgain final : QueueProgram {
+  FirstRingAgain() : QueueProgram({.blocks = true, .rounds = {4, 3}}) {}
+};
+const Register<FirstRingAgain> first_ring_again("queue/rings/first again");
+
+struct Watch final : QueueProgram {
+  Watch() : QueueProgram({.producers = 2, .messages = 1, .watches = true}) {}
+};
+const Register<Watch> watch("queue/watch/two producers");
+
+struct WatchBesideAnother final : QueueProgram {
+  WatchBesideAnother() : QueueProgram({.consumers = 2, .watches = true}) {}
+};
+const Register<WatchBesideAnother> watch_beside_another("queue/watch/another consumer");
+
+struct WatchToTheEnd final : QueueProgram {
+  WatchToTheEnd() : QueueProgram({.messages = 1, .stops = true, .watches = true}) {}
+};
+const Register<WatchToTheEnd> watch_to_the_end("queue/watch/shutdown");
+
+struct Redelivery final : QueueProgram {
+  Redelivery() : QueueProgram({.consumers = 2, .blocks = true, .redelivers = true}) {}
+};
+const Register<Redelivery> redelivery("queue/redelivery/two consumers");
+
+struct RedeliveryWithoutBlocks final : QueueProgram {
+  RedeliveryWithoutBlocks() : QueueProgram({.consumers = 2, .redelivers = true}) {}
+};
+const Register<RedeliveryWithoutBlocks> without_blocks("queue/redelivery/without blocks");
+
+struct RedeliveryToTheEnd final : QueueProgram {
+  RedeliveryToTheEnd()
+      : QueueProgram({.consumers = 2, .messages = 1, .stops = true, .redelivers = true}) {}
+};
+const Register<RedeliveryToTheEnd> to_the_end("queue/redelivery/shutdown");
+
+/// An entry that is taken is that of the next message but one.
+struct RedeliveryOfFullRing final : QueueProgram {
+  RedeliveryOfFullRing()
+      : QueueProgram(
+            {.consumers = 2, .blocks = true, .redelivers = true, .takes = 1, .unread = 3}) {}
+};
+const Register<RedeliveryOfFullRing> of_full_ring("queue/redelivery/full ring");
+
+struct ReturnedMessages final : QueueProgram {
+  ReturnedMessages()
+      : QueueProgram({.consumers = 2, .messages = 1, .redelivers = true, .returns = true}) {}
+};
+const Register<ReturnedMessages> returned_messages("queue/redelivery/returned");
+
+struct Join final : QueueProgram {
+  Join()
+      : QueueProgram(
+            {.consumers = 2, .messages = 1, .redelivers = true, .joins = true, .follows = true}) {}
+};
+const Register<Join> join("queue/redelivery/join");
 
 }  // namespace
 }  // namespace shmtensor::simulation
