@@ -34,10 +34,13 @@ struct Options {
 
 void report(const std::string& name, const char* how, Search& search, double seconds,
             const char* result) {
-  std::printf("%-36s %-10s %9llu runs %11llu steps %6.2f million/s %7.1f s  %s\n", name.c_str(),
-              how, static_cast<unsigned long long>(search.runs()),
-              static_cast<unsigned long long>(search.steps()),
-              static_cast<double>(search.steps()) / seconds / 1e6, seconds, result);
+  const auto millions = [seconds](std::uint64_t count) {
+    return static_cast<double>(count) / seconds / 1e6;
+  };
+  std::printf(
+      "%-36s %-10s %8.1f s %9llu runs; millions a second: %6.2f steps, %5.2f switches  %s\n",
+      name.c_str(), how, seconds, static_cast<unsigned long long>(search.runs()),
+      millions(search.steps()), millions(search.switches()), result);
   std::fflush(stdout);
 }
 

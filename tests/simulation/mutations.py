@@ -294,7 +294,7 @@ QUEUE_PUT = "csrc/channel/queue_put.cpp"
 QUEUE_REPAIR = "csrc/queue/repair.cpp"
 RINGS = [
     mutation(
-        "queue/rings: the rings are read before the count",
+        "queue/rings: past: the rings are read before the count",
         TAKE,
         (
             "    const std::uint64_t tail = header_.tail.count.load();\n    if (const Attempt lack",
@@ -551,6 +551,24 @@ PAST = [
     mutation(
         "broadcast/shutdown: past: a reader ends while a message is being put",
         *END_EARLY,
+    ),
+    mutation(
+        "queue/three producers: past: a waiter without time leaves no mark at a lock",
+        "csrc/queue/owner_lock.cpp",
+        ("    const std::uint64_t now = monotonic_nanoseconds();\n    if (now >= end) return false;\n", ""),
+        (
+            "    std::uint32_t seen = word_.load(std::memory_order_relaxed);\n",
+            "    const std::uint64_t now = monotonic_nanoseconds();\n    if (now >= end) return false;\n"
+            "    std::uint32_t seen = word_.load(std::memory_order_relaxed);\n",
+        ),
+    ),
+    mutation(
+        "notices: past: a notice is left to a thread that does not look again",
+        "csrc/session/manager_client.hpp",
+        (
+            "      client_.mutex_.unlock();\n      client_.send_notices();\n",
+            "      client_.mutex_.unlock();\n",
+        ),
     ),
 ]
 # Accesses with an order that is too weak.

@@ -77,6 +77,7 @@ void Run::go() {
     const std::uint32_t next = next_ != kNone ? std::exchange(next_, kNone) : next_thread();
     if (next == kNone) break;
     current_ = next;
+    ++outcome_.switches;
     running_ = this;
     current().fiber.enter();
     running_ = nullptr;

@@ -104,6 +104,7 @@ class Run {
   struct Outcome {
     std::optional<std::string> failure;
     std::uint32_t steps = 0;
+    std::uint32_t switches = 0;  ///< from one thread to another
     std::vector<Deviation> deviations;
   };
   /// Clears the threads of the run before.

@@ -78,6 +78,7 @@ std::optional<Search::Failure> Search::run(Chooser& chooser, const Run::Settings
   Snapshot::get().restore();
   ++runs_;
   steps_ += run_.outcome().steps;
+  switches_ += run_.outcome().switches;
   if (!run_.outcome().failure) return std::nullopt;
   return Failure{*run_.outcome().failure, run_.outcome().deviations};
 }

@@ -38,6 +38,7 @@ class Search {
 
   [[nodiscard]] std::uint64_t runs() const noexcept { return runs_; }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+  [[nodiscard]] std::uint64_t switches() const noexcept { return switches_; }
 
  private:
   struct Choice {
@@ -56,6 +57,7 @@ class Search {
   Run run_;
   std::uint64_t runs_ = 0;
   std::uint64_t steps_ = 0;
+  std::uint64_t switches_ = 0;
   std::uint32_t depth_ = 0;  // of the exhaustive search
   bool complete_ = true;
   bool has_learned_ = false;

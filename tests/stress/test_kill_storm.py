@@ -49,6 +49,7 @@ def work(seed: int, mine: Mailbox, boxes: list[Mailbox], tally_path: str, rank: 
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("start_method", ["fork", "forkserver"])
 def test_random_kills_lose_no_block(start_method: str, strategy: str, tmp_path) -> None:

@@ -10,6 +10,7 @@ from tests.helpers.children import importing_tests, output, run_command
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "arguments",

@@ -261,6 +261,12 @@ struct TwoProducers final : QueueProgram {
 };
 const Register<TwoProducers> two_producers("queue/two producers");
 
+/// While one has the lock, two wait for it.
+struct ThreeProducers final : QueueProgram {
+  ThreeProducers() : QueueProgram({.producers = 3}) {}
+};
+const Register<ThreeProducers> three_producers("queue/three producers");
+
 struct TwoConsumers final : QueueProgram {
   TwoConsumers() : QueueProgram({.consumers = 2, .blocks = true}) {}
 };

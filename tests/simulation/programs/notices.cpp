@@ -1,0 +1,58 @@
+// A process that has a request to the manager, and a notice for it, in two threads.
+#include "session/held_block.hpp"
+#include "simulation/manager.hpp"
+#include "simulation/program.hpp"
+#include "support/world.hpp"
+
+namespace shmtensor::simulation {
+namespace {
+
+/// A block contains the ticket of another one. One thread releases it, and notifies the manager,
+/// while the other one may have the connection.
+class NoticeBesideRequest final : public Program {
+ public:
+  void build() override {
+    session_ = Session::connect(Manager::get().memory().id(), Session::Start::never, {}, budget_);
+    const HeldBlock inner(session_->allocate(kSize, Strategy::file_descriptor));
+    outer_ = HeldBlock(session_->allocate(kSize, Strategy::file_descriptor));
+    const std::span<std::byte> bytes = outer_->arena->bytes(outer_->number, Access::read_write);
+    auto& record = *reinterpret_cast<TicketRecord*>(bytes.data() + kContents.first);
+    record.clear();
+    outer_.set_contents(kContents);
+    static_cast<void>(inner->arena->send(inner->number, record));
+    static_cast<void>(manager_.memory().transit(session_->slot()));
+    segment_ = &outer_->arena->segment();
+    manager_.prepare(*segment_);
+  }
+
+  void start(Run& run) override {
+    const ProcessNumber process = run.add_process("process", true);
+    run.add_thread(
+        process, [this] { static_cast<void>(session_->manager().find_arena(segment_->number())); });
+    run.add_thread(process, [this] { outer_.reset(); });
+    manager_.start(run, slots_);
+  }
+
+  void check(Run& run) override {
+    for (BlockNumber block = 0; block < segment_->capacity(); ++block) {
+      const BlockWord word(segment_->record(block).word.load());
+      if (word.live() || word.is_draining()) return run.fail("a block is left");
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kSize = 64;
+  static constexpr TicketContents kContents{
+      .kind = TicketContents::Kind::message, .stride = 32, .first = 32, .count = 1};
+
+  Manager manager_;
+  Budget budget_;
+  std::unique_ptr<Session> session_;
+  HeldBlock outer_;
+  const Segment* segment_ = nullptr;
+  const std::array<SlotNumber, 1> slots_{0};
+};
+const Register<NoticeBesideRequest> notice_beside_request("notices/beside a request");
+
+}  // namespace
+}  // namespace shmtensor::simulation
