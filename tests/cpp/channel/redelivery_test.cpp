@@ -1,4 +1,4 @@
-// A queue whose consumers are killed, and that delivers their messages again.
+// A queue that delivers the messages of its consumers again.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -7,29 +7,18 @@
 #include <semaphore>
 #include <thread>
 
-#include "support/queue_kills.hpp"
+#include "support/queue_user.hpp"
 
 namespace shmtensor {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Ledger;
 using testing::Letter;
 
-class Redelivery : public testing::QueueKills {
+class Redelivery : public testing::QueueTest {
  protected:
   Redelivery() { user_->make(60, Strategy::file_descriptor, true); }
 
-  /// Receives all that is left; the deaths may not be repaired yet.
-  void receive_rest() {
-    user_->queue().shut_down();
-    EXPECT_TRUE(eventually([&] {
-      Letter letter;
-      const Attempt result = user_->take(letter, 1s);
-      if (result == Attempt::done) ledger_->taken.at(letter.number).fetch_add(1);
-      return result == Attempt::shut_down;
-    }));
-  }
   [[nodiscard]] const KeptMessages& kept() {
     kept_ =
         KeptMessages::in(user_->block().arena->bytes(user_->block().number, Access::read_write));
@@ -39,23 +28,6 @@ class Redelivery : public testing::QueueKills {
  private:
   KeptMessages kept_;
 };
-
-TEST_F(Redelivery, StormLosesNothing) {
-  const std::uint64_t consumers = kill_at_random(5);
-  receive_rest();
-  std::uint64_t again = 0;
-  for (std::uint64_t i = 0; i < std::min(ledger_->next.load(), Ledger::kMost); ++i) {
-    const int received = ledger_->taken[i].load();
-    EXPECT_TRUE(received != 0 || ledger_->put[i].load() == 0) << i;
-    again += static_cast<std::uint64_t>(std::max(received - 1, 0));
-  }
-  EXPECT_LE(again, consumers);
-  for (const testing::Passed& one : passed_) {
-    user_->block().arena->cancel_send(one.sent.block, one.sent.generation, one.sent.ticket);
-  }
-  passed_.clear();
-  EXPECT_TRUE(nothing_is_left());
-}
 
 TEST_F(Redelivery, RecordsAreUsedAgain) {
   for (std::uint64_t i = 0; i < 200; ++i) {
