@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.simulation.mutations import mutations
+
 ROOT = Path(__file__).parents[2]
 SIMULATION = ROOT / "build" / "cpp" / "tests" / "simulation" / "shmtensor-simulation"
 LOST = "an addition is lost"
@@ -44,6 +46,14 @@ def test_failure_of_a_seed_is_shrunk_and_repeats() -> None:
 def test_right_run_of_a_wrong_program_passes() -> None:
     done = simulate("--repeat", "")
     assert done.returncode == 0, done.stdout
+
+
+def test_mutations_fit_the_sources() -> None:
+    planted = mutations()
+    assert len(planted) > 70
+    for one in planted:
+        source = (ROOT / one.file).read_text()
+        assert one.plant(source) != source
 
 
 def test_guide_has_the_program() -> None:
