@@ -4,7 +4,6 @@
 
 #include <array>
 #include <memory>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -173,57 +172,6 @@ TEST(OwnerLock, WaitersContinueAfterTheLockOfADeadOwnerIsUnlocked) {
   OwnerLock(locked->word).unlock_for_dead();
   for (const auto& waiter : waiters) EXPECT_EQ(waiter->wait(), 0);
   EXPECT_EQ(locked->passes.load(), 3u);
-}
-
-// Of two waiters, the one that an unlock wakes is killed: the sweep lets the other check.
-TEST(OwnerLock, AKilledWaiterKeepsNoOtherWaiting) {
-  const Shared<Locked> locked;
-  std::mt19937 random(7);
-  for (int round = 0; round < 30; ++round) {
-    OwnerLock lock(locked->word);
-    ASSERT_TRUE(lock.try_lock(1));
-    const auto wait_as = [&](SlotNumber slot) {
-      return std::make_unique<Child>([&, slot] {
-        OwnerLock theirs(locked->word);
-        ASSERT_TRUE(theirs.lock_within(slot, 3600s));
-        theirs.unlock();
-      });
-    };
-    const auto doomed = wait_as(2);
-    const auto other = wait_as(3);
-    ASSERT_TRUE(eventually([&] { return (locked->word.load() & kAwaited) != 0; }));
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
-    lock.unlock();
-    doomed->kill_and_reap();
-    if (lock.owner() == 2) lock.unlock_for_dead();
-    lock.wake_waiters();
-    EXPECT_EQ(other->wait(), 0);
-    ASSERT_EQ(locked->word.load() & ~kAwaited, 0u);
-    locked->word.store(0);
-  }
-}
-
-TEST(OwnerLock, OwnersThatAreKilledLoseTheLockOnly) {
-  const Shared<Locked> locked;
-  std::mt19937 random(11);
-  std::array<std::unique_ptr<Child>, 3> children;
-  const auto start = [&](SlotNumber slot) {
-    children[slot] = std::make_unique<Child>([&, slot] {
-      for (;;) pass(*locked, slot);
-    });
-  };
-  for (SlotNumber slot = 0; slot < 3; ++slot) start(slot);
-  for (int kill = 0; kill < 60 && !HasFailure(); ++kill) {
-    const std::uint32_t before = locked->passes.load();
-    EXPECT_TRUE(eventually([&] { return locked->passes.load() > before + 100; }));
-    const auto slot = static_cast<SlotNumber>(random() % 3);
-    children[slot]->kill_and_reap();
-    OwnerLock lock(locked->word);
-    if (lock.owner() == slot) lock.unlock_for_dead();
-    lock.wake_waiters();
-    start(slot);
-  }
-  EXPECT_EQ(locked->wrong.load(), 0u);
 }
 
 }  // namespace
