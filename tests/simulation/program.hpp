@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,16 +32,17 @@ class Program {
 
 struct NamedProgram {
   std::string name;
-  std::unique_ptr<Program> (*make)();
+  std::function<std::unique_ptr<Program>()> make;
 };
 
 [[nodiscard]] std::vector<NamedProgram>& programs();
 
-/// Lists a program, as an object with static storage.
+/// Lists a program, with the arguments of its constructor, as an object with static storage.
 template <typename Type>
 struct Register {
-  explicit Register(const char* name) {
-    programs().push_back({name, [] { return std::unique_ptr<Program>(std::make_unique<Type>()); }});
+  template <typename... Arguments>
+  Register(const char* name, Arguments... arguments) {
+    programs().push_back({name, [=] { return std::make_unique<Type>(arguments...); }});
   }
 };
 

@@ -107,35 +107,17 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
   std::uint64_t read_ = 0;  // messages up to here, if there is one reader
 };
 
-struct BroadcastPair final : BroadcastProgram {
-  BroadcastPair() : BroadcastProgram({}) {}
-};
-const Register<BroadcastPair> broadcast_pair("broadcast/pair");
+using BroadcastRoles = BroadcastProgram::Roles;
 
-struct TwoReaders final : BroadcastProgram {
-  TwoReaders() : BroadcastProgram({.readers = 2}) {}
+const Register<BroadcastProgram> broadcast_programs[] = {
+    {"broadcast/pair", BroadcastRoles{}},
+    {"broadcast/two readers", BroadcastRoles{.readers = 2}},
+    {"broadcast/two writers", BroadcastRoles{.writers = 2}},
+    {"broadcast/leaving reader", BroadcastRoles{.messages = 3, .limit = 1, .reads = 1}},
+    {"broadcast/oldest dropped",
+     BroadcastRoles{.messages = 3, .limit = 1, .on_full = OnFull::drop_oldest}},
+    {"broadcast/shutdown", BroadcastRoles{.stops = true}},
 };
-const Register<TwoReaders> two_readers("broadcast/two readers");
-
-struct TwoWriters final : BroadcastProgram {
-  TwoWriters() : BroadcastProgram({.writers = 2}) {}
-};
-const Register<TwoWriters> two_writers("broadcast/two writers");
-
-struct LeavingReader final : BroadcastProgram {
-  LeavingReader() : BroadcastProgram({.messages = 3, .limit = 1, .reads = 1}) {}
-};
-const Register<LeavingReader> leaving_reader("broadcast/leaving reader");
-
-struct DropOldest final : BroadcastProgram {
-  DropOldest() : BroadcastProgram({.messages = 3, .limit = 1, .on_full = OnFull::drop_oldest}) {}
-};
-const Register<DropOldest> drop_oldest("broadcast/oldest dropped");
-
-struct BroadcastShutdown final : BroadcastProgram {
-  BroadcastShutdown() : BroadcastProgram({.stops = true}) {}
-};
-const Register<BroadcastShutdown> broadcast_shutdown("broadcast/shutdown");
 
 }  // namespace
 }  // namespace shmtensor::simulation

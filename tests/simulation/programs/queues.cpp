@@ -251,121 +251,42 @@ class QueueProgram : public ChannelWorld<Queue> {
   std::uint64_t settled_ = 0;  // messages after which a consumer has settled
 };
 
-struct Pair final : QueueProgram {
-  Pair() : QueueProgram({.blocks = true}) {}
-};
-const Register<Pair> pair("queue/pair");
+using QueueRoles = QueueProgram::Roles;
 
-struct TwoProducers final : QueueProgram {
-  TwoProducers() : QueueProgram({.producers = 2, .blocks = true}) {}
+const Register<QueueProgram> queue_programs[] = {
+    {"queue/pair", QueueRoles{.blocks = true}},
+    {"queue/two producers", QueueRoles{.producers = 2, .blocks = true}},
+    // While one has the lock, two wait for it.
+    {"queue/three producers", QueueRoles{.producers = 3}},
+    {"queue/two consumers", QueueRoles{.consumers = 2, .blocks = true}},
+    {"queue/two threads", QueueRoles{.threads = 2, .blocks = true}},
+    {"queue/room for one", QueueRoles{.messages = 3, .limit = 1}},
+    {"queue/rivals for room", QueueRoles{.producers = 2, .limit = 1}},
+    {"queue/one for each", QueueRoles{.consumers = 2, .takes = 1}},
+    {"queue/shutdown", QueueRoles{.stops = true}},
+    // The first ring is full.
+    {"queue/rings/next", QueueRoles{.unread = 3}},
+    {"queue/rings/two of each",
+     QueueRoles{.producers = 2, .consumers = 2, .blocks = true, .unread = 3}},
+    // The second ring is empty, and the next message belongs into its first entry: so the first one
+    // is used again.
+    {"queue/rings/first again", QueueRoles{.blocks = true, .rounds = {4, 3}}},
+    {"queue/watch/two producers", QueueRoles{.producers = 2, .messages = 1, .watches = true}},
+    {"queue/watch/another consumer", QueueRoles{.consumers = 2, .watches = true}},
+    {"queue/watch/shutdown", QueueRoles{.messages = 1, .stops = true, .watches = true}},
+    {"queue/redelivery/two consumers",
+     QueueRoles{.consumers = 2, .blocks = true, .redelivers = true}},
+    {"queue/redelivery/without blocks", QueueRoles{.consumers = 2, .redelivers = true}},
+    {"queue/redelivery/shutdown",
+     QueueRoles{.consumers = 2, .messages = 1, .stops = true, .redelivers = true}},
+    // An entry that is taken is that of the next message but one.
+    {"queue/redelivery/full ring",
+     QueueRoles{.consumers = 2, .blocks = true, .redelivers = true, .takes = 1, .unread = 3}},
+    {"queue/redelivery/returned",
+     QueueRoles{.consumers = 2, .messages = 1, .redelivers = true, .returns = true}},
+    {"queue/redelivery/join",
+     QueueRoles{.consumers = 2, .messages = 1, .redelivers = true, .joins = true, .follows = true}},
 };
-const Register<TwoProducers> two_producers("queue/two producers");
-
-/// While one has the lock, two wait for it.
-struct ThreeProducers final : QueueProgram {
-  ThreeProducers() : QueueProgram({.producers = 3}) {}
-};
-const Register<ThreeProducers> three_producers("queue/three producers");
-
-struct TwoConsumers final : QueueProgram {
-  TwoConsumers() : QueueProgram({.consumers = 2, .blocks = true}) {}
-};
-const Register<TwoConsumers> two_consumers("queue/two consumers");
-
-struct TwoThreads final : QueueProgram {
-  TwoThreads() : QueueProgram({.threads = 2, .blocks = true}) {}
-};
-const Register<TwoThreads> two_threads("queue/two threads");
-
-struct RoomForOne final : QueueProgram {
-  RoomForOne() : QueueProgram({.messages = 3, .limit = 1}) {}
-};
-const Register<RoomForOne> room_for_one("queue/room for one");
-
-struct RivalsForRoom final : QueueProgram {
-  RivalsForRoom() : QueueProgram({.producers = 2, .limit = 1}) {}
-};
-const Register<RivalsForRoom> rivals_for_room("queue/rivals for room");
-
-struct OneForEach final : QueueProgram {
-  OneForEach() : QueueProgram({.consumers = 2, .takes = 1}) {}
-};
-const Register<OneForEach> one_for_each("queue/one for each");
-
-struct Shutdown final : QueueProgram {
-  Shutdown() : QueueProgram({.stops = true}) {}
-};
-const Register<Shutdown> shutdown("queue/shutdown");
-
-/// The first ring is full.
-struct NextRing final : QueueProgram {
-  NextRing() : QueueProgram({.unread = 3}) {}
-};
-const Register<NextRing> next_ring("queue/rings/next");
-
-struct NextRingOfTwo final : QueueProgram {
-  NextRingOfTwo() : QueueProgram({.producers = 2, .consumers = 2, .blocks = true, .unread = 3}) {}
-};
-const Register<NextRingOfTwo> next_ring_of_two("queue/rings/two of each");
-
-/// The second ring is empty, and the next message belongs into its first entry: so the first one is
-/// used again.
-struct FirstRingAgain final : QueueProgram {
-  FirstRingAgain() : QueueProgram({.blocks = true, .rounds = {4, 3}}) {}
-};
-const Register<FirstRingAgain> first_ring_again("queue/rings/first again");
-
-struct Watch final : QueueProgram {
-  Watch() : QueueProgram({.producers = 2, .messages = 1, .watches = true}) {}
-};
-const Register<Watch> watch("queue/watch/two producers");
-
-struct WatchBesideAnother final : QueueProgram {
-  WatchBesideAnother() : QueueProgram({.consumers = 2, .watches = true}) {}
-};
-const Register<WatchBesideAnother> watch_beside_another("queue/watch/another consumer");
-
-struct WatchToTheEnd final : QueueProgram {
-  WatchToTheEnd() : QueueProgram({.messages = 1, .stops = true, .watches = true}) {}
-};
-const Register<WatchToTheEnd> watch_to_the_end("queue/watch/shutdown");
-
-struct Redelivery final : QueueProgram {
-  Redelivery() : QueueProgram({.consumers = 2, .blocks = true, .redelivers = true}) {}
-};
-const Register<Redelivery> redelivery("queue/redelivery/two consumers");
-
-struct RedeliveryWithoutBlocks final : QueueProgram {
-  RedeliveryWithoutBlocks() : QueueProgram({.consumers = 2, .redelivers = true}) {}
-};
-const Register<RedeliveryWithoutBlocks> without_blocks("queue/redelivery/without blocks");
-
-struct RedeliveryToTheEnd final : QueueProgram {
-  RedeliveryToTheEnd()
-      : QueueProgram({.consumers = 2, .messages = 1, .stops = true, .redelivers = true}) {}
-};
-const Register<RedeliveryToTheEnd> to_the_end("queue/redelivery/shutdown");
-
-/// An entry that is taken is that of the next message but one.
-struct RedeliveryOfFullRing final : QueueProgram {
-  RedeliveryOfFullRing()
-      : QueueProgram(
-            {.consumers = 2, .blocks = true, .redelivers = true, .takes = 1, .unread = 3}) {}
-};
-const Register<RedeliveryOfFullRing> of_full_ring("queue/redelivery/full ring");
-
-struct ReturnedMessages final : QueueProgram {
-  ReturnedMessages()
-      : QueueProgram({.consumers = 2, .messages = 1, .redelivers = true, .returns = true}) {}
-};
-const Register<ReturnedMessages> returned_messages("queue/redelivery/returned");
-
-struct Join final : QueueProgram {
-  Join()
-      : QueueProgram(
-            {.consumers = 2, .messages = 1, .redelivers = true, .joins = true, .follows = true}) {}
-};
-const Register<Join> join("queue/redelivery/join");
 
 }  // namespace
 }  // namespace shmtensor::simulation
