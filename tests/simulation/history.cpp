@@ -53,7 +53,7 @@ std::size_t History::contended() const noexcept {
 
 std::uint32_t History::choices(const Word& word, View& view, std::memory_order order) {
   if (word.index == 0) return 1;
-  if (order == std::memory_order_seq_cst) view.join(consistent_);
+  if (order == std::memory_order_seq_cst) view.raise(word.index, consistent_[word.index]);
   const std::uint32_t oldest = view[word.index];
   return std::min(word.newest - oldest + 1, Word::kKept);
 }
@@ -61,9 +61,9 @@ std::uint32_t History::choices(const Word& word, View& view, std::memory_order o
 std::uint64_t History::load(const Word& word, View& view, std::memory_order order,
                             std::uint32_t age, std::uint64_t in_memory) {
   if (word.index == 0) return in_memory;
-  if (order == std::memory_order_seq_cst) view.join(consistent_);
   const Word::Store& read = slot(word, word.newest - age);
   view.raise(word.index, read.time);
+  if (order == std::memory_order_seq_cst) consistent_.raise(word.index, read.time);
   if (acquires(order) && read.has_view) view.join(read.view);
   return read.value;
 }
@@ -92,13 +92,12 @@ void History::store(Word& word, View& view, std::memory_order order, std::uint64
   Word::Store& made = add(word, view, before, value);
   made.has_view = releases(order);
   if (made.has_view) made.view = view;
-  if (order == std::memory_order_seq_cst) consistent_.join(view);
+  if (order == std::memory_order_seq_cst) consistent_.raise(word.index, made.time);
 }
 
 // The store continues the release sequence of the one that was read.
 void History::modify(Word& word, View& view, std::memory_order order, std::uint64_t before,
                      std::uint64_t value) {
-  if (order == std::memory_order_seq_cst) view.join(consistent_);
   const bool continues = word.index != 0 && slot(word, word.newest).has_view;
   if (continues && acquires(order)) view.join(slot(word, word.newest).view);
   Word::Store& made = add(word, view, before, value);
@@ -110,7 +109,7 @@ void History::modify(Word& word, View& view, std::memory_order order, std::uint6
     made.view.clear();
   }
   if (continues) made.view.join(read.view);
-  if (order == std::memory_order_seq_cst) consistent_.join(view);
+  if (order == std::memory_order_seq_cst) consistent_.raise(word.index, made.time);
 }
 
 }  // namespace shmtensor::simulation

@@ -4,8 +4,9 @@
 // The model is that of views (Kang et al., "A Promising Semantics for Relaxed-Memory Concurrency",
 // 2017) without promises. Each store of a word has a time; a thread's view has, for each word, the
 // time of the oldest store that the thread may still read. A store with release order carries the
-// view of its thread, and a load with acquire order that reads it takes the view over. Sequentially
-// consistent accesses take over, and stores among them extend, a view that all threads share.
+// view of its thread, and a load with acquire order that reads it takes the view over. A
+// sequentially consistent load reads no older store than the last sequentially consistent access of
+// the word has read or made: they take place in the order of the run.
 //
 // Not modelled: a store that others see before an older one of its thread which is a
 // read-modify-write or sequentially consistent; a load that takes its value from a store that
@@ -94,7 +95,7 @@ class History {
 
   std::vector<Word> words_{kWords};
   std::vector<Word::Store> stores_;
-  View consistent_;  // of sequentially consistent accesses
+  View consistent_;  // what sequentially consistent accesses have read or made last
   std::uint32_t run_ = 1;
   std::uint32_t written_ = 0;
   bool learns_ = false;
