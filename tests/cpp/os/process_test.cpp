@@ -111,7 +111,7 @@ TEST(Process, EndsSoonIfItsLastThreadDoes) {
   EXPECT_FALSE(ends_soon(identity, 0)) << "the other thread runs on";
   turn->set(1);
   EXPECT_TRUE(is_alive(identity));
-  EXPECT_TRUE(ends_soon(identity, 0));
+  EXPECT_TRUE(eventually([&] { return ends_soon(identity, 0); }));
   EXPECT_FALSE(is_alive(identity));
 }
 
