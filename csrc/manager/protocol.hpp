@@ -127,5 +127,11 @@ static_assert(std::is_trivially_copyable_v<Message>);
   message.event = queue.event;
   return message;
 }
+/// What `message_about` has put into a message.
+[[nodiscard]] inline WatchedQueue queue_of(const Message& message) noexcept {
+  return {.arena = message.arena,
+          .block = static_cast<BlockNumber>(message.number),
+          .event = message.event};
+}
 
 }  // namespace shmtensor

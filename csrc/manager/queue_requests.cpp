@@ -7,16 +7,6 @@
 #include "manager/session_statistics.hpp"
 
 namespace shmtensor {
-namespace {
-
-WatchedQueue queue_of(const Message& message) noexcept {
-  return {.arena = message.arena,
-          .block = static_cast<BlockNumber>(message.number),
-          .event = message.event};
-}
-
-}  // namespace
-
 // The client holds the queue, so its block stays what it is.
 void QueueRequests::watch(const Client& client, const Message& message, Fd fd) {
   if (!is_socket(fd)) return refuse(client.socket, message, "a watched queue needs a socket");

@@ -76,10 +76,11 @@ Reply Manager::carry_out(const Message& request, int descriptor) {
 }
 
 void Manager::carry_out(const Message& notice) {
+  const WatchedQueue about = queue_of(notice);
   if (notice.kind == MessageKind::drain) {
-    arenas_.drain(*memory_, notice.arena, static_cast<BlockNumber>(notice.number));
+    arenas_.drain(*memory_, about.arena, about.block);
   } else if (notice.kind == MessageKind::wake_watchers) {
-    queues_.raise(queue_of(notice));
+    queues_.raise(about);
   }
 }
 

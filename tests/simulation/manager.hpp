@@ -56,9 +56,6 @@ class Manager {
   void take_over(Run& run);
   void reclaim(ProcessNumber dead);
   void carry_out(const Message& notice);
-  [[nodiscard]] static WatchedQueue queue_of(const Message& message) noexcept {
-    return {message.arena, static_cast<BlockNumber>(message.number), message.event};
-  }
 
   static Manager* manager_;
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/atomic.hpp"
 #include "simulation/run.hpp"
 
 namespace shmtensor::simulation {
@@ -29,6 +31,14 @@ class Program {
   virtual void check(Run& run) = 0;
   [[nodiscard]] virtual Limits limits() const { return {}; }
 };
+
+/// Return what is in memory; not a step of the run.
+template <typename T>
+[[nodiscard]] T raw(const Atomic<T>& word) noexcept {
+  T value;
+  std::memcpy(&value, static_cast<const void*>(&word), sizeof value);
+  return value;
+}
 
 struct NamedProgram {
   std::string name;

@@ -1,8 +1,6 @@
 // A process that uses a channel is killed, and the manager while it repairs that.
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "queue/owner_lock.hpp"
 #include "support/broadcast_user.hpp"
 #include "support/queue_user.hpp"
@@ -15,20 +13,18 @@ namespace {
 
 using testing::BroadcastUser;
 using testing::Child;
-using testing::eventually;
 using testing::Letter;
 using testing::QueueUser;
 using testing::Shared;
+using testing::Turn;
 
-class QueueOfDead : public testing::QueueTest {
- protected:
-  const Shared<std::atomic<bool>> ready_;
-};
+using QueueOfDead = testing::QueueTest;
 
 // A process with both locks is killed, and the manager after it has repaired that.
 TEST_F(QueueOfDead, IsRepairedByTheNextManager) {
   user_->make(0);
   restart_server("manager.before_release");
+  const Shared<Turn> ready;
   for (std::uint64_t i = 0; i < 400; ++i) ASSERT_EQ(user_->put(i, true), Attempt::done);
   Child doomed([&, passed = user_->pass()] {
     QueueUser user(id_);
@@ -39,10 +35,10 @@ TEST_F(QueueOfDead, IsRepairedByTheNextManager) {
     for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(other.put(i, true), Attempt::done);
     ASSERT_TRUE(OwnerLock(user.header().tail.lock).try_lock(user.session().slot()));
     ASSERT_TRUE(OwnerLock(user.header().head.lock).try_lock(user.session().slot()));
-    ready_->store(true);
+    ready->set(1);
     ::pause();
   });
-  ASSERT_TRUE(eventually([&] { return ready_->load(); }));
+  ASSERT_TRUE(ready->reaches(1));
   static_cast<void>(used());  // all arenas are open here, so they survive the manager
   doomed.kill_and_reap();
   EXPECT_EQ(server_->wait(), -SIGKILL) << "the point was not reached";
@@ -56,16 +52,14 @@ TEST_F(QueueOfDead, IsRepairedByTheNextManager) {
   EXPECT_TRUE(nothing_is_left());
 }
 
-class BroadcastOfDead : public testing::BroadcastTest {
- protected:
-  const Shared<std::atomic<bool>> ready_;
-};
+using BroadcastOfDead = testing::BroadcastTest;
 
 // A process with the lock, and the slowest reader, is killed, and the manager after it has repaired
 // that.
 TEST_F(BroadcastOfDead, IsRepairedByTheNextManager) {
   user_->make(20);
   restart_server("manager.before_release");
+  const Shared<Turn> ready;
   const auto reader = user_->reader();
   Child doomed([&, passed = user_->pass()] {
     BroadcastUser user(id_);
@@ -78,10 +72,10 @@ TEST_F(BroadcastOfDead, IsRepairedByTheNextManager) {
     for (std::uint64_t i = 0; i < 50; ++i) ASSERT_EQ(other.put(i, true), Attempt::done);
     for (std::uint64_t i = 0; i < 10; ++i) ASSERT_EQ(user.put(i, true), Attempt::done);
     ASSERT_TRUE(OwnerLock(user.header().tail.lock).try_lock(user.session().slot()));
-    ready_->store(true);
+    ready->set(1);
     ::pause();
   });
-  ASSERT_TRUE(eventually([&] { return ready_->load(); }));
+  ASSERT_TRUE(ready->reaches(1));
   static_cast<void>(used());  // all arenas are open here, so they survive the manager
   for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(user_->next(*reader), i);
   doomed.kill_and_reap();

@@ -24,15 +24,6 @@ inline std::uint32_t live_tickets(const SessionMemory& memory, SlotNumber slots 
   return count;
 }
 
-/// Return the number of blocks that are live or draining.
-inline std::uint32_t used_blocks(const Segment& segment) {
-  std::uint32_t count = 0;
-  for (BlockNumber block = 0; block < segment.capacity(); ++block) {
-    count += BlockWord(segment.record(block).word.load()).is_free() ? 0u : 1u;
-  }
-  return count;
-}
-
 /// Slot 0 is the owner of the arena; the processes in other slots are killed by `sweep`.
 class QueueWorld : public WorldTest {
  protected:

@@ -94,4 +94,13 @@ inline std::uint32_t live_blocks(const Segment& segment) {
   return count;
 }
 
+/// Return the number of blocks that are live or draining.
+inline std::uint32_t used_blocks(const Segment& segment) {
+  std::uint32_t count = 0;
+  for (BlockNumber block = 0; block < segment.capacity(); ++block) {
+    count += BlockWord(segment.record(block).word.load()).is_free() ? 0u : 1u;
+  }
+  return count;
+}
+
 }  // namespace shmtensor::testing

@@ -53,14 +53,6 @@ class ChannelWorld : public Program {
     return block.arena->bytes(block.number, Access::read_write).data();
   }
 
-  /// Not a step of the run.
-  template <typename T>
-  [[nodiscard]] static T raw(const Atomic<T>& word) {
-    T value;
-    std::memcpy(&value, static_cast<const void*>(&word), sizeof value);
-    return value;
-  }
-
   template <typename Source, typename Try>
   static Attempt attempt(Source& source, ChannelCall& call, Try&& one, bool waits = true) {
     for (;;) {

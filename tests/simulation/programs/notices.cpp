@@ -1,4 +1,5 @@
 // A process that has a request to the manager, and a notice for it, in two threads.
+#include "queue/layout.hpp"
 #include "session/held_block.hpp"
 #include "simulation/manager.hpp"
 #include "simulation/program.hpp"
@@ -13,12 +14,12 @@ class NoticeBesideRequest final : public Program {
  public:
   void build() override {
     session_ = Session::connect(Manager::get().memory().id(), Session::Start::never, {}, budget_);
-    const HeldBlock inner(session_->allocate(kSize, Strategy::file_descriptor));
-    outer_ = HeldBlock(session_->allocate(kSize, Strategy::file_descriptor));
+    const HeldBlock inner(session_->allocate(64, Strategy::file_descriptor));
+    outer_ = HeldBlock(session_->allocate(sizeof(MessageEntry), Strategy::file_descriptor));
     const std::span<std::byte> bytes = outer_->arena->bytes(outer_->number, Access::read_write);
-    auto& record = *reinterpret_cast<TicketRecord*>(bytes.data() + kContents.first);
+    TicketRecord& record = reinterpret_cast<MessageEntry*>(bytes.data())->ticket;
     record.clear();
-    outer_.set_contents(kContents);
+    outer_.set_contents(ring_contents(1));
     static_cast<void>(inner->arena->send(inner->number, record));
     static_cast<void>(manager_.memory().transit(session_->slot()));
     segment_ = &outer_->arena->segment();
@@ -34,17 +35,10 @@ class NoticeBesideRequest final : public Program {
   }
 
   void check(Run& run) override {
-    for (BlockNumber block = 0; block < segment_->capacity(); ++block) {
-      const BlockWord word(segment_->record(block).word.load());
-      if (word.live() || word.is_draining()) return run.fail("a block is left");
-    }
+    if (testing::used_blocks(*segment_) != 0) run.fail("a block is left");
   }
 
  private:
-  static constexpr std::uint64_t kSize = 64;
-  static constexpr TicketContents kContents{
-      .kind = TicketContents::Kind::message, .stride = 32, .first = 32, .count = 1};
-
   Manager manager_;
   Budget budget_;
   std::unique_ptr<Session> session_;

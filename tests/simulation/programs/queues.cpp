@@ -138,10 +138,7 @@ class QueueProgram : public ChannelWorld<Queue> {
   void consume(std::uint32_t process, std::uint32_t thread) {
     for (std::uint32_t i = 0; roles_.takes == 0 || i < roles_.takes; ++i) {
       std::uint64_t number = 0;
-      if (take(channel(process), number) != Attempt::done) return;
-      settle(process);
-      ++settled_;
-      note({number, process, thread});
+      if (receive(process, thread, number) != Attempt::done) return;
       if (!roles_.redelivers) continue;
       if (roles_.returns && have_returned_.insert(process).second) {
         received_.pop_back();
@@ -154,19 +151,25 @@ class QueueProgram : public ChannelWorld<Queue> {
     }
   }
   void watch(std::uint32_t process) {
-    Queue& queue = channel(process);
-    const int descriptor = queue.watch(QueueEvent::message);
+    const int descriptor = channel(process).watch(QueueEvent::message);
     bool in_vain = false;
     for (Attempt result = Attempt::empty; result != Attempt::shut_down;) {
       run_->wait_until([&] { return is_ready(descriptor, in_vain); });
       run_->expect(!in_vain, "a process is woken although there is no message");
       std::uint64_t number = 0;
-      result = take(queue, number, false);
-      settle(process);
-      if (result != Attempt::done) continue;
-      ++settled_;
-      note({number, process, 0});
+      result = receive(process, 0, number, false);
     }
+  }
+  /// Takes a message, and settles, as the product does after each attempt.
+  Attempt receive(std::uint32_t process, std::uint32_t thread, std::uint64_t& number,
+                  bool waits = true) {
+    Queue& queue = channel(process);
+    const Attempt result = take(queue, number, waits);
+    if (queue.must_settle(QueueEvent::message)) queue.settle(QueueEvent::message);
+    if (result != Attempt::done) return result;
+    ++settled_;
+    note({number, process, thread});
+    return result;
   }
   /// `in_vain`: the descriptor is readable without a message, and nothing will change that.
   bool is_ready(int descriptor, bool& in_vain) {
@@ -177,11 +180,6 @@ class QueueProgram : public ChannelWorld<Queue> {
     in_vain = taken == settled_ && raw(queue.tail.count) == raw(queue.head.count) &&
               raw(queue.stage) == QueueStage::open && !run_->is_disturbed();
     return true;
-  }
-  /// After a take, as the product does.
-  void settle(std::uint32_t process) {
-    Queue& queue = channel(process);
-    if (queue.must_settle(QueueEvent::message)) queue.settle(QueueEvent::message);
   }
   void note(const Received& one) {
     for (const Received& before : received_) {
