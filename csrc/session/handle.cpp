@@ -17,6 +17,7 @@ constexpr std::uint8_t kReadOnly = 1;
 constexpr unsigned kStrategyShift = 1;  // two bits: the strategy, from 0
 constexpr unsigned kBitShift = 3;       // the ticket's bit, 0 to 31, in the upper five bits
 constexpr SlotNumber kInRecord = kMaxSlots;
+constexpr SlotNumber kNowhere = kMaxSlots + 1;
 
 struct Wire {
   std::uint8_t version;
@@ -35,11 +36,15 @@ static_assert(sizeof(Wire) + sizeof(Signature) == handle_size(0));
 
 Ticket to_wire(const TicketSource& source) {
   if (const auto* ticket = std::get_if<Ticket>(&source)) return *ticket;
-  return {.sender = kInRecord, .group = static_cast<std::uint32_t>(std::get<RecordNumber>(source))};
+  if (const auto* record = std::get_if<RecordNumber>(&source)) {
+    return {.sender = kInRecord, .group = static_cast<std::uint32_t>(*record)};
+  }
+  return {.sender = kNowhere};
 }
 
 TicketSource from_wire(const Ticket& ticket) noexcept {
   if (ticket.sender == kInRecord) return RecordNumber{ticket.group};
+  if (ticket.sender == kNowhere) return NoTicket();
   return ticket;
 }
 
@@ -77,7 +82,7 @@ TensorReference decode(std::span<const std::byte> handle) {
   }
   Wire wire{};
   std::memcpy(&wire, handle.data(), sizeof wire);
-  if (wire.version != kHandleVersion || wire.sender > kInRecord) {
+  if (wire.version != kHandleVersion || wire.sender > kNowhere) {
     throw StaleHandle(
         "cannot read a tensor's handle: it is damaged, or was written by another version of "
         "shmtensor");

@@ -41,11 +41,12 @@ struct TensorReference {
 ///   session:16 | view | signature:8
 ///
 /// If the ticket is in a record, kMaxSlots is in the place of its sender, and the number of the
-/// record in that of its group. The signature is of all bytes before it, with the key of the
-/// session. A process without the key cannot sign a modified handle.
+/// record in that of its group; without a ticket, kMaxSlots + 1 is there. The signature is of all
+/// bytes before it, with the key of the session. A process without the key cannot sign a modified
+/// handle.
 [[nodiscard]] constexpr std::size_t handle_size(std::size_t view) noexcept { return 48 + view; }
 
-/// Writes a handle of `handle_size` bytes. The ticket is in the reference, or in a record.
+/// Writes a handle of `handle_size` bytes.
 void encode(const TensorReference& reference, SipKey key, std::span<std::byte> out);
 
 /// Throws StaleHandle if the bytes are not a handle of this version. The view is part of them.

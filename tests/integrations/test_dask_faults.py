@@ -35,5 +35,6 @@ def test_client_is_killed(call) -> None:
     succeed("dask_faults.py", "kill_client", call, "on", env=ENVIRONMENT)
 
 
+@pytest.mark.thorough
 def test_workers_are_killed_at_random_instants() -> None:
     succeed("dask_faults.py", "kill_at_random", "on", env=ENVIRONMENT)

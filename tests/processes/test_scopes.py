@@ -134,6 +134,24 @@ def test_borrowed_scope_keeps_old_tickets_and_forwards_new_ones() -> None:
     """)
 
 
+def test_borrowed_message_never_has_a_ticket() -> None:
+    """Regression: it had one until it was complete, which stayed if its sender was killed meanwhile."""
+    run("""
+    with _core.SendScope(borrowed=True) as borrowed:
+        message = send()
+        assert count(borrowed) == st.stats()["in_flight"] == 0
+    again = pickle.loads(message)
+    assert again.storage() is tensor.storage()
+    del again, tensor
+    try:
+        pickle.loads(message)
+    except st.StaleHandleError:
+        pass
+    else:
+        raise AssertionError("the block was freed")
+    """)
+
+
 def test_ticket_that_cannot_be_noted_is_not_issued() -> None:
     """Regression: a ticket was issued before there was heap memory to note it for its message."""
     run("""

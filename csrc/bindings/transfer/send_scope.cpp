@@ -61,12 +61,13 @@ SendScope* SendScope::present() noexcept {
 
 bool SendScope::has_one_reader() noexcept {
   const SendScope* const scope = present();
-  return scope != nullptr && !scope->persistent_ && scope->queued_ == nullptr;
+  return scope != nullptr && !scope->persistent_ && !scope->borrowed_ && scope->queued_ == nullptr;
 }
 
 TicketSource SendScope::issue(Arena& arena, BlockNumber block, Generation generation) {
   SendScope* const scope = present();
   if (scope == nullptr) return arena.send(block);
+  if (scope->borrowed_) return NoTicket();
   if (scope->queued_ != nullptr && scope->queued_->session() == arena.memory().id()) {
     return scope->queued_->add(arena, block, generation);
   }
@@ -133,8 +134,9 @@ py::bytes SendScope::tickets() const {
 void add_send_scope(py::module_& module) {
   SendScope::prepare();
   py::class_<SendScope>(module, "SendScope")
-      .def("__init__", initializer<SendScope, std::shared_ptr<OutgoingPipe>, bool>(), kInitializer,
-           py::arg("pipe") = py::none(), py::kw_only(), py::arg("persistent") = false)
+      .def("__init__", initializer<SendScope, std::shared_ptr<OutgoingPipe>, bool, bool>(),
+           kInitializer, py::arg("pipe") = py::none(), py::kw_only(), py::arg("persistent") = false,
+           py::arg("borrowed") = false)
       .def(
           "__enter__",
           [](SendScope& self) -> SendScope& {

@@ -19,16 +19,19 @@ namespace shmtensor::python {
 class SendScope : public Scope<SendScope> {
  public:
   /// `pipe` is the pipe into which the message will be written, if that is known. The tickets of a
-  /// persistent message are those of a published name; `keep` follows.
-  explicit SendScope(std::shared_ptr<OutgoingPipe> pipe = nullptr, bool persistent = false)
-      : pipe_(std::move(pipe)), persistent_(persistent) {}
+  /// persistent message are those of a published name; `keep` follows. A borrowed message has no
+  /// tickets: its sender holds the blocks until its readers do.
+  explicit SendScope(std::shared_ptr<OutgoingPipe> pipe = nullptr, bool persistent = false,
+                     bool borrowed = false)
+      : pipe_(std::move(pipe)), persistent_(persistent), borrowed_(borrowed) {}
   /// Of a message of a queue. Only tensors of other sessions have their tickets in their handles.
   explicit SendScope(QueuedTickets& queued) : queued_(&queued) {}
   /// Closes the scope, too: Python 3.14 may raise between `__enter__` and the body, and does not
   /// call `__exit__` then.
   ~SendScope();
 
-  /// Issues a ticket for the message that is being pickled here, if there is one, or queues it.
+  /// Issues a ticket for the message that is being pickled here, if there is one, or queues it. A
+  /// borrowed message gets none.
   [[nodiscard]] static TicketSource issue(Arena& arena, BlockNumber block, Generation generation);
   /// Return true if a message for one reader is pickled here and now.
   [[nodiscard]] static bool has_one_reader() noexcept;
@@ -67,6 +70,7 @@ class SendScope : public Scope<SendScope> {
   std::vector<Sent> sent_;
   std::shared_ptr<OutgoingPipe> pipe_;
   bool persistent_ = false;
+  bool borrowed_ = false;
   QueuedTickets* queued_ = nullptr;
 };
 

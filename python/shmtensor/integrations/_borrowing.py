@@ -25,9 +25,8 @@ def dumps(obj: Any) -> bytes:
     file = io.BytesIO()
     pickler = pickle.Pickler(file, 5)
     pickler.dispatch_table = _array_reducers.REDUCERS
-    with _core.SendScope() as message:
+    with _core.SendScope(borrowed=True):
         pickler.dump(obj)
-        message.discard()
     return file.getvalue()
 
 

@@ -104,9 +104,8 @@ def _find(key: _Key, owner: Any) -> Storage | None:
 
 
 def _remember(key: _Key, owner: Any, copy: Storage) -> None:
-    with _core.SendScope() as message:
+    with _core.SendScope(borrowed=True):
         handle: bytes = _core.reduce_storage(copy)[1][0]
-        message.discard()
     with suppress(TypeError):  # bytes, for example, have no weak references
         # The reference, which is the callback's argument, is the default of `pop`.
         _handles[key] = weakref.ref(owner, partial(_handles.pop, key)), handle
