@@ -10,12 +10,12 @@ never a number that belongs to another file by then.
 
 from __future__ import annotations
 
+import _imp
 import os
-import sys
 import threading
 import weakref
 from contextlib import suppress
-from importlib import import_module
+from importlib import _bootstrap, import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ __all__ = [
 # In seconds. Bounded: a finalizer or a signal handler may run in the thread that holds the lock, and wait for
 # a lock that the forking thread holds, such as that of `logging`.
 _FORK_TIMEOUT = 1.0
+_MOST_WAITS = 20
 
+_module_locks: Any = getattr(_bootstrap, "_module_locks", {})  # each while a thread uses it
 _locks: list[RenewedLock] = []
 _objects: weakref.WeakSet[_Resettable] = weakref.WeakSet()
 
@@ -110,22 +112,34 @@ class Descriptor:
         self._close()  # without the lock: a finalizer should not wait, and the descriptor is unused
 
 
-def _wait_for_imports() -> None:
-    """Wait until other threads have imported the modules of this package that they are importing.
-
-    The package imports most of its modules when they are first used. A child in which such a module is half
-    imported would wait for it forever. Importing it here waits for the thread that imports it.
-    """
-    for name, module in list(sys.modules.items()):
-        spec = getattr(module, "__spec__", None)  # None: the program has forbidden the import
-        if name.startswith("shmtensor.") and getattr(spec, "_initializing", False):
-            with suppress(Exception):  # the other thread raises it, too
-                import_module(name)
+def _half_imported() -> str | None:
+    """Return the name of a module of this package that another thread imports, None if there is none."""
+    for name, reference in list(_module_locks.items()):
+        owner = getattr(reference(), "owner", None)
+        if name.startswith("shmtensor.") and owner not in (None, threading.get_ident()):
+            return name  # type: ignore[no-any-return]
+    return None
 
 
 def _before() -> None:
-    _wait_for_imports()
+    """Acquire the lock while no other thread imports a module of this package, nor can begin to.
+
+    The package imports most of its modules when they are first used. A child in which such a module is half
+    imported would wait for it forever. Importing it here waits for the thread that imports it. Without the
+    import lock, which the fork itself acquires, too, a thread could begin before the fork.
+    """
+    for _ in range(_MOST_WAITS):
+        no_fork().acquire(timeout=_FORK_TIMEOUT)
+        _imp.acquire_lock()
+        name = _half_imported()
+        if name is None:
+            return
+        _imp.release_lock()
+        _in_parent()
+        with suppress(Exception):  # the other thread raises it, too
+            import_module(name)
     no_fork().acquire(timeout=_FORK_TIMEOUT)
+    _imp.acquire_lock()
 
 
 def _in_parent() -> None:
@@ -141,5 +155,7 @@ def _in_child() -> None:
             thing.reset_in_child()
 
 
+# The function itself, before which no signal handler can raise.
+os.register_at_fork(after_in_parent=_imp.release_lock, after_in_child=_imp.release_lock)
 # The functions of other modules run after this one in a child: their locks are then renewed.
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

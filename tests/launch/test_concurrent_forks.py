@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import signal
 import sys
 import threading
+import time
 from importlib import import_module
+from importlib.util import spec_from_loader
 
 import pytest
 
@@ -52,19 +53,43 @@ def fork_in_the_middle(work, pause, check) -> bool:
     return holds
 
 
-def test_child_can_import_what_another_thread_was_importing(monkeypatch, tmp_path) -> None:
+class Slow:
+    """Finds and loads a module, and pauses at one of the two; loading takes a while."""
+
+    def __init__(self, place) -> None:
+        self.place, self.pause = place, []
+
+    def reach(self, place) -> None:
+        if place == self.place and self.pause:
+            self.pause.pop()()
+
+    def find_spec(self, name, _path, _target=None):
+        if name != "shmtensor._slow":
+            return None
+        self.reach("found")
+        return spec_from_loader(name, self)
+
+    def create_module(self, _spec):
+        return None
+
+    def exec_module(self, module) -> None:
+        self.reach("loaded")
+        time.sleep(0.1)
+        module.loaded = True
+
+
+@pytest.mark.parametrize("place", ["found", "loaded"])
+def test_child_can_import_what_another_thread_was_importing(monkeypatch, place) -> None:
     """Regression: it waited forever for the lock of the module, which that thread holds."""
-    (tmp_path / "_slow.py").write_text("import builtins\nbuiltins.pauses.pop()()\nloaded = True\n")
-    monkeypatch.setattr(shmtensor, "__path__", [*shmtensor.__path__, str(tmp_path)])
-    pauses = []
-    monkeypatch.setattr(builtins, "pauses", pauses, raising=False)
+    slow = Slow(place)
+    monkeypatch.setattr(sys, "meta_path", [slow, *sys.meta_path])
 
     def load() -> bool:
         signal.alarm(20)
         return import_module("shmtensor._slow").loaded
 
     try:
-        assert fork_in_the_middle(lambda: import_module("shmtensor._slow"), pauses, load)
+        assert fork_in_the_middle(lambda: import_module("shmtensor._slow"), slow.pause, load)
     finally:
         sys.modules.pop("shmtensor._slow", None)
         vars(shmtensor).pop("_slow", None)
