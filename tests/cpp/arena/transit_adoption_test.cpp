@@ -2,9 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <bit>
-#include <random>
-#include <thread>
 
 #include "support/child.hpp"
 #include "support/shared.hpp"
@@ -60,61 +57,6 @@ TEST_F(TransitAdoption, DrainedTableIsReused) {
     EXPECT_TRUE(table_.has_live(kArena, 50, 1));
   }
   EXPECT_LE(table_.group_count.load(), count + 8);
-}
-
-TEST_F(TransitAdoption, KillAtAnyInstantLeavesWorkingTable) {
-  struct Log {
-    std::atomic<std::uint32_t> issued;
-    std::array<Ticket, 8> pinned;
-    std::atomic<std::uint32_t> pinned_count;
-  };
-  std::mt19937 random(7);
-  Ticket survivor;
-  for (int round = 0; round < 25; ++round) {
-    Shared<Log> log;
-    const auto base = static_cast<BlockNumber>(1'000'000 + round * 100);
-    Child sender([&] {
-      TransitWriter writer(*memory_, 0);
-      for (std::uint32_t i = 0;; ++i) {
-        if (i % 5'000 == 0 && log->pinned_count.load() < 8) {
-          const std::uint32_t n = log->pinned_count.load();
-          log->pinned[n] = writer.issue(kArena, base + n, 1);
-          log->pinned_count.store(n + 1);
-        }
-        const BlockNumber block = i * 3 % 70'000;
-        table_.claim(writer.issue(kArena, block, 2), kArena, block, 2);
-        log->issued.store(i);
-      }
-    });
-    EXPECT_TRUE(testing::eventually([&] { return log->issued.load() > 100; }));
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 8000));
-    sender.kill_and_reap();
-
-    // Each published ticket can be claimed once; later ones do not affect it.
-    TransitWriter writer(*memory_, 0);
-    for (BlockNumber block = 0; block < 300; ++block) {
-      ASSERT_TRUE(table_.claim(writer.issue(kArena, block, 3), kArena, block, 3));
-    }
-    const std::uint32_t count = log->pinned_count.load();
-    ASSERT_GT(count, 0u);
-    for (std::uint32_t n = 0; n < count; ++n) {
-      EXPECT_TRUE(table_.has_live(kArena, base + n, 1));
-      EXPECT_TRUE(table_.claim(log->pinned[n], kArena, base + n, 1));
-      EXPECT_FALSE(table_.has_live(kArena, base + n, 1));
-    }
-    // At most the ticket that was being issued at the kill is left.
-    int left = 0;
-    table_.for_each_live([&](std::uint32_t index, const TicketGroup& group, std::uint32_t bits) {
-      EXPECT_EQ(bits & (bits - 1), 0u);
-      const Ticket ticket{0, static_cast<std::uint8_t>(std::countr_zero(bits)), index,
-                          static_cast<std::uint32_t>(group.word.load() >> 32)};
-      EXPECT_TRUE(table_.claim(ticket, kArena, static_cast<BlockNumber>(group.block.load()),
-                               static_cast<Generation>(group.mark.load() >> 32)));
-      ++left;
-    });
-    EXPECT_LE(left, 2);
-  }
-  EXPECT_LT(table_.group_count.load(), 2'000u) << "kills do not make the table grow";
 }
 
 }  // namespace

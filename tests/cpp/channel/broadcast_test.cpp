@@ -291,21 +291,6 @@ TEST_F(BroadcastInOneProcess, IsSharedByThreads) {
 }
 
 // A reader that is closed wakes the threads of its process that wait for it.
-// The writer is between its check of the stage and the count of its message.
-TEST_F(BroadcastInOneProcess, AMessageThatIsBeingPutIsReadBeforeTheEnd) {
-  user_->make(4);
-  const auto reader = user_->reader();
-  Letter letter;
-  {
-    OwnerLock lock(user_->header().tail.lock);
-    ASSERT_TRUE(lock.try_lock(user_->session().slot()));
-    const OwnerLockGuard guard(lock);
-    user_->broadcast().shut_down();  // it does not wait long for the lock
-    EXPECT_EQ(user_->take(*reader, letter, 0s), Attempt::ending);
-  }
-  EXPECT_EQ(user_->take(*reader, letter, 0s), Attempt::shut_down);
-}
-
 TEST_F(BroadcastInOneProcess, IsLeftWhileAThreadWaits) {
   user_->make(1);
   const auto reader = user_->reader();

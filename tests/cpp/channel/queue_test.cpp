@@ -331,43 +331,6 @@ TEST_F(QueueOfProcesses, WakesAProcessThatWaits) {
   EXPECT_TRUE(nothing_is_left());
 }
 
-// The producer is between its check of the stage and the count of its message.
-TEST_F(QueueOfProcesses, AMessageThatIsBeingPutIsTakenBeforeTheEnd) {
-  user_->make(0);
-  Letter letter;
-  {
-    OwnerLock lock(user_->header().tail.lock);
-    ASSERT_TRUE(lock.try_lock(user_->session().slot()));
-    const OwnerLockGuard guard(lock);
-    user_->queue().shut_down();  // it does not wait long for the lock
-    EXPECT_EQ(user_->take(letter, 0s), Attempt::ending);
-  }
-  EXPECT_EQ(user_->take(letter, 0s), Attempt::shut_down);
-}
-
-// No message may be put after another process saw that the queue is shut down and empty.
-TEST_F(QueueOfProcesses, NothingIsPutAfterTheEnd) {
-  for (int round = 0; round < 20; ++round) {
-    user_->make(0);
-    std::jthread producer([&] {
-      for (std::uint64_t i = 0; user_->put(i, false) == Attempt::done; ++i) {
-      }
-    });
-    std::jthread consumer([&] {
-      Letter letter;
-      while (user_->take(letter) == Attempt::done) {
-      }
-      EXPECT_EQ(user_->queue().size(), 0u);
-    });
-    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
-    user_->queue().shut_down();
-    producer.join();
-    consumer.join();
-    EXPECT_EQ(user_->queue().size(), 0u);
-    user_->leave();
-  }
-}
-
 // The owner of a lock is stopped: others wait, for their time only, and continue after it.
 TEST_F(QueueOfProcesses, WaitsForAStoppedOwner) {
   user_->make(0);

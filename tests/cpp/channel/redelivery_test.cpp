@@ -1,9 +1,6 @@
 // A queue that delivers the messages of its consumers again.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <atomic>
-#include <cstring>
 #include <semaphore>
 #include <thread>
 
@@ -114,45 +111,6 @@ TEST_F(Redelivery, AThreadMayOutliveAQueue) {
   user_->leave();
   gone.release();
   thread.join();
-  EXPECT_TRUE(nothing_is_left());
-}
-
-TEST_F(Redelivery, MessagesAreReturnedWhileTheirThreadsCompleteThem) {
-  constexpr std::uint64_t kMessages = 2000;
-  constexpr std::uint64_t kEach = 20;
-  for (std::uint64_t begin = 0; begin < kMessages; begin += kEach) {
-    for (std::uint64_t i = 0; i < kEach; ++i) {
-      ASSERT_EQ(user_->put(begin + i, i % 2 == 0), Attempt::done);
-    }
-    std::array<std::atomic<int>, kEach> completed{};
-    Queue other(user_->session(), user_->block());
-    std::thread thread([&] {
-      for (std::uint64_t i = 0; i < kEach; ++i) {
-        Incoming message;
-        ChannelCall call(user_->session());
-        const Attempt result =
-            user_->attempt(call, 1s, [&] { return other.try_take(message, call); });
-        if (result != Attempt::done) return;
-        std::uint64_t number = 0;
-        std::memcpy(&number, message.content.data(), sizeof number);
-        message.block.reset();
-        other.complete(message.kept);
-        // Else it was returned.
-        if (kept().record(message.kept).owner.load() == 0)
-          completed.at(number - begin).fetch_add(1);
-      }
-    });
-    other.close();
-    thread.join();
-    while (user_->queue().size() != 0) {
-      Letter letter;
-      ASSERT_EQ(user_->take(letter), Attempt::done);
-      completed.at(letter.number - begin).fetch_add(1);
-    }
-    for (const std::atomic<int>& one : completed) EXPECT_EQ(one.load(), 1);
-    user_->queue().complete_all();
-  }
-  EXPECT_TRUE(user_->queue().all_done());
   EXPECT_TRUE(nothing_is_left());
 }
 

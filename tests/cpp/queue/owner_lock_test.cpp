@@ -71,22 +71,6 @@ TEST(OwnerLock, ExcludesThreadsOfOneProcess) {
   EXPECT_EQ(locked.word.load(), 0u);
 }
 
-TEST(OwnerLock, ExcludesProcesses) {
-  constexpr int kPasses = 10'000;
-  const Shared<Locked> locked;
-  {
-    std::array<std::unique_ptr<Child>, 3> children;
-    for (SlotNumber slot = 0; slot < 3; ++slot) {
-      children[slot] = std::make_unique<Child>([&, slot] {
-        for (int i = 0; i < kPasses; ++i) pass(*locked, slot);
-      });
-    }
-    for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
-  }
-  EXPECT_EQ(locked->count, 3u * kPasses);
-  EXPECT_EQ(locked->wrong.load(), 0u);
-}
-
 TEST(OwnerLock, AWaitEndsInTime) {
   std::atomic<std::uint32_t> word{0};
   OwnerLock lock(word);
