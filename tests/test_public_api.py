@@ -28,12 +28,12 @@ PUBLIC_MP = words("""
     Array AuthenticationError Barrier BoundedSemaphore BufferTooShort Condition Event JoinableQueue
     Lock Manager Pipe Pool Process ProcessContext ProcessError ProcessException
     ProcessExitedException ProcessRaisedException Queue RLock RawArray RawValue Semaphore
-    SimpleQueue SpawnContext TimeoutError Value WorkerLost active_children allow_connection_pickling
-    cpu_count current_process explain_start_method freeze_support get_all_sharing_strategies
-    get_all_start_methods get_buffer_threshold get_context get_logger get_sharing_strategy
-    get_start_method log_to_stderr own_process parent_process reducer set_buffer_threshold
-    set_executable set_forkserver_preload set_server_preload set_sharing_strategy set_start_method
-    spawn start_processes
+    SimpleQueue SpawnContext TaskMemory TaskTimeout TimeoutError Value WorkerLost active_children
+    allow_connection_pickling cpu_count current_process explain_start_method freeze_support
+    get_all_sharing_strategies get_all_start_methods get_buffer_threshold get_context get_logger
+    get_sharing_strategy get_start_method log_to_stderr own_process parent_process reducer
+    set_buffer_threshold set_executable set_forkserver_preload set_server_preload
+    set_sharing_strategy set_start_method spawn start_processes
 """)
 STANDARD = [name for name in dir(multiprocessing) if not name.startswith("_") and name != "sys"]
 METHODS = {

@@ -24,6 +24,7 @@
 #include "bindings/storage/place.hpp"
 #include "bindings/storage/private_view.hpp"
 #include "bindings/storage/storage.hpp"
+#include "bindings/storage/words.hpp"
 #include "bindings/support/errors.hpp"
 #include "bindings/support/os_functions.hpp"
 #include "bindings/support/pybind_fork.hpp"
@@ -56,6 +57,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_lookup(module);
   add_peer(module);
   add_place(module);
+  add_words(module);
   add_private_view(module);
   add_tensor(module);
   add_copy_in(module);

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from shmtensor.multiprocessing._pool.worker import MOST_WORKERS
+from shmtensor.multiprocessing._pool.running import BYTES as POOL_BYTES
 from tests.observer import processes
 from tests.observer.broadcasts import BroadcastBlock, read_broadcast
 from tests.observer.files import ArenaFile, Block, SessionFile
 from tests.observer.patterns import mismatch
 from tests.observer.queues import QueueBlock, read_queue
 
-POOL_BYTES, MOST_TASKS = 2 * MOST_WORKERS * 8, 100  # of a pool of `mp_workload`
+MOST_TASKS = 100  # of a pool of `mp_workload`
 
 
 @dataclass(frozen=True)

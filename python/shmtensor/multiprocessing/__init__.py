@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         ProcessException,
         ProcessExitedException,
         ProcessRaisedException,
+        TaskMemory,
+        TaskTimeout,
         WorkerLost,
     )
     from shmtensor.multiprocessing.process_context import ProcessContext
@@ -101,6 +103,8 @@ __all__ = [
     "Semaphore",
     "SimpleQueue",
     "SpawnContext",
+    "TaskMemory",
+    "TaskTimeout",
     "TimeoutError",
     "Value",
     "WorkerLost",
@@ -141,7 +145,10 @@ _MODULES = {
     "_frozen": ["freeze_support"],
     "_worker_server.client": ["set_server_preload"],
     "context": ["SpawnContext"],
-    "errors": ["ProcessException", "ProcessExitedException", "ProcessRaisedException", "WorkerLost"],
+    "errors": [
+        *("ProcessException", "ProcessExitedException", "ProcessRaisedException"),
+        *("TaskMemory", "TaskTimeout", "WorkerLost"),
+    ],
     "process_context": ["ProcessContext"],
     "sharing": [
         *("get_all_sharing_strategies", "get_buffer_threshold", "get_sharing_strategy"),

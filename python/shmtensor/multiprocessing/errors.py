@@ -10,7 +10,14 @@ from typing import Any
 
 from shmtensor.errors import ShmTensorError
 
-__all__ = ["ProcessException", "ProcessExitedException", "ProcessRaisedException", "WorkerLost"]
+__all__ = [
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "TaskMemory",
+    "TaskTimeout",
+    "WorkerLost",
+]
 
 
 def __dir__() -> list[str]:
@@ -116,6 +123,56 @@ class WorkerLost(ShmTensorError, ProcessError):  # noqa: N818  # named as `Produ
             f"the result of {self.task} is lost: its worker, process {self.pid}, {end}; "
             "the pool continues with a new worker"
         )
+
+
+class TaskTimeout(ShmTensorError, ProcessError):  # noqa: N818  # named as `WorkerLost`
+    """A task of a pool ran longer than its limit; its worker was killed.
+
+    Parameters
+    ----------
+    task
+        Name of the task's function.
+    pid
+        Process id of the worker.
+    timeout
+        The limit in seconds.
+    """
+
+    def __init__(self, task: str, pid: int, timeout: float) -> None:
+        super().__init__(task, pid, timeout)
+        self.task = task
+        self.pid = pid
+        self.timeout = timeout
+
+    def __str__(self) -> str:
+        return f"{self.task} ran longer than {self.timeout:g} s; {_replaced(self.pid)}"
+
+
+class TaskMemory(ShmTensorError, ProcessError):  # noqa: N818
+    """A task of a pool took more memory than its limit; its worker was killed.
+
+    Parameters
+    ----------
+    task
+        Name of the task's function.
+    pid
+        Process id of the worker.
+    max_bytes
+        The limit.
+    """
+
+    def __init__(self, task: str, pid: int, max_bytes: int) -> None:
+        super().__init__(task, pid, max_bytes)
+        self.task = task
+        self.pid = pid
+        self.max_bytes = max_bytes
+
+    def __str__(self) -> str:
+        return f"{self.task} took more than {self.max_bytes:,} bytes of memory; {_replaced(self.pid)}"
+
+
+def _replaced(pid: int) -> str:
+    return f"its worker, process {pid}, was killed, and the pool continues with a new one"
 
 
 def _end(exitcode: int | None) -> str:

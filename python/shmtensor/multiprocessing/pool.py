@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import copy
 import threading
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shmtensor.multiprocessing._pool.limits import Limited, limited
 from shmtensor.multiprocessing._pool.naming import describe
 from shmtensor.multiprocessing._pool.room import wake
 from shmtensor.multiprocessing._pool.tasks import Tasks
@@ -25,9 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.pool import ThreadPool as ThreadPool  # noqa: PLC0414  # exported
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "TaskResult"]
 
 _Result = TypeVar("_Result")
+_Item = TypeVar("_Item")
+
+
+_ANSWER = 10.0  # seconds, at most, until a message of the pool's process to itself is received
 
 
 def __dir__() -> list[str]:
@@ -47,6 +53,17 @@ class Pool(pool.Pool):
 
     If three workers end one after the other before they can take a task, as by an initializer that raises, no
     more are started, and all tasks fail with `WorkerLost`.
+
+    Methods that run tasks have two more arguments, the limits of a task:
+
+    timeout : float, optional
+        Seconds from the beginning of the call in its worker.
+    max_bytes : int, optional
+        Private memory of the worker, beyond what it has when the call begins.
+
+    The worker of a task above a limit is killed and replaced, and only that task fails, with `TaskTimeout` or
+    `TaskMemory`. In `map` and `starmap`, a task is one item then, unless `chunksize` is given. Processes that
+    the task has started end with the worker; their memory is not counted.
     """
 
     def _setup_queues(self) -> None:
@@ -55,7 +72,7 @@ class Pool(pool.Pool):
         self._inqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
         self._outqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
         workers = Workers(self._inqueue, self._outqueue)
-        tasks = Tasks(self._inqueue, self._outqueue, workers, method)
+        self._tasks = tasks = Tasks(self._inqueue, self._outqueue, workers, method)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result
         self.Process = workers.new  # type: ignore[assignment, method-assign]
         self._ctx: Any = copy.copy(context)
@@ -68,9 +85,107 @@ class Pool(pool.Pool):
         kwds: dict[str, Any] = {},  # noqa: B006  # as in the standard library
         callback: Callable[[_Result], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
-    ) -> pool.AsyncResult[_Result]:
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> TaskResult[_Result]:
         """Run a call in a worker; see `multiprocessing.pool.Pool.apply_async`."""
-        return super().apply_async(func, args, kwds, _reporting(callback), _reporting(error_callback))
+        func = limited(func, timeout, max_bytes)
+        self._check_running()  # type: ignore[attr-defined]
+        result: Any = TaskResult(self, _reporting(callback), _reporting(error_callback))
+        self._tasks.expect(result._job)
+        self._taskqueue.put(([(result._job, 0, func, args, kwds)], None))  # type: ignore[attr-defined]
+        return result  # type: ignore[no-any-return]
+
+    def apply(  # type: ignore[override]
+        self,
+        func: Callable[..., _Result],
+        args: Iterable[Any] = (),
+        kwds: dict[str, Any] = {},  # noqa: B006
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> _Result:
+        """Return the result of a call in a worker."""
+        return self.apply_async(func, args, kwds, timeout=timeout, max_bytes=max_bytes).get()
+
+    def map(
+        self,
+        func: Callable[[_Item], _Result],
+        iterable: Iterable[_Item],
+        chunksize: int | None = None,
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> list[_Result]:
+        """Return the results of a call for each item; see `multiprocessing.pool.Pool.map`."""
+        return super().map(limited(func, timeout, max_bytes), iterable, chunksize)
+
+    def map_async(
+        self,
+        func: Callable[[_Item], _Result],
+        iterable: Iterable[_Item],
+        chunksize: int | None = None,
+        callback: Callable[[list[_Result]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> pool.MapResult[_Result]:
+        """Run a call for each item; see `multiprocessing.pool.Pool.map_async`."""
+        func = limited(func, timeout, max_bytes)
+        return super().map_async(func, iterable, chunksize, callback, error_callback)
+
+    def starmap(
+        self,
+        func: Callable[..., _Result],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> list[_Result]:
+        """Return the results of a call for each tuple; see `multiprocessing.pool.Pool.starmap`."""
+        return super().starmap(limited(func, timeout, max_bytes), iterable, chunksize)
+
+    def starmap_async(
+        self,
+        func: Callable[..., _Result],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        callback: Callable[[list[_Result]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> pool.AsyncResult[list[_Result]]:
+        """Run a call for each tuple; see `multiprocessing.pool.Pool.starmap_async`."""
+        func = limited(func, timeout, max_bytes)
+        return super().starmap_async(func, iterable, chunksize, callback, error_callback)
+
+    def imap(
+        self,
+        func: Callable[[_Item], _Result],
+        iterable: Iterable[_Item],
+        chunksize: int | None = 1,
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> pool.IMapIterator[_Result]:
+        """Yield the results of a call for each item; see `multiprocessing.pool.Pool.imap`."""
+        return super().imap(limited(func, timeout, max_bytes), iterable, chunksize)
+
+    def imap_unordered(
+        self,
+        func: Callable[[_Item], _Result],
+        iterable: Iterable[_Item],
+        chunksize: int | None = 1,
+        *,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> pool.IMapIterator[_Result]:
+        """Yield the results as they come; see `multiprocessing.pool.Pool.imap_unordered`."""
+        return super().imap_unordered(limited(func, timeout, max_bytes), iterable, chunksize)
 
     def _map_async(  # noqa: PLR0917  # as in the standard library
         self,
@@ -86,6 +201,8 @@ class Pool(pool.Pool):
             tasks: Any = iterable if hasattr(iterable, "__len__") else list(iterable)
             # The standard library divides by the number of its workers, which is 0 if all have just ended.
             chunksize = max(-(-len(tasks) // (4 * self._processes)), 1)  # type: ignore[attr-defined]
+            if isinstance(func, Limited):
+                chunksize = 1
             iterable = tasks
         return super()._map_async(  # type: ignore[misc]
             func, iterable, mapper, chunksize, _reporting(callback), _reporting(error_callback)
@@ -100,6 +217,33 @@ class Pool(pool.Pool):
     @staticmethod
     def _help_stuff_finish(inqueue: Any, task_handler: Any, size: int) -> None:  # noqa: ARG004
         wake(task_handler)
+
+
+class TaskResult(pool.ApplyResult[_Result]):
+    """The result of a call that can be cancelled; see `multiprocessing.pool.AsyncResult`."""
+
+    def cancel(self) -> bool:
+        """Cancel the call, of which `get` raises `concurrent.futures.CancelledError` then.
+
+        A call that waits will not run. The worker of one that runs is killed, and replaced.
+
+        Returns
+        -------
+        bool
+            False if the call has another result, or is about to have it.
+        """
+        owner: Any = self._pool  # type: ignore[attr-defined]  # None if there is a result
+        if owner is None:
+            return self.cancelled()
+        is_certain: bool | None = owner._tasks.cancel(self._job)  # type: ignore[attr-defined]
+        if is_certain is not None or threading.current_thread() is owner._result_handler:
+            return is_certain is True
+        self.wait(_ANSWER)
+        return self.cancelled()
+
+    def cancelled(self) -> bool:
+        """Return True if `get` raises `CancelledError`."""
+        return self.ready() and isinstance(self._value, CancelledError)  # type: ignore[attr-defined]
 
 
 class _Notifier:

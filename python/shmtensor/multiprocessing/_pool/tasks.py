@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from collections import deque
+from concurrent.futures import CancelledError
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shmtensor._pickling import ByNamePickler, MessagePickler, dumps_by
 from shmtensor.multiprocessing._main_module import advice_on_main
+from shmtensor.multiprocessing._pool.limits import Limit, Limited, Limits, Stopped
 from shmtensor.multiprocessing._pool.naming import describe, name_of
 from shmtensor.multiprocessing._pool.room import Room
 from shmtensor.multiprocessing._pool.worker import Answer, StartFailure, Unreadable, last_loaded
@@ -23,9 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Tasks"]
 
+_NOT_PUT, _CANCELLED = -1, -2  # in place of a position: not put yet; not put, or put no more
 _PAUSE = 0.1  # seconds until the results are read again if they cannot be: descriptors may be short
 
 _pool: Any = pool  # whose private functions are not in its stub
+
+
+class _Cancelled(NamedTuple):
+    """A job that was cancelled, for the thread that receives results."""
+
+    job: int
 
 
 class _Open(NamedTuple):
@@ -53,6 +63,34 @@ class Tasks:
         self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
         self._unsent = 0  # tasks, because no worker would take them
         self._start_failure: StartFailure | None = None
+        self._limits = Limits(workers)
+        self._positions: dict[int, int] = {}  # of jobs that can be cancelled; or one of the constants above
+        self._lock = threading.Lock()  # of the positions
+
+    def expect(self, job: int) -> None:
+        """Add a job of one task, which can be cancelled from now on."""
+        self._positions[job] = _NOT_PUT
+
+    def cancel(self, job: int) -> bool | None:
+        """Cancel a job; return True if it has no other result, None if that depends on what comes first."""
+        with self._lock:
+            position = self._positions.get(job)
+            if position is None or position == _CANCELLED:
+                return None if position is None else True
+            if position == _NOT_PUT:
+                self._positions[job] = _CANCELLED
+        message = _Cancelled(job)
+        if position != _NOT_PUT:
+            running = self._workers.running
+            running.cancel(position)
+            rank = running.rank_of(position)
+            if rank is not None:
+                return self._workers.stop(rank, position, lambda _: message)
+            if running.is_finished(position):
+                return False
+        self._results.put(message)
+        # A worker that has taken it sees that it is cancelled before it begins, or has put its result.
+        return True if position == _NOT_PUT or position >= self._tasks._taken_count() else None
 
     def put(self, task: Any) -> None:
         """Put a task of the standard library's pool into the queue; None: the end of a worker."""
@@ -60,20 +98,34 @@ class Tasks:
             return self._tasks.put(None)
         self._room.wait(least=2 * self._workers.count())
         job, part, function, arguments, keywords = task
+        function, arguments, limit = _split(function, arguments)
         raised = None
         if function is _pool._helper_reraises_exception:
             # It stays here, but comes after the results of the tasks before it.
             raised, function, arguments = arguments[0], bool, ()
         position = self._tasks._put_count() + self._unsent
+        with self._lock:
+            if job in self._positions:
+                if self._positions[job] == _CANCELLED:
+                    del self._positions[job]
+                    return None
+                self._positions[job] = position
         self._open[position] = _Open(job, part, _name_of_task(function, arguments), raised)
         if self._workers.last_failed is not None:
             self._unsent += 1
             return self._results.put(NONE_STARTS)
         try:
             self._room.position = position
-            self._tasks.put((position, function, arguments, keywords))
+            if limit is not None:
+                self._limits.add(position, limit)
+            is_measured = limit is not None and limit.max_bytes is not None
+            self._tasks.put((position, function, arguments, keywords, is_measured))
         except BaseException as error:
             self._room.take_back(position)
+            self._limits.remove(position)
+            with self._lock:
+                self._positions.pop(job, None)
+                self._workers.running.forget(position)
             if self._open.pop(position, None) is None:
                 return None
             if isinstance(error, Exception):
@@ -91,6 +143,7 @@ class Tasks:
                 self._fail_unreadable(error)
                 continue
             if message is None:
+                self._limits.clear()
                 return None
             self._take(message)
             del message
@@ -104,6 +157,14 @@ class Tasks:
             self._end(message.position, lambda _: (message.trace is None, message.value))
         elif isinstance(message, Unreadable):
             self._fail(message.position, lambda name: self._unreadable_task(name, message))
+        elif isinstance(message, Stopped):
+            self._fail(message.position, lambda name: message.error(name, message.pid, message.most))
+        elif isinstance(message, _Cancelled):
+            position = self._positions.get(message.job, _CANCELLED)
+            if position == _CANCELLED:  # ignored if the job has a result
+                self._outcomes.append((message.job, 0, (False, CancelledError())))
+            else:
+                self._fail(position, lambda _: CancelledError())
         elif isinstance(message, StartFailure):
             self._start_failure = message
         elif message == NONE_STARTS:
@@ -115,7 +176,9 @@ class Tasks:
     def _end(self, position: int, outcome: Callable[[str], tuple[bool, Any]]) -> None:
         task = self._open.pop(position, None)
         self._room.remove(position)
+        self._limits.remove(position)
         if task is not None:
+            self._positions.pop(task.job, None)
             result = outcome(task.name) if task.raised is None else (False, task.raised)
             self._outcomes.append((task.job, task.part, result))
 
@@ -162,9 +225,22 @@ def _pickler_for(method: str) -> type[MessagePickler]:
     return ByValuePickler
 
 
+def _split(function: Any, arguments: Any) -> tuple[Any, Any, Limit | None]:
+    """Return what a worker gets, and the limit, which is at the function of a task or of a batch."""
+    if type(function) is Limited:
+        return function.function, arguments, function.limit
+    if _is_batch(function) and type(arguments[0][0]) is Limited:
+        limited, *rest = arguments[0]
+        return function, ((limited.function, *rest),), limited.limit
+    return function, arguments, None
+
+
+def _is_batch(function: Any) -> bool:
+    return function is _pool.mapstar or function is _pool.starmapstar
+
+
 def _name_of_task(function: Any, arguments: Any) -> str:
-    is_batch = function is _pool.mapstar or function is _pool.starmapstar
-    return name_of(arguments[0][0] if is_batch else function)
+    return name_of(arguments[0][0] if _is_batch(function) else function)
 
 
 def _unpickling_error(what: str, cause: BaseException, trace: str | None = None) -> BaseException:

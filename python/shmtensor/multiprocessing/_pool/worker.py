@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.multiprocessing._pool.naming import describe
+from shmtensor.multiprocessing._pool.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INITIALIZING",
-    "MOST_WORKERS",
     "READY",
     "Answer",
     "StartFailure",
@@ -30,7 +30,6 @@ __all__ = [
     "work",
 ]
 
-MOST_WORKERS = 1024  # that a session has at the same time
 INITIALIZING, READY = 1, 2
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 
@@ -97,11 +96,6 @@ def last_loaded() -> tuple[int, str | None]:
     return _last.answer
 
 
-def words_of(block: Storage) -> memoryview[int]:
-    """Return the words in a block."""
-    return memoryview(block).cast("Q")
-
-
 def work(  # noqa: PLR0917
     block: Storage,
     rank: int,
@@ -112,15 +106,15 @@ def work(  # noqa: PLR0917
     most: int | None,
 ) -> None:
     """Run tasks until there is none. The process of the pool reads the words: see `Workers`."""
-    words = words_of(block)
+    running = Running(block)
     if initializer is not None:
-        words[MOST_WORKERS + rank] = INITIALIZING
+        running.set_progress(rank, INITIALIZING)
         try:
             initializer(*initargs)
         except BaseException as error:
             answers.put(StartFailure(describe(error), _trace(error)))
             raise
-    words[MOST_WORKERS + rank] = READY
+    running.set_progress(rank, READY)
     tasks._claim_in(block, rank)
     last = -1
     for done in count():
@@ -129,7 +123,7 @@ def work(  # noqa: PLR0917
         try:
             task = tasks.get()
         except Exception as error:
-            position = words[rank] - 1
+            position = running.claimed_by(rank) - 1
             if position == last:
                 raise  # no task was taken
             answers.put(Unreadable(position, describe(error), _trace(error)))
@@ -137,9 +131,14 @@ def work(  # noqa: PLR0917
             continue
         if task is None:
             return
-        last = task[0]
-        _send(answers, _run(*task))
-        del task
+        last, function, arguments, keywords, is_measured = task
+        answer = None
+        if running.begin(rank, last, is_measured=is_measured):
+            answer = _run(last, function, arguments, keywords)
+        running.finish(rank, last)
+        if answer is not None:
+            _send(answers, answer)
+        del task, function, arguments, keywords, answer
 
 
 def _run(position: int, function: Any, arguments: Any, keywords: Any) -> Answer:

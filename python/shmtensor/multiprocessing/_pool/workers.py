@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from shmtensor._log import log_event
 from shmtensor.multiprocessing._lifetime.parent_death import ParentDeathPipe
-from shmtensor.multiprocessing._pool.worker import INITIALIZING, MOST_WORKERS, READY, words_of, work
-from shmtensor.storage import Storage
+from shmtensor.multiprocessing._pool.running import Running
+from shmtensor.multiprocessing._pool.worker import INITIALIZING, READY, work
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.process import BaseProcess
 
     from shmtensor.multiprocessing.queues import SimpleQueue
@@ -22,14 +24,15 @@ NONE_STARTS = -1
 
 A notice is a number, for which no memory is allocated: a worker may have been killed because there is none.
 """
+_START = 10.0  # seconds, at most, until the start of a worker that runs a task returns
 _MOST_FAILURES = 3  # of workers one after another before they could take a task
 
 
 class Workers:
     """The workers, used by the thread of the pool that starts them.
 
-    Each worker has two words in shared memory: the position of its task plus 1, which the queue writes before
-    the task is taken, and how far its start is.
+    Each worker has words in shared memory: the position of its task plus 1, which the queue writes before the
+    task is taken, how far its start is, and what it runs (`Running`).
 
     A process that has ended had the task of its word if that is counted as taken and no other word has its
     position. For the process that wrote a position last took the task, under the lock of the queue, or the
@@ -40,9 +43,7 @@ class Workers:
 
     def __init__(self, tasks: SimpleQueue[Any], results: SimpleQueue[Any]) -> None:
         self._tasks, self._results = tasks, results
-        self._block = Storage(2 * MOST_WORKERS * 8)
-        self._words = words_of(self._block)
-        self._words[:] = memoryview(bytes(self._block.nbytes)).cast("Q")
+        self.running = Running()
         self._workers: dict[int, BaseProcess] = {}  # by rank
         self._starting: set[int] = set()  # ranks
         self._failures = 0
@@ -54,15 +55,40 @@ class Workers:
         """Return the number of workers."""
         return len(self._workers)
 
+    def pid_of(self, rank: int) -> int | None:
+        """Return the process id of a worker, None if there is none."""
+        worker = self._workers.get(rank)
+        return None if worker is None else worker.pid
+
+    def stop(self, rank: int, position: int, message: Callable[[int], Any]) -> bool:
+        """Kill the worker if it runs the task; return False if it does not.
+
+        `message` returns, for the worker's process id, what is put among the results before the notice that
+        the task is lost.
+        """
+        worker = self._workers.get(rank)
+        if worker is None:
+            return False
+        last = time.monotonic() + _START
+        while worker.pid is None and time.monotonic() < last:  # its start has yet to return here
+            time.sleep(0.0005)
+        if worker.pid is None or not self.running.stop(rank, position):
+            return False
+        try:
+            self._results.put(message(worker.pid))
+        finally:
+            worker.kill()
+        return True
+
     def new(self, context: Any, *, target: Any, args: Any) -> Any:  # noqa: ARG002  # the standard library's
         """Return a process in place of those that have ended, before it is started."""
         self._notice_ends()
         if self.last_failed is not None:
             return _NoWorker()
         rank = next(rank for rank in count() if rank not in self._workers)
-        self._words[MOST_WORKERS + rank] = 0
+        self.running.add_worker(rank)
         *others, _wraps_exceptions = args
-        worker: BaseProcess = context.Process(target=work, args=(self._block, rank, *others))
+        worker: BaseProcess = context.Process(target=work, args=(self.running.block, rank, *others))
         worker._parent_death = ParentDeathPipe()  # type: ignore[attr-defined]
         self._workers[rank] = worker
         self._starting.add(rank)
@@ -73,12 +99,12 @@ class Workers:
         if not ended:
             return
         taken = self._tasks._taken_count()
-        words = self._words.tolist()
-        claims, progress = words[:MOST_WORKERS], words[MOST_WORKERS:]
+        claims, progress = self.running.claims(), self.running.progress()
         self._count_failures(ended, progress)
         for rank, worker in ended:
             claim = claims[rank]
-            self._words[rank] = claims[rank] = 0
+            self.running.clear_claim(rank)
+            claims[rank] = 0
             del self._workers[rank]
             # A worker claims a task before it counts it as taken.
             if 0 < claim <= taken and claim not in claims:

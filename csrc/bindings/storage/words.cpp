@@ -1,0 +1,35 @@
+#include "bindings/storage/words.hpp"
+
+#include <cstdint>
+
+#include "base/atomic.hpp"
+#include "bindings/storage/storage.hpp"
+
+namespace shmtensor::python {
+namespace {
+
+Atomic<std::uint64_t>& word_of(const py::object& object, std::uint64_t index) {
+  if (!is_storage(object.ptr())) throw py::type_error("not a storage");
+  const Storage& storage = *as_storage(object);
+  if (storage.device() >= 0 || storage.read_only()) throw py::value_error("not writable words");
+  if (index >= storage.size / sizeof(std::uint64_t)) throw py::index_error("no such word");
+  return reinterpret_cast<Atomic<std::uint64_t>*>(storage.backing().data)[index];
+}
+
+std::uint64_t exchange(const py::object& storage, std::uint64_t index, std::uint64_t value) {
+  return word_of(storage, index).exchange(value);
+}
+
+bool compare_exchange(const py::object& storage, std::uint64_t index, std::uint64_t expected,
+                      std::uint64_t value) {
+  return word_of(storage, index).compare_exchange_strong(expected, value);
+}
+
+}  // namespace
+
+void add_words(py::module_& module) {
+  module.def("exchange_word", &exchange);
+  module.def("compare_exchange_word", &compare_exchange);
+}
+
+}  // namespace shmtensor::python

@@ -1,0 +1,136 @@
+"""Limits of tasks: the worker of one that takes too long, or too much memory, is killed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shmtensor.multiprocessing._pool.running import private_bytes
+from shmtensor.multiprocessing.errors import TaskMemory, TaskTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shmtensor.multiprocessing._pool.workers import Workers
+
+__all__ = ["Limit", "Limited", "Limits", "Stopped", "limited"]
+
+_MEASURE_EVERY = 0.01  # seconds, while there is a task with a limit of memory
+
+
+class Limit(NamedTuple):
+    """What a task may take: seconds, and bytes of private memory; None: any."""
+
+    timeout: float | None
+    max_bytes: int | None
+
+    @property
+    def interval(self) -> float:
+        """After so many seconds at the earliest, a task that has not begun yet is above the limit."""
+        interval = float("inf") if self.timeout is None else self.timeout
+        return interval if self.max_bytes is None else min(interval, _MEASURE_EVERY)
+
+
+class Limited(NamedTuple):
+    """A function of tasks with a limit; it stays in the pool's process."""
+
+    function: Any
+    limit: Limit
+
+
+def limited(function: Any, timeout: float | None, max_bytes: int | None) -> Any:
+    """Return the function with a limit if there is one.
+
+    Raises
+    ------
+    ValueError
+        If a limit is not above 0.
+    """
+    if timeout is None and max_bytes is None:
+        return function
+    for name, value in (("timeout", timeout), ("max_bytes", max_bytes)):
+        if value is not None and not value > 0:
+            msg = f"{name} must be above 0, not {value!r}"
+            raise ValueError(msg)
+    return Limited(function, Limit(timeout, max_bytes))
+
+
+class Stopped(NamedTuple):
+    """A task that was above its limit, for the thread that receives results."""
+
+    position: int
+    error: Callable[[str, int, Any], BaseException]  # of the name of the task, the pid and the limit
+    pid: int
+    most: float
+
+
+class Limits:
+    """The tasks with a limit that have no result yet.
+
+    A thread watches them while there are any. A task that begins just after the thread has looked is above
+    its limit after the shortest interval at the earliest, so the thread sleeps as long.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._limits: dict[int, Limit] = {}  # by position
+        self._interval = float("inf")  # the shortest
+        self._changed = threading.Condition(threading.Lock())
+        self._thread: threading.Thread | None = None
+
+    def add(self, position: int, limit: Limit) -> None:
+        """Add a task that is about to be put."""
+        with self._changed:
+            self._limits[position] = limit
+            if limit.interval < self._interval:
+                self._interval = limit.interval
+                self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="shmtensor-limits", daemon=True)
+                self._thread.start()
+
+    def remove(self, position: int) -> None:
+        """Remove a task, if it has a limit."""
+        if self._limits:
+            self._limits.pop(position, None)
+
+    def clear(self) -> None:
+        """End the thread: there are no more results."""
+        with self._changed:
+            self._limits.clear()
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        while True:
+            pause = self._stop_tasks()
+            with self._changed:
+                if not self._limits:
+                    self._thread, self._interval = None, float("inf")
+                    return
+                self._changed.wait(min(pause, self._interval, threading.TIMEOUT_MAX))
+
+    def _stop_tasks(self) -> float:
+        """Stop what is above its limit; return the seconds until another task can be."""
+        pause, now = float("inf"), time.monotonic()
+        for rank, position, begun, private in self._workers.running.tasks():
+            limit = self._limits.get(position)
+            if limit is None:
+                continue
+            timeout, max_bytes = limit
+            if timeout is not None:
+                left = begun + timeout - now
+                pause = min(pause, max(left, 0))
+                if left <= 0:
+                    self._stop(rank, position, TaskTimeout, timeout)
+            if max_bytes is not None and self._private_bytes(rank) - private > max_bytes:
+                self._stop(rank, position, TaskMemory, max_bytes)
+        return pause
+
+    def _stop(self, rank: int, position: int, error: Any, most: float) -> None:
+        if self._workers.stop(rank, position, lambda pid: Stopped(position, error, pid, most)):
+            self._limits.pop(position, None)
+
+    def _private_bytes(self, rank: int) -> int:
+        pid = self._workers.pid_of(rank)
+        return 0 if pid is None else private_bytes(pid)
