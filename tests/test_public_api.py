@@ -21,7 +21,7 @@ PUBLIC = words("""
     NotPublishedError OutOfSharedMemory ProducerGone Queue SessionError SharedDict SharedList
     ShmTensorError ShutDown StaleHandleError Storage Tensor __version__ arange asarray attach
     concatenate cuda doctor empty empty_like errors from_dlpack from_numpy frombuffer full full_like
-    gc install load memory multiprocessing once ones ones_like publish set_limit share stack stats
+    futures gc install load memory multiprocessing once ones ones_like publish set_limit share stack stats
     uninstall unpublish zeros zeros_like
 """)
 PUBLIC_MP = words("""

@@ -232,14 +232,22 @@ class TaskResult(pool.ApplyResult[_Result]):
         bool
             False if the call has another result, or is about to have it.
         """
+        return self._cancel(running=True)
+
+    def _cancel(self, *, running: bool) -> bool:
+        """Cancel the call; without `running`, only if no worker runs it."""
         owner: Any = self._pool  # type: ignore[attr-defined]  # None if there is a result
         if owner is None:
             return self.cancelled()
-        is_certain: bool | None = owner._tasks.cancel(self._job)  # type: ignore[attr-defined]
+        is_certain: bool | None = owner._tasks.cancel(self._job, running=running)  # type: ignore[attr-defined]
         if is_certain is not None or threading.current_thread() is owner._result_handler:
             return is_certain is True
         self.wait(_ANSWER)
         return self.cancelled()
+
+    def _is_running(self) -> bool:
+        owner: Any = self._pool  # type: ignore[attr-defined]
+        return owner is not None and owner._tasks.is_running(self._job)  # type: ignore[attr-defined]
 
     def cancelled(self) -> bool:
         """Return True if `get` raises `CancelledError`."""

@@ -71,8 +71,19 @@ class Tasks:
         """Add a job of one task, which can be cancelled from now on."""
         self._positions[job] = _NOT_PUT
 
-    def cancel(self, job: int) -> bool | None:
-        """Cancel a job; return True if it has no other result, None if that depends on what comes first."""
+    def is_running(self, job: int) -> bool:
+        """Return True if a worker runs the job."""
+        position = self._positions.get(job, _NOT_PUT)
+        return position >= 0 and self._workers.running.rank_of(position) is not None
+
+    def cancel(self, job: int, *, running: bool = True) -> bool | None:
+        """Cancel a job; without `running`, only if no worker runs it.
+
+        Returns
+        -------
+        bool or None
+            True if it has no other result, None if that depends on which comes first.
+        """
         with self._lock:
             position = self._positions.get(job)
             if position is None or position == _CANCELLED:
@@ -81,12 +92,12 @@ class Tasks:
                 self._positions[job] = _CANCELLED
         message = _Cancelled(job)
         if position != _NOT_PUT:
-            running = self._workers.running
-            running.cancel(position)
-            rank = running.rank_of(position)
+            words = self._workers.running
+            words.cancel(position)
+            rank = words.rank_of(position)
             if rank is not None:
-                return self._workers.stop(rank, position, lambda _: message)
-            if running.is_finished(position):
+                return running and self._workers.stop(rank, position, lambda _: message)
+            if words.is_finished(position):
                 return False
         self._results.put(message)
         # A worker that has taken it sees that it is cancelled before it begins, or has put its result.

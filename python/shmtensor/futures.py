@@ -1,0 +1,251 @@
+"""An executor with the interface of `concurrent.futures`, on the `Pool` of this package."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from concurrent import futures
+from concurrent.futures import CancelledError
+from multiprocessing import util
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from shmtensor.multiprocessing.context import default_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from shmtensor.multiprocessing.pool import Pool, TaskResult
+
+__all__ = ["Future", "ProcessPoolExecutor"]
+
+_Result = TypeVar("_Result")
+
+_executors: weakref.WeakSet[ProcessPoolExecutor] = weakref.WeakSet()
+
+
+class Future(futures.Future[_Result]):
+    """The result of a call in a worker; see `concurrent.futures.Future`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._task: TaskResult[_Result] | None = None
+        self._notified = threading.Lock()  # by whoever is the first to notify of the cancellation
+
+    def running(self) -> bool:
+        """Return True if a worker runs the call at present."""
+        return self._task is not None and not self.done() and self._task._is_running()
+
+    def cancel(self) -> bool:
+        """Cancel the call: one that waits will not run, and the worker of one that runs is killed.
+
+        Returns
+        -------
+        bool
+            False if the call has a result, or is about to have it.
+        """
+        return self._cancel(running=True)
+
+    def _cancel(self, *, running: bool) -> bool:
+        if self.done():
+            return self.cancelled()
+        if self._task is None or not self._task._cancel(running=running):
+            return False
+        self._be_cancelled()
+        return True
+
+    def _be_cancelled(self) -> None:
+        if super().cancel() and self._notified.acquire(blocking=False):
+            self.set_running_or_notify_cancel()
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, CancelledError) and error.__cause__ is None:  # not that of the call
+            self._be_cancelled()
+        else:
+            self.set_exception(error)
+
+
+class ProcessPoolExecutor(futures.Executor):
+    """Runs calls in worker processes; see `concurrent.futures.ProcessPoolExecutor`.
+
+    A worker that is killed fails its own call, with `WorkerLost`, and is replaced; no executor breaks. If
+    three workers end one after the other before they can take a call, as by an initializer that raises, all
+    calls fail with `WorkerLost`. A call that runs can be cancelled. Arguments and results are sent as by
+    `Pool`: tensors as handles, large buffers once through shared memory.
+
+    Parameters
+    ----------
+    max_workers
+        The number of workers; None: of processors. They start with the first call.
+    mp_context
+        What starts them, of `shmtensor.multiprocessing.get_context`; None: the default.
+    initializer, initargs
+        A call at the beginning of each worker.
+    max_tasks_per_child
+        After so many calls a worker is replaced; None: never.
+
+    Examples
+    --------
+    >>> from shmtensor.futures import ProcessPoolExecutor
+    >>> with ProcessPoolExecutor(2) as executor:
+    ...     executor.submit(pow, 2, 10).result()
+    1024
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        mp_context: Any = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        *,
+        max_tasks_per_child: int | None = None,
+    ) -> None:
+        if max_workers is not None and max_workers <= 0:
+            msg = "max_workers must be greater than 0"
+            raise ValueError(msg)
+        if initializer is not None and not callable(initializer):
+            msg = "initializer must be a callable"
+            raise TypeError(msg)
+        if max_tasks_per_child is not None and (
+            not isinstance(max_tasks_per_child, int) or max_tasks_per_child <= 0
+        ):
+            msg = "max_tasks_per_child must be a positive int or None"
+            raise ValueError(msg)
+        self._max_workers = max_workers or os.cpu_count() or 1
+        self._mp_context = mp_context or default_context
+        self._arguments = initializer, initargs, max_tasks_per_child
+        self._pool: Pool | None = None
+        self._is_shut_down = False
+        self._lock = threading.Lock()
+        self._open: set[Future[Any]] = set()
+        _executors.add(self)
+
+    def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> Future[_Result]:
+        """Run a call in a worker; see `concurrent.futures.Executor.submit`.
+
+        Raises
+        ------
+        RuntimeError
+            If the executor is shut down.
+        """
+        with self._lock:
+            if self._is_shut_down:
+                msg = "cannot schedule new futures after shutdown"
+                raise RuntimeError(msg)
+            if self._pool is None:
+                self._pool = self._mp_context.Pool(self._max_workers, *self._arguments)
+                weakref.finalize(self, self._pool.close).atexit = False
+            future: Future[_Result] = Future()
+            self._open.add(future)
+            future.add_done_callback(self._open.discard)
+            future._task = self._pool.apply_async(fn, args, kwargs, future.set_result, future._fail)
+        return future
+
+    def map(
+        self,
+        fn: Callable[..., _Result],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[_Result]:
+        """Yield the results of calls, in the order of the items; see `concurrent.futures.Executor.map`.
+
+        Parameters
+        ----------
+        fn, iterables
+            The function, and its arguments.
+        timeout
+            Seconds, from this call on, after which the iterator raises TimeoutError; None: never.
+        chunksize
+            So many calls are one task.
+        buffersize
+            So many tasks are submitted before their results are asked for; None: all, at once.
+        """
+        if chunksize < 1:
+            msg = "chunksize must be >= 1."
+            raise ValueError(msg)
+        if buffersize is not None and buffersize < 1:
+            msg = "buffersize must be None or > 0"
+            raise ValueError(msg)
+        end = None if timeout is None else timeout + time.monotonic()
+        chunks = _chunks(zip(*iterables), chunksize)  # noqa: B905  # as long as the shortest
+        waiting = deque(self.submit(_run_chunk, fn, chunk) for chunk in itertools.islice(chunks, buffersize))
+        return self._results(fn, chunks, waiting, end)
+
+    def _results(
+        self,
+        fn: Callable[..., _Result],
+        chunks: Iterator[list[tuple[Any, ...]]],
+        waiting: deque[Future[list[_Result]]],
+        end: float | None,
+    ) -> Iterator[_Result]:
+        try:
+            while waiting:
+                left = None if end is None else end - time.monotonic()
+                results = waiting[0].result(left)
+                waiting.popleft()
+                for chunk in itertools.islice(chunks, 1):
+                    waiting.append(self.submit(_run_chunk, fn, chunk))
+                yield from results
+        finally:
+            for future in waiting:
+                future._cancel(running=False)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more calls; see `concurrent.futures.Executor.shutdown`.
+
+        Parameters
+        ----------
+        wait
+            Return when all calls have a result and the workers have ended.
+        cancel_futures
+            Cancel the calls that no worker runs.
+        """
+        with self._lock:
+            self._is_shut_down = True
+            pool = self._pool
+        if pool is None:
+            return
+        if cancel_futures:
+            for future in list(self._open):
+                future._cancel(running=False)
+        pool.close()
+        if wait:
+            pool.join()
+
+    def terminate_workers(self) -> None:
+        """Send SIGTERM to the workers, whose calls fail with `WorkerLost`; cancel the others; shut down."""
+        self._end_workers("terminate")
+
+    def kill_workers(self) -> None:
+        """Kill the workers, whose calls fail with `WorkerLost`; cancel the others; shut down."""
+        self._end_workers("kill")
+
+    def _end_workers(self, method: str) -> None:
+        self.shutdown(wait=False, cancel_futures=True)
+        for worker in list(self._pool._pool) if self._pool is not None else ():  # type: ignore[attr-defined]
+            getattr(worker, method)()
+
+
+def _chunks(items: Iterable[tuple[Any, ...]], size: int) -> Iterator[list[tuple[Any, ...]]]:
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
+
+
+def _run_chunk(fn: Callable[..., _Result], chunk: list[tuple[Any, ...]]) -> list[_Result]:
+    return [fn(*arguments) for arguments in chunk]
+
+
+def _finish_all() -> None:
+    """Let the calls of executors that were not shut down end."""
+    for executor in list(_executors):
+        executor.shutdown()
+
+
+util.Finalize(None, _finish_all, exitpriority=100)  # before the pools are terminated, whose priority is 15
