@@ -54,6 +54,26 @@ def test_other_tasks_are_not_affected() -> None:
             assert result.successful() == (i % 5 != 0)
 
 
+def test_child_of_the_program_ends_no_worker_when_it_exits() -> None:
+    """Regression: it terminated the workers of its parent's pool, as the standard library's do."""
+    done = run_python("""
+        import multiprocessing, os, sys
+        import shmtensor.multiprocessing as mp
+        from time import sleep
+
+        if __name__ == "__main__":
+            with mp.get_context("fork").Pool(1) as pool:
+                result = pool.apply_async(sleep, (0.3,))
+                if os.fork() == 0:
+                    assert multiprocessing.active_children() == []
+                    sys.exit(0)
+                assert os.wait()[1] == 0
+                assert len(multiprocessing.active_children()) == 1
+                assert result.get(30) is None
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def end_when_told(words: st.Tensor) -> None:
     words[0] = 1
     while not words[1]:

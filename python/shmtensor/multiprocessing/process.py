@@ -12,6 +12,7 @@ import os
 import sys
 from contextlib import suppress
 
+from shmtensor._fork import after_fork_in_child
 from shmtensor.multiprocessing._default_method import set_default
 from shmtensor.multiprocessing._lifetime.arguments_pipe import ArgumentsPipe
 
@@ -38,6 +39,12 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     return getattr(multiprocessing.process, name)  # everything that is not replaced here
+
+
+@after_fork_in_child
+def _forget_processes() -> None:
+    """Forget the parent's processes, which a child of `os.fork` would terminate when it exits."""
+    _process._children.clear()
 
 
 class _Inherited:
