@@ -19,7 +19,7 @@ from shmtensor.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BYTES", "Running", "private_bytes"]
+__all__ = ["BYTES", "MEASURED", "TIMED", "Running", "private_bytes"]
 
 _MOST_WORKERS = 1024  # that a session has at the same time
 _CANCELLED_TASKS = 4096  # of more that wait, some may run
@@ -27,6 +27,7 @@ _CANCELLED_TASKS = 4096  # of more that wait, some may run
 # The first words of each kind, of which each worker has one.
 _CLAIMED, _PROGRESS, _MARK, _BEGUN, _PRIVATE, _CANCELLED = (_MOST_WORKERS * kind for kind in range(6))
 BYTES = (_CANCELLED + _CANCELLED_TASKS) * 8
+TIMED, MEASURED = 1, 2  # tasks with a limit; MEASURED: of memory, perhaps also of time
 _FINISHED, _STOPPED = 1 << 62, 1 << 63  # in marks, with the position of the task plus 1
 
 _PAGE = os.sysconf("SC_PAGESIZE")
@@ -57,11 +58,11 @@ class Running:
         """Return the position plus 1 that the queue has written before the worker took its task."""
         return self._words[_CLAIMED + rank]
 
-    def begin(self, rank: int, position: int, *, is_measured: bool) -> bool:
-        """Mark a task as running; return False if it was cancelled."""
-        if is_measured:
-            self._words[_PRIVATE + rank] = private_bytes("self")
-        self._words[_BEGUN + rank] = time.monotonic_ns()
+    def begin(self, rank: int, position: int, limits: int) -> bool:
+        """Mark a task as running; return False if it was cancelled. `limits` is 0, TIMED or MEASURED."""
+        if limits != 0:
+            self._words[_PRIVATE + rank] = private_bytes("self") if limits == MEASURED else 0
+            self._words[_BEGUN + rank] = time.monotonic_ns()
         _core.exchange_word(self.block, _MARK + rank, position + 1)
         return self._words[_CANCELLED + position % _CANCELLED_TASKS] != position + 1
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shmtensor._pickling import ByNamePickler, MessagePickler, dumps_by
 from shmtensor.multiprocessing._main_module import advice_on_main
-from shmtensor.multiprocessing._pool.limits import Limit, Limited, Limits, Stopped
+from shmtensor.multiprocessing._pool.limits import Limited, Limits, Stopped
 from shmtensor.multiprocessing._pool.naming import describe, name_of
 from shmtensor.multiprocessing._pool.room import Room
+from shmtensor.multiprocessing._pool.running import MEASURED, TIMED
 from shmtensor.multiprocessing._pool.worker import Answer, StartFailure, Unreadable, last_loaded
 from shmtensor.multiprocessing._pool.workers import NONE_STARTS, Workers
 from shmtensor.multiprocessing.errors import WorkerLost
@@ -109,28 +110,36 @@ class Tasks:
             return self._tasks.put(None)
         self._room.wait(least=2 * self._workers.count())
         job, part, function, arguments, keywords = task
-        function, arguments, limit = _split(function, arguments)
-        raised = None
+        is_batch = function is _pool.mapstar or function is _pool.starmapstar
+        called = arguments[0][0] if is_batch else function
+        limit = raised = None
+        if type(called) is Limited:
+            called, limit = called
+            if is_batch:
+                arguments = ((called, *arguments[0][1:]),)
+            else:
+                function = called
         if function is _pool._helper_reraises_exception:
             # It stays here, but comes after the results of the tasks before it.
-            raised, function, arguments = arguments[0], bool, ()
+            raised, function, arguments, called = arguments[0], bool, (), bool
         position = self._tasks._put_count() + self._unsent
-        with self._lock:
-            if job in self._positions:
+        if job in self._positions:
+            with self._lock:
                 if self._positions[job] == _CANCELLED:
                     del self._positions[job]
                     return None
                 self._positions[job] = position
-        self._open[position] = _Open(job, part, _name_of_task(function, arguments), raised)
+        self._open[position] = _Open(job, part, name_of(called), raised)
         if self._workers.last_failed is not None:
             self._unsent += 1
             return self._results.put(NONE_STARTS)
         try:
             self._room.position = position
+            limits = 0
             if limit is not None:
                 self._limits.add(position, limit)
-            is_measured = limit is not None and limit.max_bytes is not None
-            self._tasks.put((position, function, arguments, keywords, is_measured))
+                limits = TIMED if limit.max_bytes is None else MEASURED
+            self._tasks.put((position, function, arguments, keywords, limits))
         except BaseException as error:
             self._room.take_back(position)
             self._limits.remove(position)
@@ -234,24 +243,6 @@ def _pickler_for(method: str) -> type[MessagePickler]:
     from shmtensor.multiprocessing._by_value.reducer import ByValuePickler  # not in the pages of each fork
 
     return ByValuePickler
-
-
-def _split(function: Any, arguments: Any) -> tuple[Any, Any, Limit | None]:
-    """Return what a worker gets, and the limit, which is at the function of a task or of a batch."""
-    if type(function) is Limited:
-        return function.function, arguments, function.limit
-    if _is_batch(function) and type(arguments[0][0]) is Limited:
-        limited, *rest = arguments[0]
-        return function, ((limited.function, *rest),), limited.limit
-    return function, arguments, None
-
-
-def _is_batch(function: Any) -> bool:
-    return function is _pool.mapstar or function is _pool.starmapstar
-
-
-def _name_of_task(function: Any, arguments: Any) -> str:
-    return name_of(arguments[0][0] if _is_batch(function) else function)
 
 
 def _unpickling_error(what: str, cause: BaseException, trace: str | None = None) -> BaseException:

@@ -131,9 +131,9 @@ def work(  # noqa: PLR0917
             continue
         if task is None:
             return
-        last, function, arguments, keywords, is_measured = task
+        last, function, arguments, keywords, limits = task
         answer = None
-        if running.begin(rank, last, is_measured=is_measured):
+        if running.begin(rank, last, limits):
             answer = _run(last, function, arguments, keywords)
         running.finish(rank, last)
         if answer is not None:
