@@ -17,6 +17,7 @@ CASES = {
     "fanout": "fanout",
     "grid": "grid",
     "pool": "pool",
+    "executor": "executor",
     "buffers": "buffers",
     "ordinary": "ordinary",
     "queue": "queues",

@@ -87,8 +87,8 @@ class PeerWithReaders(Peer, Protocol):
         """Start the reader of the peer's queue to one process on the other processor."""
 
 
-# Name -> module, and the package it needs.
-PEERS = {
+# Name -> module, None for an executor, and the package it needs.
+PEERS: dict[str, tuple[str | None, str | None]] = {
     "shmtensor": ("shmtensor", "shmtensor"),
     "shmtensor-fs": ("shmtensor_named", "shmtensor"),
     "shmtensor-queue": ("shmtensor_queue", "shmtensor"),
@@ -103,6 +103,8 @@ PEERS = {
     "ray-graph": ("ray_graph", "ray"),
     "vllm": ("vllm_queue", "vllm"),
     "iceoryx2": ("iceoryx", "iceoryx2"),
+    "loky": (None, "loky"),
+    "pebble": (None, "pebble"),
 }
 
 SPINNING_PEERS = ("ray-graph", "vllm")
