@@ -1,6 +1,5 @@
 """A program with handlers of signals that forks; `test_signals.py` runs it. Argument: FUNCTION."""
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -59,6 +58,8 @@ def event_loop():
 
 
 def asyncio_loop():
+    import asyncio  # whose import resets the descriptor in each child since Python 3.12
+
     async def main(handles_signals):
         if handles_signals:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, print)
