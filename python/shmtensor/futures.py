@@ -191,7 +191,9 @@ class ProcessPoolExecutor(futures.Executor):
                 waiting.popleft()
                 for chunk in itertools.islice(chunks, 1):
                     waiting.append(self.submit(_run_chunk, fn, chunk))
-                yield from results
+                results.reverse()
+                while results:
+                    yield results.pop()  # without a reference to it
         finally:
             for future in waiting:
                 future._cancel(running=False)

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from functools import partial
@@ -202,6 +203,22 @@ def test_map_takes_what_the_buffer_has_room_for() -> None:
         assert list(results) == list(range(1, 20))
         with pytest.raises(ValueError, match="buffersize"):
             executor.map(divide, [1], [1], buffersize=0)
+
+
+class Dummy:
+    """Has weak references."""
+
+
+def make_dummy(_: int) -> Dummy:
+    return Dummy()
+
+
+def test_map_keeps_no_result(make: Make) -> None:
+    with make(1) as executor:
+        for dummy in executor.map(make_dummy, range(6), chunksize=3):
+            reference = weakref.ref(dummy)
+            del dummy
+            wait_until(lambda reference=reference: reference() is None)
 
 
 @pytest.mark.parametrize("end", ["kill_workers", "terminate_workers"])
