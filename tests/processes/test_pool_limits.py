@@ -146,6 +146,19 @@ def test_task_is_cancelled_before_it_is_put() -> None:
         assert not started[0]
 
 
+def test_terminated_pool_has_no_thread_left() -> None:
+    """Regression: the thread of the limits waited for results that no thread received any more."""
+    started, release = st.zeros(1, "int64"), threading.Event()
+    with mp.Pool(1) as pool:
+        for _ in range(15):  # results that are there when the pool is terminated
+            pool.apply_async(sleep, (0.0,), callback=lambda _: release.wait(WAIT))
+        pool.apply_async(begin, (started, 0), timeout=LONG)
+        wait_until(lambda: started[0])
+        threading.Timer(0.2, release.set).start()
+    pool.join()
+    wait_until(lambda: "shmtensor-limits" not in [thread.name for thread in threading.enumerate()])
+
+
 def act(seconds: float, *, ends: bool) -> float:
     time.sleep(seconds)
     if ends:

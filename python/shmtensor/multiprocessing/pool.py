@@ -217,6 +217,7 @@ class Pool(pool.Pool):
     @staticmethod
     def _help_stuff_finish(inqueue: Any, task_handler: Any, size: int) -> None:  # noqa: ARG004
         wake(task_handler)
+        inqueue._limits.end()
 
 
 class TaskResult(pool.ApplyResult[_Result]):

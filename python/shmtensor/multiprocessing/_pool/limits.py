@@ -78,10 +78,13 @@ class Limits:
         self._interval = float("inf")  # the shortest
         self._changed = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
+        self._is_over = False
 
     def add(self, position: int, limit: Limit) -> None:
         """Add a task that is about to be put."""
         with self._changed:
+            if self._is_over:
+                return
             self._limits[position] = limit
             if limit.interval < self._interval:
                 self._interval = limit.interval
@@ -95,9 +98,10 @@ class Limits:
         if self._limits:
             self._limits.pop(position, None)
 
-    def clear(self) -> None:
-        """End the thread: there are no more results."""
+    def end(self) -> None:
+        """End the thread: the pool is terminated."""
         with self._changed:
+            self._is_over = True
             self._limits.clear()
             self._changed.notify()
 

@@ -64,7 +64,7 @@ class Tasks:
         self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
         self._unsent = 0  # tasks, because no worker would take them
         self._start_failure: StartFailure | None = None
-        self._limits = Limits(workers)
+        self._limits = tasks._limits = Limits(workers)  # type: ignore[attr-defined]  # for the pool's end
         self._positions: dict[int, int] = {}  # of jobs that can be cancelled; or one of the constants above
         self._lock = threading.Lock()  # of the positions
 
@@ -163,7 +163,6 @@ class Tasks:
                 self._fail_unreadable(error)
                 continue
             if message is None:
-                self._limits.clear()
                 return None
             self._take(message)
             del message
