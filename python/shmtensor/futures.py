@@ -164,7 +164,7 @@ class ProcessPoolExecutor(futures.Executor):
         chunksize
             So many calls are one task.
         buffersize
-            So many tasks are submitted before their results are asked for; None: all, at once.
+            So many tasks are submitted before their results are asked for; None: all of them.
         """
         if chunksize < 1:
             msg = "chunksize must be >= 1."
