@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
@@ -157,6 +158,21 @@ def test_terminated_pool_has_no_thread_left() -> None:
         threading.Timer(0.2, release.set).start()
     pool.join()
     wait_until(lambda: "shmtensor-limits" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_pool_is_freed_without_the_garbage_collector() -> None:
+    """Regression: its queue referred to its limits, and they to the queue."""
+    before = st.stats()["blocks"]
+    gc.disable()
+    try:
+        pool = mp.Pool(1)
+        assert pool.apply(sleep, (0.0,), timeout=WAIT) == 0.0
+        pool.terminate()
+        pool.join()
+        del pool
+        wait_until(lambda: st.stats()["blocks"] == before)
+    finally:
+        gc.enable()
 
 
 def act(seconds: float, *, ends: bool) -> float:

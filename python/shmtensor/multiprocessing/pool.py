@@ -217,7 +217,9 @@ class Pool(pool.Pool):
     @staticmethod
     def _help_stuff_finish(inqueue: Any, task_handler: Any, size: int) -> None:  # noqa: ARG004
         wake(task_handler)
-        inqueue._limits.end()
+        limits = inqueue._limits()
+        if limits is not None:
+            limits.end()
 
 
 class TaskResult(pool.ApplyResult[_Result]):

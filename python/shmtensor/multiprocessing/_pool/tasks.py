@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+import weakref
 from collections import deque
 from concurrent.futures import CancelledError
 from multiprocessing import pool
@@ -64,7 +65,8 @@ class Tasks:
         self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
         self._unsent = 0  # tasks, because no worker would take them
         self._start_failure: StartFailure | None = None
-        self._limits = tasks._limits = Limits(workers)  # type: ignore[attr-defined]  # for the pool's end
+        self._limits = Limits(workers)
+        tasks._limits = weakref.ref(self._limits)  # type: ignore[attr-defined]  # for the end of the pool
         self._positions: dict[int, int] = {}  # of jobs that can be cancelled; or one of the constants above
         self._lock = threading.Lock()  # of the positions
 
