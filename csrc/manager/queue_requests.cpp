@@ -7,6 +7,7 @@
 #include "manager/session_statistics.hpp"
 
 namespace shmtensor {
+
 // The client holds the queue, so its block stays what it is.
 void QueueRequests::watch(const Client& client, const Message& message, Fd fd) {
   if (!is_socket(fd)) return refuse(client.socket, message, "a watched queue needs a socket");

@@ -15,6 +15,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing._pool.running import Running
 from tests.helpers.children import is_running, wait_until
 
 WAIT = 60.0
@@ -145,6 +146,40 @@ def test_task_is_cancelled_before_it_is_put() -> None:
         assert pool.apply(sleep, (0.0,)) == 0.0
         assert result.cancelled()
         assert not started[0]
+
+
+class Unpicklable:
+    """Raises when it is pickled, after another thread has begun to cancel its task."""
+
+    def __init__(self) -> None:
+        self.pickled, self.cancelled = threading.Event(), threading.Event()
+
+    def __reduce__(self):
+        self.pickled.set()
+        self.cancelled.wait(WAIT)
+        raise ValueError("it cannot be pickled")
+
+
+def test_task_in_place_of_one_that_cannot_be_put_is_not_cancelled(monkeypatch) -> None:
+    """Regression: it has the position of that one, which was cancelled at the same time."""
+    argument, cancel = Unpicklable(), Running.cancel
+
+    def cancel_late(running: Running, position: int) -> None:
+        argument.cancelled.set()
+        time.sleep(0.3)
+        cancel(running, position)
+
+    monkeypatch.setattr(Running, "cancel", cancel_late)
+    with mp.Pool(1) as pool:
+        before = pool.apply_async(sleep, (0.6,))
+        bad = pool.apply_async(sleep, (argument,))
+        after = pool.apply_async(sleep, (0.0,))
+        assert argument.pickled.wait(WAIT)
+        bad.cancel()
+        assert after.get(WAIT) == 0.0
+        assert before.get(WAIT) == 0.6
+        with pytest.raises((ValueError, CancelledError)):
+            bad.get(WAIT)
 
 
 def test_terminated_pool_has_no_thread_left() -> None:

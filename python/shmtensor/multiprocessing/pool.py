@@ -32,7 +32,6 @@ __all__ = ["Pool", "TaskResult"]
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
-
 _ANSWER = 10.0  # seconds, at most, until a message of the pool's process to itself is received
 
 

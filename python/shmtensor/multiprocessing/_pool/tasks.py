@@ -87,14 +87,17 @@ class Tasks:
         bool or None
             True if it has no other result, None if that depends on which comes first.
         """
-        with self._lock:
+        message = _Cancelled(job)
+        with self._lock:  # to the end: another task gets the position if this one cannot be put
             position = self._positions.get(job)
-            if position is None or position == _CANCELLED:
-                return None if position is None else True
+            if position is None:
+                return None
+            if position == _CANCELLED:
+                return True
             if position == _NOT_PUT:
                 self._positions[job] = _CANCELLED
-        message = _Cancelled(job)
-        if position != _NOT_PUT:
+                self._results.put(message)
+                return True
             words = self._workers.running
             words.cancel(position)
             rank = words.rank_of(position)
@@ -102,9 +105,9 @@ class Tasks:
                 return running and self._workers.stop(rank, position, lambda _: message)
             if words.is_finished(position):
                 return False
-        self._results.put(message)
-        # A worker that has taken it sees that it is cancelled before it begins, or has put its result.
-        return True if position == _NOT_PUT or position >= self._tasks._taken_count() else None
+            self._results.put(message)
+            # A worker that has taken it sees that it is cancelled before it begins, or has put its result.
+            return True if position >= self._tasks._taken_count() else None
 
     def put(self, task: Any) -> None:
         """Put a task of the standard library's pool into the queue; None: the end of a worker."""
