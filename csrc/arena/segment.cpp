@@ -83,7 +83,7 @@ std::unique_ptr<Segment> Segment::create(const SessionId& session, ArenaNumber n
     if (!named) segment->file_ = std::move(file);
     segment->ensure_plane(owner);
     segment->grow_capacity();
-    AtomicRef(header.magic).store(kArenaMagic, std::memory_order_release);
+    AtomicRef<std::uint64_t>(header.magic).store(kArenaMagic, std::memory_order_release);
   } catch (...) {
     if (named) unlink_shm(name);
     throw;

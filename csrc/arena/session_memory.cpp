@@ -47,7 +47,7 @@ std::unique_ptr<SessionMemory> SessionMemory::create(const SessionId& id) {
   header.version = kSessionVersion;
   header.id = id;
   header.key = {random_word(), random_word()};
-  AtomicRef(header.magic).store(kSessionMagic, std::memory_order_release);
+  AtomicRef<std::uint64_t>(header.magic).store(kSessionMagic, std::memory_order_release);
   return memory;
 }
 

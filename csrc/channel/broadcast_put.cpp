@@ -21,7 +21,7 @@ void write(MessageEntry& entry, const Outgoing& message) {
   std::memcpy(words.data(), message.content.data(), message.content.size());
   auto* const to = reinterpret_cast<std::uint64_t*>(entry.content.data());
   for (std::size_t i = 0; i * 8 < message.content.size(); ++i) {
-    AtomicRef(to[i]).store(words[i], std::memory_order_release);
+    AtomicRef<std::uint64_t>(to[i]).store(words[i], std::memory_order_release);
   }
   if (message.block.arena == nullptr) return;
   const auto strategy = message.block.arena->segment().strategy();

@@ -27,7 +27,7 @@ void copy(const MessageEntry& entry, Incoming& message) noexcept {
   auto* const from =
       const_cast<std::uint64_t*>(reinterpret_cast<const std::uint64_t*>(entry.content.data()));
   for (std::size_t i = 0; i * 8 < message.size; ++i) {
-    words[i] = AtomicRef(from[i]).load(std::memory_order_acquire);
+    words[i] = AtomicRef<std::uint64_t>(from[i]).load(std::memory_order_acquire);
   }
   std::memcpy(message.content.data(), words.data(), message.size);
 }
