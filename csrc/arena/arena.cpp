@@ -201,16 +201,14 @@ Generation Arena::generation(BlockNumber block) const noexcept {
 }
 
 std::span<std::byte> Arena::bytes(BlockNumber block, Access access) const {
-  const BlockRecord& record = segment_->record(block);
-  const std::uint64_t offset = record.offset.load(std::memory_order_relaxed);
-  const std::uint64_t size = record.size.load(std::memory_order_relaxed);
+  const std::uint64_t offset = segment_->record(block).offset.load(std::memory_order_relaxed);
+  const std::uint64_t size = this->size(block);
   return {data_->at(offset, size, access), size};
 }
 
 std::span<std::byte> Arena::bytes_at_once(BlockNumber block, Access access) const noexcept {
-  const BlockRecord& record = segment_->record(block);
-  const std::uint64_t offset = record.offset.load(std::memory_order_relaxed);
-  const std::uint64_t size = record.size.load(std::memory_order_relaxed);
+  const std::uint64_t offset = segment_->record(block).offset.load(std::memory_order_relaxed);
+  const std::uint64_t size = this->size(block);
   return {data_->at_once(offset, size, access), size};
 }
 

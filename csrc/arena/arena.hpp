@@ -125,6 +125,10 @@ class Arena {
   [[nodiscard]] const LocalTable& local() const noexcept { return local_; }
   [[nodiscard]] const SessionMemory& memory() const noexcept { return member_.memory(); }
   [[nodiscard]] Generation generation(BlockNumber block) const noexcept;
+  /// In bytes; any peer may change it at any time.
+  [[nodiscard]] std::uint64_t size(BlockNumber block) const noexcept {
+    return segment_->record(block).size.load(std::memory_order_relaxed);
+  }
   /// Returns the block's bytes in this process. Any peer may change the block record at any time,
   /// so the address and size are read once, then checked. Throws SessionError if the record refers
   /// to bytes outside the segment.

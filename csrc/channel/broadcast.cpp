@@ -26,16 +26,16 @@ BroadcastRing ring_of(const Block& block) {
 
 // The names of the records are cleared before the block is declared to contain them: the memory of
 // a new block has the bytes of an earlier one.
-void Broadcast::create(const Block& block, std::uint64_t limit, OnFull on_full,
-                       const QueueLabel& label) {
+void Broadcast::create(const Block& block, const BroadcastOptions& options) {
   const std::span<std::byte> bytes = block.arena->bytes(block.number, Access::read_write);
-  std::memset(bytes.data(), 0, BroadcastHeader::bytes(limit));
+  std::memset(bytes.data(), 0, BroadcastHeader::bytes(options.limit));
   auto& header = *reinterpret_cast<BroadcastHeader*>(bytes.data());
-  header.limit.store(limit);
-  header.on_full.store(on_full);
-  header.label = label;
+  header.limit.store(options.limit);
+  header.max_bytes.store(options.max_bytes);
+  header.on_full.store(options.on_full);
+  header.label = options.label;
   header.magic.store(kBroadcastMagic);
-  block.arena->set_contents(block.number, BroadcastHeader::contents(limit));
+  block.arena->set_contents(block.number, BroadcastHeader::contents(options.limit));
 }
 
 Broadcast::Broadcast(Session& session, const Block& block)
@@ -44,6 +44,11 @@ Broadcast::Broadcast(Session& session, const Block& block)
 std::uint64_t Broadcast::lag() const noexcept {
   const std::uint64_t tail = ring_.header().tail.count.load();
   return std::min(tail - ring_.first_unread(tail), limit());
+}
+
+std::uint64_t Broadcast::waiting_bytes() const noexcept {
+  const std::uint64_t tail = ring_.header().tail.count.load();
+  return ring_.bytes_from(std::max(ring_.first_unread(tail), ring_.window(tail)), tail);
 }
 
 std::uint32_t Broadcast::readers() const noexcept {
@@ -59,7 +64,7 @@ void Broadcast::wait_for_readers(std::uint32_t count, std::chrono::nanoseconds t
 bool Broadcast::has_room() const noexcept {
   if (on_full() == OnFull::drop_oldest) return true;
   const std::uint64_t tail = ring_.header().tail.count.load();
-  return tail - ring_.first_unread(tail) < limit();
+  return has_room(ring_.first_unread(tail), tail);
 }
 
 void Broadcast::shut_down() {

@@ -12,6 +12,13 @@
 
 namespace shmtensor {
 
+struct BroadcastOptions {
+  std::uint64_t limit = 1;      ///< messages that fit, at most BroadcastHeader::kMostMessages
+  std::uint64_t max_bytes = 0;  ///< it is full while unread messages have so many; 0: no limit
+  OnFull on_full = OnFull::block;
+  QueueLabel label{};
+};
+
 /// The broadcast in one block, as this process uses it. The caller keeps the block held, and its
 /// arena mapped, as long as the object exists.
 ///
@@ -21,8 +28,7 @@ namespace shmtensor {
 class Broadcast {
  public:
   /// Makes a broadcast in a new block of BroadcastHeader::bytes(limit) bytes.
-  static void create(const Block& block, std::uint64_t limit, OnFull on_full,
-                     const QueueLabel& label = {});
+  static void create(const Block& block, const BroadcastOptions& options);
 
   /// Throws SessionError if the block has no broadcast.
   Broadcast(Session& session, const Block& block);
@@ -37,8 +43,11 @@ class Broadcast {
 
   [[nodiscard]] std::uint64_t limit() const noexcept { return ring_.limit(); }
   [[nodiscard]] OnFull on_full() const noexcept { return ring_.header().on_full.load(); }
+  [[nodiscard]] std::uint64_t max_bytes() const noexcept { return ring_.header().max_bytes.load(); }
   /// Messages that the slowest reader has still to read.
   [[nodiscard]] std::uint64_t lag() const noexcept;
+  /// The bytes of those, with the blocks to which they refer.
+  [[nodiscard]] std::uint64_t waiting_bytes() const noexcept;
   [[nodiscard]] std::uint32_t readers() const noexcept;
   /// Waits until there may be so many readers, at most for this time and a second.
   void wait_for_readers(std::uint32_t count, std::chrono::nanoseconds time) noexcept;
@@ -56,11 +65,18 @@ class Broadcast {
   friend class BroadcastReader;
 
   [[nodiscard]] Attempt put_locked(const Outgoing& message, ChannelCall& call);
+  /// With `drop_oldest`, drops messages until there is room. Nothing is missing if `done`.
+  [[nodiscard]] Attempt make_room(std::uint64_t tail, ChannelCall& call);
   [[nodiscard]] bool find_room(std::uint64_t tail) noexcept;
   /// Return true if nothing is missing to cancel the ticket of the entry.
   [[nodiscard]] bool can_cancel(const MessageEntry& entry, ChannelCall& call);
   void cancel(const MessageEntry& entry, ChannelCall& call) noexcept;
   [[nodiscard]] bool has_room() const noexcept;
+  /// Return true if one more message has room while those from `first` on are unread.
+  [[nodiscard]] bool has_room(std::uint64_t first, std::uint64_t tail) const noexcept {
+    return tail - first < limit() &&
+           (max_bytes() == 0 || ring_.bytes_from(first, tail) < max_bytes());
+  }
   /// The processor for `spin_then_sleep`.
   [[nodiscard]] int awaited_processor(int otherwise) const noexcept;
   /// Cancels the tickets of the messages from `begin` that all readers have passed. May wait for

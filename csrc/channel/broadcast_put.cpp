@@ -1,4 +1,5 @@
 // The end of a broadcast at which messages are put.
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -56,22 +57,39 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
   if (is_shut_down()) return Attempt::shut_down;
   if (readers() == 0) return Attempt::no_reader;
   const std::uint64_t tail = ring_.header().tail.count.load();
-  if (!find_room(tail)) return Attempt::full;
+  if (const Attempt lack = make_room(tail, call); lack != Attempt::done) return lack;
   const MessageEntry& oldest = ring_.entry(tail + 1);
   if (!can_cancel(oldest, call)) return Attempt::unmapped;
-  write(ring_.entry(tail), message);
-  ring_.header().tail.count.store(tail + 1);
+  MessageEntry& entry = ring_.entry(tail);
+  write(entry, message);
+  QueueEnd& end = ring_.header().tail;
+  end.advance(tail + 1, end.bytes_of(tail) + message.bytes());
+  // Not before: as the spare entry, it has the bytes before the first message. The repair does
+  // this, too.
+  entry.bytes.store(end.bytes_of(tail + 1));
   cancel(oldest, call);
   return Attempt::done;
 }
 
+Attempt Broadcast::make_room(std::uint64_t tail, ChannelCall& call) {
+  if (on_full() != OnFull::drop_oldest) return find_room(tail) ? Attempt::done : Attempt::full;
+  if (max_bytes() == 0) return Attempt::done;
+  std::uint64_t first = std::max(ring_.first_unread(tail), ring_.window(tail));
+  for (; first < tail && ring_.bytes_from(first, tail) >= max_bytes(); ++first) {
+    const MessageEntry& entry = ring_.entry(first);
+    if (!can_cancel(entry, call)) return Attempt::unmapped;
+    ring_.header().dropped.store(first + 1);
+    cancel(entry, call);
+  }
+  return Attempt::done;
+}
+
 bool Broadcast::find_room(std::uint64_t tail) noexcept {
-  if (on_full() == OnFull::drop_oldest) return true;
   Atomic<std::uint64_t>& passed = ring_.header().passed;
-  if (tail - passed.load(std::memory_order_relaxed) < limit()) return true;
+  if (has_room(passed.load(std::memory_order_relaxed), tail)) return true;
   const std::uint64_t first = ring_.first_unread(tail);
   passed.store(first, std::memory_order_relaxed);
-  return tail - first < limit();
+  return has_room(first, tail);
 }
 
 bool Broadcast::can_cancel(const MessageEntry& entry, ChannelCall& call) {

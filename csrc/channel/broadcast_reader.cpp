@@ -104,17 +104,17 @@ Attempt BroadcastReader::take_next(Incoming& message, ChannelCall& call) {
   for (;;) {
     const bool stopped = broadcast_.is_shut_down();
     const std::uint64_t tail = ring.header().tail.count.load();
-    std::uint64_t next = record_->next.load(std::memory_order_relaxed);
+    const std::uint64_t next = record_->next.load(std::memory_order_relaxed);
     if (tail == next) {
       if (!stopped) return Attempt::empty;
       if (const auto end = call.at_end(ring.header().tail, tail)) return *end;
       continue;
     }
     if (tail < next) throw SessionError("a broadcast is damaged: its counts are wrong");
-    if (tail - next > ring.limit()) {
-      missed_.fetch_add(tail - ring.limit() - next, std::memory_order_relaxed);
-      next = tail - ring.limit();
-      record_->next.store(next);
+    if (const std::uint64_t first = ring.window(tail); next < first) {
+      missed_.fetch_add(first - next, std::memory_order_relaxed);
+      record_->next.store(first);
+      continue;
     }
     switch (take(next, message, call)) {
       case Step::taken:
@@ -190,7 +190,7 @@ std::uint64_t BroadcastReader::lag() const noexcept {
   if (is_closed()) return 0;
   const std::uint64_t next = record_->next.load();  // first: the difference is never negative
   const std::uint64_t tail = broadcast_.ring_.header().tail.count.load();
-  return tail < next ? 0 : std::min(tail - next, broadcast_.limit());
+  return tail - std::min(tail, std::max(next, broadcast_.ring_.window(tail)));
 }
 
 }  // namespace shmtensor

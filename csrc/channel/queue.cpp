@@ -26,17 +26,17 @@ QueueHeader& header_of(const Block& block) {
 
 // The names of the records are cleared before the block is declared to contain them: the memory of
 // a new block has the bytes of an earlier one.
-void Queue::create(const Block& block, std::uint64_t limit, bool redelivers,
-                   const QueueLabel& label) {
-  const std::span<std::byte> memory = bytes_of(block, bytes(redelivers));
-  std::memset(memory.data(), 0, bytes(redelivers));
+void Queue::create(const Block& block, const QueueOptions& options) {
+  const std::size_t size = bytes(options.redelivers);
+  std::memset(bytes_of(block, size).data(), 0, size);
   QueueHeader& header = header_of(block);
-  header.limit.store(limit);
-  header.redelivers.store(redelivers ? 1 : 0);
-  header.label = label;
+  header.limit.store(options.limit);
+  header.max_bytes.store(options.max_bytes);
+  header.redelivers.store(options.redelivers ? 1 : 0);
+  header.label = options.label;
   header.magic.store(kQueueMagic);
-  block.arena->set_contents(block.number,
-                            QueueHeader::contents(redelivers ? KeptMessages::kRecords : 0));
+  const std::uint32_t kept = options.redelivers ? KeptMessages::kRecords : 0;
+  block.arena->set_contents(block.number, QueueHeader::contents(kept));
 }
 
 Queue::Queue(Session& session, const Block& block)
@@ -65,7 +65,10 @@ Attempt Queue::try_put(const Outgoing& message, ChannelCall& call) {
   call.ring_arena_ = &tail_arena_;
   const Attempt result = call.with_lock(header_.tail, [&] { return put_locked(message, call); });
   SHMTENSOR_FAULT_POINT("queue.put_notify");
-  if (result == Attempt::done) WaitFlag(header_.getters).notify(1);
+  if (result != Attempt::done) return result;
+  WaitFlag(header_.getters).notify(1);
+  // A large message that was taken may have made room for several small ones.
+  if (max_bytes() != 0 && !is_full()) WaitFlag(header_.putters).notify(1);
   return result;
 }
 
@@ -75,7 +78,7 @@ Attempt Queue::try_take(Incoming& message, ChannelCall& call) {
   call.ring_arena_ = &head_arena_;
   const Attempt result = call.with_lock(header_.head, [&] { return take_locked(message, call); });
   SHMTENSOR_FAULT_POINT("queue.take_notify");
-  if (result == Attempt::done) WaitFlag(header_.putters).notify(1);
+  if (result == Attempt::done && !is_full()) WaitFlag(header_.putters).notify(1);
   // `close` returns what it finds; what this thread received meanwhile, the thread returns.
   if (result == Attempt::done && kept_ && is_closed()) {
     message.block.reset();

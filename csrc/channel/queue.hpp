@@ -26,6 +26,9 @@ struct Outgoing {
   std::span<const std::byte> content;  ///< at most MessageEntry::kContent bytes
   Block block;                         ///< held by the caller; none if `arena` is null
   Access access = Access::read_write;  ///< of the reader
+  std::uint64_t block_bytes = 0;       ///< of that block, and of those whose tickets it contains
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return content.size() + block_bytes; }
 };
 
 struct Incoming {
@@ -59,6 +62,13 @@ enum class Attempt : std::uint8_t {
          result == Attempt::no_reader;
 }
 
+struct QueueOptions {
+  std::uint64_t limit = 0;      ///< messages that fit; 0: as many as memory permits
+  std::uint64_t max_bytes = 0;  ///< no message is put while those there have so many; 0: no limit
+  bool redelivers = false;
+  QueueLabel label{};
+};
+
 class ChannelCall;
 
 /// The queue in one block, as this process uses it. The caller keeps the block held, and its arena
@@ -74,10 +84,8 @@ class Queue final : private ThreadObserver {
   [[nodiscard]] static constexpr std::size_t bytes(bool redelivers) noexcept {
     return redelivers ? KeptMessages::kBytes : sizeof(QueueHeader);
   }
-  /// Makes a queue in a new block of `bytes()`. `limit` is the number of messages that fit; 0: as
-  /// many as memory permits.
-  static void create(const Block& block, std::uint64_t limit, bool redelivers = false,
-                     const QueueLabel& label = {});
+  /// Makes a queue in a new block of `bytes()`.
+  static void create(const Block& block, const QueueOptions& options);
 
   /// Throws SessionError if the block has no queue.
   Queue(Session& session, const Block& block);
@@ -117,10 +125,13 @@ class Queue final : private ThreadObserver {
   [[nodiscard]] std::uint64_t size() const noexcept {
     return header_.waiting() + kept_.count_returned();
   }
+  /// Those in the rings have so many bytes, with the blocks to which they refer.
+  [[nodiscard]] std::uint64_t waiting_bytes() const noexcept { return header_.waiting_bytes(); }
   [[nodiscard]] bool is_full() const noexcept { return header_.is_full(); }
   /// Messages that were put since the queue was made.
   [[nodiscard]] std::uint64_t put_count() const noexcept { return header_.tail.count.load(); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return header_.limit.load(); }
+  [[nodiscard]] std::uint64_t max_bytes() const noexcept { return header_.max_bytes.load(); }
 
   /// Counts a message as done; returns false if it was called more often than messages were put. If
   /// the queue redelivers, completes the first message that this thread has; returns false if it
@@ -201,7 +212,7 @@ class Queue final : private ThreadObserver {
   [[nodiscard]] bool lacks_pipe(QueueEvent event);
   /// Wakes all that wait for the event, without the lock under which it happened.
   void wake_everyone(QueueEvent event) noexcept;
-  void count_taken(std::uint64_t head) noexcept;
+  void count_taken(std::uint64_t head, std::uint64_t bytes) noexcept;
   /// Messages were lost, so no consumer can call `task_done` for them.
   void count_lost(std::uint64_t messages) noexcept;
   void wake_joiners() noexcept;

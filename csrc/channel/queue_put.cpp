@@ -26,7 +26,7 @@ Attempt Queue::put_locked(const Outgoing& message, ChannelCall& call) {
   if (lacks_pipe(QueueEvent::message)) return Attempt::pipe;
   const std::uint64_t tail = header_.tail.count.load();
   const std::uint64_t head = header_.head.count.load();
-  if (limit() != 0 && tail - head >= limit()) return Attempt::full;
+  if (header_.is_full()) return Attempt::full;
   const std::uint32_t number = header_.tail.ring.load();
   const RingRecord& record = header_.ring(number);
   Ring ring = ring_at(header_, number, call);
@@ -64,9 +64,11 @@ Attempt Queue::put_locked(const Outgoing& message, ChannelCall& call) {
     entry.access.store(message.access, std::memory_order_relaxed);
     static_cast<void>(message.block.arena->send(message.block.number, entry.ticket));
   }
+  const std::uint64_t bytes = header_.tail.bytes_of(tail) + message.bytes();
+  entry.bytes.store(bytes, std::memory_order_relaxed);
   let_happen(QueueEvent::message, [&] {
     SHMTENSOR_FAULT_POINT("queue.put_count");
-    header_.tail.count.store(tail + 1);
+    header_.tail.advance(tail + 1, bytes);
   });
   return Attempt::done;
 }
@@ -76,6 +78,7 @@ void Queue::begin_ring(std::uint32_t number, std::uint64_t start, const HeldBloc
   RingRecord& record = header_.ring(number);
   record.ticket.clear();
   record.start.store(start);
+  record.bytes.store(header_.tail.bytes_of(start));
   if (block != nullptr) {
     record.strategy.store((*block)->arena->segment().strategy());
     static_cast<void>((*block)->arena->send((*block)->number, record.ticket));

@@ -57,7 +57,7 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
     if (!ring) {
       const std::optional<ArenaNumber> gone = call.gone_arena(header_.ring(number));
       if (!gone) return Attempt::unmapped;
-      count_taken(end);
+      count_taken(end, last ? header_.tail.bytes_of(end) : header_.ring(number + 1).bytes.load());
       count_lost(end - head);
       WaitFlag(header_.putters).wake_everyone();
       throw_lost(*gone);
@@ -79,7 +79,7 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
       if (taken && named) message.block = HeldBlock({arena, named->block});
     }
     SHMTENSOR_FAULT_POINT("queue.take_count");
-    count_taken(head + 1);
+    count_taken(head + 1, entry.bytes.load(std::memory_order_relaxed));
     if (taken) return Attempt::done;
     WaitFlag(header_.putters).notify(1);
     if (named && call.arena_is_gone(named->arena)) {
@@ -106,8 +106,8 @@ std::optional<Queue::TakenFrom> Queue::read(const MessageEntry& entry, Incoming&
   return from;
 }
 
-void Queue::count_taken(std::uint64_t head) noexcept {
-  let_happen(QueueEvent::room, [&] { header_.head.count.store(head); });
+void Queue::count_taken(std::uint64_t head, std::uint64_t bytes) noexcept {
+  let_happen(QueueEvent::room, [&] { header_.head.advance(head, bytes); });
 }
 
 // If the queue redelivers, a message that is neither in a ring nor kept is done.

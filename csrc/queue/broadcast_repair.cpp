@@ -12,7 +12,10 @@ namespace {
 // The spare entry is of a message that was not counted, or of the one that left the window when the
 // last message was counted. No reader finds it in either case.
 void repair_tail(const BroadcastRing& ring, TicketCanceller& tickets) {
-  const MessageEntry& spare = ring.entry(ring.header().tail.count.load());
+  const QueueEnd& end = ring.header().tail;
+  const std::uint64_t tail = end.count.load();
+  if (tail != 0) ring.entry(tail - 1).bytes.store(end.bytes_of(tail));
+  const MessageEntry& spare = ring.entry(tail);
   if (const std::optional<NamedTicket> named = spare.ticket.read()) tickets.cancel(*named);
 }
 

@@ -27,15 +27,30 @@ class BroadcastRing {
   [[nodiscard]] MessageEntry& entry(std::uint64_t number) const noexcept {
     return entries_[number % BroadcastHeader::entries(limit_)];
   }
-  /// Return true if the message is among those that a reader can still take. One that is read while
-  /// this is true before and after was read whole.
-  [[nodiscard]] bool in_window(std::uint64_t number) const noexcept {
+  /// Return true if the message has its entry. One that is read while this is true before and after
+  /// was read whole.
+  [[nodiscard]] bool has(std::uint64_t number) const noexcept {
     return header_->tail.count.load() - number <= limit_;
   }
-  /// The name of the ticket of a message, if it is in the window and carries a block.
+  /// The first message that a reader can still take if so many were put.
+  [[nodiscard]] std::uint64_t window(std::uint64_t tail) const noexcept {
+    return std::max(tail - std::min(tail, limit_), header_->dropped.load());
+  }
+  /// Return true if the message is among those that a reader can still take.
+  [[nodiscard]] bool in_window(std::uint64_t number) const noexcept {
+    return has(number) && number >= header_->dropped.load();
+  }
+  /// The name of the ticket of a message, if it has its entry and carries a block.
   [[nodiscard]] std::optional<NamedTicket> ticket_of(std::uint64_t number) const noexcept {
     const std::optional<NamedTicket> named = entry(number).ticket.read();
-    return in_window(number) ? named : std::nullopt;
+    return has(number) ? named : std::nullopt;
+  }
+  /// The bytes of the messages from this one on, in the window, if so many were put.
+  [[nodiscard]] std::uint64_t bytes_from(std::uint64_t number, std::uint64_t tail) const noexcept {
+    if (number == tail) return 0;
+    const std::uint64_t before = number == 0 ? 0 : entry(number - 1).bytes.load();
+    const std::uint64_t put = header_->tail.bytes_of(tail);
+    return put - std::min(put, before);
   }
 
   [[nodiscard]] std::span<ReaderRecord> readers() const noexcept {
@@ -52,10 +67,11 @@ class BroadcastRing {
   }
   /// The first message that a reader has still to read; `otherwise` if that is a lower number.
   [[nodiscard]] std::uint64_t first_unread(std::uint64_t otherwise) const noexcept {
+    std::uint64_t first = otherwise;
     for (const ReaderRecord& reader : readers()) {
-      if (reader.reads()) otherwise = std::min(otherwise, reader.next.load());
+      if (reader.reads()) first = std::min(first, reader.next.load());
     }
-    return otherwise;
+    return std::min(otherwise, std::max(first, header_->dropped.load()));
   }
 
  private:

@@ -23,15 +23,16 @@ namespace shmtensor {
 
 inline constexpr std::uint64_t kQueueMagic = 0x3165'7565'7571'7473;  // "stqueue1"
 
-/// A message. It is up to 224 bytes, or one block with its ticket, or both.
+/// A message. It is up to 216 bytes, or one block with its ticket, or both.
 struct MessageEntry {
-  static constexpr std::size_t kContent = 224;
+  static constexpr std::size_t kContent = 216;
 
   TicketRecord ticket;
   Atomic<std::uint32_t> kind;     ///< for the layer above
   Atomic<std::uint16_t> size;     ///< of the content
   Atomic<std::uint8_t> strategy;  ///< of the arena of the ticket's block
   Atomic<Access> access;          ///< with which its reader maps the block
+  Atomic<std::uint64_t> bytes;    ///< of all messages up to this one, with their blocks
   std::array<std::byte, kContent> content;
 };
 static_assert(sizeof(MessageEntry) == 256);
@@ -40,8 +41,9 @@ static_assert(sizeof(MessageEntry) == 256);
 struct RingRecord {
   TicketRecord ticket;
   Atomic<std::uint64_t> start;  ///< the count of messages that were put before its first one
+  Atomic<std::uint64_t> bytes;  ///< of those messages
   Atomic<Strategy> strategy;    ///< of the arena
-  std::array<std::byte, 220> padding;
+  std::array<std::byte, 212> padding;
 };
 static_assert(sizeof(RingRecord) == 256);
 
@@ -52,6 +54,20 @@ struct alignas(64) QueueEnd {
   Atomic<std::uint32_t> ring;      ///< number of the ring in use
   Atomic<std::uint64_t> count;     ///< messages that were put or taken
   Atomic<std::int32_t> processor;  ///< of the last attempt
+  /// Of those messages, in word `count % 2`. The other one is written before the next count, which
+  /// commits both.
+  std::array<Atomic<std::uint64_t>, 2> bytes;
+
+  /// The bytes of the first `number` messages, if so many or one more were counted.
+  [[nodiscard]] std::uint64_t bytes_of(std::uint64_t number) const noexcept {
+    return bytes[number % 2].load(std::memory_order_relaxed);
+  }
+  /// Of a later count if the end moves meanwhile.
+  [[nodiscard]] std::uint64_t counted_bytes() const noexcept { return bytes_of(count.load()); }
+  void advance(std::uint64_t number, std::uint64_t bytes_until) noexcept {
+    bytes[number % 2].store(bytes_until, std::memory_order_relaxed);
+    count.store(number);
+  }
 };
 
 /// The name of a queue for people, in UTF-8, with zeros after it. Constant.
@@ -75,6 +91,7 @@ enum class QueueStage : std::uint8_t {
 struct QueueHeader : RingSizes {
   Atomic<std::uint64_t> magic;
   Atomic<std::uint64_t> limit;       ///< messages that fit; 0: as many as memory permits
+  Atomic<std::uint64_t> max_bytes;   ///< with so many in its messages it is full; 0: never
   Atomic<std::uint32_t> redelivers;  ///< 1: KeptMessages follow the header
   Atomic<std::uint32_t> kept_used;   ///< no record of these from this one on was ever used
   QueueEnd tail;
@@ -114,8 +131,15 @@ struct QueueHeader : RingSizes {
     const std::uint64_t taken = head.count.load();
     return tail.count.load() - taken;
   }
+  /// The bytes of the messages in the rings, with the blocks to which they refer.
+  [[nodiscard]] std::uint64_t waiting_bytes() const noexcept {
+    const std::uint64_t taken = head.counted_bytes();
+    const std::uint64_t put = tail.counted_bytes();
+    return put - std::min(put, taken);
+  }
   [[nodiscard]] bool is_full() const noexcept {
-    return limit.load() != 0 && waiting() >= limit.load();
+    return (limit.load() != 0 && waiting() >= limit.load()) ||
+           (max_bytes.load() != 0 && waiting() != 0 && waiting_bytes() >= max_bytes.load());
   }
 
   /// The ticket records in the first block, with those of kept messages after the header.

@@ -43,14 +43,15 @@ void repair_head(QueueHeader& queue, const KeptMessages& kept, TicketCanceller& 
   if (head == queue.tail.count.load()) return;
   const Ring ring = usable_ring(queue, ring_of_head(queue, head), tickets);
   if (!ring) return;
-  TicketRecord& record = ring.entry(head).ticket;
+  MessageEntry& entry = ring.entry(head);
+  TicketRecord& record = entry.ticket;
   if (kept.has(head)) {
     record.clear();
   } else {
     const std::optional<NamedTicket> named = record.read();
     if (!named || tickets.is_live(*named)) return;
   }
-  queue.head.count.store(head + 1);
+  queue.head.advance(head + 1, entry.bytes.load(std::memory_order_relaxed));
 }
 
 // A message whose ticket is consumed was completed.

@@ -47,19 +47,29 @@ bool count(const QueueHeader& header, const Fd& file, std::uint64_t at, QueueSum
   seen.messages = between(tail, head);
   if (seen.limit != 0) seen.messages = std::min(seen.messages, seen.limit);
   seen.messages += count_returned(header, file, at);
+  seen.bytes = between(header.tail.bytes_of(tail), header.head.bytes_of(head));
   const auto more = static_cast<std::int32_t>(header.tail.ring.load() - header.head.ring.load());
   seen.rings = std::min(static_cast<std::uint32_t>(std::max(more, 0)), QueueHeader::kRings - 1) + 1;
   return true;
 }
 
-bool count(const BroadcastHeader& header, const Fd&, std::uint64_t, QueueSummary& seen) {
+bool count(const BroadcastHeader& header, const Fd& file, std::uint64_t at, QueueSummary& seen) {
   if (seen.limit == 0 || seen.limit > BroadcastHeader::kMostMessages) return false;
   for (const ReaderRecord& reader : header.readers) {
     if (!reader.reads()) continue;
     ++seen.readers;
     seen.messages = std::max(seen.messages, between(seen.put, reader.next.load()));
   }
-  seen.messages = std::min(seen.messages, seen.limit);
+  seen.messages = std::min({seen.messages, seen.limit, between(seen.put, header.dropped.load())});
+  MessageEntry before{};  // the first of them
+  const std::uint64_t first = seen.put - seen.messages;
+  const std::uint64_t place = (first - 1) % BroadcastHeader::entries(seen.limit);
+  if (seen.messages == 0 ||
+      (first != 0 && !read_file(file, at + sizeof(BroadcastHeader) + place * sizeof(MessageEntry),
+                                std::as_writable_bytes(std::span(&before, 1))))) {
+    return true;
+  }
+  seen.bytes = between(header.tail.bytes_of(seen.put), before.bytes.load());
   return true;
 }
 
@@ -82,6 +92,7 @@ std::optional<QueueSummary> summarize(const Segment& segment, BlockNumber block,
                     .arena = segment.number(),
                     .block = block,
                     .limit = header.limit.load(),
+                    .max_bytes = header.max_bytes.load(),
                     .put = header.tail.count.load(),
                     .processes = count_processes(segment, block, memory),
                     .getters = (header.getters.load() & 1) != 0,

@@ -17,10 +17,12 @@ struct QueueSummary {
   QueueLabel label{};
   ArenaNumber arena = 0;
   BlockNumber block = 0;
-  std::uint64_t limit = 0;     ///< messages that fit; 0: as many as memory permits
-  std::uint64_t messages = 0;  ///< unread
-  std::uint64_t put = 0;       ///< since the queue was made
-  std::uint32_t rings = 0;     ///< that have unread messages, or the next message
+  std::uint64_t limit = 0;      ///< messages that fit; 0: as many as memory permits
+  std::uint64_t messages = 0;   ///< unread
+  std::uint64_t bytes = 0;      ///< of those, with the blocks to which they refer
+  std::uint64_t max_bytes = 0;  ///< with so many it is full; 0: never
+  std::uint64_t put = 0;        ///< since the queue was made
+  std::uint32_t rings = 0;      ///< that have unread messages, or the next message
   std::uint32_t processes = 0;
   std::uint32_t readers = 0;  ///< of a broadcast, whose messages are those of the slowest one
   bool getters = false;  ///< a process has announced that it waits, and no message was put since

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["check_range", "check_size", "device_number", "human_bytes", "numpy_dtype"]
+__all__ = ["check_limit", "check_range", "check_size", "device_number", "human_bytes", "numpy_dtype"]
 
 Number = TypeVar("Number", int, float)
 
@@ -46,6 +46,17 @@ def check_size(value: SupportsIndex, name: str, least: int = 0) -> int:
     except TypeError:
         msg = f"{name} must be an integer: {value!r}"
         raise TypeError(msg) from None
+
+
+def check_limit(value: SupportsIndex | None, name: str) -> int:
+    """Return the number of bytes that the parameter `name` permits; 0 for None, no limit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_size`, or if the value is 0.
+    """
+    return 0 if value is None else check_size(value, name, 1)
 
 
 def device_number(device: str) -> int:

@@ -65,6 +65,8 @@ PyMethodDef g_broadcast_methods[] = {
     {"put_nowait", put_nowait<OpenBroadcast>, METH_O, docs::kPutNowait},
     {"lag", call_core<OpenBroadcast, &Broadcast::lag, usable<OpenBroadcast>>, METH_NOARGS,
      docs::kLag},
+    {"lag_bytes", call_core<OpenBroadcast, &Broadcast::waiting_bytes, usable<OpenBroadcast>>,
+     METH_NOARGS, docs::kLagBytes},
     {"wait_for_readers", method(wait_for_readers), kWithNames, docs::kWaitForReaders},
     {"shutdown", call_core<OpenBroadcast, shut_down, usable<OpenBroadcast>>, METH_NOARGS,
      docs::kBroadcastShutdown},

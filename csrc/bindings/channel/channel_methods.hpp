@@ -49,9 +49,12 @@ template <typename Open, auto kFunction, Open& (*kChannel)(PyObject*) = opened<O
 PyObject* call_core(PyObject* self, Unused*) {
   return guarded([&] {
     auto& core = kChannel(self).core;
-    if constexpr (std::is_void_v<std::invoke_result_t<decltype(kFunction), decltype(core)>>) {
+    using Result = std::invoke_result_t<decltype(kFunction), decltype(core)>;
+    if constexpr (std::is_void_v<Result>) {
       std::invoke(kFunction, core);
       return Py_NewRef(Py_None);
+    } else if constexpr (std::is_same_v<Result, py::object>) {
+      return std::invoke(kFunction, core).release().ptr();
     } else {
       return py::cast(std::invoke(kFunction, core)).release().ptr();
     }

@@ -22,15 +22,18 @@ PyTypeObject* g_broadcast_type = nullptr;
 
 constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
 
-py::object new_queue_storage(std::uint64_t limit, bool redeliver, std::string_view label) {
+py::object new_queue_storage(std::uint64_t limit, std::uint64_t max_bytes, bool redeliver,
+                             std::string_view label) {
   py::object storage = new_shared_storage(Queue::bytes(redeliver), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
-  Queue::create({backing.arena, backing.block}, limit, redeliver, label_of(label));
+  Queue::create(
+      {backing.arena, backing.block},
+      {.limit = limit, .max_bytes = max_bytes, .redelivers = redeliver, .label = label_of(label)});
   return storage;
 }
 
-py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full,
-                                 std::string_view label) {
+py::object new_broadcast_storage(std::uint64_t limit, std::uint64_t max_bytes,
+                                 std::string_view on_full, std::string_view label) {
   const auto* const found =
       std::ranges::find_if(kOnFull, [on_full](const char* name) { return on_full == name; });
   if (limit == 0 || limit > BroadcastHeader::kMostMessages || found == std::end(kOnFull)) {
@@ -38,8 +41,11 @@ py::object new_broadcast_storage(std::uint64_t limit, std::string_view on_full,
   }
   py::object storage = new_shared_storage(BroadcastHeader::bytes(limit), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
-  Broadcast::create({backing.arena, backing.block}, limit,
-                    static_cast<OnFull>(found - std::begin(kOnFull)), label_of(label));
+  Broadcast::create({backing.arena, backing.block},
+                    {.limit = limit,
+                     .max_bytes = max_bytes,
+                     .on_full = static_cast<OnFull>(found - std::begin(kOnFull)),
+                     .label = label_of(label)});
   return storage;
 }
 
@@ -105,6 +111,14 @@ template <typename Open>
 constexpr PyGetSetDef kMaxsize{"maxsize", call_core<Open, &decltype(Open::core)::limit>, nullptr,
                                "Number of messages that fit; 0: no limit.", nullptr};
 template <typename Open>
+py::object max_bytes_of(const decltype(Open::core)& core) {
+  return core.max_bytes() == 0 ? py::none() : py::object(py::int_(core.max_bytes()));
+}
+template <typename Open>
+constexpr PyGetSetDef kMaxBytes{"max_bytes", call_core<Open, max_bytes_of<Open>>, nullptr,
+                                "It is full while unread messages have so many; None: no limit.",
+                                nullptr};
+template <typename Open>
 constexpr PyGetSetDef kClosed{"closed", call_core<Open, &decltype(Open::core)::is_closed>, nullptr,
                               "True after `close` in this process.", nullptr};
 template <typename Open>
@@ -114,6 +128,7 @@ constexpr PyGetSetDef kIsShutdown{"is_shutdown",
 
 PyGetSetDef g_queue_properties[] = {
     kMaxsize<OpenQueue>,
+    kMaxBytes<OpenQueue>,
     kClosed<OpenQueue>,
     kIsShutdown<OpenQueue>,
     {"redeliver", call_core<OpenQueue, &Queue::redelivers>, nullptr,
@@ -122,6 +137,7 @@ PyGetSetDef g_queue_properties[] = {
 };
 PyGetSetDef g_broadcast_properties[] = {
     kMaxsize<OpenBroadcast>,
+    kMaxBytes<OpenBroadcast>,
     kClosed<OpenBroadcast>,
     kIsShutdown<OpenBroadcast>,
     {"on_full", call_core<OpenBroadcast, on_full_of>, nullptr,
@@ -178,7 +194,7 @@ void add_channels(py::module_& module) {
   module.add_object("BroadcastReaderBase",
                     make_type<OpenReader>("shmtensor._core.BroadcastReaderBase", g_reader_methods,
                                           g_reader_properties, g_reader_members));
-  module.def("new_queue_storage", &new_queue_storage, py::arg("limit"),
+  module.def("new_queue_storage", &new_queue_storage, py::arg("limit"), py::arg("max_bytes") = 0,
              py::arg("redeliver") = false, py::arg("label") = "");
   module.def("new_broadcast_storage", &new_broadcast_storage);
   add_queue_exceptions(module);

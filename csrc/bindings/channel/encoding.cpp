@@ -102,7 +102,8 @@ bool EncodedMessage::refer_to_tensor(const Session& session) {
   message_ = {.kind = kTensor,
               .content = bytes_,
               .block = {backing.arena, backing.block},
-              .access = reader_access(tensor, *as_storage(storage))};
+              .access = reader_access(tensor, *as_storage(storage)),
+              .block_bytes = backing.arena->size(backing.block)};
   object_ = std::move(storage);  // the tensor may be released before the message is delivered
   return true;
 }
@@ -130,7 +131,11 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
     return;
   }
   parcel_ = make_parcel(session, content, tickets_);
-  message_ = {.kind = kind | kInParcel, .content = {}, .block = *parcel_};
+  message_ = {.kind = kind | kInParcel,
+              .content = {},
+              .block = *parcel_,
+              .block_bytes = parcel_->arena->size(parcel_->number) + tickets_.bytes() +
+                             (scope_ ? scope_->bytes() : 0)};
 }
 
 py::object decode_message(Session& session, Incoming& message, Readers readers) {

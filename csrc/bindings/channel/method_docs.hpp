@@ -91,6 +91,13 @@ inline constexpr char kQsize[] = R"(qsize($self, /)
 
 Return the number of items; exact if no process puts or gets in the meantime.)";
 
+inline constexpr char kQbytes[] = R"(qbytes($self, /)
+--
+
+Return the bytes of the unread items, with all memory to which they refer, as `max_bytes` counts them.
+
+Items that another consumer receives again, with `redeliver`, are not among them.)";
+
 inline constexpr char kEmpty[] = R"(empty($self, /)
 --
 
@@ -99,7 +106,9 @@ Return True if the queue is empty; exact if no process puts or gets in the meant
 inline constexpr char kFull[] = R"(full($self, /)
 --
 
-Return True if the queue has `maxsize` items; exact if no process puts or gets in the meantime.)";
+Return True if the queue has `maxsize` items, or unread ones of `max_bytes`.
+
+Exact if no process puts or gets in the meantime.)";
 
 inline constexpr char kTaskDone[] = R"(task_done($self, /)
 --
@@ -161,6 +170,11 @@ inline constexpr char kLag[] = R"(lag($self, /)
 Return how many items the slowest reader has still to read; 0 without a reader.
 
 At most `maxsize`. Each reader has a `lag` of its own.)";
+
+inline constexpr char kLagBytes[] = R"(lag_bytes($self, /)
+--
+
+Return the bytes of those items, with all memory to which they refer, as `max_bytes` counts them.)";
 
 inline constexpr char kWaitForReaders[] = R"(wait_for_readers($self, count, timeout=None)
 --

@@ -156,6 +156,7 @@ PyMethodDef g_queue_methods[] = {
     {"put_many", method(put_many), kWithNames, docs::kPutMany},
     {"get_many", method(get_many), kWithNames, docs::kGetMany},
     {"qsize", call_core<OpenQueue, &Queue::size>, METH_NOARGS, docs::kQsize},
+    {"qbytes", call_core<OpenQueue, &Queue::waiting_bytes>, METH_NOARGS, docs::kQbytes},
     {"empty", call_core<OpenQueue, is_empty, usable<OpenQueue>>, METH_NOARGS, docs::kEmpty},
     {"full", call_core<OpenQueue, &Queue::is_full>, METH_NOARGS, docs::kFull},
     {"task_done", call_core<OpenQueue, task_done>, METH_NOARGS, docs::kTaskDone},

@@ -103,6 +103,7 @@ py::dict describe(const QueueSummary& queue) {
                       label.data(), static_cast<Py_ssize_t>(label.size()), "replace")),
                   "arena"_a = queue.arena, "block"_a = queue.block, "state"_a = state,
                   "messages"_a = queue.messages, "limit"_a = queue.limit, "put"_a = queue.put,
+                  "bytes"_a = queue.bytes, "max_bytes"_a = queue.max_bytes,
                   "processes"_a = queue.processes, "rings"_a = queue.rings,
                   "readers"_a = number_or_none(queue.is_broadcast(), queue.readers),
                   "waits_to_get"_a = queue.getters, "waits_to_put"_a = queue.putters);

@@ -26,6 +26,7 @@ void QueuedTickets::issue_into(std::span<TicketRecord* const> records) {
     for (std::size_t i = begin; i < end; ++i) {
       Queued& one = queued_[i];
       one.ticket = one.arena->send(one.block, *records[i]);
+      bytes_ += one.arena->size(one.block);
       one.arena->release(one.block);
     }
   }

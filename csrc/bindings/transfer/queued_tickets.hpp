@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,6 +29,8 @@ class QueuedTickets {
 
   [[nodiscard]] const SessionId& session() const noexcept { return session_; }
   [[nodiscard]] std::size_t size() const noexcept { return queued_.size(); }
+  /// The bytes of the blocks whose tickets were issued.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
   /// Adds a ticket for a block that the caller holds, to which this object has a reference, too,
   /// until the ticket is issued. Returns the number of its record.
@@ -51,6 +54,7 @@ class QueuedTickets {
 
   SessionId session_;
   std::vector<Queued> queued_;
+  std::uint64_t bytes_ = 0;
   Origin origin_;
 };
 

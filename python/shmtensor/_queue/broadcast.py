@@ -9,7 +9,7 @@ import shmtensor._core as _core
 import shmtensor._queue.queue  # noqa: F401 - registers the exceptions and the picklers
 from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
 from shmtensor._queue.labels import label_or_place
-from shmtensor._values import check_range
+from shmtensor._values import check_limit, check_range
 
 __all__ = ["Broadcast", "BroadcastReader"]
 
@@ -48,14 +48,18 @@ class Broadcast(SentByHandle, Writable[Item], _core.BroadcastBase):
         Number of messages that fit, from 1 to 65,536: how far the slowest reader may be behind.
     on_full
         What `put` does if the slowest reader is that far behind: "block" waits for it, "drop_oldest" lets it
-        miss the oldest message, "raise" raises `queue.Full`.
+        miss the oldest messages, "raise" raises `queue.Full`.
+    max_bytes
+        The same while the messages that the slowest reader has still to read have so many bytes, with all
+        shared memory to which they refer; a message of any size is put while they have fewer. None for no
+        limit.
     label
         As for `Queue`.
 
     Raises
     ------
     ValueError
-        If `maxsize` or `on_full` is not one of these, or `label` too long.
+        If `maxsize`, `on_full` or `max_bytes` is not one of these, or `label` too long.
     OutOfSharedMemory
         If there is not enough memory.
 
@@ -67,14 +71,20 @@ class Broadcast(SentByHandle, Writable[Item], _core.BroadcastBase):
     __slots__ = ()
 
     def __init__(
-        self, maxsize: SupportsIndex, on_full: OnFull = "block", *, label: str | None = None
+        self,
+        maxsize: SupportsIndex,
+        on_full: OnFull = "block",
+        *,
+        max_bytes: SupportsIndex | None = None,
+        label: str | None = None,
     ) -> None:
         size = check_range("maxsize", operator.index(maxsize), 1, _MOST)
         if on_full not in get_args(OnFull):
             raise ValueError(
                 f"on_full must be one of {', '.join(map(repr, get_args(OnFull)))}, not {on_full!r}"
             )
-        super().__init__(_core.new_broadcast_storage(size, on_full, label_or_place(label)))
+        most = check_limit(max_bytes, "max_bytes")
+        super().__init__(_core.new_broadcast_storage(size, most, on_full, label_or_place(label)))
 
     def reader(self) -> BroadcastReader[Item]:
         """Join as a reader: it gets every item that is put from now on.

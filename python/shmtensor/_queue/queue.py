@@ -13,7 +13,7 @@ from shmtensor._pickling import dumps, dumps_for_many
 from shmtensor._queue.channel import Item, Readable, SentByHandle, Writable
 from shmtensor._queue.errors import QueueClosed, ShutDown
 from shmtensor._queue.labels import label_or_place
-from shmtensor._values import check_range
+from shmtensor._values import check_limit, check_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +51,9 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
     ----------
     maxsize
         Number of messages that fit; 0 for no limit but memory.
+    max_bytes
+        The queue is full, too, while its unread messages have so many bytes, with all shared memory to which
+        they refer; a message of any size is put while they have fewer. None for no limit.
     redeliver
         Whether a message that its consumer has not completed is received again. At most 1,024 messages are
         with consumers then; a consumer waits for one more until one is completed.
@@ -61,7 +64,7 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
     Raises
     ------
     ValueError
-        If `maxsize` is negative, or `label` too long.
+        If `maxsize` is negative, `max_bytes` not above 0, or `label` too long.
     OutOfSharedMemory
         If there is not enough memory.
 
@@ -73,10 +76,16 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
     __slots__ = ()
 
     def __init__(
-        self, maxsize: SupportsIndex = 0, *, redeliver: bool = False, label: str | None = None
+        self,
+        maxsize: SupportsIndex = 0,
+        *,
+        max_bytes: SupportsIndex | None = None,
+        redeliver: bool = False,
+        label: str | None = None,
     ) -> None:
         size = check_range("maxsize", operator.index(maxsize), 0)
-        super().__init__(_core.new_queue_storage(size, bool(redeliver), label_or_place(label)))
+        most = check_limit(max_bytes, "max_bytes")
+        super().__init__(_core.new_queue_storage(size, most, bool(redeliver), label_or_place(label)))
 
     if TYPE_CHECKING:  # the extension does not know the type of the items
 
@@ -123,4 +132,5 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.qsize()} messages"
-        return f"<{type(self).__name__}: {state}, maxsize {self.maxsize}>"
+        bytes_limit = "" if self.max_bytes is None else f", max_bytes {self.max_bytes}"
+        return f"<{type(self).__name__}: {state}, maxsize {self.maxsize}{bytes_limit}>"

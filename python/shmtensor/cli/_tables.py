@@ -56,7 +56,8 @@ def messages(one: dict[str, Any]) -> Table:
 
 def queues(one: dict[str, Any], rates: Rates | None = None) -> Table:
     """Return the table of queues; with rates, it has columns for them."""
-    head = ["queue", "label", "state", "messages", "limit", "put", "processes", "readers", "rings", "waiting"]
+    head = ["queue", "label", "state", "messages", "limit", "bytes", "max bytes", "put", "processes"]
+    head += ["readers", "rings", "waiting"]
     after = head.index("put") + 1
     rows = [
         [
@@ -65,6 +66,8 @@ def queues(one: dict[str, Any], rates: Rates | None = None) -> Table:
             q["state"],
             q["messages"],
             q["limit"] or "none",
+            human_bytes(q["bytes"]),
+            human_bytes(q["max_bytes"]) if q["max_bytes"] else "none",
             q["put"],
             q["processes"],
             "" if q["readers"] is None else q["readers"],

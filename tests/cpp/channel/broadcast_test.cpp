@@ -249,7 +249,7 @@ TEST_F(BroadcastInOneProcess, IsNotOpenedInOtherMemory) {
       user_->session().allocate(BroadcastHeader::bytes(3), Strategy::file_descriptor));
   EXPECT_THROW(Broadcast(user_->session(), *zeros), SessionError);
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{4}, ~std::uint64_t{0}}) {
-    Broadcast::create(*zeros, 3, OnFull::block);
+    Broadcast::create(*zeros, {.limit = 3});
     reinterpret_cast<BroadcastHeader*>(
         zeros->arena->bytes(zeros->number, Access::read_write).data())
         ->limit.store(limit);

@@ -17,7 +17,7 @@ class BroadcastUser : public ChannelUser<Broadcast, BroadcastHeader> {
   void make(std::uint64_t limit, OnFull on_full = OnFull::block,
             Strategy strategy = Strategy::file_descriptor) {
     const Block block = session_->allocate(BroadcastHeader::bytes(limit), strategy);
-    Broadcast::create(block, limit, on_full);
+    Broadcast::create(block, {.limit = limit, .on_full = on_full});
     open(block);
   }
   [[nodiscard]] std::unique_ptr<BroadcastReader> reader() {

@@ -16,7 +16,7 @@ class QueueUser : public ChannelUser<Queue, QueueHeader> {
   void make(std::uint64_t limit, Strategy strategy = Strategy::file_descriptor,
             bool redelivers = false) {
     const Block block = session_->allocate(Queue::bytes(redelivers), strategy);
-    Queue::create(block, limit, redelivers);
+    Queue::create(block, {.limit = limit, .redelivers = redelivers});
     open(block);
   }
 

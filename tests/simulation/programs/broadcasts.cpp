@@ -15,8 +15,10 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     std::uint32_t readers = 1;
     std::uint32_t messages = 2;  ///< of each writer
     std::uint64_t limit = 2;
+    std::uint64_t max_bytes = 0;
     OnFull on_full = OnFull::block;
     std::uint32_t reads = 0;  ///< messages after which a reader leaves; 0: it stays
+    bool idles = false;       ///< the last reader takes one message and stays
     bool stops = false;       ///< another process shuts the broadcast down; there is one reader
   };
 
@@ -24,9 +26,12 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
       : roles_(roles), users_(roles.writers + roles.readers) {}
 
   void build() override {
-    build_channel(
-        users_ + (roles_.stops ? 1u : 0u), BroadcastHeader::bytes(roles_.limit),
-        [this](const Block& block) { Broadcast::create(block, roles_.limit, roles_.on_full); });
+    build_channel(users_ + (roles_.stops ? 1u : 0u), BroadcastHeader::bytes(roles_.limit),
+                  [this](const Block& block) {
+                    Broadcast::create(block, {.limit = roles_.limit,
+                                              .max_bytes = roles_.max_bytes,
+                                              .on_full = roles_.on_full});
+                  });
     readers_.resize(roles_.readers);
     name_words();
   }
@@ -49,18 +54,26 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     const bool stopped = roles_.stops && run.has_ended(users_) && !run.is_dead(users_);
     for (std::uint32_t i = 0; i < roles_.readers; ++i) {
       if (run.has_ended(i)) continue;
-      if (readers_[i]->lag() != 0) return run.fail("a reader sleeps beside a message");
+      const bool idles = roles_.idles && i + 1 == roles_.readers;
+      if (!idles && readers_[i]->lag() != 0) return run.fail("a reader sleeps beside a message");
       if (stopped) return run.fail("a reader sleeps after the shutdown");
     }
     for (std::uint32_t i = roles_.readers; i < users_; ++i) {
-      if (!run.has_ended(i)) return run.fail("a writer sleeps beside room");
+      const bool has_room = !roles_.idles || channel(i).lag() == 0;
+      if (!run.has_ended(i) && has_room) return run.fail("a writer sleeps beside room");
+    }
+    const std::uint64_t lag = channel(0).lag();
+    if (channel(0).waiting_bytes() != lag * bytes_of_one(true)) {
+      return run.fail("the bytes of the messages are counted wrong");
     }
     const bool reached_end = stopped && !run.is_dead(0);
     if (reached_end && read_ != header<BroadcastHeader>().tail.count.load()) {
       return run.fail("a reader ended before a message");
     }
-    // Of those who live, all have read everything, and only the broadcast's block is left.
-    if (live_blocks() != (anyone_lives(run) ? 1u : 0u)) return run.fail("a block is left");
+    // The broadcast's block is left, with what has still to be read, or put.
+    std::uint64_t held = 1 + lag;
+    for (std::uint32_t i = roles_.readers; i < users_; ++i) held += run.has_ended(i) ? 0u : 1u;
+    if (live_blocks() != (anyone_lives(run) ? held : 0)) return run.fail("a block is left");
   }
 
  private:
@@ -76,6 +89,8 @@ class BroadcastProgram : public ChannelWorld<Broadcast> {
     read_ = raw(header<BroadcastHeader>().readers[process].next);
     std::array<std::uint64_t, 8> last{};
     for (std::uint32_t i = 0; roles_.reads == 0 || i < roles_.reads; ++i) {
+      const bool idles = roles_.idles && process + 1 == roles_.readers;
+      if (idles && i == 1) run_->wait_until([] { return false; });
       std::uint64_t number = 0;
       if (take(reader, number) != Attempt::done) return;
       std::uint64_t& before = last[number >> 32];
@@ -116,6 +131,16 @@ const Register<BroadcastProgram> broadcast_programs[] = {
     {"broadcast/leaving reader", BroadcastRoles{.messages = 3, .limit = 1, .reads = 1}},
     {"broadcast/oldest dropped",
      BroadcastRoles{.messages = 3, .limit = 1, .on_full = OnFull::drop_oldest}},
+    {"broadcast/bytes/pair", BroadcastRoles{.messages = 3, .max_bytes = 72}},
+    {"broadcast/bytes/idle reader",
+     BroadcastRoles{.writers = 2, .limit = 3, .max_bytes = 73, .idles = true}},
+    {"broadcast/bytes/oldest dropped", BroadcastRoles{.readers = 2,
+                                                      .messages = 3,
+                                                      .max_bytes = 73,
+                                                      .on_full = OnFull::drop_oldest,
+                                                      .idles = true}},
+    {"broadcast/bytes/oldest of two",
+     BroadcastRoles{.messages = 4, .on_full = OnFull::drop_oldest, .idles = true}},
     {"broadcast/shutdown", BroadcastRoles{.stops = true}},
 };
 

@@ -61,17 +61,23 @@ class ChannelWorld : public Program {
       source.prepare(result, call, std::chrono::hours(1));
     }
   }
+  static constexpr std::uint64_t kBlock = 64;
+  /// Of a message.
+  [[nodiscard]] static std::uint64_t bytes_of_one(bool with_block) noexcept {
+    return sizeof(std::uint64_t) + (with_block ? kBlock : 0);
+  }
   /// Puts a number, in the message and, if wanted, in a block of its own.
   Attempt put(std::uint32_t process, std::uint64_t number, bool with_block) {
     HeldBlock block;
     if (with_block) {
-      block = HeldBlock(session(process).allocate(64, Strategy::file_descriptor));
+      block = HeldBlock(session(process).allocate(kBlock, Strategy::file_descriptor));
       std::memcpy(bytes_of(*block), &number, sizeof number);
     }
     ChannelCall call(session(process));
     const Outgoing message{.kind = with_block ? 1u : 0u,
                            .content = std::as_bytes(std::span(&number, 1)),
-                           .block = block ? *block : Block{}};
+                           .block = block ? *block : Block{},
+                           .block_bytes = with_block ? kBlock : 0};
     Channel& to = channel(process);
     return attempt(to, call, [&] { return to.try_put(message, call); });
   }

@@ -21,6 +21,7 @@ class QueueProgram : public ChannelWorld<Queue> {
     std::uint32_t threads = 1;   ///< of each consumer
     std::uint32_t messages = 2;  ///< of each producer
     std::uint64_t limit = 0;
+    std::uint64_t max_bytes = 0;
     bool blocks = false;      ///< each message has a block of its own
     bool stops = false;       ///< another process shuts the queue down
     bool redelivers = false;  ///< a number is received again if its consumer was killed
@@ -33,6 +34,7 @@ class QueueProgram : public ChannelWorld<Queue> {
     /// names the ticket of an earlier message.
     std::vector<std::uint32_t> rounds = std::vector<std::uint32_t>(QueueHeader::kFirstRing, 1);
     std::uint32_t unread = 0;  ///< then so many are put
+    bool large = false;        ///< those have blocks
   };
 
   explicit QueueProgram(Roles roles)
@@ -41,14 +43,16 @@ class QueueProgram : public ChannelWorld<Queue> {
   void build() override {
     build_channel(users_ + (roles_.stops ? 1u : 0u) + (roles_.joins ? 1u : 0u),
                   Queue::bytes(roles_.redelivers), [this](const Block& block) {
-                    Queue::create(block, roles_.limit, roles_.redelivers);
+                    Queue::create(block, {.limit = roles_.limit,
+                                          .max_bytes = roles_.max_bytes,
+                                          .redelivers = roles_.redelivers});
                   });
     for (const std::uint32_t round : roles_.rounds) {
       for (std::uint32_t i = 0; i < round; ++i) static_cast<void>(put(0, i, true));
       for (std::uint32_t i = 0; i < round; ++i) pass_one();
     }
     first_ = channel(0).put_count();
-    for (std::uint32_t i = 0; i < roles_.unread; ++i) put_one(0, kUnread + i);
+    for (std::uint32_t i = 0; i < roles_.unread; ++i) put_one(0, kUnread + i, roles_.large);
     name_words();
   }
 
@@ -79,6 +83,10 @@ class QueueProgram : public ChannelWorld<Queue> {
       consumer_lives = consumer_lives || (!run.is_dead(i) && !done);
     }
     const std::uint64_t left = channel(0).size();
+    const std::uint64_t bytes = left * bytes_of_one(roles_.blocks);
+    if (!roles_.redelivers && !roles_.large && channel(0).waiting_bytes() != bytes) {
+      return run.fail("the bytes of the messages are counted wrong");
+    }
     if (consumer_lives && left != 0) return run.fail("a consumer left a message");
     const std::uint64_t known = roles_.redelivers ? completed_.size() : received_.size() + dead;
     if (known + left < put_) return run.fail("a message was lost");
@@ -88,7 +96,7 @@ class QueueProgram : public ChannelWorld<Queue> {
       if (run.has_ended(i)) continue;
       if (stopped) return run.fail("a process sleeps after the shutdown");
       if (i >= roles_.producers) continue;
-      if (consumer_lives || left == 0) return run.fail("a producer sleeps beside room");
+      if (consumer_lives || !channel(0).is_full()) return run.fail("a producer sleeps beside room");
       held += roles_.blocks ? 1u : 0u;  // the message that it waits to put
     }
     if (roles_.joins && !run.has_ended(last()) && channel(0).all_done()) {
@@ -96,6 +104,8 @@ class QueueProgram : public ChannelWorld<Queue> {
     }
     // The last process that dies leaves nothing behind.
     if (roles_.blocks) held += left;
+    const std::uint64_t taken = raw(header<QueueHeader>().head.count) - first_;
+    if (roles_.large) held += roles_.unread - std::min<std::uint64_t>(roles_.unread, taken);
     const std::uint64_t expected = anyone_lives(run) ? held + rings() : 0;
     if (live_blocks() != expected) return run.fail("a block is left");
   }
@@ -124,8 +134,8 @@ class QueueProgram : public ChannelWorld<Queue> {
     }
   }
 
-  bool put_one(std::uint32_t process, std::uint64_t number) {
-    const bool done = put(process, number, roles_.blocks) == Attempt::done;
+  bool put_one(std::uint32_t process, std::uint64_t number, bool large = false) {
+    const bool done = put(process, number, roles_.blocks || large) == Attempt::done;
     put_ += done ? 1u : 0u;
     return done;
   }
@@ -260,6 +270,12 @@ const Register<QueueProgram> queue_programs[] = {
     {"queue/two threads", QueueRoles{.threads = 2, .blocks = true}},
     {"queue/room for one", QueueRoles{.messages = 3, .limit = 1}},
     {"queue/rivals for room", QueueRoles{.producers = 2, .limit = 1}},
+    {"queue/bytes/room for one", QueueRoles{.messages = 3, .max_bytes = 8}},
+    {"queue/bytes/with blocks", QueueRoles{.producers = 2, .max_bytes = 72, .blocks = true}},
+    // The large message makes room for both small ones, which no process takes.
+    {"queue/bytes/room for two",
+     QueueRoles{
+         .producers = 2, .messages = 1, .max_bytes = 16, .takes = 1, .unread = 1, .large = true}},
     {"queue/one for each", QueueRoles{.consumers = 2, .takes = 1}},
     {"queue/shutdown", QueueRoles{.stops = true}},
     // The first ring is full.
