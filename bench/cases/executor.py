@@ -9,6 +9,8 @@ from concurrent import futures
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from bench.model import Case, Goal, Measure, Probe, Row, Samples, Summary
 from bench.options import Options
 from bench.timing import per_call
@@ -19,17 +21,20 @@ WORKERS = 2
 CALLS, MAPPED = 300, 10_000
 LIMITED, TIMEOUT, ENDLESS_EVERY = 500, 0.05, 10
 IDEAL = LIMITED / ENDLESS_EVERY * TIMEOUT / WORKERS
+LARGE = 100_000_000  # bytes
+WITH_LARGE = {"shmtensor": 100, "pickle": 10, "loky": 10}  # calls
 
 ONE, MANY, ENDLESS = "submit, and the result", "map of small calls", "every tenth call never ends"
+SAME = "call with the same array of 100 MB"
 CLASSES: dict[str, Callable[[], Any]] = {
     "shmtensor": lambda: _executor("shmtensor.futures", "shmtensor.multiprocessing"),
     "pickle": lambda: _executor("concurrent.futures", "multiprocessing"),
     "loky": lambda: importlib.import_module("loky").ProcessPoolExecutor(WORKERS),
 }
 VARIANTS = {
-    "shmtensor": [ONE, MANY, ENDLESS],
-    "pickle": [ONE, MANY],
-    "loky": [ONE, MANY],
+    "shmtensor": [ONE, MANY, SAME, ENDLESS],
+    "pickle": [ONE, MANY, SAME],
+    "loky": [ONE, MANY, SAME],
     "pebble": [ENDLESS],
 }
 
@@ -40,11 +45,15 @@ def _executor(module: str, multiprocessing: str) -> Any:
 
 
 def _variants(peer: str, options: Options) -> list[str]:
-    return [one for one in VARIANTS[peer] if one != ENDLESS or not options.quick]
+    return [one for one in VARIANTS[peer] if one not in {SAME, ENDLESS} or not options.quick]
 
 
 def same(value: int) -> int:
     return value
+
+
+def first(array: Any) -> float:
+    return float(array[0])
 
 
 def end_or_not(number: int) -> int:
@@ -92,11 +101,18 @@ def _probe(peer: str, _options: Options) -> Iterator[Probe]:
             for i in range(count):
                 executor.submit(same, i).result()
 
+        def with_large(count: int) -> None:
+            array = np.ones(LARGE // 8)
+            for future in [executor.submit(first, array) for _ in range(count)]:
+                future.result()
+
         def measure(variant: str) -> Measure:
             if variant == ENDLESS:
                 return {"seconds": _limited(peer)}
             if variant == ONE:
                 return {"seconds": per_call(one_by_one, CALLS)}
+            if variant == SAME:
+                return {"seconds": per_call(with_large, WITH_LARGE[peer])}
             return {"seconds": per_call(lambda count: list(executor.map(same, range(count))), MAPPED)}
 
         yield measure
@@ -104,7 +120,7 @@ def _probe(peer: str, _options: Options) -> Iterator[Probe]:
 
 def _rows(samples: Samples) -> list[Row]:
     rows = []
-    for variant in (ONE, MANY, ENDLESS):
+    for variant in (ONE, MANY, SAME, ENDLESS):
         for peer in CASE.peers:
             if not samples.has(peer, variant):
                 continue
@@ -114,7 +130,8 @@ def _rows(samples: Samples) -> list[Row]:
                 ratio = Summary.of([one / IDEAL for one in seconds]).median
                 rows.append(Row(variant, peer, "s", Summary.of(seconds), ratio, goal))
             else:
-                rows.append(Row(variant, peer, "us", Summary.of(seconds, 1e6)))
+                scale = 1e3 if variant == SAME else 1e6
+                rows.append(Row(variant, peer, "ms" if variant == SAME else "us", Summary.of(seconds, scale)))
     return rows
 
 

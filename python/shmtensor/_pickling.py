@@ -41,12 +41,14 @@ class MessagePickler(pickle.Pickler):
     place: Callable[[memoryview], Any] = staticmethod(_copy_for_one)
     """Returns what is sent for a buffer in private memory; None: the buffer stays in the pickle."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Callable[[memoryview], Any] | None = None) -> None:
         self.file = io.BytesIO()
         self.buffers: list[Any] = []
         self.nbytes = 0  # of the last message, with its buffers
         # Without a reference to this object: in a cycle, the objects in its memo would live on.
-        super().__init__(self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers, self.place))
+        super().__init__(
+            self.file, 5, buffer_callback=partial(_keep_in_band, self.buffers, place or self.place)
+        )
         self.dispatch_table = MESSAGES
 
     def dumps(self, value: object) -> bytes:
@@ -114,13 +116,13 @@ class ByNamePickler(MessagePickler):
 
 
 def dumps_by(
-    kind: type[MessagePickler], note: Callable[[int], None] | None = None
+    new: Callable[[], MessagePickler], note: Callable[[int], None] | None = None
 ) -> Callable[[object], bytes]:
     """Return a function that pickles messages, with one pickler for each thread, and notes their sizes."""
     kept = _Kept()
 
     def dumps(value: object) -> bytes:
-        pickler, kept.pickler = kept.pickler or kind(), None  # a reducer may put a message, too
+        pickler, kept.pickler = kept.pickler or new(), None  # a reducer may put a message, too
         content = pickler.dumps(value)
         kept.pickler = pickler  # after an exception, perhaps that of a signal handler, its memo may be full
         if note is not None:

@@ -8,11 +8,15 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Sized
 from concurrent import futures
 from concurrent.futures import CancelledError
+from functools import partial
 from multiprocessing import util
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shmtensor.multiprocessing._pool.naming import name_of
+from shmtensor.multiprocessing._pool.options import Progress
 from shmtensor.multiprocessing.context import default_context
 
 if TYPE_CHECKING:
@@ -152,6 +156,7 @@ class ProcessPoolExecutor(futures.Executor):
         timeout: float | None = None,
         chunksize: int = 1,
         buffersize: int | None = None,
+        progress: bool | Callable[[int, int | None], object] = False,
     ) -> Iterator[_Result]:
         """Yield the results of calls, in the order of the items; see `concurrent.futures.Executor.map`.
 
@@ -165,6 +170,8 @@ class ProcessPoolExecutor(futures.Executor):
             So many calls are one task.
         buffersize
             So many tasks are submitted before their results are asked for; None: all of them.
+        progress
+            As for the methods of `Pool`.
         """
         if chunksize < 1:
             msg = "chunksize must be >= 1."
@@ -173,24 +180,31 @@ class ProcessPoolExecutor(futures.Executor):
             msg = "buffersize must be None or > 0"
             raise ValueError(msg)
         end = None if timeout is None else timeout + time.monotonic()
+        shown = Progress(progress, name_of(fn)) if progress else None
+        if shown is not None and iterables and all(isinstance(items, Sized) for items in iterables):
+            shown.total = min(map(len, iterables))  # type: ignore[arg-type]
         chunks = _chunks(zip(*iterables), chunksize)  # noqa: B905  # as long as the shortest
-        waiting = deque(self.submit(_run_chunk, fn, chunk) for chunk in itertools.islice(chunks, buffersize))
-        return self._results(fn, chunks, waiting, end)
+        rest = (self._submit_chunk(fn, chunk, shown) for chunk in chunks)
+        return self._results(deque(itertools.islice(rest, buffersize)), rest, end)
 
+    def _submit_chunk(
+        self, fn: Callable[..., _Result], chunk: list[tuple[Any, ...]], shown: Progress | None
+    ) -> Future[list[_Result]]:
+        future = self.submit(_run_chunk, fn, chunk)
+        if shown is not None:
+            future.add_done_callback(partial(_show, shown, len(chunk)))
+        return future
+
+    @staticmethod
     def _results(
-        self,
-        fn: Callable[..., _Result],
-        chunks: Iterator[list[tuple[Any, ...]]],
-        waiting: deque[Future[list[_Result]]],
-        end: float | None,
+        waiting: deque[Future[list[_Result]]], rest: Iterator[Future[list[_Result]]], end: float | None
     ) -> Iterator[_Result]:
         try:
             while waiting:
                 left = None if end is None else end - time.monotonic()
                 results = waiting[0].result(left)
                 waiting.popleft()
-                for chunk in itertools.islice(chunks, 1):
-                    waiting.append(self.submit(_run_chunk, fn, chunk))
+                waiting.extend(itertools.islice(rest, 1))
                 results.reverse()
                 while results:
                     yield results.pop()  # without a reference to it
@@ -238,6 +252,11 @@ def _chunks(items: Iterable[tuple[Any, ...]], size: int) -> Iterator[list[tuple[
     iterator = iter(items)
     while chunk := list(itertools.islice(iterator, size)):
         yield chunk
+
+
+def _show(shown: Progress, calls: int, future: Future[Any]) -> None:
+    if not future.cancelled():
+        shown.add(calls)
 
 
 def _run_chunk(fn: Callable[..., _Result], chunk: list[tuple[Any, ...]]) -> list[_Result]:

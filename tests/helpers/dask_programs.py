@@ -45,8 +45,7 @@ def cluster(workers: int = 2, **options):
 
 def owner(array: np.ndarray) -> str:
     """Return what an array's memory is: a private view of a block, a shared block, or the process's own."""
-    from shmtensor import _core
-    from shmtensor.integrations import _copies
+    from shmtensor import _copies, _core
 
     found = _copies._owner(array)
     if isinstance(found, _core.PrivateView):

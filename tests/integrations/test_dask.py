@@ -40,8 +40,7 @@ def test_values_on_disk_contain_no_handle(tmp_path, kind) -> None:
     from distributed.spill import SpillBuffer
 
     import shmtensor as st
-    from shmtensor.integrations._borrowing import private_view
-    from shmtensor.integrations._copies import copy_of
+    from shmtensor._copies import copy_of, private_view
 
     st.install("dask")
     try:

@@ -6,8 +6,8 @@ from collections.abc import ItemsView, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor._core as _core
+from shmtensor._progress import ProgressLine
 from shmtensor._values import human_bytes
-from shmtensor.containers._progress import Progress
 from shmtensor.containers._unchanging import Unchanging
 from shmtensor.containers._writer import PICKLE, Writer
 from shmtensor.errors import CorruptDataError
@@ -104,12 +104,12 @@ class SharedDict(Unchanging, Mapping[Any, Value]):
         progress: bool = False,
     ) -> SharedDict[Value]:
         writer = Writer(PICKLE)
-        shown = Progress(progress, cls.__name__)
+        shown = ProgressLine(progress, cls.__name__, "{:,} items, {:,.1f} MiB")
         pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
         table = _write(writer, pairs, nested, shown)
         number = writer.add_nested(table)
         pieces = writer.finish()
-        shown.end(len(writer), sum(piece.nbytes for piece in pieces))
+        shown.end(len(writer), sum(piece.nbytes for piece in pieces) / 2**20)
         return _rebuild(pieces, number)
 
     def __init_subclass__(cls) -> None:
@@ -208,7 +208,7 @@ def _write(
     writer: Writer,
     pairs: Iterable[tuple[Any, Any]],
     nested: bool,
-    progress: Progress,
+    progress: ProgressLine,
     outer: tuple[int, ...] = (),
 ) -> bytes:
     """Write the values; return the key table."""
@@ -227,7 +227,7 @@ def _write(
             msg = f"duplicate key {key!r}"
             raise ValueError(msg)
         if progress.step and len(writer) % progress.step == 0:
-            progress.at(len(writer), writer.nbytes)
+            progress.at(len(writer), writer.nbytes / 2**20)
     return table.finish()
 
 

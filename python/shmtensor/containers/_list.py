@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 import shmtensor._core as _core
+from shmtensor._progress import ProgressLine
 from shmtensor._values import human_bytes
-from shmtensor.containers._progress import Progress
 from shmtensor.containers._unchanging import Unchanging
 from shmtensor.containers._writer import BYTES, PICKLE, TEXT, Writer
 from shmtensor.creation import asarray
@@ -117,10 +117,10 @@ class SharedList(Unchanging, _core.ItemsBase, Sequence[Item]):
     @classmethod
     def _written(cls, kind: int, iterable: Iterable[Any], progress: bool) -> SharedList[Any]:
         writer = Writer(kind)
-        shown = Progress(progress, cls.__name__)
+        shown = ProgressLine(progress, cls.__name__, "{:,} items, {:,.1f} MiB")
         writer.extend(iterable, shown)
         pieces = writer.finish()
-        shown.end(len(writer), sum(piece.nbytes for piece in pieces))
+        shown.end(len(writer), sum(piece.nbytes for piece in pieces) / 2**20)
         return cls._over(pieces)
 
     @classmethod

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from shmtensor.containers._progress import Progress
+    from shmtensor._progress import ProgressLine
 
 __all__ = ["BYTES", "NESTED", "PICKLE", "TEXT", "Writer", "item_reducers"]
 
@@ -73,7 +73,7 @@ class Writer:
         """Bytes of all items so far."""
         return self._written + len(self._staged)
 
-    def extend(self, items: Iterable[Any], progress: Progress) -> None:
+    def extend(self, items: Iterable[Any], progress: ProgressLine) -> None:
         """Add items one by one, each serialized once."""
         if self._kind != PICKLE:
             self._extend_encoded(items, progress)
@@ -85,7 +85,7 @@ class Writer:
             if len(self._staged) >= self._limit:
                 self._flush()
             if progress.step:
-                progress.at(len(self), self.nbytes)
+                progress.at(len(self), self.nbytes / 2**20)
             if not more:
                 return
 
@@ -115,7 +115,7 @@ class Writer:
         """Add the entry of an item that begins at the current position."""
         self._entries += (self._base() | len(self._staged) | form).to_bytes(8, "little")
 
-    def _extend_encoded(self, items: Iterable[Any], progress: Progress) -> None:
+    def _extend_encoded(self, items: Iterable[Any], progress: ProgressLine) -> None:
         encode = _ENCODE[self._kind]
         for item in items:
             try:
@@ -128,7 +128,7 @@ class Writer:
             if len(self._staged) >= self._limit:
                 self._flush()
             if progress.step and len(self) % progress.step == 0:
-                progress.at(len(self), self.nbytes)
+                progress.at(len(self), self.nbytes / 2**20)
 
     def add(self, item: Any) -> int:
         """Add one item; return its number."""

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 import shmtensor._core as _core
 from shmtensor import _array_reducers
 
-if TYPE_CHECKING:
-    from shmtensor.storage import Storage
-
-__all__ = ["dumps", "loads", "private_view"]
+__all__ = ["dumps", "loads"]
 
 
 def dumps(obj: Any) -> bytes:
@@ -40,14 +35,3 @@ def loads(content: Any) -> Any:
     """
     with _core.ReadScope():
         return pickle.loads(content)
-
-
-def private_view(block: Storage) -> memoryview:
-    """Return the bytes of a block as private memory: what this process writes, no other process sees.
-
-    Nothing is copied until then. The view keeps the block. If the kernel refuses the mapping, it is a copy.
-    """
-    try:
-        return memoryview(_core.PrivateView(block))
-    except OSError:
-        return memoryview(np.frombuffer(memoryview(block), np.uint8).copy())

@@ -12,11 +12,11 @@ import multiprocess
 import numpy as np
 from multiprocess import connection, popen_fork, process, queues, reduction, spawn
 
+from shmtensor._copies import reduce_to_copy
 from shmtensor._log import log_event
 from shmtensor._threshold import is_large
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations._children import pass_on_to_children
-from shmtensor.integrations._copies import reduce_to_copy
 from shmtensor.integrations._registry import state
 from shmtensor.integrations._replacements import Replacements
 from shmtensor.integrations._sending import into_pipe, is_sending, of_feeder, of_queue, pickles_message

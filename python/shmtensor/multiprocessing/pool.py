@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections.abc import Sized
 from concurrent.futures import CancelledError
-from contextlib import suppress
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shmtensor.multiprocessing._pool.limits import Limited, limited
+from shmtensor.multiprocessing._pool.buffered import buffered
+from shmtensor.multiprocessing._pool.callbacks import reporting
 from shmtensor.multiprocessing._pool.naming import describe
+from shmtensor.multiprocessing._pool.options import WithOptions, with_options
 from shmtensor.multiprocessing._pool.room import wake
 from shmtensor.multiprocessing._pool.tasks import Tasks
 from shmtensor.multiprocessing._pool.workers import Workers
@@ -26,6 +28,10 @@ from shmtensor.multiprocessing.queues import SimpleQueue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.pool import ThreadPool as ThreadPool  # noqa: PLC0414  # exported
+
+    from typing_extensions import Unpack
+
+    from shmtensor.multiprocessing._pool.options import TaskOptions
 
 __all__ = ["Pool", "TaskResult"]
 
@@ -53,16 +59,27 @@ class Pool(pool.Pool):
     If three workers end one after the other before they can take a task, as by an initializer that raises, no
     more are started, and all tasks fail with `WorkerLost`.
 
-    Methods that run tasks have two more arguments, the limits of a task:
+    A large array that is an argument of several tasks, as in a `functools.partial`, is copied once while it
+    lives and is not changed; each task has it as its own.
+
+    Methods that run tasks have more keyword arguments:
 
     timeout : float, optional
         Seconds from the beginning of the call in its worker.
     max_bytes : int, optional
         Private memory of the worker, beyond what it has when the call begins.
+    retries : int, default 0
+        So often a task whose worker is killed, or exits, is run again. The pool keeps its arguments.
+    progress : bool or callable, default False
+        True: progress is printed to standard error. A function is called with the number of calls that have
+        a result, and with that of all, None if it is not known.
 
     The worker of a task above a limit is killed and replaced, and only that task fails, with `TaskTimeout` or
-    `TaskMemory`. In `map` and `starmap`, a task is one item then, unless `chunksize` is given. Processes that
-    the task has started end with the worker; their memory is not counted.
+    `TaskMemory`. With any of these, a task of `map` and `starmap` is one item, unless `chunksize` is given.
+    Processes that the task has started end with the worker; their memory is not counted.
+
+    `imap` and `imap_unordered` have `buffersize`, too, as in Python 3.15: so many items, at most, are taken
+    from the iterable and have no result that was asked for.
     """
 
     def _setup_queues(self) -> None:
@@ -84,14 +101,12 @@ class Pool(pool.Pool):
         kwds: dict[str, Any] = {},  # noqa: B006  # as in the standard library
         callback: Callable[[_Result], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
-        *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> TaskResult[_Result]:
         """Run a call in a worker; see `multiprocessing.pool.Pool.apply_async`."""
-        func = limited(func, timeout, max_bytes)
+        func = with_options(func, options)
         self._check_running()  # type: ignore[attr-defined]
-        result: Any = TaskResult(self, _reporting(callback), _reporting(error_callback))
+        result: Any = TaskResult(self, _or_none(callback), _or_none(error_callback))
         self._tasks.expect(result._job)
         self._taskqueue.put(([(result._job, 0, func, args, kwds)], None))  # type: ignore[attr-defined]
         return result  # type: ignore[no-any-return]
@@ -101,24 +116,20 @@ class Pool(pool.Pool):
         func: Callable[..., _Result],
         args: Iterable[Any] = (),
         kwds: dict[str, Any] = {},  # noqa: B006
-        *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> _Result:
         """Return the result of a call in a worker."""
-        return self.apply_async(func, args, kwds, timeout=timeout, max_bytes=max_bytes).get()
+        return self.apply_async(func, args, kwds, **options).get()
 
     def map(
         self,
         func: Callable[[_Item], _Result],
         iterable: Iterable[_Item],
         chunksize: int | None = None,
-        *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> list[_Result]:
         """Return the results of a call for each item; see `multiprocessing.pool.Pool.map`."""
-        return super().map(limited(func, timeout, max_bytes), iterable, chunksize)
+        return super().map(with_options(func, options), iterable, chunksize)
 
     def map_async(
         self,
@@ -127,12 +138,10 @@ class Pool(pool.Pool):
         chunksize: int | None = None,
         callback: Callable[[list[_Result]], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
-        *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> pool.MapResult[_Result]:
         """Run a call for each item; see `multiprocessing.pool.Pool.map_async`."""
-        func = limited(func, timeout, max_bytes)
+        func = with_options(func, options)
         return super().map_async(func, iterable, chunksize, callback, error_callback)
 
     def starmap(
@@ -140,12 +149,10 @@ class Pool(pool.Pool):
         func: Callable[..., _Result],
         iterable: Iterable[Iterable[Any]],
         chunksize: int | None = None,
-        *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> list[_Result]:
         """Return the results of a call for each tuple; see `multiprocessing.pool.Pool.starmap`."""
-        return super().starmap(limited(func, timeout, max_bytes), iterable, chunksize)
+        return super().starmap(with_options(func, options), iterable, chunksize)
 
     def starmap_async(
         self,
@@ -154,12 +161,10 @@ class Pool(pool.Pool):
         chunksize: int | None = None,
         callback: Callable[[list[_Result]], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
-        *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> pool.AsyncResult[list[_Result]]:
         """Run a call for each tuple; see `multiprocessing.pool.Pool.starmap_async`."""
-        func = limited(func, timeout, max_bytes)
+        func = with_options(func, options)
         return super().starmap_async(func, iterable, chunksize, callback, error_callback)
 
     def imap(
@@ -168,11 +173,11 @@ class Pool(pool.Pool):
         iterable: Iterable[_Item],
         chunksize: int | None = 1,
         *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        buffersize: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> pool.IMapIterator[_Result]:
         """Yield the results of a call for each item; see `multiprocessing.pool.Pool.imap`."""
-        return super().imap(limited(func, timeout, max_bytes), iterable, chunksize)
+        return self._iterate(super().imap, with_options(func, options), iterable, chunksize, buffersize)
 
     def imap_unordered(
         self,
@@ -180,11 +185,30 @@ class Pool(pool.Pool):
         iterable: Iterable[_Item],
         chunksize: int | None = 1,
         *,
-        timeout: float | None = None,
-        max_bytes: int | None = None,
+        buffersize: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> pool.IMapIterator[_Result]:
         """Yield the results as they come; see `multiprocessing.pool.Pool.imap_unordered`."""
-        return super().imap_unordered(limited(func, timeout, max_bytes), iterable, chunksize)
+        return self._iterate(
+            super().imap_unordered, with_options(func, options), iterable, chunksize, buffersize
+        )
+
+    @staticmethod
+    def _iterate(
+        start: Callable[..., pool.IMapIterator[Any]],
+        func: Callable[..., Any],
+        iterable: Iterable[Any],
+        chunksize: int | None,
+        buffersize: int | None,
+    ) -> pool.IMapIterator[Any]:
+        if isinstance(func, WithOptions) and func.options.progress is not None:
+            func.options.progress.total = len(iterable) if isinstance(iterable, Sized) else None
+        if buffersize is None:
+            return start(func, iterable, chunksize)
+        results: pool.IMapIterator[Any] = buffered(
+            lambda items: start(func, items, chunksize), iterable, buffersize, chunksize or 1
+        )
+        return results
 
     def _map_async(  # noqa: PLR0917  # as in the standard library
         self,
@@ -195,16 +219,17 @@ class Pool(pool.Pool):
         callback: Callable[[Any], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> Any:
+        self._check_running()  # type: ignore[attr-defined]
+        items: Any = iterable if hasattr(iterable, "__len__") else list(iterable)
         if chunksize is None:
-            self._check_running()  # type: ignore[attr-defined]
-            tasks: Any = iterable if hasattr(iterable, "__len__") else list(iterable)
             # The standard library divides by the number of its workers, which is 0 if all have just ended.
-            chunksize = max(-(-len(tasks) // (4 * self._processes)), 1)  # type: ignore[attr-defined]
-            if isinstance(func, Limited):
+            chunksize = max(-(-len(items) // (4 * self._processes)), 1)  # type: ignore[attr-defined]
+            if isinstance(func, WithOptions):
                 chunksize = 1
-            iterable = tasks
+        if isinstance(func, WithOptions) and func.options.progress is not None:
+            func.options.progress.total = len(items)
         return super()._map_async(  # type: ignore[misc]
-            func, iterable, mapper, chunksize, _reporting(callback), _reporting(error_callback)
+            func, items, mapper, chunksize, _or_none(callback), _or_none(error_callback)
         )
 
     def _guarded_task_generation(self, result_job: int, func: Any, iterable: Iterable[Any]) -> Any:
@@ -270,25 +295,8 @@ class _Notifier:
         return not self._reader.poll()
 
 
-def _reporting(callback: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
-    """Return a callback that reports what it raises, and does not end the thread that receives results."""
-    if callback is None:
-        return None
-
-    def call(value: Any) -> None:
-        try:
-            callback(value)
-        except BaseException as error:
-            if isinstance(error, SystemExit):  # which the hook would not report
-                error = RuntimeError(f"a callback of a pool raised {describe(error)}")
-            with suppress(Exception):
-                threading.excepthook(
-                    threading.ExceptHookArgs(
-                        (type(error), error, error.__traceback__, threading.current_thread())
-                    )
-                )
-
-    return call
+def _or_none(callback: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
+    return None if callback is None else reporting(callback)
 
 
 def _without_exits(iterable: Iterable[Any]) -> Iterator[Any]:

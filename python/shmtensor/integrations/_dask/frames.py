@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import shmtensor._core as _core
+from shmtensor._copies import address_of, copy_of, private_view
 from shmtensor._log import log_event
 from shmtensor._threshold import is_large
 from shmtensor.creation import zeros
 from shmtensor.errors import OutOfSharedMemory
 from shmtensor.integrations import _borrowing
-from shmtensor.integrations._borrowing import private_view
-from shmtensor.integrations._copies import address_of, copy_of
 from shmtensor.tensor import Tensor
 
 if TYPE_CHECKING:

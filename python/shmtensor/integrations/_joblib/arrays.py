@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import shmtensor._core as _core
+from shmtensor._copies import order_of, rebuild_private
 from shmtensor.creation import asarray
-from shmtensor.integrations._copies import order_of, rebuild_private
 from shmtensor.reducers import reduce_array_out_of_band, reduce_shared
 
 if TYPE_CHECKING:

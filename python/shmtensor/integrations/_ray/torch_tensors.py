@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shmtensor.integrations._borrowing import private_view
+from shmtensor._copies import private_view
 from shmtensor.integrations._ray.transport import Transport, by_value
 from shmtensor.integrations._torch.reducers import is_plain, rebuild_storage, rebuild_tensor, span_of
 from shmtensor.integrations._torch.storages import block_of, copy_of, over_bytes

@@ -12,48 +12,10 @@ from shmtensor.multiprocessing.errors import TaskMemory, TaskTimeout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shmtensor.multiprocessing._pool.options import Options
     from shmtensor.multiprocessing._pool.workers import Workers
 
-__all__ = ["Limit", "Limited", "Limits", "Stopped", "limited"]
-
-_MEASURE_EVERY = 0.01  # seconds, while there is a task with a limit of memory
-
-
-class Limit(NamedTuple):
-    """What a task may take: seconds, and bytes of private memory; None: any."""
-
-    timeout: float | None
-    max_bytes: int | None
-
-    @property
-    def interval(self) -> float:
-        """After so many seconds at the earliest, a task that has not begun yet is above the limit."""
-        interval = float("inf") if self.timeout is None else self.timeout
-        return interval if self.max_bytes is None else min(interval, _MEASURE_EVERY)
-
-
-class Limited(NamedTuple):
-    """A function of tasks with a limit; it stays in the pool's process."""
-
-    function: Any
-    limit: Limit
-
-
-def limited(function: Any, timeout: float | None, max_bytes: int | None) -> Any:
-    """Return the function with a limit if there is one.
-
-    Raises
-    ------
-    ValueError
-        If a limit is not above 0.
-    """
-    if timeout is None and max_bytes is None:
-        return function
-    for name, value in (("timeout", timeout), ("max_bytes", max_bytes)):
-        if value is not None and not value > 0:
-            msg = f"{name} must be above 0, not {value!r}"
-            raise ValueError(msg)
-    return Limited(function, Limit(timeout, max_bytes))
+__all__ = ["Limits", "Stopped"]
 
 
 class Stopped(NamedTuple):
@@ -74,13 +36,13 @@ class Limits:
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._limits: dict[int, Limit] = {}  # by position
+        self._limits: dict[int, Options] = {}  # by position
         self._interval = float("inf")  # the shortest
         self._changed = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
         self._is_over = False
 
-    def add(self, position: int, limit: Limit) -> None:
+    def add(self, position: int, limit: Options) -> None:
         """Add a task that is about to be put."""
         with self._changed:
             if self._is_over:
@@ -121,7 +83,7 @@ class Limits:
             limit = self._limits.get(position)
             if limit is None:
                 continue
-            timeout, max_bytes = limit
+            timeout, max_bytes = limit.timeout, limit.max_bytes
             if timeout is not None:
                 left = begun + timeout - now
                 pause = min(pause, max(left, 0))

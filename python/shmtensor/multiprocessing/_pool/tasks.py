@@ -11,10 +11,12 @@ from concurrent.futures import CancelledError
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shmtensor._pickling import ByNamePickler, MessagePickler, dumps_by
+from shmtensor._pickling import dumps_by
 from shmtensor.multiprocessing._main_module import advice_on_main
-from shmtensor.multiprocessing._pool.limits import Limited, Limits, Stopped
+from shmtensor.multiprocessing._pool.arguments import Repeated, pickler_of_tasks
+from shmtensor.multiprocessing._pool.limits import Limits, Stopped
 from shmtensor.multiprocessing._pool.naming import describe, name_of
+from shmtensor.multiprocessing._pool.options import NO_OPTIONS, Options, WithOptions
 from shmtensor.multiprocessing._pool.room import Room
 from shmtensor.multiprocessing._pool.running import MEASURED, TIMED
 from shmtensor.multiprocessing._pool.worker import Answer, StartFailure, Unreadable, last_loaded
@@ -38,13 +40,17 @@ class _Cancelled(NamedTuple):
     """A job that was cancelled, for the thread that receives results."""
 
     job: int
+    position: int  # of its task, or a constant above
 
 
 class _Open(NamedTuple):
     job: int
     part: int | None
     name: str
-    raised: BaseException | None  # by the iterable of the tasks, in place of this one
+    options: Options
+    calls: int
+    raised: BaseException | None = None  # by the iterable of the tasks, in place of this one
+    call: tuple[Any, Any, Any] | None = None  # function and arguments if it can be put again
 
 
 class Tasks:
@@ -60,7 +66,10 @@ class Tasks:
         self._tasks, self._results, self._workers = tasks, results, workers
         self._method = method
         self._room = room = Room()
-        tasks._dumps = dumps_by(_pickler_for(method), room.add)  # before a worker can take the task
+        self._repeated = repeated = Repeated()
+        tasks._dumps = dumps_by(
+            pickler_of_tasks(method, repeated), room.add
+        )  # before a worker can take the task
         self._open: dict[int, _Open] = {}  # by position in the queue
         self._outcomes: deque[tuple[int, int | None, tuple[bool, Any]]] = deque()  # for the pool
         self._unsent = 0  # tasks, because no worker would take them
@@ -69,6 +78,7 @@ class Tasks:
         tasks._limits = weakref.ref(self._limits)  # type: ignore[attr-defined]  # for the end of the pool
         self._positions: dict[int, int] = {}  # of jobs that can be cancelled; or one of the constants above
         self._lock = threading.Lock()  # of the positions
+        self._put_lock = threading.Lock()  # a task has the position of the next message
 
     def expect(self, job: int) -> None:
         """Add a job of one task, which can be cancelled from now on."""
@@ -87,13 +97,13 @@ class Tasks:
         bool or None
             True if it has no other result, None if that depends on which comes first.
         """
-        message = _Cancelled(job)
         with self._lock:  # to the end: another task gets the position if this one cannot be put
             position = self._positions.get(job)
             if position is None:
                 return None
             if position == _CANCELLED:
                 return True
+            message = _Cancelled(job, position)
             if position == _NOT_PUT:
                 self._positions[job] = _CANCELLED
                 self._results.put(message)
@@ -117,9 +127,10 @@ class Tasks:
         job, part, function, arguments, keywords = task
         is_batch = function is _pool.mapstar or function is _pool.starmapstar
         called = arguments[0][0] if is_batch else function
-        limit = raised = None
-        if type(called) is Limited:
-            called, limit = called
+        calls = len(arguments[0][1]) if is_batch else 1
+        options, raised = NO_OPTIONS, None
+        if type(called) is WithOptions:
+            called, options = called
             if is_batch:
                 arguments = ((called, *arguments[0][1:]),)
             else:
@@ -127,35 +138,56 @@ class Tasks:
         if function is _pool._helper_reraises_exception:
             # It stays here, but comes after the results of the tasks before it.
             raised, function, arguments, called = arguments[0], bool, (), bool
-        position = self._tasks._put_count() + self._unsent
-        if job in self._positions:
-            with self._lock:
-                if self._positions[job] == _CANCELLED:
-                    del self._positions[job]
+        call = function, arguments, keywords
+        kept = call if options.retries else None
+        self._put(_Open(job, part, name_of(called), options, calls, raised, kept), call)
+        return None
+
+    def _put(self, task: _Open, call: tuple[Any, Any, Any]) -> None:
+        with self._put_lock:
+            position = self._tasks._put_count() + self._unsent
+            if task.job in self._positions:
+                with self._lock:
+                    if self._positions[task.job] == _CANCELLED:
+                        del self._positions[task.job]
+                        return None
+                    self._positions[task.job] = position
+            self._open[position] = task
+            if self._workers.last_failed is not None:
+                self._unsent += 1
+                return self._results.put(NONE_STARTS)
+            options, limits = task.options, 0
+            try:
+                self._room.position = position
+                if options.has_limit:
+                    self._limits.add(position, options)
+                    limits = TIMED if options.max_bytes is None else MEASURED
+                self._tasks.put((position, *call, limits))
+            except BaseException as error:
+                self._room.take_back(position)
+                self._limits.remove(position)
+                with self._lock:
+                    self._positions.pop(task.job, None)
+                    self._workers.running.forget(position)
+                if self._open.pop(position, None) is None:
                     return None
-                self._positions[job] = position
-        self._open[position] = _Open(job, part, name_of(called), raised)
-        if self._workers.last_failed is not None:
-            self._unsent += 1
-            return self._results.put(NONE_STARTS)
+                if isinstance(error, Exception):
+                    raise
+                raise pickle.PicklingError(f"a task cannot be pickled: {describe(error)}") from error
+
+    def _put_again(self, position: int) -> bool:
+        """Put the task of a worker that was killed once more; return False if it has no retry left."""
+        task = self._open.get(position)
+        if task is None or task.call is None or task.options.retries == 0:
+            return False
+        self._remove(position)
+        options = task.options._replace(retries=task.options.retries - 1)
         try:
-            self._room.position = position
-            limits = 0
-            if limit is not None:
-                self._limits.add(position, limit)
-                limits = TIMED if limit.max_bytes is None else MEASURED
-            self._tasks.put((position, function, arguments, keywords, limits))
-        except BaseException as error:
-            self._room.take_back(position)
-            self._limits.remove(position)
-            with self._lock:
-                self._positions.pop(job, None)
-                self._workers.running.forget(position)
-            if self._open.pop(position, None) is None:
-                return None
-            if isinstance(error, Exception):
-                raise
-            raise pickle.PicklingError(f"a task cannot be pickled: {describe(error)}") from error
+            self._put(task._replace(options=options), task.call)
+        except Exception:  # as memory may be short: it fails with the loss of its worker
+            self._open[position] = task
+            return False
+        return True
 
     def next_result(self) -> Any:
         """Wait for a result; return it with its job and index, or None at the end."""
@@ -168,6 +200,7 @@ class Tasks:
                 self._fail_unreadable(error)
                 continue
             if message is None:
+                self._repeated.clear()
                 return None
             self._take(message)
             del message
@@ -188,6 +221,8 @@ class Tasks:
             if position == _CANCELLED:  # ignored if the job has a result
                 self._outcomes.append((message.job, 0, (False, CancelledError())))
             else:
+                if position != message.position:  # its worker was killed meanwhile, and it was put again
+                    self.cancel(message.job)
                 self._fail(position, lambda _: CancelledError())
         elif isinstance(message, StartFailure):
             self._start_failure = message
@@ -195,16 +230,23 @@ class Tasks:
             self._fail_all(self._no_worker)
         else:
             worker = self._workers.ended.pop(message)
-            self._fail(message, lambda name: WorkerLost(name, worker.pid, worker.exitcode))
+            if not self._put_again(message):
+                self._fail(message, lambda name: WorkerLost(name, worker.pid, worker.exitcode))
 
-    def _end(self, position: int, outcome: Callable[[str], tuple[bool, Any]]) -> None:
-        task = self._open.pop(position, None)
+    def _remove(self, position: int) -> _Open | None:
         self._room.remove(position)
         self._limits.remove(position)
-        if task is not None:
-            self._positions.pop(task.job, None)
-            result = outcome(task.name) if task.raised is None else (False, task.raised)
-            self._outcomes.append((task.job, task.part, result))
+        return self._open.pop(position, None)
+
+    def _end(self, position: int, outcome: Callable[[str], tuple[bool, Any]]) -> None:
+        task = self._remove(position)
+        if task is None:
+            return
+        self._positions.pop(task.job, None)
+        result = outcome(task.name) if task.raised is None else (False, task.raised)
+        self._outcomes.append((task.job, task.part, result))
+        if task.options.progress is not None:
+            task.options.progress.add(task.calls)
 
     def _fail(self, position: int, error: Callable[[str], BaseException]) -> None:
         self._end(position, lambda name: (False, error(name)))
@@ -239,14 +281,6 @@ class Tasks:
             reason += f": see their standard error; {advice_on_main(self._method)}"
         error = WorkerLost(name, worker.pid, worker.exitcode, reason)
         return error if failure is None else _caused_by(error, failure.trace)
-
-
-def _pickler_for(method: str) -> type[MessagePickler]:
-    if method != "server":
-        return ByNamePickler
-    from shmtensor.multiprocessing._by_value.reducer import ByValuePickler  # not in the pages of each fork
-
-    return ByValuePickler
 
 
 def _unpickling_error(what: str, cause: BaseException, trace: str | None = None) -> BaseException:

@@ -15,7 +15,6 @@ import numpy as np
 
 import shmtensor._core as _core
 from shmtensor.errors import StaleHandleError
-from shmtensor.integrations._borrowing import private_view
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,7 +24,16 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["address_of", "copy_of", "order_of", "rebuild_private", "reduce_to_copy"]
+__all__ = [
+    "address_of",
+    "copy_of",
+    "equal",
+    "order_of",
+    "owner_of",
+    "private_view",
+    "rebuild_private",
+    "reduce_to_copy",
+]
 
 _Key = tuple[int, int, int]
 
@@ -44,20 +52,31 @@ def address_of(content: Bytes) -> int:
     return address
 
 
+def private_view(block: Storage) -> memoryview:
+    """Return the bytes of a block as private memory: what this process writes, no other process sees.
+
+    Nothing is copied until then. The view keeps the block. If the kernel refuses the mapping, it is a copy.
+    """
+    try:
+        return memoryview(_core.PrivateView(block))
+    except OSError:
+        return memoryview(np.frombuffer(memoryview(block), np.uint8).copy())
+
+
 def copy_of(content: Bytes) -> Storage:
     """Return a block with these bytes, into which no process writes.
 
     It is the block of an earlier call, or the one over which `private_view` made this memory, if that still
     exists and the program has not changed the bytes since.
     """
-    owner = _owner(content)
+    owner = owner_of(content)
     if isinstance(owner, _core.PrivateView):
         known: Storage | None = owner.storage
         key = None
     else:
         key = id(owner), address_of(content), content.nbytes
         known = _find(key, owner)
-    if known is not None and _equal(known, content):
+    if known is not None and equal(known, content):
         return known
     copy = _core.copy_of_buffer(content.data)
     if key is not None:
@@ -82,11 +101,16 @@ def order_of(array: Array) -> str:
     return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
-def _owner(content: Bytes) -> Any:
+def owner_of(content: Bytes) -> Any:
     """Return the object that owns the memory of an array."""
     owner: Any = content
     while True:
-        base = owner.base if isinstance(owner, np.ndarray) else getattr(owner, "obj", None)
+        if isinstance(
+            owner, tuple
+        ):  # of one array, over whose elements `reduce_array_out_of_band` makes another
+            base = owner[0]
+        else:
+            base = owner.base if isinstance(owner, np.ndarray) else getattr(owner, "obj", None)
         if base is None:
             return owner
         owner = base
@@ -111,11 +135,15 @@ def _remember(key: _Key, owner: Any, copy: Storage) -> None:
         _handles[key] = weakref.ref(owner, partial(_handles.pop, key)), handle
 
 
-def _equal(block: Storage, content: Bytes) -> bool:
+def equal(block: Storage, content: Bytes) -> bool:
+    """Return True if the block has these bytes."""
     if block.nbytes != content.nbytes:
         return False
     other = np.frombuffer(memoryview(block), np.uint8)
+    if content.nbytes % 8 == address_of(content) % 8 == 0:
+        other, content = other.view(np.uint64), content.view(np.uint64)  # compared twice as fast
+    step = _PIECE // content.itemsize
     return all(
-        np.array_equal(other[first : first + _PIECE], content[first : first + _PIECE])
-        for first in range(0, content.nbytes, _PIECE)
+        np.array_equal(other[first : first + step], content[first : first + step])
+        for first in range(0, len(content), step)
     )
