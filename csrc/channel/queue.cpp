@@ -32,6 +32,7 @@ void Queue::create(const Block& block, const QueueOptions& options) {
   QueueHeader& header = header_of(block);
   header.limit.store(options.limit);
   header.max_bytes.store(options.max_bytes);
+  header.counts_copies.store(options.counts_copies ? 1 : 0);
   header.redelivers.store(options.redelivers ? 1 : 0);
   header.label = options.label;
   header.magic.store(kQueueMagic);

@@ -27,6 +27,7 @@ struct Outgoing {
   Block block;                         ///< held by the caller; none if `arena` is null
   Access access = Access::read_write;  ///< of the reader
   std::uint64_t block_bytes = 0;       ///< of that block, and of those whose tickets it contains
+  std::uint64_t copied_bytes = 0;      ///< of those that were made for the message
 
   [[nodiscard]] std::uint64_t bytes() const noexcept { return content.size() + block_bytes; }
 };
@@ -65,6 +66,7 @@ enum class Attempt : std::uint8_t {
 struct QueueOptions {
   std::uint64_t limit = 0;      ///< messages that fit; 0: as many as memory permits
   std::uint64_t max_bytes = 0;  ///< no message is put while those there have so many; 0: no limit
+  bool counts_copies = false;   ///< of these, only those in blocks that were made for the message
   bool redelivers = false;
   QueueLabel label{};
 };

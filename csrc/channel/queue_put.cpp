@@ -64,7 +64,10 @@ Attempt Queue::put_locked(const Outgoing& message, ChannelCall& call) {
     entry.access.store(message.access, std::memory_order_relaxed);
     static_cast<void>(message.block.arena->send(message.block.number, entry.ticket));
   }
-  const std::uint64_t bytes = header_.tail.bytes_of(tail) + message.bytes();
+  const bool copies = header_.counts_copies.load(std::memory_order_relaxed) != 0;
+  const std::uint64_t added =
+      copies ? message.content.size() + message.copied_bytes : message.bytes();
+  const std::uint64_t bytes = header_.tail.bytes_of(tail) + added;
   entry.bytes.store(bytes, std::memory_order_relaxed);
   let_happen(QueueEvent::message, [&] {
     SHMTENSOR_FAULT_POINT("queue.put_count");

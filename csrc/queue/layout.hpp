@@ -90,10 +90,11 @@ enum class QueueStage : std::uint8_t {
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one cache line for each writer
 struct QueueHeader : RingSizes {
   Atomic<std::uint64_t> magic;
-  Atomic<std::uint64_t> limit;       ///< messages that fit; 0: as many as memory permits
-  Atomic<std::uint64_t> max_bytes;   ///< with so many in its messages it is full; 0: never
-  Atomic<std::uint32_t> redelivers;  ///< 1: KeptMessages follow the header
-  Atomic<std::uint32_t> kept_used;   ///< no record of these from this one on was ever used
+  Atomic<std::uint64_t> limit;          ///< messages that fit; 0: as many as memory permits
+  Atomic<std::uint64_t> max_bytes;      ///< with so many in its messages it is full; 0: never
+  Atomic<std::uint32_t> counts_copies;  ///< 1: a message has the bytes that were copied for it
+  Atomic<std::uint32_t> redelivers;     ///< 1: KeptMessages follow the header
+  Atomic<std::uint32_t> kept_used;      ///< no record of these from this one on was ever used
   QueueEnd tail;
   QueueEnd head;
   alignas(64) Atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message

@@ -159,7 +159,8 @@ def test_screen_shows_queues_with_rates_and_ends_by_q(session) -> None:
         screen.wait_for("1234")
         for _ in range(5):
             queue.put(1)
-        screen.wait_for(r"put/s +taken/s[^\n]*\n *\d+/\d+ +test_top\.py:\d+ +open +5 +1234 +5 +\d")
+        row = r"\d+/\d+ +test_top\.py:\d+ +open +5 +1234 +45 B +none +5 +\d"
+        screen.wait_for(rf"put/s +taken/s[^\n]*\n *{row}")
         assert "\x1b[?1049h" in screen.printed
         assert session in screen.text()
         screen.press("x")  # without effect

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import shmtensor as st
+import shmtensor.multiprocessing as mp
 from tests.helpers.children import output, run_python
 from tests.helpers.live_resources import assert_no_leaks
 
@@ -198,6 +199,31 @@ def test_waiting_writer_is_woken() -> None:
     reader.get()
     writer.join(SECONDS)
     assert b.lag() == 3
+
+
+def test_simple_queue_counts_what_it_copies() -> None:
+    with assert_no_leaks():
+        q = mp.SimpleQueue()
+        assert q.max_bytes == 64 * 2**20
+        tensor = st.empty(1_000_000)
+        for item in [tensor, [tensor, 1], {"tensor": tensor}] * 20:  # 60 messages with 4 MB each
+            q.put(item)
+        assert q.qbytes() < 100_000
+        q.put(LARGE)
+        assert 200_000 <= q.qbytes() < 300_000
+        for _ in range(61):
+            q.get()
+        assert q.qbytes() == 0
+        small = mp.get_context("spawn").SimpleQueue(max_bytes=300_000)
+        small.put(LARGE)
+        small.put([tensor, LARGE])
+        assert small.full()
+        del q, small, tensor, item
+
+
+def test_limit_of_simple_queue_follows_that_of_memory() -> None:
+    code = "import shmtensor.multiprocessing as mp; print(mp.SimpleQueue().max_bytes)"
+    assert output(run_python(code, env={"SHMTENSOR_MAX_BYTES": "32000000"})) == "2000000\n"
 
 
 def shown(*arguments: str) -> str:

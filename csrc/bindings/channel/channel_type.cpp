@@ -22,13 +22,15 @@ PyTypeObject* g_broadcast_type = nullptr;
 
 constexpr const char* kOnFull[] = {"block", "drop_oldest", "raise"};  // by OnFull
 
-py::object new_queue_storage(std::uint64_t limit, std::uint64_t max_bytes, bool redeliver,
-                             std::string_view label) {
+py::object new_queue_storage(std::uint64_t limit, std::uint64_t max_bytes, bool counts_copies,
+                             bool redeliver, std::string_view label) {
   py::object storage = new_shared_storage(Queue::bytes(redeliver), default_strategy(), false);
   const Backing& backing = as_storage(storage)->backing();
-  Queue::create(
-      {backing.arena, backing.block},
-      {.limit = limit, .max_bytes = max_bytes, .redelivers = redeliver, .label = label_of(label)});
+  Queue::create({backing.arena, backing.block}, {.limit = limit,
+                                                 .max_bytes = max_bytes,
+                                                 .counts_copies = counts_copies,
+                                                 .redelivers = redeliver,
+                                                 .label = label_of(label)});
   return storage;
 }
 
@@ -195,7 +197,7 @@ void add_channels(py::module_& module) {
                     make_type<OpenReader>("shmtensor._core.BroadcastReaderBase", g_reader_methods,
                                           g_reader_properties, g_reader_members));
   module.def("new_queue_storage", &new_queue_storage, py::arg("limit"), py::arg("max_bytes") = 0,
-             py::arg("redeliver") = false, py::arg("label") = "");
+             py::arg("counts_copies") = false, py::arg("redeliver") = false, py::arg("label") = "");
   module.def("new_broadcast_storage", &new_broadcast_storage);
   add_queue_exceptions(module);
 }

@@ -11,6 +11,7 @@
 #include "bindings/channel/parcel.hpp"
 #include "bindings/storage/allocation.hpp"
 #include "bindings/tensor/release.hpp"
+#include "bindings/tensor/shared_memory.hpp"
 #include "bindings/transfer/read_scope.hpp"
 #include "bindings/transfer/tensor_view.hpp"
 
@@ -111,7 +112,10 @@ bool EncodedMessage::refer_to_tensor(const Session& session) {
 void EncodedMessage::pickle(Session& session) {
   static_cast<void>(tickets_.discard());  // of what was encoded before
   scope_.emplace(tickets_).open();
-  py::object pickled = checked(PyObject_CallOneArg(dumps_, object_.ptr()));
+  const std::uint64_t before = exchange_copied_bytes(0);  // of a message around this one
+  PyObject* const result = PyObject_CallOneArg(dumps_, object_.ptr());
+  copied_bytes_ = exchange_copied_bytes(before);
+  py::object pickled = checked(result);
   scope_->close();
   if (!PyBytes_CheckExact(pickled.ptr())) throw py::type_error("the pickler must return bytes");
   if (readers_ == Readers::many && !scope_->is_empty()) {
@@ -131,11 +135,12 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
     return;
   }
   parcel_ = make_parcel(session, content, tickets_);
+  const std::uint64_t bytes = parcel_->arena->size(parcel_->number);
   message_ = {.kind = kind | kInParcel,
               .content = {},
               .block = *parcel_,
-              .block_bytes = parcel_->arena->size(parcel_->number) + tickets_.bytes() +
-                             (scope_ ? scope_->bytes() : 0)};
+              .block_bytes = bytes + tickets_.bytes() + (scope_ ? scope_->bytes() : 0),
+              .copied_bytes = bytes + copied_bytes_};
 }
 
 py::object decode_message(Session& session, Incoming& message, Readers readers) {

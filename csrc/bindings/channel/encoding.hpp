@@ -45,8 +45,9 @@ class EncodedMessage {
   void place(Session& session, std::uint32_t kind, std::span<const std::byte> content);
 
   PyObject* const dumps_;
-  py::object object_;             // with the tensor's block, or the bytes
-  std::vector<std::byte> bytes_;  // of a small object
+  py::object object_;               // with the tensor's block, or the bytes
+  std::vector<std::byte> bytes_;    // of a small object
+  std::uint64_t copied_bytes_ = 0;  // by the pickler, into blocks
   Outgoing message_;
   Readers readers_;
   HeldBlock parcel_;

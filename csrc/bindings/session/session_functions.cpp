@@ -91,6 +91,7 @@ void add_session_functions(py::module_& module) {
   module.def(
       "ensure_managers", [] { Runtime::get().ensure_managers(); }, py::call_guard<GilRelease>());
   module.def("set_limit", [](std::uint64_t bytes) { Runtime::get().budget().set_limit(bytes); });
+  module.def("get_limit", [] { return Runtime::get().budget().limit(); });
   module.def("sweep_names", &sweep);
   module.attr("UNLIMITED") = kUnlimited;
   if (const char* text = std::getenv("SHMTENSOR_MAX_BYTES")) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <span>
+#include <utility>
 
 #include "bindings/storage/allocation.hpp"
 #include "bindings/storage/lookup.hpp"
@@ -11,6 +12,8 @@
 
 namespace shmtensor::python {
 namespace {
+
+thread_local std::uint64_t t_copied = 0;
 
 // The storage over that memory, unless it is the copy of a message's buffer, in which a receiver
 // may write what it means to be its own. A read-only mapping of such a copy has no writer.
@@ -42,6 +45,7 @@ PyObject* copy_of_buffer(PyObject*, PyObject* object) {
     const SimpleBuffer buffer(object);
     py::object copy = share_copy(buffer.bytes());
     as_storage(copy)->is_copy.store(true);
+    t_copied += buffer.bytes().size();
     return copy.release().ptr();
   });
 }
@@ -81,6 +85,10 @@ py::object tensor_over_array(const py::array& array) {
   } catch (const py::builtin_exception&) {
     return {};  // its strides lead out of the storage, or its dtype has objects
   }
+}
+
+std::uint64_t exchange_copied_bytes(std::uint64_t bytes) noexcept {
+  return std::exchange(t_copied, bytes);
 }
 
 void add_shared_memory(py::module_& module) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "bindings/support/python.hpp"
+// Python's headers come before all others.
+#include <cstdint>
 
 namespace shmtensor::python {
 
@@ -10,6 +12,10 @@ namespace shmtensor::python {
 
 /// A tensor with the elements of an array; null unless they are in shared memory.
 [[nodiscard]] py::object tensor_over_array(const py::array& array);
+
+/// The bytes that `copy_of_buffer` has copied in this thread: those for the message that is
+/// pickled. Returns them and starts again with others.
+std::uint64_t exchange_copied_bytes(std::uint64_t bytes) noexcept;
 
 void add_shared_memory(py::module_& module);
 

@@ -74,6 +74,7 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
     """
 
     __slots__ = ()
+    _counts_copies = False  # whether `max_bytes` is of the memory that `put` copies
 
     def __init__(
         self,
@@ -85,7 +86,9 @@ class Queue(SentByHandle, Writable[Item], Readable[Item], _core.QueueBase):
     ) -> None:
         size = check_range("maxsize", operator.index(maxsize), 0)
         most = check_limit(max_bytes, "max_bytes")
-        super().__init__(_core.new_queue_storage(size, most, bool(redeliver), label_or_place(label)))
+        super().__init__(
+            _core.new_queue_storage(size, most, self._counts_copies, bool(redeliver), label_or_place(label))
+        )
 
     if TYPE_CHECKING:  # the extension does not know the type of the items
 

@@ -53,11 +53,11 @@ class _SharingContext(std.BaseContext):
 
         return JoinableQueue(maxsize, ctx=self.get_context())
 
-    def SimpleQueue(self) -> _queues.SimpleQueue[Any]:
+    def SimpleQueue(self, *, max_bytes: int | None = None) -> _queues.SimpleQueue[Any]:
         """Return a queue without `maxsize`; tensors travel as handles."""
         from shmtensor.multiprocessing.queues import SimpleQueue
 
-        return SimpleQueue(ctx=self.get_context())
+        return SimpleQueue(max_bytes=max_bytes, ctx=self.get_context())
 
     def Pool(
         self,

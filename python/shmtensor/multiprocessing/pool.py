@@ -38,6 +38,7 @@ __all__ = ["Pool", "TaskResult"]
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
+_NO_LIMIT = 1 << 62  # bytes: tasks are bounded by `Room`, and results are always taken
 _ANSWER = 10.0  # seconds, at most, until a message of the pool's process to itself is received
 
 
@@ -85,8 +86,8 @@ class Pool(pool.Pool):
     def _setup_queues(self) -> None:
         context: Any = self._ctx
         method = context.get_start_method()
-        self._inqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
-        self._outqueue: SimpleQueue[Any] = SimpleQueue(ctx=context)
+        self._inqueue: SimpleQueue[Any] = SimpleQueue(max_bytes=_NO_LIMIT, ctx=context)
+        self._outqueue: SimpleQueue[Any] = SimpleQueue(max_bytes=_NO_LIMIT, ctx=context)
         workers = Workers(self._inqueue, self._outqueue)
         self._tasks = tasks = Tasks(self._inqueue, self._outqueue, workers, method)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result

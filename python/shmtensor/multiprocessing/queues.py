@@ -8,6 +8,7 @@ from multiprocessing import queues as std
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import shmtensor._core as _core
 from shmtensor._queue.errors import ShutDown
 from shmtensor._queue.queue import Queue as SharedQueue
 
@@ -27,6 +28,8 @@ def __getattr__(name: str) -> Any:
 
 _Item = TypeVar("_Item")
 
+_MOST_BYTES = 64 * 1024 * 1024
+
 
 class _WithEnds(SharedQueue[_Item]):
     """A shared queue with the attributes of the standard library's that programs are known to use."""
@@ -35,8 +38,10 @@ class _WithEnds(SharedQueue[_Item]):
     _known_reader: weakref.ref[ReadingEnd]
     _permits_negative_timeouts = True  # a deadline has passed; the standard library's count it as zero
 
-    def __init__(self, maxsize: SupportsIndex = 0, *, ctx: Any = None) -> None:
-        super().__init__(max(operator.index(maxsize), 0))
+    def __init__(
+        self, maxsize: SupportsIndex = 0, *, max_bytes: SupportsIndex | None = None, ctx: Any = None
+    ) -> None:
+        super().__init__(max(operator.index(maxsize), 0), max_bytes=max_bytes)
         if hasattr(ctx, "_for_workers"):  # a context of this package
             ctx._for_workers(self)
 
@@ -93,10 +98,24 @@ class JoinableQueue(Queue[_Item], std.JoinableQueue):  # type: ignore[type-arg]
 
 
 class SimpleQueue(_WithEnds[_Item], std.SimpleQueue):  # type: ignore[type-arg]
-    """A queue without `maxsize`; see `multiprocessing.SimpleQueue`."""
+    """A queue without `maxsize`; see `multiprocessing.SimpleQueue`.
 
-    def __init__(self, *, ctx: Any = None) -> None:
-        super().__init__(ctx=ctx)
+    Parameters
+    ----------
+    max_bytes
+        `put` waits while the unread messages have so many bytes, without those of tensors, which exist
+        anyway. None for 64 MiB, but at most a sixteenth of `shmtensor.set_limit`. The standard library's
+        waits while its pipe has 64 KiB.
+    ctx
+        The context of the processes that read it; None for any.
+    """
+
+    _counts_copies = True
+
+    def __init__(self, *, max_bytes: SupportsIndex | None = None, ctx: Any = None) -> None:
+        if max_bytes is None:
+            max_bytes = max(min(_MOST_BYTES, _core.get_limit() // 16), 1)
+        super().__init__(max_bytes=max_bytes, ctx=ctx)
 
 
 class _End:
