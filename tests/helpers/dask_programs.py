@@ -47,7 +47,7 @@ def owner(array: np.ndarray) -> str:
     """Return what an array's memory is: a private view of a block, a shared block, or the process's own."""
     from shmtensor import _copies, _core
 
-    found = _copies._owner(array)
+    found = _copies.owner_of(array)
     if isinstance(found, _core.PrivateView):
         return "view"
     return "private" if _core.tensor_over_buffer(np.ascontiguousarray(array)) is None else "shared"

@@ -210,6 +210,16 @@ def test_tables(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["limit"] for one in queues] == [77]
 
 
+def test_queues_of_a_pool_are_found() -> None:
+    with mp.Pool(2) as pool:
+        assert pool.map(abs, range(4), chunksize=1) == [0, 1, 2, 3]
+        seen = {queue["label"].rpartition(" ")[0]: queue for queue in ls()}
+        assert seen.keys() == {"pool tasks", "pool results"}
+        assert "test_observed.py:" in seen["pool tasks"]["label"]
+        assert (seen["pool tasks"]["put"], seen["pool results"]["put"]) == (4, 4)
+        assert seen["pool tasks"]["processes"] == 3  # with two workers
+
+
 def test_broadcast_with_its_readers() -> None:
     b = st.Broadcast(9)
     fast, slow = b.reader(), b.reader()

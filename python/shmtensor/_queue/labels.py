@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["label_or_place"]
+__all__ = ["label_of_kind", "label_or_place"]
 
 _MOST = 40  # bytes
 _LIBRARIES = {"shmtensor", "multiprocessing", "concurrent"}
@@ -25,6 +25,14 @@ def label_or_place(label: str | None) -> bytes:
         msg = f"a label has at most {_MOST} bytes in UTF-8, not {len(encoded)}"
         raise ValueError(msg)
     return encoded
+
+
+def label_of_kind(kind: str) -> str:
+    """Return a label of the kind and the end of that place, as much as fits."""
+    place = _place()
+    while len(f"{kind} {place}".encode()) > _MOST:
+        place = place[1:]
+    return f"{kind} {place}"
 
 
 def _place() -> str:

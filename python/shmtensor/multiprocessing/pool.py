@@ -15,6 +15,7 @@ from concurrent.futures import CancelledError
 from multiprocessing import pool
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shmtensor._queue.labels import label_of_kind
 from shmtensor.multiprocessing._pool.buffered import buffered
 from shmtensor.multiprocessing._pool.callbacks import reporting
 from shmtensor.multiprocessing._pool.naming import describe
@@ -86,8 +87,7 @@ class Pool(pool.Pool):
     def _setup_queues(self) -> None:
         context: Any = self._ctx
         method = context.get_start_method()
-        self._inqueue: SimpleQueue[Any] = SimpleQueue(max_bytes=_NO_LIMIT, ctx=context)
-        self._outqueue: SimpleQueue[Any] = SimpleQueue(max_bytes=_NO_LIMIT, ctx=context)
+        self._inqueue, self._outqueue = (_queue(context, kind) for kind in ("tasks", "results"))
         workers = Workers(self._inqueue, self._outqueue)
         self._tasks = tasks = Tasks(self._inqueue, self._outqueue, workers, method)
         self._quick_put, self._quick_get = tasks.put, tasks.next_result
@@ -280,6 +280,10 @@ class TaskResult(pool.ApplyResult[_Result]):
     def cancelled(self) -> bool:
         """Return True if `get` raises `CancelledError`."""
         return self.ready() and isinstance(self._value, CancelledError)  # type: ignore[attr-defined]
+
+
+def _queue(context: Any, kind: str) -> SimpleQueue[Any]:
+    return SimpleQueue(max_bytes=_NO_LIMIT, label=label_of_kind(f"pool {kind}"), ctx=context)
 
 
 class _Notifier:

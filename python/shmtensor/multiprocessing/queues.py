@@ -39,9 +39,14 @@ class _WithEnds(SharedQueue[_Item]):
     _permits_negative_timeouts = True  # a deadline has passed; the standard library's count it as zero
 
     def __init__(
-        self, maxsize: SupportsIndex = 0, *, max_bytes: SupportsIndex | None = None, ctx: Any = None
+        self,
+        maxsize: SupportsIndex = 0,
+        *,
+        max_bytes: SupportsIndex | None = None,
+        label: str | None = None,
+        ctx: Any = None,
     ) -> None:
-        super().__init__(max(operator.index(maxsize), 0), max_bytes=max_bytes)
+        super().__init__(max(operator.index(maxsize), 0), max_bytes=max_bytes, label=label)
         if hasattr(ctx, "_for_workers"):  # a context of this package
             ctx._for_workers(self)
 
@@ -106,16 +111,20 @@ class SimpleQueue(_WithEnds[_Item], std.SimpleQueue):  # type: ignore[type-arg]
         `put` waits while the unread messages have so many bytes, without those of tensors, which exist
         anyway. None for 64 MiB, but at most a sixteenth of `shmtensor.set_limit`. The standard library's
         waits while its pipe has 64 KiB.
+    label
+        As for `shmtensor.Queue`.
     ctx
         The context of the processes that read it; None for any.
     """
 
     _counts_copies = True
 
-    def __init__(self, *, max_bytes: SupportsIndex | None = None, ctx: Any = None) -> None:
+    def __init__(
+        self, *, max_bytes: SupportsIndex | None = None, label: str | None = None, ctx: Any = None
+    ) -> None:
         if max_bytes is None:
             max_bytes = max(min(_MOST_BYTES, _core.get_limit() // 16), 1)
-        super().__init__(max_bytes=max_bytes, ctx=ctx)
+        super().__init__(max_bytes=max_bytes, label=label, ctx=ctx)
 
 
 class _End:
