@@ -188,7 +188,9 @@ void fuzz_queue(World& world, fuzz::Input& input) {
   const auto choice = input.take<std::uint8_t>();
   const bool redelivers = choice >= 128;
   const HeldBlock block = world.allocate(Queue::bytes(redelivers));
-  Queue::create(*block, {.limit = choice % 64, .redelivers = redelivers});
+  Queue::create(*block, {.limit = std::uint64_t{choice} % 64,
+                         .max_bytes = choice % 3 == 0 ? 500u : 0u,
+                         .redelivers = redelivers});
   const std::span<std::byte> bytes = block->arena->bytes(block->number, Access::read_write);
   Queue queue(world.session(), *block);
   for (int i = 0; i < kMostSteps && !input.empty(); ++i) {
@@ -198,9 +200,12 @@ void fuzz_queue(World& world, fuzz::Input& input) {
 }
 
 void fuzz_broadcast(World& world, fuzz::Input& input) {
-  const std::uint64_t limit = 1 + input.take<std::uint8_t>() % 16;
+  const auto choice = input.take<std::uint8_t>();
+  const std::uint64_t limit = 1 + std::uint64_t{choice} % 16;
   const HeldBlock block = world.allocate(BroadcastHeader::bytes(limit));
-  Broadcast::create(*block, {.limit = limit, .on_full = OnFull(input.take<std::uint8_t>() % 3)});
+  Broadcast::create(*block, {.limit = limit,
+                             .max_bytes = choice % 3 == 0 ? 500u : 0u,
+                             .on_full = OnFull(input.take<std::uint8_t>() % 3)});
   const std::span<std::byte> bytes = block->arena->bytes(block->number, Access::read_write);
   Broadcast broadcast(world.session(), *block);
   std::unique_ptr<BroadcastReader> reader = std::make_unique<BroadcastReader>(broadcast);
