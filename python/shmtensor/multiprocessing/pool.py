@@ -61,8 +61,9 @@ class Pool(pool.Pool):
     If three workers end one after the other before they can take a task, as by an initializer that raises, no
     more are started, and all tasks fail with `WorkerLost`.
 
-    A large array that is an argument of several tasks, as in a `functools.partial`, is copied once while it
-    lives and is not changed; each task has it as its own.
+    A large array that is an argument of several tasks, as in a `functools.partial`, is copied for the first
+    one, and once more for all others while it is not changed; each task has it as its own. That copy is freed
+    with the array, or when the pool has ended.
 
     Methods that run tasks have more keyword arguments:
 

@@ -1,6 +1,7 @@
 """Room for tasks: a pool takes the items of a generator as its workers need them.
 
-The standard library's waits while its pipe is full; the queues of this package have no limit but memory.
+The standard library's waits while its pipe is full. `max_bytes` of the queue would not do: tasks that run
+have their memory, too, and `terminate` wakes the thread that waits here.
 """
 
 from __future__ import annotations
