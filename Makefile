@@ -207,7 +207,7 @@ fuzz-keep: ## add new inputs of make fuzz to the archives in tests/fuzz/corpus
 	  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C build/fuzz/seeds -c $$target | \
 	    gzip -n9 > tests/fuzz/corpus/$$target.tar.gz || exit 1; done
 
-model: ## check the block protocol; needs Spin [an hour]
+model: ## check the block protocol; needs Spin [5 minutes]
 model: $(VENV)/.pip
 	$(BIN)/python -m tests.model.check
 

@@ -96,6 +96,13 @@ def test_progress_is_reported(method: str) -> None:
     assert seen == [(2, total), (4, total)]
 
 
+def test_progress_of_a_long_map_comes_in_a_hundred_parts() -> None:
+    seen: list[int] = []
+    with mp.Pool(2) as pool:
+        assert pool.map(abs, range(2000), progress=lambda done, _: seen.append(done)) == list(range(2000))
+    assert seen == list(range(20, 2001, 20))
+
+
 def test_progress_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     with mp.Pool(2) as pool:
         pool.map(abs, range(1000), chunksize=100, progress=True)

@@ -78,8 +78,8 @@ class Pool(pool.Pool):
         a result, and with that of all, None if it is not known.
 
     The worker of a task above a limit is killed and replaced, and only that task fails, with `TaskTimeout` or
-    `TaskMemory`. With any of these, a task of `map` and `starmap` is one item, unless `chunksize` is given.
-    Processes that the task has started end with the worker; their memory is not counted.
+    `TaskMemory`. With a limit, or retries, a task of `map` and `starmap` is one item, unless `chunksize` is
+    given. Processes that the task has started end with the worker; their memory is not counted.
 
     `imap` and `imap_unordered` have `buffersize`, too, as in Python 3.15: so many items, at most, are taken
     from the iterable and have no result that was asked for.
@@ -227,7 +227,7 @@ class Pool(pool.Pool):
             # The standard library divides by the number of its workers, which is 0 if all have just ended.
             chunksize = max(-(-len(items) // (4 * self._processes)), 1)  # type: ignore[attr-defined]
             if isinstance(func, WithOptions):
-                chunksize = 1
+                chunksize = min(chunksize, func.options.chunksize(len(items)))
         if isinstance(func, WithOptions) and func.options.progress is not None:
             func.options.progress.total = len(items)
         return super()._map_async(  # type: ignore[misc]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_OPTIONS", "Options", "Progress", "TaskOptions", "WithOptions", "with_options"]
 
+_REPORTS = 100  # of the progress of a map
 _MEASURE_EVERY = 0.01  # seconds, while there is a task with a limit of memory
 
 
@@ -38,6 +39,10 @@ class Options(NamedTuple):
     @property
     def has_limit(self) -> bool:
         return self.timeout is not None or self.max_bytes is not None
+
+    def chunksize(self, items: int) -> int:
+        """Return how many items are one task, at most, unless the program gives a number."""
+        return 1 if self.has_limit or self.retries else -(-items // _REPORTS)
 
     @property
     def interval(self) -> float:
