@@ -118,6 +118,9 @@ class Arena {
   void set_contents(BlockNumber block, const TicketContents& contents) noexcept {
     segment_->record(block).contents.store(contents.bits());
   }
+  [[nodiscard]] bool contains_tickets(BlockNumber block) const noexcept {
+    return segment_->record(block).contents.load(std::memory_order_relaxed) != 0;
+  }
   /// Cancels a ticket that no process will read. Throws OsError, SessionError if the table of
   /// another sender cannot be mapped.
   void cancel_send(BlockNumber block, Generation generation, const Ticket& ticket);

@@ -215,6 +215,9 @@ class Queue final : private ThreadObserver {
   /// Wakes all that wait for the event, without the lock under which it happened.
   void wake_everyone(QueueEvent event) noexcept;
   void count_taken(std::uint64_t head, std::uint64_t bytes) noexcept;
+  /// Of all messages up to the one at `head`; if it was `taken`, its block is held.
+  [[nodiscard]] std::uint64_t bytes_until(const MessageEntry& entry, const TakenFrom& from,
+                                          std::uint64_t head, bool taken) const noexcept;
   /// Messages were lost, so no consumer can call `task_done` for them.
   void count_lost(std::uint64_t messages) noexcept;
   void wake_joiners() noexcept;

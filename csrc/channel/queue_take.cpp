@@ -78,8 +78,9 @@ Attempt Queue::take_locked(Incoming& message, ChannelCall& call) {
       taken = !named || (arena != nullptr && consume(*named, *arena));
       if (taken && named) message.block = HeldBlock({arena, named->block});
     }
+    const std::uint64_t bytes = bytes_until(entry, *from, head, taken);
     SHMTENSOR_FAULT_POINT("queue.take_count");
-    count_taken(head + 1, entry.bytes.load(std::memory_order_relaxed));
+    count_taken(head + 1, bytes);
     if (taken) return Attempt::done;
     WaitFlag(header_.putters).notify(1);
     if (named && call.arena_is_gone(named->arena)) {
@@ -104,6 +105,19 @@ std::optional<Queue::TakenFrom> Queue::read(const MessageEntry& entry, Incoming&
   from.arena = call.arena(from.named->arena, strategy);
   if (!call.can_use(from.arena, *from.named, message.access)) return std::nullopt;
   return from;
+}
+
+// The sum in the entry is in a cache line that this process needs for nothing else, so it is added
+// up if that is possible: a block that contains no tickets is all that its message refers to.
+std::uint64_t Queue::bytes_until(const MessageEntry& entry, const TakenFrom& from,
+                                 std::uint64_t head, bool taken) const noexcept {
+  const std::uint64_t sum =
+      header_.head.bytes_of(head) + entry.size.load(std::memory_order_relaxed);
+  if (!from.named) return sum;
+  const bool is_simple = taken && header_.counts_copies.load(std::memory_order_relaxed) == 0 &&
+                         !from.arena->contains_tickets(from.named->block);
+  return is_simple ? sum + from.arena->size(from.named->block)
+                   : entry.bytes.load(std::memory_order_relaxed);
 }
 
 void Queue::count_taken(std::uint64_t head, std::uint64_t bytes) noexcept {

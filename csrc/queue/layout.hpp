@@ -32,8 +32,8 @@ struct MessageEntry {
   Atomic<std::uint16_t> size;     ///< of the content
   Atomic<std::uint8_t> strategy;  ///< of the arena of the ticket's block
   Atomic<Access> access;          ///< with which its reader maps the block
-  Atomic<std::uint64_t> bytes;    ///< of all messages up to this one, with their blocks
   std::array<std::byte, kContent> content;
+  Atomic<std::uint64_t> bytes;  ///< of all messages up to this one, with their blocks
 };
 static_assert(sizeof(MessageEntry) == 256);
 

@@ -104,7 +104,7 @@ bool EncodedMessage::refer_to_tensor(const Session& session) {
               .content = bytes_,
               .block = {backing.arena, backing.block},
               .access = reader_access(tensor, *as_storage(storage)),
-              .block_bytes = backing.arena->size(backing.block)};
+              .block_bytes = as_storage(storage)->size};  // the record may be in another cache
   object_ = std::move(storage);  // the tensor may be released before the message is delivered
   return true;
 }
@@ -139,7 +139,7 @@ void EncodedMessage::place(Session& session, std::uint32_t kind,
   message_ = {.kind = kind | kInParcel,
               .content = {},
               .block = *parcel_,
-              .block_bytes = bytes + tickets_.bytes() + (scope_ ? scope_->bytes() : 0),
+              .block_bytes = bytes + tickets_.bytes(),
               .copied_bytes = bytes + copied_bytes_};
 }
 

@@ -80,12 +80,6 @@ TicketSource SendScope::issue(Arena& arena, BlockNumber block, Generation genera
   return ticket;
 }
 
-std::uint64_t SendScope::bytes() const noexcept {
-  std::uint64_t bytes = 0;
-  for (const Sent& sent : sent_) bytes += sent.arena->size(sent.block);
-  return bytes;
-}
-
 void SendScope::write(int fd, const py::object& header, const py::object& content) {
   try {
     write_message(fd, header, content);

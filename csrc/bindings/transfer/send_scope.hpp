@@ -1,7 +1,6 @@
 // The tickets of a message, from pickling to delivery.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -39,8 +38,6 @@ class SendScope : public Scope<SendScope> {
 
   /// Return true if no tensor has its ticket in its handle.
   [[nodiscard]] bool is_empty() const noexcept { return sent_.empty(); }
-  /// The bytes of the blocks of those that have.
-  [[nodiscard]] std::uint64_t bytes() const noexcept;
 
   /// `write_message`. A message that was written whole is delivered; otherwise its tickets are
   /// cancelled, because no process can read it. Decided here, where no signal handler of Python's
