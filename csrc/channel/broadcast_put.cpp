@@ -66,7 +66,7 @@ Attempt Broadcast::put_locked(const Outgoing& message, ChannelCall& call) {
   end.advance(tail + 1, end.bytes_of(tail) + message.bytes());
   // Not before: as the spare entry, it has the bytes before the first message. The repair does
   // this, too.
-  entry.bytes.store(end.bytes_of(tail + 1));
+  entry.bytes.store(end.bytes_of(tail + 1), std::memory_order_relaxed);
   cancel(oldest, call);
   return Attempt::done;
 }

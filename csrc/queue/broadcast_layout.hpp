@@ -50,11 +50,12 @@ struct BroadcastHeader {
   Atomic<std::uint64_t> limit;      ///< messages that fit
   Atomic<std::uint64_t> max_bytes;  ///< with so many unread it is full; 0: never
   Atomic<OnFull> on_full;
+  /// No reader takes the messages before this one: they had too many bytes. Written with the lock
+  /// of the tail, and rarely: all readers read it.
+  Atomic<std::uint64_t> dropped;
   QueueEnd tail;
   /// All readers have passed the messages before this one. Written with the lock of the tail.
   Atomic<std::uint64_t> passed;
-  /// No reader takes the messages before this one: they had too many bytes. Written likewise.
-  Atomic<std::uint64_t> dropped;
   alignas(64) Atomic<std::uint32_t> getters;  ///< WaitFlag: until there is a message
   alignas(64) Atomic<std::uint32_t> putters;  ///< WaitFlag: until there is room, or a reader
   alignas(64) Atomic<QueueStage> stage;
