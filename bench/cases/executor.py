@@ -130,8 +130,8 @@ def _rows(samples: Samples) -> list[Row]:
                 ratio = Summary.of([one / IDEAL for one in seconds]).median
                 rows.append(Row(variant, peer, "s", Summary.of(seconds), ratio, goal))
             else:
-                scale = 1e3 if variant == SAME else 1e6
-                rows.append(Row(variant, peer, "ms" if variant == SAME else "us", Summary.of(seconds, scale)))
+                unit, scale = ("ms", 1e3) if variant == SAME else ("us", 1e6)
+                rows.append(Row(variant, peer, unit, Summary.of(seconds, scale)))
     return rows
 
 

@@ -105,10 +105,8 @@ def owner_of(content: Bytes) -> Any:
     """Return the object that owns the memory of an array."""
     owner: Any = content
     while True:
-        if isinstance(
-            owner, tuple
-        ):  # of one array, over whose elements `reduce_array_out_of_band` makes another
-            base = owner[0]
+        if isinstance(owner, tuple):
+            base = owner[0]  # the array over whose elements `reduce_array_out_of_band` made another
         else:
             base = owner.base if isinstance(owner, np.ndarray) else getattr(owner, "obj", None)
         if base is None:

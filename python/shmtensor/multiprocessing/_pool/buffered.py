@@ -7,14 +7,12 @@ from multiprocessing import TimeoutError  # noqa: A004  # another class before P
 from typing import TYPE_CHECKING, Any
 
 from shmtensor._values import check_range
+from shmtensor.multiprocessing._pool.room import RECHECK, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["buffered"]
-
-_RUN = "RUN"  # the state of a thread of the standard library's pool
-_RECHECK = 0.1  # in seconds: until the thread sees that the pool is terminated, or the iterator deleted
 
 
 def buffered(
@@ -61,8 +59,8 @@ class _Room:
 
     def _wait(self) -> bool:
         thread: Any = threading.current_thread()
-        while not self._free.acquire(timeout=_RECHECK):
-            if self.is_abandoned or thread._state != _RUN:
+        while not self._free.acquire(timeout=RECHECK):
+            if self.is_abandoned or thread._state != RUN:
                 return False
         return True
 

@@ -67,7 +67,7 @@ def with_options(function: Any, given: TaskOptions) -> Any:
     Raises
     ------
     TypeError
-        If there is no such option.
+        If no option has a name that is given.
     ValueError
         If a limit is not above 0, or `retries` is below.
     """

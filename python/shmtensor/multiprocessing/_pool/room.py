@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-__all__ = ["Room", "wake"]
+__all__ = ["RECHECK", "RUN", "Room", "wake"]
 
 _MOST_BYTES = 1 << 20  # of tasks without a result, if each worker has enough to do; the pipe's are 64 KiB
-_RUN = "RUN"  # the state of a thread of the standard library's pool
-_RECHECK = 0.1  # in seconds: without the GIL, a thread may see late that another waits
+RUN = "RUN"  # the state of a thread of the standard library's pool
+RECHECK = 0.1  # in seconds: without the GIL, a thread may see late that another waits
 
 
 class Room:
@@ -57,9 +57,9 @@ class Room:
             while (
                 len(self._sizes) >= least
                 and self._added - self._removed > _MOST_BYTES
-                and thread._state == _RUN
+                and thread._state == RUN
             ):
-                self._changed.wait(_RECHECK)
+                self._changed.wait(RECHECK)
             self._is_awaited = False
 
 
