@@ -19,7 +19,7 @@ def words(text: str) -> list[str]:
 PUBLIC = words("""
     Broadcast BroadcastReader BuildError CorruptDataError CudaError CudaUnavailable
     NotPublishedError OutOfSharedMemory ProducerGone Queue SessionError SharedDict SharedList
-    ShmTensorError ShutDown StaleHandleError Storage Tensor __version__ arange asarray attach
+    ShmTensorError ShutDown StaleHandleError Storage Tensor __version__ arange asarray atomic attach
     concatenate cuda doctor empty empty_like errors from_dlpack from_numpy frombuffer full full_like
     futures gc install load memory multiprocessing once ones ones_like publish set_limit share stack stats
     uninstall unpublish zeros zeros_like
@@ -35,6 +35,7 @@ PUBLIC_MP = words("""
     set_buffer_threshold set_executable set_forkserver_preload set_server_preload
     set_sharing_strategy set_start_method spawn start_processes
 """)
+PUBLIC_ATOMIC = words("add compare_exchange exchange load maximum minimum store")
 STANDARD = [name for name in dir(multiprocessing) if not name.startswith("_") and name != "sys"]
 METHODS = {
     st.Tensor: words("""
@@ -74,7 +75,9 @@ def test_submodules_of_the_standard_library_are_importable(name) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "names"), [(st, PUBLIC), (mp, PUBLIC_MP)], ids=["shmtensor", "multiprocessing"]
+    ("module", "names"),
+    [(st, PUBLIC), (st.atomic, PUBLIC_ATOMIC), (mp, PUBLIC_MP)],
+    ids=["shmtensor", "atomic", "multiprocessing"],
 )
 def test_public_names_match_list(module, names) -> None:
     assert sorted(module.__all__) == sorted(names)
@@ -99,6 +102,7 @@ def described() -> dict[str, object]:
     things: dict[str, object] = {"st": st, "mp": mp}
     things |= {f"st.{name}": getattr(st, name) for name in PUBLIC if name != "__version__"}
     things |= {f"{kind.__name__}.{name}": getattr(kind, name) for kind in METHODS for name in METHODS[kind]}
+    things |= {f"st.atomic.{name}": getattr(st.atomic, name) for name in PUBLIC_ATOMIC}
     things |= {f"mp.{name}": getattr(mp, name) for name in PUBLIC_MP}
     for name in ("connection", "context", "errors", "process", "queues"):
         module = getattr(mp, name)

@@ -43,6 +43,14 @@ def submodules() -> None:
         mp.spawn(work, (st.full((2,), 1.0),), nprocs=2)
 
 
+def atomic_operations(counts: st.Tensor, bins: npt.NDArray[np.int64]) -> None:
+    st.atomic.add(counts, bins, 1)
+    st.atomic.add(counts, (bins, [0, 1]), bins)
+    st.atomic.store(counts.numpy(), (0, -1), 2.5)
+    st.atomic.compare_exchange(counts, (), 0, 1)
+    st.atomic.add(counts, 0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
 def queues(numbers: st.Queue[int], broadcast: st.Broadcast[int]) -> None:
     """Regression: what they return was Any."""
     numbers.put(3)

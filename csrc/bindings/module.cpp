@@ -30,6 +30,8 @@
 #include "bindings/support/pybind_fork.hpp"
 #include "bindings/support/python.hpp"
 #include "bindings/support/report_log.hpp"
+#include "bindings/tensor/atomic.hpp"
+#include "bindings/tensor/atomic_arrays.hpp"
 #include "bindings/tensor/copy_in.hpp"
 #include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
@@ -61,6 +63,8 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_private_view(module);
   add_tensor(module);
   add_copy_in(module);
+  add_atomic(module);
+  add_atomic_arrays(module);
   add_shared_memory(module);
   add_outgoing_pipe(module);
   add_send_scope(module);

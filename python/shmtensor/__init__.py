@@ -37,7 +37,7 @@ from shmtensor._version import __version__
 TYPE_CHECKING = False  # without `typing`, an import of milliseconds that a worker may not need
 
 if TYPE_CHECKING:
-    from shmtensor import cuda, errors, futures, memory, multiprocessing
+    from shmtensor import atomic, cuda, errors, futures, memory, multiprocessing
     from shmtensor._doctor import doctor
     from shmtensor._queue.broadcast import Broadcast, BroadcastReader
     from shmtensor._queue.errors import ShutDown
@@ -99,6 +99,7 @@ __all__ = [
     "__version__",
     "arange",
     "asarray",
+    "atomic",
     "attach",
     "concatenate",
     "cuda",
@@ -164,7 +165,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        if name in {"cuda", "errors", "futures", "memory", "multiprocessing"}:
+        if name in {"atomic", "cuda", "errors", "futures", "memory", "multiprocessing"}:
             return _import_module(f"shmtensor.{name}")
         if name not in _MODULE_OF:
             msg = f"module 'shmtensor' has no attribute {name!r}"

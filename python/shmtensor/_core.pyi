@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from pickle import PickleBuffer
 from types import EllipsisType, TracebackType
-from typing import Any, Final, Literal, TypeAlias, final, overload
+from typing import Any, Final, Literal, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from shmtensor.storage import Storage
 from shmtensor.tensor import Tensor
 
 UNLIMITED: Final[int]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _BasicIndex: TypeAlias = int | np.integer[Any] | slice | EllipsisType | None
 
 class StorageBase:
@@ -323,6 +324,16 @@ class SendScope:
     def delivered(self) -> None: ...
     def discard(self) -> None: ...
 
+def atomic_function(general: _Function, document: str) -> _Function: ...
+def apply_to_many(
+    operation: str,
+    elements: npt.NDArray[Any],
+    indices: tuple[npt.NDArray[Any], ...],
+    count: int,
+    values: npt.NDArray[Any],
+    expected: npt.NDArray[Any],
+    results: npt.NDArray[Any] | None,
+) -> None: ...
 def copy_in(array: npt.NDArray[Any]) -> Tensor | None: ...
 def empty(shape: Any, dtype: npt.DTypeLike | None, zeroed: bool, device: int = ..., /) -> Tensor: ...
 def new_storage(size: int, zeroed: bool) -> Storage: ...

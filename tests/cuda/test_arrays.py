@@ -48,6 +48,17 @@ def opened(capsule, name: bytes):
     return kind.from_address(get(capsule, name))
 
 
+@case
+def test_atomic_operations_need_a_tensor_of_the_host() -> None:
+    tensor = st.zeros(3, np.int64, device="cuda")
+    for index in (0, [0, 1]):
+        with pytest.raises(TypeError, match="takes a tensor of the host; this one is on cuda:0"):
+            st.atomic.add(tensor, index, 1)
+        with pytest.raises(TypeError, match="cuda:0"):
+            st.atomic.load(tensor, index)
+    assert tensor.tolist() == [0, 0, 0]
+
+
 @pytest.mark.thorough
 @case
 def test_cuda_array_interface_describes_tensor() -> None:

@@ -32,4 +32,25 @@ struct Dtype {
 /// The dtype of a code in a handle. Throws StaleHandle if the code is unknown.
 [[nodiscard]] Dtype dtype_of_code(std::uint8_t code);
 
+/// Calls visit(T{}) for a number of 32 or 64 bits; returns a default value for other codes.
+template <typename Visitor>
+auto visit_number(std::uint8_t code, Visitor&& visit) -> decltype(visit(std::int32_t{})) {
+  switch (code) {  // the order in dtype.cpp
+    case 6:
+      return visit(std::int32_t{});
+    case 7:
+      return visit(std::uint32_t{});
+    case 8:
+      return visit(std::int64_t{});
+    case 9:
+      return visit(std::uint64_t{});
+    case 11:
+      return visit(float{});
+    case 12:
+      return visit(double{});
+    default:
+      return {};
+  }
+}
+
 }  // namespace shmtensor::python

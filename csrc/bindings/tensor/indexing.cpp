@@ -21,25 +21,6 @@ PyObject* const* items(PyObject* tuple) noexcept {
   return reinterpret_cast<PyTupleObject*>(tuple)->ob_item;
 }
 
-// An integer of Python or NumPy, but not a bool, which is a mask; nothing for any other object, and
-// for integers of more than 64 bits.
-std::optional<std::int64_t> to_integer(PyObject* part) noexcept {
-  PyObject* number = nullptr;
-  if (PyLong_Check(part) != 0 && PyBool_Check(part) == 0) {
-    number = Py_NewRef(part);
-  } else if (is_numpy_integer(part)) {
-    number = PyNumber_Index(part);
-  }
-  if (number == nullptr) {
-    PyErr_Clear();
-    return {};
-  }
-  int overflow = 0;
-  const std::int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
-  Py_DECREF(number);
-  return overflow == 0 ? std::optional(value) : std::nullopt;
-}
-
 // The view that an index selects, computed as by NumPy: strides of axes with one element or none
 // included.
 class View {
@@ -139,6 +120,23 @@ bool is_plain_key(PyObject* key) noexcept {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> to_integer(PyObject* part) noexcept {
+  PyObject* number = nullptr;
+  if (PyLong_Check(part) != 0 && PyBool_Check(part) == 0) {
+    number = Py_NewRef(part);
+  } else if (is_numpy_integer(part)) {
+    number = PyNumber_Index(part);
+  }
+  if (number == nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  Py_DECREF(number);
+  return overflow == 0 ? std::optional(value) : std::nullopt;
+}
 
 PyObject* get_item(PyObject* self, PyObject* key) noexcept {
   return guarded([&] {

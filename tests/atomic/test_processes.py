@@ -1,0 +1,105 @@
+"""Atomics between processes, in programs as a user writes them: nothing is lost, whoever is killed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import shmtensor as st
+from tests.helpers.children import end, wait_until
+
+DTYPES = ["int32", "uint32", "int64", "uint64", "float32", "float64"]
+
+
+def run(ctx, work, *each: tuple) -> None:
+    """Run `work` in one process for each tuple of arguments."""
+    processes = [ctx.Process(target=work, args=arguments) for arguments in each]
+    for process in processes:
+        process.start()
+    for process in processes:
+        end(process)
+        assert process.exitcode == 0
+
+
+def count_bins(hist: st.Tensor, seed: int) -> None:
+    bins = np.random.default_rng(seed).integers(0, len(hist), 200_000)
+    st.atomic.add(hist, bins, 1)
+
+
+def test_histogram_of_four_processes_is_exact(ctx) -> None:
+    hist = st.zeros(16, np.int64)
+    run(ctx, count_bins, *((hist, seed) for seed in range(4)))
+    expected = np.zeros(16, np.int64)
+    for seed in range(4):
+        expected += np.bincount(np.random.default_rng(seed).integers(0, 16, 200_000), minlength=16)
+    np.testing.assert_array_equal(hist, expected)
+
+
+def increment(counters: list[st.Tensor], times: int) -> None:
+    for counter in counters:
+        for _ in range(times):
+            st.atomic.add(counter, 0, 1)
+
+
+def test_counter_of_each_dtype_is_exact(ctx) -> None:
+    times = 100_000
+    counters = [st.zeros(1, dtype) for dtype in DTYPES]
+    run(ctx, increment, (counters, times), (counters, times))
+    assert [counter[0].item() for counter in counters] == [2 * times] * len(DTYPES)
+
+
+def add_until_killed(counter: st.Tensor) -> None:
+    while True:
+        st.atomic.add(counter, 0, 1)
+        st.atomic.add(counter, np.zeros(10_000, np.int64), 1)
+
+
+def test_killed_worker_leaves_a_usable_counter(ctx) -> None:
+    counter = st.zeros(1, np.int64)
+    worker = ctx.Process(target=add_until_killed, args=(counter,))
+    worker.start()
+    wait_until(lambda: st.atomic.load(counter, 0) > 100_000)
+    worker.kill()
+    end(worker)
+    left = st.atomic.load(counter, 0)
+    assert st.atomic.add(counter, 0, 5) == left
+    run(ctx, increment, ([counter], 1000), ([counter], 1000))
+    assert counter[0].item() == left + 2005
+
+
+FREE = -1
+
+
+def claim_jobs(owners: st.Tensor, mine: st.Tensor, rank: int) -> None:
+    for job in range(len(owners)):
+        if st.atomic.compare_exchange(owners, job, FREE, rank):
+            mine[rank, job] = 1
+
+
+def test_each_job_is_claimed_by_one_process(ctx) -> None:
+    owners = st.full(5000, FREE, dtype=np.int32)
+    mine = st.zeros((3, 5000), np.int32)
+    run(ctx, claim_jobs, *((owners, mine, rank) for rank in range(3)))
+    np.testing.assert_array_equal(mine.numpy().sum(axis=0), 1)
+    np.testing.assert_array_equal(owners, mine.numpy().argmax(axis=0))
+
+
+def raise_maximum(best: st.Tensor, seed: int) -> None:
+    numbers = np.random.default_rng(seed).integers(0, 2**62, 20_000)
+    for number in numbers[:2000]:
+        st.atomic.maximum(best, (), number)
+    st.atomic.maximum(best, (), int(numbers.max()))
+
+
+def test_maximum_of_two_processes(ctx) -> None:
+    best = st.zeros((), np.uint64)
+    run(ctx, raise_maximum, (best, 1), (best, 2))
+    assert best.item() == max(np.random.default_rng(seed).integers(0, 2**62, 20_000).max() for seed in (1, 2))
+
+
+def test_functions_can_be_sent_as_tasks(ctx) -> None:
+    counter = st.zeros(1, np.int64)
+    with ctx.Pool(2) as pool:
+        before = pool.starmap(st.atomic.add, [(counter, 0, 1)] * 20)
+        pool.close()
+        pool.join()
+    assert sorted(before) == list(range(20))
