@@ -22,7 +22,7 @@ PUBLIC = words("""
     ShmTensorError ShutDown StaleHandleError Storage Tensor __version__ arange asarray atomic attach
     concatenate cuda doctor empty empty_like errors from_dlpack from_numpy frombuffer full full_like
     futures gc install load memory multiprocessing once ones ones_like publish set_limit share stack stats
-    uninstall unpublish zeros zeros_like
+    uninstall unpublish wait_for_change zeros zeros_like
 """)
 PUBLIC_MP = words("""
     Array AuthenticationError Barrier BoundedSemaphore BufferTooShort Condition Event JoinableQueue
@@ -35,7 +35,7 @@ PUBLIC_MP = words("""
     set_buffer_threshold set_executable set_forkserver_preload set_server_preload
     set_sharing_strategy set_start_method spawn start_processes
 """)
-PUBLIC_ATOMIC = words("add compare_exchange exchange load maximum minimum store")
+PUBLIC_ATOMIC = words("add compare_exchange exchange load maximum minimum store wait_for_change")
 STANDARD = [name for name in dir(multiprocessing) if not name.startswith("_") and name != "sys"]
 METHODS = {
     st.Tensor: words("""

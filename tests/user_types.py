@@ -47,7 +47,8 @@ def atomic_operations(counts: st.Tensor, bins: npt.NDArray[np.int64]) -> None:
     st.atomic.add(counts, bins, 1)
     st.atomic.add(counts, (bins, [0, 1]), bins)
     st.atomic.store(counts.numpy(), (0, -1), 2.5)
-    st.atomic.compare_exchange(counts, (), 0, 1)
+    if st.atomic.compare_exchange(counts, (), 0, 1):
+        assert_type(st.wait_for_change(counts, 0, 1, timeout=2), bool)
     st.atomic.add(counts, 0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

@@ -32,6 +32,7 @@
 #include "bindings/support/report_log.hpp"
 #include "bindings/tensor/atomic.hpp"
 #include "bindings/tensor/atomic_arrays.hpp"
+#include "bindings/tensor/change_wait.hpp"
 #include "bindings/tensor/copy_in.hpp"
 #include "bindings/tensor/shared_memory.hpp"
 #include "bindings/tensor/tensor.hpp"
@@ -65,6 +66,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   add_copy_in(module);
   add_atomic(module);
   add_atomic_arrays(module);
+  add_change_wait(module);
   add_shared_memory(module);
   add_outgoing_pipe(module);
   add_send_scope(module);

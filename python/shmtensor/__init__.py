@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from shmtensor._queue.errors import ShutDown
     from shmtensor._queue.queue import Queue
     from shmtensor._share import share
+    from shmtensor.atomic import wait_for_change
     from shmtensor.composition import arange, concatenate, load, stack
     from shmtensor.containers import SharedDict, SharedList
     from shmtensor.creation import (
@@ -128,6 +129,7 @@ __all__ = [
     "stats",
     "uninstall",
     "unpublish",
+    "wait_for_change",
     "zeros",
     "zeros_like",
 ]
@@ -144,6 +146,7 @@ _MODULES = {
     "_queue.errors": ["ShutDown"],
     "_queue.queue": ["Queue"],
     "_share": ["share"],
+    "atomic": ["wait_for_change"],
     "composition": ["arange", "concatenate", "load", "stack"],
     "containers": ["SharedDict", "SharedList"],
     "creation": [

@@ -52,6 +52,7 @@ __all__ = [
     "maximum",
     "minimum",
     "store",
+    "wait_for_change",
 ]
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
@@ -156,6 +157,43 @@ def compare_exchange(
     return _apply("compare_exchange", tensor, index, value, expected)
 
 
+def wait_for_change(
+    tensor: Tensor | Array, index: int | tuple[int, ...], old: float, timeout: float | None = None
+) -> bool:
+    """Wait until an element differs from `old`.
+
+    Every writer counts, also one that knows nothing of this: the element is polled, for 20 microseconds
+    without a pause, then with pauses that grow from 50 microseconds to a millisecond. A value that exists
+    between two reads only is not seen. The GIL is released, and Ctrl-C ends the wait. Two NaNs are equal.
+
+    Parameters
+    ----------
+    tensor, index
+        One element, as in `shmtensor.atomic`; the tensor may be read-only.
+    old
+        What the element contains before the change.
+    timeout
+        Seconds to wait; None for no limit.
+
+    Returns
+    -------
+    bool
+        True if the element differs; False after the timeout.
+    """
+    array = _elements("wait_for_change", tensor)
+    parts, shape = _positions(array, index)
+    if shape != ():
+        msg = f"wait_for_change takes one element, not indices of shape {shape}"
+        raise TypeError(msg)
+    seconds = math.inf if timeout is None else float(timeout)
+    if math.isnan(seconds):
+        msg = "the timeout is NaN"
+        raise ValueError(msg)
+    place = (*(part.item() for part in parts), ...)
+    element = array[place]  # an array, not a number
+    return _core.wait_for_change(element, _operand(old, array, ()), seconds)
+
+
 def _apply(name: str, tensor: object, index: object, value: object = 0, expected: object = 0) -> Any:
     array = _elements(name, tensor)
     parts, shape = _positions(array, index)
@@ -187,7 +225,7 @@ def _elements(name: str, tensor: object) -> Array:
         also = "; floats have add, exchange, load and store" if array.dtype in _FLOATS else ""
         msg = f"{name} takes {', '.join(map(str, supported))}, not {array.dtype}{also}"
         raise TypeError(msg)
-    if not array.flags.writeable and name != "load":
+    if not array.flags.writeable and name not in {"load", "wait_for_change"}:
         msg = f"{name} cannot write: the tensor is read-only"
         raise ValueError(msg)
     size = array.itemsize

@@ -52,6 +52,8 @@ def test_expected_values_that_do_not_fit() -> None:
             st.atomic.compare_exchange(tensor, index, -1, 1)
         with pytest.raises(OverflowError):
             st.atomic.compare_exchange(tensor, index, 1, -1)
+    with pytest.raises(OverflowError):
+        st.wait_for_change(tensor, 0, -1, timeout=0)
     assert tensor.tolist() == [1, 1, 1]
 
 
@@ -144,8 +146,9 @@ def test_unaligned_elements_are_refused(index) -> None:
         st.Tensor(storage, np.int32, 3, offset=2),
     ):
         fails(ValueError, "not aligned", tensor, index, 1)
-        with pytest.raises(ValueError, match="not aligned"):
-            st.atomic.load(tensor, index)
+        for call in (st.atomic.load, st.wait_for_change):
+            with pytest.raises(ValueError, match="not aligned"):
+                call(tensor, index, *([1] if call is st.wait_for_change else []))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "complex64", ">i4", "U2", "M8[s]", "i4,i4"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
+import pytest
 
 import shmtensor as st
 from tests.helpers.children import end, wait_until
@@ -94,6 +97,39 @@ def test_maximum_of_two_processes(ctx) -> None:
     best = st.zeros((), np.uint64)
     run(ctx, raise_maximum, (best, 1), (best, 2))
     assert best.item() == max(np.random.default_rng(seed).integers(0, 2**62, 20_000).max() for seed in (1, 2))
+
+
+def answer_each(turns: st.Tensor, times: int) -> None:
+    for turn in range(times):
+        assert st.wait_for_change(turns, 0, 2 * turn, timeout=60)
+        turns[0] = 2 * turn + 2  # a plain write is seen, too
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "float64"])
+def test_two_processes_take_turns(ctx, dtype) -> None:
+    turns = st.zeros(1, dtype)
+    other = ctx.Process(target=answer_each, args=(turns, 100))
+    other.start()
+    for turn in range(100):
+        st.atomic.add(turns, 0, 1)
+        assert st.wait_for_change(turns, 0, 2 * turn + 1, timeout=60)
+    end(other)
+    assert other.exitcode == 0
+    assert turns[0].item() == 200
+
+
+def write_later(flag: st.Tensor, index, delay: float) -> None:
+    time.sleep(delay)
+    flag.numpy()[index] = 1
+
+
+def test_wait_sees_plain_write_of_another_process(ctx) -> None:
+    flag = st.zeros((2, 2), np.int32)
+    other = ctx.Process(target=write_later, args=(flag, (1, 0), 0.2))
+    other.start()
+    assert not st.wait_for_change(flag, (0, 0), 0, timeout=0.05)
+    assert st.wait_for_change(flag, (1, 0), 0)
+    end(other)
 
 
 def test_functions_can_be_sent_as_tasks(ctx) -> None:

@@ -183,6 +183,7 @@ def test_element_without_dimension() -> None:
     tensor = st.zeros((), np.int32)
     assert st.atomic.add(tensor, (), 3) == 0
     assert st.atomic.load(tensor, ()) == 3
+    assert st.wait_for_change(tensor, (), 2, timeout=0)
 
 
 def test_unsigned_integers_above_the_signed() -> None:
@@ -225,6 +226,7 @@ def test_readonly_tensor_can_be_read() -> None:
     tensor = st.ones(2, np.int64).as_readonly()
     assert st.atomic.load(tensor, 0) == 1
     assert st.atomic.load(tensor, [0, 1]).tolist() == [1, 1]
+    assert st.wait_for_change(tensor, 0, 0, timeout=0)
 
 
 def test_many_elements_leave_the_interpreter_to_other_threads() -> None:

@@ -56,6 +56,8 @@ def test_atomic_operations_need_a_tensor_of_the_host() -> None:
             st.atomic.add(tensor, index, 1)
         with pytest.raises(TypeError, match="cuda:0"):
             st.atomic.load(tensor, index)
+    with pytest.raises(TypeError, match="cuda:0"):
+        st.wait_for_change(tensor, 0, 0, timeout=0)
     assert tensor.tolist() == [0, 0, 0]
 
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -74,6 +75,17 @@ auto apply(T& element, T value, [[maybe_unused]] T expected) noexcept {
     }
     return seen;
   }
+}
+
+/// Return true if the element is another number; two NaNs are the same.
+template <typename T>
+bool differs(const std::byte* element, T old) noexcept {
+  // Reading through the reference writes nothing.
+  const T now = AtomicRef<T>(*reinterpret_cast<T*>(const_cast<std::byte*>(element))).load();
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(now) && std::isnan(old)) return false;
+  }
+  return now != old;
 }
 
 /// An axis of an array, and indices along it, which another process may change at any time.
