@@ -25,6 +25,7 @@ CASES = {
     "broadcast": "broadcast",
     "copyin": "copyin",
     "alloc": "alloc",
+    "atomic": "atomic",
     "import": "imports",
     "kill": "kill",
     "syscalls": "syscalls",
